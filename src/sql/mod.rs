@@ -1,0 +1,1 @@
+//! SIMJOIN text.
