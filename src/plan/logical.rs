@@ -1,0 +1,231 @@
+//! The logical node of a similarity join. It lives only inside the query planner, between
+//! conversion and physical planning: optimizer rules never see it.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{
+    DFSchema, DFSchemaRef, JoinType, NullEquality, Result, TableReference, internal_err,
+};
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
+
+use crate::exec::{CountOf, MeasureCall, Need, OutputColumn, Side};
+
+/// Both sides of a self-join, read once.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]
+pub struct SharedInput {
+    /// Gives every column that either side uses.
+    pub plan: Arc<LogicalPlan>,
+    /// Per side, for each column of that side's schema its index in the schema of `plan`.
+    pub columns: [Vec<usize>; 2],
+}
+
+/// A join on a similarity predicate.
+///
+/// `left` and `right` define the schemas over which `arguments`, `on`, `side_filters`, `residual`
+/// and the indices of `output` are written. With `shared`, the one plan to run is `shared.plan`.
+#[derive(Debug, Clone)]
+pub struct SimJoinNode {
+    pub left: Arc<LogicalPlan>,
+    pub right: Arc<LogicalPlan>,
+    pub shared: Option<SharedInput>,
+    pub call: MeasureCall,
+    /// `t*`, the least qualifying value; NaN when nothing qualifies.
+    pub threshold: f64,
+    /// The similarity conjunct as the optimizer left it, for EXPLAIN.
+    pub predicate: Expr,
+    pub join_type: JoinType,
+    /// The list argument of each side, over that side's schema.
+    pub arguments: [Expr; 2],
+    /// Equalities, left over the left schema and right over the right schema.
+    pub on: Vec<(Expr, Expr)>,
+    pub null_equality: NullEquality,
+    /// Per side, what a row must pass to match anything.
+    pub side_filters: [Option<Expr>; 2],
+    /// What only a matched pair can decide, over both schemas. Calls of a measure over the two
+    /// `arguments` in it are taken from the match.
+    pub residual: Option<Expr>,
+    pub need: Need,
+    pub output: Vec<OutputColumn>,
+    /// The schema of `output`; see [`SimJoinNode::recompute_schema`].
+    pub schema: DFSchemaRef,
+}
+
+impl SimJoinNode {
+    pub fn input(&self, side: Side) -> &Arc<LogicalPlan> {
+        match side {
+            Side::Left => &self.left,
+            Side::Right => &self.right,
+        }
+    }
+
+    pub fn argument(&self, side: Side) -> &Expr {
+        &self.arguments[side as usize]
+    }
+
+    pub fn into_plan(self) -> LogicalPlan {
+        LogicalPlan::Extension(Extension { node: Arc::new(self) })
+    }
+
+    /// The node inside `plan`, if it is one.
+    pub fn of(plan: &LogicalPlan) -> Option<&Self> {
+        match plan {
+            LogicalPlan::Extension(extension) => extension.node.as_any().downcast_ref(),
+            _ => None,
+        }
+    }
+
+    /// Sets `schema` to what `output` gives.
+    ///
+    /// Input columns keep their qualifiers and are nullable when the join type may pad them.
+    /// Score and count columns are unqualified, named by [`column_name`].
+    pub fn recompute_schema(&mut self) -> Result<()> {
+        let fields = self
+            .output
+            .iter()
+            .map(|column| self.output_field(column))
+            .collect::<Result<Vec<_>>>()?;
+        self.schema = Arc::new(DFSchema::new_with_metadata(fields, Default::default())?);
+        Ok(())
+    }
+
+    fn output_field(&self, column: &OutputColumn) -> Result<(Option<TableReference>, FieldRef)> {
+        Ok(match column {
+            OutputColumn::Input(side, index) => {
+                let schema = self.input(*side).schema();
+                if *index >= schema.fields().len() {
+                    return internal_err!(
+                        "the {side} side of the similarity join has no column {index}"
+                    );
+                }
+                let (qualifier, field) = schema.qualified_field(*index);
+                let padded = side.other().is_preserved(self.join_type);
+                let field = if padded && !field.is_nullable() {
+                    Arc::new(field.as_ref().clone().with_nullable(true))
+                } else {
+                    Arc::clone(field)
+                };
+                (qualifier.cloned(), field)
+            }
+            OutputColumn::Score(call) => {
+                let data_type =
+                    if call.measure.is_integer() { DataType::Int64 } else { DataType::Float64 };
+                (None, Arc::new(Field::new(column_name(column), data_type, true)))
+            }
+            OutputColumn::Count(_) => {
+                (None, Arc::new(Field::new(column_name(column), DataType::Int64, false)))
+            }
+        })
+    }
+
+    /// What distinguishes two nodes besides their inputs and expressions.
+    fn key(&self) -> (u64, JoinType, MeasureCall, Need, &[OutputColumn]) {
+        (self.threshold.to_bits(), self.join_type, self.call, self.need, &self.output)
+    }
+}
+
+/// The name of a score or count column.
+pub fn column_name(column: &OutputColumn) -> String {
+    match column {
+        OutputColumn::Input(side, index) => format!("{side}_{index}"),
+        OutputColumn::Score(call) => format!("__simjoin_{}_{}", call.measure, call.first),
+        OutputColumn::Count(CountOf::Rows) => "__simjoin_count".to_string(),
+        OutputColumn::Count(CountOf::Matched(side)) => format!("__simjoin_count_{side}"),
+    }
+}
+
+impl PartialEq for SimJoinNode {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+            && self.left == other.left
+            && self.right == other.right
+            && self.shared == other.shared
+            && self.null_equality == other.null_equality
+            && self.expressions() == other.expressions()
+    }
+}
+
+impl Eq for SimJoinNode {}
+
+impl Hash for SimJoinNode {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.key().hash(state);
+        self.left.hash(state);
+        self.right.hash(state);
+        self.expressions().hash(state);
+    }
+}
+
+impl PartialOrd for SimJoinNode {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        (self == other).then_some(Ordering::Equal)
+    }
+}
+
+impl UserDefinedLogicalNodeCore for SimJoinNode {
+    fn name(&self) -> &str {
+        "SetSimilarityJoin"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        match &self.shared {
+            Some(shared) => vec![&shared.plan],
+            None => vec![&self.left, &self.right],
+        }
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        &self.schema
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        let mut all = self.arguments.to_vec();
+        all.extend(self.on.iter().flat_map(|(l, r)| [l.clone(), r.clone()]));
+        all.extend(self.side_filters.iter().flatten().cloned());
+        all.extend(self.residual.clone());
+        all
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SetSimilarityJoin: {} {}", self.join_type, self.predicate)
+    }
+
+    fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {
+        if exprs.len() != self.expressions().len() || inputs.len() != self.inputs().len() {
+            return internal_err!(
+                "SetSimilarityJoin got {} expressions and {} inputs",
+                exprs.len(),
+                inputs.len()
+            );
+        }
+        let mut node = self.clone();
+        let mut exprs = exprs.into_iter();
+        let mut next = |slot: &mut Expr| {
+            if let Some(expr) = exprs.next() {
+                *slot = expr;
+            }
+        };
+        node.arguments.iter_mut().for_each(&mut next);
+        for (left, right) in &mut node.on {
+            next(left);
+            next(right);
+        }
+        node.side_filters.iter_mut().flatten().for_each(&mut next);
+        node.residual.iter_mut().for_each(&mut next);
+        let mut inputs = inputs.into_iter().map(Arc::new);
+        match &mut node.shared {
+            Some(shared) => shared.plan = inputs.next().unwrap_or_else(|| Arc::clone(&shared.plan)),
+            None => {
+                for side in [&mut node.left, &mut node.right] {
+                    if let Some(input) = inputs.next() {
+                        *side = input;
+                    }
+                }
+            }
+        }
+        Ok(node)
+    }
+}
