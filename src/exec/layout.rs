@@ -10,9 +10,7 @@ use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::utils::{conjunction, split_conjunction};
 use datafusion::physical_plan::expressions::Column;
 
-use super::spec::{
-    CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin,
-};
+use super::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 use crate::config::SimJoinOptions;
 use crate::measure::Bounds;
 use crate::strategy::{JoinSpec, MatchNeed, Pairing};
@@ -138,16 +136,7 @@ impl Layout {
         };
         let carried = carried_columns(&join, residual.as_ref(), self_join);
         let match_buffer = options.match_buffer.0;
-        Ok(Self {
-            join,
-            probe,
-            yields,
-            residual,
-            row_order,
-            carried,
-            spec,
-            match_buffer,
-        })
+        Ok(Self { join, probe, yields, residual, row_order, carried, spec, match_buffer })
     }
 
     pub fn build(&self) -> Side {

@@ -14,6 +14,8 @@ mod payload;
 mod probe;
 mod similarity_join;
 mod spec;
+#[cfg(test)]
+mod tests;
 mod visited;
 
 pub use similarity_join::{JoinInput, SetSimilarityJoinExec};

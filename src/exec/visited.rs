@@ -45,7 +45,7 @@ mod tests {
     #[test]
     fn marks_stay_apart() {
         let visited = Visited::new(130);
-        [0, 63, 64, 129, 129].map(|i| visited.mark(i));
+        [0, 63, 64, 129, 129].iter().for_each(|&i| visited.mark(i));
         let marked: Vec<u32> = (0..130).filter(|&i| visited.is_marked(i)).collect();
         assert_eq!(marked, [0, 63, 64, 129]);
     }

@@ -300,7 +300,7 @@ fn insert_word(table: &mut HashTable<(u64, u32)>, word: u64, id: u32) {
 mod tests {
     use std::sync::Arc;
 
-    use datafusion::arrow::array::{ArrayRef, Int64Array, StringArray, UInt64Array};
+    use datafusion::arrow::array::{Array, ArrayRef, Int64Array, StringArray, UInt64Array};
 
     use super::*;
 
