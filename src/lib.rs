@@ -1,9 +1,13 @@
 //! Exact set-similarity joins for Apache DataFusion.
 
+pub mod cancel;
 pub mod config;
 pub mod exec;
+pub mod filter;
 pub mod functions;
 pub mod measure;
 pub mod plan;
 pub mod sets;
 pub mod sql;
+pub mod strategy;
+pub mod verify;
