@@ -92,7 +92,7 @@ async fn check(left: &DataType, right: &DataType, layouts: [Layout; 2], seed: u6
     }
     let calls = Measure::ALL.map(|m| format!("{}(a.toks, b.toks)", m.sql())).join(", ");
     let sql = format!("SELECT a.id, b.id, {calls} FROM a CROSS JOIN b");
-    let expected = a.iter().flat_map(|x| b.iter().map(|y| (x, y))).map(|(x, y)| scores(x, y));
+    let expected = a.iter().flat_map(|x| b.iter().map(move |y| (x, y))).map(|(x, y)| scores(x, y));
     let what = format!("{sql}\n{left} {right} {layouts:?}");
     assert_same_rows(&rows(&ctx, &sql).await, &expected.collect::<Vec<_>>(), &what);
 }

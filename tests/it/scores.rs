@@ -108,7 +108,7 @@ async fn scores_are_reused_wherever_they_stand() {
     let (ctx, a, b) = tables();
     let scores: Vec<f64> = a
         .iter()
-        .flat_map(|x| b.iter().map(|y| similarity(Measure::Jaccard, &x.toks, &y.toks)))
+        .flat_map(|x| b.iter().map(move |y| similarity(Measure::Jaccard, &x.toks, &y.toks)))
         .flatten()
         .filter(|v| *v >= 0.5)
         .collect();
