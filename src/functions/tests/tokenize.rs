@@ -281,22 +281,6 @@ fn lengths_below_one_are_execution_errors() {
 }
 
 #[test]
-fn more_than_two_gigabytes_of_tokens_are_an_error() {
-    // Half a million runs of half a million letters each.
-    let text: String = ('a'..='z').cycle().take(1 << 20).collect();
-    let text = text + "!" + &"b".repeat(1 << 20);
-    let text: ArrayRef = Arc::new(StringArray::from(vec![text]));
-    let q = ColumnarValue::Scalar(ScalarValue::Int64(Some(1 << 20)));
-    let udf = tokenizer_udf(Tokenizer::QGrams);
-    let error = call(&udf, vec![column(&text), q], 1).unwrap_err().strip_backtrace();
-    assert_eq!(
-        error,
-        "Execution error: qgrams: the tokens of one batch exceed 2 GiB; use a smaller \
-         datafusion.execution.batch_size"
-    );
-}
-
-#[test]
 fn wrong_types_are_refused_with_advice() {
     use DataType::*;
     let refused = |tokenizer, types: &[DataType]| refusal(&tokenizer_udf(tokenizer), types);
