@@ -7,7 +7,10 @@ pub mod filter;
 pub mod functions;
 pub mod measure;
 pub mod plan;
+pub mod session;
 pub mod sets;
 pub mod sql;
 pub mod strategy;
 pub mod verify;
+
+pub use session::{install, install_parts};
