@@ -211,9 +211,6 @@ fn without_marker(expr: &Expr) -> Option<Expr> {
         return Some(expr.clone());
     }
     disjunction(
-        alternatives
-            .into_iter()
-            .filter(|e| internal_call(e, MARKER_FUNCTION).is_none())
-            .cloned(),
+        alternatives.into_iter().filter(|e| internal_call(e, MARKER_FUNCTION).is_none()).cloned(),
     )
 }

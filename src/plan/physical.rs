@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{
     Column, DFSchema, DFSchemaRef, Result, TableReference, internal_datafusion_err, internal_err,
 };
-use datafusion::catalog::Session;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::PhysicalExprRef;
@@ -158,11 +158,9 @@ impl Compiler<'_> {
     fn input_index(&self, side: Side, index: usize) -> Result<usize> {
         match &self.node.shared {
             None => Ok(index),
-            Some(shared) => {
-                shared.columns[side as usize].get(index).copied().ok_or_else(|| {
-                    internal_datafusion_err!("the shared input has no column {index} of {side}")
-                })
-            }
+            Some(shared) => shared.columns[side as usize].get(index).copied().ok_or_else(|| {
+                internal_datafusion_err!("the shared input has no column {index} of {side}")
+            }),
         }
     }
 

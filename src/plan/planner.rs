@@ -14,9 +14,12 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 
 use super::convert::{Context, concerns, convert};
 use super::cost::{self, Choice};
+use super::counts::push_into_joins;
 use super::narrow::narrow_outputs;
 use super::physical::SimJoinPlanner;
 use super::predicate::Constants;
+use super::scores::take_from_match;
+use super::self_join::share_inputs;
 use crate::config::SimJoinOptions;
 
 /// Plans queries as DataFusion does, and similarity joins with the operator.
@@ -68,7 +71,9 @@ impl SimJoinQueryPlanner {
                 choices.insert(join, choice);
             }
         };
-        narrow_outputs(converted)
+        // Scores first: a count or a shared input leaves no join to take them from.
+        let plan = push_into_joins(take_from_match(converted)?)?;
+        narrow_outputs(share_inputs(plan, options.self_join)?)
     }
 
     async fn choose(&self, join: &Join, options: &SimJoinOptions, session: &dyn Session) -> Choice {

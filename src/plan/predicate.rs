@@ -84,12 +84,11 @@ pub struct Constants<'a> {
 pub fn side_of(expr: &Expr, left: &DFSchema, right: &DFSchema) -> Option<Side> {
     let mut found = None;
     for column in expr.column_refs() {
-        let side =
-            match (left.is_column_from_schema(column), right.is_column_from_schema(column)) {
-                (true, false) => Side::Left,
-                (false, true) => Side::Right,
-                _ => return None,
-            };
+        let side = match (left.is_column_from_schema(column), right.is_column_from_schema(column)) {
+            (true, false) => Side::Left,
+            (false, true) => Side::Right,
+            _ => return None,
+        };
         if found.is_some_and(|other| other != side) {
             return None;
         }
@@ -280,7 +279,6 @@ impl Comparison {
             exact: self.direction == Direction::AtLeast && !overflows && !self.tries,
         })
     }
-
 }
 
 fn unalias(expr: &Expr) -> &Expr {
@@ -318,11 +316,7 @@ fn through_casts(expr: &Expr) -> Result<Scored<'_>, String> {
     }
     let scored = through_casts(inner)?;
     let chain = Cast { expr: Box::new(scored.chain), field: Arc::clone(field) };
-    Ok(Scored {
-        chain: Expr::Cast(chain),
-        measured: scored.measured,
-        tries: tries || scored.tries,
-    })
+    Ok(Scored { chain: Expr::Cast(chain), measured: scored.measured, tries: tries || scored.tries })
 }
 
 /// Numeric types: casts to them never reverse the order of values.
