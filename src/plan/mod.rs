@@ -22,7 +22,7 @@ mod predicate;
 
 pub use declined::SimilarityJoinDeclinedExec;
 pub use logical::{SharedInput, SimJoinNode, column_name};
-pub use marker::{MARKER_FUNCTION, MarkSimilarityJoins, functions as marker_functions, insist};
+pub use marker::{MarkSimilarityJoins, functions as marker_functions, insist};
 pub use physical::SimJoinPlanner;
 pub use planner::SimJoinQueryPlanner;
 

@@ -45,7 +45,7 @@ fn replace_input(plan: LogicalPlan, input: LogicalPlan) -> Result<LogicalPlan> {
 /// to drop. `read` are the expressions evaluated over the output of `plan`.
 fn narrow(plan: &LogicalPlan, mut read: Vec<Expr>) -> Result<Option<LogicalPlan>> {
     match plan {
-        LogicalPlan::Filter(_) | LogicalPlan::Sort(_) => {
+        LogicalPlan::Filter(_) | LogicalPlan::Sort(_) | LogicalPlan::Limit(_) => {
             read.extend(plan.expressions());
             let [input] = plan.inputs()[..] else { return Ok(None) };
             match narrow(input, read)? {
