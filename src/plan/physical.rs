@@ -18,7 +18,7 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use super::cost;
 use super::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
-use super::logical::{SimJoinNode, column_name};
+use super::logical::SimJoinNode;
 use super::predicate::call_over;
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::exec::{
@@ -199,14 +199,14 @@ impl Compiler<'_> {
                 if !calls.contains(&call) {
                     calls.push(call);
                 }
-                let name = column_name(&OutputColumn::Score(call));
+                let name = residual_score(call);
                 Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name))))
             })
             .data()?;
         for call in &calls {
             let data_type =
                 if call.measure.is_integer() { DataType::Int64 } else { DataType::Float64 };
-            let name = column_name(&OutputColumn::Score(*call));
+            let name = residual_score(*call);
             fields.push((None, Arc::new(Field::new(name, data_type, true))));
             columns.push(ResidualColumn::Score(*call));
         }
@@ -231,4 +231,10 @@ impl Compiler<'_> {
             schema: Arc::new(Schema::new(arrow)),
         })
     }
+}
+
+/// The name of a score of the match in the schema of the residual. It differs from those of the
+/// score columns that a join below may give.
+fn residual_score(call: MeasureCall) -> String {
+    format!("__simjoin_match_{}_{}", call.measure, call.first)
 }

@@ -15,7 +15,6 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use super::convert::{Context, concerns, convert};
 use super::cost::{self, Choice};
 use super::counts::push_into_joins;
-use super::narrow::narrow_outputs;
 use super::physical::SimJoinPlanner;
 use super::predicate::Constants;
 use super::scores::take_from_match;
@@ -71,9 +70,7 @@ impl SimJoinQueryPlanner {
                 choices.insert(join, choice);
             }
         };
-        // Scores first: a count or a shared input leaves no join to take them from.
-        let plan = push_into_joins(take_from_match(converted)?)?;
-        narrow_outputs(share_inputs(plan, options.self_join)?)
+        share_inputs(push_into_joins(take_from_match(converted)?)?, options.self_join)
     }
 
     async fn choose(&self, join: &Join, options: &SimJoinOptions, session: &dyn Session) -> Choice {

@@ -101,6 +101,7 @@ fn convert(join: &Join) -> Result<Option<SimJoinNode>> {
         call: MeasureCall { measure, first: first_side },
         threshold: 0.8,
         predicate,
+        note: None,
         join_type: join.join_type,
         arguments,
         on: join.on.clone(),
