@@ -1,5 +1,7 @@
 //! Exact set-similarity joins for Apache DataFusion.
 
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod config;
 pub mod exec;
 pub mod functions;
