@@ -14,6 +14,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::args::{Args, PoolType};
 use crate::config::SimJoinOptions;
+use crate::session::install;
 
 /// Builds the session: options from the environment (`DATAFUSION_*`, `SIMJOIN_*`) and the flags,
 /// the similarity join, and tables by file name.
@@ -46,7 +47,8 @@ pub fn build(args: &Args) -> Result<SessionContext> {
         .with_config(config)
         .with_runtime_env(runtime.build_arc()?)
         .with_default_features();
-    Ok(SessionContext::new_with_state(builder.build()).enable_url_table())
+    let state = install(builder)?.build();
+    Ok(SessionContext::new_with_state(state).enable_url_table())
 }
 
 fn memory_pool(args: &Args, bytes: usize) -> Arc<dyn MemoryPool> {

@@ -3,17 +3,37 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Result, not_impl_err};
+use datafusion::common::{JoinType, Result, Statistics, internal_err, plan_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
-use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::{
+    EmbeddedProjection, ProjectionExec, try_embed_projection,
 };
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
+    ExecutionPlanProperties, InputDistributionRequirements, Partitioning, PlanProperties,
+    ReplaceChildrenOptions, apply_expression_roots,
+};
+use futures::FutureExt;
+use parking_lot::Mutex;
 
+use super::build::BuildPlan;
+use super::layout::{Layout, RowsWith, Yield};
+use super::metrics::{BuildMetrics, ProbeMetrics};
+use super::probe::{BuildFuture, ProbeInput, ProbePartition};
 use super::spec::{Side, SimilarityJoin};
-use crate::config::SimJoinOptions;
+use crate::config::{DeviceChoice, SimJoinOptions};
+use crate::sets::{KeyConverter, TokenKind};
+use crate::strategy::Pairing;
 
 /// Where the rows of the join come from.
 #[derive(Debug, Clone)]
@@ -25,35 +45,253 @@ pub enum JoinInput {
     Itself { input: Arc<dyn ExecutionPlan>, partitions: usize },
 }
 
+impl JoinInput {
+    fn side(&self, side: Side) -> &Arc<dyn ExecutionPlan> {
+        match (self, side) {
+            (JoinInput::Two { left, .. }, Side::Left) => left,
+            (JoinInput::Two { right, .. }, Side::Right) => right,
+            (JoinInput::Itself { input, .. }, _) => input,
+        }
+    }
+}
+
 /// An exact set-similarity join.
+///
+/// The build side is read once, into distinct sets with an index that all partitions share; the
+/// probe side streams against it batch by batch. Which side is which never changes the answer.
+///
+/// ```text
+///  build input ─► encode ─► distinct sets ─► strategy.prepare ──┐ once, shared
+///                                                               ▼
+///  probe batch ─► encode ─► distinct sets ─► cursor: filter, verify ─► matches of sets
+///                                                               │
+///    output batches ◄── coalesce ◄── take, scores ◄── residual ◄┘ rows of sets
+/// ```
+///
+/// Partitioning: the build input must be one partition, the probe input may have any number, and
+/// so has the output. A self-join reads its one input as one partition; the output partitions
+/// take ranges of its sets from a shared counter, so that one consumer alone gets every row.
+/// The output has no order. Memory grows with the build side, not with the output.
 #[derive(Debug)]
 pub struct SetSimilarityJoinExec {
     input: JoinInput,
-    join: SimilarityJoin,
+    layout: Arc<Layout>,
     options: SimJoinOptions,
     properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    run: Mutex<Option<Run>>,
+    /// What the last execution chose, for EXPLAIN ANALYZE.
+    chosen: Arc<Mutex<Option<String>>>,
+}
+
+/// An execution whose partitions have not all been asked for.
+struct Run {
+    build: BuildFuture,
+    /// The partitions that have it.
+    taken: Vec<bool>,
+}
+
+impl fmt::Debug for Run {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Run").field("taken", &self.taken).finish_non_exhaustive()
+    }
 }
 
 impl SetSimilarityJoinExec {
     /// Plans `join` over `input` with the options of the session.
+    ///
+    /// # Errors
+    ///
+    /// When the arguments are no lists of comparable tokens, a device is demanded that this
+    /// build cannot use, or the parts of `join` do not fit together.
     pub fn try_new(
         input: JoinInput,
         join: SimilarityJoin,
         options: SimJoinOptions,
     ) -> Result<Self> {
-        let properties = Arc::new(PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&join.schema)),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Incremental,
-            Boundedness::Bounded,
-        ));
-        Ok(Self { input, join, options, properties })
+        if let DeviceChoice::Cuda(_) = options.device {
+            return plan_err!(
+                "simjoin.device = '{}' cannot be used: this build has no CUDA kernels; \
+                 use auto or cpu",
+                options.device
+            );
+        }
+        let kind = |side: Side| {
+            let data_type = join.argument(side).data_type(&input.side(side).schema())?;
+            match TokenKind::of_list(&data_type) {
+                Some(kind) => Ok(kind),
+                None => plan_err!(
+                    "{} joins lists of tokens, but the {side} argument is {data_type}; \
+                     turn text into a list with qgrams(text, 3) or word_tokens(text)",
+                    join.call.measure
+                ),
+            }
+        };
+        let (left, right) = (kind(Side::Left)?, kind(Side::Right)?);
+        if !left.comparable(right) {
+            return plan_err!(
+                "{} cannot compare {left} tokens with {right} tokens; cast one side",
+                join.call.measure
+            );
+        }
+        if join.threshold <= 0.0 {
+            return internal_err!("threshold {} admits disjoint sets", join.threshold);
+        }
+        if join.output.len() != join.schema.fields().len() {
+            return internal_err!(
+                "{} output columns for a schema of {}",
+                join.output.len(),
+                join.schema.fields().len()
+            );
+        }
+        let (build, partitions) = match &input {
+            JoinInput::Two { build, .. } => {
+                (Some(*build), input.side(build.other()).output_partitioning().partition_count())
+            }
+            JoinInput::Itself { partitions, .. } => (None, (*partitions).max(1)),
+        };
+        let layout = Arc::new(Layout::try_new(join, build, &options)?);
+        let children = [input.side(Side::Left), input.side(Side::Right)];
+        let boundedness = match children.iter().any(|c| c.boundedness().is_unbounded()) {
+            true => Boundedness::Unbounded { requires_infinite_memory: true },
+            false => Boundedness::Bounded,
+        };
+        let emission = match layout.marks_build() {
+            true => EmissionType::Both,
+            false => EmissionType::Incremental,
+        };
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&layout.join.schema)),
+            Partitioning::UnknownPartitioning(partitions),
+            emission,
+            boundedness,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Ok(Self {
+            input,
+            layout,
+            options,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            run: Mutex::new(None),
+            chosen: Arc::default(),
+        })
+    }
+
+    /// What is joined.
+    pub fn join(&self) -> &SimilarityJoin {
+        &self.layout.join
+    }
+
+    /// The inputs, and which of them is built.
+    pub fn input(&self) -> &JoinInput {
+        &self.input
+    }
+
+    fn with_input(&self, input: JoinInput) -> Result<Self> {
+        Self::try_new(input, self.layout.join.clone(), self.options.clone())
+    }
+
+    fn partition_count(&self) -> usize {
+        self.properties.output_partitioning().partition_count()
+    }
+
+    fn converter(&self) -> Result<Option<Arc<KeyConverter>>> {
+        let join = &self.layout.join;
+        if join.on.is_empty() {
+            return Ok(None);
+        }
+        let schema = self.input.side(Side::Left).schema();
+        let types = join.on.iter().map(|(left, _)| left.data_type(&schema));
+        let types = types.collect::<Result<Vec<_>>>()?;
+        Ok(Some(Arc::new(KeyConverter::try_new(types, join.null_equality)?)))
+    }
+
+    /// The build side of the execution that `partition` belongs to: a new one where it already
+    /// has its share of the last. Once all partitions have it, only they keep it alive.
+    fn build_side(
+        &self,
+        partition: usize,
+        converter: Option<Arc<KeyConverter>>,
+        context: &Arc<TaskContext>,
+    ) -> Result<BuildFuture> {
+        let mut run = self.run.lock();
+        if run.as_ref().is_none_or(|r| r.taken[partition]) {
+            let chosen = Arc::clone(&self.chosen);
+            let plan = BuildPlan {
+                layout: Arc::clone(&self.layout),
+                converter,
+                strategy: self.options.strategy,
+                partitions: self.partition_count(),
+                metrics: BuildMetrics::new(&self.metrics),
+                on_choice: Box::new(move |choice| *chosen.lock() = Some(choice)),
+            };
+            let input = self.input.side(self.layout.build()).execute(0, Arc::clone(context))?;
+            let reservation =
+                MemoryConsumer::new("SetSimilarityJoin build side").register(context.memory_pool());
+            let build =
+                async move { plan.run(input, reservation).await.map(Arc::new).map_err(Arc::new) };
+            *run = Some(Run {
+                build: build.boxed().shared(),
+                taken: vec![false; self.partition_count()],
+            });
+        }
+        let Some(current) = run.as_mut() else {
+            return internal_err!("the build side of a similarity join is missing");
+        };
+        current.taken[partition] = true;
+        let build = current.build.clone();
+        if current.taken.iter().all(|&t| t) {
+            *run = None;
+        }
+        Ok(build)
     }
 }
 
 impl DisplayAs for SetSimilarityJoinExec {
-    fn fmt_as(&self, _t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SetSimilarityJoinExec: {}", self.join.predicate)
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let join = &self.layout.join;
+        let inputs = match &self.input {
+            JoinInput::Two { build, .. } => format!("two-sided, build={build}"),
+            JoinInput::Itself { .. } => match self.layout.spec.pairing {
+                Pairing::Unordered => "self-join, each pair once".to_string(),
+                Pairing::All => "self-join".to_string(),
+            },
+        };
+        let yields = match self.layout.yields {
+            Yield::Pairs => "pairs",
+            Yield::RowsOf(_, RowsWith::Match) => "rows with a match",
+            Yield::RowsOf(_, RowsWith::NoMatch) => "rows without a match",
+            Yield::CountsPerProbeRow => "counts per row",
+            Yield::Total => "count",
+        };
+        if t == DisplayFormatType::TreeRender {
+            writeln!(f, "predicate={}", join.predicate)?;
+            writeln!(f, "join_type={}", join.join_type)?;
+            return writeln!(f, "{inputs}");
+        }
+        write!(
+            f,
+            "SetSimilarityJoinExec: {}, threshold={}, join_type={}, {inputs}, yields={yields}",
+            join.predicate, join.threshold, join.join_type
+        )?;
+        if !join.on.is_empty() {
+            let on: Vec<String> = join.on.iter().map(|(l, r)| format!("({l}, {r})")).collect();
+            write!(f, ", on=[{}]", on.join(", "))?;
+        }
+        for side in [Side::Left, Side::Right] {
+            if let Some(filter) = join.side_filter(side) {
+                write!(f, ", {side}_filter={filter}")?;
+            }
+        }
+        if let Some(residual) = &join.residual {
+            write!(f, ", filter={}", residual.expression)?;
+        }
+        write!(f, ", strategy={}, device={}", self.options.strategy, self.options.device)?;
+        if let Some(chosen) = self.chosen.lock().as_ref() {
+            write!(f, ", chosen={chosen}")?;
+        }
+        Ok(())
     }
 }
 
@@ -73,30 +311,166 @@ impl ExecutionPlan for SetSimilarityJoinExec {
         }
     }
 
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        InputDistributionRequirements::new(match &self.input {
+            JoinInput::Two { build: Side::Left, .. } => {
+                vec![Distribution::SinglePartition, Distribution::UnspecifiedDistribution]
+            }
+            JoinInput::Two { build: Side::Right, .. } => {
+                vec![Distribution::UnspecifiedDistribution, Distribution::SinglePartition]
+            }
+            JoinInput::Itself { .. } => vec![Distribution::SinglePartition],
+        })
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        self.input_distribution_requirements().into_per_child()
+    }
+
     fn apply_expressions(
         &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
     ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
+        let join = &self.layout.join;
+        let on = join.on.iter().flat_map(|(left, right)| [left, right]);
+        let filters = join.side_filters.iter().flatten();
+        let residual = join.residual.iter().map(|r| &r.expression);
+        apply_expression_roots(join.arguments.iter().chain(on).chain(filters).chain(residual), f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        // A node holds no state of an execution that a new one would not make again.
+        let (ChildrenPropertiesMode::Keep | ChildrenPropertiesMode::Recompute) =
+            options.children_properties;
+        let mut children = children.into_iter();
+        let mut next = || match children.next() {
+            Some(child) => Ok(child),
+            None => internal_err!("SetSimilarityJoinExec lacks a child"),
+        };
+        let input = match &self.input {
+            JoinInput::Two { build, .. } => {
+                JoinInput::Two { left: next()?, right: next()?, build: *build }
+            }
+            JoinInput::Itself { partitions, .. } => {
+                JoinInput::Itself { input: next()?, partitions: *partitions }
+            }
+        };
+        Ok(Arc::new(self.with_input(input)?))
     }
 
     fn with_new_children(
         self: Arc<Self>,
-        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = match &self.input {
-            JoinInput::Two { build, .. } => {
-                let right = children.remove(1);
-                JoinInput::Two { left: children.remove(0), right, build: *build }
-            }
-            JoinInput::Itself { partitions, .. } => {
-                JoinInput::Itself { input: children.remove(0), partitions: *partitions }
-            }
-        };
-        Ok(Arc::new(Self::try_new(input, self.join.clone(), self.options.clone())?))
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
     }
 
-    fn execute(&self, _: usize, _: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        not_impl_err!("under construction")
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.with_input(self.input.clone())?))
     }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        if partition >= self.partition_count() {
+            return internal_err!(
+                "SetSimilarityJoinExec has {} partitions, not {partition}",
+                self.partition_count()
+            );
+        }
+        let build_input = self.input.side(self.layout.build());
+        if build_input.output_partitioning().partition_count() != 1 {
+            return internal_err!(
+                "the build side of SetSimilarityJoinExec must have one partition, not {}; \
+                 add a CoalescePartitionsExec",
+                build_input.output_partitioning().partition_count()
+            );
+        }
+        let converter = self.converter()?;
+        let input = match &self.input {
+            JoinInput::Two { .. } => {
+                let probe = self.input.side(self.layout.probe);
+                ProbeInput::Stream(probe.execute(partition, Arc::clone(&context))?)
+            }
+            JoinInput::Itself { .. } => ProbeInput::Itself { partitions: self.partition_count() },
+        };
+        let build = self.build_side(partition, converter.clone(), &context)?;
+        let reservation = MemoryConsumer::new(format!("SetSimilarityJoin probe[{partition}]"))
+            .register(context.memory_pool());
+        let partition = ProbePartition {
+            layout: Arc::clone(&self.layout),
+            build,
+            input,
+            converter,
+            reservation,
+            metrics: ProbeMetrics::new(&self.metrics, partition),
+            batch_size: context.session_config().batch_size(),
+        };
+        let stream = Box::pin(partition.into_stream());
+        let stream = RecordBatchStreamAdapter::new(self.schema(), stream);
+        Ok(Box::pin(cooperative(stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    /// Estimates only: as many rows as the side that the answer follows has.
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let rows = |side: Side| {
+            let stats = inputs.get(if inputs.len() > 1 { side as usize } else { 0 })?;
+            stats.num_rows.get_value().copied()
+        };
+        let (left, right) = (rows(Side::Left), rows(Side::Right));
+        let estimate = match self.layout.join.join_type {
+            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::Left => left,
+            JoinType::RightSemi | JoinType::RightAnti | JoinType::Right => right,
+            JoinType::Full => left.zip(right).map(|(l, r)| l.saturating_add(r)),
+            _ => left.zip(right).map(|(l, r)| l.max(r)),
+        };
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        if let Some(rows) = estimate {
+            let rows = match args.partition() {
+                Some(_) => rows / self.partition_count(),
+                None => rows,
+            };
+            statistics.num_rows = Precision::Inexact(rows);
+        }
+        Ok(Arc::new(statistics))
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExec,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        try_embed_projection(projection, self)
+    }
+}
+
+impl EmbeddedProjection for SetSimilarityJoinExec {
+    fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
+        let mut join = self.layout.join.clone();
+        if let Some(columns) = projection {
+            join.output = columns.iter().map(|&c| join.output[c]).collect();
+            join.schema = project(&join.schema, &columns)?;
+        }
+        Self::try_new(self.input.clone(), join, self.options.clone())
+    }
+}
+
+fn project(schema: &Schema, columns: &[usize]) -> Result<SchemaRef> {
+    Ok(Arc::new(schema.project(columns)?))
 }

@@ -1,1 +1,117 @@
-//! Functions.
+//! The scalar functions of SQL: six similarity measures over lists read as sets, and three
+//! tokenizers that turn text into such lists.
+//!
+//! ```text
+//! similarity.rs     SimilarityUdf: types, errors, evaluation over columns and scalars
+//! overlap.rs          a list column as a stream of sorted sets; the size of an intersection
+//! tokenize.rs       TokenizerUdf: types, errors, evaluation
+//! token_lists.rs      q-grams, words and shingles of one row, appended to a List<Utf8>
+//! documentation.rs  what SHOW FUNCTIONS and information_schema.routines say
+//! ```
+//!
+//! These functions are the oracle of the join: a similarity join gives the rows that evaluating
+//! them pair by pair gives. They share only [`Measure::value`] with the operator.
+
+mod documentation;
+mod overlap;
+mod similarity;
+mod token_lists;
+mod tokenize;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, LazyLock};
+
+use datafusion::logical_expr::ScalarUDF;
+
+pub use similarity::SimilarityUdf;
+pub use tokenize::{Tokenizer, TokenizerUdf};
+
+use crate::measure::Measure;
+
+static SIMILARITY: LazyLock<[Arc<ScalarUDF>; 6]> =
+    LazyLock::new(|| Measure::ALL.map(|m| Arc::new(ScalarUDF::from(SimilarityUdf::new(m)))));
+
+static TOKENIZERS: LazyLock<[Arc<ScalarUDF>; 3]> =
+    LazyLock::new(|| Tokenizer::ALL.map(|t| Arc::new(ScalarUDF::from(TokenizerUdf::new(t)))));
+
+/// Every function of this crate, each with its aliases, ready to register.
+pub fn all() -> Vec<Arc<ScalarUDF>> {
+    SIMILARITY.iter().chain(TOKENIZERS.iter()).map(Arc::clone).collect()
+}
+
+/// The function that computes `measure`.
+pub fn similarity_udf(measure: Measure) -> Arc<ScalarUDF> {
+    Arc::clone(&SIMILARITY[measure as usize])
+}
+
+/// The function that runs `tokenizer`.
+pub fn tokenizer_udf(tokenizer: Tokenizer) -> Arc<ScalarUDF> {
+    Arc::clone(&TOKENIZERS[tokenizer as usize])
+}
+
+/// The measure that `udf` computes, `None` when it is not a function of this crate.
+///
+/// The implementation decides, not the name: a `jaccard` that a user registered is not ours.
+pub fn measure_of(udf: &ScalarUDF) -> Option<Measure> {
+    udf.inner().downcast_ref::<SimilarityUdf>().map(SimilarityUdf::measure)
+}
+
+/// The functions as expressions, for plans and DataFrames built in Rust.
+pub mod expr_fn {
+    use datafusion::logical_expr::Expr;
+
+    use super::{Tokenizer, similarity_udf, tokenizer_udf};
+    use crate::measure::Measure;
+
+    /// `|a ∩ b| / |a ∪ b|`
+    pub fn jaccard(a: Expr, b: Expr) -> Expr {
+        similarity(Measure::Jaccard, a, b)
+    }
+
+    /// `2 |a ∩ b| / (|a| + |b|)`
+    pub fn dice(a: Expr, b: Expr) -> Expr {
+        similarity(Measure::Dice, a, b)
+    }
+
+    /// `|a ∩ b| / sqrt(|a| |b|)`
+    pub fn set_cosine(a: Expr, b: Expr) -> Expr {
+        similarity(Measure::Cosine, a, b)
+    }
+
+    /// `|a ∩ b|`, an `Int64`
+    pub fn overlap(a: Expr, b: Expr) -> Expr {
+        similarity(Measure::Overlap, a, b)
+    }
+
+    /// `|a ∩ b| / min(|a|, |b|)`
+    pub fn overlap_coefficient(a: Expr, b: Expr) -> Expr {
+        similarity(Measure::OverlapCoefficient, a, b)
+    }
+
+    /// `|a ∩ b| / |a|`
+    pub fn containment(a: Expr, b: Expr) -> Expr {
+        similarity(Measure::Containment, a, b)
+    }
+
+    /// The value of `measure` over two lists read as sets.
+    pub fn similarity(measure: Measure, a: Expr, b: Expr) -> Expr {
+        similarity_udf(measure).call(vec![a, b])
+    }
+
+    /// The distinct runs of `q` characters of `text`.
+    pub fn qgrams(text: Expr, q: Expr) -> Expr {
+        tokenizer_udf(Tokenizer::QGrams).call(vec![text, q])
+    }
+
+    /// The lower-cased words of `text`.
+    pub fn word_tokens(text: Expr) -> Expr {
+        tokenizer_udf(Tokenizer::WordTokens).call(vec![text])
+    }
+
+    /// The runs of `k` consecutive elements of `list`, each joined by spaces.
+    pub fn shingles(list: Expr, k: Expr) -> Expr {
+        tokenizer_udf(Tokenizer::Shingles).call(vec![list, k])
+    }
+}

@@ -37,6 +37,8 @@ pub struct SimJoinNode {
     pub threshold: f64,
     /// The similarity conjunct as the optimizer left it, for EXPLAIN.
     pub predicate: Expr,
+    /// Why the operator was chosen where a hash join could have run as well, for EXPLAIN.
+    pub note: Option<String>,
     pub join_type: JoinType,
     /// The list argument of each side, over that side's schema.
     pub arguments: [Expr; 2],
@@ -190,7 +192,11 @@ impl UserDefinedLogicalNodeCore for SimJoinNode {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SetSimilarityJoin: {} {}", self.join_type, self.predicate)
+        write!(f, "SetSimilarityJoin: {} {}", self.join_type, self.predicate)?;
+        match &self.note {
+            Some(note) => write!(f, " ({note})"),
+            None => Ok(()),
+        }
     }
 
     fn with_exprs_and_inputs(&self, exprs: Vec<Expr>, inputs: Vec<LogicalPlan>) -> Result<Self> {

@@ -1,0 +1,49 @@
+//! Cancellation of work that runs outside a poll.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use datafusion::common::{Result, exec_err};
+
+/// Tells long loops on other threads that nobody waits for them any more.
+#[derive(Debug, Clone, Default)]
+pub struct CancelFlag(Arc<AtomicBool>);
+
+impl CancelFlag {
+    /// An error once the work has been cancelled. Cheap enough for every few thousand steps.
+    pub fn check(&self) -> Result<()> {
+        if self.0.load(Ordering::Relaxed) {
+            return exec_err!("the similarity join was cancelled");
+        }
+        Ok(())
+    }
+
+    /// A guard that cancels the work when it is dropped.
+    pub fn on_drop(&self) -> CancelOnDrop {
+        CancelOnDrop(self.clone())
+    }
+}
+
+/// See [`CancelFlag::on_drop`].
+#[derive(Debug)]
+pub struct CancelOnDrop(CancelFlag);
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        self.0.0.store(true, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropping_the_guard_cancels() {
+        let flag = CancelFlag::default();
+        let guard = flag.on_drop();
+        assert!(flag.check().is_ok());
+        drop(guard);
+        assert!(flag.check().is_err());
+    }
+}

@@ -1,0 +1,266 @@
+//! What a [`SimilarityJoin`] means for execution: which side probes, what each match must yield,
+//! and which columns are carried along.
+
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{JoinType, Result, internal_err};
+use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::expressions::BinaryExpr;
+use datafusion::physical_expr::utils::{conjunction, split_conjunction};
+use datafusion::physical_plan::expressions::Column;
+
+use super::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
+use crate::config::SimJoinOptions;
+use crate::measure::Bounds;
+use crate::strategy::{JoinSpec, MatchNeed, Pairing};
+
+/// What becomes of the matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Yield {
+    /// Every matching pair of rows.
+    Pairs,
+    /// Each row of a side once: those with a match (semi), or those without (anti).
+    RowsOf(Side, RowsWith),
+    /// Each probe row with its number of matches.
+    CountsPerProbeRow,
+    /// The number of matching pairs of rows.
+    Total,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RowsWith {
+    Match,
+    NoMatch,
+}
+
+/// A comparison of the same column on both sides of a self-join (`a.id < b.id`), decided on
+/// ranks without evaluating an expression.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RowOrder {
+    /// In the schema of the shared input.
+    pub column: usize,
+    /// `left <operator> right`, one of `<`, `<=`, `>`, `>=`, `<>`.
+    pub operator: Operator,
+}
+
+impl RowOrder {
+    /// Whether rows of these ranks satisfy the comparison. Rank 0 is NULL, which never does.
+    #[inline]
+    pub fn holds(self, left: u32, right: u32) -> bool {
+        left != 0
+            && right != 0
+            && match self.operator {
+                Operator::Lt => left < right,
+                Operator::LtEq => left <= right,
+                Operator::Gt => left > right,
+                Operator::GtEq => left >= right,
+                _ => left != right,
+            }
+    }
+}
+
+/// The join, resolved for execution.
+#[derive(Debug)]
+pub(super) struct Layout {
+    pub join: SimilarityJoin,
+    pub probe: Side,
+    pub yields: Yield,
+    /// The residual that is left when `row_order` is taken out.
+    pub residual: Option<Residual>,
+    pub row_order: Option<RowOrder>,
+    /// Per side, the input columns that outlive encoding; the same for both in a self-join.
+    pub carried: [Vec<usize>; 2],
+    pub spec: JoinSpec,
+    pub match_buffer: usize,
+}
+
+impl Layout {
+    /// `build` is the build side of a join of two inputs, `None` for a self-join.
+    pub fn try_new(
+        join: SimilarityJoin,
+        build: Option<Side>,
+        options: &SimJoinOptions,
+    ) -> Result<Self> {
+        let self_join = build.is_none();
+        let probe = match (build, join.need, join.join_type) {
+            (Some(build), ..) => build.other(),
+            (None, Need::Counts(Some(side)), _) => side,
+            (None, _, JoinType::Right | JoinType::RightSemi | JoinType::RightAnti) => Side::Right,
+            (None, ..) => Side::Left,
+        };
+        let yields = match (join.need, join.join_type) {
+            (_, JoinType::LeftSemi) => Yield::RowsOf(Side::Left, RowsWith::Match),
+            (_, JoinType::LeftAnti) => Yield::RowsOf(Side::Left, RowsWith::NoMatch),
+            (_, JoinType::RightSemi) => Yield::RowsOf(Side::Right, RowsWith::Match),
+            (_, JoinType::RightAnti) => Yield::RowsOf(Side::Right, RowsWith::NoMatch),
+            (_, JoinType::LeftMark | JoinType::RightMark) => {
+                return internal_err!("a similarity join cannot be a mark join");
+            }
+            (Need::Rows, _) => Yield::Pairs,
+            (Need::Counts(Some(side)), _) if side == probe => Yield::CountsPerProbeRow,
+            (Need::Counts(Some(side)), _) => {
+                return internal_err!("counts per {side} row need the {side} side to probe");
+            }
+            (Need::Counts(None), JoinType::Inner) => Yield::Total,
+            (Need::Counts(None), _) => Yield::CountsPerProbeRow,
+        };
+        let (residual, row_order) = match (&join.residual, self_join) {
+            (Some(residual), true) => take_row_order(residual)?,
+            (residual, _) => (residual.clone(), None),
+        };
+        let both_orders = join.join_type == JoinType::Inner
+            && matches!(yields, Yield::Pairs | Yield::Total)
+            && join.call.measure.is_symmetric();
+        let pairing = if self_join && both_orders { Pairing::Unordered } else { Pairing::All };
+        let wants_score = join.output.iter().any(|c| matches!(c, OutputColumn::Score(_)))
+            || residual
+                .iter()
+                .flat_map(|r| &r.columns)
+                .any(|c| matches!(c, ResidualColumn::Score(_)));
+        let need = match yields {
+            _ if wants_score => MatchNeed::PairsWithOverlap,
+            Yield::RowsOf(side, _)
+                if side == probe && residual.is_none() && row_order.is_none() =>
+            {
+                MatchNeed::Exists
+            }
+            _ => MatchNeed::Pairs,
+        };
+        let spec = JoinSpec {
+            bounds: Bounds::new(join.call.measure, join.threshold),
+            probe_role: join.call.role(probe),
+            pairing,
+            need,
+            candidate_chunk: options.candidate_chunk.0,
+        };
+        let carried = carried_columns(&join, residual.as_ref(), self_join);
+        let match_buffer = options.match_buffer.0;
+        Ok(Self { join, probe, yields, residual, row_order, carried, spec, match_buffer })
+    }
+
+    pub fn build(&self) -> Side {
+        self.probe.other()
+    }
+
+    /// Whether a matched pair of sets says all about its rows.
+    pub fn sets_decide(&self) -> bool {
+        self.residual.is_none() && self.row_order.is_none()
+    }
+
+    /// Whether the rows of this side that match nothing are part of the answer next to pairs or
+    /// counts of pairs.
+    pub fn pads(&self, side: Side) -> bool {
+        matches!(self.yields, Yield::Pairs | Yield::CountsPerProbeRow)
+            && side.is_preserved(self.join.join_type)
+    }
+
+    /// Whether it must be known which build rows have a match.
+    pub fn marks_build(&self) -> bool {
+        self.pads(self.build())
+            || matches!(self.yields, Yield::RowsOf(side, _) if side == self.build())
+    }
+
+    /// Whether it must be known how often each probe row matches.
+    pub fn counts_probe(&self) -> bool {
+        self.yields == Yield::CountsPerProbeRow
+            || self.pads(self.probe)
+            || matches!(self.yields, Yield::RowsOf(side, _) if side == self.probe)
+    }
+
+    /// The value of a count column in a row that stands for `matches` pairs, or for one padded
+    /// row of `side` when it has none.
+    pub fn count(&self, of: CountOf, side: Side, matches: u64) -> i64 {
+        match of {
+            _ if matches > 0 => matches as i64,
+            CountOf::Rows => 1,
+            CountOf::Matched(counted) => i64::from(counted == side),
+        }
+    }
+
+    /// The position of an input column among those carried.
+    pub fn carried_index(&self, side: Side, column: usize) -> Option<usize> {
+        self.carried[side as usize].iter().position(|&c| c == column)
+    }
+
+    /// The left and right value of something known per probe and build.
+    pub fn left_right<T>(&self, probe: T, build: T) -> (T, T) {
+        match self.probe {
+            Side::Left => (probe, build),
+            Side::Right => (build, probe),
+        }
+    }
+}
+
+/// Splits a comparison of the same column on both sides off a self-join's residual.
+fn take_row_order(residual: &Residual) -> Result<(Option<Residual>, Option<RowOrder>)> {
+    let input = |expr: &Arc<dyn datafusion::physical_plan::PhysicalExpr>| {
+        let column = expr.downcast_ref::<Column>()?;
+        match residual.columns.get(column.index())? {
+            ResidualColumn::Input(side, index) => Some((*side, *index)),
+            ResidualColumn::Score(_) => None,
+        }
+    };
+    let mut row_order = None;
+    let mut rest = vec![];
+    for conjunct in split_conjunction(&residual.expression) {
+        let found = conjunct.downcast_ref::<BinaryExpr>().and_then(|binary| {
+            let operator = *binary.op();
+            let (left, right) = (input(binary.left())?, input(binary.right())?);
+            let (operator, left, right) = match (left, right) {
+                ((Side::Left, l), (Side::Right, r)) => (operator, l, r),
+                ((Side::Right, r), (Side::Left, l)) => (operator.swap()?, l, r),
+                _ => return None,
+            };
+            let known = matches!(
+                operator,
+                Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq | Operator::NotEq
+            );
+            let data_type = binary.left().data_type(&residual.schema).ok()?;
+            (known && left == right && has_ranks(&data_type))
+                .then_some(RowOrder { column: left, operator })
+        });
+        match found {
+            Some(found) if row_order.is_none() => row_order = Some(found),
+            _ => rest.push(Arc::clone(conjunct)),
+        }
+    }
+    let residual =
+        (!rest.is_empty()).then(|| Residual { expression: conjunction(rest), ..residual.clone() });
+    Ok((residual, row_order))
+}
+
+/// Whether ranking values of this type orders them as SQL comparison does.
+fn has_ranks(data_type: &DataType) -> bool {
+    data_type.is_numeric()
+        || matches!(data_type, DataType::Utf8 | DataType::LargeUtf8)
+        || data_type.is_temporal() && !matches!(data_type, DataType::Interval(_))
+}
+
+/// The columns that output and residual read.
+fn carried_columns(
+    join: &SimilarityJoin,
+    residual: Option<&Residual>,
+    self_join: bool,
+) -> [Vec<usize>; 2] {
+    let mut carried: [Vec<usize>; 2] = [vec![], vec![]];
+    for column in &join.output {
+        if let OutputColumn::Input(side, index) = column {
+            carried[*side as usize].push(*index);
+        }
+    }
+    for column in residual.iter().flat_map(|r| &r.columns) {
+        if let ResidualColumn::Input(side, index) = column {
+            carried[*side as usize].push(*index);
+        }
+    }
+    if self_join {
+        let both = [carried[0].as_slice(), carried[1].as_slice()].concat();
+        carried = [both.clone(), both];
+    }
+    for columns in &mut carried {
+        columns.sort_unstable();
+        columns.dedup();
+    }
+    carried
+}

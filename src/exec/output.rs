@@ -1,0 +1,137 @@
+//! Output batches of the session's batch size.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::new_null_array;
+use datafusion::arrow::array::{
+    ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array,
+};
+use datafusion::arrow::compute::BatchCoalescer;
+use datafusion::common::{Result, internal_err};
+
+use super::layout::Layout;
+use super::payload::Payload;
+use super::spec::{OutputColumn, Side};
+
+/// Rows of an output batch are fewer than the batch size when they would exceed this.
+const MAX_BATCH_BYTES: usize = 64 << 20;
+
+/// Gathers output rows into batches.
+pub(super) struct Output {
+    layout: Arc<Layout>,
+    batch_size: usize,
+    coalescer: BatchCoalescer,
+    /// Rows of a schema without columns, which the coalescer does not count.
+    bare_rows: usize,
+    finished: bool,
+}
+
+impl Output {
+    pub fn new(layout: Arc<Layout>, batch_size: usize) -> Self {
+        let schema = Arc::clone(&layout.join.schema);
+        // Large pieces pass through uncopied.
+        let coalescer = BatchCoalescer::new(schema, batch_size)
+            .with_biggest_coalesce_batch_size(Some(batch_size / 2));
+        Self { layout, batch_size, coalescer, bare_rows: 0, finished: false }
+    }
+
+    /// How many rows to materialise at once, when a pair of rows takes `row_bytes` bytes.
+    pub fn rows_at_once(&self, row_bytes: usize) -> usize {
+        self.batch_size.min(MAX_BATCH_BYTES / row_bytes.max(1)).max(1)
+    }
+
+    /// Adds rows.
+    pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
+        if batch.num_columns() == 0 {
+            self.bare_rows += batch.num_rows();
+            return Ok(());
+        }
+        if batch.num_rows() > 0 {
+            self.coalescer.push_batch(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a row for each row number of one side, the other side's columns and the scores NULL.
+    /// `matches` gives the multiplicities, where there are any.
+    pub fn push_rows(
+        &mut self,
+        side: Side,
+        payload: &Payload,
+        rows: Vec<u32>,
+        matches: Option<&[u64]>,
+    ) -> Result<()> {
+        if rows.is_empty() {
+            return Ok(());
+        }
+        let layout = Arc::clone(&self.layout);
+        let only_counts = !layout.join.output.is_empty()
+            && layout.join.output.iter().all(|c| matches!(c, OutputColumn::Count(_)));
+        let len = if only_counts { 1 } else { rows.len() };
+        let row_numbers = UInt32Array::from(rows);
+        let columns =
+            layout.join.output.iter().zip(layout.join.schema.fields()).map(|(column, field)| {
+                match column {
+                    OutputColumn::Input(of, index) if *of == side => {
+                        match layout.carried_index(side, *index) {
+                            Some(place) => payload.take(place, &row_numbers),
+                            None => internal_err!("column {index} of the {side} side is gone"),
+                        }
+                    }
+                    OutputColumn::Input(..) | OutputColumn::Score(_) => {
+                        Ok(new_null_array(field.data_type(), len))
+                    }
+                    OutputColumn::Count(of) => {
+                        let count = |i: usize| layout.count(*of, side, matches.map_or(0, |m| m[i]));
+                        let counts = (0..row_numbers.len()).map(count);
+                        Ok(Arc::new(if only_counts {
+                            Int64Array::from_iter_values([counts.sum()])
+                        } else {
+                            Int64Array::from_iter_values(counts)
+                        }) as ArrayRef)
+                    }
+                }
+            });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(len));
+        let schema = Arc::clone(&layout.join.schema);
+        self.push(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    }
+
+    /// Adds one row that holds counts only.
+    pub fn push_total(&mut self, total: u64) -> Result<()> {
+        let columns = self.layout.join.output.iter().map(|column| match column {
+            OutputColumn::Count(_) => {
+                Ok(Arc::new(Int64Array::from_iter_values([total as i64])) as ArrayRef)
+            }
+            other => internal_err!("a total cannot give {other:?}"),
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let schema = Arc::clone(&self.layout.join.schema);
+        self.push(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    }
+
+    /// Makes what is buffered a batch of its own.
+    pub fn cut(&mut self) -> Result<()> {
+        Ok(self.coalescer.finish_buffered_batch()?)
+    }
+
+    /// No more rows will come: what is buffered becomes a batch.
+    pub fn finish(&mut self) -> Result<()> {
+        self.finished = true;
+        Ok(self.coalescer.finish_buffered_batch()?)
+    }
+
+    /// The next batch, if there is a full one or the rows have ended.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let bare = self.bare_rows.min(self.batch_size);
+        if bare == self.batch_size || (self.finished && bare > 0) {
+            self.bare_rows -= bare;
+            let options = RecordBatchOptions::new().with_row_count(Some(bare));
+            let schema = Arc::clone(&self.layout.join.schema);
+            return Ok(Some(RecordBatch::try_new_with_options(schema, vec![], &options)?));
+        }
+        Ok(self.coalescer.next_completed_batch())
+    }
+}

@@ -1,0 +1,536 @@
+//! The probe side: one partition's way from input rows to output batches.
+
+use std::future::poll_fn;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::metrics::RecordOutput;
+use futures::StreamExt;
+use futures::future::{BoxFuture, Shared};
+
+use super::build::{BuildSide, EncodedArguments, ROWS_PER_SLICE};
+use super::layout::{Layout, RowsWith, Yield};
+use super::metrics::ProbeMetrics;
+use super::output::Output;
+use super::pairs::{Expansion, ExpansionInput, RowPairs, SidePayloads};
+use super::payload::Payload;
+use super::spec::Side;
+use crate::sets::{KeyConverter, ProbeScratch, SetCollection, SetId};
+use crate::strategy::{Match, MatchBuffer, MatchCursor, MatchNeed, Pairing, ProbeSets, Progress};
+
+/// The build side while it is being made.
+pub(super) type BuildFuture =
+    Shared<BoxFuture<'static, Result<Arc<BuildSide>, Arc<DataFusionError>>>>;
+
+/// Where probe sets come from.
+pub(super) enum ProbeInput {
+    /// The other input of the join.
+    Stream(SendableRecordBatchStream),
+    /// The build side itself: partitions take ranges of its sets from a shared counter.
+    Itself { partitions: usize },
+}
+
+/// A number of probe sets that are joined before the next ones are looked at.
+struct Unit {
+    sets: Arc<SetCollection>,
+    range: Range<SetId>,
+    payload: Arc<Payload>,
+    /// Whether this unit answers for the rows without sets.
+    has_setless: bool,
+    /// The row pairs found, by set of the range or, where a residual decides, by place.
+    counts: Vec<u64>,
+    /// All matches have been given.
+    matched: bool,
+    rows_at_once: usize,
+}
+
+/// Rows of one side on their way out.
+struct RowEmission {
+    payload: Arc<Payload>,
+    rows: Vec<u32>,
+    matches: Option<Vec<u64>>,
+    next: usize,
+}
+
+enum State {
+    NextUnit,
+    Matching(Unit),
+    Emitting(RowEmission),
+    /// Build rows, from this set on; beyond the last one, those without sets from there on.
+    Tail {
+        next_set: u32,
+        next_setless: usize,
+    },
+    Done,
+}
+
+/// One partition of the join.
+pub(super) struct ProbePartition {
+    pub layout: Arc<Layout>,
+    pub build: BuildFuture,
+    pub input: ProbeInput,
+    pub converter: Option<Arc<KeyConverter>>,
+    /// For the cursor, and for probe batches.
+    pub reservation: MemoryReservation,
+    pub metrics: ProbeMetrics,
+    pub batch_size: usize,
+}
+
+/// A partition whose build side is there.
+struct Running {
+    layout: Arc<Layout>,
+    build: Arc<BuildSide>,
+    input: ProbeInput,
+    converter: Option<Arc<KeyConverter>>,
+    reservation: MemoryReservation,
+    metrics: ProbeMetrics,
+    batch_size: usize,
+    cursor: Box<dyn MatchCursor>,
+    scratch: ProbeScratch,
+    /// The batch that units are cut from, and the next of its rows.
+    batch: Option<(RecordBatch, usize)>,
+    matches: MatchBuffer,
+    expansion: Expansion,
+    pairs: RowPairs,
+    total: u64,
+    output: Output,
+    state: State,
+}
+
+impl ProbePartition {
+    /// The output of the partition.
+    pub fn into_stream(self) -> impl futures::Stream<Item = Result<RecordBatch>> + Send {
+        enum Stage {
+            Waiting(Box<ProbePartition>),
+            Running(Box<Running>),
+        }
+        futures::stream::try_unfold(Stage::Waiting(Box::new(self)), |stage| async move {
+            let mut running = match stage {
+                Stage::Waiting(partition) => Box::new(partition.start().await?),
+                Stage::Running(running) => running,
+            };
+            let batch = running.next_batch().await?;
+            Ok(batch.map(|batch| (batch, Stage::Running(running))))
+        })
+    }
+
+    async fn start(self) -> Result<Running> {
+        let Self { layout, build, input, converter, reservation, metrics, batch_size } = self;
+        let build = build.await.map_err(DataFusionError::Shared)?;
+        let matches = MatchBuffer::new(layout.match_buffer);
+        let cursor_reservation = reservation.new_empty();
+        cursor_reservation.try_grow(matches.footprint())?;
+        let cursor = build.prepared.open(cursor_reservation)?;
+        let output = Output::new(Arc::clone(&layout), batch_size);
+        Ok(Running {
+            build,
+            input,
+            converter,
+            reservation,
+            metrics,
+            batch_size,
+            cursor,
+            scratch: ProbeScratch::default(),
+            batch: None,
+            matches,
+            expansion: Expansion::default(),
+            pairs: RowPairs::default(),
+            total: 0,
+            output,
+            state: State::NextUnit,
+            layout,
+        })
+    }
+}
+
+impl Running {
+    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        loop {
+            if let Some(batch) = self.output.next_batch()? {
+                return Ok(Some(batch.record_output(&self.metrics.baseline)));
+            }
+            match std::mem::replace(&mut self.state, State::Done) {
+                State::NextUnit => self.state = self.next_unit().await?,
+                State::Matching(unit) => self.state = self.match_sets(unit).await?,
+                State::Emitting(emission) => {
+                    self.state = self.emit(emission)?;
+                    tokio::task::yield_now().await;
+                }
+                State::Tail { next_set, next_setless } => {
+                    self.state = self.emit_build_rows(next_set, next_setless)?;
+                    tokio::task::yield_now().await;
+                }
+                State::Done => {
+                    self.metrics.baseline.done();
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Takes up the next probe sets.
+    async fn next_unit(&mut self) -> Result<State> {
+        let wants_unmatched = self.layout.pads(self.layout.probe)
+            || self.layout.yields == Yield::RowsOf(self.layout.probe, RowsWith::NoMatch);
+        if self.build.sets.is_empty() && !wants_unmatched {
+            // Nothing can match, and nobody asks what does not: the input need not be read.
+            return self.finish();
+        }
+        let unit = match &mut self.input {
+            ProbeInput::Itself { partitions } => {
+                let sets = self.build.sets.len() as usize;
+                let share = (sets / (*partitions * 32)).clamp(1, 1024);
+                let start = self.build.next_set.fetch_add(share, Ordering::Relaxed);
+                if start >= sets + share {
+                    return self.finish();
+                }
+                // The first range beyond the sets stands for the rows without one.
+                let range = start.min(sets) as u32..(start + share).min(sets) as u32;
+                self.metrics.distinct_sets.add(range.len());
+                self.metrics.rows.add(self.build.sets.row_places(range.clone()).len());
+                Unit {
+                    sets: Arc::clone(&self.build.sets),
+                    payload: Arc::clone(&self.build.payload),
+                    has_setless: start >= sets,
+                    counts: vec![],
+                    matched: false,
+                    rows_at_once: 0,
+                    range,
+                }
+            }
+            ProbeInput::Stream(input) => {
+                let (batch, start) = match self.batch.take() {
+                    Some(rest) => rest,
+                    None => match input.next().await.transpose()? {
+                        Some(batch) => (batch, 0),
+                        None => return self.finish(),
+                    },
+                };
+                let rows = ROWS_PER_SLICE.min(batch.num_rows() - start);
+                let slice = batch.slice(start, rows);
+                if start + rows < batch.num_rows() {
+                    self.batch = Some((batch, start + rows));
+                }
+                self.metrics.rows.add(rows);
+                tokio::task::yield_now().await;
+                self.encode(&slice)?
+            }
+        };
+        self.begin(unit)
+    }
+
+    /// The sets of some rows of the probe input.
+    fn encode(&mut self, slice: &RecordBatch) -> Result<Unit> {
+        let _timer = self.metrics.encode_time.timer();
+        let side = self.layout.probe;
+        let payload = Payload::of_batch(slice, &self.layout.carried[side as usize]);
+        let arguments =
+            EncodedArguments::evaluate(&self.layout, side, self.converter.as_deref(), slice)?;
+        let sets = self.build.encoder.encode(
+            &arguments.as_input(),
+            &self.build.key_ids,
+            &mut self.scratch,
+            &self.reservation,
+            payload.size_in_bytes() + slice.num_rows() * size_of::<u64>(),
+        )?;
+        self.metrics.peak_bytes.set_max(self.reservation.size());
+        self.metrics.distinct_sets.add(sets.len() as usize);
+        Ok(Unit {
+            range: 0..sets.len(),
+            sets: Arc::new(sets),
+            payload: Arc::new(payload),
+            has_setless: true,
+            counts: vec![],
+            matched: false,
+            rows_at_once: 0,
+        })
+    }
+
+    fn begin(&mut self, mut unit: Unit) -> Result<State> {
+        if self.layout.counts_probe() {
+            let len = if self.layout.sets_decide() {
+                unit.range.len()
+            } else {
+                unit.sets.row_places(unit.range.clone()).len()
+            };
+            unit.counts = vec![0; len];
+        }
+        let average = |p: &Payload| p.size_in_bytes() / p.row_count().max(1);
+        unit.rows_at_once =
+            self.output.rows_at_once(average(&unit.payload) + average(&self.build.payload));
+        let probe = ProbeSets { sets: Arc::clone(&unit.sets), range: unit.range.clone() };
+        self.cursor.start(probe)?;
+        Ok(State::Matching(unit))
+    }
+
+    async fn match_sets(&mut self, mut unit: Unit) -> Result<State> {
+        if !self.matches.is_empty() {
+            self.consume(&mut unit)?;
+            return Ok(State::Matching(unit));
+        }
+        if unit.matched {
+            self.flush(&mut unit)?;
+            return Ok(self.finish_unit(&unit));
+        }
+        let (cursor, matches) = (&mut self.cursor, &mut self.matches);
+        let progress = poll_fn(|cx| cursor.poll_fill(cx, matches)).await?;
+        self.metrics.update(self.cursor.funnel());
+        unit.matched = progress == Progress::Done;
+        self.note_matches(&mut unit);
+        if progress == Progress::Yield {
+            tokio::task::yield_now().await;
+        }
+        Ok(State::Matching(unit))
+    }
+
+    /// What a pair of sets says about all its rows.
+    fn note_matches(&mut self, unit: &mut Unit) {
+        if !self.layout.sets_decide() {
+            return;
+        }
+        for found in self.matches.matches() {
+            if let Some(count) = unit.counts.get_mut((found.probe - unit.range.start) as usize) {
+                *count += self.build.sets.rows(found.build).len() as u64;
+            }
+            if let Some(visited) = &self.build.visited {
+                visited.mark(found.build);
+            }
+        }
+        if self.layout.spec.need == MatchNeed::Exists
+            && let Some(found) = self.matches.matches().last()
+        {
+            self.cursor.retire(found.probe);
+        }
+    }
+
+    /// Turns the buffered matches into what the join yields, stopping at a full batch.
+    fn consume(&mut self, unit: &mut Unit) -> Result<()> {
+        let output_time = self.metrics.output_time.clone();
+        let _timer = output_time.timer();
+        if self.layout.yields == Yield::Total
+            && let Some(total) = self.total_of_matches(unit)
+        {
+            self.total += total;
+            self.matches.clear();
+            return Ok(());
+        }
+        if self.layout.sets_decide() && self.layout.yields != Yield::Pairs {
+            self.matches.clear();
+            return Ok(());
+        }
+        let input = ExpansionInput {
+            layout: &self.layout,
+            probe: &unit.sets,
+            build: &self.build.sets,
+            ranks: self.build.ranks.as_ref(),
+        };
+        let matches = self.matches.matches();
+        let all = self.expansion.fill(&input, matches, unit.rows_at_once, &mut self.pairs);
+        let last_probe = matches.last().map(|m| m.probe);
+        if all {
+            self.matches.clear();
+            self.expansion.restart();
+        }
+        // A semi join with a residual may stop looking at a set once all its rows have a match.
+        let flush_early = all && matches!(self.layout.yields, Yield::RowsOf(..));
+        if self.pairs.len() >= unit.rows_at_once || flush_early {
+            self.flush(unit)?;
+            if let Some(set) = last_probe.filter(|&set| self.is_settled(unit, set)) {
+                self.cursor.retire(set);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every row of a probe set has a match and none needs another one.
+    fn is_settled(&self, unit: &Unit, set: SetId) -> bool {
+        let first = unit.sets.row_places(unit.range.clone()).start;
+        matches!(self.layout.yields, Yield::RowsOf(side, _) if side == self.layout.probe)
+            && !self.layout.sets_decide()
+            && unit
+                .sets
+                .row_places(set..set + 1)
+                .all(|place| unit.counts.get((place - first) as usize).is_some_and(|&c| c > 0))
+    }
+
+    /// The pairs of rows behind the buffered matches, where sets alone tell.
+    fn total_of_matches(&self, unit: &Unit) -> Option<u64> {
+        use datafusion::logical_expr::Operator::{Gt, GtEq, Lt, LtEq, NotEq};
+        let unordered = self.layout.spec.pairing == Pairing::Unordered;
+        let ranks = self.build.ranks.as_ref();
+        if self.layout.residual.is_some() || self.layout.row_order.is_some() && !unordered {
+            return None;
+        }
+        // A comparison holds in one order of two rows that differ, and all rows do.
+        let operator = match self.layout.row_order {
+            Some(_) if !ranks.is_some_and(|r| r.distinct) => return None,
+            order => order.map(|o| o.operator),
+        };
+        let pairs = |found: &Match| {
+            let probe = unit.sets.rows(found.probe).len() as u64;
+            let build = self.build.sets.rows(found.build).len() as u64;
+            let identical = unordered && found.probe == found.build;
+            match operator {
+                None if identical || !unordered => probe * build,
+                None => 2 * probe * build,
+                Some(NotEq) if identical => probe * (probe - 1),
+                Some(NotEq) => 2 * probe * build,
+                Some(Lt | Gt) if identical => probe * (probe - 1) / 2,
+                Some(LtEq | GtEq) if identical => probe * (probe + 1) / 2,
+                Some(_) => probe * build,
+            }
+        };
+        Some(self.matches.matches().iter().map(pairs).sum())
+    }
+
+    /// Decides the gathered pairs of rows and gives them out.
+    fn flush(&mut self, unit: &mut Unit) -> Result<()> {
+        if self.pairs.is_empty() {
+            return Ok(());
+        }
+        let probe_payload = Arc::clone(&unit.payload);
+        let (left, right) = self.layout.left_right(&*probe_payload, &*self.build.payload);
+        let payloads = SidePayloads { layout: &self.layout, payloads: [left, right] };
+        if let Some(residual) = &self.layout.residual {
+            self.metrics.residual_rows.add(self.pairs.len());
+            self.pairs.filter(residual, &payloads)?;
+        }
+        if !self.layout.sets_decide() {
+            self.note_pairs(unit);
+        }
+        match self.layout.yields {
+            Yield::Pairs => {
+                let batch = self.pairs.to_batch(&self.layout, &payloads)?;
+                self.output.push(batch)?;
+                if unit.rows_at_once < self.batch_size {
+                    self.output.cut()?;
+                }
+            }
+            Yield::Total => self.total += self.pairs.len() as u64,
+            Yield::RowsOf(..) | Yield::CountsPerProbeRow => {}
+        }
+        self.pairs.clear();
+        Ok(())
+    }
+
+    /// What pairs of rows that passed the residual say about each of their rows.
+    fn note_pairs(&self, unit: &mut Unit) {
+        let (probe, build) = (self.layout.probe as usize, self.layout.build() as usize);
+        if !unit.counts.is_empty() {
+            let first = unit.sets.row_places(unit.range.clone()).start;
+            for &place in &self.pairs.places[probe] {
+                unit.counts[(place - first) as usize] += 1;
+            }
+        }
+        if let Some(visited) = &self.build.visited {
+            self.pairs.places[build].iter().for_each(|&place| visited.mark(place));
+        }
+    }
+
+    /// The probe rows of a unit that the answer lists one by one.
+    fn finish_unit(&mut self, unit: &Unit) -> State {
+        let probe = self.layout.probe;
+        let (matched, unmatched) = match self.layout.yields {
+            Yield::RowsOf(side, RowsWith::Match) if side == probe => (true, false),
+            Yield::RowsOf(side, RowsWith::NoMatch) if side == probe => (false, true),
+            Yield::CountsPerProbeRow => (true, self.layout.pads(probe)),
+            Yield::Pairs => (false, self.layout.pads(probe)),
+            Yield::RowsOf(..) | Yield::Total => (false, false),
+        };
+        if !matched && !unmatched {
+            return State::NextUnit;
+        }
+        let mut rows = vec![];
+        let mut matches = vec![];
+        let first = unit.sets.row_places(unit.range.clone()).start;
+        for set in unit.range.clone() {
+            let places = unit.sets.row_places(set..set + 1);
+            for (place, &row) in places.clone().zip(unit.sets.rows_at(places)) {
+                let index =
+                    if self.layout.sets_decide() { set - unit.range.start } else { place - first };
+                let count = unit.counts.get(index as usize).copied().unwrap_or(0);
+                if if count > 0 { matched } else { unmatched } {
+                    rows.push(row);
+                    matches.push(count);
+                }
+            }
+        }
+        if unmatched && unit.has_setless {
+            rows.extend_from_slice(unit.sets.setless_rows());
+            matches.resize(rows.len(), 0);
+        }
+        if rows.is_empty() {
+            return State::NextUnit;
+        }
+        let with_counts = self.layout.yields == Yield::CountsPerProbeRow;
+        State::Emitting(RowEmission {
+            payload: Arc::clone(&unit.payload),
+            rows,
+            matches: with_counts.then_some(matches),
+            next: 0,
+        })
+    }
+
+    fn emit(&mut self, mut emission: RowEmission) -> Result<State> {
+        let end = (emission.next + self.batch_size).min(emission.rows.len());
+        let part = emission.next..end;
+        let rows = emission.rows[part.clone()].to_vec();
+        let matches = emission.matches.as_ref().map(|m| &m[part]);
+        self.output.push_rows(self.layout.probe, &emission.payload, rows, matches)?;
+        emission.next = end;
+        Ok(if end < emission.rows.len() { State::Emitting(emission) } else { State::NextUnit })
+    }
+
+    /// The input has ended: the last partition answers for the build rows.
+    fn finish(&mut self) -> Result<State> {
+        self.metrics.update(self.cursor.funnel());
+        if self.layout.yields == Yield::Total {
+            self.output.push_total(self.total)?;
+        }
+        let last = self.build.finish_partition();
+        if last && self.layout.marks_build() {
+            return Ok(State::Tail { next_set: 0, next_setless: 0 });
+        }
+        self.output.finish()?;
+        Ok(State::Done)
+    }
+
+    /// Gives out the next build rows that the answer lists one by one.
+    fn emit_build_rows(&mut self, mut next_set: u32, mut next_setless: usize) -> Result<State> {
+        let build = Arc::clone(&self.build);
+        let (sets, side): (_, Side) = (&build.sets, self.layout.build());
+        let wanted = self.layout.yields == Yield::RowsOf(side, RowsWith::Match);
+        let mut rows = vec![];
+        while next_set < sets.len() && rows.len() < self.batch_size {
+            let places = sets.row_places(next_set..next_set + 1);
+            for (place, &row) in places.clone().zip(sets.rows_at(places)) {
+                let index = if self.layout.sets_decide() { next_set } else { place };
+                let marked = build.visited.as_ref().is_some_and(|v| v.is_marked(index));
+                if marked == wanted {
+                    rows.push(row);
+                }
+            }
+            next_set += 1;
+        }
+        if next_set == sets.len() && !wanted && rows.len() < self.batch_size {
+            let rest = &sets.setless_rows()[next_setless..];
+            let more = &rest[..rest.len().min(self.batch_size - rows.len())];
+            rows.extend_from_slice(more);
+            next_setless += more.len();
+        }
+        for part in rows.chunks(self.batch_size) {
+            self.output.push_rows(side, &build.payload, part.to_vec(), None)?;
+        }
+        let ended = next_set == sets.len() && (wanted || next_setless == sets.setless_rows().len());
+        if ended {
+            self.output.finish()?;
+            return Ok(State::Done);
+        }
+        Ok(State::Tail { next_set, next_setless })
+    }
+}

@@ -1,0 +1,195 @@
+//! The six similarity measures as scalar functions.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Float64Array, Int64Array, NullBufferBuilder,
+};
+use datafusion::arrow::compute::take;
+use datafusion::arrow::datatypes::{DataType, Field};
+use datafusion::common::utils::take_function_args;
+use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
+};
+
+use super::documentation;
+use super::overlap::{Bytes, Integers, KeyReader, ListColumn, Side, TokenKey};
+use crate::measure::Measure;
+use crate::sets::{TokenKind, list_element_type};
+
+/// A similarity measure over two lists, each read as the set of its elements that are not NULL.
+///
+/// The arguments are lists of any layout (`List`, `LargeList`, `ListView`, `LargeListView`,
+/// `FixedSizeList`) of integers, text or binary, dictionary-encoded or not; the two sides need
+/// not have the same layout or width. A NULL list gives NULL, an empty set 0.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct SimilarityUdf {
+    measure: Measure,
+    signature: Signature,
+    aliases: Vec<String>,
+}
+
+impl SimilarityUdf {
+    pub fn new(measure: Measure) -> Self {
+        // `Any` accepts the arguments as they are, so that no cast copies a column; what they
+        // may be is checked with the return type. The exact signatures coerce nothing, as
+        // `Any` always fits: SHOW FUNCTIONS lists only functions with example types.
+        let list = |element| DataType::List(Arc::new(Field::new_list_field(element, true)));
+        let example = |element| TypeSignature::Exact(vec![list(element); 2]);
+        let signatures = vec![
+            example(DataType::Int64),
+            example(DataType::UInt64),
+            example(DataType::Utf8),
+            example(DataType::Binary),
+            TypeSignature::Any(2),
+        ];
+        Self {
+            measure,
+            signature: Signature::one_of(signatures, Volatility::Immutable),
+            aliases: measure.aliases().iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    pub fn measure(&self) -> Measure {
+        self.measure
+    }
+
+    /// The kind of tokens of an argument type.
+    fn kind(&self, argument: &DataType) -> Result<TokenKind> {
+        if let Some(kind) = TokenKind::of_list(argument) {
+            return Ok(kind);
+        }
+        let name = self.name();
+        let mut list = argument;
+        while let DataType::Dictionary(_, values) = list {
+            list = values;
+        }
+        let Some(element) = list_element_type(list) else {
+            let advice = if TokenKind::of_element(list) == Some(TokenKind::Text) {
+                "turn text into a list with qgrams(text, 3) or word_tokens(text)"
+            } else {
+                "make_array(...) builds a list, qgrams(text, 3) and word_tokens(text) turn text \
+                 into one"
+            };
+            return plan_err!("{name} expects lists of tokens, found {argument}; {advice}");
+        };
+        let advice = if list_element_type(element).is_some() {
+            "flatten(list) removes a level of nesting"
+        } else if element.is_nested() {
+            "take one field of each element, or cast the elements to text"
+        } else {
+            "cast the elements to one of these, for example with arrow_cast(list, 'List(Utf8)')"
+        };
+        plan_err!("{name} expects lists of integers, text or binary, found {argument}; {advice}")
+    }
+}
+
+impl ScalarUDFImpl for SimilarityUdf {
+    fn name(&self) -> &str {
+        self.measure.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        &self.aliases
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        let [a, b] = take_function_args(self.name(), arg_types)?;
+        let (kind_a, kind_b) = (self.kind(a)?, self.kind(b)?);
+        if !kind_a.comparable(kind_b) {
+            return plan_err!(
+                "{} expects lists whose elements can be equal, found {kind_a} ({a}) and {kind_b} \
+                 ({b}); cast the elements of one list to the type of the other",
+                self.name()
+            );
+        }
+        Ok(if self.measure.is_integer() { DataType::Int64 } else { DataType::Float64 })
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [a, b] = take_function_args(self.name(), &args.args)?;
+        let all_scalar = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
+        let rows = if all_scalar { 1 } else { args.number_rows };
+        let values = evaluate(self.measure, &read(a)?, &read(b)?, rows)?;
+        if all_scalar {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?));
+        }
+        Ok(ColumnarValue::Array(values))
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(documentation::of_measure(self.measure))
+    }
+}
+
+/// The lists of an argument; a scalar stays a single row.
+fn read(argument: &ColumnarValue) -> Result<ListColumn> {
+    match argument {
+        ColumnarValue::Array(array) => ListColumn::try_new(&unpack(array)?, false),
+        ColumnarValue::Scalar(scalar) => {
+            ListColumn::try_new(&unpack(&scalar.to_array_of_size(1)?)?, true)
+        }
+    }
+}
+
+/// Unpacks a dictionary of lists.
+fn unpack(array: &ArrayRef) -> Result<ArrayRef> {
+    match array.data_type() {
+        DataType::Dictionary(_, _) => {
+            let dictionary = array.as_any_dictionary();
+            unpack(&take(dictionary.values(), dictionary.keys(), None)?)
+        }
+        _ => Ok(Arc::clone(array)),
+    }
+}
+
+/// The values of `measure` for `rows` pairs of lists.
+fn evaluate(measure: Measure, a: &ListColumn, b: &ListColumn, rows: usize) -> Result<ArrayRef> {
+    // Where one side is of NULL type, any reader will do for it: it has no tokens.
+    if a.is_signed().or(b.is_signed()).is_some() {
+        let left = Side::new(a, Integers::new(a, b));
+        compare(measure, left, Side::new(b, Integers::new(b, a)), rows)
+    } else {
+        compare(measure, Side::new(a, Bytes(a)), Side::new(b, Bytes(b)), rows)
+    }
+}
+
+fn compare<K: TokenKey>(
+    measure: Measure,
+    mut a: Side<'_, K, impl KeyReader<K>>,
+    mut b: Side<'_, K, impl KeyReader<K>>,
+    rows: usize,
+) -> Result<ArrayRef> {
+    let mut validity = NullBufferBuilder::new(rows);
+    // The one value that is an integer in SQL is the overlap itself: no detour through floats.
+    let mut integers = Vec::with_capacity(if measure.is_integer() { rows } else { 0 });
+    let mut floats = Vec::with_capacity(if measure.is_integer() { 0 } else { rows });
+    for row in 0..rows {
+        let valid = a.advance(row) && b.advance(row);
+        let overlap = if valid { a.overlap(&b) } else { 0 };
+        validity.append(valid);
+        if measure.is_integer() {
+            integers.push(overlap as i64);
+        } else if valid {
+            floats.push(measure.value(overlap, a.size(), b.size()));
+        } else {
+            floats.push(0.0);
+        }
+    }
+    let nulls = validity.finish();
+    Ok(if measure.is_integer() {
+        Arc::new(Int64Array::try_new(integers.into(), nulls)?)
+    } else {
+        Arc::new(Float64Array::try_new(floats.into(), nulls)?)
+    })
+}

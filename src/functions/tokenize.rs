@@ -1,0 +1,348 @@
+//! The tokenizers: text or lists in, `List<Utf8>` out.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, AsArray, Int64Array, LargeStringArray, PrimitiveArray, StringArray,
+    StringViewArray,
+};
+use datafusion::arrow::compute::{cast, take};
+use datafusion::arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use datafusion::common::utils::take_function_args;
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
+};
+
+use super::documentation;
+use super::token_lists::TokenLists;
+use crate::sets::{Lists, TokenKind, list_element_type};
+
+/// What turns a text, or a list of words, into tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Tokenizer {
+    /// `qgrams(text, q)`
+    QGrams,
+    /// `word_tokens(text)`
+    WordTokens,
+    /// `shingles(list, k)`
+    Shingles,
+}
+
+impl Tokenizer {
+    /// Every tokenizer, in the order of the documentation.
+    pub const ALL: [Tokenizer; 3] = [Tokenizer::QGrams, Tokenizer::WordTokens, Tokenizer::Shingles];
+
+    /// The name of the SQL function.
+    pub fn name(self) -> &'static str {
+        match self {
+            Tokenizer::QGrams => "qgrams",
+            Tokenizer::WordTokens => "word_tokens",
+            Tokenizer::Shingles => "shingles",
+        }
+    }
+
+    /// The name of the second argument, the length of a run, if there is one.
+    fn length_name(self) -> Option<&'static str> {
+        match self {
+            Tokenizer::QGrams => Some("q"),
+            Tokenizer::WordTokens => None,
+            Tokenizer::Shingles => Some("k"),
+        }
+    }
+}
+
+impl fmt::Display for Tokenizer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A [`Tokenizer`] as a scalar function that returns `List<Utf8>`.
+///
+/// Text is of any layout, dictionary-encoded or not; lists are of any layout, of text or
+/// integers. A NULL argument gives NULL. A length below 1 is an execution error.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct TokenizerUdf {
+    tokenizer: Tokenizer,
+    signature: Signature,
+}
+
+impl TokenizerUdf {
+    pub fn new(tokenizer: Tokenizer) -> Self {
+        // As for the measures: `Any` takes the arguments as they are, the return type checks
+        // them, and the examples are for SHOW FUNCTIONS.
+        let examples = match tokenizer {
+            Tokenizer::QGrams => vec![DataType::Utf8, DataType::Int64],
+            Tokenizer::WordTokens => vec![DataType::Utf8],
+            Tokenizer::Shingles => vec![TokenLists::data_type(), DataType::Int64],
+        };
+        let any = TypeSignature::Any(examples.len());
+        let signatures = vec![TypeSignature::Exact(examples), any];
+        Self { tokenizer, signature: Signature::one_of(signatures, Volatility::Immutable) }
+    }
+
+    pub fn tokenizer(&self) -> Tokenizer {
+        self.tokenizer
+    }
+
+    fn check_source(&self, source: &DataType) -> Result<()> {
+        let name = self.name();
+        if self.tokenizer == Tokenizer::Shingles {
+            return match TokenKind::of_list(source) {
+                Some(TokenKind::Text | TokenKind::Integer | TokenKind::Null) => Ok(()),
+                _ if TokenKind::of_element(source) == Some(TokenKind::Text) => plan_err!(
+                    "{name} expects a list of text or integers, found {source}; turn text into a \
+                     list first, as in {name}(word_tokens(text), 3)"
+                ),
+                _ => plan_err!(
+                    "{name} expects a list of text or integers, found {source}; cast it, for \
+                     example with arrow_cast(list, 'List(Utf8)')"
+                ),
+            };
+        }
+        match TokenKind::of_element(source) {
+            Some(TokenKind::Text | TokenKind::Null) => Ok(()),
+            _ if list_element_type(source).is_some() => plan_err!(
+                "{name} expects text, found {source}; array_to_string(list, ' ') joins a list to \
+                 text"
+            ),
+            _ => plan_err!("{name} expects text, found {source}; CAST(... AS VARCHAR) gives text"),
+        }
+    }
+
+    fn check_length(&self, argument: &str, length: &DataType) -> Result<()> {
+        match TokenKind::of_element(length) {
+            Some(TokenKind::Integer | TokenKind::Null) => Ok(()),
+            _ => plan_err!(
+                "{}: {argument} must be an integer of at least 1, found {length}; write for \
+                 example 3, or CAST({argument} AS BIGINT)",
+                self.name()
+            ),
+        }
+    }
+
+    /// The length of row `row`'s runs, `None` when it is NULL.
+    fn length(&self, lengths: &Lengths, row: usize) -> Result<Option<usize>> {
+        match lengths.value(row) {
+            Some(length) if length < 1 => exec_err!(
+                "{}: {} must be at least 1, found {length}",
+                self.name(),
+                self.tokenizer.length_name().unwrap_or("length")
+            ),
+            length => Ok(length.map(|l| usize::try_from(l).unwrap_or(usize::MAX))),
+        }
+    }
+}
+
+impl ScalarUDFImpl for TokenizerUdf {
+    fn name(&self) -> &str {
+        self.tokenizer.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        match self.tokenizer.length_name() {
+            Some(argument) => {
+                let [source, length] = take_function_args(self.name(), arg_types)?;
+                self.check_source(source)?;
+                self.check_length(argument, length)?;
+            }
+            None => {
+                let [source] = take_function_args(self.name(), arg_types)?;
+                self.check_source(source)?;
+            }
+        }
+        Ok(TokenLists::data_type())
+    }
+
+    fn is_strict(&self) -> bool {
+        true
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let all_scalar = args.args.iter().all(|a| matches!(a, ColumnarValue::Scalar(_)));
+        let rows = if all_scalar { 1 } else { args.number_rows };
+        let mut lists = TokenLists::new(self.tokenizer, rows);
+        match self.tokenizer {
+            Tokenizer::QGrams => {
+                let [text, q] = take_function_args(self.name(), &args.args)?;
+                let (texts, lengths) = (Texts::try_new(text)?, Lengths::try_new(q)?);
+                for row in 0..rows {
+                    match (texts.value(row), self.length(&lengths, row)?) {
+                        (Some(text), Some(q)) => lists.push_qgrams(text, q)?,
+                        _ => lists.push_null()?,
+                    }
+                }
+            }
+            Tokenizer::WordTokens => {
+                let [text] = take_function_args(self.name(), &args.args)?;
+                let texts = Texts::try_new(text)?;
+                for row in 0..rows {
+                    match texts.value(row) {
+                        Some(text) => lists.push_words(text)?,
+                        None => lists.push_null()?,
+                    }
+                }
+            }
+            Tokenizer::Shingles => {
+                let [list, k] = take_function_args(self.name(), &args.args)?;
+                let (column, lengths) = (TextLists::try_new(list)?, Lengths::try_new(k)?);
+                let mut elements = Vec::new();
+                for row in 0..rows {
+                    let k = self.length(&lengths, row)?;
+                    match (column.read(row, &mut elements), k) {
+                        (true, Some(k)) => lists.push_shingles(&elements, k)?,
+                        _ => lists.push_null()?,
+                    }
+                }
+            }
+        }
+        let lists = lists.finish()?;
+        if all_scalar {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&lists, 0)?));
+        }
+        Ok(ColumnarValue::Array(Arc::new(lists)))
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        Some(documentation::of_tokenizer(self.tokenizer))
+    }
+}
+
+/// An argument as an array, and whether its only row stands for every row.
+fn array_of(argument: &ColumnarValue) -> Result<(ArrayRef, bool)> {
+    Ok(match argument {
+        ColumnarValue::Array(array) => (Arc::clone(array), false),
+        ColumnarValue::Scalar(scalar) => (scalar.to_array_of_size(1)?, true),
+    })
+}
+
+/// Texts of any layout.
+enum TextArray {
+    Null,
+    Utf8(StringArray),
+    LargeUtf8(LargeStringArray),
+    Utf8View(StringViewArray),
+}
+
+impl TextArray {
+    fn try_new(array: &ArrayRef) -> Result<Self> {
+        Ok(match array.data_type() {
+            DataType::Null => TextArray::Null,
+            DataType::Utf8 => TextArray::Utf8(array.as_string().clone()),
+            DataType::LargeUtf8 => TextArray::LargeUtf8(array.as_string().clone()),
+            DataType::Utf8View => TextArray::Utf8View(array.as_string_view().clone()),
+            DataType::Dictionary(_, values) => {
+                // Views point at the values of the dictionary; unpacked `Utf8` would copy them,
+                // and could overflow its offsets.
+                let views = match values.as_ref() {
+                    DataType::Utf8 => &DataType::Utf8View,
+                    other => other,
+                };
+                return Self::try_new(&cast(array, views)?);
+            }
+            other => return exec_err!("expected text, found {other}"),
+        })
+    }
+
+    #[inline]
+    fn value(&self, row: usize) -> Option<&str> {
+        match self {
+            TextArray::Null => None,
+            TextArray::Utf8(a) => a.is_valid(row).then(|| a.value(row)),
+            TextArray::LargeUtf8(a) => a.is_valid(row).then(|| a.value(row)),
+            TextArray::Utf8View(a) => a.is_valid(row).then(|| a.value(row)),
+        }
+    }
+}
+
+/// The text argument.
+struct Texts {
+    array: TextArray,
+    constant: bool,
+}
+
+impl Texts {
+    fn try_new(argument: &ColumnarValue) -> Result<Self> {
+        let (array, constant) = array_of(argument)?;
+        Ok(Self { array: TextArray::try_new(&array)?, constant })
+    }
+
+    #[inline]
+    fn value(&self, row: usize) -> Option<&str> {
+        self.array.value(if self.constant { 0 } else { row })
+    }
+}
+
+/// The list argument, its elements as text.
+struct TextLists {
+    lists: Lists,
+    elements: TextArray,
+    /// The index of the first of `elements` among the elements of `lists`.
+    base: usize,
+    constant: bool,
+}
+
+impl TextLists {
+    fn try_new(argument: &ColumnarValue) -> Result<Self> {
+        let (mut array, constant) = array_of(argument)?;
+        while let DataType::Dictionary(_, _) = array.data_type() {
+            let dictionary = array.as_any_dictionary();
+            array = take(dictionary.values(), dictionary.keys(), None)?;
+        }
+        let lists = Lists::try_new(&array)?;
+        let covered = lists.covered();
+        let mut elements = lists.elements().slice(covered.start, covered.len());
+        if TokenKind::of_element(elements.data_type()) == Some(TokenKind::Integer) {
+            elements = cast(&elements, &DataType::LargeUtf8)?;
+        }
+        let elements = TextArray::try_new(&elements)?;
+        Ok(Self { lists, elements, base: covered.start, constant })
+    }
+
+    /// Reads the elements of row `row` that are not NULL; false when the list is NULL.
+    fn read<'a>(&'a self, row: usize, elements: &mut Vec<&'a str>) -> bool {
+        elements.clear();
+        let Some(range) = self.lists.row(if self.constant { 0 } else { row }) else {
+            return false;
+        };
+        elements.extend(range.filter_map(|i| self.elements.value(i - self.base)));
+        true
+    }
+}
+
+/// The lengths of the runs, as written: checking them is the caller's.
+struct Lengths {
+    values: Int64Array,
+    constant: bool,
+}
+
+impl Lengths {
+    fn try_new(argument: &ColumnarValue) -> Result<Self> {
+        let (mut array, constant) = array_of(argument)?;
+        if let DataType::Dictionary(_, values) = array.data_type() {
+            array = cast(&array, values)?;
+        }
+        let values = match array.data_type() {
+            // No text is that long: a length beyond `i64` may as well be its maximum.
+            DataType::UInt64 => {
+                let values: &PrimitiveArray<UInt64Type> = array.as_primitive();
+                values.unary::<_, Int64Type>(|v| i64::try_from(v).unwrap_or(i64::MAX))
+            }
+            _ => cast(&array, &DataType::Int64)?.as_primitive().clone(),
+        };
+        Ok(Self { values, constant })
+    }
+
+    #[inline]
+    fn value(&self, row: usize) -> Option<i64> {
+        let row = if self.constant { 0 } else { row };
+        self.values.is_valid(row).then(|| self.values.value(row))
+    }
+}

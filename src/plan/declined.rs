@@ -1,0 +1,187 @@
+//! A node that says, in EXPLAIN, why a similarity join is left to a stock join.
+//!
+//! It stands above the join only while the plan is shown, and passes everything through.
+
+use std::cmp::Ordering;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DFSchemaRef, Result, Statistics, internal_err};
+use datafusion::config::ConfigOptions;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::execution_plan::CardinalityEffect;
+use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
+
+/// The logical node.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct DeclinedNode {
+    input: Arc<LogicalPlan>,
+    reason: String,
+}
+
+impl DeclinedNode {
+    pub fn new(input: LogicalPlan, reason: String) -> Self {
+        Self { input: Arc::new(input), reason }
+    }
+
+    pub fn into_plan(self) -> LogicalPlan {
+        LogicalPlan::Extension(Extension { node: Arc::new(self) })
+    }
+
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
+}
+
+impl PartialOrd for DeclinedNode {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        let order = self.reason.cmp(&other.reason);
+        if order.is_eq() { self.input.partial_cmp(&other.input) } else { Some(order) }
+    }
+}
+
+impl UserDefinedLogicalNodeCore for DeclinedNode {
+    fn name(&self) -> &str {
+        "SimilarityJoinDeclined"
+    }
+
+    fn inputs(&self) -> Vec<&LogicalPlan> {
+        vec![&self.input]
+    }
+
+    fn schema(&self) -> &DFSchemaRef {
+        self.input.schema()
+    }
+
+    fn expressions(&self) -> Vec<Expr> {
+        vec![]
+    }
+
+    fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SimilarityJoinDeclined: reason={}", self.reason)
+    }
+
+    fn with_exprs_and_inputs(&self, _: Vec<Expr>, mut inputs: Vec<LogicalPlan>) -> Result<Self> {
+        match inputs.pop() {
+            Some(input) if inputs.is_empty() => Ok(Self::new(input, self.reason.clone())),
+            _ => internal_err!("SimilarityJoinDeclined has one input"),
+        }
+    }
+}
+
+/// The physical node.
+#[derive(Debug, Clone)]
+pub struct SimilarityJoinDeclinedExec {
+    input: Arc<dyn ExecutionPlan>,
+    reason: String,
+}
+
+impl SimilarityJoinDeclinedExec {
+    pub fn new(input: Arc<dyn ExecutionPlan>, reason: String) -> Self {
+        Self { input, reason }
+    }
+}
+
+impl DisplayAs for SimilarityJoinDeclinedExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match t {
+            DisplayFormatType::TreeRender => write!(f, "reason={}", self.reason),
+            _ => write!(f, "SimilarityJoinDeclined: reason={}", self.reason),
+        }
+    }
+}
+
+impl ExecutionPlan for SimilarityJoinDeclinedExec {
+    fn name(&self) -> &str {
+        "SimilarityJoinDeclined"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.input.properties()
+    }
+
+    fn maintains_input_order(&self) -> Vec<bool> {
+        vec![true]
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false]
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        _: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        match children.pop() {
+            Some(input) if children.is_empty() => {
+                Ok(Arc::new(Self::new(input, self.reason.clone())))
+            }
+            _ => internal_err!("SimilarityJoinDeclined has one input"),
+        }
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        self.input.execute(partition, context)
+    }
+
+    fn child_stats_requests(&self, partition: Option<usize>) -> Vec<ChildStats> {
+        vec![ChildStats::At(partition)]
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        input_stats: &[Arc<Statistics>],
+        _: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        match input_stats {
+            [input] => Ok(Arc::clone(input)),
+            _ => internal_err!("SimilarityJoinDeclined has one input"),
+        }
+    }
+
+    fn supports_limit_pushdown(&self) -> bool {
+        true
+    }
+
+    fn cardinality_effect(&self) -> CardinalityEffect {
+        CardinalityEffect::Equal
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExec,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let swapped = self.input.try_swapping_with_projection(projection)?;
+        Ok(swapped.map(|input| Arc::new(Self::new(input, self.reason.clone())) as _))
+    }
+
+    fn gather_filters_for_pushdown(
+        &self,
+        _: FilterPushdownPhase,
+        parent_filters: Vec<Arc<dyn PhysicalExpr>>,
+        _: &ConfigOptions,
+    ) -> Result<FilterDescription> {
+        FilterDescription::from_children(parent_filters, &self.children())
+    }
+}

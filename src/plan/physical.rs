@@ -1,0 +1,236 @@
+//! From a [`SimJoinNode`] and its planned inputs to a [`SetSimilarityJoinExec`].
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{
+    Column, DFSchema, DFSchemaRef, Result, TableReference, internal_datafusion_err, internal_err,
+};
+use datafusion::catalog::Session;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions as physical;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
+
+use super::cost;
+use super::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
+use super::logical::{SimJoinNode, column_name};
+use super::predicate::call_over;
+use crate::config::{BuildSideChoice, SimJoinOptions};
+use crate::exec::{
+    JoinInput, MeasureCall, Need, OutputColumn, Residual, ResidualColumn, SetSimilarityJoinExec,
+    Side, SimilarityJoin,
+};
+
+/// Plans the crate's own logical nodes.
+#[derive(Debug, Default)]
+pub struct SimJoinPlanner;
+
+#[async_trait]
+impl ExtensionPlanner for SimJoinPlanner {
+    async fn plan_extension(
+        &self,
+        planner: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        _: &[&LogicalPlan],
+        physical_inputs: &[Arc<dyn ExecutionPlan>],
+        session: &dyn Session,
+        planning_ctx: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if let Some(node) = node.as_any().downcast_ref::<SimJoinNode>() {
+            let compiler = Compiler { node, planner, session, planning_ctx };
+            return compiler.plan(physical_inputs).map(Some);
+        }
+        if let Some(node) = node.as_any().downcast_ref::<DeclinedNode>() {
+            let [input] = physical_inputs else {
+                return internal_err!("SimilarityJoinDeclined has one input");
+            };
+            let reason = node.reason().to_string();
+            return Ok(Some(Arc::new(SimilarityJoinDeclinedExec::new(Arc::clone(input), reason))));
+        }
+        Ok(None)
+    }
+}
+
+struct Compiler<'a> {
+    node: &'a SimJoinNode,
+    planner: &'a dyn PhysicalPlanner,
+    session: &'a dyn Session,
+    planning_ctx: &'a PhysicalPlanningContext,
+}
+
+impl Compiler<'_> {
+    fn plan(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
+        let node = self.node;
+        let options = SimJoinOptions::of(self.session.config_options());
+        let on = node
+            .on
+            .iter()
+            .map(|(l, r)| Ok((self.compile(l, Side::Left)?, self.compile(r, Side::Right)?)))
+            .collect::<Result<Vec<_>>>()?;
+        let side_filter = |side: Side| {
+            node.side_filters[side as usize].as_ref().map(|e| self.compile(e, side)).transpose()
+        };
+        let output = node
+            .output
+            .iter()
+            .map(|column| {
+                Ok(match column {
+                    OutputColumn::Input(side, index) => {
+                        OutputColumn::Input(*side, self.input_index(*side, *index)?)
+                    }
+                    other => *other,
+                })
+            })
+            .collect::<Result<Vec<_>>>()?;
+        let predicate = match &node.note {
+            Some(note) => format!("{} ({note})", node.predicate),
+            None => node.predicate.to_string(),
+        };
+        let join = SimilarityJoin {
+            call: node.call,
+            threshold: node.threshold,
+            predicate,
+            join_type: node.join_type,
+            arguments: [
+                self.compile(node.argument(Side::Left), Side::Left)?,
+                self.compile(node.argument(Side::Right), Side::Right)?,
+            ],
+            on,
+            null_equality: node.null_equality,
+            side_filters: [side_filter(Side::Left)?, side_filter(Side::Right)?],
+            residual: node.residual.as_ref().map(|e| self.residual(e)).transpose()?,
+            need: node.need,
+            output,
+            schema: Arc::clone(node.schema.inner()),
+        };
+        let input = self.join_input(inputs, &options)?;
+        Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, options)?))
+    }
+
+    fn join_input(
+        &self,
+        inputs: &[Arc<dyn ExecutionPlan>],
+        options: &SimJoinOptions,
+    ) -> Result<JoinInput> {
+        match (inputs, &self.node.shared) {
+            ([input], Some(_)) => Ok(JoinInput::Itself {
+                input: Arc::clone(input),
+                partitions: self.session.config().target_partitions(),
+            }),
+            ([left, right], None) => Ok(JoinInput::Two {
+                left: Arc::clone(left),
+                right: Arc::clone(right),
+                build: self.build_side(left, right, options),
+            }),
+            _ => internal_err!("SetSimilarityJoin was planned with {} inputs", inputs.len()),
+        }
+    }
+
+    /// The side to collect and index.
+    fn build_side(
+        &self,
+        left: &Arc<dyn ExecutionPlan>,
+        right: &Arc<dyn ExecutionPlan>,
+        options: &SimJoinOptions,
+    ) -> Side {
+        // Counts for each row of a side are complete once that row has been probed.
+        if let Need::Counts(Some(side)) = self.node.need {
+            return side.other();
+        }
+        match options.build_side {
+            BuildSideChoice::Fixed(side) => side,
+            BuildSideChoice::Auto => {
+                let (l, r) = (cost::statistics(left), cost::statistics(right));
+                match cost::left_is_smaller(l.as_deref(), r.as_deref()) {
+                    Some(false) => Side::Right,
+                    Some(true) | None => Side::Left,
+                }
+            }
+        }
+    }
+
+    /// Where a column of `side` is in the plan that gives it.
+    fn input_index(&self, side: Side, index: usize) -> Result<usize> {
+        match &self.node.shared {
+            None => Ok(index),
+            Some(shared) => {
+                shared.columns[side as usize].get(index).copied().ok_or_else(|| {
+                    internal_datafusion_err!("the shared input has no column {index} of {side}")
+                })
+            }
+        }
+    }
+
+    /// Compiles an expression of one side over the input that gives it.
+    fn compile(&self, expr: &Expr, side: Side) -> Result<PhysicalExprRef> {
+        let compiled = self.physical(expr, self.node.input(side).schema())?;
+        let Some(shared) = &self.node.shared else { return Ok(compiled) };
+        let schema = shared.plan.schema().as_arrow();
+        compiled
+            .transform_up(|e| match e.downcast_ref::<physical::Column>() {
+                Some(column) => {
+                    let index = self.input_index(side, column.index())?;
+                    let name = schema.field(index).name();
+                    Ok(Transformed::yes(Arc::new(physical::Column::new(name, index)) as _))
+                }
+                None => Ok(Transformed::no(e)),
+            })
+            .data()
+    }
+
+    fn physical(&self, expr: &Expr, schema: &DFSchema) -> Result<PhysicalExprRef> {
+        self.planner.create_physical_expr(expr, schema, self.session, self.planning_ctx)
+    }
+
+    /// Compiles the residual over the columns that it reads, with scores taken from the match.
+    fn residual(&self, residual: &Expr) -> Result<Residual> {
+        let mut fields: Vec<(Option<TableReference>, FieldRef)> = vec![];
+        let mut columns = vec![];
+        let mut calls: Vec<MeasureCall> = vec![];
+        let expression = residual
+            .clone()
+            .transform_down(|e| {
+                let Some(call) = call_over(&e, &self.node.arguments) else {
+                    return Ok(Transformed::no(e));
+                };
+                if !calls.contains(&call) {
+                    calls.push(call);
+                }
+                let name = column_name(&OutputColumn::Score(call));
+                Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name))))
+            })
+            .data()?;
+        for call in &calls {
+            let data_type =
+                if call.measure.is_integer() { DataType::Int64 } else { DataType::Float64 };
+            let name = column_name(&OutputColumn::Score(*call));
+            fields.push((None, Arc::new(Field::new(name, data_type, true))));
+            columns.push(ResidualColumn::Score(*call));
+        }
+        let read = expression.column_refs();
+        for side in [Side::Left, Side::Right] {
+            let schema: &DFSchemaRef = self.node.input(side).schema();
+            let mut indices: Vec<usize> =
+                read.iter().filter_map(|c| schema.maybe_index_of_column(c)).collect();
+            indices.sort_unstable();
+            indices.dedup();
+            for index in indices {
+                let (qualifier, field) = schema.qualified_field(index);
+                fields.push((qualifier.cloned(), Arc::clone(field)));
+                columns.push(ResidualColumn::Input(side, self.input_index(side, index)?));
+            }
+        }
+        let arrow: Vec<FieldRef> = fields.iter().map(|(_, field)| Arc::clone(field)).collect();
+        let schema = DFSchema::new_with_metadata(fields, Default::default())?;
+        Ok(Residual {
+            expression: self.physical(&expression, &schema)?,
+            columns,
+            schema: Arc::new(Schema::new(arrow)),
+        })
+    }
+}

@@ -1,0 +1,245 @@
+//! Joins made of two halves: a filter that proposes candidates and a verifier that decides.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Instant;
+
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::{
+    Cost, Funnel, JoinSpec, JoinStrategy, MatchBuffer, MatchCursor, PrepareContext, PreparedJoin,
+    ProbeSets, Progress,
+};
+use crate::filter::PrefixIndex;
+use crate::sets::{SetCollection, SetId};
+use crate::verify::CpuVerifier;
+
+/// A pair that passed the filters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    pub build: SetId,
+    /// Common tokens found so far: those in front of `probe_at` and `build_at`.
+    pub overlap: u32,
+    /// The least overlap with which the pair matches.
+    pub required: u32,
+    /// Where the merge resumes, in the known tokens of each set.
+    pub probe_at: u32,
+    pub build_at: u32,
+}
+
+/// The candidates of one probe set within a chunk: `start..` up to the next group's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CandidateGroup {
+    pub probe: SetId,
+    pub start: usize,
+}
+
+/// A bounded number of candidates, grouped by probe set. A probe set's candidates may span chunks.
+#[derive(Debug)]
+pub struct CandidateChunk {
+    pub probe: Arc<SetCollection>,
+    pub groups: Vec<CandidateGroup>,
+    pub candidates: Vec<Candidate>,
+}
+
+impl CandidateChunk {
+    fn new() -> Self {
+        Self { probe: Arc::default(), groups: vec![], candidates: vec![] }
+    }
+
+    /// Adds a candidate of `probe`.
+    #[inline]
+    pub fn push(&mut self, probe: SetId, candidate: Candidate) {
+        if self.groups.last().is_none_or(|g| g.probe != probe) {
+            self.groups.push(CandidateGroup { probe, start: self.candidates.len() });
+        }
+        self.candidates.push(candidate);
+    }
+
+    pub fn clear(&mut self) {
+        self.groups.clear();
+        self.candidates.clear();
+    }
+
+    fn footprint(capacity: usize) -> usize {
+        capacity.next_power_of_two() * (size_of::<Candidate>() + size_of::<CandidateGroup>())
+    }
+}
+
+/// How far a candidate source came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceProgress {
+    /// The chunk is full, or the time slice used up.
+    More,
+    /// The probe sets have no further candidate.
+    Done,
+}
+
+/// The filtering half.
+pub trait CandidateSource: Send {
+    fn start(&mut self, probe: ProbeSets) -> Result<()>;
+
+    /// Adds at most `capacity - chunk.candidates.len()` candidates, working 5 ms at most.
+    fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress;
+
+    /// No further candidate of this probe set is needed.
+    fn retire(&mut self, probe: SetId);
+
+    fn add_to(&self, funnel: &mut Funnel);
+}
+
+/// What a verifier has to say.
+#[derive(Debug)]
+pub enum Verified {
+    /// The chunk is done; here it is, to be used again.
+    Chunk(CandidateChunk),
+    /// The match buffer is full, or the time slice used up.
+    More,
+    /// The chunk could not be verified (a device failed). None of its matches was given.
+    Failed(CandidateChunk, DataFusionError),
+}
+
+/// The deciding half. It holds one chunk at a time.
+pub trait Verifier: Send {
+    /// Takes a chunk; the last one has been given back.
+    fn submit(&mut self, chunk: CandidateChunk);
+
+    /// Adds matches of the chunk to the buffer, working 5 ms at most.
+    fn poll_verified(&mut self, cx: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Verified>;
+
+    fn add_to(&self, funnel: &mut Funnel);
+}
+
+/// AllPairs (Bayardo, Ma, Srikant: "Scaling up all pairs similarity search", WWW 2007) and PPJoin
+/// (Xiao, Wang, Lin, Yu: "Efficient similarity joins for near duplicate detection", WWW 2008):
+/// candidates from an inverted index over prefixes, verified by merging.
+#[derive(Debug, Clone, Copy)]
+pub struct FilterVerify {
+    /// Whether the positional filter of PPJoin is applied to every posting.
+    pub positional: bool,
+}
+
+impl JoinStrategy for FilterVerify {
+    fn name(&self) -> &'static str {
+        if self.positional { "ppjoin" } else { "allpairs" }
+    }
+
+    fn estimate(&self, build: &SetCollection, spec: &JoinSpec) -> Cost {
+        // Prefixes hold the rarest tokens of each set: their share of all tokens, squared over
+        // the universe, stands for the postings that probes meet. The positional filter costs
+        // half as much again for each posting and saves merges where sets are not tiny.
+        let sets = f64::from(build.len());
+        let average = build.token_count() as f64 / sets.max(1.0);
+        let size = (average.round() as u32).max(1);
+        let prefix = f64::from(spec.bounds.prefix_len(spec.probe_role, size, 1));
+        let postings = sets * prefix * (sets * prefix / f64::from(build.universe().max(1)));
+        let merge = if self.positional { 0.25 } else { 1.0 } * average;
+        Cost(postings * (if self.positional { 1.5 } else { 1.0 } + merge))
+    }
+
+    fn prepare(
+        &self,
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let index = PrefixIndex::try_new(build, spec, self.positional, context)?;
+        Ok(Arc::new(PreparedFilterVerify { index: Arc::new(index) }))
+    }
+}
+
+#[derive(Debug)]
+struct PreparedFilterVerify {
+    index: Arc<PrefixIndex>,
+}
+
+impl PreparedJoin for PreparedFilterVerify {
+    fn open(&self, reservation: MemoryReservation) -> Result<Box<dyn MatchCursor>> {
+        let capacity = self.index.spec().candidate_chunk;
+        reservation.try_grow(CandidateChunk::footprint(capacity))?;
+        let source = PrefixIndex::source(&self.index, &reservation)?;
+        let verifier = CpuVerifier::new(Arc::clone(self.index.build()), *self.index.spec());
+        Ok(Box::new(FilterVerifyCursor {
+            source,
+            verifier,
+            idle: Some(CandidateChunk::new()),
+            capacity,
+            source_done: true,
+            probe: Arc::default(),
+            filter_nanos: 0,
+            verify_nanos: 0,
+            _reservation: reservation,
+        }))
+    }
+}
+
+/// Drives a source and a verifier over one chunk.
+pub struct FilterVerifyCursor<S, V> {
+    source: S,
+    verifier: V,
+    /// The chunk while the verifier does not hold it.
+    idle: Option<CandidateChunk>,
+    capacity: usize,
+    source_done: bool,
+    probe: Arc<SetCollection>,
+    filter_nanos: u64,
+    verify_nanos: u64,
+    _reservation: MemoryReservation,
+}
+
+impl<S: CandidateSource, V: Verifier> MatchCursor for FilterVerifyCursor<S, V> {
+    fn start(&mut self, probe: ProbeSets) -> Result<()> {
+        debug_assert!(self.idle.is_some(), "the former probe sets are not done");
+        self.probe = Arc::clone(&probe.sets);
+        self.source_done = false;
+        self.source.start(probe)
+    }
+
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        matches: &mut MatchBuffer,
+    ) -> Poll<Result<Progress>> {
+        if let Some(mut chunk) = self.idle.take() {
+            if self.source_done {
+                self.idle = Some(chunk);
+                return Poll::Ready(Ok(Progress::Done));
+            }
+            let start = Instant::now();
+            chunk.clear();
+            chunk.probe = Arc::clone(&self.probe);
+            self.source_done = self.source.fill(&mut chunk, self.capacity) == SourceProgress::Done;
+            self.filter_nanos += start.elapsed().as_nanos() as u64;
+            self.verifier.submit(chunk);
+        }
+        let start = Instant::now();
+        let verified = ready!(self.verifier.poll_verified(cx, matches));
+        self.verify_nanos += start.elapsed().as_nanos() as u64;
+        Poll::Ready(match verified {
+            Verified::Chunk(chunk) => {
+                self.idle = Some(chunk);
+                Ok(if self.source_done { Progress::Done } else { Progress::Yield })
+            }
+            Verified::More if matches.is_full() => Ok(Progress::Full),
+            Verified::More => Ok(Progress::Yield),
+            Verified::Failed(_, error) => Err(error),
+        })
+    }
+
+    fn retire(&mut self, probe: SetId) {
+        self.source.retire(probe);
+    }
+
+    fn funnel(&self) -> Funnel {
+        let mut funnel = Funnel {
+            filter_nanos: self.filter_nanos,
+            verify_nanos: self.verify_nanos,
+            ..Funnel::default()
+        };
+        self.source.add_to(&mut funnel);
+        self.verifier.add_to(&mut funnel);
+        funnel
+    }
+}

@@ -1,0 +1,202 @@
+//! How matching sets are found: the boundary between the operator and its algorithms.
+//!
+//! The operator knows [`JoinStrategy`], [`PreparedJoin`] and [`MatchCursor`] only. They see
+//! distinct sets, never rows: join types, residual filters, scores and the expansion of sets to
+//! rows lie above. A strategy may produce candidates and verify them ([`FilterVerify`]), decide
+//! pairs at once, or run wholly on a device.
+
+mod auto;
+mod filter_verify;
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::cancel::CancelFlag;
+use crate::measure::{Bounds, Role};
+use crate::sets::{SetCollection, SetId};
+
+pub use auto::choose;
+pub use filter_verify::{
+    Candidate, CandidateChunk, CandidateGroup, CandidateSource, FilterVerify, FilterVerifyCursor,
+    SourceProgress, Verified, Verifier,
+};
+
+/// Which pairs of sets a join looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pairing {
+    /// Every probe set with every build set.
+    All,
+    /// The probe sets are the build sets, the measure is symmetric: every set with itself and
+    /// with those before it, so that each unordered pair is decided once.
+    Unordered,
+}
+
+/// What the operator needs to know of the matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchNeed {
+    /// Whether a probe set has a match: one match for each probe set will do.
+    Exists,
+    /// Every matching pair; the overlap may be any lower bound that qualifies.
+    Pairs,
+    /// Every matching pair with its exact overlap.
+    PairsWithOverlap,
+}
+
+/// The similarity join of two set collections.
+#[derive(Debug, Clone, Copy)]
+pub struct JoinSpec {
+    pub bounds: Bounds,
+    /// Which argument of the measure the probe sets are.
+    pub probe_role: Role,
+    pub pairing: Pairing,
+    pub need: MatchNeed,
+    /// At most this many candidates wait for verification.
+    pub candidate_chunk: usize,
+}
+
+/// What preparing a join may use.
+#[derive(Debug, Clone, Copy)]
+pub struct PrepareContext<'a> {
+    /// Grown by what the prepared join allocates.
+    pub reservation: &'a MemoryReservation,
+    pub cancel: &'a CancelFlag,
+}
+
+/// An estimate of work, in units of one posting touched (a few nanoseconds).
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+pub struct Cost(pub f64);
+
+/// An algorithm.
+pub trait JoinStrategy: Debug + Send + Sync {
+    /// The name in options and EXPLAIN.
+    fn name(&self) -> &'static str;
+
+    /// What a join of the build collection with one like it would cost.
+    fn estimate(&self, build: &SetCollection, spec: &JoinSpec) -> Cost;
+
+    /// Builds what all probe partitions share (an index, signatures, a device copy).
+    fn prepare(
+        &self,
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>>;
+}
+
+/// A build side ready to be probed by any number of partitions.
+pub trait PreparedJoin: Debug + Send + Sync {
+    /// A cursor for one partition. `reservation` is the cursor's own.
+    fn open(&self, reservation: MemoryReservation) -> Result<Box<dyn MatchCursor>>;
+}
+
+/// A range of probe sets.
+#[derive(Debug, Clone)]
+pub struct ProbeSets {
+    pub sets: Arc<SetCollection>,
+    pub range: Range<SetId>,
+}
+
+/// A pair of similar sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Match {
+    pub probe: SetId,
+    pub build: SetId,
+    /// Exact if the spec needs it, otherwise a lower bound that qualifies.
+    pub overlap: u32,
+}
+
+/// Matches on their way to the operator, never more than its capacity.
+#[derive(Debug)]
+pub struct MatchBuffer {
+    matches: Vec<Match>,
+    capacity: usize,
+}
+
+impl MatchBuffer {
+    /// A buffer for `capacity` matches (at least one).
+    pub fn new(capacity: usize) -> Self {
+        Self { matches: vec![], capacity: capacity.max(1) }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.matches.len() >= self.capacity
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.matches.is_empty()
+    }
+
+    /// Adds a match; the caller has looked at [`Self::is_full`].
+    #[inline]
+    pub fn push(&mut self, found: Match) {
+        debug_assert!(!self.is_full());
+        self.matches.push(found);
+    }
+
+    pub fn matches(&self) -> &[Match] {
+        &self.matches
+    }
+
+    pub fn clear(&mut self) {
+        self.matches.clear();
+    }
+
+    /// The bytes that a full buffer takes.
+    pub fn footprint(&self) -> usize {
+        // A growing vector doubles.
+        self.capacity.next_power_of_two() * size_of::<Match>()
+    }
+}
+
+/// How far a cursor came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The match buffer is full; there is more.
+    Full,
+    /// The time slice is used up; there is more.
+    Yield,
+    /// All matches of the probe sets have been given.
+    Done,
+}
+
+/// The work done so far, for metrics.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Funnel {
+    /// Posting entries looked at.
+    pub postings: u64,
+    /// Distinct pairs that share a prefix token and have admissible sizes.
+    pub prefix_pairs: u64,
+    /// Pairs that passed all filters.
+    pub candidates: u64,
+    /// Candidates whose overlap was computed.
+    pub verified: u64,
+    /// Pairs of sets that match.
+    pub matches: u64,
+    pub filter_nanos: u64,
+    pub verify_nanos: u64,
+}
+
+/// Gives the matches of probe sets, a bounded buffer at a time.
+pub trait MatchCursor: Send {
+    /// Starts with other probe sets; what was left of the former ones is dropped.
+    fn start(&mut self, probe: ProbeSets) -> Result<()>;
+
+    /// Adds matches to the buffer, working 10 ms at most. The matches of a probe set follow each
+    /// other. `Pending` means that a device works and will wake the task.
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        matches: &mut MatchBuffer,
+    ) -> Poll<Result<Progress>>;
+
+    /// No further match of this probe set is needed. More may still come.
+    fn retire(&mut self, probe: SetId);
+
+    /// The work done since the cursor was opened.
+    fn funnel(&self) -> Funnel;
+}

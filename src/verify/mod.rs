@@ -1,0 +1,5 @@
+//! Verification: the exact decision over candidates.
+
+mod cpu;
+
+pub use cpu::CpuVerifier;
