@@ -50,6 +50,8 @@
 //! any sugar. The options are in [`config`], the functions in [`functions`].
 
 pub mod cancel;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub mod config;
 pub mod exec;
 pub mod filter;
