@@ -1,1 +1,29 @@
-fn main() {}
+//! Everything the crate promises, tried from outside: through SQL, through the Rust API and
+//! through the `simjoin` binary.
+//!
+//! [`oracle`] is the only truth. It is a nested loop over plain Rust rows that shares no code
+//! with the crate; [`support`] turns such rows into Arrow tables and answers back into lines.
+
+mod oracle;
+
+mod cases;
+mod lists;
+mod support;
+
+mod bad_input;
+mod cli;
+mod cli_errors;
+mod counts;
+mod data;
+mod differential;
+mod functions;
+mod joins;
+mod limits;
+mod options;
+mod plans;
+mod plans_declined;
+mod properties;
+mod scores;
+mod self_joins;
+mod slt;
+mod thresholds;

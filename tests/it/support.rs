@@ -1,0 +1,286 @@
+//! Sessions, tables, running SQL and comparing answers.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use datafusion::arrow::compute::cast;
+use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::config::ExtensionOptions;
+use datafusion::datasource::MemTable;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use datafusion_simjoin::SimJoinContextExt;
+use datafusion_simjoin::config::SimJoinOptions;
+
+use crate::lists::{Layout, list_column};
+use crate::oracle::{Cell, Row, line};
+
+/// What a test wants of its session; the rest is as in DataFusion.
+#[derive(Debug, Clone)]
+pub struct Session {
+    pub batch_size: usize,
+    pub partitions: usize,
+    /// Bytes of the memory pool.
+    pub memory: Option<usize>,
+    /// `simjoin.*` options, without the prefix.
+    pub options: Vec<(&'static str, String)>,
+}
+
+impl Default for Session {
+    fn default() -> Self {
+        Self { batch_size: 8192, partitions: 2, memory: None, options: Vec::new() }
+    }
+}
+
+impl Session {
+    pub fn option(mut self, name: &'static str, value: impl ToString) -> Self {
+        self.options.push((name, value.to_string()));
+        self
+    }
+
+    pub fn context(&self) -> SessionContext {
+        let mut options = SimJoinOptions::default();
+        for (name, value) in &self.options {
+            options.set(name, value).expect("a valid option");
+        }
+        let config = SessionConfig::new()
+            .with_batch_size(self.batch_size)
+            .with_target_partitions(self.partitions)
+            .with_information_schema(true)
+            .with_option_extension(options);
+        let mut runtime = RuntimeEnvBuilder::new();
+        if let Some(bytes) = self.memory {
+            runtime = runtime.with_memory_limit(bytes, 1.0);
+        }
+        let builder = SessionStateBuilder::new()
+            .with_config(config)
+            .with_runtime_env(runtime.build_arc().expect("a runtime"))
+            .with_default_features();
+        let builder = datafusion_simjoin::install(builder).expect("an empty session accepts it");
+        SessionContext::new_with_state(builder.build())
+    }
+}
+
+/// A session of two partitions with the tables `a` and `b`, integer lists.
+pub fn context_of(a: &[Row], b: &[Row]) -> SessionContext {
+    let ctx = Session::default().context();
+    register(&ctx, "a", a);
+    register(&ctx, "b", b);
+    ctx
+}
+
+/// Plans SQL text in which SIMJOIN may occur.
+pub async fn plan(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
+    ctx.simjoin_sql(sql).await
+}
+
+/// Runs a statement; an error is the answer of the test's statement, not of the test.
+pub async fn try_rows(ctx: &SessionContext, sql: &str) -> Result<Vec<String>> {
+    let batches = plan(ctx, sql).await?.collect().await?;
+    Ok(lines(&batches))
+}
+
+/// Runs a statement that must succeed.
+pub async fn rows(ctx: &SessionContext, sql: &str) -> Vec<String> {
+    try_rows(ctx, sql).await.unwrap_or_else(|e| panic!("{e}\nin {sql}"))
+}
+
+/// Runs a statement with values for `$1`, `$2`, …
+pub async fn rows_with(ctx: &SessionContext, sql: &str, values: Vec<ScalarValue>) -> Vec<String> {
+    let run = async {
+        let frame = plan(ctx, sql).await?;
+        let frame = if values.is_empty() { frame } else { frame.with_param_values(values)? };
+        frame.collect().await
+    };
+    lines(&run.await.unwrap_or_else(|e| panic!("{e}\nin {sql}")))
+}
+
+/// The one integer that a statement gives.
+pub async fn number(ctx: &SessionContext, sql: &str) -> i64 {
+    let rows = rows(ctx, sql).await;
+    match rows.as_slice() {
+        [row] => row.parse().unwrap_or_else(|_| panic!("{row} is no integer\nin {sql}")),
+        other => panic!("{} rows instead of one\nin {sql}", other.len()),
+    }
+}
+
+/// The message of a statement that must fail, on one line.
+pub async fn error(ctx: &SessionContext, sql: &str) -> String {
+    match try_rows(ctx, sql).await {
+        Ok(rows) => panic!("no error but {} rows\nin {sql}", rows.len()),
+        Err(e) => {
+            let text = e.to_string();
+            assert!(!text.contains("panicked"), "{text}\nin {sql}");
+            text.replace('\n', " ")
+        }
+    }
+}
+
+pub fn assert_contains(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is missing in:\n{text}");
+    }
+}
+
+/// The rows of an answer, one line each, in the order of the answer.
+pub fn lines(batches: &[RecordBatch]) -> Vec<String> {
+    let mut lines = Vec::new();
+    for batch in batches {
+        let columns: Vec<Vec<Cell>> = batch.columns().iter().map(cells).collect();
+        for row in 0..batch.num_rows() {
+            lines.push(line(&columns.iter().map(|c| c[row].clone()).collect::<Vec<_>>()));
+        }
+    }
+    lines
+}
+
+fn cells(array: &ArrayRef) -> Vec<Cell> {
+    let null_or = |i: usize, cell: Cell| if array.is_null(i) { Cell::Null } else { cell };
+    let all = 0..array.len();
+    match array.data_type() {
+        t if t.is_integer() => {
+            let wide = cast(array, &DataType::Int64).expect("an integer that fits");
+            let wide = wide.as_primitive::<Int64Type>();
+            all.map(|i| null_or(i, Cell::Int(wide.value(i)))).collect()
+        }
+        DataType::Float64 => {
+            let values = array.as_primitive::<Float64Type>();
+            all.map(|i| null_or(i, Cell::Float(values.value(i)))).collect()
+        }
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+            let text = cast(array, &DataType::Utf8).expect("text");
+            let text = text.as_string::<i32>();
+            all.map(|i| null_or(i, Cell::Text(text.value(i).to_string()))).collect()
+        }
+        _ => {
+            let options = FormatOptions::default();
+            let format = ArrayFormatter::try_new(array, &options).expect("a printable column");
+            all.map(|i| null_or(i, Cell::Other(format.value(i).to_string()))).collect()
+        }
+    }
+}
+
+/// Fails unless both are the same multiset of lines; says which lines are missing or too many.
+pub fn assert_same_rows(found: &[String], expected: &[String], what: &str) {
+    let mut difference: BTreeMap<&str, i64> = BTreeMap::new();
+    expected.iter().for_each(|l| *difference.entry(l).or_default() -= 1);
+    found.iter().for_each(|l| *difference.entry(l).or_default() += 1);
+    difference.retain(|_, n| *n != 0);
+    if difference.is_empty() {
+        return;
+    }
+    let mut report = String::new();
+    for (line, n) in difference.iter().take(20) {
+        let kind = if *n < 0 { "missing" } else { "too many" };
+        report += &format!("  {kind} {} x  {line}\n", n.abs());
+    }
+    panic!(
+        "{} lines differ ({} found, {} expected)\n{report}{what}",
+        difference.len(),
+        found.len(),
+        expected.len()
+    );
+}
+
+/// The columns `id, toks, key, name, w` of `rows` in one batch.
+pub fn batch_of(rows: &[Row], element: &DataType, layout: Layout) -> RecordBatch {
+    let lists: Vec<_> = rows.iter().map(|r| r.toks.clone()).collect();
+    let toks = list_column(element, layout, &lists);
+    let schema = Schema::new(vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("toks", toks.data_type().clone(), true),
+        Field::new("key", DataType::Int64, true),
+        Field::new("name", DataType::Utf8, true),
+        Field::new("w", DataType::Int64, true),
+    ]);
+    let columns: Vec<ArrayRef> = vec![
+        Arc::new(Int64Array::from_iter_values(rows.iter().map(|r| r.id))),
+        toks,
+        Arc::new(Int64Array::from_iter(rows.iter().map(|r| r.key))),
+        Arc::new(StringArray::from_iter(rows.iter().map(|r| r.name.as_deref()))),
+        Arc::new(Int64Array::from_iter(rows.iter().map(|r| r.w))),
+    ];
+    RecordBatch::try_new(Arc::new(schema), columns).expect("columns of one length")
+}
+
+/// Cuts `batch` into `partitions` partitions of batches of at most `rows` rows. The first
+/// partition also gets an empty batch; with few rows the last partitions are empty.
+pub fn split(batch: &RecordBatch, partitions: usize, rows: usize) -> Vec<Vec<RecordBatch>> {
+    let mut cut = vec![Vec::new(); partitions];
+    cut[0].push(batch.slice(0, 0));
+    let mut start = 0;
+    while start < batch.num_rows() {
+        let len = rows.min(batch.num_rows() - start);
+        cut[(start / rows) % partitions].push(batch.slice(start, len));
+        start += len;
+    }
+    cut
+}
+
+pub fn register_partitions(ctx: &SessionContext, name: &str, partitions: Vec<Vec<RecordBatch>>) {
+    let schema = partitions.iter().flatten().next().expect("a batch, though empty").schema();
+    let table = MemTable::try_new(schema, partitions).expect("batches of one schema");
+    ctx.register_table(name, Arc::new(table)).expect("a new name");
+}
+
+/// Registers integer lists in two partitions of small batches.
+pub fn register(ctx: &SessionContext, name: &str, rows: &[Row]) {
+    let batch = batch_of(rows, &DataType::Int64, Layout::List);
+    register_partitions(ctx, name, split(&batch, 2, 16));
+}
+
+/// The physical plan as EXPLAIN prints it, indented.
+pub async fn physical(ctx: &SessionContext, sql: &str) -> String {
+    let run = async { plan(ctx, sql).await?.create_physical_plan().await };
+    plan_text(&run.await.unwrap_or_else(|e| panic!("{e}\nin {sql}")))
+}
+
+pub fn plan_text(plan: &Arc<dyn ExecutionPlan>) -> String {
+    displayable(plan.as_ref()).indent(false).to_string()
+}
+
+pub const OPERATOR: &str = "SetSimilarityJoinExec";
+
+pub fn uses_operator(plan: &str) -> bool {
+    plan.contains(OPERATOR)
+}
+
+pub async fn assert_uses_operator(ctx: &SessionContext, sql: &str) -> String {
+    let plan = physical(ctx, sql).await;
+    assert!(uses_operator(&plan), "no {OPERATOR} for {sql}\n{plan}");
+    plan
+}
+
+pub async fn assert_declined(ctx: &SessionContext, sql: &str) -> String {
+    let plan = physical(ctx, sql).await;
+    assert!(!uses_operator(&plan), "{OPERATOR} for {sql}\n{plan}");
+    plan
+}
+
+/// What EXPLAIN says, all its rows in one text.
+pub async fn explain(ctx: &SessionContext, sql: &str) -> String {
+    let batches = plan(ctx, &format!("EXPLAIN {sql}"))
+        .await
+        .unwrap_or_else(|e| panic!("{e}\nin {sql}"))
+        .collect()
+        .await
+        .unwrap_or_else(|e| panic!("{e}\nin {sql}"));
+    let format = datafusion::arrow::util::pretty::pretty_format_batches(&batches);
+    format.expect("printable batches").to_string()
+}
+
+/// A file of the shared data sets, or `None` with a message where they are absent.
+pub fn shared(file: &str) -> Option<PathBuf> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../shared/data").join(file);
+    if path.is_file() {
+        return Some(path);
+    }
+    eprintln!("skipped: ../shared/data/{file} is absent");
+    None
+}
