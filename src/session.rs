@@ -3,14 +3,19 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use datafusion::common::{Result, plan_err};
-use datafusion::execution::SessionStateBuilder;
+use async_trait::async_trait;
+use datafusion::common::{JoinType, Result, plan_err};
+use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::QueryPlanner;
-use datafusion::optimizer::Analyzer;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::logical_expr::{Expr, ScalarUDF};
+use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use datafusion::prelude::SessionContext;
 
 use crate::config::SimJoinOptions;
 use crate::functions;
-use crate::plan::{MarkSimilarityJoins, SimJoinQueryPlanner, marker_functions};
+use crate::plan::{MarkSimilarityJoins, SimJoinQueryPlanner, insist, marker_functions};
+use crate::sql::rewrite_sql;
 
 /// Adds the functions, the options, the analyzer rule and the query planner of the similarity
 /// join to a session under construction.
@@ -48,26 +53,48 @@ pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> 
         );
     }
     let planner = Arc::new(SimJoinQueryPlanner::new(vec![]));
-    Ok(install_parts(builder).with_query_planner(planner))
+    Ok(install_parts(builder)?.with_query_planner(planner))
 }
 
 /// Everything that [`install`] adds, except the query planner.
-pub fn install_parts(mut builder: SessionStateBuilder) -> SessionStateBuilder {
+///
+/// # Errors
+///
+/// A plan error when the builder has another function under a name that one of ours has.
+pub fn install_parts(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> {
     let config = builder.config().get_or_insert_default();
     if config.options().extensions.get::<SimJoinOptions>().is_none() {
         config.options_mut().extensions.insert(SimJoinOptions::default());
     }
     let analyzer = builder.analyzer().get_or_insert_with(Analyzer::new);
-    let rule = MarkSimilarityJoins;
-    let name = datafusion::optimizer::AnalyzerRule::name(&rule);
-    if !analyzer.rules.iter().any(|r| r.name() == name) {
-        analyzer.rules.push(Arc::new(rule));
+    if !analyzer.rules.iter().any(|rule| rule.name() == MarkSimilarityJoins.name()) {
+        analyzer.rules.push(Arc::new(MarkSimilarityJoins));
     }
-    builder
-        .scalar_functions()
-        .get_or_insert_default()
-        .extend(functions::all().into_iter().chain(marker_functions()));
-    builder
+    let present = builder.scalar_functions().get_or_insert_default();
+    for function in functions::all().into_iter().chain(marker_functions()) {
+        let same_name = present.iter().find(|other| shares_name(other, &function));
+        match same_name {
+            None => present.push(function),
+            Some(other) if *other == function => {}
+            Some(other) => {
+                return plan_err!(
+                    "the session has a function {} already, and the similarity join needs that \
+                     name for {}; remove or rename it before install",
+                    other.name(),
+                    function.name()
+                );
+            }
+        }
+    }
+    Ok(builder)
+}
+
+fn shares_name(a: &ScalarUDF, b: &ScalarUDF) -> bool {
+    let names = |f: &ScalarUDF| -> Vec<String> {
+        f.aliases().iter().cloned().chain([f.name().to_string()]).collect()
+    };
+    let taken = names(b);
+    names(a).iter().any(|name| taken.contains(name))
 }
 
 /// Whether a planner is DataFusion's default or this crate's own.
@@ -78,3 +105,110 @@ fn is_replaceable(planner: &Arc<dyn QueryPlanner + Send + Sync>) -> bool {
     let default: &dyn Any = default.query_planner().as_ref();
     planner.is::<SimJoinQueryPlanner>() || planner.type_id() == default.type_id()
 }
+
+/// SIMJOIN text on a [`SessionContext`].
+#[async_trait]
+pub trait SimJoinContextExt {
+    /// [`SessionContext::sql`] for text that may use SIMJOIN.
+    ///
+    /// ```
+    /// # use datafusion::common::Result;
+    /// # use datafusion::execution::SessionStateBuilder;
+    /// # use datafusion::prelude::*;
+    /// use datafusion_simjoin::{SimJoinContextExt, install};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<()> {
+    /// let builder = SessionStateBuilder::new_with_default_features();
+    /// let ctx = SessionContext::new_with_state(install(builder)?.build());
+    /// ctx.sql("CREATE TABLE doc AS VALUES (1, [1, 2, 3, 4]), (2, [2, 3, 4]), (3, [7])").await?;
+    /// let pairs = ctx
+    ///     .simjoin_sql(
+    ///         "SELECT a.column1, b.column1 FROM doc a SIMJOIN doc b \
+    ///          ON jaccard(a.column2, b.column2) >= 0.7 AND a.column1 < b.column1",
+    ///     )
+    ///     .await?;
+    /// assert_eq!(pairs.count().await?, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// Those of [`rewrite_sql`] and of [`SessionContext::sql`]. A SIMJOIN that the operator
+    /// cannot run fails when the statement is planned.
+    async fn simjoin_sql(&self, sql: &str) -> Result<DataFrame>;
+}
+
+#[async_trait]
+impl SimJoinContextExt for SessionContext {
+    async fn simjoin_sql(&self, sql: &str) -> Result<DataFrame> {
+        self.sql(&rewrite_sql(sql)?).await
+    }
+}
+
+/// Similarity joins of [`DataFrame`]s.
+pub trait SimJoinDataFrameExt: Sized {
+    /// Joins with `right` where `condition` holds, by the similarity join or not at all.
+    ///
+    /// `condition` is what SIMJOIN has in its ON: a similarity predicate of both sides, and any
+    /// other conditions joined to it by AND.
+    ///
+    /// ```
+    /// # use datafusion::common::Result;
+    /// # use datafusion::execution::SessionStateBuilder;
+    /// use datafusion::common::JoinType;
+    /// use datafusion::prelude::*;
+    /// use datafusion_simjoin::functions::expr_fn::jaccard;
+    /// use datafusion_simjoin::{SimJoinDataFrameExt, install};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<()> {
+    /// let builder = SessionStateBuilder::new_with_default_features();
+    /// let ctx = SessionContext::new_with_state(install(builder)?.build());
+    /// ctx.sql("CREATE TABLE doc AS VALUES (1, [1, 2, 3, 4]), (2, [2, 3, 4]), (3, [7])").await?;
+    /// let (a, b) = (ctx.table("doc").await?.alias("a")?, ctx.table("doc").await?.alias("b")?);
+    /// let similar = jaccard(col("a.column2"), col("b.column2")).gt_eq(lit(0.7));
+    /// let joined = a.similarity_join(b, JoinType::Inner, similar)?;
+    /// assert_eq!(joined.count().await?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A plan error when the session lacks the similarity join. When the operator cannot run the
+    /// condition, planning the result fails.
+    fn similarity_join(
+        self,
+        right: DataFrame,
+        join_type: JoinType,
+        condition: Expr,
+    ) -> Result<DataFrame>;
+}
+
+impl SimJoinDataFrameExt for DataFrame {
+    fn similarity_join(
+        self,
+        right: DataFrame,
+        join_type: JoinType,
+        condition: Expr,
+    ) -> Result<DataFrame> {
+        let (state, plan) = self.into_parts();
+        if !is_installed(&state) {
+            return plan_err!(
+                "similarity_join needs a session with the similarity join; build it with \
+                 datafusion_simjoin::install"
+            );
+        }
+        DataFrame::new(state, plan).join_on(right, join_type, [insist(condition)])
+    }
+}
+
+/// Whether the session has the analyzer rule that carries SIMJOIN to the planner.
+fn is_installed(state: &SessionState) -> bool {
+    state.analyzer().rules.iter().any(|rule| rule.name() == MarkSimilarityJoins.name())
+}
+
+#[cfg(test)]
+mod tests;

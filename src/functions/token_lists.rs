@@ -8,7 +8,7 @@ use std::sync::Arc;
 use datafusion::arrow::array::{ListArray, NullBufferBuilder, StringArray};
 use datafusion::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::datatypes::{DataType, Field};
-use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::common::{Result, exec_err};
 use foldhash::fast::FixedState;
 
 use super::tokenize::Tokenizer;
@@ -23,6 +23,8 @@ pub(super) struct TokenLists {
     /// The end of each list in tokens, after a leading 0.
     list_ends: Vec<i32>,
     validity: NullBufferBuilder,
+    /// The greatest offset: `Utf8` and list offsets are 32 bits wide.
+    limit: usize,
     seen: SeenGrams,
     /// Where the characters of the current text start, and its end.
     starts: Vec<usize>,
@@ -38,20 +40,23 @@ impl TokenLists {
             token_ends: vec![0],
             list_ends,
             validity: NullBufferBuilder::new(rows),
+            limit: i32::MAX as usize,
             seen: SeenGrams::default(),
             starts: Vec::new(),
         }
     }
 
-    /// `Utf8` and list offsets are 32 bits wide.
+    /// `len` as an offset.
+    #[inline]
     fn offset(&self, len: usize) -> Result<i32> {
-        i32::try_from(len).map_err(|_| {
-            exec_datafusion_err!(
+        if len > self.limit {
+            return exec_err!(
                 "{}: the tokens of one batch exceed 2 GiB; use a smaller \
                  datafusion.execution.batch_size",
                 self.tokenizer
-            )
-        })
+            );
+        }
+        Ok(len as i32)
     }
 
     /// Ends the current token behind the last byte written.
@@ -289,5 +294,31 @@ impl SeenGrams {
             }
             at = (at + 1) & self.mask;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Overflow is an error before any offset or buffer outgrows its type.
+    #[test]
+    fn more_tokens_than_offsets_reach_are_an_error() {
+        let lists = |tokenizer| TokenLists { limit: 10, ..TokenLists::new(tokenizer, 3) };
+        let mut grams = lists(Tokenizer::QGrams);
+        grams.push_qgrams("abcd", 3).unwrap();
+        let message = grams.push_qgrams("efghi", 3).unwrap_err().strip_backtrace();
+        assert_eq!(
+            message,
+            "Execution error: qgrams: the tokens of one batch exceed 2 GiB; use a smaller \
+             datafusion.execution.batch_size"
+        );
+        assert!(grams.bytes.len() <= 10);
+        assert!(lists(Tokenizer::WordTokens).push_words("ab cdefg hijk").is_err());
+        assert!(lists(Tokenizer::WordTokens).push_words("ÄÖÜÄÖÜ").is_err());
+        let mut shingles = lists(Tokenizer::Shingles);
+        shingles.push_shingles(&["a", "bcd", "ef"], 2).unwrap_err();
+        // Empty tokens take no bytes, their offsets do.
+        assert!(lists(Tokenizer::Shingles).push_shingles(&[""; 11], 1).is_err());
     }
 }

@@ -12,7 +12,9 @@ use datafusion::common::{DFSchema, JoinType, NullEquality, Result, ScalarValue, 
 use datafusion::logical_expr::utils::{
     can_hash, conjunction, find_valid_equijoin_key_pair, split_conjunction,
 };
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, Filter, Join, LogicalPlan, Operator};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, Filter, Join, LogicalPlan, Operator,
+};
 
 use super::cost::Choice;
 use super::declined::DeclinedNode;
@@ -177,7 +179,8 @@ impl Converter<'_> {
             return unchanged(filter);
         }
         let mut pushed = join.clone();
-        pushed.filter = conjunction(pushed.filter.into_iter().chain(similarities.into_iter().cloned()));
+        pushed.filter =
+            conjunction(pushed.filter.into_iter().chain(similarities.into_iter().cloned()));
         let plan = match self.convert_join(&pushed)? {
             Outcome::Node(node) => node.into_plan(),
             Outcome::Declined(reason) if self.context.explain => {
@@ -222,7 +225,9 @@ impl Converter<'_> {
         }
         let insists = !joins.is_empty();
         let outcome = match unsupported(join) {
-            Some(_) if candidates.is_empty() && reasons.is_empty() => return Ok(Outcome::Unchanged),
+            Some(_) if candidates.is_empty() && reasons.is_empty() => {
+                return Ok(Outcome::Unchanged);
+            }
             Some(reason) => Outcome::Declined(reason.to_string()),
             None if candidates.is_empty() && reasons.is_empty() && !insists => {
                 return Ok(Outcome::Unchanged);
@@ -364,9 +369,7 @@ fn unsupported(join: &Join) -> Option<&'static str> {
         | JoinType::LeftSemi
         | JoinType::RightSemi
         | JoinType::LeftAnti
-        | JoinType::RightAnti => {
-            join.null_aware.then_some("it is a null-aware anti join (NOT IN)")
-        }
+        | JoinType::RightAnti => join.null_aware.then_some("it is a null-aware anti join (NOT IN)"),
         JoinType::LeftMark | JoinType::RightMark => {
             Some("it is a mark join (a subquery under OR or in the select list)")
         }

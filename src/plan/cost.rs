@@ -66,9 +66,7 @@ pub(super) fn choose(left: Keys, right: Keys, rows_per_key: f64) -> Choice {
     if left.unique || right.unique {
         let side = if left.unique { "left" } else { "right" };
         if rows_per_key >= 1.0 {
-            return Choice::HashJoin(format!(
-                "hash join: its keys are unique on the {side} side"
-            ));
+            return Choice::HashJoin(format!("hash join: its keys are unique on the {side} side"));
         }
         return Choice::Operator(format!(
             "chosen over a hash join: its keys are unique on the {side} side, but \
@@ -112,10 +110,7 @@ pub(super) fn left_is_smaller(
 }
 
 /// The sides of `join`, for [`choose`].
-pub(super) fn keys_of(
-    join: &Join,
-    statistics: [Option<&Statistics>; 2],
-) -> (Keys, Keys) {
+pub(super) fn keys_of(join: &Join, statistics: [Option<&Statistics>; 2]) -> (Keys, Keys) {
     (
         Keys::of(&join.left, join.on.iter().map(|(l, _)| l), statistics[0]),
         Keys::of(&join.right, join.on.iter().map(|(_, r)| r), statistics[1]),

@@ -7,6 +7,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{
     DFSchema, DFSchemaRef, JoinType, NullEquality, Result, TableReference, internal_err,
 };
@@ -83,7 +84,8 @@ impl SimJoinNode {
     /// Sets `schema` to what `output` gives.
     ///
     /// Input columns keep their qualifiers and are nullable when the join type may pad them.
-    /// Score and count columns are unqualified, named by [`column_name`].
+    /// Score and count columns are unqualified, named by [`column_name`]; in a chain of joins the
+    /// name of a score ends in the number of joins below it.
     pub fn recompute_schema(&mut self) -> Result<()> {
         let fields = self
             .output
@@ -115,12 +117,30 @@ impl SimJoinNode {
             OutputColumn::Score(call) => {
                 let data_type =
                     if call.measure.is_integer() { DataType::Int64 } else { DataType::Float64 };
-                (None, Arc::new(Field::new(column_name(column), data_type, true)))
+                // A chain of joins may carry the scores of several of them side by side.
+                let name = match self.joins_below()? {
+                    0 => column_name(column),
+                    below => format!("{}_{below}", column_name(column)),
+                };
+                (None, Arc::new(Field::new(name, data_type, true)))
             }
             OutputColumn::Count(_) => {
                 (None, Arc::new(Field::new(column_name(column), DataType::Int64, false)))
             }
         })
+    }
+
+    /// How many similarity joins the inputs hold: part of the score columns' names, because it
+    /// stays the same while passes add and remove columns.
+    fn joins_below(&self) -> Result<usize> {
+        let mut count = 0;
+        for input in [&self.left, &self.right] {
+            input.apply(|plan| {
+                count += usize::from(SimJoinNode::of(plan).is_some());
+                Ok(TreeNodeRecursion::Continue)
+            })?;
+        }
+        Ok(count)
     }
 
     /// What distinguishes two nodes besides their inputs and expressions.

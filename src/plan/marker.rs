@@ -29,9 +29,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use super::predicate::{Comparison, Shape};
-
-/// The function that SIMJOIN puts into the ON of its join.
-pub const MARKER_FUNCTION: &str = "__simjoin_marker";
+use crate::sql::MARKER_FUNCTION;
 
 /// The function that wraps a similarity conjunct of a SIMJOIN.
 const WRAPPER_FUNCTION: &str = "__simjoin";
@@ -211,9 +209,6 @@ fn without_marker(expr: &Expr) -> Option<Expr> {
         return Some(expr.clone());
     }
     disjunction(
-        alternatives
-            .into_iter()
-            .filter(|e| internal_call(e, MARKER_FUNCTION).is_none())
-            .cloned(),
+        alternatives.into_iter().filter(|e| internal_call(e, MARKER_FUNCTION).is_none()).cloned(),
     )
 }

@@ -1,17 +1,21 @@
 //! Planning: from a similarity predicate in a logical plan to the operator.
 //!
 //! ```text
-//! __simjoin_marker() OR …  ──► marker ──► optimizer ──► convert ──► narrow ──► physical
-//! (SIMJOIN)                    wraps the    (stock)     Join to      drops     SimJoinNode to
-//!                              conjunct                 SimJoinNode  columns   SetSimilarityJoinExec
+//! SIMJOIN ──► marker ──► optimizer ──► convert ──► scores ──► counts ──► self_join ──► physical
+//!             wraps the    (stock)     Join to     measures   count(*)   two scans     SimJoinNode to
+//!             conjunct                 SimJoinNode of the     without    become one    SetSimilarityJoinExec
+//!                                                  match      pairs
 //! ```
 //!
 //! [`predicate`] says what a similarity predicate is and which threshold it comes to; [`cost`]
 //! chooses between a hash join and the operator; [`declined`] shows in EXPLAIN why a join was
-//! left alone. [`SimJoinQueryPlanner`] ties them together.
+//! left alone; [`narrow`] drops columns that the passes free. [`SimJoinQueryPlanner`] ties them
+//! together.
 
+mod columns;
 mod convert;
 mod cost;
+mod counts;
 mod declined;
 mod logical;
 mod marker;
@@ -19,12 +23,16 @@ mod narrow;
 mod physical;
 mod planner;
 mod predicate;
+mod scores;
+mod self_join;
+
+#[cfg(test)]
+mod rewrite_tests;
+#[cfg(test)]
+mod tests;
 
 pub use declined::SimilarityJoinDeclinedExec;
 pub use logical::{SharedInput, SimJoinNode, column_name};
-pub use marker::{MARKER_FUNCTION, MarkSimilarityJoins, functions as marker_functions, insist};
+pub use marker::{MarkSimilarityJoins, functions as marker_functions, insist};
 pub use physical::SimJoinPlanner;
 pub use planner::SimJoinQueryPlanner;
-
-#[cfg(test)]
-mod tests;

@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{
     Column, DFSchema, DFSchemaRef, Result, TableReference, internal_datafusion_err, internal_err,
 };
-use datafusion::catalog::Session;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::PhysicalExprRef;
@@ -18,7 +18,7 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use super::cost;
 use super::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
-use super::logical::{SimJoinNode, column_name};
+use super::logical::SimJoinNode;
 use super::predicate::call_over;
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::exec::{
@@ -158,11 +158,9 @@ impl Compiler<'_> {
     fn input_index(&self, side: Side, index: usize) -> Result<usize> {
         match &self.node.shared {
             None => Ok(index),
-            Some(shared) => {
-                shared.columns[side as usize].get(index).copied().ok_or_else(|| {
-                    internal_datafusion_err!("the shared input has no column {index} of {side}")
-                })
-            }
+            Some(shared) => shared.columns[side as usize].get(index).copied().ok_or_else(|| {
+                internal_datafusion_err!("the shared input has no column {index} of {side}")
+            }),
         }
     }
 
@@ -201,14 +199,14 @@ impl Compiler<'_> {
                 if !calls.contains(&call) {
                     calls.push(call);
                 }
-                let name = column_name(&OutputColumn::Score(call));
+                let name = residual_score(call);
                 Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name))))
             })
             .data()?;
         for call in &calls {
             let data_type =
                 if call.measure.is_integer() { DataType::Int64 } else { DataType::Float64 };
-            let name = column_name(&OutputColumn::Score(*call));
+            let name = residual_score(*call);
             fields.push((None, Arc::new(Field::new(name, data_type, true))));
             columns.push(ResidualColumn::Score(*call));
         }
@@ -233,4 +231,10 @@ impl Compiler<'_> {
             schema: Arc::new(Schema::new(arrow)),
         })
     }
+}
+
+/// The name of a score of the match in the schema of the residual. It differs from those of the
+/// score columns that a join below may give.
+fn residual_score(call: MeasureCall) -> String {
+    format!("__simjoin_match_{}_{}", call.measure, call.first)
 }

@@ -14,9 +14,11 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 
 use super::convert::{Context, concerns, convert};
 use super::cost::{self, Choice};
-use super::narrow::narrow_outputs;
+use super::counts::push_into_joins;
 use super::physical::SimJoinPlanner;
 use super::predicate::Constants;
+use super::scores::take_from_match;
+use super::self_join::share_inputs;
 use crate::config::SimJoinOptions;
 
 /// Plans queries as DataFusion does, and similarity joins with the operator.
@@ -68,7 +70,7 @@ impl SimJoinQueryPlanner {
                 choices.insert(join, choice);
             }
         };
-        narrow_outputs(converted)
+        share_inputs(push_into_joins(take_from_match(converted)?)?, options.self_join)
     }
 
     async fn choose(&self, join: &Join, options: &SimJoinOptions, session: &dyn Session) -> Choice {

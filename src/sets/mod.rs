@@ -24,4 +24,4 @@ pub use lists::{Lists, list_element_type};
 pub use runs::{KeyId, Run, Runs};
 pub use token_order::TokenOrder;
 pub use tokens::{IntegerToken, TokenKind, Tokens};
-pub(crate) use tokens::{signed_token, unsigned_token, with_byte_tokens};
+pub(crate) use tokens::with_byte_tokens;

@@ -98,8 +98,29 @@ pub fn parse_sql(
     dialect: &dyn Dialect,
     recursion_limit: usize,
 ) -> Result<VecDeque<Statement>> {
-    let mut tokens =
-        Tokenizer::new(dialect, sql).tokenize_with_location().map_err(ParserError::from)?;
+    parse_sql_at_line(sql, 1, dialect, recursion_limit)
+}
+
+/// As [`parse_sql`], for a part of a file: positions count from `first_line`, the line of the file
+/// (from 1) on which the part starts.
+pub fn parse_sql_at_line(
+    sql: &str,
+    first_line: u64,
+    dialect: &dyn Dialect,
+    recursion_limit: usize,
+) -> Result<VecDeque<Statement>> {
+    let lines_before = first_line.saturating_sub(1);
+    let mut tokens = match Tokenizer::new(dialect, sql).tokenize_with_location() {
+        Ok(tokens) => tokens,
+        Err(mut error) => {
+            error.location.line += lines_before;
+            return Err(ParserError::from(error).into());
+        }
+    };
+    for token in &mut tokens {
+        token.span.start.line += lines_before;
+        token.span.end.line += lines_before;
+    }
     if mentions_simjoin(sql) {
         let edits = scan::find_edits(&tokens)?;
         tokens = edit_tokens(tokens, &edits);

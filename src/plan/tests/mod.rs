@@ -29,7 +29,8 @@ pub(super) async fn explain(ctx: &SessionContext, sql: &str) -> Result<String> {
     let batches = ctx.sql(&format!("EXPLAIN {sql}")).await?.collect().await?;
     let mut text = String::new();
     for batch in &batches {
-        let (kinds, plans) = (batch.column(0).as_string::<i32>(), batch.column(1).as_string::<i32>());
+        let (kinds, plans) =
+            (batch.column(0).as_string::<i32>(), batch.column(1).as_string::<i32>());
         for (kind, plan) in kinds.iter().zip(plans) {
             text += &format!("{}\n{}\n", kind.unwrap_or_default(), plan.unwrap_or_default());
         }

@@ -7,26 +7,23 @@
 //! true. Folding the literal to `Float64` instead would change answers: DataFusion compares a
 //! `Float64` with a decimal as `Decimal(30, 15)`, and rounds it in a cast to `Float32`.
 
+mod evaluate;
+#[cfg(test)]
+mod tests;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, Result, exec_err};
-use datafusion::execution::context::ExecutionProps;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, Result};
 use datafusion::logical_expr::expr::{Between, ScalarFunction};
-use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast};
-use datafusion::optimizer::simplify_expressions::ExprSimplifier;
-use datafusion::physical_expr::{PhysicalExprRef, create_physical_expr};
+
+pub use evaluate::Constants;
+use evaluate::{Evaluator, SCORE};
 
 use crate::exec::{MeasureCall, Side};
 use crate::functions::measure_of;
 use crate::measure::Measure;
-
-/// The column that stands for the measure while its threshold is searched.
-const SCORE: &str = "similarity";
 
 /// In which direction a conjunct bounds the measure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,23 +70,15 @@ pub struct Threshold {
     pub exact: bool,
 }
 
-/// What the evaluation of constants needs of the session.
-#[derive(Debug, Clone, Copy)]
-pub struct Constants<'a> {
-    pub props: &'a ExecutionProps,
-    pub config: &'a Arc<datafusion::config::ConfigOptions>,
-}
-
 /// The side whose columns `expr` reads, if it reads columns of exactly one.
 pub fn side_of(expr: &Expr, left: &DFSchema, right: &DFSchema) -> Option<Side> {
     let mut found = None;
     for column in expr.column_refs() {
-        let side =
-            match (left.is_column_from_schema(column), right.is_column_from_schema(column)) {
-                (true, false) => Side::Left,
-                (false, true) => Side::Right,
-                _ => return None,
-            };
+        let side = match (left.is_column_from_schema(column), right.is_column_from_schema(column)) {
+            (true, false) => Side::Left,
+            (false, true) => Side::Right,
+            _ => return None,
+        };
         if found.is_some_and(|other| other != side) {
             return None;
         }
@@ -280,7 +269,6 @@ impl Comparison {
             exact: self.direction == Direction::AtLeast && !overflows && !self.tries,
         })
     }
-
 }
 
 fn unalias(expr: &Expr) -> &Expr {
@@ -318,11 +306,7 @@ fn through_casts(expr: &Expr) -> Result<Scored<'_>, String> {
     }
     let scored = through_casts(inner)?;
     let chain = Cast { expr: Box::new(scored.chain), field: Arc::clone(field) };
-    Ok(Scored {
-        chain: Expr::Cast(chain),
-        measured: scored.measured,
-        tries: tries || scored.tries,
-    })
+    Ok(Scored { chain: Expr::Cast(chain), measured: scored.measured, tries: tries || scored.tries })
 }
 
 /// Numeric types: casts to them never reverse the order of values.
@@ -375,73 +359,6 @@ fn nested(conjunct: &Expr, left: &DFSchema, right: &DFSchema) -> Shape {
         _ => "the similarity must be compared by >=, >, =, or BETWEEN with a constant",
     };
     about_pairs(conjunct, left, right, reason)
-}
-
-/// Evaluates a lower bound at one value of the measure.
-///
-/// Values are addressed by ordered integer keys: bit patterns of non-negative `f64`, or the
-/// integers of an overlap themselves.
-struct Evaluator {
-    measure: Measure,
-    predicate: PhysicalExprRef,
-    schema: SchemaRef,
-}
-
-impl Evaluator {
-    fn try_new(measure: Measure, lower_bound: &Expr, constants: Constants<'_>) -> Result<Self> {
-        let data_type = if measure.is_integer() { DataType::Int64 } else { DataType::Float64 };
-        let schema = Arc::new(Schema::new(vec![Field::new(SCORE, data_type, false)]));
-        let df_schema = DFSchema::try_from(Arc::clone(&schema))?;
-        let folded = fold_constants(lower_bound.clone(), constants)?;
-        let predicate = create_physical_expr(
-            &folded,
-            &df_schema,
-            constants.props,
-            &PhysicalPlanningContext::default(),
-        )?;
-        Ok(Self { measure, predicate, schema })
-    }
-
-    /// The key of the greatest value that the measure takes.
-    fn greatest(&self) -> u64 {
-        if self.measure.is_integer() { u64::from(u32::MAX) } else { 1_f64.to_bits() }
-    }
-
-    fn value(&self, key: u64) -> f64 {
-        if self.measure.is_integer() { key as f64 } else { f64::from_bits(key) }
-    }
-
-    fn truth(&self, key: u64) -> Result<bool> {
-        let score: ArrayRef = if self.measure.is_integer() {
-            Arc::new(Int64Array::from(vec![i64::try_from(key).unwrap_or(i64::MAX)]))
-        } else {
-            Arc::new(Float64Array::from(vec![f64::from_bits(key)]))
-        };
-        let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![score])?;
-        let result = self.predicate.evaluate(&batch)?.into_array(1)?;
-        match result.as_boolean_opt() {
-            Some(truth) => Ok(truth.is_valid(0) && truth.value(0)),
-            None => exec_err!("the similarity predicate is a {}", result.data_type()),
-        }
-    }
-}
-
-/// Folds the parts of `expr` that read no column, such as `0.3 * 2` or `now()`, and leaves the
-/// comparison and the casts of the measure as they are.
-fn fold_constants(expr: Expr, constants: Constants<'_>) -> Result<Expr> {
-    let context = SimplifyContext::builder()
-        .with_query_execution_start_time(constants.props.query_execution_start_time)
-        .with_config_options(Arc::clone(constants.config))
-        .build();
-    let simplifier = ExprSimplifier::new(context);
-    expr.transform_down(|e| {
-        if e.any_column_refs() || matches!(e, Expr::Literal(..)) {
-            return Ok(Transformed::no(e));
-        }
-        let folded = simplifier.simplify(e)?;
-        Ok(Transformed::new(folded, true, TreeNodeRecursion::Jump))
-    })
-    .map(|t| t.data)
 }
 
 /// How few pairs a lower bound leaves, to choose the one that drives: the least ratio of set

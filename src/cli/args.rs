@@ -1,0 +1,186 @@
+//! The command line's flags.
+
+use std::path::PathBuf;
+
+use clap::{Parser, ValueEnum};
+
+use super::output::{Format, MaxRows, PrintOptions};
+
+/// Exact set-similarity joins in SQL. Without -c and -f, statements are read from standard input,
+/// with a prompt where that is a terminal.
+#[derive(Debug, Parser)]
+#[command(name = "simjoin", version, about)]
+pub struct Args {
+    /// Run the SQL or backslash command and exit; repeatable
+    #[arg(short = 'c', long, value_name = "SQL", num_args = 1..)]
+    pub command: Vec<String>,
+
+    /// Run the statements of a file and exit; repeatable
+    #[arg(short = 'f', long, value_name = "FILE", num_args = 1..)]
+    pub file: Vec<PathBuf>,
+
+    /// Run the statements of a file before everything else [default: ~/.simjoinrc at the prompt]
+    #[arg(short = 'r', long, value_name = "FILE", num_args = 1..)]
+    pub rc: Vec<PathBuf>,
+
+    /// Folder that file names are relative to [default: the current one]
+    #[arg(short = 'p', long, value_name = "DIR")]
+    pub data_path: Option<PathBuf>,
+
+    /// Rows per batch of the execution [default: DataFusion's]
+    #[arg(short = 'b', long, value_name = "ROWS", value_parser = parse_batch_size)]
+    pub batch_size: Option<usize>,
+
+    /// Greatest memory for the data of running statements, such as 512m or 2g [default: no limit]
+    #[arg(short = 'm', long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory_limit: Option<u64>,
+
+    /// How statements share the memory limit
+    #[arg(long, value_name = "TYPE", default_value = "greedy")]
+    pub mem_pool_type: PoolType,
+
+    /// How many of the largest memory consumers an out-of-memory error names; 0 for none
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub top_memory_consumers: usize,
+
+    /// Greatest size of spilled data on disk, such as 10g [default: DataFusion's]
+    #[arg(short = 'd', long, value_name = "SIZE", value_parser = parse_size)]
+    pub disk_limit: Option<u64>,
+
+    /// Format of results
+    #[arg(long, default_value = "automatic", ignore_case = true)]
+    pub format: Format,
+
+    /// Print results only: no times, row counts or progress
+    #[arg(short = 'q', long)]
+    pub quiet: bool,
+
+    /// Rows printed per result in the table format: a number or inf
+    #[arg(long, value_name = "N", default_value = "40")]
+    pub maxrows: MaxRows,
+
+    /// Colour the statements at the prompt
+    #[arg(long)]
+    pub color: bool,
+}
+
+/// Which memory pool enforces the limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum PoolType {
+    /// First come, first served
+    Greedy,
+    /// Equal parts for the operators that can spill
+    Fair,
+}
+
+impl Args {
+    pub(super) fn print_options(&self) -> PrintOptions {
+        PrintOptions { format: self.format, quiet: self.quiet, maxrows: self.maxrows }
+    }
+}
+
+fn parse_batch_size(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(rows) if rows > 0 => Ok(rows),
+        _ => Err("a batch has at least 1 row".to_string()),
+    }
+}
+
+/// Reads a size in bytes: `1024`, `64k`, `512m`, `2g`, `1.5G`, `2gb`, `2GiB`; units are powers of
+/// 1024.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let wrong = || format!("{text} is no size; use a number with k, m, g or t, such as 512m or 2g");
+    let lower = text.trim().to_ascii_lowercase();
+    let digits = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());
+    let (number, unit) = lower.split_at(digits);
+    let number: f64 = number.parse().map_err(|_| wrong())?;
+    let power = match unit.trim_start() {
+        "" | "b" => 0,
+        "k" | "kb" | "kib" => 1,
+        "m" | "mb" | "mib" => 2,
+        "g" | "gb" | "gib" => 3,
+        "t" | "tb" | "tib" => 4,
+        _ => return Err(wrong()),
+    };
+    let bytes = number * 1024f64.powi(power);
+    if bytes < 1.0 || bytes > u64::MAX as f64 {
+        return Err(format!("{text} is out of range"));
+    }
+    Ok(bytes as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_powers_of_1024() {
+        for (text, bytes) in [
+            ("1", 1),
+            ("100b", 100),
+            ("64k", 64 << 10),
+            ("512m", 512 << 20),
+            ("512 MB", 512 << 20),
+            ("2g", 2 << 30),
+            ("2GiB", 2 << 30),
+            ("1.5G", 3 << 29),
+            ("1t", 1 << 40),
+        ] {
+            assert_eq!(parse_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "g", "0", "-1g", "2x", "1e3", "1..5g", "99999999999999t", "NaN"] {
+            assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn flags_are_those_of_datafusion_cli() {
+        let args = Args::parse_from([
+            "simjoin",
+            "-q",
+            "-c",
+            "SELECT 1",
+            "-c",
+            "SELECT 2",
+            "-f",
+            "a.sql",
+            "b.sql",
+            "--format",
+            "CSV",
+            "--maxrows",
+            "inf",
+            "-m",
+            "2g",
+            "--mem-pool-type",
+            "fair",
+            "-d",
+            "10g",
+            "-b",
+            "100",
+            "-p",
+            "/",
+            "-r",
+            "rc",
+            "--color",
+        ]);
+        assert_eq!(args.command, ["SELECT 1", "SELECT 2"]);
+        assert_eq!(args.file.len(), 2);
+        let options = args.print_options();
+        assert_eq!(options.format, Format::Csv);
+        assert_eq!(options.maxrows, MaxRows::Unlimited);
+        assert!(options.quiet && args.color);
+        assert_eq!(args.memory_limit, Some(2 << 30));
+        assert_eq!(args.mem_pool_type, PoolType::Fair);
+        assert_eq!(args.batch_size, Some(100));
+
+        let args = Args::parse_from(["simjoin"]);
+        assert_eq!(args.print_options().maxrows, MaxRows::Limited(40));
+        assert_eq!(args.print_options().format, Format::Automatic);
+        for wrong in [["-b", "0"], ["-m", "much"], ["--maxrows", "-1"], ["--format", "xml"]] {
+            assert!(Args::try_parse_from(["simjoin"].into_iter().chain(wrong)).is_err());
+        }
+        for (name, format) in [("nd-json", Format::NdJson), ("ndjson", Format::NdJson)] {
+            assert_eq!(Args::parse_from(["simjoin", "--format", name]).format, format);
+        }
+    }
+}

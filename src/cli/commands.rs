@@ -1,0 +1,163 @@
+//! Backslash commands.
+
+use std::io;
+use std::path::Path;
+
+use clap::ValueEnum;
+
+use super::errors::CliError;
+use super::exec::Shell;
+use super::output::{Format, print_line};
+
+/// What follows a statement or a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Continue,
+    Quit,
+}
+
+/// A backslash command.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Command {
+    Quit,
+    Help,
+    Tables,
+    Describe(String),
+    Functions,
+    Function(String),
+    Include(String),
+    ShowQuiet,
+    Quiet(bool),
+    ShowFormat,
+    Format(Format),
+}
+
+pub(super) const HELP: &str = "\
+\\d               list the tables
+\\d NAME          describe a table or file, such as \\d 'pairs.parquet'
+\\h               list the functions
+\\h NAME          describe a function
+\\i FILE          run the statements of a file
+\\pset format F   print results as table, csv, tsv, json or nd-json
+\\quiet on|off    print results only, or row counts and times as well
+\\?               this help
+\\q               quit
+
+Statements end with a semicolon. SIMJOIN joins by similarity:
+  SELECT a.id, b.id FROM 'x.parquet' a SIMJOIN 'x.parquet' b
+  ON jaccard(a.tokens, b.tokens) >= 0.8 AND a.id < b.id;
+Its options are simjoin.*: SHOW simjoin.strategy; SET simjoin.strategy = 'ppjoin';";
+
+impl Command {
+    /// Reads a line that starts with a backslash.
+    pub(super) fn parse(line: &str) -> Result<Self, CliError> {
+        let line = line.trim().trim_end_matches(';').trim_end();
+        let (name, argument) = match line.split_once(char::is_whitespace) {
+            Some((name, argument)) => (name, argument.trim()),
+            None => (line, ""),
+        };
+        let wrong = |message: &str| Err(CliError::Usage(format!("{line}: {message}")));
+        Ok(match (name, argument) {
+            ("\\q", "") => Self::Quit,
+            ("\\?", "") => Self::Help,
+            ("\\d", "") => Self::Tables,
+            ("\\d", table) => Self::Describe(table.to_string()),
+            ("\\h", "") => Self::Functions,
+            ("\\h", function) => Self::Function(function.to_string()),
+            ("\\i", "") => return wrong("give the name of a file"),
+            ("\\i", file) => Self::Include(file.trim_matches('\'').to_string()),
+            ("\\quiet", "") => Self::ShowQuiet,
+            ("\\quiet", "on" | "true" | "yes") => Self::Quiet(true),
+            ("\\quiet", "off" | "false" | "no") => Self::Quiet(false),
+            ("\\quiet", _) => return wrong("use on or off"),
+            ("\\pset", "" | "format") => Self::ShowFormat,
+            ("\\pset", option) => match option.strip_prefix("format").map(str::trim) {
+                Some(format) => match Format::from_str(format, true) {
+                    Ok(format) => Self::Format(format),
+                    Err(_) => return wrong("use table, csv, tsv, json or nd-json"),
+                },
+                None => return wrong("only format can be set"),
+            },
+            _ => return wrong("no such command; \\? lists them"),
+        })
+    }
+}
+
+/// Runs a line that starts with a backslash.
+pub(super) async fn run(shell: &mut Shell, line: &str) -> Result<Next, CliError> {
+    let say = |text: &str| print_line(io::stdout(), text);
+    match Command::parse(line)? {
+        Command::Quit => return Ok(Next::Quit),
+        Command::Help => say(HELP)?,
+        Command::Tables => return shell.run_sql("SHOW TABLES", 1).await,
+        Command::Describe(table) => return shell.run_sql(&format!("DESCRIBE {table}"), 1).await,
+        Command::Functions => {
+            let sql = "SELECT DISTINCT routine_name AS function, function_type AS type \
+                       FROM information_schema.routines ORDER BY function";
+            return shell.run_sql(sql, 1).await;
+        }
+        Command::Function(name) => {
+            let name = name.to_ascii_lowercase().replace('\'', "''");
+            return shell.run_sql(&format!("SHOW FUNCTIONS LIKE '{name}'"), 1).await;
+        }
+        Command::Include(file) => include(shell, Path::new(&file)).await?,
+        Command::ShowQuiet => say(match shell.options.quiet {
+            true => "quiet is on",
+            false => "quiet is off",
+        })?,
+        Command::Quiet(quiet) => shell.options.quiet = quiet,
+        Command::ShowFormat => {
+            let format = shell.options.format.to_possible_value();
+            say(&format!("format is {}", format.as_ref().map_or("unknown", |v| v.get_name())))?;
+        }
+        Command::Format(format) => shell.options.format = format,
+    }
+    Ok(Next::Continue)
+}
+
+/// Files that include each other without end are a mistake.
+const DEEPEST_INCLUDE: usize = 16;
+
+async fn include(shell: &mut Shell, file: &Path) -> Result<(), CliError> {
+    if shell.include_depth == DEEPEST_INCLUDE {
+        return Err(CliError::Usage(format!(
+            "{}: files include each other more than {DEEPEST_INCLUDE} deep",
+            file.display()
+        )));
+    }
+    shell.include_depth += 1;
+    let result = super::run_file(shell, file).await;
+    shell.include_depth -= 1;
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_those_of_datafusion_cli() {
+        for (line, command) in [
+            ("\\q", Command::Quit),
+            ("\\?", Command::Help),
+            ("\\d", Command::Tables),
+            ("\\d;", Command::Tables),
+            ("\\d  t ", Command::Describe("t".into())),
+            ("\\d 'x y.parquet'", Command::Describe("'x y.parquet'".into())),
+            ("\\h", Command::Functions),
+            ("\\h jaccard", Command::Function("jaccard".into())),
+            ("\\i 'a b.sql'", Command::Include("a b.sql".into())),
+            ("\\quiet", Command::ShowQuiet),
+            ("\\quiet on", Command::Quiet(true)),
+            ("\\quiet off", Command::Quiet(false)),
+            ("\\pset", Command::ShowFormat),
+            ("\\pset format NDJSON", Command::Format(Format::NdJson)),
+            ("\\pset format csv", Command::Format(Format::Csv)),
+        ] {
+            assert_eq!(Command::parse(line).unwrap(), command, "{line}");
+        }
+        for wrong in ["\\x", "\\", "\\i", "\\quiet maybe", "\\pset format xml", "\\pset border 2"] {
+            assert!(matches!(Command::parse(wrong), Err(CliError::Usage(_))), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! Running statements.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use datafusion::common::{DataFusionError, Result as DataFusionResult, plan_datafusion_err};
+use datafusion::physical_plan::execute_stream;
+use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::dialect::dialect_from_str;
+use futures::StreamExt;
+use tokio::task::JoinSet;
+
+use super::commands::Next;
+use super::errors::CliError;
+use super::interrupt::Interrupt;
+use super::output::{PrintOptions, ResultWriter, Written, print_line};
+use super::progress::Progress;
+use crate::sql::parse_sql_at_line;
+
+/// How long a cancelled statement may take to end before it is left to itself.
+const CANCEL_PATIENCE: Duration = Duration::from_millis(50);
+
+/// The session, and how its results are printed.
+pub(super) struct Shell {
+    pub ctx: SessionContext,
+    pub options: PrintOptions,
+    interrupt: Interrupt,
+    /// How many files include each other at the moment.
+    pub include_depth: usize,
+}
+
+impl Shell {
+    /// Must be called within the runtime.
+    pub(super) fn new(ctx: SessionContext, options: PrintOptions, interactive: bool) -> Self {
+        Self { ctx, options, interrupt: Interrupt::listen(interactive), include_depth: 0 }
+    }
+
+    /// Runs the statements of a text that starts on `first_line` of its script, up to the first
+    /// that fails. Nothing runs when one of them does not parse.
+    pub(super) async fn run_sql(&self, text: &str, first_line: u64) -> Result<Next, CliError> {
+        for statement in self.parse(text, first_line)? {
+            self.run_statement(statement).await?;
+        }
+        Ok(Next::Continue)
+    }
+
+    fn parse(
+        &self,
+        text: &str,
+        first_line: u64,
+    ) -> DataFusionResult<impl IntoIterator<Item = Statement>> {
+        let config = self.ctx.copied_config();
+        let parser = &config.options().sql_parser;
+        let dialect = dialect_from_str(parser.dialect)
+            .ok_or_else(|| plan_datafusion_err!("{} is no SQL dialect", parser.dialect.as_ref()))?;
+        parse_sql_at_line(text, first_line, dialect.as_ref(), parser.recursion_limit.get())
+    }
+
+    /// Runs a statement in a task of its own: whatever it does, Ctrl-C is answered at once.
+    async fn run_statement(&self, statement: Statement) -> Result<(), CliError> {
+        let started = Instant::now();
+        let progress = Progress::new(self.options.quiet);
+        let mut task = JoinSet::new();
+        task.spawn(execute(self.ctx.clone(), statement, self.options, progress.clone()));
+        let outcome = self
+            .interrupt
+            .guard(async {
+                tokio::select! {
+                    outcome = task.join_next() => outcome,
+                    never = progress.show() => match never {},
+                }
+            })
+            .await;
+        progress.clear();
+        let written = match outcome {
+            None => {
+                let _ = tokio::time::timeout(CANCEL_PATIENCE, task.shutdown()).await;
+                return Err(CliError::Interrupted);
+            }
+            Some(Some(Ok(result))) => result?,
+            Some(Some(Err(error))) => {
+                return Err(DataFusionError::ExecutionJoin(Box::new(error)).into());
+            }
+            Some(None) => return Ok(()),
+        };
+        match self.options.quiet {
+            true => Ok(()),
+            false => print_footer(written, started.elapsed()),
+        }
+    }
+}
+
+/// Plans and runs a statement and writes its result; None for a statement that has none.
+async fn execute(
+    ctx: SessionContext,
+    statement: Statement,
+    options: PrintOptions,
+    progress: Progress,
+) -> Result<Option<Written>, CliError> {
+    let plan = ctx.state().statement_to_plan(statement).await?;
+    let frame = ctx.execute_logical_plan(plan).await?;
+    let task_ctx = Arc::new(frame.task_ctx());
+    let format = task_ctx.session_config().options().format.clone();
+    let plan = frame.create_physical_plan().await?;
+    progress.watch(&plan);
+    let mut batches = execute_stream(plan, task_ctx)?;
+    let schema = batches.schema();
+    let has_result = !schema.fields().is_empty();
+    let mut writer = ResultWriter::new(Output(progress.clone()), schema, options, format);
+    while let Some(batch) = batches.next().await {
+        writer.write(&batch?)?;
+    }
+    progress.clear();
+    let written = writer.finish()?;
+    Ok(has_result.then_some(written))
+}
+
+/// Standard output, which takes the progress line away when rows come.
+struct Output(Progress);
+
+impl Write for Output {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        if !text.is_empty() {
+            self.0.make_room();
+        }
+        io::stdout().write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stdout().flush()
+    }
+}
+
+fn print_footer(written: Option<Written>, elapsed: Duration) -> Result<(), CliError> {
+    let mut footer = String::new();
+    if let Some(Written { rows, printed }) = written {
+        footer.push_str(&format!("{rows} row(s) fetched. "));
+        if printed < rows {
+            footer.push_str(&format!("(First {printed} displayed. Use --maxrows to adjust)"));
+        }
+        footer.push('\n');
+    }
+    footer.push_str(&format!("Elapsed {:.3} seconds.\n", elapsed.as_secs_f64()));
+    print_line(io::stdout(), &footer)
+}

@@ -1,0 +1,342 @@
+//! Writing results, batch by batch.
+//!
+//! A result of any size takes the memory of a batch, or in the table format of the rows printed:
+//! some thousands of them are laid out together.
+
+use std::io::{self, Write};
+use std::str::FromStr;
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
+use datafusion::arrow::csv::WriterBuilder;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::json::writer::{JsonArray, LineDelimited, WriterBuilder as JsonBuilder};
+use datafusion::arrow::json::{ArrayWriter, LineDelimitedWriter};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions as ArrowFormat};
+use datafusion::common::Result as DataFusionResult;
+use datafusion::config::FormatOptions;
+
+use super::errors::CliError;
+use super::table::TableWriter;
+
+/// How results are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// The table format
+    Automatic,
+    /// Columns in a frame, up to --maxrows rows
+    Table,
+    /// Comma-separated, with a header
+    Csv,
+    /// Tab-separated, with a header
+    Tsv,
+    /// One JSON array
+    Json,
+    /// One JSON object per line
+    #[value(alias = "ndjson")]
+    NdJson,
+}
+
+/// How many rows the table format prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaxRows {
+    Limited(usize),
+    Unlimited,
+}
+
+impl FromStr for MaxRows {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "inf" | "infinite" | "none" => Ok(Self::Unlimited),
+            number => match number.parse() {
+                Ok(rows) => Ok(Self::Limited(rows)),
+                Err(_) => Err("use a number of rows or inf".to_string()),
+            },
+        }
+    }
+}
+
+/// What is printed, and how.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PrintOptions {
+    pub format: Format,
+    pub quiet: bool,
+    pub maxrows: MaxRows,
+}
+
+/// What became of a result's rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Written {
+    /// The rows of the result.
+    pub rows: usize,
+    /// Those printed.
+    pub printed: usize,
+}
+
+/// Writes one result. Text is made in memory and then written, so that a closed pipe is seen as
+/// such and not as an error of the format.
+pub(super) struct ResultWriter<W> {
+    sink: W,
+    rows: usize,
+    body: Body,
+}
+
+enum Body {
+    /// A statement without a result.
+    Nothing,
+    Table(TableWriter),
+    Separated {
+        delimiter: u8,
+        header_due: bool,
+        schema: SchemaRef,
+        format: FormatOptions,
+    },
+    Json(ArrayWriter<Vec<u8>>),
+    NdJson(LineDelimitedWriter<Vec<u8>>),
+}
+
+impl<W: Write> ResultWriter<W> {
+    pub(super) fn new(
+        sink: W,
+        schema: SchemaRef,
+        options: PrintOptions,
+        format: FormatOptions,
+    ) -> Self {
+        let separated = |delimiter| Body::Separated {
+            delimiter,
+            header_due: true,
+            schema: Arc::clone(&schema),
+            format: format.clone(),
+        };
+        let body = match options.format {
+            _ if schema.fields().is_empty() => Body::Nothing,
+            Format::Csv => separated(b','),
+            Format::Tsv => separated(b'\t'),
+            Format::Json => Body::Json(JsonBuilder::new().build::<_, JsonArray>(vec![])),
+            Format::NdJson => Body::NdJson(JsonBuilder::new().build::<_, LineDelimited>(vec![])),
+            Format::Automatic | Format::Table => {
+                Body::Table(TableWriter::new(schema, options.maxrows, format))
+            }
+        };
+        Self { sink, rows: 0, body }
+    }
+
+    pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), CliError> {
+        self.rows += batch.num_rows();
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        let text = match &mut self.body {
+            Body::Nothing => return Ok(()),
+            Body::Table(table) => table.push(batch)?,
+            Body::Separated { delimiter, header_due, schema: _, format } => {
+                separated(batch, *delimiter, std::mem::take(header_due), format)?
+            }
+            Body::Json(writer) => {
+                writer.write(batch)?;
+                std::mem::take(writer.get_mut())
+            }
+            Body::NdJson(writer) => {
+                writer.write(batch)?;
+                std::mem::take(writer.get_mut())
+            }
+        };
+        self.put(&text)
+    }
+
+    /// Writes what is left.
+    pub(super) fn finish(mut self) -> Result<Written, CliError> {
+        let rows = self.rows;
+        let (text, printed) = match &mut self.body {
+            Body::Nothing => return Ok(Written { rows, printed: rows }),
+            Body::Table(table) => (table.finish()?, table.printed()),
+            Body::Separated { delimiter, header_due, schema, format } => {
+                let text = match header_due {
+                    true => {
+                        let empty = RecordBatch::new_empty(Arc::clone(schema));
+                        separated(&empty, *delimiter, true, format)?
+                    }
+                    false => vec![],
+                };
+                (text, rows)
+            }
+            Body::Json(writer) => {
+                writer.finish()?;
+                let mut text = std::mem::take(writer.get_mut());
+                text.push(b'\n');
+                (text, rows)
+            }
+            Body::NdJson(writer) => {
+                writer.finish()?;
+                (std::mem::take(writer.get_mut()), rows)
+            }
+        };
+        self.put(&text)?;
+        self.sink.flush().map_err(CliError::from_write)?;
+        Ok(Written { rows, printed })
+    }
+
+    fn put(&mut self, text: &[u8]) -> Result<(), CliError> {
+        self.sink.write_all(text).map_err(CliError::from_write)
+    }
+}
+
+/// The batch as CSV or TSV; lists, maps and structs are written as the table format shows them.
+fn separated(
+    batch: &RecordBatch,
+    delimiter: u8,
+    header: bool,
+    format: &FormatOptions,
+) -> Result<Vec<u8>, CliError> {
+    let flat = flatten(batch, format)?;
+    let mut text = vec![];
+    let builder = WriterBuilder::new().with_header(header).with_delimiter(delimiter);
+    let mut writer = builder.build(&mut text);
+    writer.write(&flat)?;
+    // A header without rows is written as well.
+    drop(writer);
+    Ok(text)
+}
+
+/// Replaces nested columns, which CSV does not have, by their text.
+fn flatten(batch: &RecordBatch, format: &FormatOptions) -> DataFusionResult<RecordBatch> {
+    let schema = batch.schema();
+    if !schema.fields().iter().any(|field| field.data_type().is_nested()) {
+        return Ok(batch.clone());
+    }
+    let options = ArrowFormat::try_from(format)?;
+    let mut fields = Vec::with_capacity(schema.fields().len());
+    let mut columns = Vec::with_capacity(schema.fields().len());
+    for (field, column) in schema.fields().iter().zip(batch.columns()) {
+        if !field.data_type().is_nested() {
+            fields.push(Arc::clone(field));
+            columns.push(Arc::clone(column));
+            continue;
+        }
+        let formatter = ArrayFormatter::try_new(column.as_ref(), &options)?;
+        let texts = (0..column.len())
+            .map(|row| match column.is_null(row) {
+                true => Ok(None),
+                false => formatter.value(row).try_to_string().map(Some),
+            })
+            .collect::<Result<StringArray, _>>()?;
+        fields.push(Arc::new(Field::new(field.name(), DataType::Utf8, true)));
+        columns.push(Arc::new(texts) as ArrayRef);
+    }
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+}
+
+/// Writes a line of text, with an end of line.
+pub(super) fn print_line(mut sink: impl Write, line: &str) -> Result<(), CliError> {
+    let written = writeln!(sink, "{line}").and_then(|()| sink.flush());
+    written.map_err(CliError::from_write)
+}
+
+impl CliError {
+    pub(super) fn from_write(error: io::Error) -> Self {
+        match error.kind() {
+            io::ErrorKind::BrokenPipe => Self::ClosedPipe,
+            _ => Self::Io(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Int64Array, ListArray};
+    use datafusion::arrow::datatypes::Int32Type;
+
+    use super::*;
+
+    fn schema() -> SchemaRef {
+        let item = Arc::new(Field::new_list_field(DataType::Int32, true));
+        Arc::new(Schema::new(vec![
+            Field::new("id", DataType::Int64, true),
+            Field::new("name, \"it\"", DataType::Utf8, true),
+            Field::new("t", DataType::List(item), true),
+        ]))
+    }
+
+    fn batch(ids: std::ops::Range<i64>) -> RecordBatch {
+        let names: StringArray =
+            ids.clone().map(|id| (id % 2 == 0).then(|| format!("a,{id}"))).collect();
+        let lists = ListArray::from_iter_primitive::<Int32Type, _, _>(
+            ids.clone().map(|id| (id > 0).then(|| vec![Some(1), None])),
+        );
+        let ids = Int64Array::from_iter_values(ids);
+        RecordBatch::try_new(schema(), vec![Arc::new(ids), Arc::new(names), Arc::new(lists)])
+            .unwrap()
+    }
+
+    fn written(format: Format, maxrows: MaxRows, batches: &[RecordBatch]) -> (String, Written) {
+        let mut text = vec![];
+        let options = PrintOptions { format, quiet: false, maxrows };
+        let mut writer = ResultWriter::new(&mut text, schema(), options, FormatOptions::default());
+        for batch in batches {
+            writer.write(batch).unwrap();
+        }
+        let written = writer.finish().unwrap();
+        (String::from_utf8(text).unwrap(), written)
+    }
+
+    fn text(format: Format, batches: &[RecordBatch]) -> String {
+        written(format, MaxRows::Limited(40), batches).0
+    }
+
+    #[test]
+    fn separated_formats_have_one_header() {
+        let header = "id,\"name, \"\"it\"\"\",t\n";
+        let rows = "0,\"a,0\",\n1,,\"[1, ]\"\n2,\"a,2\",\"[1, ]\"\n";
+        assert_eq!(text(Format::Csv, &[batch(0..1), batch(1..3)]), format!("{header}{rows}"));
+        assert_eq!(text(Format::Csv, &[]), header);
+        assert_eq!(text(Format::Csv, &[batch(0..0), batch(0..1)]), format!("{header}0,\"a,0\",\n"));
+        assert_eq!(text(Format::Tsv, &[batch(1..2)]), "id\t\"name, \"\"it\"\"\"\tt\n1\t\t[1, ]\n");
+    }
+
+    #[test]
+    fn json_is_one_array_or_a_line_per_row() {
+        let row = r#"{"id":2,"name, \"it\"":"a,2","t":[1,null]}"#;
+        assert_eq!(text(Format::NdJson, &[batch(2..3), batch(2..3)]), format!("{row}\n{row}\n"));
+        assert_eq!(text(Format::Json, &[batch(2..3), batch(2..3)]), format!("[{row},{row}]\n"));
+        assert_eq!(text(Format::Json, &[]), "[]\n");
+        assert_eq!(text(Format::NdJson, &[]), "");
+    }
+
+    #[test]
+    fn statements_without_columns_print_nothing() {
+        let mut text = vec![];
+        let options =
+            PrintOptions { format: Format::Json, quiet: false, maxrows: MaxRows::Unlimited };
+        let empty = Arc::new(Schema::empty());
+        ResultWriter::new(&mut text, empty, options, FormatOptions::default()).finish().unwrap();
+        assert!(text.is_empty());
+    }
+
+    #[test]
+    fn a_closed_pipe_is_no_error_of_the_format() {
+        struct Closed;
+        impl Write for Closed {
+            fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        for format in [Format::Csv, Format::NdJson, Format::Json] {
+            let options = PrintOptions { format, quiet: true, maxrows: MaxRows::Unlimited };
+            let mut writer = ResultWriter::new(Closed, schema(), options, FormatOptions::default());
+            assert!(matches!(writer.write(&batch(0..3)), Err(CliError::ClosedPipe)));
+        }
+    }
+
+    #[test]
+    fn row_limits_are_numbers_or_inf() {
+        assert_eq!("7".parse(), Ok(MaxRows::Limited(7)));
+        assert_eq!("INF".parse(), Ok(MaxRows::Unlimited));
+        assert!("many".parse::<MaxRows>().is_err());
+    }
+}

@@ -1,0 +1,65 @@
+//! The session that a command line asks for.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::{
+    FairSpillPool, GreedyMemoryPool, MemoryPool, TrackConsumersPool,
+};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use super::args::{Args, PoolType};
+use crate::config::SimJoinOptions;
+use crate::session::install;
+
+/// Builds the session: options from the environment (`DATAFUSION_*`, `SIMJOIN_*`) and the flags,
+/// the similarity join, and tables by file name.
+///
+/// # Errors
+///
+/// A configuration error for a wrong value in the environment.
+pub fn build(args: &Args) -> Result<SessionContext> {
+    let mut config = SessionConfig::from_env()?
+        .with_information_schema(true)
+        .with_option_extension(SimJoinOptions::from_env()?);
+    if let Some(rows) = args.batch_size {
+        config = config.with_batch_size(rows);
+    }
+
+    let mut runtime = RuntimeEnvBuilder::new();
+    if let Some(bytes) = args.memory_limit {
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        runtime = runtime.with_memory_pool(memory_pool(args, bytes));
+    }
+    if let Some(bytes) = args.disk_limit {
+        runtime = runtime.with_disk_manager_builder(
+            DiskManagerBuilder::default()
+                .with_mode(DiskManagerMode::OsTmpDirectory)
+                .with_max_temp_directory_size(bytes),
+        );
+    }
+
+    let builder = SessionStateBuilder::new()
+        .with_config(config)
+        .with_runtime_env(runtime.build_arc()?)
+        .with_default_features();
+    let state = install(builder)?.build();
+    Ok(SessionContext::new_with_state(state).enable_url_table())
+}
+
+fn memory_pool(args: &Args, bytes: usize) -> Arc<dyn MemoryPool> {
+    match (args.mem_pool_type, NonZeroUsize::new(args.top_memory_consumers)) {
+        (PoolType::Greedy, None) => Arc::new(GreedyMemoryPool::new(bytes)),
+        (PoolType::Fair, None) => Arc::new(FairSpillPool::new(bytes)),
+        (PoolType::Greedy, Some(top)) => {
+            Arc::new(TrackConsumersPool::new(GreedyMemoryPool::new(bytes), top))
+        }
+        (PoolType::Fair, Some(top)) => {
+            Arc::new(TrackConsumersPool::new(FairSpillPool::new(bytes), top))
+        }
+    }
+}
