@@ -15,8 +15,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
-use datafusion_simjoin::config::SimJoinOptions;
-use datafusion_simjoin::sql::rewrite_sql;
+use datafusion_simjoin::{SimJoinContextExt, SimJoinOptions};
 
 use crate::lists::{Layout, list_column};
 use crate::oracle::{Cell, Row, line};
@@ -77,7 +76,7 @@ pub fn context_of(a: &[Row], b: &[Row]) -> SessionContext {
 
 /// Plans SQL text in which SIMJOIN may occur.
 pub async fn plan(ctx: &SessionContext, sql: &str) -> Result<DataFrame> {
-    ctx.sql(&rewrite_sql(sql)?).await
+    ctx.simjoin_sql(sql).await
 }
 
 /// Runs a statement; an error is the answer of the test's statement, not of the test.

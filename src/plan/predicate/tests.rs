@@ -188,8 +188,10 @@ fn what_cannot_drive_says_why() {
         (ab().gt_eq(cast(col("a.k"), DataType::Float64)), "reads columns"),
         (ab().gt_eq(dice(col("a.x"), col("b.x"))), "reads columns"),
         (ab().not_between(lit(0.1), lit(0.2)), "compared by"),
-        (jaccard(col("a.x"), lit(1).is_null().and(col("a.k").eq(col("b.k")))).gt(lit(0.5)),
-            "one side"),
+        (
+            jaccard(col("a.x"), lit(1).is_null().and(col("a.k").eq(col("b.k")))).gt(lit(0.5)),
+            "one side",
+        ),
     ] {
         let reason = declined(&conjunct);
         assert!(reason.contains(part), "{conjunct}: {reason}");
