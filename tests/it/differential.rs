@@ -21,8 +21,11 @@ use crate::support::{
     uses_operator,
 };
 
-/// Cases drawn for each threshold.
-const CASES: u64 = 4;
+/// Cases drawn for each threshold: 8, or as many as `SIMJOIN_TEST_CASES` says.
+fn cases() -> u64 {
+    let wanted = std::env::var("SIMJOIN_TEST_CASES");
+    wanted.map_or(8, |n| n.parse().expect("SIMJOIN_TEST_CASES is a number"))
+}
 
 fn thresholds(measure: Measure) -> Vec<f64> {
     let mut thresholds = match measure {
@@ -361,7 +364,7 @@ async fn compare_with_the_oracle(measure: Measure, base: u64) {
     let mut total = 0;
     for (cell, threshold) in thresholds(measure).into_iter().enumerate() {
         let (mut matches, mut others) = (0, 0);
-        for case in 0..CASES {
+        for case in 0..cases() {
             let seed = base * 1_000_000 + cell as u64 * 1_000 + case;
             let mut rng = StdRng::seed_from_u64(seed);
             let (m, o) = Case::draw(&mut rng, measure, threshold).check(seed).await;

@@ -101,6 +101,7 @@ async fn run(file: &str) {
             )
             .await
             .unwrap_or_else(|e| panic!("{file}: {e}"));
+        return;
     }
     runner.run_file_async(&path).await.unwrap_or_else(|e| panic!("{}", e.display(false)));
 }
