@@ -4,10 +4,10 @@ mod columns;
 mod counts;
 mod logical;
 mod narrow;
-mod scores;
-mod self_join;
 #[cfg(test)]
 mod rewrite_tests;
+mod scores;
+mod self_join;
 
 pub use counts::push_into_joins;
 pub use logical::{SharedInput, SimJoinNode, column_name};

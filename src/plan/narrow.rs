@@ -105,9 +105,7 @@ fn narrow(plan: LogicalPlan, required: &Required, below: bool) -> Result<Logical
         | LogicalPlan::Limit(_)
         | LogicalPlan::Repartition(_) => {
             let reads = required.clone().read(&plan.expressions(), plan.schema())?;
-            Ok(plan
-                .map_children(|input| Ok(Transformed::yes(narrow(input, &reads, below)?)))?
-                .data)
+            Ok(plan.map_children(|input| Ok(Transformed::yes(narrow(input, &reads, below)?)))?.data)
         }
         other => Ok(other
             .map_children(|input| {
@@ -248,7 +246,11 @@ fn narrow_node(node: &SimJoinNode, required: &Required) -> Result<LogicalPlan> {
 
 /// `plan` with no more than the required columns of `old`, its schema before narrowing: the join
 /// keeps what it is given.
-fn exactly(plan: Arc<LogicalPlan>, old: &DFSchema, required: &Required) -> Result<Arc<LogicalPlan>> {
+fn exactly(
+    plan: Arc<LogicalPlan>,
+    old: &DFSchema,
+    required: &Required,
+) -> Result<Arc<LogicalPlan>> {
     if plan.schema().fields().len() == required.0.len() {
         return Ok(plan);
     }

@@ -23,7 +23,7 @@ use super::columns::{
     canonical, column_at, fresh_name, index_map, input_column, is_null_of_nulls, map_columns,
     reaches_outside,
 };
-use super::logical::{SimJoinNode, column_name};
+use super::logical::SimJoinNode;
 use super::narrow::narrow_outputs;
 use crate::exec::{MeasureCall, Need, OutputColumn, Side};
 use crate::functions::measure_of;
@@ -158,7 +158,8 @@ fn push(plan: &LogicalPlan, call: &Call) -> Result<Option<Pushed>> {
 /// `plan`, a node of one input, over another input.
 fn with_input(plan: &LogicalPlan, input: LogicalPlan) -> Result<LogicalPlan> {
     let mut input = Some(input);
-    let plan = plan.clone().map_children(|old| Ok(Transformed::yes(input.take().unwrap_or(old))))?;
+    let plan =
+        plan.clone().map_children(|old| Ok(Transformed::yes(input.take().unwrap_or(old))))?;
     Ok(plan.data)
 }
 
@@ -308,11 +309,11 @@ fn add_score(node: &SimJoinNode, score: MeasureCall) -> Result<Option<Pushed>> {
     let index = match node.output.iter().position(|column| *column == output) {
         Some(index) => index,
         None => {
-            if node.schema.has_column_with_unqualified_name(&column_name(&output)) {
+            node.output.push(output);
+            // A column of the user's may have the very name.
+            if node.recompute_schema().is_err() {
                 return Ok(None);
             }
-            node.output.push(output);
-            node.recompute_schema()?;
             node.output.len() - 1
         }
     };
@@ -350,8 +351,7 @@ fn push_below_node(node: &SimJoinNode, call: &Call) -> Result<Option<Pushed>> {
         };
         let mut node = node.clone();
         replace_input(&mut node, side, Arc::new(plan));
-        let output =
-            OutputColumn::Input(side, node.input(side).schema().index_of_column(&column)?);
+        let output = OutputColumn::Input(side, node.input(side).schema().index_of_column(&column)?);
         if !node.output.contains(&output) {
             node.output.push(output);
         }
@@ -418,9 +418,7 @@ fn replace_calls(
             return Ok(Transformed::no(expr));
         };
         Ok(match column(&call)? {
-            Some(column) => {
-                Transformed::new(Expr::Column(column), true, TreeNodeRecursion::Jump)
-            }
+            Some(column) => Transformed::new(Expr::Column(column), true, TreeNodeRecursion::Jump),
             None => Transformed::no(expr),
         })
     })?;
