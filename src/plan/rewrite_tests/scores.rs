@@ -270,7 +270,17 @@ async fn through_joins_above_and_chains() -> Result<()> {
             "SELECT jaccard(a.toks, b.toks) AS ab, jaccard(b.toks, c.toks) AS bc, \
              jaccard(a.toks, c.toks) AS ac FROM {JOIN} JOIN t c ON jaccard(b.toks, c.toks) >= 0.8"
         ),
-        @""
+        @r#"
+        Projection: __simjoin_jaccard_left AS ab, __simjoin_jaccard_left_1 AS bc, jaccard(a.toks, c.toks) AS ac
+          SimJoin Inner: [a.toks, c.toks, __simjoin_jaccard_left, __simjoin_jaccard_left_1]
+            SimJoin Inner: [a.toks, b.toks, __simjoin_jaccard_left]
+              SubqueryAlias: a
+                TableScan: t projection=[toks]
+              SubqueryAlias: b
+                TableScan: u projection=[toks]
+            SubqueryAlias: c
+              TableScan: t projection=[toks]
+        "#
     );
     Ok(())
 }
@@ -281,7 +291,21 @@ async fn scores_of_two_joins_side_by_side_have_names_of_their_own() -> Result<()
         "SELECT jaccard(a.toks, b.toks) AS ab, jaccard(c.toks, d.toks) AS cd FROM \
          (t a JOIN u b ON jaccard(a.toks, b.toks) >= 0.8) JOIN \
          (t c JOIN u d ON jaccard(c.toks, d.toks) >= 0.8) ON a.id = c.id",
-        @""
+        @r#"
+        Projection: __simjoin_jaccard_left AS ab, __simjoin_jaccard_left_1 AS cd
+          SimJoin Inner: [__simjoin_jaccard_left, __simjoin_jaccard_left_1]
+            SimJoin Inner: [c.toks, __simjoin_jaccard_left]
+              Projection: a.toks, c.toks
+                Inner Join: a.id = c.id
+                  SubqueryAlias: a
+                    TableScan: t projection=[id, toks]
+                  SubqueryAlias: c
+                    TableScan: t projection=[id, toks]
+              SubqueryAlias: b
+                TableScan: u projection=[toks]
+            SubqueryAlias: d
+              TableScan: u projection=[toks]
+        "#
     );
     Ok(())
 }
