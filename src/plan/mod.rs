@@ -6,6 +6,7 @@ mod logical;
 mod narrow;
 #[cfg(test)]
 mod rewrite_tests;
+mod score_push;
 mod scores;
 mod self_join;
 
