@@ -67,10 +67,10 @@ fn installing_twice_changes_nothing() {
 #[test]
 fn options_of_the_session_are_kept() {
     let mut config = SessionConfig::new();
-    config.options_mut().extensions.insert(SimJoinOptions {
-        strategy: StrategyChoice::AllPairs,
-        ..SimJoinOptions::default()
-    });
+    config
+        .options_mut()
+        .extensions
+        .insert(SimJoinOptions { strategy: StrategyChoice::AllPairs, ..SimJoinOptions::default() });
     let state = install(builder().with_config(config)).unwrap().build();
     let options = SimJoinOptions::of(state.config_options());
     assert_eq!(options.strategy, StrategyChoice::AllPairs);

@@ -23,5 +23,5 @@ pub use keys::{KeyConverter, KeyDictionary, KeyRows, Keys};
 pub use lists::{Lists, list_element_type};
 pub use runs::{KeyId, Run, Runs};
 pub use token_order::TokenOrder;
-pub use tokens::{IntegerToken, TokenKind, Tokens};
 pub(crate) use tokens::with_byte_tokens;
+pub use tokens::{IntegerToken, TokenKind, Tokens};

@@ -116,9 +116,8 @@ async fn truncated_parquet_is_an_error() {
             cut.display()
         );
         rows(&ctx, &ddl).await;
-        let sql = format!(
-            "SELECT count(*) FROM a SIMJOIN cut{i} c ON jaccard(a.toks, c.toks) >= 0.5"
-        );
+        let sql =
+            format!("SELECT count(*) FROM a SIMJOIN cut{i} c ON jaccard(a.toks, c.toks) >= 0.5");
         let message = error(&ctx, &sql).await;
         assert!(message.to_lowercase().contains("parquet"), "{message}");
     }

@@ -26,10 +26,7 @@ pub const EQUALITIES: &[Condition] = &[
         sql: "a.name = b.name",
         holds: |a, b, _| compare(a.name.as_ref(), b.name.as_ref(), |x, y| x == y),
     },
-    Condition {
-        sql: "a.key IS NOT DISTINCT FROM b.key",
-        holds: |a, b, _| Some(a.key == b.key),
-    },
+    Condition { sql: "a.key IS NOT DISTINCT FROM b.key", holds: |a, b, _| Some(a.key == b.key) },
     Condition {
         sql: "b.name = a.name AND a.key = b.key",
         holds: |a, b, _| {
@@ -39,9 +36,7 @@ pub const EQUALITIES: &[Condition] = &[
     },
     Condition {
         sql: "a.key = b.key AND a.name IS NOT DISTINCT FROM b.name",
-        holds: |a, b, _| {
-            crate::oracle::and(compare(a.key, b.key, i64::eq), Some(a.name == b.name))
-        },
+        holds: |a, b, _| crate::oracle::and(compare(a.key, b.key, i64::eq), Some(a.name == b.name)),
     },
     Condition {
         sql: "a.key + 1 = b.key",
@@ -56,10 +51,7 @@ pub const RESIDUALS: &[Condition] = &[
     Condition { sql: "a.id <> b.id", holds: |a, b, _| Some(a.id != b.id) },
     Condition { sql: "a.id <= b.id", holds: |a, b, _| Some(a.id <= b.id) },
     Condition { sql: "a.w < b.w", holds: |a, b, _| compare(a.w, b.w, i64::lt) },
-    Condition {
-        sql: "a.w + b.w > 9",
-        holds: |a, b, _| compare(a.w, b.w, |x, y| x + y > 9),
-    },
+    Condition { sql: "a.w + b.w > 9", holds: |a, b, _| compare(a.w, b.w, |x, y| x + y > 9) },
     Condition {
         sql: "(a.name IS NULL OR b.w > 4)",
         holds: |a, b, _| or(Some(a.name.is_none()), b.w.map(|w| w > 4)),

@@ -88,7 +88,8 @@ fn every_format_prints_the_same_row() {
         assert_eq!(ran.out, expected, "{format}");
     }
     let ran = run(folder.path(), &["-q", "--format", "table", "-c", PAIRS]);
-    let cells: Vec<&str> = ran.out.split(|c: char| "|+-\n ".contains(c)).filter(|c| !c.is_empty()).collect();
+    let cells: Vec<&str> =
+        ran.out.split(|c: char| "|+-\n ".contains(c)).filter(|c| !c.is_empty()).collect();
     assert_eq!(cells, ["a", "b", "score", "1", "2", "0.75"], "{}", ran.out);
 }
 
@@ -97,7 +98,15 @@ fn several_commands_run_in_order() {
     let folder = folder();
     let ran = run(
         folder.path(),
-        &["-q", "--format", "csv", "-c", "CREATE TABLE t AS VALUES (41)", "-c", "SELECT column1 + 1 AS n FROM t"],
+        &[
+            "-q",
+            "--format",
+            "csv",
+            "-c",
+            "CREATE TABLE t AS VALUES (41)",
+            "-c",
+            "SELECT column1 + 1 AS n FROM t",
+        ],
     );
     assert!(ran.ok, "{}", ran.err);
     assert_eq!(ran.out, "n\n42\n");
@@ -216,7 +225,8 @@ fn a_closed_pipe_ends_it_quietly() {
 #[test]
 fn commands_of_the_prompt_work_on_standard_input() {
     let folder = folder();
-    let input = "CREATE TABLE somewhere AS SELECT 1 AS one;\n\\d\n\\d somewhere\n\\q\nSELECT 99 AS n;\n";
+    let input =
+        "CREATE TABLE somewhere AS SELECT 1 AS one;\n\\d\n\\d somewhere\n\\q\nSELECT 99 AS n;\n";
     let ran = run_with_input(folder.path(), &["-q"], input);
     assert!(ran.out.contains("somewhere") && ran.out.contains("one"), "{}\n{}", ran.out, ran.err);
     assert!(!ran.out.contains("99"), "\\q did not end it: {}", ran.out);

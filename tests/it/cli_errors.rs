@@ -9,7 +9,11 @@ use crate::cli::{Ran, folder, run, run_with_input, simjoin};
 fn assert_one_line(ran: &Ran, parts: &[&str]) {
     assert!(!ran.ok, "status 0 and\n{}", ran.out);
     let lines: Vec<&str> = ran.err.lines().filter(|l| !l.trim().is_empty()).collect();
-    assert!(lines.len() == 1 || lines.len() == 2 && lines[1].to_lowercase().contains("hint"), "{}", ran.err);
+    assert!(
+        lines.len() == 1 || lines.len() == 2 && lines[1].to_lowercase().contains("hint"),
+        "{}",
+        ran.err
+    );
     assert!(!ran.err.contains("panicked"), "{}", ran.err);
     for part in parts {
         assert!(ran.err.contains(part), "{part:?} is missing in {}", ran.err);
@@ -48,7 +52,17 @@ fn a_refused_simjoin_says_what_would_work() {
 #[test]
 fn an_error_in_the_middle_stops_the_rest() {
     let folder = folder();
-    let commands = ["-q", "--format", "csv", "-c", "SELECT 1 AS a", "-c", "SELECT nosuch", "-c", "SELECT 2 AS b"];
+    let commands = [
+        "-q",
+        "--format",
+        "csv",
+        "-c",
+        "SELECT 1 AS a",
+        "-c",
+        "SELECT nosuch",
+        "-c",
+        "SELECT 2 AS b",
+    ];
     let ran = run(folder.path(), &commands);
     assert!(!ran.ok);
     assert_eq!(ran.out, "a\n1\n", "{}", ran.err);
@@ -105,8 +119,12 @@ fn a_memory_limit_that_does_not_do_is_a_resource_error() {
 fn options_come_from_the_environment() {
     let folder = folder();
     let show = ["-q", "--format", "csv", "-c", "SHOW simjoin.strategy"];
-    let ran: Ran =
-        simjoin(folder.path()).args(show).env("SIMJOIN_STRATEGY", "ppjoin").output().unwrap().into();
+    let ran: Ran = simjoin(folder.path())
+        .args(show)
+        .env("SIMJOIN_STRATEGY", "ppjoin")
+        .output()
+        .unwrap()
+        .into();
     assert!(ran.out.ends_with("simjoin.strategy,ppjoin\n"), "{}\n{}", ran.out, ran.err);
     let ran: Ran =
         simjoin(folder.path()).args(show).env("SIMJOIN_STRATEGY", "fast").output().unwrap().into();

@@ -135,7 +135,8 @@ async fn check(
             let once = if itself { " AND x.id < y.id" } else { "" };
             let from = format!("FROM {a} x SIMJOIN {b} y ON {call} >= {t:?}{once}");
             let sql = format!("SELECT x.id, y.id AS yid, {call} AS score {from}");
-            let kept = pairs.iter().filter(|(i, j, s)| measure.value(*s) >= *t && (!itself || i < j));
+            let kept =
+                pairs.iter().filter(|(i, j, s)| measure.value(*s) >= *t && (!itself || i < j));
             let expected: Vec<String> = kept
                 .map(|(i, j, s)| line(&[Cell::Int(*i), Cell::Int(*j), measure.cell(Some(*s))]))
                 .collect();

@@ -256,7 +256,8 @@ impl Case {
 
     fn render(&self, joined: &[Joined]) -> Vec<String> {
         let (left, right) = self.kind.sides();
-        let rows = joined.iter().map(|(i, j)| (i.map(|i| &self.left[i]), j.map(|j| &self.right()[j])));
+        let rows =
+            joined.iter().map(|(i, j)| (i.map(|i| &self.left[i]), j.map(|j| &self.right()[j])));
         if self.output == Output::Rows {
             return rows.map(|(a, b)| line(&self.cells(a, b))).collect();
         }

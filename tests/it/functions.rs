@@ -53,11 +53,9 @@ async fn every_function_and_alias_is_listed() {
 #[tokio::test]
 async fn aliases_are_the_same_function() {
     let ctx = Session::default().context();
-    for (name, aliases) in [
-        ("jaccard", &NAMES[1..5]),
-        ("dice", &NAMES[6..7]),
-        ("overlap", &NAMES[9..10]),
-    ] {
+    for (name, aliases) in
+        [("jaccard", &NAMES[1..5]), ("dice", &NAMES[6..7]), ("overlap", &NAMES[9..10])]
+    {
         for alias in aliases {
             let sql = format!("SELECT {name}([1, 2, 3], [2, 3]) = {alias}([1, 2, 3], [2, 3])");
             assert_eq!(rows(&ctx, &sql).await, ["true"], "{alias}");

@@ -141,9 +141,14 @@ async fn an_empty_input_leaves_only_preserved_rows() {
         let ctx = Session::default().option("build_side", build_side).context();
         register(&ctx, "a", &a);
         register(&ctx, "b", &[]);
-        for (kind, expected) in
-            [("INNER", 0), ("LEFT", 6), ("RIGHT", 0), ("FULL", 6), ("LEFT SEMI", 0), ("LEFT ANTI", 6)]
-        {
+        for (kind, expected) in [
+            ("INNER", 0),
+            ("LEFT", 6),
+            ("RIGHT", 0),
+            ("FULL", 6),
+            ("LEFT SEMI", 0),
+            ("LEFT ANTI", 6),
+        ] {
             for (left, right, kind) in [("a", "b", kind.to_string()), ("b", "a", mirrored(kind))] {
                 let sql = format!(
                     "SELECT count(*) FROM {left} AS l {kind} SIMJOIN {right} AS r \
@@ -156,7 +161,11 @@ async fn an_empty_input_leaves_only_preserved_rows() {
 }
 
 fn mirrored(kind: &str) -> String {
-    if kind.contains("LEFT") { kind.replace("LEFT", "RIGHT") } else { kind.replace("RIGHT", "LEFT") }
+    if kind.contains("LEFT") {
+        kind.replace("LEFT", "RIGHT")
+    } else {
+        kind.replace("RIGHT", "LEFT")
+    }
 }
 
 /// The lists, names and NULLs of both sides come through, also beside padding.
@@ -204,8 +213,7 @@ async fn chains_of_joins_work() {
     let plan = assert_uses_operator(&ctx, sql).await;
     assert_eq!(plan.matches(crate::support::OPERATOR).count(), 2, "{plan}");
     // b 10 has dice 6/7 with a 1 and a 6, b 11 has 4/5 with both and 1 with a 2.
-    let expected =
-        ["1 | 10 | 6", "6 | 10 | 1", "2 | 11 | 1", "2 | 11 | 6"].map(String::from);
+    let expected = ["1 | 10 | 6", "6 | 10 | 1", "2 | 11 | 1", "2 | 11 | 6"].map(String::from);
     assert_same_rows(&rows(&ctx, sql).await, &expected, sql);
 
     let sql = "SELECT a.id, b.id, c.w FROM a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.7 \

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, BinaryArray, FixedSizeBinaryArray, FixedSizeListArray, Int64Array,
-    LargeListArray, LargeListViewArray, ListArray, ListViewArray, StringArray, UInt64Array,
+    ArrayRef, BinaryArray, FixedSizeBinaryArray, FixedSizeListArray, Int64Array, LargeListArray,
+    LargeListViewArray, ListArray, ListViewArray, StringArray, UInt64Array,
 };
 use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use datafusion::arrow::compute::cast;
@@ -24,12 +24,8 @@ pub const INTEGERS: [DataType; 8] = [
     DataType::UInt8,
 ];
 pub const TEXTS: [DataType; 3] = [DataType::Utf8, DataType::LargeUtf8, DataType::Utf8View];
-pub const BINARIES: [DataType; 4] = [
-    DataType::Binary,
-    DataType::LargeBinary,
-    DataType::BinaryView,
-    DataType::FixedSizeBinary(4),
-];
+pub const BINARIES: [DataType; 4] =
+    [DataType::Binary, DataType::LargeBinary, DataType::BinaryView, DataType::FixedSizeBinary(4)];
 
 /// `values`, encoded by a dictionary.
 pub fn dictionary(values: DataType) -> DataType {
@@ -59,12 +55,14 @@ pub fn token(element: &DataType, number: u32) -> Token {
         DataType::UInt64 => Token::Int(i128::from(u64::MAX) - i128::from(number - 24)),
         t if t.is_signed_integer() => Token::Int(-1 - i128::from(number - 24)),
         t if t.is_integer() => Token::Int(number.into()),
-        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Token::Text(match number % 5 {
-            0 if number == 0 => String::new(),
-            1 => format!("a token that fits no view inline, number {number}"),
-            2 => format!("jäger-{number}-läuft"),
-            _ => format!("t{number}"),
-        }),
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => {
+            Token::Text(match number % 5 {
+                0 if number == 0 => String::new(),
+                1 => format!("a token that fits no view inline, number {number}"),
+                2 => format!("jäger-{number}-läuft"),
+                _ => format!("t{number}"),
+            })
+        }
         DataType::FixedSizeBinary(_) => Token::Bytes(vec![0xff, 0, number as u8, 7]),
         _ => Token::Bytes(match number {
             0 => Vec::new(),

@@ -6,7 +6,8 @@ use datafusion_simjoin::config::SimJoinOptions;
 
 use crate::joins::tables;
 use crate::support::{
-    Session, assert_contains, assert_declined, assert_uses_operator, context_of, error, number, rows,
+    Session, assert_contains, assert_declined, assert_uses_operator, context_of, error, number,
+    rows,
 };
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use datafusion::prelude::SessionContext;
 use crate::joins::tables;
 use crate::oracle::{JoinKind, Row, join};
 use crate::support::{
-    OPERATOR, Session, assert_contains, assert_same_rows, assert_uses_operator, context_of, explain,
-    number, physical, register, rows,
+    OPERATOR, Session, assert_contains, assert_same_rows, assert_uses_operator, context_of,
+    explain, number, physical, register, rows,
 };
 
 fn context() -> SessionContext {
@@ -113,7 +113,8 @@ async fn explain_shows_the_join() {
 #[tokio::test]
 async fn explain_analyze_shows_the_funnel() {
     let ctx = context();
-    let sql = "EXPLAIN ANALYZE SELECT a.id, b.id FROM a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.5";
+    let sql =
+        "EXPLAIN ANALYZE SELECT a.id, b.id FROM a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.5";
     let text = rows(&ctx, sql).await.join("\n");
     let line = text.lines().find(|l| l.contains(OPERATOR)).expect("the operator in the plan");
     assert_contains(line, &["output_rows=6", "candidates", "verified", "elapsed_compute"]);

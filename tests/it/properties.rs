@@ -103,7 +103,8 @@ fn swapping_the_sides_transposes_the_answer() {
         let call = format!("{}(a.toks, b.toks)", measure.sql());
         let session = Session::default();
         let of = |from: &str| {
-            let sql = format!("SELECT a.id, b.id AS bid, {call} AS s FROM {from} ON {call} >= {t:?}");
+            let sql =
+                format!("SELECT a.id, b.id AS bid, {call} AS s FROM {from} ON {call} >= {t:?}");
             run(&a, &b, (1, 100), &session, &sql)
         };
         assert_eq!(of("a SIMJOIN b"), of("b SIMJOIN a"));
@@ -152,9 +153,8 @@ fn semi_and_anti_join_partition_a_side() {
 #[test]
 fn raising_the_threshold_only_removes_pairs() {
     check(25, (table(), measure(), threshold(), threshold()), |(a, measure, t, u)| {
-        let from = |t: f64| {
-            format!("FROM a SIMJOIN a b ON {}(a.toks, b.toks) >= {t:?}", measure.sql())
-        };
+        let from =
+            |t: f64| format!("FROM a SIMJOIN a b ON {}(a.toks, b.toks) >= {t:?}", measure.sql());
         let session = Session::default();
         let pairs = |t| {
             let sql = format!("SELECT a.id, b.id AS bid {}", from(t));

@@ -44,7 +44,12 @@ async fn every_measure_can_be_selected() {
     for kind in [JoinKind::Inner, JoinKind::Left, JoinKind::Right, JoinKind::Full] {
         let sql = format!(
             "SELECT a.id, b.id, {} FROM a {} SIMJOIN b ON dice(a.toks, b.toks) >= 0.4",
-            calls.iter().enumerate().map(|(i, c)| format!("{c} AS s{i}")).collect::<Vec<_>>().join(", "),
+            calls
+                .iter()
+                .enumerate()
+                .map(|(i, c)| format!("{c} AS s{i}"))
+                .collect::<Vec<_>>()
+                .join(", "),
             kind.sql()
         );
         let plan = assert_uses_operator(&ctx, &sql).await;

@@ -56,7 +56,8 @@ async fn every_attainable_value_is_a_sharp_threshold(measure: Measure) {
         for (operator, threshold) in
             [(">=", value.next_down()), (">=", value), (">", value), (">=", value.next_up())]
         {
-            let sql = format!("SELECT a.id, b.id FROM a SIMJOIN b ON {call} {operator} {threshold:?}");
+            let sql =
+                format!("SELECT a.id, b.id FROM a SIMJOIN b ON {call} {operator} {threshold:?}");
             let expected = expected(&a, &b, |s| match operator {
                 ">" => measure.value(s) > threshold,
                 _ => measure.value(s) >= threshold,

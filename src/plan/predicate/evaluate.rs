@@ -37,7 +37,11 @@ pub(super) struct Evaluator {
 }
 
 impl Evaluator {
-    pub(super) fn try_new(measure: Measure, lower_bound: &Expr, constants: Constants<'_>) -> Result<Self> {
+    pub(super) fn try_new(
+        measure: Measure,
+        lower_bound: &Expr,
+        constants: Constants<'_>,
+    ) -> Result<Self> {
         let data_type = if measure.is_integer() { DataType::Int64 } else { DataType::Float64 };
         let schema = Arc::new(Schema::new(vec![Field::new(SCORE, data_type, false)]));
         let df_schema = DFSchema::try_from(Arc::clone(&schema))?;

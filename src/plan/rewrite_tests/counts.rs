@@ -2,7 +2,8 @@ use datafusion::common::Result;
 use datafusion::logical_expr::LogicalPlan;
 
 use super::{converted, text};
-use crate::plan::{push_into_joins, take_from_match};
+use crate::plan::counts::push_into_joins;
+use crate::plan::scores::take_from_match;
 
 /// The plan of `sql` after the pass, checked to keep its schema to the letter.
 async fn counted(sql: &str) -> Result<LogicalPlan> {

@@ -2,7 +2,7 @@ use datafusion::common::Result;
 use datafusion::logical_expr::LogicalPlan;
 
 use super::{converted, text};
-use crate::plan::take_from_match;
+use crate::plan::scores::take_from_match;
 
 /// The plan of `sql` after the pass, checked to keep its schema.
 async fn taken(sql: &str) -> Result<LogicalPlan> {

@@ -4,7 +4,8 @@ use datafusion::common::Result;
 use datafusion::logical_expr::LogicalPlan;
 
 use super::{context, converted, converted_in, table_of_sets, text};
-use crate::plan::{share_inputs, take_from_match};
+use crate::plan::scores::take_from_match;
+use crate::plan::self_join::share_inputs;
 
 async fn shared(sql: &str) -> Result<LogicalPlan> {
     share_inputs(take_from_match(converted(sql).await?)?, true)
