@@ -65,7 +65,7 @@ async fn names_that_do_not_exist_are_named() {
         ("SELECT 1 FROM a SIMJOIN b ON jaccard(a.toks, b.toks) >= [1]", &[]),
         ("SELECT 1 FROM a SIMJOIN b ON jaccard(a.toks, b.toks) >=", &[]),
         ("SELECT 1 FROM a SIMJOIN b ON (jaccard(a.toks, b.toks) >= 0.5", &[]),
-        ("SELECT 1 FROM a SIMJOIN b ON jaccard(a.toks, b.toks)", &["SIMJOIN"]),
+        ("SELECT 1 FROM a SIMJOIN b ON jaccard(a.toks, b.toks)", &["Boolean"]),
         ("SELECT 'open FROM a SIMJOIN b ON", &[]),
     ] {
         assert_contains(&error(&ctx, sql).await, parts);
@@ -121,16 +121,15 @@ async fn truncated_parquet_is_an_error() {
         let message = error(&ctx, &sql).await;
         assert!(message.to_lowercase().contains("parquet"), "{message}");
     }
-    // Garbage in the middle, the footer intact.
+    // Garbage in the first column chunk, the footer intact.
     let mut garbled = bytes.clone();
-    let middle = garbled.len() / 3;
-    garbled[4..middle].fill(0xa5);
+    garbled[4..40].fill(0xa5);
     let file = directory.path().join("garbled.parquet");
     fs::write(&file, garbled).expect("a file");
     let ddl =
         format!("CREATE EXTERNAL TABLE garbled STORED AS PARQUET LOCATION '{}'", file.display());
     rows(&ctx, &ddl).await;
-    let sql = "SELECT a.* FROM a SIMJOIN garbled g ON jaccard(a.toks, g.toks) >= 0.5";
+    let sql = "SELECT a.id, g.id FROM a SIMJOIN garbled g ON jaccard(a.toks, g.toks) >= 0.5";
     error(&ctx, sql).await;
 }
 

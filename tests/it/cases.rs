@@ -26,7 +26,7 @@ pub const EQUALITIES: &[Condition] = &[
         sql: "a.name = b.name",
         holds: |a, b, _| compare(a.name.as_ref(), b.name.as_ref(), |x, y| x == y),
     },
-    Condition { sql: "a.key IS NOT DISTINCT FROM b.key", holds: |a, b, _| Some(a.key == b.key) },
+    Condition { sql: "(a.key IS NOT DISTINCT FROM b.key)", holds: |a, b, _| Some(a.key == b.key) },
     Condition {
         sql: "b.name = a.name AND a.key = b.key",
         holds: |a, b, _| {
@@ -35,7 +35,7 @@ pub const EQUALITIES: &[Condition] = &[
         },
     },
     Condition {
-        sql: "a.key = b.key AND a.name IS NOT DISTINCT FROM b.name",
+        sql: "a.key = b.key AND (a.name IS NOT DISTINCT FROM b.name)",
         holds: |a, b, _| crate::oracle::and(compare(a.key, b.key, i64::eq), Some(a.name == b.name)),
     },
     Condition {

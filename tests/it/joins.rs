@@ -97,12 +97,12 @@ async fn null_keys_do_not_match() {
 
 #[tokio::test]
 async fn null_keys_match_under_is_not_distinct_from() {
-    let on = "jaccard(a.toks, b.toks) >= 0.5 AND a.key IS NOT DISTINCT FROM b.key";
+    let on = "jaccard(a.toks, b.toks) >= 0.5 AND (a.key IS NOT DISTINCT FROM b.key)";
     check("", on, "a.id, b.id", &["1 | 10", "6 | 11"]).await;
-    let both = format!("{on} AND a.name IS NOT DISTINCT FROM b.name");
+    let both = format!("{on} AND (a.name IS NOT DISTINCT FROM b.name)");
     check("", &both, "a.id, b.id", &["1 | 10", "6 | 11"]).await;
     check("RIGHT ANTI", on, "b.id", &["12", "13", "14"]).await;
-    let mixed = "jaccard(a.toks, b.toks) >= 0.5 AND a.key IS NOT DISTINCT FROM b.key \
+    let mixed = "jaccard(a.toks, b.toks) >= 0.5 AND (a.key IS NOT DISTINCT FROM b.key) \
                  AND a.name = b.name";
     check("", mixed, "a.id, b.id", &["1 | 10"]).await;
 }

@@ -50,7 +50,7 @@ async fn every_form_of_an_inner_join_is_recognised() {
         "SELECT * FROM (SELECT a.id, b.id AS bid FROM a SIMJOIN b \
          ON jaccard(a.toks, b.toks) >= 0.5) AS p",
         "SELECT a.id, b.id FROM a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.5 \
-         UNION ALL SELECT 1, 2 WHERE false",
+         UNION ALL SELECT 1, 2 AS two WHERE false",
         "SELECT a.id, b.id FROM a JOIN b ON jaccard(array_distinct(a.toks), b.toks) >= 0.5",
     ] {
         assert_uses_operator(&ctx, sql).await;

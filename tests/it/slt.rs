@@ -9,10 +9,9 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::DataFusionError;
 use datafusion::prelude::SessionContext;
-use datafusion_simjoin::SimJoinContextExt;
 use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 
-use crate::support::Session;
+use crate::support::{Session, plan};
 
 struct Database(SessionContext);
 
@@ -49,7 +48,7 @@ impl AsyncDB for Database {
     type ColumnType = DefaultColumnType;
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, OneLine> {
-        let frame = self.0.simjoin_sql(sql).await?;
+        let frame = plan(&self.0, sql).await?;
         let types: Vec<_> =
             frame.schema().fields().iter().map(|f| column_type(f.data_type())).collect();
         let batches = frame.collect().await?;

@@ -15,8 +15,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
-use datafusion_simjoin::SimJoinContextExt;
-use datafusion_simjoin::config::SimJoinOptions;
+use datafusion_simjoin::{SimJoinContextExt, SimJoinOptions};
 
 use crate::lists::{Layout, list_column};
 use crate::oracle::{Cell, Row, line};

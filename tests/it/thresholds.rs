@@ -65,7 +65,8 @@ async fn every_attainable_value_is_a_sharp_threshold(measure: Measure) {
             assert_same_rows(&rows(&ctx, &sql).await, &expected, &sql);
             counts.push(expected.len());
         }
-        assert!(counts[0] == counts[1] && counts[1] > counts[2] && counts[2] == counts[3]);
+        // Other values may be a unit in the last place away: 1 / sqrt(2) and 2 / sqrt(8).
+        assert!(counts[0] >= counts[1] && counts[1] > counts[2] && counts[2] >= counts[3]);
     }
 }
 
@@ -166,7 +167,6 @@ async fn every_spelling_of_a_lower_bound_is_understood() {
         ("0.5 = jaccard(a.toks, b.toks)", 1),
         ("jaccard(a.toks, b.toks) BETWEEN 0.5 AND 0.6", 1),
         ("jaccard(a.toks, b.toks) >= 0.4 AND jaccard(a.toks, b.toks) <= 0.5", 1),
-        ("NOT (jaccard(a.toks, b.toks) < 0.5)", 2),
         ("jaccard(a.toks, b.toks) >= 0.3 * 2", 1),
         ("jaccard(a.toks, b.toks) >= 1 / 2.0", 2),
         ("jaccard(a.toks, b.toks) > 0", 2),
@@ -183,6 +183,15 @@ async fn every_spelling_of_a_lower_bound_is_understood() {
     ] {
         assert_eq!(pairs(&ctx, on).await, expected, "{on}");
     }
+}
+
+/// The optimizer turns a negated comparison round before the operator looks at it.
+#[tokio::test]
+async fn a_negated_upper_bound_is_a_lower_bound() {
+    let ctx = thirds();
+    let sql = "SELECT count(*) FROM a JOIN b ON NOT (jaccard(a.toks, b.toks) < 0.5)";
+    assert_uses_operator(&ctx, sql).await;
+    assert_eq!(number(&ctx, sql).await, 2);
 }
 
 #[tokio::test]
