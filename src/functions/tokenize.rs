@@ -174,9 +174,14 @@ impl ScalarUDFImpl for TokenizerUdf {
                 let [text, q] = take_function_args(self.name(), &args.args)?;
                 let (texts, lengths) = (Texts::try_new(text)?, Lengths::try_new(q)?);
                 for row in 0..rows {
-                    match (texts.value(row), self.length(&lengths, row)?) {
-                        (Some(text), Some(q)) => lists.push_qgrams(text, q)?,
-                        _ => lists.push_null()?,
+                    // NULL text is NULL whatever the length, as a strict function has it.
+                    let Some(text) = texts.value(row) else {
+                        lists.push_null()?;
+                        continue;
+                    };
+                    match self.length(&lengths, row)? {
+                        Some(q) => lists.push_qgrams(text, q)?,
+                        None => lists.push_null()?,
                     }
                 }
             }
@@ -195,10 +200,13 @@ impl ScalarUDFImpl for TokenizerUdf {
                 let (column, lengths) = (TextLists::try_new(list)?, Lengths::try_new(k)?);
                 let mut elements = Vec::new();
                 for row in 0..rows {
-                    let k = self.length(&lengths, row)?;
-                    match (column.read(row, &mut elements), k) {
-                        (true, Some(k)) => lists.push_shingles(&elements, k)?,
-                        _ => lists.push_null()?,
+                    if !column.read(row, &mut elements) {
+                        lists.push_null()?;
+                        continue;
+                    }
+                    match self.length(&lengths, row)? {
+                        Some(k) => lists.push_shingles(&elements, k)?,
+                        None => lists.push_null()?,
                     }
                 }
             }

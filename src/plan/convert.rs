@@ -220,7 +220,11 @@ impl Converter<'_> {
                     Some(Err(reason)) => reasons.push(format!("{inner}: {reason}")),
                     None => {}
                 }
-                conjuncts.push(inner.clone());
+                conjuncts.push(match (inner, &wrapped) {
+                    // For EXPLAIN, which should name the measure.
+                    (Expr::Literal(..), Some(wrapped)) => never(wrapped.measured),
+                    _ => inner.clone(),
+                });
             }
         }
         let insists = !joins.is_empty();
@@ -264,7 +268,7 @@ impl Converter<'_> {
         let (conjunct, constant) = match (conjunct, measured) {
             (Expr::Literal(value, _), Some(measured)) => {
                 // Any comparison gives the shape; the constant gives the threshold.
-                folded = measured.clone().gt_eq(Expr::Literal(ScalarValue::Null, None));
+                folded = never(measured);
                 (&folded, Some(value))
             }
             _ => (conjunct, None),
@@ -357,6 +361,11 @@ impl Converter<'_> {
             schema: Arc::clone(&join.schema),
         })))
     }
+}
+
+/// A comparison of `measured` that no pair satisfies, for a conjunct folded to false or NULL.
+fn never(measured: &Expr) -> Expr {
+    measured.clone().gt_eq(Expr::Literal(ScalarValue::Float64(None), None))
 }
 
 /// Why the operator does not run such joins, whatever their condition.

@@ -23,6 +23,7 @@ mod narrow;
 mod physical;
 mod planner;
 mod predicate;
+mod score_push;
 mod scores;
 mod self_join;
 

@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 
 use super::columns::{column_at, for_each_column, index_map};
 use super::logical::SimJoinNode;
-use super::scores::replace_input;
+use super::score_push::replace_input;
 use crate::exec::{OutputColumn, Side};
 
 /// Drops the columns that nothing above reads from similarity joins and from what lies below

@@ -298,20 +298,20 @@ fn every_layout_and_token_type_gives_the_values_of_the_definition() {
                     let udf = similarity_udf(measure);
                     let context = format!("{measure}({}, {})", a.data_type(), b.data_type());
                     let found = call(&udf, vec![column(&a), column(&b)], ROWS).unwrap();
-                    for row in 0..ROWS {
-                        let expected = oracle(measure, &rows_a[row], &rows_b[row]);
+                    for (row, (a, b)) in rows_a.iter().zip(&rows_b).enumerate() {
+                        let expected = oracle(measure, a, b);
                         assert_bits(value(&found, row), expected, &context);
                         positive += usize::from(expected.is_some_and(|v| v > 0.0));
                     }
                     let at = rng.random_range(0..ROWS);
                     let found = call(&udf, vec![scalar(&a, at), column(&b)], ROWS).unwrap();
-                    for row in 0..ROWS {
-                        let expected = oracle(measure, &rows_a[at], &rows_b[row]);
+                    for (row, b) in rows_b.iter().enumerate() {
+                        let expected = oracle(measure, &rows_a[at], b);
                         assert_bits(value(&found, row), expected, &context);
                     }
                     let found = call(&udf, vec![column(&a), scalar(&b, at)], ROWS).unwrap();
-                    for row in 0..ROWS {
-                        let expected = oracle(measure, &rows_a[row], &rows_b[at]);
+                    for (row, a) in rows_a.iter().enumerate() {
+                        let expected = oracle(measure, a, &rows_b[at]);
                         assert_bits(value(&found, row), expected, &context);
                     }
                     let found = call(&udf, vec![scalar(&a, at), scalar(&b, at)], ROWS).unwrap();

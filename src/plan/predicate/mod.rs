@@ -127,39 +127,16 @@ impl Comparison {
         }
         match unalias(conjunct) {
             Expr::BinaryExpr(BinaryExpr { left: l, op, right: r }) => {
-                // Normalised to measure on the left; `c <= f` is `f >= c`.
-                let (scored, constant, op, swapped) = if mentions_measure(l) {
-                    (l.as_ref(), r.as_ref(), *op, false)
-                } else {
-                    match op.swap() {
-                        Some(op) => (r.as_ref(), l.as_ref(), op, true),
-                        None => return nested(conjunct, left, right),
-                    }
-                };
-                let (direction, op) = match op {
-                    Operator::GtEq | Operator::Gt => (Direction::AtLeast, op),
-                    Operator::Eq => (Direction::Implied, Operator::GtEq),
-                    Operator::Lt | Operator::LtEq => {
-                        return about_pairs(
-                            conjunct,
-                            left,
-                            right,
-                            "it bounds the similarity from above only, which dissimilar rows \
-                             satisfy",
-                        );
-                    }
-                    _ => return nested(conjunct, left, right),
-                };
-                Self::with_scored(conjunct, scored, &[constant], left, right, |scored| {
-                    let bound = if swapped {
-                        let op = if op == Operator::Gt { Operator::Lt } else { Operator::LtEq };
-                        BinaryExpr::new(Box::new(constant.clone()), op, Box::new(scored))
-                    } else {
-                        BinaryExpr::new(Box::new(scored), op, Box::new(constant.clone()))
-                    };
-                    (direction, Expr::BinaryExpr(bound))
-                })
+                Self::of_operator(conjunct, l, *op, r, left, right)
             }
+            // NOT (f < c), which holds for the same rows as f >= c.
+            Expr::Not(negated) => match unalias(negated) {
+                Expr::BinaryExpr(BinaryExpr { left: l, op, right: r }) => match op.negate() {
+                    Some(op) => Self::of_operator(conjunct, l, op, r, left, right),
+                    None => nested(conjunct, left, right),
+                },
+                _ => nested(conjunct, left, right),
+            },
             Expr::Between(Between { expr, negated: false, low, high }) => {
                 Self::with_scored(conjunct, expr, &[low, high], left, right, |scored| {
                     (Direction::Implied, scored.gt_eq(low.as_ref().clone()))
@@ -167,6 +144,42 @@ impl Comparison {
             }
             _ => nested(conjunct, left, right),
         }
+    }
+
+    /// The shape of `l op r`, which `conjunct` is or comes to.
+    fn of_operator(
+        conjunct: &Expr,
+        l: &Expr,
+        op: Operator,
+        r: &Expr,
+        left: &DFSchema,
+        right: &DFSchema,
+    ) -> Shape {
+        // Normalised to the measure on the left; `c <= f` is `f >= c`.
+        let (scored, constant, op, swapped) = match (mentions_measure(l), op.swap()) {
+            (true, _) => (l, r, op, false),
+            (false, Some(op)) => (r, l, op, true),
+            (false, None) => return nested(conjunct, left, right),
+        };
+        let (direction, op) = match op {
+            Operator::GtEq | Operator::Gt => (Direction::AtLeast, op),
+            Operator::Eq => (Direction::Implied, Operator::GtEq),
+            Operator::Lt | Operator::LtEq => {
+                let reason = "it bounds the similarity from above only, which dissimilar rows \
+                              satisfy";
+                return about_pairs(conjunct, left, right, reason);
+            }
+            _ => return nested(conjunct, left, right),
+        };
+        Self::with_scored(conjunct, scored, &[constant], left, right, |scored| {
+            let bound = if swapped {
+                let op = if op == Operator::Gt { Operator::Lt } else { Operator::LtEq };
+                BinaryExpr::new(Box::new(constant.clone()), op, Box::new(scored))
+            } else {
+                BinaryExpr::new(Box::new(scored), op, Box::new(constant.clone()))
+            };
+            (direction, Expr::BinaryExpr(bound))
+        })
     }
 
     fn with_scored(

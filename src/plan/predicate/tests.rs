@@ -71,6 +71,14 @@ fn a_strict_bound_is_the_next_value() {
 }
 
 #[test]
+fn a_negated_upper_bound_is_a_lower_bound() {
+    assert_eq!(threshold(&Expr::Not(Box::new(ab().lt(lit(0.5))))), exact(0.5));
+    assert_eq!(threshold(&Expr::Not(Box::new(ab().lt_eq(lit(0.5))))), exact(0.5_f64.next_up()));
+    let unequal = Expr::Not(Box::new(ab().not_eq(lit(0.5))));
+    assert_eq!(threshold(&unequal), Threshold { value: 0.5, exact: false });
+}
+
+#[test]
 fn equality_and_between_leave_the_original_to_the_residual() {
     let inexact = |value| Threshold { value, exact: false };
     assert_eq!(threshold(&ab().eq(lit(0.5))), inexact(0.5));
@@ -182,7 +190,8 @@ fn what_cannot_drive_says_why() {
         (ab().lt(lit(0.5)), "from above"),
         (lit(0.5).gt_eq(ab()), "from above"),
         (ab().gt_eq(lit(0.5)).or(col("a.k").eq(col("b.k"))), "under OR"),
-        (Expr::Not(Box::new(ab().lt(lit(0.5)))), "under NOT"),
+        (Expr::Not(Box::new(ab().gt(lit(0.5)))), "from above"),
+        (Expr::Not(Box::new(ab().between(lit(0.1), lit(0.2)))), "under NOT"),
         ((lit(1.0) - ab()).lt_eq(lit(0.5)), "from above"),
         ((ab() * lit(2.0)).gt_eq(lit(0.5)), "compared by"),
         (ab().gt_eq(cast(col("a.k"), DataType::Float64)), "reads columns"),

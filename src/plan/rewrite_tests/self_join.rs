@@ -4,7 +4,8 @@ use datafusion::common::Result;
 use datafusion::logical_expr::LogicalPlan;
 
 use super::{context, converted, converted_in, table_of_sets, text};
-use crate::plan::{share_inputs, take_from_match};
+use crate::plan::scores::take_from_match;
+use crate::plan::self_join::share_inputs;
 
 async fn shared(sql: &str) -> Result<LogicalPlan> {
     share_inputs(take_from_match(converted(sql).await?)?, true)
@@ -28,13 +29,21 @@ macro_rules! stays_two_sided {
 
 #[tokio::test]
 async fn scans_of_one_table() -> Result<()> {
-    shared_plan!(format!("SELECT a.id, b.id FROM {JOIN} AND a.id < b.id"), @"");
+    shared_plan!(format!("SELECT a.id, b.id FROM {JOIN} AND a.id < b.id"), @r#"
+    Projection: a.id, b.id
+      SimJoin Inner shared [[0, 1], [0, 1]] residual a.id < b.id: [a.id, b.id]
+        TableScan: t projection=[id, toks]
+    "#);
     Ok(())
 }
 
 #[tokio::test]
 async fn the_union_of_the_columns_of_both_sides() -> Result<()> {
-    shared_plan!(format!("SELECT a.id, b.name FROM {JOIN}"), @"");
+    shared_plan!(format!("SELECT a.id, b.name FROM {JOIN}"), @r#"
+    Projection: a.id, b.name
+      SimJoin Inner shared [[0, 1], [1, 2]]: [a.id, b.name]
+        TableScan: t projection=[id, toks, name]
+    "#);
     Ok(())
 }
 
@@ -45,7 +54,13 @@ async fn equal_filters_in_any_order() -> Result<()> {
             "SELECT a.id, b.id FROM {JOIN} WHERE a.id > 3 AND a.name = 'x' \
              AND b.name = 'x' AND b.id > 3"
         ),
-        @""
+        @r#"
+        Projection: a.id, b.id
+          SimJoin Inner shared [[0, 1], [0, 1]]: [a.id, b.id]
+            Projection: t.id, t.toks
+              Filter: t.id > Int64(3) AND t.name = Utf8("x")
+                TableScan: t projection=[id, toks, name]
+        "#
     );
     Ok(())
 }
@@ -55,12 +70,22 @@ async fn computed_columns_are_shared_by_value() -> Result<()> {
     shared_plan!(
         "WITH s AS (SELECT id, array_sort(toks) AS ts, upper(name) AS n FROM t) \
          SELECT a.id, a.n, b.id FROM s a JOIN s b ON jaccard(a.ts, b.ts) >= 0.8",
-        @""
+        @r#"
+        Projection: a.id, a.n, b.id
+          SimJoin Inner shared [[0, 1, 2], [0, 1]]: [a.id, a.n, b.id]
+            Projection: t.id, array_sort(t.toks) AS ts, upper(t.name) AS n
+              TableScan: t projection=[id, toks, name]
+        "#
     );
     shared_plan!(
         "SELECT a.id, b.x FROM (SELECT id, toks, id + 1 AS x FROM t) a \
          JOIN (SELECT toks, id + 2 AS x FROM t) b ON jaccard(a.toks, b.toks) >= 0.8",
-        @""
+        @r#"
+        Projection: a.id, b.x
+          SimJoin Inner shared [[0, 1], [1, 2]]: [a.id, b.x]
+            Projection: t.id, t.toks, t.id + Int64(2) AS x
+              TableScan: t projection=[id, toks]
+        "#
     );
     Ok(())
 }
@@ -70,12 +95,23 @@ async fn equal_bodies_of_other_kinds() -> Result<()> {
     shared_plan!(
         "WITH s AS (SELECT name, array_agg(id) AS ids FROM t GROUP BY name) \
          SELECT a.name, b.name FROM s a JOIN s b ON jaccard(a.ids, b.ids) >= 0.8",
-        @""
+        @r#"
+        Projection: a.name, b.name
+          SimJoin Inner shared [[0, 1], [0, 1]]: [a.name, b.name]
+            Projection: t.name, array_agg(t.id)
+              Aggregate: groupBy=[[t.name]], aggr=[[array_agg(t.id)]]
+                TableScan: t projection=[id, name]
+        "#
     );
     shared_plan!(
         "WITH s(id, toks) AS (VALUES (1, [1, 2]), (2, [2, 3])) \
          SELECT a.id, b.id FROM s a JOIN s b ON jaccard(a.toks, b.toks) >= 0.8",
-        @""
+        @r#"
+        Projection: a.id, b.id
+          SimJoin Inner shared [[0, 1], [0, 1]]: [a.id, b.id]
+            Projection: column1, column2
+              Values: (Int64(1), List([1, 2]) AS make_array(Int64(1),Int64(2))), (Int64(2), List([2, 3]) AS make_array(Int64(2),Int64(3)))
+        "#
     );
     Ok(())
 }
@@ -85,12 +121,20 @@ async fn blocking_keys_and_join_types() -> Result<()> {
     shared_plan!(
         "SELECT a.id, b.id FROM t a LEFT JOIN t b \
          ON jaccard(a.toks, b.toks) >= 0.8 AND a.name = b.name",
-        @""
+        @r#"
+        Projection: a.id, b.id
+          SimJoin Left shared [[0, 1, 2], [0, 1, 2]]: [a.id, b.id]
+            TableScan: t projection=[id, toks, name]
+        "#
     );
     shared_plan!(
         "SELECT a.id FROM t a LEFT ANTI JOIN t b \
          ON containment(a.toks, b.toks) >= 0.8 AND a.id <> b.id",
-        @""
+        @r#"
+        Projection: a.id
+          SimJoin LeftAnti shared [[0, 1], [0, 1]] residual a.id != b.id: [a.id]
+            TableScan: t projection=[id, toks]
+        "#
     );
     Ok(())
 }

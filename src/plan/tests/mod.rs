@@ -8,6 +8,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::session::install;
+use crate::sql::rewrite_sql;
 
 /// A session with tables `a`, `b` and `c` of `id`, `k`, `name` and `toks`.
 pub(super) async fn session(config: SessionConfig) -> Result<SessionContext> {
@@ -26,7 +27,8 @@ pub(super) async fn session(config: SessionConfig) -> Result<SessionContext> {
 
 /// The EXPLAIN of `sql`: logical, then physical plan.
 pub(super) async fn explain(ctx: &SessionContext, sql: &str) -> Result<String> {
-    let batches = ctx.sql(&format!("EXPLAIN {sql}")).await?.collect().await?;
+    let sql = format!("EXPLAIN {sql}");
+    let batches = ctx.sql(&rewrite_sql(&sql)?).await?.collect().await?;
     let mut text = String::new();
     for batch in &batches {
         let (kinds, plans) =
