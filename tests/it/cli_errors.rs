@@ -110,7 +110,7 @@ fn a_memory_limit_that_does_not_do_is_a_resource_error() {
                [value, value + 1] AS toks FROM generate_series(1, 300001)) y \
                ON jaccard(x.toks, y.toks) >= 0.5";
     let ran = run(folder.path(), &["-q", "--memory-limit", "2m", "-c", sql]);
-    assert_one_line(&ran, &["Resources exhausted"]);
+    assert_one_line(&ran, &["memory limit", "SetSimilarityJoin"]);
     let ran = run(folder.path(), &["-q", "--format", "csv", "--memory-limit", "1g", "-c", sql]);
     assert_eq!(ran.out, "n\n300000\n", "{}", ran.err);
 }

@@ -60,7 +60,11 @@ async fn count_star_of_every_join_type() {
             "SELECT count(*) FROM a {} SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.5",
             kind.sql()
         );
-        assert_counts(&assert_uses_operator(&tried.ctx, &sql).await);
+        let plan = assert_uses_operator(&tried.ctx, &sql).await;
+        // A semi or anti join gives each row once: nothing is to be counted in its stead.
+        if kind.sides() == (true, true) {
+            assert_counts(&plan);
+        }
         let expected = tried.joined(kind).len() as i64;
         assert_eq!(number(&tried.ctx, &sql).await, expected, "{sql}");
     }

@@ -70,7 +70,6 @@ async fn forms_that_have_no_condition_are_refused() {
         "SELECT * FROM a SIMJOIN b USING (id)",
         "SELECT * FROM a NATURAL SIMJOIN b",
         "SELECT * FROM a CROSS SIMJOIN b",
-        "SELECT * FROM a SIMJOIN",
         "SELECT * FROM a ASOF SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.5",
     ] {
         error(&ctx, sql).await;
