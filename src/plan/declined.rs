@@ -14,7 +14,6 @@ use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalN
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::execution_plan::CardinalityEffect;
 use datafusion::physical_plan::filter_pushdown::{FilterDescription, FilterPushdownPhase};
-use datafusion::physical_plan::projection::{ProjectionExec, make_with_child};
 use datafusion::physical_plan::statistics::{ChildStats, StatisticsArgs};
 use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 
@@ -166,16 +165,6 @@ impl ExecutionPlan for SimilarityJoinDeclinedExec {
 
     fn cardinality_effect(&self) -> CardinalityEffect {
         CardinalityEffect::Equal
-    }
-
-    fn try_swapping_with_projection(
-        &self,
-        projection: &ProjectionExec,
-    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        // To hand on what the input swaps would not end: a projection that the input collapses
-        // with one of its own comes back as a projection, to be swapped again.
-        let input = make_with_child(projection, &self.input)?;
-        Ok(Some(Arc::new(Self::new(input, self.reason.clone()))))
     }
 
     fn gather_filters_for_pushdown(
