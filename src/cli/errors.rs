@@ -27,12 +27,13 @@ impl From<ArrowError> for CliError {
     }
 }
 
-/// Prints the error and its hint to standard error, the place before it where there is one.
-pub(super) fn print(error: &CliError, place: Option<&str>) {
+/// Prints the error and its hint to standard error, the place before it where there is one; `sql`
+/// is the text that failed.
+pub(super) fn print(error: &CliError, place: Option<&str>, sql: &str) {
     let (message, hint) = match error {
         CliError::Sql(error) => {
             let message = one_line(&message(error));
-            let hint = hint(error, &message);
+            let hint = hint(error, &message, sql);
             (message, hint)
         }
         CliError::Usage(message) => (one_line(message), None),
@@ -97,7 +98,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// Advice for the errors that a newcomer meets.
-fn hint(error: &DataFusionError, message: &str) -> Option<String> {
+fn hint(error: &DataFusionError, message: &str, sql: &str) -> Option<String> {
     if let Some(table) = between(message, "table '", "' not found") {
         return unknown_table(table);
     }
@@ -109,7 +110,7 @@ fn hint(error: &DataFusionError, message: &str) -> Option<String> {
             .find(|v| v.starts_with('"') && v.trim_matches('"').eq_ignore_ascii_case(name));
         return match other_case {
             Some(column) => Some(format!("names with capitals need double quotes: {column}")),
-            None if field.starts_with('"') => {
+            None if sql.contains(&format!("\"{name}\"")) => {
                 Some(format!("text is written in single quotes: '{name}'"))
             }
             None => None,
@@ -178,7 +179,7 @@ mod tests {
             Ok(frame) => frame.collect().await.unwrap_err(),
         };
         let message = one_line(&message(&error));
-        let hint = hint(&error, &message).unwrap_or_default();
+        let hint = hint(&error, &message, sql).unwrap_or_default();
         (message, hint)
     }
 
@@ -216,6 +217,6 @@ mod tests {
             assert!(hint.contains(expected), "{sql}: {message}: {hint}");
         }
         let error = DataFusionError::ResourcesExhausted("no".into()).context("sorting");
-        assert!(hint(&error, "").unwrap().contains("--memory-limit"));
+        assert!(hint(&error, "", "").unwrap().contains("--memory-limit"));
     }
 }

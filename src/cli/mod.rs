@@ -62,7 +62,7 @@ fn report(error: &CliError) -> ExitCode {
         // Told already, where it happened.
         CliError::Reported => ExitCode::FAILURE,
         error => {
-            errors::print(error, None);
+            errors::print(error, None, "");
             ExitCode::FAILURE
         }
     }
@@ -127,11 +127,11 @@ async fn run_script<R: BufRead>(
             Some(path) => CliError::Usage(format!("{}: {e}", path.display())),
             None => CliError::Usage(format!("standard input: {e}")),
         })?;
-        let (result, line) = match item {
+        let (result, text, line) = match item {
             None => return Ok(()),
-            Some(Item::Statements { text, line }) => (shell.run_sql(&text, line).await, line),
+            Some(Item::Statements { text, line }) => (shell.run_sql(&text, line).await, text, line),
             Some(Item::Command { text, line }) => {
-                (Box::pin(commands::run(shell, &text)).await, line)
+                (Box::pin(commands::run(shell, &text)).await, text, line)
             }
         };
         match result {
@@ -139,7 +139,7 @@ async fn run_script<R: BufRead>(
             Ok(commands::Next::Quit) => return Ok(()),
             Err(error @ (CliError::Sql(_) | CliError::Usage(_) | CliError::Io(_))) => {
                 let place = path.map(|path| format!("{}:{line}", path.display()));
-                errors::print(&error, place.as_deref());
+                errors::print(&error, place.as_deref(), &text);
                 return Err(CliError::Reported);
             }
             Err(error) => return Err(error),

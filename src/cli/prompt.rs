@@ -82,7 +82,7 @@ async fn read_loop(
             Ok(Next::Quit) => return Ok(()),
             Err(CliError::ClosedPipe) => return Err(CliError::ClosedPipe),
             Err(CliError::Interrupted) => eprintln!("Cancelled."),
-            Err(error) => errors::print(&error, None),
+            Err(error) => errors::print(&error, None, text),
         }
     }
 }

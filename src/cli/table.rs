@@ -103,17 +103,11 @@ impl TableWriter {
         let mut lines: Vec<&str> = table.lines().collect();
         let is_border =
             |line: &&str| line.starts_with("+-") && !line.contains(|c| c != '+' && c != '-');
-        // An empty table has no closing line of its own.
-        let border = match self.held_rows {
-            0 => lines.first().copied(),
-            _ => lines.pop(),
-        };
+        let border = lines.pop();
+        // Parts after the first go on without the header.
         let skip = match self.border {
             None => 0,
-            Some(_) => {
-                let under_header = lines.iter().skip(1).position(is_border).map_or(0, |at| at + 2);
-                under_header
-            }
+            Some(_) => lines.iter().skip(1).position(is_border).map_or(0, |at| at + 2),
         };
         for line in lines.iter().skip(skip) {
             text.extend_from_slice(line.as_bytes());
