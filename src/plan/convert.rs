@@ -176,7 +176,18 @@ impl Converter<'_> {
         let (similarities, rest): (Vec<&Expr>, Vec<&Expr>) =
             split_conjunction(&filter.predicate).into_iter().partition(is_similarity);
         if similarities.is_empty() {
-            return unchanged(filter);
+            // The optimizer keeps a volatile conjunct above the join.
+            let declined = rest.iter().find_map(|c| match Comparison::find(c, left, right) {
+                Shape::Declined(reason) => Some(format!("{c}: {reason}")),
+                _ => None,
+            });
+            return match declined {
+                Some(reason) if self.context.explain => {
+                    let plan = LogicalPlan::Filter(filter);
+                    Ok(Transformed::yes(DeclinedNode::new(plan, reason).into_plan()))
+                }
+                _ => unchanged(filter),
+            };
         }
         let mut pushed = join.clone();
         pushed.filter =
