@@ -221,13 +221,9 @@ impl Converter<'_> {
             joins.extend(wrapped.as_ref().map(|w| w.join));
             // BETWEEN arrives as two comparisons inside one wrapper.
             for inner in split_conjunction(wrapped.as_ref().map_or(conjunct, |w| w.conjunct)) {
-                match self.candidate(join, inner, wrapped.as_ref().map(|w| w.measured)) {
-                    Some(Ok((call, arguments, threshold))) => candidates.push(Candidate {
-                        position: conjuncts.len(),
-                        call,
-                        arguments,
-                        threshold,
-                    }),
+                let measured = wrapped.as_ref().map(|w| w.measured);
+                match self.candidate(join, inner, conjuncts.len(), measured) {
+                    Some(Ok(candidate)) => candidates.push(candidate),
                     Some(Err(reason)) => reasons.push(format!("{inner}: {reason}")),
                     None => {}
                 }
@@ -272,8 +268,9 @@ impl Converter<'_> {
         &self,
         join: &Join,
         conjunct: &Expr,
+        position: usize,
         measured: Option<&Expr>,
-    ) -> Option<Result<(MeasureCall, [Expr; 2], Threshold), String>> {
+    ) -> Option<Result<Candidate, String>> {
         let (left, right) = (join.left.schema(), join.right.schema());
         let folded;
         let (conjunct, constant) = match (conjunct, measured) {
@@ -295,7 +292,12 @@ impl Converter<'_> {
                     Some(_) => Ok(Threshold { value: f64::NAN, exact: true }),
                     None => found.reduce(self.context.constants),
                 };
-                Some(threshold.map(|t| (found.call, found.arguments, t)))
+                Some(threshold.map(|threshold| Candidate {
+                    position,
+                    call: found.call,
+                    arguments: found.arguments,
+                    threshold,
+                }))
             }
         }
     }
