@@ -150,7 +150,7 @@ impl BuildPlan {
                 )?;
                 encoder
                     .push(&arguments.as_input(), &mut key_ids, &reservation, base)
-                    .map_err(|e| out_of_memory(e, side, encoder.row_count()))?;
+                    .map_err(|e| out_of_memory(e, &self.layout, encoder.row_count()))?;
                 self.metrics.peak_bytes.set_max(reservation.size());
                 timer.done();
                 tokio::task::yield_now().await;
@@ -161,8 +161,9 @@ impl BuildPlan {
         let _guard = cancel.on_drop();
         let rows = encoder.row_count();
         let task = SpawnedTask::spawn_blocking(move || {
+            let layout = Arc::clone(&self.layout);
             self.index(encoder, key_ids, payload, order_column, reservation, &cancel)
-                .map_err(|e| out_of_memory(e, side, rows))
+                .map_err(|e| out_of_memory(e, &layout, rows))
         });
         match task.join().await {
             Ok(result) => result,
@@ -255,14 +256,21 @@ fn rank_rows(column: &Payload) -> Result<Ranks> {
 }
 
 /// Says which side did not fit, and what would help.
-fn out_of_memory(error: DataFusionError, side: Side, rows: usize) -> DataFusionError {
-    match error.find_root() {
-        DataFusionError::ResourcesExhausted(_) => error.context(format!(
-            "the {side} side of the similarity join does not fit into the memory limit \
-             ({rows} rows read); raise the limit, or let the smaller side be built: \
+fn out_of_memory(error: DataFusionError, layout: &Layout, rows: usize) -> DataFusionError {
+    let DataFusionError::ResourcesExhausted(_) = error.find_root() else {
+        return error;
+    };
+    let side = layout.build();
+    error.context(match layout.self_join {
+        true => format!(
+            "the input of the similarity self-join does not fit into the memory limit \
+             ({rows} rows read); raise the limit"
+        ),
+        false => format!(
+            "the {side} side of the similarity join, which is built, does not fit into the memory \
+             limit ({rows} rows read); raise the limit, or build the other side if it is smaller: \
              SET simjoin.build_side = '{}'",
             side.other()
-        )),
-        _ => error,
-    }
+        ),
+    })
 }

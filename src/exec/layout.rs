@@ -65,6 +65,7 @@ impl RowOrder {
 pub(super) struct Layout {
     pub join: SimilarityJoin,
     pub probe: Side,
+    pub self_join: bool,
     pub yields: Yield,
     /// The residual that is left when `row_order` is taken out.
     pub residual: Option<Residual>,
@@ -136,7 +137,17 @@ impl Layout {
         };
         let carried = carried_columns(&join, residual.as_ref(), self_join);
         let match_buffer = options.match_buffer.0;
-        Ok(Self { join, probe, yields, residual, row_order, carried, spec, match_buffer })
+        Ok(Self {
+            join,
+            probe,
+            self_join,
+            yields,
+            residual,
+            row_order,
+            carried,
+            spec,
+            match_buffer,
+        })
     }
 
     pub fn build(&self) -> Side {

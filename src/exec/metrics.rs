@@ -88,6 +88,15 @@ impl ProbeMetrics {
         }
     }
 
+    /// The last update.
+    pub fn finish(&mut self, funnel: Funnel) {
+        self.update(funnel);
+        let times = [&self.encode_time, &self.filter_time, &self.verify_time, &self.output_time];
+        let nanos: usize = times.iter().map(|t| t.value()).sum();
+        let compute = std::time::Duration::from_nanos(nanos as u64);
+        self.baseline.elapsed_compute().add_duration(compute);
+    }
+
     /// Adds what a cursor has done since the last call.
     pub fn update(&mut self, funnel: Funnel) {
         let last = std::mem::replace(&mut self.last, funnel);

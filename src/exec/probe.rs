@@ -95,6 +95,7 @@ struct Running {
     metrics: ProbeMetrics,
     batch_size: usize,
     cursor: Box<dyn MatchCursor>,
+    cursor_reservation: MemoryReservation,
     scratch: ProbeScratch,
     /// The batch that units are cut from, and the next of its rows.
     batch: Option<(RecordBatch, usize)>,
@@ -129,7 +130,8 @@ impl ProbePartition {
         let matches = MatchBuffer::new(layout.match_buffer);
         let cursor_reservation = reservation.new_empty();
         cursor_reservation.try_grow(matches.footprint())?;
-        let cursor = build.prepared.open(cursor_reservation)?;
+        let cursor = build.prepared.open(&cursor_reservation)?;
+        metrics.peak_bytes.set_max(cursor_reservation.size());
         let output = Output::new(Arc::clone(&layout), batch_size);
         Ok(Running {
             build,
@@ -139,6 +141,7 @@ impl ProbePartition {
             metrics,
             batch_size,
             cursor,
+            cursor_reservation,
             scratch: ProbeScratch::default(),
             batch: None,
             matches,
@@ -243,7 +246,8 @@ impl Running {
             &self.reservation,
             payload.size_in_bytes() + slice.num_rows() * size_of::<u64>(),
         )?;
-        self.metrics.peak_bytes.set_max(self.reservation.size());
+        let held = self.reservation.size() + self.cursor_reservation.size();
+        self.metrics.peak_bytes.set_max(held);
         self.metrics.distinct_sets.add(sets.len() as usize);
         Ok(Unit {
             range: 0..sets.len(),
@@ -490,7 +494,7 @@ impl Running {
 
     /// The input has ended: the last partition answers for the build rows.
     fn finish(&mut self) -> Result<State> {
-        self.metrics.update(self.cursor.funnel());
+        self.metrics.finish(self.cursor.funnel());
         if self.layout.yields == Yield::Total {
             self.output.push_total(self.total)?;
         }

@@ -17,6 +17,9 @@ use super::tokens::{Tokens, with_byte_tokens};
 use crate::cancel::CancelFlag;
 use crate::measure::MAX_SET_SIZE;
 
+/// Tokens that memory is reserved for at a time.
+const TOKENS_AHEAD: usize = 1 << 14;
+
 /// The rows of one batch as the join sees them.
 pub struct EncodeInput<'a> {
     /// The list argument.
@@ -86,13 +89,21 @@ impl BuildEncoder {
     ) -> Result<()> {
         let batch = BatchTokens::try_new(input.lists)?;
         let rows = batch.lists.len();
-        reservation.try_resize(
-            base + self.size_in_bytes()
-                + keys.size_in_bytes()
-                + self.dictionary.growth(batch.count, batch.bytes)
-                + self.sets.growth(rows, batch.count),
-        )?;
+        // Reserved for this many tokens ahead: for a whole batch, the worst case (every token a
+        // new one) would be far from what is used.
+        let mut tokens_left = 0;
         for row in 0..rows {
+            let tokens = batch.row(row).map_or(0, |r| r.len());
+            if row == 0 || tokens > tokens_left {
+                tokens_left = tokens.max(TOKENS_AHEAD);
+                reservation.try_resize(
+                    base + self.size_in_bytes()
+                        + keys.size_in_bytes()
+                        + self.dictionary.growth(tokens_left, batch.bytes)
+                        + self.sets.growth(rows - row, tokens_left),
+                )?;
+            }
+            tokens_left -= tokens;
             let key = match &input.keys {
                 Some(batch_keys) => keys.insert(batch_keys, row)?,
                 None => Some(0),
@@ -187,9 +198,16 @@ impl ProbeEncoder {
         let ids = &mut scratch.ids;
         let mut sets = DistinctSets::default();
         // The sets twice, because ordering them copies them.
-        let working = 2 * sets.growth(rows, batch.count) + others.growth(batch.count, batch.bytes);
-        reservation.try_resize(base + others.size() + ids.capacity() * 4 + working)?;
+        let working = 2 * sets.growth(rows, batch.count);
+        let mut tokens_left = 0;
         for row in 0..rows {
+            let tokens = batch.row(row).map_or(0, |r| r.len());
+            if row == 0 || tokens > tokens_left {
+                tokens_left = tokens.max(TOKENS_AHEAD);
+                let others = others.size() + others.growth(tokens_left, batch.bytes);
+                reservation.try_resize(base + working + others + ids.capacity() * 4)?;
+            }
+            tokens_left -= tokens;
             let key = match &input.keys {
                 Some(batch_keys) => keys.find(batch_keys, row),
                 None => Some(0),

@@ -7,6 +7,7 @@ use datafusion::common::{Result, exec_err};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::arena::{TokenArena, TokenRun};
 use super::collection::{Parts, SetCollection, SetId};
 use super::runs::{KeyId, Runs};
 use crate::cancel::CancelFlag;
@@ -19,30 +20,16 @@ const CHECK_EVERY: usize = 4096;
 /// The distinct sets among the rows seen so far, in order of appearance.
 ///
 /// Repeated rows are stored once: real collections repeat 28 to 69% of their rows.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct DistinctSets {
-    tokens: Vec<u32>,
-    offsets: Vec<u64>,
+    arena: TokenArena,
+    runs: Vec<TokenRun>,
     keys: Vec<KeyId>,
     unknown: Vec<u32>,
     has_unknown: bool,
     /// (32 bits of the hash, set)
     table: HashTable<(u32, SetId)>,
     set_of_row: Vec<SetId>,
-}
-
-impl Default for DistinctSets {
-    fn default() -> Self {
-        Self {
-            tokens: vec![],
-            offsets: vec![0],
-            keys: vec![],
-            unknown: vec![],
-            has_unknown: false,
-            table: HashTable::new(),
-            set_of_row: vec![],
-        }
-    }
 }
 
 impl DistinctSets {
@@ -63,8 +50,7 @@ impl DistinctSets {
                 let Some(set) = u32::try_from(self.keys.len()).ok().filter(|&s| s < NO_SET) else {
                     return exec_err!("a side of a similarity join holds at most {NO_SET} sets");
                 };
-                self.tokens.extend_from_slice(tokens);
-                self.offsets.push(self.tokens.len() as u64);
+                self.runs.push(self.arena.push(tokens));
                 self.keys.push(key);
                 self.unknown.push(unknown);
                 self.has_unknown |= unknown > 0;
@@ -88,23 +74,19 @@ impl DistinctSets {
     }
 
     fn tokens(&self, set: SetId) -> &[u32] {
-        let s = set as usize;
-        &self.tokens[self.offsets[s] as usize..self.offsets[s + 1] as usize]
+        self.arena.get(self.runs[set as usize])
     }
 
     fn size(&self, set: SetId) -> u32 {
-        let s = set as usize;
-        (self.offsets[s + 1] - self.offsets[s]) as u32 + self.unknown[s]
+        self.runs[set as usize].len() + self.unknown[set as usize]
     }
 
     /// The bytes allocated.
     pub fn size_in_bytes(&self) -> usize {
-        let words = self.tokens.capacity()
-            + self.keys.capacity()
-            + self.unknown.capacity()
-            + self.set_of_row.capacity();
+        let words = self.keys.capacity() + self.unknown.capacity() + self.set_of_row.capacity();
         words * size_of::<u32>()
-            + self.offsets.capacity() * size_of::<u64>()
+            + self.arena.size_in_bytes()
+            + self.runs.capacity() * size_of::<TokenRun>()
             + self.table.allocation_size()
     }
 
@@ -121,10 +103,10 @@ impl DistinctSets {
             false => 0,
         };
         let sets = self.keys.len();
-        vec(self.tokens.len(), self.tokens.capacity(), tokens, 4)
+        self.arena.growth(tokens)
             + vec(sets, self.keys.capacity(), rows, 4)
             + vec(sets, self.unknown.capacity(), rows, 4)
-            + vec(sets + 1, self.offsets.capacity(), rows, 8)
+            + vec(sets, self.runs.capacity(), rows, size_of::<TokenRun>())
             + vec(self.set_of_row.len(), self.set_of_row.capacity(), rows, 4)
             + table
     }
@@ -132,7 +114,7 @@ impl DistinctSets {
     /// In how many distinct sets each token stands, for tokens below `universe`.
     pub fn frequencies(&self, universe: u32) -> Vec<u32> {
         let mut frequencies = vec![0; universe as usize];
-        for &token in &self.tokens {
+        for token in self.arena.iter() {
             frequencies[token as usize] += 1;
         }
         frequencies
@@ -142,11 +124,11 @@ impl DistinctSets {
     pub fn map_tokens(&mut self, map: impl Fn(u32) -> u32, cancel: &CancelFlag) -> Result<()> {
         // The table hashes the old tokens; nothing is added from here on.
         self.table = HashTable::new();
-        for (set, ends) in self.offsets.windows(2).enumerate() {
+        for (set, &run) in self.runs.iter().enumerate() {
             if set % CHECK_EVERY == 0 {
                 cancel.check()?;
             }
-            let tokens = &mut self.tokens[ends[0] as usize..ends[1] as usize];
+            let tokens = self.arena.get_mut(run);
             tokens.iter_mut().for_each(|t| *t = map(*t));
             tokens.sort_unstable();
         }
@@ -156,7 +138,7 @@ impl DistinctSets {
     /// The bytes that [`Self::into_collection`] allocates on top of what is held.
     pub fn collection_growth(&self) -> usize {
         let (sets, rows) = (self.keys.len(), self.set_of_row.len());
-        self.tokens.len() * 4 + sets * (4 + 4 + 8 + 8 + 4 + 4) + rows * 4
+        self.arena.len() * 4 + sets * (4 + 4 + 8 + 8 + 4 + 4) + rows * 4
     }
 
     /// Orders the sets by key, size and tokens.
@@ -165,7 +147,7 @@ impl DistinctSets {
         let order = self.sorted_sets(cancel)?;
         let mut parts = Parts { universe, ..Parts::default() };
         parts.runs = Runs::of(order.iter().map(|&s| (self.keys[s as usize], self.size(s))));
-        parts.tokens.reserve_exact(self.tokens.len());
+        parts.tokens.reserve_exact(self.arena.len());
         parts.offsets.reserve_exact(order.len() + 1);
         parts.offsets.push(0);
         for (i, &set) in order.iter().enumerate() {
@@ -178,8 +160,8 @@ impl DistinctSets {
         if self.has_unknown {
             parts.unknown = order.iter().map(|&s| self.unknown[s as usize]).collect();
         }
-        self.tokens = vec![];
-        self.offsets = vec![];
+        self.arena = TokenArena::default();
+        self.runs = vec![];
         self.unknown = vec![];
         // From the order of appearance to the final one.
         let mut position = std::mem::take(&mut self.keys);

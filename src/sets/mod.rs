@@ -6,6 +6,7 @@
 //! ([`SetCollection`]). [`ProbeEncoder`] does the same for each probe batch with the build side's
 //! dictionary and order.
 
+mod arena;
 mod builder;
 mod collection;
 mod dictionary;

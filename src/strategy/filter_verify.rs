@@ -156,10 +156,10 @@ struct PreparedFilterVerify {
 }
 
 impl PreparedJoin for PreparedFilterVerify {
-    fn open(&self, reservation: MemoryReservation) -> Result<Box<dyn MatchCursor>> {
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn MatchCursor>> {
         let capacity = self.index.spec().candidate_chunk;
         reservation.try_grow(CandidateChunk::footprint(capacity))?;
-        let source = PrefixIndex::source(&self.index, &reservation)?;
+        let source = PrefixIndex::source(&self.index, reservation)?;
         let verifier = CpuVerifier::new(Arc::clone(self.index.build()), *self.index.spec());
         Ok(Box::new(FilterVerifyCursor {
             source,
@@ -170,7 +170,6 @@ impl PreparedJoin for PreparedFilterVerify {
             probe: Arc::default(),
             filter_nanos: 0,
             verify_nanos: 0,
-            _reservation: reservation,
         }))
     }
 }
@@ -186,7 +185,6 @@ pub struct FilterVerifyCursor<S, V> {
     probe: Arc<SetCollection>,
     filter_nanos: u64,
     verify_nanos: u64,
-    _reservation: MemoryReservation,
 }
 
 impl<S: CandidateSource, V: Verifier> MatchCursor for FilterVerifyCursor<S, V> {

@@ -90,8 +90,9 @@ pub trait JoinStrategy: Debug + Send + Sync {
 
 /// A build side ready to be probed by any number of partitions.
 pub trait PreparedJoin: Debug + Send + Sync {
-    /// A cursor for one partition. `reservation` is the cursor's own.
-    fn open(&self, reservation: MemoryReservation) -> Result<Box<dyn MatchCursor>>;
+    /// A cursor for one partition. `reservation`, which outlives the cursor, is grown by what the
+    /// cursor allocates.
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn MatchCursor>>;
 }
 
 /// A range of probe sets.
