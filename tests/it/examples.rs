@@ -7,6 +7,10 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use datafusion_simjoin::SimJoinOptions;
+use datafusion_simjoin::functions::Tokenizer;
+use datafusion_simjoin::measure::Measure;
+
 use crate::cli::run;
 
 /// The repository, where the commands of the README are run.
@@ -140,4 +144,17 @@ Elapsed … seconds.
     );
     let table = "+---+\n| a |\n+---+\n| 1 |\n+---+\n";
     assert_eq!(normalized(table), table);
+}
+
+/// The README names every option, measure, alias and tokenizer.
+#[test]
+fn the_readme_names_every_option_and_function() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let options = SimJoinOptions::NAMES.iter().map(|name| format!("`simjoin.{name}`"));
+    let measures = Measure::ALL.iter().flat_map(|m| [&[m.name()], m.aliases()].concat());
+    let tokenizers = Tokenizer::ALL.iter().map(|t| t.name());
+    let functions = measures.chain(tokenizers).map(|name| format!("`{name}"));
+    for name in options.chain(functions) {
+        assert!(readme.contains(&name), "README.md lacks {name}");
+    }
 }
