@@ -10,6 +10,7 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
 use futures::StreamExt;
+use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use super::commands::Next;
@@ -26,15 +27,22 @@ const CANCEL_PATIENCE: Duration = Duration::from_millis(50);
 pub(super) struct Shell {
     pub ctx: SessionContext,
     pub options: PrintOptions,
+    statements: Handle,
     interrupt: Interrupt,
     /// How many files include each other at the moment.
     pub include_depth: usize,
 }
 
 impl Shell {
-    /// Must be called within the runtime.
-    pub(super) fn new(ctx: SessionContext, options: PrintOptions, interactive: bool) -> Self {
-        Self { ctx, options, interrupt: Interrupt::listen(interactive), include_depth: 0 }
+    /// A shell that runs its statements on the runtime `statements`.
+    pub(super) fn new(
+        ctx: SessionContext,
+        options: PrintOptions,
+        statements: Handle,
+        interactive: bool,
+    ) -> Result<Self, CliError> {
+        let interrupt = Interrupt::listen(interactive).map_err(CliError::Io)?;
+        Ok(Self { ctx, options, statements, interrupt, include_depth: 0 })
     }
 
     /// Runs the statements of a text that starts on `first_line` of its script, up to the first
@@ -63,7 +71,8 @@ impl Shell {
         let started = Instant::now();
         let progress = Progress::new(self.options.quiet);
         let mut task = JoinSet::new();
-        task.spawn(execute(self.ctx.clone(), statement, self.options, progress.clone()));
+        let statement = execute(self.ctx.clone(), statement, self.options, progress.clone());
+        task.spawn_on(statement, &self.statements);
         let outcome = self
             .interrupt
             .guard(async {

@@ -1,5 +1,6 @@
 //! Ctrl-C: it cancels the running statement; between statements it ends a script, not the prompt.
 
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -16,11 +17,13 @@ struct Shared {
 }
 
 impl Interrupt {
-    /// Must be called within the runtime.
-    pub(super) fn listen(interactive: bool) -> Self {
+    /// Listens on a thread of its own: neither a statement that keeps every worker busy nor a read
+    /// that blocks the shell holds it up.
+    pub(super) fn listen(interactive: bool) -> io::Result<Self> {
         let shared = Arc::new(Shared::default());
         let listener = Arc::clone(&shared);
-        tokio::spawn(async move {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let listen = async move {
             // An error means that there is no such signal here.
             while tokio::signal::ctrl_c().await.is_ok() {
                 if listener.running.load(Ordering::Acquire) {
@@ -30,8 +33,11 @@ impl Interrupt {
                     std::process::exit(130);
                 }
             }
-        });
-        Self(shared)
+        };
+        std::thread::Builder::new()
+            .name("ctrl-c".to_string())
+            .spawn(move || runtime.block_on(listen))?;
+        Ok(Self(shared))
     }
 
     /// Runs the future until it ends or Ctrl-C is pressed, which gives None.

@@ -27,10 +27,10 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use clap::Parser;
 use datafusion::common::DataFusionError;
+use tokio::runtime::Handle;
 
 use args::Args;
 use errors::CliError;
@@ -41,13 +41,20 @@ use input::{Item, StatementReader};
 pub fn run() -> ExitCode {
     // Prints help, version and mistakes itself, and exits.
     let args = Args::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
-        Ok(runtime) => runtime,
+    // Statements have a runtime of their own. The shell's timers keep going when a statement keeps
+    // all of its workers busy.
+    let runtimes =
+        tokio::runtime::Builder::new_multi_thread().enable_all().build().and_then(|statements| {
+            let shell = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            Ok((statements, shell))
+        });
+    let (statements, shell) = match runtimes {
+        Ok(runtimes) => runtimes,
         Err(error) => return report(&CliError::Io(error)),
     };
-    let result = runtime.block_on(run_args(args));
+    let result = shell.block_on(run_args(args, statements.handle().clone()));
     // A cancelled statement may still be in the middle of a poll; nobody waits for it.
-    runtime.shutdown_timeout(Duration::from_millis(50));
+    statements.shutdown_background();
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => report(&error),
@@ -68,7 +75,7 @@ fn report(error: &CliError) -> ExitCode {
     }
 }
 
-async fn run_args(args: Args) -> Result<(), CliError> {
+async fn run_args(args: Args, statements: Handle) -> Result<(), CliError> {
     if let Some(path) = &args.data_path {
         std::env::set_current_dir(path)
             .map_err(|e| CliError::Usage(format!("data path {}: {e}", path.display())))?;
@@ -76,7 +83,7 @@ async fn run_args(args: Args) -> Result<(), CliError> {
     let stdin_is_terminal = io::stdin().is_terminal();
     let interactive = args.command.is_empty() && args.file.is_empty() && stdin_is_terminal;
     let ctx = session::build(&args)?;
-    let mut shell = Shell::new(ctx, args.print_options(), interactive);
+    let mut shell = Shell::new(ctx, args.print_options(), statements, interactive)?;
 
     if interactive {
         let rc = if args.rc.is_empty() { default_rc_file() } else { args.rc };

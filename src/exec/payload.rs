@@ -1,9 +1,15 @@
 //! The columns of a side that output and residual read, kept row by row.
 
+use std::collections::HashSet;
 use std::mem::size_of;
+use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use datafusion::arrow::array::{
+    Array, ArrayData, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch,
+    UInt32Array,
+};
 use datafusion::arrow::compute::{concat, interleave, take};
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_datafusion_err};
 
 /// A column in one piece is at most this large, so that no 32-bit offset overflows.
@@ -22,7 +28,7 @@ enum Column {
     /// `starts[i]` is the number of the first row of piece `i`.
     Pieces {
         pieces: Vec<ArrayRef>,
-        starts: std::sync::Arc<[u32]>,
+        starts: Arc<[u32]>,
     },
 }
 
@@ -42,8 +48,8 @@ impl Payload {
         self.columns
             .iter()
             .map(|column| match column {
-                Column::Whole(array) => array_bytes(array),
-                Column::Pieces { pieces, .. } => pieces.iter().map(array_bytes).sum(),
+                Column::Whole(array) => slice_bytes(array),
+                Column::Pieces { pieces, .. } => pieces.iter().map(slice_bytes).sum(),
             })
             .sum()
     }
@@ -74,6 +80,8 @@ pub(super) struct PayloadBuilder {
     pieces: Vec<Vec<ArrayRef>>,
     starts: Vec<u32>,
     rows: u32,
+    /// The buffers held. Slices of one batch share them.
+    buffers: HashSet<usize>,
     bytes: usize,
 }
 
@@ -86,7 +94,7 @@ impl PayloadBuilder {
     pub fn push(&mut self, batch: &RecordBatch, carried: &[usize]) -> Result<()> {
         for (pieces, &column) in self.pieces.iter_mut().zip(carried) {
             let array = batch.column(column);
-            self.bytes += array_bytes(array);
+            self.bytes += new_buffer_bytes(&array.to_data(), &mut self.buffers);
             pieces.push(ArrayRef::clone(array));
         }
         self.starts.push(self.rows);
@@ -109,7 +117,7 @@ impl PayloadBuilder {
 
     /// Joins the pieces of columns that are small enough.
     pub fn finish(self) -> Result<Payload> {
-        let starts: std::sync::Arc<[u32]> = self.starts.into();
+        let starts: Arc<[u32]> = self.starts.into();
         let columns = self.pieces.into_iter().map(|mut pieces| {
             if let [_] = pieces.as_slice() {
                 return Ok(Column::Whole(pieces.remove(0)));
@@ -125,23 +133,62 @@ impl PayloadBuilder {
 }
 
 fn column_bytes(pieces: &[ArrayRef]) -> usize {
-    pieces.iter().map(array_bytes).sum()
+    pieces.iter().map(slice_bytes).sum()
 }
 
 /// The bytes of a column's rows: of a slice, its share of the buffers.
-fn array_bytes(array: &ArrayRef) -> usize {
-    let data = array.to_data();
-    data.get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
+fn slice_bytes(array: &ArrayRef) -> usize {
+    fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> usize {
+        let offsets = array.value_offsets();
+        let (first, last) = (offsets[0].as_usize(), offsets[array.len()].as_usize());
+        size_of_val(offsets) + slice_bytes(&array.values().slice(first, last - first))
+    }
+    match array.data_type() {
+        DataType::List(_) => list(array.as_list::<i32>()),
+        DataType::LargeList(_) => list(array.as_list::<i64>()),
+        _ => {
+            let data = array.to_data();
+            data.get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
+        }
+    }
+}
+
+/// The bytes of those buffers that `seen` does not hold yet.
+fn new_buffer_bytes(data: &ArrayData, seen: &mut HashSet<usize>) -> usize {
+    let mut bytes = 0;
+    let nulls = data.nulls().map(|n| n.buffer());
+    for buffer in data.buffers().iter().chain(nulls) {
+        // Slices of a buffer share its allocation, which `data_ptr` names.
+        if seen.insert(buffer.data_ptr().as_ptr() as usize) {
+            bytes += buffer.capacity();
+        }
+    }
+    bytes + data.child_data().iter().map(|c| new_buffer_bytes(c, seen)).sum::<usize>()
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use datafusion::arrow::array::{AsArray, Int64Array};
+    use datafusion::arrow::array::{Int64Array, ListArray};
     use datafusion::arrow::datatypes::Int64Type;
 
     use super::*;
+
+    #[test]
+    fn slices_of_one_batch_are_counted_once() {
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
+            (0..1000).map(|i| Some(vec![Some(i), Some(i + 1)])),
+        );
+        let whole = RecordBatch::try_from_iter([("l", Arc::new(lists) as ArrayRef)]).unwrap();
+        let mut builder = PayloadBuilder::new(1);
+        builder.push(&whole, &[0]).unwrap();
+        let bytes = builder.bytes;
+        for start in (0..1000).step_by(10) {
+            builder.push(&whole.slice(start, 10), &[0]).unwrap();
+        }
+        assert_eq!(builder.bytes, bytes);
+        let part = slice_bytes(&whole.slice(100, 10).column(0).clone());
+        assert!((160..400).contains(&part), "{part}");
+    }
 
     #[test]
     fn rows_are_found_in_pieces_as_in_one() {

@@ -4,6 +4,7 @@ use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
@@ -22,6 +23,9 @@ use super::payload::Payload;
 use super::spec::Side;
 use crate::sets::{KeyConverter, ProbeScratch, SetCollection, SetId};
 use crate::strategy::{Match, MatchBuffer, MatchCursor, MatchNeed, Pairing, ProbeSets, Progress};
+
+/// Work between two looks at the runtime, which may have cancelled the query.
+const TIME_SLICE: Duration = Duration::from_millis(5);
 
 /// The build side while it is being made.
 pub(super) type BuildFuture =
@@ -150,20 +154,22 @@ impl ProbePartition {
 
 impl Running {
     async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let mut since_yield = Instant::now();
         loop {
             if let Some(batch) = self.output.next_batch()? {
                 return Ok(Some(batch.record_output(&self.metrics.baseline)));
             }
+            // A step is short, but a residual may refuse what many of them find.
+            if since_yield.elapsed() > TIME_SLICE {
+                tokio::task::yield_now().await;
+                since_yield = Instant::now();
+            }
             match std::mem::replace(&mut self.state, State::Done) {
                 State::NextUnit => self.state = self.next_unit().await?,
                 State::Matching(unit) => self.state = self.match_sets(unit).await?,
-                State::Emitting(emission) => {
-                    self.state = self.emit(emission)?;
-                    tokio::task::yield_now().await;
-                }
+                State::Emitting(emission) => self.state = self.emit(emission)?,
                 State::Tail { next_set, next_setless } => {
                     self.state = self.emit_build_rows(next_set, next_setless)?;
-                    tokio::task::yield_now().await;
                 }
                 State::Done => {
                     self.metrics.baseline.done();
@@ -217,7 +223,6 @@ impl Running {
                     self.batch = Some((batch, start + rows));
                 }
                 self.metrics.rows.add(rows);
-                tokio::task::yield_now().await;
                 self.encode(&slice)?
             }
         };
@@ -282,9 +287,6 @@ impl Running {
         self.metrics.update(self.cursor.funnel());
         unit.matched = progress == Progress::Done;
         self.note_matches(&mut unit);
-        if progress == Progress::Yield {
-            tokio::task::yield_now().await;
-        }
         Ok(State::Matching(unit))
     }
 

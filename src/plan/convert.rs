@@ -176,7 +176,18 @@ impl Converter<'_> {
         let (similarities, rest): (Vec<&Expr>, Vec<&Expr>) =
             split_conjunction(&filter.predicate).into_iter().partition(is_similarity);
         if similarities.is_empty() {
-            return unchanged(filter);
+            // The optimizer keeps a volatile conjunct above the join.
+            let declined = rest.iter().find_map(|c| match Comparison::find(c, left, right) {
+                Shape::Declined(reason) => Some(format!("{c}: {reason}")),
+                _ => None,
+            });
+            return match declined {
+                Some(reason) if self.context.explain => {
+                    let plan = LogicalPlan::Filter(filter);
+                    Ok(Transformed::yes(DeclinedNode::new(plan, reason).into_plan()))
+                }
+                _ => unchanged(filter),
+            };
         }
         let mut pushed = join.clone();
         pushed.filter =
@@ -210,13 +221,9 @@ impl Converter<'_> {
             joins.extend(wrapped.as_ref().map(|w| w.join));
             // BETWEEN arrives as two comparisons inside one wrapper.
             for inner in split_conjunction(wrapped.as_ref().map_or(conjunct, |w| w.conjunct)) {
-                match self.candidate(join, inner, wrapped.as_ref().map(|w| w.measured)) {
-                    Some(Ok((call, arguments, threshold))) => candidates.push(Candidate {
-                        position: conjuncts.len(),
-                        call,
-                        arguments,
-                        threshold,
-                    }),
+                let measured = wrapped.as_ref().map(|w| w.measured);
+                match self.candidate(join, inner, conjuncts.len(), measured) {
+                    Some(Ok(candidate)) => candidates.push(candidate),
                     Some(Err(reason)) => reasons.push(format!("{inner}: {reason}")),
                     None => {}
                 }
@@ -261,8 +268,9 @@ impl Converter<'_> {
         &self,
         join: &Join,
         conjunct: &Expr,
+        position: usize,
         measured: Option<&Expr>,
-    ) -> Option<Result<(MeasureCall, [Expr; 2], Threshold), String>> {
+    ) -> Option<Result<Candidate, String>> {
         let (left, right) = (join.left.schema(), join.right.schema());
         let folded;
         let (conjunct, constant) = match (conjunct, measured) {
@@ -284,7 +292,12 @@ impl Converter<'_> {
                     Some(_) => Ok(Threshold { value: f64::NAN, exact: true }),
                     None => found.reduce(self.context.constants),
                 };
-                Some(threshold.map(|t| (found.call, found.arguments, t)))
+                Some(threshold.map(|threshold| Candidate {
+                    position,
+                    call: found.call,
+                    arguments: found.arguments,
+                    threshold,
+                }))
             }
         }
     }

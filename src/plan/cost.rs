@@ -116,3 +116,54 @@ pub(super) fn keys_of(join: &Join, statistics: [Option<&Statistics>; 2]) -> (Key
         Keys::of(&join.right, join.on.iter().map(|(_, r)| r), statistics[1]),
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn keys(rows: usize, distinct: usize) -> Keys {
+        Keys { rows: Some(rows), distinct: Some(distinct), unique: false }
+    }
+
+    fn is_hash_join(left: Keys, right: Keys, rows_per_key: f64) -> bool {
+        matches!(choose(left, right, rows_per_key), Choice::HashJoin(_))
+    }
+
+    #[test]
+    fn few_rows_per_key_favour_the_hash_join() {
+        assert!(is_hash_join(keys(1000, 500), keys(800, 400), 4.0));
+        assert!(!is_hash_join(keys(1000, 10), keys(800, 5), 4.0));
+        // A small input meets each row of a large one but a few times, whatever the large one's
+        // own keys are.
+        assert!(is_hash_join(keys(1_000_000, 10), keys(10, 10), 4.0));
+    }
+
+    #[test]
+    fn missing_statistics_favour_the_operator() {
+        assert!(!is_hash_join(Keys::default(), keys(10, 10), 4.0));
+        let no_distinct = Keys { rows: Some(10), ..Keys::default() };
+        assert!(!is_hash_join(no_distinct, no_distinct, 1e9));
+    }
+
+    #[test]
+    fn unique_keys_need_no_statistics() {
+        let unique = Keys { unique: true, ..Keys::default() };
+        assert!(is_hash_join(unique, Keys::default(), 1.0));
+        assert!(is_hash_join(Keys::default(), unique, 1.0));
+        assert!(!is_hash_join(unique, unique, 0.5));
+    }
+
+    #[test]
+    fn the_smaller_input_by_rows_then_bytes() {
+        let of = |rows, bytes| Statistics {
+            num_rows: rows,
+            total_byte_size: bytes,
+            column_statistics: vec![],
+        };
+        use Precision::{Absent, Exact};
+        let smaller = |l: &Statistics, r: &Statistics| left_is_smaller(Some(l), Some(r));
+        assert_eq!(smaller(&of(Exact(1), Absent), &of(Exact(2), Absent)), Some(true));
+        assert_eq!(smaller(&of(Exact(2), Exact(9)), &of(Exact(2), Exact(5))), Some(false));
+        assert_eq!(smaller(&of(Absent, Absent), &of(Exact(2), Absent)), None);
+    }
+}

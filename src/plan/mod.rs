@@ -7,9 +7,9 @@
 //!                                                  match      pairs
 //! ```
 //!
-//! [`predicate`] says what a similarity predicate is and which threshold it comes to; [`cost`]
-//! chooses between a hash join and the operator; [`declined`] shows in EXPLAIN why a join was
-//! left alone; [`narrow`] drops columns that the passes free. [`SimJoinQueryPlanner`] ties them
+//! `predicate` says what a similarity predicate is and which threshold it comes to; `cost`
+//! chooses between a hash join and the operator; `declined` shows in EXPLAIN why a join was
+//! left alone; `narrow` drops columns that the passes free. [`SimJoinQueryPlanner`] ties them
 //! together.
 
 mod columns;

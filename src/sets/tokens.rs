@@ -113,7 +113,15 @@ impl Tokens {
             DataType::FixedSizeBinary(_) => {
                 Tokens::FixedSizeBinary(elements.as_fixed_size_binary().clone())
             }
-            DataType::Dictionary(_, values) => return Self::try_new(&cast(elements, values)?),
+            // Text and binary become views on the dictionary's values: nothing is copied.
+            DataType::Dictionary(_, values) => {
+                let unpacked = match values.as_ref() {
+                    DataType::Utf8 | DataType::LargeUtf8 => &DataType::Utf8View,
+                    DataType::Binary | DataType::LargeBinary => &DataType::BinaryView,
+                    other => other,
+                };
+                return Self::try_new(&cast(elements, unpacked)?);
+            }
             other => return exec_err!("{other} values are no tokens"),
         })
     }

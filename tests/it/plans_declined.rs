@@ -55,10 +55,10 @@ async fn simjoin_without_a_usable_conjunct_is_an_error_with_an_example() {
 async fn explain_says_why_a_plain_join_is_not_run_by_the_operator() {
     let ctx = context();
     let text = explain(&ctx, "SELECT a.id FROM a JOIN b ON jaccard(a.toks, b.toks) >= 0").await;
-    assert_contains(&text, &["simjoin", "disjoint"]);
+    assert_contains(&text, &["SimilarityJoinDeclined", "disjoint"]);
     let text =
         explain(&ctx, "SELECT a.id FROM a JOIN b ON jaccard(a.toks, b.toks) >= a.w / 10.0").await;
-    assert_contains(&text, &["simjoin"]);
+    assert_contains(&text, &["SimilarityJoinDeclined"]);
 }
 
 #[tokio::test]
