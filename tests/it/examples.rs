@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use datafusion::common::config::ExtensionOptions;
 use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::functions::Tokenizer;
 use datafusion_simjoin::measure::Measure;
@@ -146,11 +147,12 @@ Elapsed … seconds.
     assert_eq!(normalized(table), table);
 }
 
-/// The README names every option, measure, alias and tokenizer.
+/// The README has every option with its default, and every measure, alias and tokenizer.
 #[test]
 fn the_readme_names_every_option_and_function() {
     let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
-    let options = SimJoinOptions::NAMES.iter().map(|name| format!("`simjoin.{name}`"));
+    let options = SimJoinOptions::default().entries().into_iter();
+    let options = options.map(|o| format!("| `{}` | `{}` |", o.key, o.value.unwrap_or_default()));
     let measures = Measure::ALL.iter().flat_map(|m| [&[m.name()], m.aliases()].concat());
     let tokenizers = Tokenizer::ALL.iter().map(|t| t.name());
     let functions = measures.chain(tokenizers).map(|name| format!("`{name}"));
