@@ -67,3 +67,8 @@ pub mod verify;
 pub use config::SimJoinOptions;
 pub use plan::{SimJoinPlanner, SimJoinQueryPlanner};
 pub use session::{SimJoinContextExt, SimJoinDataFrameExt, install, install_parts};
+
+/// The examples of the README, as doc-tests.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -16,6 +16,7 @@ mod cli_errors;
 mod counts;
 mod data;
 mod differential;
+mod examples;
 mod functions;
 mod joins;
 mod limits;

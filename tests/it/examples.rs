@@ -1,0 +1,162 @@
+//! Runs every file of `sql-examples` through the binary and compares what it prints with the
+//! `.out` file beside it.
+//!
+//! `UPDATE_EXAMPLES=1` writes the `.out` files, to be read in the diff.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use datafusion::common::config::ExtensionOptions;
+use datafusion_simjoin::SimJoinOptions;
+use datafusion_simjoin::functions::Tokenizer;
+use datafusion_simjoin::measure::Measure;
+
+use crate::cli::run;
+
+/// The repository, where the commands of the README are run.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// The names of the examples that have a file with this extension.
+fn examples(extension: &str) -> BTreeSet<String> {
+    let folder = fs::read_dir(root().join("sql-examples")).expect("sql-examples");
+    folder
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.extension().is_some_and(|e| e == extension))
+        .filter_map(|path| Some(path.file_stem()?.to_str()?.to_string()))
+        .collect()
+}
+
+/// One after the other: one of them writes a file, which it reads again.
+#[test]
+fn every_example_prints_what_is_kept_beside_it() {
+    let update = std::env::var_os("UPDATE_EXAMPLES").is_some();
+    let names = examples("sql");
+    assert!(names.len() >= 8, "{names:?}");
+    // What COPY writes goes there; a target folder elsewhere may leave none here.
+    fs::create_dir_all(root().join("target")).expect("a folder for output");
+    let mut wrong = vec![];
+    for name in &names {
+        let ran = run(root(), &["-f", &format!("sql-examples/{name}.sql")]);
+        assert!(ran.ok && ran.err.is_empty(), "{name}: {}", ran.err);
+        let printed = normalized(&ran.out);
+        let kept: PathBuf = root().join(format!("sql-examples/{name}.out"));
+        if update {
+            fs::write(&kept, printed).expect("an output file");
+        } else if fs::read_to_string(&kept).ok().as_ref() != Some(&printed) {
+            wrong.push(format!("{name} prints\n{printed}"));
+        }
+    }
+    assert!(
+        wrong.is_empty(),
+        "{}\nnot what the .out files have; UPDATE_EXAMPLES=1 writes them",
+        wrong.join("\n")
+    );
+    let outputs = examples("out");
+    assert_eq!(
+        outputs, names,
+        "each .sql file needs its .out file, and each .out file a .sql file"
+    );
+}
+
+/// What a run prints with that taken out which differs from run to run: times, and the values of
+/// metrics but for the number of output rows.
+fn normalized(printed: &str) -> String {
+    // A table's lines are as wide as its widest cell, which depends on the metrics.
+    let tables: Vec<&str> = printed.split_inclusive("\n\n").collect();
+    tables.into_iter().map(normalized_table).collect()
+}
+
+fn normalized_table(table: &str) -> String {
+    let has_metrics = table.contains("metrics=[");
+    let lines = table.lines().map(|line| {
+        if line.starts_with("Elapsed ") {
+            return "Elapsed … seconds.".to_string();
+        }
+        if !has_metrics {
+            return line.to_string();
+        }
+        if line.starts_with("+-") {
+            return line
+                .split('+')
+                .map(|part| part.get(..19).unwrap_or(part))
+                .collect::<Vec<_>>()
+                .join("+");
+        }
+        match line.strip_suffix('|') {
+            Some(row) => format!("{} |", without_values(row.trim_end())),
+            None => line.to_string(),
+        }
+    });
+    lines.map(|line| line + "\n").collect()
+}
+
+/// Blanks the values between `metrics=[` and `]`, and the estimate of the strategy chosen.
+fn without_values(line: &str) -> String {
+    let line = match (line.find("(estimated "), line.find(" steps)")) {
+        (Some(start), Some(end)) => {
+            format!("{}(estimated …{}", &line[..start], &line[end..])
+        }
+        _ => line.to_string(),
+    };
+    let Some((plan, metrics)) = line.split_once("metrics=[") else { return line };
+    let metrics = metrics.strip_suffix(']').expect("metrics end the line");
+    let blanked: Vec<String> = metrics
+        .split(", ")
+        .filter(|metric| !metric.is_empty())
+        .map(|metric| match metric.split_once('=') {
+            Some(("output_rows", _)) | None => metric.to_string(),
+            Some((name, _)) => format!("{name}=…"),
+        })
+        .collect();
+    format!("{plan}metrics=[{}]", blanked.join(", "))
+}
+
+#[test]
+fn values_that_differ_from_run_to_run_are_blanked() {
+    let printed = "\
++-------------------+---------------------------------------------------------+
+| plan_type         | plan                                                    |
++-------------------+---------------------------------------------------------+
+| Plan with Metrics | X: a=1, metrics=[output_rows=7, bytes=1.0 KB, time=3ns] |
+|                   |   Y: metrics=[]                                         |
++-------------------+---------------------------------------------------------+
+1 row(s) fetched. 
+Elapsed 0.014 seconds.
+
+";
+    let expected = "\
++-------------------+-------------------+
+| plan_type         | plan |
++-------------------+-------------------+
+| Plan with Metrics | X: a=1, metrics=[output_rows=7, bytes=…, time=…] |
+|                   |   Y: metrics=[] |
++-------------------+-------------------+
+1 row(s) fetched. 
+Elapsed … seconds.
+
+";
+    assert_eq!(normalized(printed), expected);
+    assert_eq!(
+        without_values("J: chosen=x (estimated 1.5e6 steps), cpu"),
+        "J: chosen=x (estimated … steps), cpu"
+    );
+    let table = "+---+\n| a |\n+---+\n| 1 |\n+---+\n";
+    assert_eq!(normalized(table), table);
+}
+
+/// The README has every option with its default, and every measure, alias and tokenizer.
+#[test]
+fn the_readme_names_every_option_and_function() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
+    let options = SimJoinOptions::default().entries().into_iter();
+    let options = options.map(|o| format!("| `{}` | `{}` |", o.key, o.value.unwrap_or_default()));
+    let measures = Measure::ALL.iter().flat_map(|m| [&[m.name()], m.aliases()].concat());
+    let tokenizers = Tokenizer::ALL.iter().map(|t| t.name());
+    let functions = measures.chain(tokenizers).map(|name| format!("`{name}"));
+    for name in options.chain(functions) {
+        assert!(readme.contains(&name), "README.md lacks {name}");
+    }
+}
