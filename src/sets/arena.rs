@@ -102,7 +102,7 @@ mod tests {
         for (i, run) in runs.iter().enumerate() {
             assert_eq!(arena.get(*run), vec![i as u32; sizes[i]]);
         }
-        assert_eq!(arena.len(), sizes.iter().sum());
+        assert_eq!(arena.len(), sizes.iter().sum::<usize>());
         assert_eq!(arena.iter().count(), arena.len());
     }
 }
