@@ -3,7 +3,7 @@
 -- A LEFT SIMJOIN keeps the references without any.
 
 CREATE VIEW refs AS
-SELECT id, title, true AS present,
+SELECT id, title,
        qgrams(lower(title || ' ' || coalesce(author, '')), 3) AS grams
 FROM 'sql-examples/data/references.parquet';
 
@@ -16,11 +16,11 @@ GROUP BY a.id, a.title
 ORDER BY neighbours DESC, a.id
 LIMIT 10;
 
--- How many references have how many. `present` is never NULL (a column of a Parquet file may be),
--- so this join counts the pairs without making them: `yields=counts per row` in its plan.
+-- How many references have how many. Neither join makes the pairs that it counts:
+-- `yields=counts per row` in its plan.
 SELECT neighbours, count(*) AS refs
 FROM (
-  SELECT a.id, count(b.present) AS neighbours
+  SELECT a.id, count(b.id) AS neighbours
   FROM refs a LEFT SIMJOIN refs b
     ON jaccard(a.grams, b.grams) >= 0.8 AND b.id <> a.id
   GROUP BY a.id

@@ -67,6 +67,7 @@ pub mod verify;
 pub use config::SimJoinOptions;
 pub use plan::{SimJoinPlanner, SimJoinQueryPlanner};
 pub use session::{SimJoinContextExt, SimJoinDataFrameExt, install, install_parts};
+pub use sql::{rewrite_sql, rewrite_sql_with_dialect};
 
 /// The examples of the README, as doc-tests.
 #[cfg(doctest)]

@@ -1,9 +1,11 @@
 //! Putting the similarity join into a session.
 
 use std::any::Any;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use datafusion::common::config::Dialect;
 use datafusion::common::{JoinType, Result, plan_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::QueryPlanner;
@@ -11,11 +13,12 @@ use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, ScalarUDF};
 use datafusion::optimizer::{Analyzer, AnalyzerRule};
 use datafusion::prelude::SessionContext;
+use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
 
 use crate::config::SimJoinOptions;
 use crate::functions;
 use crate::plan::{MarkSimilarityJoins, SimJoinQueryPlanner, insist, marker_functions};
-use crate::sql::rewrite_sql;
+use crate::sql::rewrite_sql_with_dialect;
 
 /// Adds the functions, the options, the analyzer rule and the query planner of the similarity
 /// join to a session under construction.
@@ -135,16 +138,22 @@ pub trait SimJoinContextExt {
     ///
     /// # Errors
     ///
-    /// Those of [`rewrite_sql`] and of [`SessionContext::sql`]. A SIMJOIN that the operator
-    /// cannot run fails when the statement is planned.
+    /// Those of [`rewrite_sql_with_dialect`] and of [`SessionContext::sql`]. A SIMJOIN that the
+    /// operator cannot run fails when the statement is planned.
     async fn simjoin_sql(&self, sql: &str) -> Result<DataFrame>;
 }
 
 #[async_trait]
 impl SimJoinContextExt for SessionContext {
     async fn simjoin_sql(&self, sql: &str) -> Result<DataFrame> {
-        self.sql(&rewrite_sql(sql)?).await
+        self.sql(&rewrite(sql, self.state().config_options().sql_parser.dialect)?).await
     }
+}
+
+/// Rewrites text in the session's dialect; the parser reports a dialect that it does not know.
+fn rewrite(sql: &str, dialect: Dialect) -> Result<Cow<'_, str>> {
+    let dialect = dialect_from_str(dialect).unwrap_or_else(|| Box::new(GenericDialect {}));
+    rewrite_sql_with_dialect(sql, dialect.as_ref())
 }
 
 /// Similarity joins of [`DataFrame`]s.

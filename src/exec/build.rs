@@ -37,6 +37,8 @@ pub(super) struct BuildSide {
     pub payload: Arc<Payload>,
     /// Ranks of the compared column by row, for [`Layout::row_order`].
     pub ranks: Option<Ranks>,
+    /// For each of [`Layout::counted_columns`], `None` where every row counts.
+    pub partners: Vec<Option<Partners>>,
     pub prepared: Arc<dyn PreparedJoin>,
     /// Which sets (or rows, by place) have a match, where that is asked for.
     pub visited: Option<Visited>,
@@ -60,6 +62,36 @@ pub(super) struct Ranks {
     pub by_row: Vec<u32>,
     /// No two rows are equal and none is NULL.
     pub distinct: bool,
+}
+
+/// Which build rows count as partners: those in which a column is not NULL.
+#[derive(Debug)]
+pub(super) struct Partners {
+    /// By set, how many of its rows do.
+    pub of_set: Vec<u32>,
+    /// By place, whether the row does.
+    pub at_place: Vec<bool>,
+}
+
+impl Partners {
+    /// `None` when the column has no NULL.
+    fn of_column(sets: &SetCollection, payload: &Payload, column: usize) -> Result<Option<Self>> {
+        let rows = UInt32Array::from(sets.rows_at(0..sets.row_count() as u32).to_vec());
+        let values = payload.take(column, &rows)?;
+        let Some(nulls) = values.logical_nulls().filter(|n| n.null_count() > 0) else {
+            return Ok(None);
+        };
+        let at_place: Vec<bool> = nulls.iter().collect();
+        let of_set = (0..sets.len()).map(|set| {
+            let places = sets.row_places(set..set + 1);
+            at_place[places.start as usize..places.end as usize].iter().filter(|&&p| p).count()
+        });
+        Ok(Some(Self { of_set: of_set.map(|count| count as u32).collect(), at_place }))
+    }
+
+    fn footprint(sets: &SetCollection) -> usize {
+        sets.len() as usize * size_of::<u32>() + sets.row_count()
+    }
 }
 
 /// What a batch's rows are joined on.
@@ -196,6 +228,14 @@ impl BuildPlan {
         };
         peak();
         let sets = Arc::new(sets);
+        let counted: Vec<usize> = self
+            .layout
+            .counted_columns()
+            .filter_map(|column| self.layout.carried_index(self.layout.build(), column))
+            .collect();
+        reservation.try_grow(counted.len() * Partners::footprint(&sets))?;
+        let partners = counted.iter().map(|&column| Partners::of_column(&sets, &payload, column));
+        let partners = partners.collect::<Result<Vec<_>>>()?;
         let visited = match (self.layout.marks_build(), self.layout.sets_decide()) {
             (true, true) => Some(sets.len() as usize),
             (true, false) => Some(sets.row_count()),
@@ -206,6 +246,7 @@ impl BuildPlan {
             + key_ids.size_in_bytes()
             + payload.size_in_bytes()
             + ranks.as_ref().map_or(0, |r| r.by_row.capacity() * size_of::<u32>())
+            + partners.iter().flatten().count() * Partners::footprint(&sets)
             + visited.map_or(0, Visited::footprint);
         reservation.try_resize(held)?;
         self.metrics.sets.add(sets.row_count());
@@ -224,6 +265,7 @@ impl BuildPlan {
             key_ids,
             payload: Arc::new(payload),
             ranks,
+            partners,
             prepared,
             visited: visited.map(Visited::new),
             unfinished: AtomicUsize::new(self.partitions),

@@ -135,6 +135,15 @@ impl Layout {
             need,
             candidate_chunk: options.candidate_chunk.0,
         };
+        let counts_partners = join.output.iter().all(|column| match column {
+            OutputColumn::Count(CountOf::NonNull(side, _)) => {
+                join.need == Need::Counts(Some(side.other()))
+            }
+            _ => true,
+        });
+        if !counts_partners {
+            return internal_err!("non-NULL values are counted per row of the other side only");
+        }
         let carried = carried_columns(&join, residual.as_ref(), self_join);
         let match_buffer = options.match_buffer.0;
         Ok(Self {
@@ -179,14 +188,12 @@ impl Layout {
             || matches!(self.yields, Yield::RowsOf(side, _) if side == self.probe)
     }
 
-    /// The value of a count column in a row that stands for `matches` pairs, or for one padded
-    /// row of `side` when it has none.
-    pub fn count(&self, of: CountOf, side: Side, matches: u64) -> i64 {
-        match of {
-            _ if matches > 0 => matches as i64,
-            CountOf::Rows => 1,
-            CountOf::Matched(counted) => i64::from(counted == side),
-        }
+    /// The build columns that are counted where they are not NULL, in the order of the output.
+    pub fn counted_columns(&self) -> impl Iterator<Item = usize> + '_ {
+        self.join.output.iter().filter_map(|column| match column {
+            OutputColumn::Count(CountOf::NonNull(_, index)) => Some(*index),
+            _ => None,
+        })
     }
 
     /// The position of an input column among those carried.
@@ -255,10 +262,8 @@ fn carried_columns(
     self_join: bool,
 ) -> [Vec<usize>; 2] {
     let mut carried: [Vec<usize>; 2] = [vec![], vec![]];
-    for column in &join.output {
-        if let OutputColumn::Input(side, index) = column {
-            carried[*side as usize].push(*index);
-        }
+    for (side, index) in join.output.iter().filter_map(|column| column.source()) {
+        carried[side as usize].push(index);
     }
     for column in residual.iter().flat_map(|r| &r.columns) {
         if let ResidualColumn::Input(side, index) = column {

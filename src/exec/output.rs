@@ -2,19 +2,27 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::new_null_array;
 use datafusion::arrow::array::{
-    ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array,
+    Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
 };
 use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::common::{Result, internal_err};
 
 use super::layout::Layout;
 use super::payload::Payload;
-use super::spec::{OutputColumn, Side};
+use super::spec::{CountOf, OutputColumn, Side};
 
 /// Rows of an output batch are fewer than the batch size when they would exceed this.
 const MAX_BATCH_BYTES: usize = 64 << 20;
+
+/// How often each of some probe rows matches.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RowCounts<'a> {
+    pub matches: &'a [u64],
+    /// For each of [`Layout::counted_columns`], the matches in which it is not NULL; empty where
+    /// these are all.
+    pub non_null: &'a [Vec<u64>],
+}
 
 /// Gathers output rows into batches.
 pub(super) struct Output {
@@ -53,13 +61,13 @@ impl Output {
     }
 
     /// Adds a row for each row number of one side, the other side's columns and the scores NULL.
-    /// `matches` gives the multiplicities, where there are any.
+    /// `counts` gives the multiplicities, where there are any.
     pub fn push_rows(
         &mut self,
         side: Side,
         payload: &Payload,
         rows: Vec<u32>,
-        matches: Option<&[u64]>,
+        counts: Option<RowCounts<'_>>,
     ) -> Result<()> {
         if rows.is_empty() {
             return Ok(());
@@ -82,12 +90,12 @@ impl Output {
                         Ok(new_null_array(field.data_type(), len))
                     }
                     OutputColumn::Count(of) => {
-                        let count = |i: usize| layout.count(*of, side, matches.map_or(0, |m| m[i]));
-                        let counts = (0..row_numbers.len()).map(count);
+                        let values =
+                            count_values(&layout, *of, side, payload, &row_numbers, counts)?;
                         Ok(Arc::new(if only_counts {
-                            Int64Array::from_iter_values([counts.sum()])
+                            Int64Array::from_iter_values([values.iter().sum::<i64>()])
                         } else {
-                            Int64Array::from_iter_values(counts)
+                            Int64Array::from(values)
                         }) as ArrayRef)
                     }
                 }
@@ -134,4 +142,46 @@ impl Output {
         }
         Ok(self.coalescer.next_completed_batch())
     }
+}
+
+/// A count column for rows of one side. A row without a match stands for itself, padded.
+fn count_values(
+    layout: &Layout,
+    of: CountOf,
+    side: Side,
+    payload: &Payload,
+    rows: &UInt32Array,
+    counts: Option<RowCounts<'_>>,
+) -> Result<Vec<i64>> {
+    let non_null = match of {
+        CountOf::NonNull(_, column) => layout
+            .counted_columns()
+            .position(|c| c == column)
+            .zip(counts)
+            .and_then(|(nth, counts)| counts.non_null.get(nth))
+            .filter(|counts| !counts.is_empty()),
+        CountOf::Rows | CountOf::Matched(_) => None,
+    };
+    // The row itself counts where the column counted is its own and not NULL.
+    let own = match of {
+        CountOf::NonNull(counted, column) if counted == side => {
+            match layout.carried_index(side, column) {
+                Some(place) => Some(payload.take(place, rows)?),
+                None => return internal_err!("column {column} of the {side} side is gone"),
+            }
+        }
+        _ => None,
+    };
+    let nulls = own.as_ref().and_then(|own| own.logical_nulls());
+    let value = |i: usize| match counts.map_or(0, |c| c.matches[i]) {
+        0 => match of {
+            CountOf::Rows => 1,
+            CountOf::Matched(counted) => i64::from(counted == side),
+            CountOf::NonNull(counted, _) => {
+                i64::from(counted == side && nulls.as_ref().is_none_or(|n| n.is_valid(i)))
+            }
+        },
+        matches => non_null.map_or(matches, |counts| counts[i]) as i64,
+    };
+    Ok((0..rows.len()).map(value).collect())
 }

@@ -17,7 +17,7 @@ use futures::future::{BoxFuture, Shared};
 use super::build::{BuildSide, EncodedArguments, ROWS_PER_SLICE};
 use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::ProbeMetrics;
-use super::output::Output;
+use super::output::{Output, RowCounts};
 use super::pairs::{Expansion, ExpansionInput, RowPairs, SidePayloads};
 use super::payload::Payload;
 use super::spec::Side;
@@ -48,6 +48,8 @@ struct Unit {
     has_setless: bool,
     /// The row pairs found, by set of the range or, where a residual decides, by place.
     counts: Vec<u64>,
+    /// Of these, by counted column, those in which it is not NULL; empty where that is all.
+    non_null: Vec<Vec<u64>>,
     /// All matches have been given.
     matched: bool,
     rows_at_once: usize,
@@ -57,7 +59,9 @@ struct Unit {
 struct RowEmission {
     payload: Arc<Payload>,
     rows: Vec<u32>,
-    matches: Option<Vec<u64>>,
+    /// Empty unless multiplicities are asked for.
+    matches: Vec<u64>,
+    non_null: Vec<Vec<u64>>,
     next: usize,
 }
 
@@ -207,6 +211,7 @@ impl Running {
                     payload: Arc::clone(&self.build.payload),
                     has_setless: start >= sets,
                     counts: vec![],
+                    non_null: vec![],
                     matched: false,
                     rows_at_once: 0,
                     range,
@@ -255,6 +260,7 @@ impl Running {
             payload: Arc::new(payload),
             has_setless: true,
             counts: vec![],
+            non_null: vec![],
             matched: false,
             rows_at_once: 0,
         })
@@ -268,6 +274,8 @@ impl Running {
                 unit.sets.row_places(unit.range.clone()).len()
             };
             unit.counts = vec![0; len];
+            let partners = self.build.partners.iter();
+            unit.non_null = partners.map(|p| vec![0; if p.is_some() { len } else { 0 }]).collect();
         }
         let average = |p: &Payload| p.size_in_bytes() / p.row_count().max(1);
         unit.rows_at_once =
@@ -300,8 +308,14 @@ impl Running {
             return;
         }
         for found in self.matches.matches() {
-            if let Some(count) = unit.counts.get_mut((found.probe - unit.range.start) as usize) {
+            let probe = (found.probe - unit.range.start) as usize;
+            if let Some(count) = unit.counts.get_mut(probe) {
                 *count += self.build.sets.rows(found.build).len() as u64;
+            }
+            for (counts, partners) in unit.non_null.iter_mut().zip(&self.build.partners) {
+                if let Some(partners) = partners {
+                    counts[probe] += u64::from(partners.of_set[found.build as usize]);
+                }
             }
             if let Some(visited) = &self.build.visited {
                 visited.mark(found.build);
@@ -432,6 +446,14 @@ impl Running {
             for &place in &self.pairs.places[probe] {
                 unit.counts[(place - first) as usize] += 1;
             }
+            let pairs = || self.pairs.places[probe].iter().zip(&self.pairs.places[build]);
+            for (counts, partners) in unit.non_null.iter_mut().zip(&self.build.partners) {
+                let Some(partners) = partners else { continue };
+                for (&probe, &build) in pairs() {
+                    let counted = partners.at_place[build as usize];
+                    counts[(probe - first) as usize] += u64::from(counted);
+                }
+            }
         }
         if let Some(visited) = &self.build.visited {
             self.pairs.places[build].iter().for_each(|&place| visited.mark(place));
@@ -453,6 +475,7 @@ impl Running {
         }
         let mut rows = vec![];
         let mut matches = vec![];
+        let mut non_null = vec![vec![]; unit.non_null.len()];
         let first = unit.sets.row_places(unit.range.clone()).start;
         for set in unit.range.clone() {
             let places = unit.sets.row_places(set..set + 1);
@@ -463,31 +486,42 @@ impl Running {
                 if if count > 0 { matched } else { unmatched } {
                     rows.push(row);
                     matches.push(count);
+                    for (all, some) in unit.non_null.iter().zip(&mut non_null) {
+                        some.extend(all.get(index as usize));
+                    }
                 }
             }
         }
         if unmatched && unit.has_setless {
             rows.extend_from_slice(unit.sets.setless_rows());
             matches.resize(rows.len(), 0);
+            let counted = non_null.iter_mut().zip(&unit.non_null);
+            counted
+                .filter(|(_, all)| !all.is_empty())
+                .for_each(|(some, _)| some.resize(rows.len(), 0));
         }
         if rows.is_empty() {
             return State::NextUnit;
         }
-        let with_counts = self.layout.yields == Yield::CountsPerProbeRow;
-        State::Emitting(RowEmission {
-            payload: Arc::clone(&unit.payload),
-            rows,
-            matches: with_counts.then_some(matches),
-            next: 0,
-        })
+        if self.layout.yields != Yield::CountsPerProbeRow {
+            matches.clear();
+        }
+        let payload = Arc::clone(&unit.payload);
+        State::Emitting(RowEmission { payload, rows, matches, non_null, next: 0 })
     }
 
     fn emit(&mut self, mut emission: RowEmission) -> Result<State> {
         let end = (emission.next + self.batch_size).min(emission.rows.len());
         let part = emission.next..end;
         let rows = emission.rows[part.clone()].to_vec();
-        let matches = emission.matches.as_ref().map(|m| &m[part]);
-        self.output.push_rows(self.layout.probe, &emission.payload, rows, matches)?;
+        let non_null: Vec<Vec<u64>> = emission
+            .non_null
+            .iter()
+            .map(|counts| counts.get(part.clone()).unwrap_or_default().to_vec())
+            .collect();
+        let matches = emission.matches.get(part).unwrap_or_default();
+        let counts = (!matches.is_empty()).then_some(RowCounts { matches, non_null: &non_null });
+        self.output.push_rows(self.layout.probe, &emission.payload, rows, counts)?;
         emission.next = end;
         Ok(if end < emission.rows.len() { State::Emitting(emission) } else { State::NextUnit })
     }

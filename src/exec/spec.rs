@@ -79,6 +79,9 @@ pub enum CountOf {
     Rows,
     /// Joined rows with a row of that side: `count` of one of its non-NULL columns.
     Matched(Side),
+    /// Joined rows in which that column of that side's input is not NULL. Only with
+    /// [`Need::Counts`] per row of the other side.
+    NonNull(Side, usize),
 }
 
 /// A column of the operator's output.
@@ -91,6 +94,28 @@ pub enum OutputColumn {
     Score(MeasureCall),
     /// `Int64`: how many rows of the join this row stands for. Only with [`Need::Counts`].
     Count(CountOf),
+}
+
+impl OutputColumn {
+    /// The input column that this one is made from, where it is one.
+    pub fn source(self) -> Option<(Side, usize)> {
+        match self {
+            OutputColumn::Input(side, index)
+            | OutputColumn::Count(CountOf::NonNull(side, index)) => Some((side, index)),
+            OutputColumn::Score(_) | OutputColumn::Count(_) => None,
+        }
+    }
+
+    /// The same made from another column of the same side.
+    pub fn with_source(self, index: usize) -> Self {
+        match self {
+            OutputColumn::Input(side, _) => OutputColumn::Input(side, index),
+            OutputColumn::Count(CountOf::NonNull(side, _)) => {
+                OutputColumn::Count(CountOf::NonNull(side, index))
+            }
+            other => other,
+        }
+    }
 }
 
 /// Rows or their multiplicities.

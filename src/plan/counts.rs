@@ -57,7 +57,7 @@ fn count_in_join(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
     };
     let mut counts = Vec::with_capacity(flat.aggregates.len());
     for expr in &flat.aggregates {
-        match counted(flat.node, expr) {
+        match counted(flat.node, expr, grouping.side) {
             Some(count) => counts.push(count),
             None => return Ok(None),
         }
@@ -202,7 +202,10 @@ impl Grouping {
 }
 
 /// What an aggregate expression counts, if it is a plain count of joined rows.
-fn counted(node: &SimJoinNode, expr: &Expr) -> Option<CountOf> {
+///
+/// A column that may be NULL is counted per row of the other side only: a count without groups
+/// is made from sets alone, which do not know it.
+fn counted(node: &SimJoinNode, expr: &Expr, grouped: Option<Side>) -> Option<CountOf> {
     let expr = match expr {
         Expr::Alias(alias) => alias.expr.as_ref(),
         other => other,
@@ -223,7 +226,8 @@ fn counted(node: &SimJoinNode, expr: &Expr) -> Option<CountOf> {
         Expr::Column(column) => {
             let (side, index) = input_column(node, column)?;
             if node.input(side).schema().field(index).is_nullable() {
-                return None;
+                let partner = grouped == Some(side.other());
+                return partner.then_some(CountOf::NonNull(side, index));
             }
             let padded = side.other().is_preserved(node.join_type);
             Some(if padded { CountOf::Matched(side) } else { CountOf::Rows })

@@ -156,6 +156,9 @@ pub fn column_name(column: &OutputColumn) -> String {
         OutputColumn::Score(call) => format!("__simjoin_{}_{}", call.measure, call.first),
         OutputColumn::Count(CountOf::Rows) => "__simjoin_count".to_string(),
         OutputColumn::Count(CountOf::Matched(side)) => format!("__simjoin_count_{side}"),
+        OutputColumn::Count(CountOf::NonNull(side, index)) => {
+            format!("__simjoin_count_{side}_{index}")
+        }
     }
 }
 

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 use super::columns::{column_at, for_each_column, index_map};
 use super::logical::SimJoinNode;
 use super::score_push::replace_input;
-use crate::exec::{OutputColumn, Side};
+use crate::exec::Side;
 
 /// Drops the columns that nothing above reads from similarity joins and from what lies below
 /// them. The schema of `plan` itself stays as it is.
@@ -232,10 +232,8 @@ fn narrow_node(node: &SimJoinNode, required: &Required) -> Result<LogicalPlan> {
             .chain(&node.side_filters[side as usize])
             .chain(&node.residual);
         let mut reads = Required::none().read(exprs, schema)?;
-        reads.0.extend(node.output.iter().filter_map(|column| match column {
-            OutputColumn::Input(of, index) if *of == side => Some(*index),
-            _ => None,
-        }));
+        let sources = node.output.iter().filter_map(|column| column.source());
+        reads.0.extend(sources.filter(|(of, _)| *of == side).map(|(_, index)| index));
         let input = narrow_input(Arc::clone(node.input(side)), &reads, true)?;
         let input = exactly(input, schema, &reads)?;
         replace_input(&mut node, side, input);

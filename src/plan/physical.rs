@@ -22,8 +22,8 @@ use super::logical::SimJoinNode;
 use super::predicate::call_over;
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::exec::{
-    JoinInput, MeasureCall, Need, OutputColumn, Residual, ResidualColumn, SetSimilarityJoinExec,
-    Side, SimilarityJoin,
+    JoinInput, MeasureCall, Need, Residual, ResidualColumn, SetSimilarityJoinExec, Side,
+    SimilarityJoin,
 };
 
 /// Plans the crate's own logical nodes.
@@ -79,11 +79,9 @@ impl Compiler<'_> {
             .output
             .iter()
             .map(|column| {
-                Ok(match column {
-                    OutputColumn::Input(side, index) => {
-                        OutputColumn::Input(*side, self.input_index(*side, *index)?)
-                    }
-                    other => *other,
+                Ok(match column.source() {
+                    Some((side, index)) => column.with_source(self.input_index(side, index)?),
+                    None => *column,
                 })
             })
             .collect::<Result<Vec<_>>>()?;

@@ -345,11 +345,11 @@ fn push_below_node(node: &SimJoinNode, call: &Call) -> Result<Option<Pushed>> {
 pub(super) fn replace_input(node: &mut SimJoinNode, side: Side, input: Arc<LogicalPlan>) {
     let map = index_map(node.input(side).schema(), input.schema());
     for column in &mut node.output {
-        if let OutputColumn::Input(of, index) = column
-            && *of == side
-            && let Some(new) = map.get(index)
+        if let Some((of, index)) = column.source()
+            && of == side
+            && let Some(new) = map.get(&index)
         {
-            *index = *new;
+            *column = column.with_source(*new);
         }
     }
     match side {

@@ -95,6 +95,51 @@ async fn neighbours_of_every_row() {
     }
 }
 
+/// `w` is NULL in some rows: those are partners that `count(w)` passes over.
+#[tokio::test]
+async fn values_of_partners_that_may_be_null() {
+    let tried = tables();
+    assert!(tried.a.iter().any(|r| r.w.is_none()) && tried.b.iter().any(|r| r.w.is_none()));
+    for kind in [JoinKind::Inner, JoinKind::Left, JoinKind::Right, JoinKind::Full] {
+        for condition in ["", " AND a.id + b.id > 40"] {
+            let alike = |l: &Row, r: &Row, s: Option<_>| {
+                let similar = Measure::Jaccard.value(s?) >= 0.5;
+                Some(similar && (condition.is_empty() || l.id + r.id > 40))
+            };
+            let joined = join(kind, &tried.a, &tried.b, &alike);
+            let from = format!(
+                "FROM a {} SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.5{condition}",
+                kind.sql()
+            );
+            let sql = format!("SELECT a.id, count(*), count(b.w) {from} GROUP BY a.id");
+            assert_counts(&assert_uses_operator(&tried.ctx, &sql).await);
+            let expected = grouped(joined.iter().map(|(i, j)| {
+                (i.map(|i| tried.a[i].id), j.is_some_and(|j| tried.b[j].w.is_some()))
+            }));
+            assert_same_rows(&rows(&tried.ctx, &sql).await, &expected, &sql);
+
+            let sql = format!("SELECT b.id, count(*), count(a.w) {from} GROUP BY b.id");
+            assert_counts(&assert_uses_operator(&tried.ctx, &sql).await);
+            let expected = grouped(joined.iter().map(|(i, j)| {
+                (j.map(|j| tried.b[j].id), i.is_some_and(|i| tried.a[i].w.is_some()))
+            }));
+            assert_same_rows(&rows(&tried.ctx, &sql).await, &expected, &sql);
+        }
+    }
+    // A self-join, whose sides share their rows.
+    let alike = |_: &Row, _: &Row, s: Option<_>| Some(Measure::Jaccard.value(s?) >= 0.5);
+    let joined = join(JoinKind::Left, &tried.b, &tried.b, &alike);
+    let sql = "SELECT x.id, count(*), count(y.w) FROM b x LEFT SIMJOIN b y \
+               ON jaccard(x.toks, y.toks) >= 0.5 GROUP BY x.id";
+    assert_counts(&assert_uses_operator(&tried.ctx, sql).await);
+    let expected = grouped(
+        joined
+            .iter()
+            .map(|(i, j)| (i.map(|i| tried.b[i].id), j.is_some_and(|j| tried.b[j].w.is_some()))),
+    );
+    assert_same_rows(&rows(&tried.ctx, sql).await, &expected, sql);
+}
+
 #[tokio::test]
 async fn groups_may_be_expressions_and_have_conditions() {
     let tried = tables();
