@@ -49,6 +49,9 @@
 //! predicate in a plain `JOIN`, in `WHERE` over a cross join, or in `EXISTS` is recognised without
 //! any sugar. The options are in [`config`], the functions in [`functions`].
 
+// The prose of a module leads its reader to the private parts as well.
+#![allow(rustdoc::private_intra_doc_links)]
+
 pub mod cancel;
 #[cfg(feature = "cli")]
 pub mod cli;

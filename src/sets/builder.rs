@@ -13,7 +13,7 @@ use super::distinct::DistinctSets;
 use super::keys::Keys;
 use super::lists::Lists;
 use super::token_order::TokenOrder;
-use super::tokens::{Tokens, with_byte_tokens};
+use super::tokens::{Tokens, token_bytes, with_byte_tokens};
 use crate::cancel::CancelFlag;
 use crate::measure::MAX_SET_SIZE;
 
@@ -54,10 +54,7 @@ impl BatchTokens {
         let elements = lists.elements().slice(covered.start, covered.len());
         let tokens = Tokens::try_new(&elements)?;
         let bytes = with_byte_tokens!(&tokens, array => {
-            (0..array.len()).map(|i| {
-                let bytes: &[u8] = array.value(i).as_ref();
-                bytes.len()
-            }).sum()
+            (0..array.len()).map(|i| token_bytes(array.value(i)).len()).sum()
         }, else 0);
         Ok(Self { lists, tokens, base: covered.start, count: covered.len(), bytes })
     }

@@ -11,7 +11,9 @@ use std::hash::BuildHasher;
 use std::mem::size_of;
 use std::ops::Range;
 
-use super::tokens::{IntegerToken, Tokens, signed_token, unsigned_token, with_byte_tokens};
+use super::tokens::{
+    IntegerToken, Tokens, signed_token, token_bytes, unsigned_token, with_byte_tokens,
+};
 
 /// Non-negative integers below this index an array instead of a hash table.
 const DIRECT_LIMIT: u64 = 1 << 20;
@@ -136,7 +138,7 @@ impl Dictionary {
                 Ok(())
             }),
             bytes => with_byte_tokens!(bytes, array => range.filter(valid).try_for_each(|i| {
-                ids.push(self.bytes(array.value(i).as_ref())?);
+                ids.push(self.bytes(token_bytes(array.value(i)))?);
                 Ok(())
             }), else Ok(())),
         }
@@ -167,7 +169,7 @@ impl Dictionary {
                 Ok(())
             }),
             bytes => with_byte_tokens!(bytes, array => range.filter(valid).try_for_each(|i| {
-                let bytes: &[u8] = array.value(i).as_ref();
+                let bytes = token_bytes(array.value(i));
                 ids.push(match self.find_bytes(bytes) {
                     Some(id) => id,
                     None => others.bytes(bytes)?,

@@ -166,7 +166,7 @@ pub fn list_column(element: &DataType, layout: Layout, lists: &[List]) -> ArrayR
         Layout::FixedSizeList => {
             let width = lists.iter().flatten().map(Vec::len).max().unwrap_or(0).max(1);
             tokens.clear();
-            tokens.resize_with(width, || garbage());
+            tokens.resize_with(width, &garbage);
             for list in lists {
                 let mut body = list.clone().unwrap_or_else(|| vec![garbage(); width]);
                 body.resize(width, None);

@@ -180,13 +180,11 @@ impl JoinKind {
 /// A row of a join: row numbers of both inputs, `None` where that side is padded or absent.
 pub type Joined = (Option<usize>, Option<usize>);
 
+/// A join condition over two rows and the sizes of their sets; three-valued, as SQL has it.
+pub type Condition<'a> = dyn Fn(&Row, &Row, Option<Sizes>) -> Option<bool> + 'a;
+
 /// Every row of the join. `condition` is SQL's: NULL does not match.
-pub fn join(
-    kind: JoinKind,
-    left: &[Row],
-    right: &[Row],
-    condition: &dyn Fn(&Row, &Row, Option<Sizes>) -> Option<bool>,
-) -> Vec<Joined> {
+pub fn join(kind: JoinKind, left: &[Row], right: &[Row], condition: &Condition<'_>) -> Vec<Joined> {
     let left_sets: Vec<_> = left.iter().map(|r| set(&r.toks)).collect();
     let right_sets: Vec<_> = right.iter().map(|r| set(&r.toks)).collect();
     let mut pairs = Vec::new();

@@ -108,12 +108,12 @@ fn disjoint_sets_may_not_satisfy_the_bound() {
 /// `CAST(jaccard AS REAL) >= 0.66666668`: the literal is above 2/3 and the cast rounds up to it.
 #[test]
 fn a_cast_to_float32_rounds_before_it_compares() {
-    let bound = cast(ab(), DataType::Float32).gt_eq(lit(0.666_666_68_f32));
+    let bound = cast(ab(), DataType::Float32).gt_eq(lit(0.666_666_7_f32));
     let t = threshold(&bound);
     assert!(t.exact);
     assert!(2.0 / 3.0 >= t.value, "{t:?}");
-    assert!((t.value as f32) >= 0.666_666_68_f32, "{t:?}");
-    assert!((t.value.next_down() as f32) < 0.666_666_68_f32, "{t:?}");
+    assert!((t.value as f32) >= 0.666_666_7_f32, "{t:?}");
+    assert!((t.value.next_down() as f32) < 0.666_666_7_f32, "{t:?}");
 }
 
 /// `jaccard >= 0.666666666666667::Decimal(16, 15)` compares as Decimal(30, 15), to which 2/3
