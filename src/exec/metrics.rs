@@ -36,8 +36,8 @@ impl BuildMetrics {
             distinct_sets: counter("build_distinct_sets"),
             tokens: counter("build_tokens"),
             keys: counter("build_keys"),
-            peak_bytes: MetricBuilder::new(metrics).global_gauge("build_peak_bytes"),
-            bytes: MetricBuilder::new(metrics).global_gauge("build_bytes"),
+            peak_bytes: MetricBuilder::new(metrics).peak_memory_usage("build_peak_bytes", 0),
+            bytes: MetricBuilder::new(metrics).peak_memory_usage("build_bytes", 0),
             encode_time: MetricBuilder::new(metrics).subset_time("build_encode_time", 0),
             index_time: MetricBuilder::new(metrics).subset_time("index_time", 0),
         }
@@ -79,7 +79,8 @@ impl ProbeMetrics {
             verified: counter("verified"),
             matches: counter("matches"),
             residual_rows: counter("residual_rows"),
-            peak_bytes: MetricBuilder::new(metrics).gauge("probe_peak_bytes", partition),
+            peak_bytes: MetricBuilder::new(metrics)
+                .peak_memory_usage("probe_peak_bytes", partition),
             encode_time: time("probe_encode_time"),
             filter_time: time("filter_time"),
             verify_time: time("verify_time"),
