@@ -151,10 +151,11 @@ impl SetSimilarityJoinExec {
             JoinInput::Itself { partitions, .. } => (None, (*partitions).max(1)),
         };
         let layout = Arc::new(Layout::try_new(join, build, &options)?);
-        let children = [input.side(Side::Left), input.side(Side::Right)];
-        let boundedness = match children.iter().any(|c| c.boundedness().is_unbounded()) {
-            true => Boundedness::Unbounded { requires_infinite_memory: true },
-            false => Boundedness::Bounded,
+        let unbounded = |side: Side| input.side(side).boundedness().is_unbounded();
+        let boundedness = match (unbounded(layout.build()), unbounded(layout.probe)) {
+            (true, _) => Boundedness::Unbounded { requires_infinite_memory: true },
+            (false, true) => Boundedness::Unbounded { requires_infinite_memory: false },
+            (false, false) => Boundedness::Bounded,
         };
         let emission = match layout.marks_build() {
             true => EmissionType::Both,
