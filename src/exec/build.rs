@@ -215,8 +215,7 @@ impl BuildPlan {
         let _timer = self.metrics.index_time.timer();
         let peak = || self.metrics.peak_bytes.set_max(reservation.size());
         let base = payload.size_in_bytes() + order_column.size_in_bytes() + key_ids.size_in_bytes();
-        let (sets, encoder) = encoder.finish(&reservation, base, cancel)?;
-        peak();
+        let (sets, encoder) = encoder.finish(&reservation, base, &peak, cancel)?;
         reservation.try_grow(payload.finish_growth() + order_column.finish_growth())?;
         let payload = payload.finish()?;
         let ranks = match self.layout.row_order {

@@ -131,23 +131,27 @@ impl BuildEncoder {
         self.dictionary.size() + self.sets.size_in_bytes() + self.ids.capacity() * 4
     }
 
-    /// Orders tokens and sets. `reservation` afterwards holds what is returned, on top of `base`.
+    /// Orders tokens and sets. `reservation` afterwards holds what is returned, on top of `base`;
+    /// `peak` is called whenever it has grown.
     pub fn finish(
         mut self,
         reservation: &MemoryReservation,
         base: usize,
+        peak: &dyn Fn(),
         cancel: &CancelFlag,
     ) -> Result<(SetCollection, ProbeEncoder)> {
         let universe = self.dictionary.len();
         let (ordering, kept) = TokenOrder::footprint(universe as usize);
         let frequencies = universe as usize * 4;
         reservation.try_resize(base + self.size_in_bytes() + frequencies + ordering)?;
+        peak();
         let order = TokenOrder::by_frequency(&self.sets.frequencies(universe));
         cancel.check()?;
         // Every id comes from the dictionary, so that it has a rank.
         self.sets.map_tokens(|id| order.rank(id).unwrap_or(id), cancel)?;
         reservation
             .try_resize(base + self.size_in_bytes() + kept + self.sets.collection_growth())?;
+        peak();
         let collection = self.sets.into_collection(universe, cancel)?;
         let encoder = ProbeEncoder { dictionary: self.dictionary, order };
         reservation.try_resize(base + encoder.size_in_bytes() + collection.size_in_bytes())?;
