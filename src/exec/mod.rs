@@ -2,10 +2,11 @@
 //!
 //! [`SimilarityJoin`] says what is computed; `layout` resolves it into a probe side and what each
 //! match yields. `build` collects and indexes one side, `probe` streams the other against it,
-//! `pairs` turns pairs of sets into pairs of rows, `output` into batches. Algorithms live behind
-//! [`crate::strategy`].
+//! `pairs` turns pairs of sets into pairs of rows, `emit` lists single rows, `output` makes
+//! batches. Algorithms live behind [`crate::strategy`].
 
 mod build;
+mod emit;
 mod layout;
 mod metrics;
 mod output;

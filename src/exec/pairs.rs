@@ -148,8 +148,8 @@ impl Expansion {
         *self = Self::default();
     }
 
-    /// Adds pairs until `pairs` holds `limit` or more (two more at most) or no match is left,
-    /// which it says by `true`. `skip` tells probe sets whose pairs are no longer needed.
+    /// Adds pairs until `pairs` holds `limit` or more (one more at most) or no match is left, which
+    /// it says by `true`.
     pub fn fill(
         &mut self,
         input: &ExpansionInput<'_>,

@@ -15,12 +15,12 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, Shared};
 
 use super::build::{BuildSide, EncodedArguments, ROWS_PER_SLICE};
+use super::emit::RowEmission;
 use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::ProbeMetrics;
-use super::output::{Output, RowCounts};
+use super::output::Output;
 use super::pairs::{Expansion, ExpansionInput, RowPairs, SidePayloads};
 use super::payload::Payload;
-use super::spec::Side;
 use crate::sets::{KeyConverter, ProbeScratch, SetCollection, SetId};
 use crate::strategy::{Match, MatchBuffer, MatchCursor, MatchNeed, Pairing, ProbeSets, Progress};
 
@@ -40,32 +40,22 @@ pub(super) enum ProbeInput {
 }
 
 /// A number of probe sets that are joined before the next ones are looked at.
-struct Unit {
-    sets: Arc<SetCollection>,
-    range: Range<SetId>,
-    payload: Arc<Payload>,
+pub(super) struct Unit {
+    pub(super) sets: Arc<SetCollection>,
+    pub(super) range: Range<SetId>,
+    pub(super) payload: Arc<Payload>,
     /// Whether this unit answers for the rows without sets.
-    has_setless: bool,
+    pub(super) has_setless: bool,
     /// The row pairs found, by set of the range or, where a residual decides, by place.
-    counts: Vec<u64>,
+    pub(super) counts: Vec<u64>,
     /// Of these, by counted column, those in which it is not NULL; empty where that is all.
-    non_null: Vec<Vec<u64>>,
+    pub(super) non_null: Vec<Vec<u64>>,
     /// All matches have been given.
-    matched: bool,
-    rows_at_once: usize,
+    pub(super) matched: bool,
+    pub(super) rows_at_once: usize,
 }
 
-/// Rows of one side on their way out.
-struct RowEmission {
-    payload: Arc<Payload>,
-    rows: Vec<u32>,
-    /// Empty unless multiplicities are asked for.
-    matches: Vec<u64>,
-    non_null: Vec<Vec<u64>>,
-    next: usize,
-}
-
-enum State {
+pub(super) enum State {
     NextUnit,
     Matching(Unit),
     Emitting(RowEmission),
@@ -90,25 +80,25 @@ pub(super) struct ProbePartition {
 }
 
 /// A partition whose build side is there.
-struct Running {
-    layout: Arc<Layout>,
-    build: Arc<BuildSide>,
-    input: ProbeInput,
-    converter: Option<Arc<KeyConverter>>,
-    reservation: MemoryReservation,
-    metrics: ProbeMetrics,
-    batch_size: usize,
-    cursor: Box<dyn MatchCursor>,
-    cursor_reservation: MemoryReservation,
-    scratch: ProbeScratch,
+pub(super) struct Running {
+    pub(super) layout: Arc<Layout>,
+    pub(super) build: Arc<BuildSide>,
+    pub(super) input: ProbeInput,
+    pub(super) converter: Option<Arc<KeyConverter>>,
+    pub(super) reservation: MemoryReservation,
+    pub(super) metrics: ProbeMetrics,
+    pub(super) batch_size: usize,
+    pub(super) cursor: Box<dyn MatchCursor>,
+    pub(super) cursor_reservation: MemoryReservation,
+    pub(super) scratch: ProbeScratch,
     /// The batch that units are cut from, and the next of its rows.
-    batch: Option<(RecordBatch, usize)>,
-    matches: MatchBuffer,
-    expansion: Expansion,
-    pairs: RowPairs,
-    total: u64,
-    output: Output,
-    state: State,
+    pub(super) batch: Option<(RecordBatch, usize)>,
+    pub(super) matches: MatchBuffer,
+    pub(super) expansion: Expansion,
+    pub(super) pairs: RowPairs,
+    pub(super) total: u64,
+    pub(super) output: Output,
+    pub(super) state: State,
 }
 
 impl ProbePartition {
@@ -460,72 +450,6 @@ impl Running {
         }
     }
 
-    /// The probe rows of a unit that the answer lists one by one.
-    fn finish_unit(&mut self, unit: &Unit) -> State {
-        let probe = self.layout.probe;
-        let (matched, unmatched) = match self.layout.yields {
-            Yield::RowsOf(side, RowsWith::Match) if side == probe => (true, false),
-            Yield::RowsOf(side, RowsWith::NoMatch) if side == probe => (false, true),
-            Yield::CountsPerProbeRow => (true, self.layout.pads(probe)),
-            Yield::Pairs => (false, self.layout.pads(probe)),
-            Yield::RowsOf(..) | Yield::Total => (false, false),
-        };
-        if !matched && !unmatched {
-            return State::NextUnit;
-        }
-        let mut rows = vec![];
-        let mut matches = vec![];
-        let mut non_null = vec![vec![]; unit.non_null.len()];
-        let first = unit.sets.row_places(unit.range.clone()).start;
-        for set in unit.range.clone() {
-            let places = unit.sets.row_places(set..set + 1);
-            for (place, &row) in places.clone().zip(unit.sets.rows_at(places)) {
-                let index =
-                    if self.layout.sets_decide() { set - unit.range.start } else { place - first };
-                let count = unit.counts.get(index as usize).copied().unwrap_or(0);
-                if if count > 0 { matched } else { unmatched } {
-                    rows.push(row);
-                    matches.push(count);
-                    for (all, some) in unit.non_null.iter().zip(&mut non_null) {
-                        some.extend(all.get(index as usize));
-                    }
-                }
-            }
-        }
-        if unmatched && unit.has_setless {
-            rows.extend_from_slice(unit.sets.setless_rows());
-            matches.resize(rows.len(), 0);
-            let counted = non_null.iter_mut().zip(&unit.non_null);
-            counted
-                .filter(|(_, all)| !all.is_empty())
-                .for_each(|(some, _)| some.resize(rows.len(), 0));
-        }
-        if rows.is_empty() {
-            return State::NextUnit;
-        }
-        if self.layout.yields != Yield::CountsPerProbeRow {
-            matches.clear();
-        }
-        let payload = Arc::clone(&unit.payload);
-        State::Emitting(RowEmission { payload, rows, matches, non_null, next: 0 })
-    }
-
-    fn emit(&mut self, mut emission: RowEmission) -> Result<State> {
-        let end = (emission.next + self.batch_size).min(emission.rows.len());
-        let part = emission.next..end;
-        let rows = emission.rows[part.clone()].to_vec();
-        let non_null: Vec<Vec<u64>> = emission
-            .non_null
-            .iter()
-            .map(|counts| counts.get(part.clone()).unwrap_or_default().to_vec())
-            .collect();
-        let matches = emission.matches.get(part).unwrap_or_default();
-        let counts = (!matches.is_empty()).then_some(RowCounts { matches, non_null: &non_null });
-        self.output.push_rows(self.layout.probe, &emission.payload, rows, counts)?;
-        emission.next = end;
-        Ok(if end < emission.rows.len() { State::Emitting(emission) } else { State::NextUnit })
-    }
-
     /// The input has ended: the last partition answers for the build rows.
     fn finish(&mut self) -> Result<State> {
         self.metrics.finish(self.cursor.funnel());
@@ -538,39 +462,5 @@ impl Running {
         }
         self.output.finish()?;
         Ok(State::Done)
-    }
-
-    /// Gives out the next build rows that the answer lists one by one.
-    fn emit_build_rows(&mut self, mut next_set: u32, mut next_setless: usize) -> Result<State> {
-        let build = Arc::clone(&self.build);
-        let (sets, side): (_, Side) = (&build.sets, self.layout.build());
-        let wanted = self.layout.yields == Yield::RowsOf(side, RowsWith::Match);
-        let mut rows = vec![];
-        while next_set < sets.len() && rows.len() < self.batch_size {
-            let places = sets.row_places(next_set..next_set + 1);
-            for (place, &row) in places.clone().zip(sets.rows_at(places)) {
-                let index = if self.layout.sets_decide() { next_set } else { place };
-                let marked = build.visited.as_ref().is_some_and(|v| v.is_marked(index));
-                if marked == wanted {
-                    rows.push(row);
-                }
-            }
-            next_set += 1;
-        }
-        if next_set == sets.len() && !wanted && rows.len() < self.batch_size {
-            let rest = &sets.setless_rows()[next_setless..];
-            let more = &rest[..rest.len().min(self.batch_size - rows.len())];
-            rows.extend_from_slice(more);
-            next_setless += more.len();
-        }
-        for part in rows.chunks(self.batch_size) {
-            self.output.push_rows(side, &build.payload, part.to_vec(), None)?;
-        }
-        let ended = next_set == sets.len() && (wanted || next_setless == sets.setless_rows().len());
-        if ended {
-            self.output.finish()?;
-            return Ok(State::Done);
-        }
-        Ok(State::Tail { next_set, next_setless })
     }
 }
