@@ -118,9 +118,9 @@ options! {
     /// In plain joins with equality conjuncts, leave the join to the hash join when statistics promise at most this many rows per key.
     hash_join_rows_per_key: f64 = 4.0;
     /// Candidate pairs filtered before they are verified, at least 1.
-    candidate_chunk: PositiveCount = PositiveCount(65_536);
+    candidate_chunk: PositiveCount = PositiveCount(16_384);
     /// Greatest number of matched set pairs held between verification and output, at least 1.
-    match_buffer: PositiveCount = PositiveCount(65_536);
+    match_buffer: PositiveCount = PositiveCount(16_384);
 }
 
 impl ConfigExtension for SimJoinOptions {
