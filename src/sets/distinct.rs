@@ -24,12 +24,30 @@ const CHECK_EVERY: usize = 4096;
 pub(super) struct DistinctSets {
     arena: TokenArena,
     runs: Vec<TokenRun>,
-    keys: Vec<KeyId>,
-    unknown: Vec<u32>,
-    has_unknown: bool,
+    keys: Sparse,
+    unknown: Sparse,
     /// (32 bits of the hash, set)
     table: HashTable<(u32, SetId)>,
     set_of_row: Vec<SetId>,
+}
+
+/// A number for each set, which most collections leave at 0: nothing is stored until one is not.
+#[derive(Debug, Default)]
+struct Sparse(Vec<u32>);
+
+impl Sparse {
+    #[inline]
+    fn get(&self, set: SetId) -> u32 {
+        self.0.get(set as usize).copied().unwrap_or(0)
+    }
+
+    /// Sets are given their numbers in order.
+    fn set(&mut self, set: SetId, value: u32) {
+        if value != 0 {
+            self.0.resize(set as usize, 0);
+            self.0.push(value);
+        }
+    }
 }
 
 impl DistinctSets {
@@ -42,18 +60,17 @@ impl DistinctSets {
     pub fn push(&mut self, key: KeyId, tokens: &[u32], unknown: u32) -> Result<()> {
         let hash = fold(FixedState::with_seed(u64::from(key)).hash_one((tokens, unknown)));
         let found = self.table.find(spread(hash), |&(h, set)| {
-            h == hash && self.keys[set as usize] == key && self.is_set(set, tokens, unknown)
+            h == hash && self.keys.get(set) == key && self.is_set(set, tokens, unknown)
         });
         let set = match found {
             Some(&(_, set)) => set,
             None => {
-                let Some(set) = u32::try_from(self.keys.len()).ok().filter(|&s| s < NO_SET) else {
+                let Some(set) = u32::try_from(self.runs.len()).ok().filter(|&s| s < NO_SET) else {
                     return exec_err!("a side of a similarity join holds at most {NO_SET} sets");
                 };
                 self.runs.push(self.arena.push(tokens));
-                self.keys.push(key);
-                self.unknown.push(unknown);
-                self.has_unknown |= unknown > 0;
+                self.keys.set(set, key);
+                self.unknown.set(set, unknown);
                 self.table.insert_unique(spread(hash), (hash, set), |&(h, _)| spread(h));
                 set
             }
@@ -70,7 +87,7 @@ impl DistinctSets {
     }
 
     fn is_set(&self, set: SetId, tokens: &[u32], unknown: u32) -> bool {
-        self.unknown[set as usize] == unknown && self.tokens(set) == tokens
+        self.unknown.get(set) == unknown && self.tokens(set) == tokens
     }
 
     fn tokens(&self, set: SetId) -> &[u32] {
@@ -78,12 +95,12 @@ impl DistinctSets {
     }
 
     fn size(&self, set: SetId) -> u32 {
-        self.runs[set as usize].len() + self.unknown[set as usize]
+        self.runs[set as usize].len() + self.unknown.get(set)
     }
 
     /// The bytes allocated.
     pub fn size_in_bytes(&self) -> usize {
-        let words = self.keys.capacity() + self.unknown.capacity() + self.set_of_row.capacity();
+        let words = self.keys.0.capacity() + self.unknown.0.capacity() + self.set_of_row.capacity();
         words * size_of::<u32>()
             + self.arena.size_in_bytes()
             + self.runs.capacity() * size_of::<TokenRun>()
@@ -102,10 +119,15 @@ impl DistinctSets {
             }
             false => 0,
         };
-        let sets = self.keys.len();
+        let sets = self.runs.len();
+        // What has stayed at 0 so far most likely does.
+        let sparse = |s: &Sparse| match s.0.is_empty() && sets > 0 {
+            true => 0,
+            false => vec(sets, s.0.capacity(), rows, 4),
+        };
         self.arena.growth(tokens)
-            + vec(sets, self.keys.capacity(), rows, 4)
-            + vec(sets, self.unknown.capacity(), rows, 4)
+            + sparse(&self.keys)
+            + sparse(&self.unknown)
             + vec(sets, self.runs.capacity(), rows, size_of::<TokenRun>())
             + vec(self.set_of_row.len(), self.set_of_row.capacity(), rows, 4)
             + table
@@ -137,8 +159,14 @@ impl DistinctSets {
 
     /// The bytes that [`Self::into_collection`] allocates on top of what is held.
     pub fn collection_growth(&self) -> usize {
-        let (sets, rows) = (self.keys.len(), self.set_of_row.len());
-        self.arena.len() * 4 + sets * (4 + 4 + 8 + 8 + 4 + 4) + rows * 4
+        let (sets, rows) = (self.runs.len(), self.set_of_row.len());
+        let collection = self.arena.len() * 4 + (sets + 1) * 8 + self.unknown.0.len() * 4;
+        // First the order of the sets is on top, then, when the unordered sets are gone, the
+        // offsets, a cursor and the position of each set, and the rows.
+        let order = sets * 4;
+        let grouping = (sets + 1) * 12 + rows * 4;
+        let freed = self.arena.size_in_bytes() + self.runs.capacity() * size_of::<TokenRun>();
+        collection + order.max((order + grouping).saturating_sub(freed))
     }
 
     /// Orders the sets by key, size and tokens.
@@ -146,7 +174,7 @@ impl DistinctSets {
         self.table = HashTable::new();
         let order = self.sorted_sets(cancel)?;
         let mut parts = Parts { universe, ..Parts::default() };
-        parts.runs = Runs::of(order.iter().map(|&s| (self.keys[s as usize], self.size(s))));
+        parts.runs = Runs::of(order.iter().map(|&s| (self.keys.get(s), self.size(s))));
         parts.tokens.reserve_exact(self.arena.len());
         parts.offsets.reserve_exact(order.len() + 1);
         parts.offsets.push(0);
@@ -157,14 +185,15 @@ impl DistinctSets {
             parts.tokens.extend_from_slice(self.tokens(set));
             parts.offsets.push(parts.tokens.len() as u64);
         }
-        if self.has_unknown {
-            parts.unknown = order.iter().map(|&s| self.unknown[s as usize]).collect();
+        if !self.unknown.0.is_empty() {
+            parts.unknown = order.iter().map(|&s| self.unknown.get(s)).collect();
         }
         self.arena = TokenArena::default();
         self.runs = vec![];
-        self.unknown = vec![];
+        self.unknown = Sparse::default();
+        self.keys = Sparse::default();
         // From the order of appearance to the final one.
-        let mut position = std::mem::take(&mut self.keys);
+        let mut position = vec![0; order.len()];
         for (i, &set) in order.iter().enumerate() {
             position[set as usize] = i as u32;
         }
@@ -175,9 +204,9 @@ impl DistinctSets {
     }
 
     fn sorted_sets(&self, cancel: &CancelFlag) -> Result<Vec<SetId>> {
-        let mut order: Vec<SetId> = (0..self.keys.len() as u32).collect();
-        order.sort_unstable_by_key(|&s| (self.keys[s as usize], self.size(s), s));
-        let key = |s: SetId| (self.keys[s as usize], self.size(s));
+        let mut order: Vec<SetId> = (0..self.runs.len() as u32).collect();
+        order.sort_unstable_by_key(|&s| (self.keys.get(s), self.size(s), s));
+        let key = |s: SetId| (self.keys.get(s), self.size(s));
         let mut rest = order.as_mut_slice();
         while let Some(&first) = rest.first() {
             cancel.check()?;
