@@ -1,0 +1,3 @@
+//! Benches of the engine; see benches/README.md.
+
+fn main() {}
