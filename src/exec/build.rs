@@ -146,6 +146,8 @@ pub(super) struct BuildPlan {
     pub converter: Option<Arc<KeyConverter>>,
     pub strategy: StrategyChoice,
     pub partitions: usize,
+    /// How many threads may index at once.
+    pub threads: usize,
     pub metrics: BuildMetrics,
     /// Called with a description of the chosen strategy.
     pub on_choice: Box<dyn Fn(String) + Send + Sync>,
@@ -254,7 +256,8 @@ impl BuildPlan {
         self.metrics.keys.add(key_ids.len() as usize);
         let (strategy, cost) = choose(self.strategy, &sets, &self.layout.spec);
         (self.on_choice)(format!("{} (estimated {:.1e} steps), cpu", strategy.name(), cost.0));
-        let context = PrepareContext { reservation: &reservation, cancel };
+        let context =
+            PrepareContext { reservation: &reservation, cancel, threads: self.threads.max(1) };
         let prepared = strategy.prepare(Arc::clone(&sets), self.layout.spec, context)?;
         peak();
         self.metrics.bytes.set(reservation.size());
