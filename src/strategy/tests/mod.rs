@@ -19,9 +19,7 @@ use crate::measure::{Measure, Role};
 
 /// All strategies, in every form that this machine runs.
 fn strategies() -> Vec<&'static dyn JoinStrategy> {
-    const ALL_PAIRS: &FilterVerify = &FilterVerify { positional: false };
-    const PP_JOIN: &FilterVerify = &FilterVerify { positional: true };
-    vec![ALL_PAIRS, PP_JOIN]
+    vec![&FilterVerify::AllPairs, &FilterVerify::PPJoin, &FilterVerify::GroupJoin]
 }
 
 const NEEDS: [MatchNeed; 3] = [MatchNeed::Exists, MatchNeed::Pairs, MatchNeed::PairsWithOverlap];
