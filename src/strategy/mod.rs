@@ -7,6 +7,8 @@
 
 mod auto;
 mod filter_verify;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Debug;
 use std::ops::Range;
