@@ -21,6 +21,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use crate::cancel::CancelFlag;
 use crate::measure::{Bounds, Role};
 use crate::sets::{SetCollection, SetId};
+use crate::simd::Simd;
 
 pub use auto::choose;
 pub use filter_verify::{
@@ -59,6 +60,8 @@ pub struct JoinSpec {
     pub need: MatchNeed,
     /// At most this many candidates wait for verification.
     pub candidate_chunk: usize,
+    /// The form of the vector kernels.
+    pub simd: Simd,
 }
 
 /// What preparing a join may use.
@@ -197,8 +200,7 @@ pub trait MatchCursor: Send {
     /// Starts with other probe sets; what was left of the former ones is dropped.
     fn start(&mut self, probe: ProbeSets) -> Result<()>;
 
-    /// Adds matches to the buffer, working 10 ms at most. The matches of a probe set follow each
-    /// other. `Pending` means that a device works and will wake the task.
+    /// Adds matches to the buffer, in any order, working 10 ms at most. `Pending` means that a device works and will wake the task.
     fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,
