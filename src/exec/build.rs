@@ -289,11 +289,13 @@ impl BuildPlan {
         self.metrics.distinct_sets.add(sets.len() as usize);
         self.metrics.tokens.add(encoder.token_count() as usize);
         self.metrics.keys.add(key_ids.len() as usize);
-        let (strategy, cost) = choose(self.strategy, &sets, &self.layout.spec);
-        (self.on_choice)(format!("{} (estimated {:.1e} steps), cpu", strategy.name(), cost.0));
         let context =
             PrepareContext { reservation: &reservation, cancel, threads: self.threads.max(1) };
-        let prepared = strategy.prepare(Arc::clone(&sets), self.layout.spec, context)?;
+        let spec = self.layout.spec;
+        let choice = choose(self.strategy, &sets, &spec, context)?;
+        (self.on_choice)(format!("{choice}, cpu"));
+        let statistics = &choice.statistics;
+        let prepared = choice.strategy.prepare(Arc::clone(&sets), spec, statistics, context)?;
         peak();
         self.metrics.bytes.set(reservation.size());
         Ok(BuildSide {

@@ -12,7 +12,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::postings::{
-    Criterion, List, MAX_WORDS, ProbePosition, SignaturePostings, SuffixSignature, add_token, scan,
+    Criterion, List, ProbePosition, SignaturePostings, SuffixSignature, add_token, scan,
 };
 use super::prefix::indexed_prefix;
 use super::size_bounds::{SizeBounds, SizeBoundsCache};
@@ -40,12 +40,13 @@ pub struct PositionalIndex {
 }
 
 impl PositionalIndex {
+    /// `words` is the width of the signatures in words of 32 bits: 0, 1, 2 or 4.
     pub fn try_new(
         build: Arc<SetCollection>,
         spec: JoinSpec,
+        words: usize,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let words = signature_words(&build, &spec);
         let prefix = |run: crate::sets::Run| indexed_prefix(&spec, run.size);
         let postings = SignaturePostings::try_new(&build, words, prefix, context)?;
         Ok(Self { build, spec, postings })
@@ -72,16 +73,6 @@ impl PositionalIndex {
             passed: 0,
             candidates: 0,
         })
-    }
-}
-
-/// The width of the signatures, in words of 32 bits: a few bits for each token behind a prefix.
-fn signature_words(build: &SetCollection, _spec: &JoinSpec) -> usize {
-    let average = build.token_count() / (build.len() as usize).max(1);
-    match average {
-        0..=6 => 1,
-        7..=24 => 2,
-        _ => MAX_WORDS,
     }
 }
 

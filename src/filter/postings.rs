@@ -15,10 +15,11 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
+use super::prefix::indexed_prefix;
 use super::size_bounds::SizeBounds;
 use crate::sets::{Run, SetCollection, SetId};
 use crate::simd::{Lanes, Simd, kernels};
-use crate::strategy::PrepareContext;
+use crate::strategy::{JoinSpec, PrepareContext};
 
 /// Fields of a posting in front of the signature.
 const SET: usize = 0;
@@ -221,6 +222,47 @@ impl Criterion {
             .min()
             .unwrap_or(0);
         Self::Linear { slope: slope as i32, base }
+    }
+}
+
+/// The test of a posting, on a pair of sets of one collection: for estimates.
+#[derive(Debug)]
+pub(crate) struct SuffixTest;
+
+impl SuffixTest {
+    /// The numbers of 32-bit words that a posting's signature may have.
+    pub const WIDTHS: [usize; 4] = [0, 1, 2, 4];
+
+    /// Whether the pair would pass under the last prefix token of the probe set, with signatures
+    /// of each width; `None` when the other set has no posting like that.
+    pub fn of(
+        build: &SetCollection,
+        spec: &JoinSpec,
+        bounds: &SizeBounds,
+        probe: SetId,
+        partner: SetId,
+    ) -> Option<[bool; 4]> {
+        let tokens = build.tokens(probe);
+        let place = (bounds.prefix as usize).min(tokens.len()).checked_sub(1)?;
+        let others = build.tokens(partner);
+        let start = others.partition_point(|&t| t <= tokens[place]);
+        if start == 0 || start > indexed_prefix(spec, others.len() as u32) as usize {
+            return None;
+        }
+        let (behind, others) = (&tokens[place + 1..], &others[start..]);
+        let needed = bounds.required(build.size(partner)) as usize - 1;
+        Some(Self::WIDTHS.map(|words| {
+            let mut differing = 0;
+            if words > 0 {
+                let mut signatures = [SuffixSignature::default(); 2];
+                behind.iter().for_each(|&t| add_token(&mut signatures[0], words, t));
+                others.iter().for_each(|&t| add_token(&mut signatures[1], words, t));
+                let words = signatures[0].iter().zip(&signatures[1]);
+                differing = words.map(|(a, b)| (a ^ b).count_ones()).sum::<u32>() as usize;
+            }
+            needed <= behind.len().min(others.len())
+                && differing + 2 * needed <= behind.len() + others.len()
+        }))
     }
 }
 

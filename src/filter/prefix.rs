@@ -85,7 +85,7 @@ impl PrefixIndex {
 
 /// How many tokens of a build set of this size are indexed. In an unordered self-join the
 /// partners that look it up are no smaller than the set itself.
-pub(super) fn indexed_prefix(spec: &JoinSpec, size: u32) -> u32 {
+pub(crate) fn indexed_prefix(spec: &JoinSpec, size: u32) -> u32 {
     let least_partner = match spec.pairing {
         Pairing::All => 1,
         Pairing::Unordered => size,

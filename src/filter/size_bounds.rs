@@ -9,7 +9,7 @@ const MAX_TABLE: u32 = 1 << 14;
 
 /// What a probe set of one size needs of its partners.
 #[derive(Debug)]
-pub(super) struct SizeBounds {
+pub(crate) struct SizeBounds {
     bounds: Bounds,
     role: Role,
     size: u32,
@@ -63,7 +63,7 @@ impl SizeBounds {
 /// The bounds of the sizes met last, direct-mapped by size: probe sets come ordered by blocking
 /// key and size, so that sizes repeat.
 #[derive(Debug)]
-pub(super) struct SizeBoundsCache {
+pub(crate) struct SizeBoundsCache {
     bounds: Bounds,
     role: Role,
     partners: (u32, u32),

@@ -57,6 +57,22 @@ impl Runs {
         self.runs.iter().zip(ends).map(|(&run, end)| (run, run.start..end))
     }
 
+    /// The runs with this key and a size in `least..=greatest`, with their ranges of set ids.
+    pub fn of_key(
+        &self,
+        key: KeyId,
+        least: u32,
+        greatest: u32,
+    ) -> impl Iterator<Item = (Run, Range<SetId>)> + '_ {
+        let start = self.runs.partition_point(|r| (r.key, r.size) < (key, least));
+        let end =
+            start + self.runs[start..].partition_point(|r| (r.key, r.size) <= (key, greatest));
+        (start..end).map(move |run| {
+            let next = self.runs.get(run + 1).map_or(self.end, |r| r.start);
+            (self.runs[run], self.runs[run].start..next)
+        })
+    }
+
     /// The run that holds `set`, and its range of ids.
     pub fn of_set(&self, set: SetId) -> Option<(Run, Range<SetId>)> {
         let next = self.runs.partition_point(|r| r.start <= set);

@@ -10,7 +10,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::{
     Cost, Funnel, JoinSpec, JoinStrategy, MatchBuffer, MatchCursor, PrepareContext, PreparedJoin,
-    ProbeSets, Progress,
+    ProbeSets, Progress, Statistics, costs,
 };
 use crate::filter::{GroupFilter, PositionalIndex, PrefixIndex};
 use crate::sets::{SetCollection, SetId};
@@ -135,30 +135,15 @@ impl JoinStrategy for FilterVerify {
         }
     }
 
-    fn estimate(&self, build: &SetCollection, spec: &JoinSpec) -> Cost {
-        // Prefixes hold the rarest tokens of each set: their share of all tokens, squared over
-        // the universe, stands for the postings that probes meet. The positional filter costs
-        // half as much again for each posting and saves merges where sets are not tiny; groups
-        // divide the postings on both sides, not the merges, and cost a lookup each.
-        let sets = f64::from(build.len());
-        let average = build.token_count() as f64 / sets.max(1.0);
-        let size = (average.round() as u32).max(1);
-        let prefix = f64::from(spec.bounds.prefix_len(spec.probe_role, size, 1));
-        let postings = sets * prefix * (sets * prefix / f64::from(build.universe().max(1)));
-        Cost(match self {
-            Self::AllPairs => postings * (1.0 + average),
-            Self::PPJoin => postings * (1.5 + 0.25 * average),
-            Self::GroupJoin => {
-                let shared = GroupFilter::sets_per_group(build, spec);
-                postings * (2.0 / (shared * shared) + 0.25 * average)
-            }
-        })
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec) -> Cost {
+        costs::estimate(*self, statistics, spec)
     }
 
     fn prepare(
         &self,
         build: Arc<SetCollection>,
         spec: JoinSpec,
+        statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let index = match self {
@@ -167,7 +152,8 @@ impl JoinStrategy for FilterVerify {
                 FilterIndex::Prefix(Arc::new(index))
             }
             Self::PPJoin => {
-                let index = PositionalIndex::try_new(Arc::clone(&build), spec, context)?;
+                let (words, _) = costs::suffix_words(statistics, &spec);
+                let index = PositionalIndex::try_new(Arc::clone(&build), spec, words, context)?;
                 FilterIndex::Positional(Arc::new(index))
             }
             Self::GroupJoin => {
