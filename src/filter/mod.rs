@@ -3,9 +3,13 @@
 mod group;
 mod group_index;
 mod inverted_index;
+mod positional;
+mod postings;
 mod prefix;
 mod size_bounds;
 
 pub use group::{GroupFilter, GroupSource};
 pub use inverted_index::InvertedIndex;
+pub use positional::{PositionalIndex, PositionalSource};
+pub use postings::SignaturePostings;
 pub use prefix::{PrefixIndex, PrefixSource};

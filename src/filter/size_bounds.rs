@@ -37,9 +37,13 @@ impl SizeBounds {
         }
         let prefix = bounds.prefix_len(role, size, least);
         let required = if greatest - least < MAX_TABLE {
-            (least..=greatest)
-                .map(|partner| bounds.min_overlap(role, size, partner).unwrap_or(u32::MAX))
-                .collect()
+            let mut overlap = 1;
+            let mut table = Vec::with_capacity((greatest - least) as usize + 1);
+            for partner in least..=greatest {
+                overlap = bounds.min_overlap_from(role, size, partner, overlap);
+                table.push(overlap);
+            }
+            table
         } else {
             vec![]
         };

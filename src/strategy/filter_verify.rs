@@ -12,7 +12,7 @@ use super::{
     Cost, Funnel, JoinSpec, JoinStrategy, MatchBuffer, MatchCursor, PrepareContext, PreparedJoin,
     ProbeSets, Progress,
 };
-use crate::filter::{GroupFilter, PrefixIndex};
+use crate::filter::{GroupFilter, PositionalIndex, PrefixIndex};
 use crate::sets::{SetCollection, SetId};
 use crate::verify::CpuVerifier;
 
@@ -162,10 +162,13 @@ impl JoinStrategy for FilterVerify {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let index = match self {
-            Self::AllPairs | Self::PPJoin => {
-                let positional = *self == Self::PPJoin;
-                let index = PrefixIndex::try_new(Arc::clone(&build), spec, positional, context)?;
+            Self::AllPairs => {
+                let index = PrefixIndex::try_new(Arc::clone(&build), spec, context)?;
                 FilterIndex::Prefix(Arc::new(index))
+            }
+            Self::PPJoin => {
+                let index = PositionalIndex::try_new(Arc::clone(&build), spec, context)?;
+                FilterIndex::Positional(Arc::new(index))
             }
             Self::GroupJoin => {
                 let index = GroupFilter::try_new(Arc::clone(&build), spec, context)?;
@@ -179,6 +182,7 @@ impl JoinStrategy for FilterVerify {
 #[derive(Debug)]
 enum FilterIndex {
     Prefix(Arc<PrefixIndex>),
+    Positional(Arc<PositionalIndex>),
     Group(Arc<GroupFilter>),
 }
 
@@ -197,6 +201,10 @@ impl PreparedJoin for PreparedFilterVerify {
         Ok(match &self.index {
             FilterIndex::Prefix(index) => {
                 let source = PrefixIndex::source(index, reservation)?;
+                Box::new(FilterVerifyCursor::new(source, verifier, capacity))
+            }
+            FilterIndex::Positional(index) => {
+                let source = PositionalIndex::source(index, reservation)?;
                 Box::new(FilterVerifyCursor::new(source, verifier, capacity))
             }
             FilterIndex::Group(index) => {

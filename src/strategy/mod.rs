@@ -21,6 +21,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use crate::cancel::CancelFlag;
 use crate::measure::{Bounds, Role};
 use crate::sets::{SetCollection, SetId};
+use crate::simd::Simd;
 
 pub use auto::choose;
 pub use filter_verify::{
@@ -59,6 +60,8 @@ pub struct JoinSpec {
     pub need: MatchNeed,
     /// At most this many candidates wait for verification.
     pub candidate_chunk: usize,
+    /// The form of the vector kernels.
+    pub simd: Simd,
 }
 
 /// What preparing a join may use.
@@ -67,6 +70,8 @@ pub struct PrepareContext<'a> {
     /// Grown by what the prepared join allocates.
     pub reservation: &'a MemoryReservation,
     pub cancel: &'a CancelFlag,
+    /// How many threads may work on it at once, at least 1.
+    pub threads: usize,
 }
 
 /// An estimate of work, in units of one posting touched (a few nanoseconds).
@@ -95,6 +100,12 @@ pub trait PreparedJoin: Debug + Send + Sync {
     /// A cursor for one partition. `reservation`, which outlives the cursor, is grown by what the
     /// cursor allocates.
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn MatchCursor>>;
+
+    /// How many sets of a self-join are best probed together, at least 1: where there are plenty,
+    /// ranges of probe sets start at a multiple of it. A hint, never a promise.
+    fn range_unit(&self) -> u32 {
+        1
+    }
 }
 
 /// A range of probe sets.
@@ -189,8 +200,7 @@ pub trait MatchCursor: Send {
     /// Starts with other probe sets; what was left of the former ones is dropped.
     fn start(&mut self, probe: ProbeSets) -> Result<()>;
 
-    /// Adds matches to the buffer, working 10 ms at most. The matches of a probe set follow each
-    /// other. `Pending` means that a device works and will wake the task.
+    /// Adds matches to the buffer, in any order, working 10 ms at most. `Pending` means that a device works and will wake the task.
     fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,

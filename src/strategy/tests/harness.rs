@@ -14,6 +14,7 @@ use datafusion::execution::memory_pool::{
 
 use crate::cancel::CancelFlag;
 use crate::measure::{Bounds, Measure};
+use crate::simd::Simd;
 use crate::sets::{
     BuildEncoder, EncodeInput, KeyConverter, KeyDictionary, ProbeScratch, SetCollection, SetId,
 };
@@ -194,7 +195,7 @@ impl Sides {
         what: &dyn Fn() -> String,
     ) -> Vec<Match> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context = PrepareContext { reservation: &reservation, cancel: &cancel };
+        let context = PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2 };
         let prepared = strategy.prepare(Arc::clone(&self.build), spec, context).unwrap();
         let mut cursor = prepared.open(&reservation).unwrap();
         let mut found = vec![];
@@ -258,6 +259,7 @@ pub fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSpec {
         pairing,
         need: MatchNeed::PairsWithOverlap,
         candidate_chunk: 1 << 16,
+        simd: Simd::detect(),
     }
 }
 

@@ -14,6 +14,7 @@ use rand::{Rng, SeedableRng};
 
 use self::harness::{Drive, Rows, Sides, spec};
 use self::shapes::Shape;
+use crate::simd::Simd;
 use super::{FilterVerify, JoinSpec, JoinStrategy, MatchNeed, Pairing};
 use crate::measure::{Measure, Role};
 
@@ -41,6 +42,7 @@ fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
     let expected = sides.expected(&spec);
     for need in NEEDS {
         spec.need = need;
+        spec.simd = *Simd::available().choose(rng).unwrap();
         spec.candidate_chunk = *[1, 2, 5, 1000, 1000].choose(rng).unwrap();
         let mut drive = drive(rng);
         drive.retire &= need == MatchNeed::Exists;
