@@ -25,6 +25,16 @@ pub enum StrategyChoice {
     AllPairs,
     /// Prefix, length and positional filter.
     PPJoin,
+    /// The same filters, once for all sets with the same prefix.
+    GroupJoin,
+    /// Blocks of bit signatures compared with each other, without an index.
+    Bitmap,
+}
+
+impl StrategyChoice {
+    /// Every choice, in the order of the documentation.
+    pub const ALL: [Self; 5] =
+        [Self::Auto, Self::AllPairs, Self::PPJoin, Self::GroupJoin, Self::Bitmap];
 }
 
 /// Where the join runs.
@@ -107,7 +117,7 @@ macro_rules! options {
 options! {
     /// Recognise similarity predicates in plain joins (SIMJOIN is always recognised).
     recognize_joins: bool = true;
-    /// How pairs are found: auto, allpairs (prefix and length filter) or ppjoin (and positional filter).
+    /// How pairs are found: by an index of prefixes (allpairs, ppjoin, groupjoin), by blocks of bit signatures (bitmap), or by whichever costs least (auto).
     strategy: StrategyChoice = StrategyChoice::Auto;
     /// Where the join runs: auto, cpu, cuda or cuda:N. This build has no CUDA kernels: cuda is refused.
     device: DeviceChoice = DeviceChoice::Auto;
@@ -196,10 +206,10 @@ impl OptionValue for PositiveCount {
 }
 
 impl OptionValue for StrategyChoice {
-    const ACCEPTS: &'static str = "auto, allpairs or ppjoin";
+    const ACCEPTS: &'static str = "auto, allpairs, ppjoin, groupjoin or bitmap";
 
     fn parse(text: &str) -> Option<Self> {
-        [Self::Auto, Self::AllPairs, Self::PPJoin].into_iter().find(|c| c.to_string() == text)
+        Self::ALL.into_iter().find(|c| c.to_string() == text)
     }
 }
 
@@ -209,6 +219,8 @@ impl fmt::Display for StrategyChoice {
             Self::Auto => "auto",
             Self::AllPairs => "allpairs",
             Self::PPJoin => "ppjoin",
+            Self::GroupJoin => "groupjoin",
+            Self::Bitmap => "bitmap",
         })
     }
 }
@@ -282,7 +294,7 @@ mod tests {
     fn wrong_values_and_names_say_what_works() {
         let mut options = SimJoinOptions::default();
         let error = options.set("strategy", "fast").unwrap_err().to_string();
-        assert!(error.contains("auto, allpairs or ppjoin"), "{error}");
+        assert!(error.contains("auto, allpairs, ppjoin, groupjoin or bitmap"), "{error}");
         let error = options.set("stratgy", "auto").unwrap_err().to_string();
         assert!(error.contains("simjoin.strategy"), "{error}");
         assert!(options.set("candidate_chunk", "0").is_err());

@@ -35,7 +35,9 @@ pub(super) struct BuildSide {
     pub encoder: ProbeEncoder,
     pub key_ids: KeyDictionary,
     pub payload: Arc<Payload>,
-    /// Ranks of the compared column by row, for [`Layout::row_order`].
+    /// The bytes of a payload row on average.
+    pub row_bytes: usize,
+    /// Ranks of the compared column, for [`Layout::row_order`].
     pub ranks: Option<Ranks>,
     /// For each of [`Layout::counted_columns`], `None` where every row counts.
     pub partners: Vec<Option<Partners>>,
@@ -59,9 +61,40 @@ impl BuildSide {
 /// Dense ranks of a column, 0 for NULL.
 #[derive(Debug)]
 pub(super) struct Ranks {
-    pub by_row: Vec<u32>,
+    /// Ascending within the rows of a set.
+    pub by_place: Vec<u32>,
     /// No two rows are equal and none is NULL.
     pub distinct: bool,
+}
+
+impl Ranks {
+    /// Ranks the rows by `column`, and orders those of each set by rank.
+    pub fn of_rows(column: Option<ArrayRef>, sets: &mut SetCollection) -> Result<Self> {
+        let Some(column) = column else {
+            return Ok(Self { by_place: vec![], distinct: true });
+        };
+        let values = normalize_float_zero(&column);
+        let mut by_row = rank(&values, None)?;
+        if let Some(nulls) = values.logical_nulls() {
+            for (row, rank) in by_row.iter_mut().enumerate() {
+                if nulls.is_null(row) {
+                    *rank = 0;
+                }
+            }
+        }
+        // Rows that are equal share a rank, so that n distinct rows have the ranks 1..=n.
+        let mut seen = vec![false; by_row.len() + 1];
+        let distinct =
+            by_row.iter().all(|&r| r != 0 && !std::mem::replace(&mut seen[r as usize], true));
+        sets.sort_rows_by_key(|row| by_row[row as usize]);
+        let by_place = sets.rows_by_place().map(|row| by_row[row as usize]).collect();
+        Ok(Self { by_place, distinct })
+    }
+
+    /// The bytes needed while ranking this many rows: ranking sorts values with their rows.
+    fn footprint(rows: usize) -> usize {
+        rows * (2 * size_of::<u32>() + size_of::<(u64, u32)>() + size_of::<bool>())
+    }
 }
 
 /// Which build rows count as partners: those in which a column is not NULL.
@@ -76,8 +109,8 @@ pub(super) struct Partners {
 impl Partners {
     /// `None` when the column has no NULL.
     fn of_column(sets: &SetCollection, payload: &Payload, column: usize) -> Result<Option<Self>> {
-        let rows = UInt32Array::from(sets.rows_at(0..sets.row_count() as u32).to_vec());
-        let values = payload.take(column, &rows)?;
+        let places = UInt32Array::from_iter_values(0..sets.row_count() as u32);
+        let values = payload.take(column, &places)?;
         let Some(nulls) = values.logical_nulls().filter(|n| n.null_count() > 0) else {
             return Ok(None);
         };
@@ -146,6 +179,8 @@ pub(super) struct BuildPlan {
     pub converter: Option<Arc<KeyConverter>>,
     pub strategy: StrategyChoice,
     pub partitions: usize,
+    /// How many threads may index at once.
+    pub threads: usize,
     pub metrics: BuildMetrics,
     /// Called with a description of the chosen strategy.
     pub on_choice: Box<dyn Fn(String) + Send + Sync>,
@@ -215,18 +250,20 @@ impl BuildPlan {
         let _timer = self.metrics.index_time.timer();
         let peak = || self.metrics.peak_bytes.set_max(reservation.size());
         let base = payload.size_in_bytes() + order_column.size_in_bytes() + key_ids.size_in_bytes();
-        let (sets, encoder) = encoder.finish(&reservation, base, &peak, cancel)?;
-        reservation.try_grow(payload.finish_growth() + order_column.finish_growth())?;
-        let payload = payload.finish()?;
+        let (mut sets, encoder) = encoder.finish(&reservation, base, &peak, cancel)?;
         let ranks = match self.layout.row_order {
             Some(_) => {
-                reservation.try_grow(2 * payload.row_count() * size_of::<u32>())?;
-                Some(rank_rows(&order_column.finish()?)?)
+                let rows = payload.row_count();
+                reservation.try_grow(order_column.finish_growth() + Ranks::footprint(rows))?;
+                Some(Ranks::of_rows(order_column.into_rows()?, &mut sets)?)
             }
             None => None,
         };
-        peak();
+        cancel.check()?;
         let sets = Arc::new(sets);
+        reservation.try_grow(payload.finish_growth())?;
+        let payload = payload.finish(Arc::clone(&sets))?;
+        peak();
         let counted: Vec<usize> = self
             .layout
             .counted_columns()
@@ -244,7 +281,7 @@ impl BuildPlan {
             + encoder.size_in_bytes()
             + key_ids.size_in_bytes()
             + payload.size_in_bytes()
-            + ranks.as_ref().map_or(0, |r| r.by_row.capacity() * size_of::<u32>())
+            + ranks.as_ref().map_or(0, |r| r.by_place.capacity() * size_of::<u32>())
             + partners.iter().flatten().count() * Partners::footprint(&sets)
             + visited.map_or(0, Visited::footprint);
         reservation.try_resize(held)?;
@@ -254,7 +291,8 @@ impl BuildPlan {
         self.metrics.keys.add(key_ids.len() as usize);
         let (strategy, cost) = choose(self.strategy, &sets, &self.layout.spec);
         (self.on_choice)(format!("{} (estimated {:.1e} steps), cpu", strategy.name(), cost.0));
-        let context = PrepareContext { reservation: &reservation, cancel };
+        let context =
+            PrepareContext { reservation: &reservation, cancel, threads: self.threads.max(1) };
         let prepared = strategy.prepare(Arc::clone(&sets), self.layout.spec, context)?;
         peak();
         self.metrics.bytes.set(reservation.size());
@@ -262,6 +300,7 @@ impl BuildPlan {
             sets,
             encoder,
             key_ids,
+            row_bytes: payload.row_bytes(),
             payload: Arc::new(payload),
             ranks,
             partners,
@@ -272,28 +311,6 @@ impl BuildPlan {
             _reservation: reservation,
         })
     }
-}
-
-/// Dense ranks of the one column of `column`.
-fn rank_rows(column: &Payload) -> Result<Ranks> {
-    let rows = UInt32Array::from_iter_values(0..column.row_count() as u32);
-    if rows.is_empty() {
-        return Ok(Ranks { by_row: vec![], distinct: true });
-    }
-    let values = normalize_float_zero(&column.take(0, &rows)?);
-    let mut by_row = rank(&values, None)?;
-    if let Some(nulls) = values.logical_nulls() {
-        for (row, rank) in by_row.iter_mut().enumerate() {
-            if nulls.is_null(row) {
-                *rank = 0;
-            }
-        }
-    }
-    // Rows that are equal share a rank, so that n distinct rows have the ranks 1..=n.
-    let mut seen = vec![false; by_row.len() + 1];
-    let distinct =
-        by_row.iter().all(|&r| r != 0 && !std::mem::replace(&mut seen[r as usize], true));
-    Ok(Ranks { by_row, distinct })
 }
 
 /// Says which side did not fit, and what would help.

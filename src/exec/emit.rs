@@ -13,7 +13,7 @@ use super::spec::Side;
 /// Rows of one side on their way out.
 pub(super) struct RowEmission {
     payload: Arc<Payload>,
-    rows: Vec<u32>,
+    places: Vec<u32>,
     /// Empty unless multiplicities are asked for.
     matches: Vec<u64>,
     non_null: Vec<Vec<u64>>,
@@ -34,47 +34,46 @@ impl Running {
         if !matched && !unmatched {
             return State::NextUnit;
         }
-        let mut rows = vec![];
+        let mut places = vec![];
         let mut matches = vec![];
-        let mut non_null = vec![vec![]; unit.non_null.len()];
+        let mut non_null = vec![vec![]; unit.counted.non_null.len()];
         let first = unit.sets.row_places(unit.range.clone()).start;
         for set in unit.range.clone() {
-            let places = unit.sets.row_places(set..set + 1);
-            for (place, &row) in places.clone().zip(unit.sets.rows_at(places)) {
+            for place in unit.sets.row_places(set..set + 1) {
                 let index =
                     if self.layout.sets_decide() { set - unit.range.start } else { place - first };
-                let count = unit.counts.get(index as usize).copied().unwrap_or(0);
+                let count = unit.counted.matches.get(index as usize).copied().unwrap_or(0);
                 if if count > 0 { matched } else { unmatched } {
-                    rows.push(row);
+                    places.push(place);
                     matches.push(count);
-                    for (all, some) in unit.non_null.iter().zip(&mut non_null) {
+                    for (all, some) in unit.counted.non_null.iter().zip(&mut non_null) {
                         some.extend(all.get(index as usize));
                     }
                 }
             }
         }
         if unmatched && unit.has_setless {
-            rows.extend_from_slice(unit.sets.setless_rows());
-            matches.resize(rows.len(), 0);
-            let counted = non_null.iter_mut().zip(&unit.non_null);
+            places.extend(unit.sets.setless_places());
+            matches.resize(places.len(), 0);
+            let counted = non_null.iter_mut().zip(&unit.counted.non_null);
             counted
                 .filter(|(_, all)| !all.is_empty())
-                .for_each(|(some, _)| some.resize(rows.len(), 0));
+                .for_each(|(some, _)| some.resize(places.len(), 0));
         }
-        if rows.is_empty() {
+        if places.is_empty() {
             return State::NextUnit;
         }
         if self.layout.yields != Yield::CountsPerProbeRow {
             matches.clear();
         }
         let payload = Arc::clone(&unit.payload);
-        State::Emitting(RowEmission { payload, rows, matches, non_null, next: 0 })
+        State::Emitting(RowEmission { payload, places, matches, non_null, next: 0 })
     }
 
     pub(super) fn emit(&mut self, mut emission: RowEmission) -> Result<State> {
-        let end = (emission.next + self.batch_size).min(emission.rows.len());
+        let end = (emission.next + self.batch_size).min(emission.places.len());
         let part = emission.next..end;
-        let rows = emission.rows[part.clone()].to_vec();
+        let places = emission.places[part.clone()].to_vec();
         let non_null: Vec<Vec<u64>> = emission
             .non_null
             .iter()
@@ -82,9 +81,9 @@ impl Running {
             .collect();
         let matches = emission.matches.get(part).unwrap_or_default();
         let counts = (!matches.is_empty()).then_some(RowCounts { matches, non_null: &non_null });
-        self.output.push_rows(self.layout.probe, &emission.payload, rows, counts)?;
+        self.output.push_rows(self.layout.probe, &emission.payload, places, counts)?;
         emission.next = end;
-        Ok(if end < emission.rows.len() { State::Emitting(emission) } else { State::NextUnit })
+        Ok(if end < emission.places.len() { State::Emitting(emission) } else { State::NextUnit })
     }
 
     /// Gives out the next build rows that the answer lists one by one.
@@ -96,28 +95,28 @@ impl Running {
         let build = Arc::clone(&self.build);
         let (sets, side): (_, Side) = (&build.sets, self.layout.build());
         let wanted = self.layout.yields == Yield::RowsOf(side, RowsWith::Match);
-        let mut rows = vec![];
-        while next_set < sets.len() && rows.len() < self.batch_size {
-            let places = sets.row_places(next_set..next_set + 1);
-            for (place, &row) in places.clone().zip(sets.rows_at(places)) {
+        let mut places = vec![];
+        while next_set < sets.len() && places.len() < self.batch_size {
+            for place in sets.row_places(next_set..next_set + 1) {
                 let index = if self.layout.sets_decide() { next_set } else { place };
                 let marked = build.visited.as_ref().is_some_and(|v| v.is_marked(index));
                 if marked == wanted {
-                    rows.push(row);
+                    places.push(place);
                 }
             }
             next_set += 1;
         }
-        if next_set == sets.len() && !wanted && rows.len() < self.batch_size {
-            let rest = &sets.setless_rows()[next_setless..];
-            let more = &rest[..rest.len().min(self.batch_size - rows.len())];
-            rows.extend_from_slice(more);
-            next_setless += more.len();
+        if next_set == sets.len() && !wanted && places.len() < self.batch_size {
+            let rest = sets.setless_places().skip(next_setless);
+            let before = places.len();
+            places.extend(rest.take(self.batch_size - before));
+            next_setless += places.len() - before;
         }
-        for part in rows.chunks(self.batch_size) {
+        for part in places.chunks(self.batch_size) {
             self.output.push_rows(side, &build.payload, part.to_vec(), None)?;
         }
-        let ended = next_set == sets.len() && (wanted || next_setless == sets.setless_rows().len());
+        let ended =
+            next_set == sets.len() && (wanted || next_setless == sets.setless_places().len());
         if ended {
             self.output.finish()?;
             return Ok(State::Done);

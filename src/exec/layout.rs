@@ -44,22 +44,6 @@ pub(super) struct RowOrder {
     pub operator: Operator,
 }
 
-impl RowOrder {
-    /// Whether rows of these ranks satisfy the comparison. Rank 0 is NULL, which never does.
-    #[inline]
-    pub fn holds(self, left: u32, right: u32) -> bool {
-        left != 0
-            && right != 0
-            && match self.operator {
-                Operator::Lt => left < right,
-                Operator::LtEq => left <= right,
-                Operator::Gt => left > right,
-                Operator::GtEq => left >= right,
-                _ => left != right,
-            }
-    }
-}
-
 /// The join, resolved for execution.
 #[derive(Debug)]
 pub(super) struct Layout {
@@ -70,6 +54,8 @@ pub(super) struct Layout {
     /// The residual that is left when `row_order` is taken out.
     pub residual: Option<Residual>,
     pub row_order: Option<RowOrder>,
+    /// Whether output or residual read a score.
+    pub wants_scores: bool,
     /// Per side, the input columns that outlive encoding; the same for both in a self-join.
     pub carried: [Vec<usize>; 2],
     pub spec: JoinSpec,
@@ -114,13 +100,13 @@ impl Layout {
             && matches!(yields, Yield::Pairs | Yield::Total)
             && join.call.measure.is_symmetric();
         let pairing = if self_join && both_orders { Pairing::Unordered } else { Pairing::All };
-        let wants_score = join.output.iter().any(|c| matches!(c, OutputColumn::Score(_)))
+        let wants_scores = join.output.iter().any(|c| matches!(c, OutputColumn::Score(_)))
             || residual
                 .iter()
                 .flat_map(|r| &r.columns)
                 .any(|c| matches!(c, ResidualColumn::Score(_)));
         let need = match yields {
-            _ if wants_score => MatchNeed::PairsWithOverlap,
+            _ if wants_scores => MatchNeed::PairsWithOverlap,
             Yield::RowsOf(side, _)
                 if side == probe && residual.is_none() && row_order.is_none() =>
             {
@@ -153,6 +139,7 @@ impl Layout {
             yields,
             residual,
             row_order,
+            wants_scores,
             carried,
             spec,
             match_buffer,

@@ -2,10 +2,12 @@
 //!
 //! [`SimilarityJoin`] says what is computed; `layout` resolves it into a probe side and what each
 //! match yields. `build` collects and indexes one side, `probe` streams the other against it,
-//! `pairs` turns pairs of sets into pairs of rows, `emit` lists single rows, `output` makes
+//! `blocks` turns pairs of sets into blocks of pairs of rows and `pairs` those into columns, `emit` lists single rows, `output` makes
 //! batches. Algorithms live behind [`crate::strategy`].
 
+mod blocks;
 mod build;
+mod consume;
 mod emit;
 mod layout;
 mod metrics;

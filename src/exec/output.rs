@@ -48,6 +48,12 @@ impl Output {
         self.batch_size.min(MAX_BATCH_BYTES / row_bytes.max(1)).max(1)
     }
 
+    /// How many rows complete the batch that has been begun. Pieces behind it are full batches,
+    /// which pass through uncopied.
+    pub fn rows_to_full(&self) -> usize {
+        self.batch_size - self.coalescer.get_buffered_rows().min(self.batch_size - 1)
+    }
+
     /// Adds rows.
     pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
         if batch.num_columns() == 0 {
@@ -60,29 +66,29 @@ impl Output {
         Ok(())
     }
 
-    /// Adds a row for each row number of one side, the other side's columns and the scores NULL.
+    /// Adds a row for each place of one side, the other side's columns and the scores NULL.
     /// `counts` gives the multiplicities, where there are any.
     pub fn push_rows(
         &mut self,
         side: Side,
         payload: &Payload,
-        rows: Vec<u32>,
+        places: Vec<u32>,
         counts: Option<RowCounts<'_>>,
     ) -> Result<()> {
-        if rows.is_empty() {
+        if places.is_empty() {
             return Ok(());
         }
         let layout = Arc::clone(&self.layout);
         let only_counts = !layout.join.output.is_empty()
             && layout.join.output.iter().all(|c| matches!(c, OutputColumn::Count(_)));
-        let len = if only_counts { 1 } else { rows.len() };
-        let row_numbers = UInt32Array::from(rows);
+        let len = if only_counts { 1 } else { places.len() };
+        let places = UInt32Array::from(places);
         let columns =
             layout.join.output.iter().zip(layout.join.schema.fields()).map(|(column, field)| {
                 match column {
                     OutputColumn::Input(of, index) if *of == side => {
                         match layout.carried_index(side, *index) {
-                            Some(place) => payload.take(place, &row_numbers),
+                            Some(carried) => payload.take(carried, &places),
                             None => internal_err!("column {index} of the {side} side is gone"),
                         }
                     }
@@ -90,8 +96,7 @@ impl Output {
                         Ok(new_null_array(field.data_type(), len))
                     }
                     OutputColumn::Count(of) => {
-                        let values =
-                            count_values(&layout, *of, side, payload, &row_numbers, counts)?;
+                        let values = count_values(&layout, *of, side, payload, &places, counts)?;
                         Ok(Arc::new(if only_counts {
                             Int64Array::from_iter_values([values.iter().sum::<i64>()])
                         } else {
@@ -150,7 +155,7 @@ fn count_values(
     of: CountOf,
     side: Side,
     payload: &Payload,
-    rows: &UInt32Array,
+    places: &UInt32Array,
     counts: Option<RowCounts<'_>>,
 ) -> Result<Vec<i64>> {
     let non_null = match of {
@@ -166,7 +171,7 @@ fn count_values(
     let own = match of {
         CountOf::NonNull(counted, column) if counted == side => {
             match layout.carried_index(side, column) {
-                Some(place) => Some(payload.take(place, rows)?),
+                Some(carried) => Some(payload.take(carried, places)?),
                 None => return internal_err!("column {column} of the {side} side is gone"),
             }
         }
@@ -183,5 +188,5 @@ fn count_values(
         },
         matches => non_null.map_or(matches, |counts| counts[i]) as i64,
     };
-    Ok((0..rows.len()).map(value).collect())
+    Ok((0..places.len()).map(value).collect())
 }

@@ -1,231 +1,240 @@
-//! From pairs of sets to pairs of rows.
+//! The columns of pairs of rows.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{
-    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array,
+    Array, ArrayData, ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
+    UInt32Array, make_array,
 };
-use datafusion::common::Result;
+use datafusion::arrow::buffer::{Buffer, ScalarBuffer};
+use datafusion::arrow::compute::{FilterBuilder, FilterPredicate, prep_null_mask_filter};
+use datafusion::arrow::datatypes::{ArrowNativeType, i256};
 use datafusion::common::cast::as_boolean_array;
+use datafusion::common::{Result, internal_err};
 
-use super::build::Ranks;
-use super::layout::{Layout, RowOrder};
+use super::blocks::RowPairs;
+use super::layout::Layout;
 use super::payload::Payload;
 use super::spec::{MeasureCall, OutputColumn, Residual, ResidualColumn, Side};
-use crate::sets::{SetCollection, SetId};
-use crate::strategy::{Match, Pairing};
 
-/// Pairs of rows with what their scores need, column by column.
-#[derive(Debug, Default)]
-pub(super) struct RowPairs {
-    pub rows: [Vec<u32>; 2],
-    /// Per side, the places of the rows among those that have sets.
-    pub places: [Vec<u32>; 2],
-    overlaps: Vec<u32>,
-    sizes: [Vec<u32>; 2],
+/// The columns of some pairs of rows, made when they are asked for.
+///
+/// Columns of fixed width are written block by block: stretches of values copied, single values
+/// repeated. The others are taken by the places of the rows, which are spelled out for them only.
+pub(super) struct PairColumns<'a> {
+    layout: &'a Layout,
+    pairs: &'a RowPairs,
+    payloads: [&'a Payload; 2],
+    /// The pairs that a residual let through, and their number.
+    kept: Option<FilterPredicate>,
+    len: usize,
+    places: [OnceCell<UInt32Array>; 2],
 }
 
-impl RowPairs {
+impl<'a> PairColumns<'a> {
+    /// `payloads` are those of the left and of the right side.
+    pub fn new(layout: &'a Layout, pairs: &'a RowPairs, payloads: [&'a Payload; 2]) -> Self {
+        Self { layout, pairs, payloads, kept: None, len: pairs.len(), places: Default::default() }
+    }
+
+    /// The number of pairs.
     pub fn len(&self) -> usize {
-        self.rows[0].len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    pub fn clear(&mut self) {
-        for side in 0..2 {
-            self.rows[side].clear();
-            self.places[side].clear();
-            self.sizes[side].clear();
-        }
-        self.overlaps.clear();
-    }
-
-    /// Keeps the pairs for which `keep` is true (not NULL).
-    fn retain(&mut self, keep: &BooleanArray) {
-        let keep = |i: usize| {
-            use datafusion::arrow::array::Array;
-            keep.is_valid(i) && keep.value(i)
-        };
-        let columns = self.rows.iter_mut().chain(&mut self.places).chain(&mut self.sizes);
-        for column in columns.chain([&mut self.overlaps]) {
-            let mut i = 0;
-            column.retain(|_| {
-                i += 1;
-                keep(i - 1)
-            });
-        }
-    }
-
-    fn score(&self, call: MeasureCall) -> ArrayRef {
-        let sizes = self.sizes[0].iter().zip(&self.sizes[1]);
-        let values = self.overlaps.iter().zip(sizes).map(|(&o, (&left, &right))| {
-            call.value(u64::from(o), u64::from(left), u64::from(right))
-        });
-        if call.measure.is_integer() {
-            Arc::new(Int64Array::from_iter_values(values.map(|v| v as i64)))
-        } else {
-            Arc::new(Float64Array::from_iter_values(values))
-        }
+        self.len
     }
 
     /// Drops the pairs that the residual refuses.
-    pub fn filter(&mut self, residual: &Residual, payloads: &SidePayloads<'_>) -> Result<()> {
-        let rows = self.row_arrays();
+    pub fn filter(&mut self, residual: &Residual) -> Result<()> {
         let columns = residual.columns.iter().map(|column| match column {
-            ResidualColumn::Input(side, index) => {
-                payloads.take(*side, *index, &rows[*side as usize])
-            }
-            ResidualColumn::Score(call) => Ok(self.score(*call)),
+            ResidualColumn::Input(side, index) => self.input(*side, *index),
+            ResidualColumn::Score(call) => self.score(*call),
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(self.len()));
+        let options = RecordBatchOptions::new().with_row_count(Some(self.len));
         let schema = Arc::clone(&residual.schema);
         let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
-        let keep = residual.expression.evaluate(&batch)?.into_array(self.len())?;
-        self.retain(as_boolean_array(&keep)?);
+        let keep = residual.expression.evaluate(&batch)?.into_array(self.len)?;
+        let keep = as_boolean_array(&keep)?;
+        // A condition that is NULL does not hold.
+        let filter = match keep.null_count() {
+            0 => FilterBuilder::new(keep),
+            _ => FilterBuilder::new(&prep_null_mask_filter(keep)),
+        };
+        let kept = filter.optimize().build();
+        for places in &mut self.places {
+            if let Some(all) = places.take() {
+                let some = kept.filter(&all)?;
+                let _ = places.set(some.as_any().downcast_ref().cloned().unwrap_or(all));
+            }
+        }
+        self.len = kept.count();
+        self.kept = Some(kept);
         Ok(())
     }
 
     /// The output rows of these pairs.
-    pub fn to_batch(&self, layout: &Layout, payloads: &SidePayloads<'_>) -> Result<RecordBatch> {
-        let rows = self.row_arrays();
-        let columns = layout.join.output.iter().map(|column| match column {
-            OutputColumn::Input(side, index) => payloads.take(*side, *index, &rows[*side as usize]),
-            OutputColumn::Score(call) => Ok(self.score(*call)),
-            OutputColumn::Count(_) => {
-                Ok(Arc::new(Int64Array::from_value(1, self.len())) as ArrayRef)
-            }
+    pub fn to_batch(&self) -> Result<RecordBatch> {
+        let columns = self.layout.join.output.iter().map(|column| match column {
+            OutputColumn::Input(side, index) => self.input(*side, *index),
+            OutputColumn::Score(call) => self.score(*call),
+            OutputColumn::Count(_) => Ok(Arc::new(Int64Array::from_value(1, self.len)) as ArrayRef),
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(self.len()));
-        let schema = Arc::clone(&layout.join.schema);
+        let options = RecordBatchOptions::new().with_row_count(Some(self.len));
+        let schema = Arc::clone(&self.layout.join.schema);
         Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
 
-    fn row_arrays(&self) -> [UInt32Array; 2] {
-        self.rows.each_ref().map(|rows| UInt32Array::from(rows.clone()))
-    }
-}
-
-/// The carried columns of both sides.
-pub(super) struct SidePayloads<'a> {
-    pub layout: &'a Layout,
-    pub payloads: [&'a Payload; 2],
-}
-
-impl SidePayloads<'_> {
-    fn take(&self, side: Side, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
-        match self.layout.carried_index(side, column) {
-            Some(place) => self.payloads[side as usize].take(place, rows),
-            None => datafusion::common::internal_err!("column {column} of the {side} side is gone"),
+    /// The places of the rows of a side, pair by pair.
+    pub fn places(&self, side: Side) -> Result<&UInt32Array> {
+        let cell = &self.places[side as usize];
+        if let Some(places) = cell.get() {
+            return Ok(places);
         }
-    }
-}
-
-/// Expands matches to pairs of rows, a bounded number at a time.
-#[derive(Debug, Default)]
-pub(super) struct Expansion {
-    /// The match being expanded, and the next of its row pairs.
-    next: usize,
-    probe_row: usize,
-    build_row: usize,
-}
-
-/// What expanding looks at.
-pub(super) struct ExpansionInput<'a> {
-    pub layout: &'a Layout,
-    pub probe: &'a SetCollection,
-    pub build: &'a SetCollection,
-    pub ranks: Option<&'a Ranks>,
-}
-
-impl Expansion {
-    /// Starts with the first match again.
-    pub fn restart(&mut self) {
-        *self = Self::default();
-    }
-
-    /// Adds pairs until `pairs` holds `limit` or more (one more at most) or no match is left, which
-    /// it says by `true`.
-    pub fn fill(
-        &mut self,
-        input: &ExpansionInput<'_>,
-        matches: &[Match],
-        limit: usize,
-        pairs: &mut RowPairs,
-    ) -> bool {
-        let layout = input.layout;
-        let unordered = layout.spec.pairing == Pairing::Unordered;
-        let order = layout.row_order.zip(input.ranks);
-        while let Some(&found) = matches.get(self.next) {
-            let probe = Rows::of(input.probe, found.probe);
-            let build = Rows::of(input.build, found.build);
-            let sizes = (input.probe.size(found.probe), input.build.size(found.build));
-            let mirrored = unordered && found.probe != found.build;
-            while self.probe_row < probe.rows.len() {
-                while self.build_row < build.rows.len() {
-                    if pairs.len() >= limit {
-                        return false;
-                    }
-                    let (i, j) = (self.probe_row, self.build_row);
-                    self.build_row += 1;
-                    let pair = ((probe.rows[i], probe.at(i)), (build.rows[j], build.at(j)));
-                    let (left, right) = layout.left_right(pair.0, pair.1);
-                    let (left_size, right_size) = layout.left_right(sizes.0, sizes.1);
-                    push(pairs, order, left, right, found.overlap, left_size, right_size);
-                    if mirrored {
-                        push(pairs, order, right, left, found.overlap, right_size, left_size);
-                    }
-                }
-                self.build_row = 0;
-                self.probe_row += 1;
+        let mut all = Vec::with_capacity(self.pairs.len());
+        for block in self.pairs.blocks() {
+            let (own, other) = (block.lens[side as usize], block.lens[1 - side as usize]);
+            let start = block.starts[side as usize];
+            if block.inner() == side as usize {
+                (0..other).for_each(|_| all.extend(start..start + own));
+            } else {
+                (start..start + own)
+                    .for_each(|p| all.extend(std::iter::repeat_n(p, other as usize)));
             }
-            self.probe_row = 0;
-            self.next += 1;
         }
-        true
+        let mut places = UInt32Array::from(all);
+        if let Some(kept) = &self.kept {
+            places = UInt32Array::from(kept.filter(&places)?.to_data());
+        }
+        Ok(cell.get_or_init(|| places))
+    }
+
+    /// A column of an input.
+    fn input(&self, side: Side, column: usize) -> Result<ArrayRef> {
+        let payload = self.payloads[side as usize];
+        let Some(carried) = self.layout.carried_index(side, column) else {
+            return internal_err!("column {column} of the {side} side is gone");
+        };
+        if self.kept.is_none()
+            && let Some(values) = payload.by_place(carried)?
+            && let Some(column) = spread_array(self.pairs, side as usize, values)?
+        {
+            return Ok(column);
+        }
+        payload.take(carried, self.places(side)?)
+    }
+
+    fn score(&self, call: MeasureCall) -> Result<ArrayRef> {
+        let value = |overlap: u32, [left, right]: [u32; 2]| {
+            call.value(u64::from(overlap), u64::from(left), u64::from(right))
+        };
+        let mut values = Vec::with_capacity(self.pairs.len());
+        for block in self.pairs.blocks() {
+            let value = value(block.overlap, block.sizes);
+            values.extend(std::iter::repeat_n(value, block.len()));
+        }
+        let all: ArrayRef = match call.measure.is_integer() {
+            true => Arc::new(Int64Array::from_iter_values(values.into_iter().map(|v| v as i64))),
+            false => Arc::new(Float64Array::from(values)),
+        };
+        Ok(match &self.kept {
+            Some(kept) => kept.filter(&all)?,
+            None => all,
+        })
     }
 }
 
-struct Rows<'a> {
-    rows: &'a [u32],
-    first_place: u32,
+/// The values of one side's rows, pair by pair, from the values by place. `None` where they are
+/// not all of one width, or some are NULL.
+fn spread_array(pairs: &RowPairs, side: usize, values: &ArrayRef) -> Result<Option<ArrayRef>> {
+    let data = values.to_data();
+    let ([buffer], 0) = (data.buffers(), values.null_count()) else {
+        return Ok(None);
+    };
+    let (from, len) = (data.offset(), data.len());
+    let spread = match data.data_type().primitive_width() {
+        Some(1) => spread::<i8>(pairs, side, buffer, from, len),
+        Some(2) => spread::<i16>(pairs, side, buffer, from, len),
+        Some(4) => spread::<i32>(pairs, side, buffer, from, len),
+        Some(8) => spread::<i64>(pairs, side, buffer, from, len),
+        Some(16) => spread::<i128>(pairs, side, buffer, from, len),
+        Some(32) => spread::<i256>(pairs, side, buffer, from, len),
+        _ => return Ok(None),
+    };
+    let array = ArrayData::builder(data.data_type().clone()).len(pairs.len()).add_buffer(spread);
+    Ok(Some(make_array(array.build()?)))
 }
 
-impl<'a> Rows<'a> {
-    fn of(sets: &'a SetCollection, set: SetId) -> Self {
-        let places = sets.row_places(set..set + 1);
-        Self { first_place: places.start, rows: sets.rows_at(places) }
+fn spread<T: ArrowNativeType>(
+    pairs: &RowPairs,
+    side: usize,
+    values: &Buffer,
+    from: usize,
+    len: usize,
+) -> Buffer {
+    let values = ScalarBuffer::<T>::new(values.clone(), from, len);
+    let mut all: Vec<T> = Vec::with_capacity(pairs.len());
+    for block in pairs.blocks() {
+        if block.len() == 1 {
+            all.push(values[block.starts[side] as usize]);
+            continue;
+        }
+        let own = &values[block.places(side)];
+        let other = block.lens[1 - side] as usize;
+        if block.inner() == side {
+            (0..other).for_each(|_| all.extend_from_slice(own));
+        } else {
+            own.iter().for_each(|&value| all.extend(std::iter::repeat_n(value, other)));
+        }
     }
-
-    fn at(&self, row: usize) -> u32 {
-        self.first_place + row as u32
-    }
+    Buffer::from_vec(all)
 }
 
-#[inline]
-fn push(
-    pairs: &mut RowPairs,
-    order: Option<(RowOrder, &Ranks)>,
-    (left, left_place): (u32, u32),
-    (right, right_place): (u32, u32),
-    overlap: u32,
-    left_size: u32,
-    right_size: u32,
-) {
-    if let Some((order, ranks)) = order
-        && !order.holds(ranks.by_row[left as usize], ranks.by_row[right as usize])
-    {
-        return;
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Decimal256Array, Int8Array, StringArray};
+    use datafusion::arrow::compute::take;
+
+    use super::super::blocks::Block;
+    use super::*;
+
+    /// Columns written by block hold what taking by places gives.
+    #[test]
+    fn spreading_values_takes_them() {
+        let block = |starts, lens| Block { starts, lens, overlap: 0, sizes: [0, 0] };
+        let mut pairs = RowPairs::default();
+        pairs.push(block([0, 1], [1, 1]));
+        pairs.push(block([2, 0], [3, 4]));
+        pairs.push(block([0, 3], [5, 2]));
+        pairs.push(block([4, 0], [1, 3]));
+        let columns: [ArrayRef; 4] = [
+            Arc::new(Int64Array::from_iter_values(100..107)),
+            Arc::new(Int64Array::from_iter_values(0..9).slice(1, 7)),
+            Arc::new(Int8Array::from_iter_values(0..7)),
+            Arc::new(Decimal256Array::from_iter_values((0..7).map(i256::from))),
+        ];
+        let mut left = vec![];
+        let mut right = vec![];
+        for block in pairs.blocks() {
+            let outer = 1 - block.inner();
+            for o in block.places(outer) {
+                for i in block.places(1 - outer) {
+                    let (l, r) = if outer == 0 { (o, i) } else { (i, o) };
+                    left.push(l as u32);
+                    right.push(r as u32);
+                }
+            }
+        }
+        for column in &columns {
+            for (side, places) in [(0, &left), (1, &right)] {
+                let expected = take(column, &UInt32Array::from(places.clone()), None).unwrap();
+                let found = spread_array(&pairs, side, column).unwrap().unwrap();
+                assert_eq!(&found, &expected);
+            }
+        }
+        let nullable: ArrayRef = Arc::new(Int64Array::from(vec![None, Some(1)]));
+        assert!(spread_array(&pairs, 0, &nullable).unwrap().is_none());
+        let texts: ArrayRef = Arc::new(StringArray::from(vec!["a"]));
+        assert!(spread_array(&pairs, 0, &texts).unwrap().is_none());
     }
-    pairs.rows[0].push(left);
-    pairs.rows[1].push(right);
-    pairs.places[0].push(left_place);
-    pairs.places[1].push(right_place);
-    pairs.overlaps.push(overlap);
-    pairs.sizes[0].push(left_size);
-    pairs.sizes[1].push(right_size);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::mem::size_of;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::{
     Array, ArrayData, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch,
@@ -12,20 +12,31 @@ use datafusion::arrow::compute::{concat, interleave, take};
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_datafusion_err};
 
+use crate::sets::SetCollection;
+
 /// A column in one piece is at most this large, so that no 32-bit offset overflows.
 const MAX_PIECE_BYTES: usize = 1 << 30;
 
-/// Columns addressed by row number, in one piece or in the batches they came in.
+/// Columns addressed by the places of rows in a set collection ([`SetCollection::row_at`]).
+///
+/// The rows of a set have neighbouring places. Columns of fixed width are kept in that order, so
+/// that the values of a set lie side by side; the others stay as they came and are looked up.
 #[derive(Debug, Default)]
 pub(super) struct Payload {
     columns: Vec<Column>,
+    sets: Arc<SetCollection>,
     rows: usize,
 }
 
 #[derive(Debug)]
 enum Column {
-    Whole(ArrayRef),
-    /// `starts[i]` is the number of the first row of piece `i`.
+    ByPlace(ArrayRef),
+    ByRow {
+        rows: ArrayRef,
+        /// The same by place, once somebody has asked for it.
+        places: OnceLock<ArrayRef>,
+    },
+    /// Too large for one piece. `starts[i]` is the number of the first row of piece `i`.
     Pieces {
         pieces: Vec<ArrayRef>,
         starts: Arc<[u32]>,
@@ -33,14 +44,22 @@ enum Column {
 }
 
 impl Payload {
-    /// The columns `carried` of one batch.
-    pub fn of_batch(batch: &RecordBatch, carried: &[usize]) -> Self {
-        let columns = carried.iter().map(|&c| Column::Whole(ArrayRef::clone(batch.column(c))));
-        Self { columns: columns.collect(), rows: batch.num_rows() }
+    /// The columns `carried` of one batch, whose rows `sets` holds.
+    pub fn of_batch(batch: &RecordBatch, carried: &[usize], sets: Arc<SetCollection>) -> Self {
+        let columns = carried.iter().map(|&c| Column::ByRow {
+            rows: ArrayRef::clone(batch.column(c)),
+            places: OnceLock::new(),
+        });
+        Self { columns: columns.collect(), sets, rows: batch.num_rows() }
     }
 
-    pub fn row_count(&self) -> usize {
-        self.rows
+    /// The bytes that the columns `carried` of a batch take at most as a payload.
+    pub fn footprint(batch: &RecordBatch, carried: &[usize]) -> usize {
+        let bytes = |&column: &usize| {
+            let array = batch.column(column);
+            slice_bytes(array) * if is_spread(array.data_type()) { 2 } else { 1 }
+        };
+        carried.iter().map(bytes).sum()
     }
 
     /// The bytes held.
@@ -48,30 +67,68 @@ impl Payload {
         self.columns
             .iter()
             .map(|column| match column {
-                Column::Whole(array) => slice_bytes(array),
+                Column::ByPlace(array) => slice_bytes(array),
+                Column::ByRow { rows, places } => {
+                    slice_bytes(rows) + places.get().map_or(0, slice_bytes)
+                }
                 Column::Pieces { pieces, .. } => pieces.iter().map(slice_bytes).sum(),
             })
             .sum()
     }
 
-    /// The values of carried column `column` at `rows`; a NULL row number gives NULL.
-    pub fn take(&self, column: usize, rows: &UInt32Array) -> Result<ArrayRef> {
+    /// The bytes of a row on average.
+    pub fn row_bytes(&self) -> usize {
+        let bytes = |column: &Column| match column {
+            Column::ByPlace(array) | Column::ByRow { rows: array, .. } => slice_bytes(array),
+            Column::Pieces { pieces, .. } => pieces.iter().map(slice_bytes).sum(),
+        };
+        self.columns.iter().map(bytes).sum::<usize>() / self.rows.max(1)
+    }
+
+    /// A column of fixed width in the order of the places, `None` for other columns.
+    pub fn by_place(&self, column: usize) -> Result<Option<&ArrayRef>> {
         Ok(match &self.columns[column] {
-            Column::Whole(array) => take(array, rows, None)?,
+            Column::ByPlace(array) => Some(array),
+            Column::ByRow { rows, places } if is_spread(rows.data_type()) => {
+                if let Some(places) = places.get() {
+                    return Ok(Some(places));
+                }
+                let made = by_place(rows, &self.sets)?;
+                Some(places.get_or_init(|| made))
+            }
+            Column::ByRow { .. } | Column::Pieces { .. } => None,
+        })
+    }
+
+    /// The values of a carried column at some places.
+    pub fn take(&self, column: usize, places: &UInt32Array) -> Result<ArrayRef> {
+        let rows = || places.values().iter().map(|&place| self.sets.row_at(place));
+        Ok(match &self.columns[column] {
+            Column::ByPlace(array) => take(array, places, None)?,
+            Column::ByRow { rows: array, .. } => {
+                take(array, &UInt32Array::from_iter_values(rows()), None)?
+            }
             Column::Pieces { pieces, starts } => {
                 let arrays: Vec<&dyn Array> = pieces.iter().map(|p| p.as_ref()).collect();
-                let places: Vec<(usize, usize)> = rows
-                    .values()
-                    .iter()
-                    .map(|&row| {
+                let positions: Vec<(usize, usize)> = rows()
+                    .map(|row| {
                         let piece = starts.partition_point(|&s| s <= row) - 1;
                         (piece, (row - starts[piece]) as usize)
                     })
                     .collect();
-                interleave(&arrays, &places)?
+                interleave(&arrays, &positions)?
             }
         })
     }
+}
+
+/// Whether a column of this type is kept by place.
+fn is_spread(data_type: &DataType) -> bool {
+    data_type.is_primitive()
+}
+
+fn by_place(rows: &ArrayRef, sets: &SetCollection) -> Result<ArrayRef> {
+    Ok(take(rows, &UInt32Array::from_iter_values(sets.rows_by_place()), None)?)
 }
 
 /// Collects the payload of the build side.
@@ -105,31 +162,61 @@ impl PayloadBuilder {
         Ok(())
     }
 
+    pub fn row_count(&self) -> usize {
+        self.rows as usize
+    }
+
     /// The bytes held.
     pub fn size_in_bytes(&self) -> usize {
         self.bytes + self.starts.capacity() * size_of::<u32>()
     }
 
-    /// The bytes that [`Self::finish`] needs on top at a time: one column in one piece.
+    /// The bytes that [`Self::finish`] needs on top: a column in one piece, its rows by place, and
+    /// the order of those.
     pub fn finish_growth(&self) -> usize {
-        self.pieces.iter().filter(|p| p.len() > 1).map(|p| column_bytes(p)).max().unwrap_or(0)
+        let columns = self
+            .pieces
+            .iter()
+            .filter(|pieces| pieces.len() > 1 || pieces.iter().any(|p| is_spread(p.data_type())));
+        match columns.map(|pieces| column_bytes(pieces)).max() {
+            Some(largest) => 2 * largest + self.rows as usize * size_of::<u32>(),
+            None => 0,
+        }
     }
 
-    /// Joins the pieces of columns that are small enough.
-    pub fn finish(self) -> Result<Payload> {
+    /// Joins the pieces of columns that are small enough, and orders those of fixed width by
+    /// place in `sets`, which holds the same rows.
+    pub fn finish(self, sets: Arc<SetCollection>) -> Result<Payload> {
         let starts: Arc<[u32]> = self.starts.into();
-        let columns = self.pieces.into_iter().map(|mut pieces| {
-            if let [_] = pieces.as_slice() {
-                return Ok(Column::Whole(pieces.remove(0)));
-            }
+        let columns = self.pieces.into_iter().map(|pieces| {
             if pieces.is_empty() || column_bytes(&pieces) > MAX_PIECE_BYTES {
                 return Ok(Column::Pieces { pieces, starts: starts.clone() });
             }
-            let arrays: Vec<&dyn Array> = pieces.iter().map(|p| p.as_ref()).collect();
-            Ok(Column::Whole(concat(&arrays)?))
+            let rows = one_piece(pieces)?;
+            Ok(match is_spread(rows.data_type()) {
+                true => Column::ByPlace(by_place(&rows, &sets)?),
+                false => Column::ByRow { rows, places: OnceLock::new() },
+            })
         });
-        Ok(Payload { columns: columns.collect::<Result<_>>()?, rows: self.rows as usize })
+        let columns = columns.collect::<Result<_>>()?;
+        Ok(Payload { columns, sets, rows: self.rows as usize })
     }
+
+    /// The first column by row, in one piece; `None` when there are no rows.
+    pub fn into_rows(self) -> Result<Option<ArrayRef>> {
+        match self.pieces.into_iter().next() {
+            Some(pieces) if !pieces.is_empty() => one_piece(pieces).map(Some),
+            _ => Ok(None),
+        }
+    }
+}
+
+fn one_piece(mut pieces: Vec<ArrayRef>) -> Result<ArrayRef> {
+    if let [_] = pieces.as_slice() {
+        return Ok(pieces.remove(0));
+    }
+    let arrays: Vec<&dyn Array> = pieces.iter().map(|p| p.as_ref()).collect();
+    Ok(concat(&arrays)?)
 }
 
 fn column_bytes(pieces: &[ArrayRef]) -> usize {
@@ -194,12 +281,34 @@ mod tests {
     fn rows_are_found_in_pieces_as_in_one() {
         let array =
             |from: i64, to: i64| Arc::new(Int64Array::from_iter_values(from..to)) as ArrayRef;
+        let mut sets = crate::sets::BuildEncoder::default();
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
+            [9, 1, 9, 0, 5, 1, 0, 9].map(|t| (t > 0).then(|| vec![Some(t)])),
+        );
+        let input = crate::sets::EncodeInput { lists: &lists, keys: None, filter: None };
+        let pool: Arc<dyn datafusion::execution::memory_pool::MemoryPool> =
+            Arc::new(datafusion::execution::memory_pool::UnboundedMemoryPool::default());
+        let reservation =
+            datafusion::execution::memory_pool::MemoryConsumer::new("test").register(&pool);
+        sets.push(&input, &mut Default::default(), &reservation, 0).unwrap();
+        let cancel = crate::cancel::CancelFlag::default();
+        let (sets, _) = sets.finish(&reservation, 0, &|| {}, &cancel).unwrap();
+        let sets = Arc::new(sets);
+        let rows: Vec<i64> = sets.rows_by_place().map(i64::from).collect();
         let pieces = vec![array(0, 3), array(3, 3), array(3, 8)];
-        let in_pieces = Column::Pieces { pieces, starts: [0, 3, 3].into() };
-        let payload = Payload { columns: vec![in_pieces, Column::Whole(array(0, 8))], rows: 8 };
-        let rows = UInt32Array::from(vec![7, 0, 2, 3, 3, 4]);
-        let (a, b) = (payload.take(0, &rows).unwrap(), payload.take(1, &rows).unwrap());
-        assert_eq!(&a, &b);
-        assert_eq!(a.as_primitive::<Int64Type>().values(), &[7, 0, 2, 3, 3, 4]);
+        let whole = || Column::ByRow { rows: array(0, 8), places: OnceLock::new() };
+        let payload = Payload {
+            columns: vec![Column::Pieces { pieces, starts: [0, 3, 3].into() }, whole(), whole()],
+            sets,
+            rows: 8,
+        };
+        let by_place = payload.by_place(1).unwrap().unwrap();
+        assert_eq!(by_place.as_primitive::<Int64Type>().values(), &rows);
+        let places = UInt32Array::from(vec![7, 0, 2, 3, 3, 4]);
+        let expected: Vec<i64> = places.values().iter().map(|&p| rows[p as usize]).collect();
+        for column in 0..3 {
+            let found = payload.take(column, &places).unwrap();
+            assert_eq!(found.as_primitive::<Int64Type>().values(), &expected, "{column}");
+        }
     }
 }

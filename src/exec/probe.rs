@@ -14,15 +14,16 @@ use datafusion::physical_plan::metrics::RecordOutput;
 use futures::StreamExt;
 use futures::future::{BoxFuture, Shared};
 
+use super::blocks::{Expansion, RowPairs};
 use super::build::{BuildSide, EncodedArguments, ROWS_PER_SLICE};
+use super::consume::Counted;
 use super::emit::RowEmission;
 use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::ProbeMetrics;
 use super::output::Output;
-use super::pairs::{Expansion, ExpansionInput, RowPairs, SidePayloads};
 use super::payload::Payload;
 use crate::sets::{KeyConverter, ProbeScratch, SetCollection, SetId};
-use crate::strategy::{Match, MatchBuffer, MatchCursor, MatchNeed, Pairing, ProbeSets, Progress};
+use crate::strategy::{MatchBuffer, MatchCursor, ProbeSets, Progress};
 
 /// Work between two looks at the runtime, which may have cancelled the query.
 const TIME_SLICE: Duration = Duration::from_millis(5);
@@ -46,10 +47,7 @@ pub(super) struct Unit {
     pub(super) payload: Arc<Payload>,
     /// Whether this unit answers for the rows without sets.
     pub(super) has_setless: bool,
-    /// The row pairs found, by set of the range or, where a residual decides, by place.
-    pub(super) counts: Vec<u64>,
-    /// Of these, by counted column, those in which it is not NULL; empty where that is all.
-    pub(super) non_null: Vec<Vec<u64>>,
+    pub(super) counted: Counted,
     /// All matches have been given.
     pub(super) matched: bool,
     pub(super) rows_at_once: usize,
@@ -200,8 +198,7 @@ impl Running {
                     sets: Arc::clone(&self.build.sets),
                     payload: Arc::clone(&self.build.payload),
                     has_setless: start >= sets,
-                    counts: vec![],
-                    non_null: vec![],
+                    counted: Counted::default(),
                     matched: false,
                     rows_at_once: 0,
                     range,
@@ -231,7 +228,7 @@ impl Running {
     fn encode(&mut self, slice: &RecordBatch) -> Result<Unit> {
         let _timer = self.metrics.encode_time.timer();
         let side = self.layout.probe;
-        let payload = Payload::of_batch(slice, &self.layout.carried[side as usize]);
+        let carried = &self.layout.carried[side as usize];
         let arguments =
             EncodedArguments::evaluate(&self.layout, side, self.converter.as_deref(), slice)?;
         let sets = self.build.encoder.encode(
@@ -239,37 +236,31 @@ impl Running {
             &self.build.key_ids,
             &mut self.scratch,
             &self.reservation,
-            payload.size_in_bytes() + slice.num_rows() * size_of::<u64>(),
+            Payload::footprint(slice, carried) + slice.num_rows() * size_of::<u64>(),
         )?;
         let held = self.reservation.size() + self.cursor_reservation.size();
         self.metrics.peak_bytes.set_max(held);
         self.metrics.distinct_sets.add(sets.len() as usize);
+        let sets = Arc::new(sets);
+        let payload = Payload::of_batch(slice, carried, Arc::clone(&sets));
         Ok(Unit {
             range: 0..sets.len(),
-            sets: Arc::new(sets),
+            sets,
             payload: Arc::new(payload),
             has_setless: true,
-            counts: vec![],
-            non_null: vec![],
+            counted: Counted::default(),
             matched: false,
             rows_at_once: 0,
         })
     }
 
     fn begin(&mut self, mut unit: Unit) -> Result<State> {
-        if self.layout.counts_probe() {
-            let len = if self.layout.sets_decide() {
-                unit.range.len()
-            } else {
-                unit.sets.row_places(unit.range.clone()).len()
-            };
-            unit.counts = vec![0; len];
-            let partners = self.build.partners.iter();
-            unit.non_null = partners.map(|p| vec![0; if p.is_some() { len } else { 0 }]).collect();
-        }
-        let average = |p: &Payload| p.size_in_bytes() / p.row_count().max(1);
-        unit.rows_at_once =
-            self.output.rows_at_once(average(&unit.payload) + average(&self.build.payload));
+        unit.counted = Counted::of_unit(&self.layout, &unit, &self.build);
+        let row_bytes = match Arc::ptr_eq(&unit.payload, &self.build.payload) {
+            true => 2 * self.build.row_bytes,
+            false => unit.payload.row_bytes() + self.build.row_bytes,
+        };
+        unit.rows_at_once = self.output.rows_at_once(row_bytes);
         let probe = ProbeSets { sets: Arc::clone(&unit.sets), range: unit.range.clone() };
         self.cursor.start(probe)?;
         Ok(State::Matching(unit))
@@ -281,7 +272,11 @@ impl Running {
             return Ok(State::Matching(unit));
         }
         if unit.matched {
-            self.flush(&mut unit)?;
+            // In a self-join the next unit's pairs may join those that are waiting.
+            let waits = matches!(self.input, ProbeInput::Itself { .. });
+            if !waits || !unit.counted.matches.is_empty() {
+                self.flush(&unit.payload, &mut unit.counted)?;
+            }
             return Ok(self.finish_unit(&unit));
         }
         let (cursor, matches) = (&mut self.cursor, &mut self.matches);
@@ -292,166 +287,10 @@ impl Running {
         Ok(State::Matching(unit))
     }
 
-    /// What a pair of sets says about all its rows.
-    fn note_matches(&mut self, unit: &mut Unit) {
-        if !self.layout.sets_decide() {
-            return;
-        }
-        for found in self.matches.matches() {
-            let probe = (found.probe - unit.range.start) as usize;
-            if let Some(count) = unit.counts.get_mut(probe) {
-                *count += self.build.sets.rows(found.build).len() as u64;
-            }
-            for (counts, partners) in unit.non_null.iter_mut().zip(&self.build.partners) {
-                if let Some(partners) = partners {
-                    counts[probe] += u64::from(partners.of_set[found.build as usize]);
-                }
-            }
-            if let Some(visited) = &self.build.visited {
-                visited.mark(found.build);
-            }
-        }
-        if self.layout.spec.need == MatchNeed::Exists
-            && let Some(found) = self.matches.matches().last()
-        {
-            self.cursor.retire(found.probe);
-        }
-    }
-
-    /// Turns the buffered matches into what the join yields, stopping at a full batch.
-    fn consume(&mut self, unit: &mut Unit) -> Result<()> {
-        let output_time = self.metrics.output_time.clone();
-        let _timer = output_time.timer();
-        if self.layout.yields == Yield::Total
-            && let Some(total) = self.total_of_matches(unit)
-        {
-            self.total += total;
-            self.matches.clear();
-            return Ok(());
-        }
-        if self.layout.sets_decide() && self.layout.yields != Yield::Pairs {
-            self.matches.clear();
-            return Ok(());
-        }
-        let input = ExpansionInput {
-            layout: &self.layout,
-            probe: &unit.sets,
-            build: &self.build.sets,
-            ranks: self.build.ranks.as_ref(),
-        };
-        let matches = self.matches.matches();
-        let all = self.expansion.fill(&input, matches, unit.rows_at_once, &mut self.pairs);
-        let last_probe = matches.last().map(|m| m.probe);
-        if all {
-            self.matches.clear();
-            self.expansion.restart();
-        }
-        // A semi join with a residual may stop looking at a set once all its rows have a match.
-        let flush_early = all && matches!(self.layout.yields, Yield::RowsOf(..));
-        if self.pairs.len() >= unit.rows_at_once || flush_early {
-            self.flush(unit)?;
-            if let Some(set) = last_probe.filter(|&set| self.is_settled(unit, set)) {
-                self.cursor.retire(set);
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether every row of a probe set has a match and none needs another one.
-    fn is_settled(&self, unit: &Unit, set: SetId) -> bool {
-        let first = unit.sets.row_places(unit.range.clone()).start;
-        matches!(self.layout.yields, Yield::RowsOf(side, _) if side == self.layout.probe)
-            && !self.layout.sets_decide()
-            && unit
-                .sets
-                .row_places(set..set + 1)
-                .all(|place| unit.counts.get((place - first) as usize).is_some_and(|&c| c > 0))
-    }
-
-    /// The pairs of rows behind the buffered matches, where sets alone tell.
-    fn total_of_matches(&self, unit: &Unit) -> Option<u64> {
-        use datafusion::logical_expr::Operator::{Gt, GtEq, Lt, LtEq, NotEq};
-        let unordered = self.layout.spec.pairing == Pairing::Unordered;
-        let ranks = self.build.ranks.as_ref();
-        if self.layout.residual.is_some() || self.layout.row_order.is_some() && !unordered {
-            return None;
-        }
-        // A comparison holds in one order of two rows that differ, and all rows do.
-        let operator = match self.layout.row_order {
-            Some(_) if !ranks.is_some_and(|r| r.distinct) => return None,
-            order => order.map(|o| o.operator),
-        };
-        let pairs = |found: &Match| {
-            let probe = unit.sets.rows(found.probe).len() as u64;
-            let build = self.build.sets.rows(found.build).len() as u64;
-            let identical = unordered && found.probe == found.build;
-            match operator {
-                None if identical || !unordered => probe * build,
-                None => 2 * probe * build,
-                Some(NotEq) if identical => probe * (probe - 1),
-                Some(NotEq) => 2 * probe * build,
-                Some(Lt | Gt) if identical => probe * (probe - 1) / 2,
-                Some(LtEq | GtEq) if identical => probe * (probe + 1) / 2,
-                Some(_) => probe * build,
-            }
-        };
-        Some(self.matches.matches().iter().map(pairs).sum())
-    }
-
-    /// Decides the gathered pairs of rows and gives them out.
-    fn flush(&mut self, unit: &mut Unit) -> Result<()> {
-        if self.pairs.is_empty() {
-            return Ok(());
-        }
-        let probe_payload = Arc::clone(&unit.payload);
-        let (left, right) = self.layout.left_right(&*probe_payload, &*self.build.payload);
-        let payloads = SidePayloads { layout: &self.layout, payloads: [left, right] };
-        if let Some(residual) = &self.layout.residual {
-            self.metrics.residual_rows.add(self.pairs.len());
-            self.pairs.filter(residual, &payloads)?;
-        }
-        if !self.layout.sets_decide() {
-            self.note_pairs(unit);
-        }
-        match self.layout.yields {
-            Yield::Pairs => {
-                let batch = self.pairs.to_batch(&self.layout, &payloads)?;
-                self.output.push(batch)?;
-                if unit.rows_at_once < self.batch_size {
-                    self.output.cut()?;
-                }
-            }
-            Yield::Total => self.total += self.pairs.len() as u64,
-            Yield::RowsOf(..) | Yield::CountsPerProbeRow => {}
-        }
-        self.pairs.clear();
-        Ok(())
-    }
-
-    /// What pairs of rows that passed the residual say about each of their rows.
-    fn note_pairs(&self, unit: &mut Unit) {
-        let (probe, build) = (self.layout.probe as usize, self.layout.build() as usize);
-        if !unit.counts.is_empty() {
-            let first = unit.sets.row_places(unit.range.clone()).start;
-            for &place in &self.pairs.places[probe] {
-                unit.counts[(place - first) as usize] += 1;
-            }
-            let pairs = || self.pairs.places[probe].iter().zip(&self.pairs.places[build]);
-            for (counts, partners) in unit.non_null.iter_mut().zip(&self.build.partners) {
-                let Some(partners) = partners else { continue };
-                for (&probe, &build) in pairs() {
-                    let counted = partners.at_place[build as usize];
-                    counts[(probe - first) as usize] += u64::from(counted);
-                }
-            }
-        }
-        if let Some(visited) = &self.build.visited {
-            self.pairs.places[build].iter().for_each(|&place| visited.mark(place));
-        }
-    }
-
     /// The input has ended: the last partition answers for the build rows.
     fn finish(&mut self) -> Result<State> {
+        let payload = Arc::clone(&self.build.payload);
+        self.flush(&payload, &mut Counted::default())?;
         self.metrics.finish(self.cursor.funnel());
         if self.layout.yields == Yield::Total {
             self.output.push_total(self.total)?;

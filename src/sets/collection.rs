@@ -94,6 +94,18 @@ impl SetCollection {
         &self.rows[places.start as usize..places.end as usize]
     }
 
+    /// How many rows hold a set.
+    #[inline]
+    pub fn row_count_of(&self, set: SetId) -> u32 {
+        let s = set as usize;
+        self.row_offsets[s + 1] - self.row_offsets[s]
+    }
+
+    /// Whether no two rows hold the same set.
+    pub fn has_no_repeats(&self) -> bool {
+        self.rows.len() == self.len() as usize
+    }
+
     /// The places of these sets' rows in the array of all rows that have a set. Places identify
     /// rows densely, whatever range of sets is looked at.
     #[inline]
@@ -107,6 +119,37 @@ impl SetCollection {
     /// The row at each place in `places`.
     pub fn rows_at(&self, places: Range<u32>) -> &[u32] {
         &self.rows[places.start as usize..places.end as usize]
+    }
+
+    /// Every row by place: those with a set, then those without one.
+    pub fn rows_by_place(&self) -> impl Iterator<Item = u32> + '_ {
+        self.rows.iter().chain(&self.setless_rows).copied()
+    }
+
+    /// The row at a place; the rows without a set have the places behind all others.
+    #[inline]
+    pub fn row_at(&self, place: u32) -> u32 {
+        let place = place as usize;
+        match self.rows.get(place) {
+            Some(&row) => row,
+            None => self.setless_rows[place - self.rows.len()],
+        }
+    }
+
+    /// The places of the rows without a set.
+    pub fn setless_places(&self) -> Range<u32> {
+        let first = self.rows.len() as u32;
+        first..first + self.setless_rows.len() as u32
+    }
+
+    /// Orders the rows of each set by `key`, ties by row.
+    pub(crate) fn sort_rows_by_key(&mut self, key: impl Fn(u32) -> u32) {
+        for places in self.row_offsets.windows(2) {
+            let rows = &mut self.rows[places[0] as usize..places[1] as usize];
+            if !rows.is_sorted_by_key(|&row| key(row)) {
+                rows.sort_unstable_by_key(|&row| (key(row), row));
+            }
+        }
     }
 
     /// The rows that have no set and so match nothing.

@@ -12,7 +12,7 @@ use super::{
     Cost, Funnel, JoinSpec, JoinStrategy, MatchBuffer, MatchCursor, PrepareContext, PreparedJoin,
     ProbeSets, Progress,
 };
-use crate::filter::PrefixIndex;
+use crate::filter::{GroupFilter, PrefixIndex};
 use crate::sets::{SetCollection, SetId};
 use crate::verify::CpuVerifier;
 
@@ -112,31 +112,47 @@ pub trait Verifier: Send {
     fn add_to(&self, funnel: &mut Funnel);
 }
 
-/// AllPairs (Bayardo, Ma, Srikant: "Scaling up all pairs similarity search", WWW 2007) and PPJoin
-/// (Xiao, Wang, Lin, Yu: "Efficient similarity joins for near duplicate detection", WWW 2008):
-/// candidates from an inverted index over prefixes, verified by merging.
-#[derive(Debug, Clone, Copy)]
-pub struct FilterVerify {
-    /// Whether the positional filter of PPJoin is applied to every posting.
-    pub positional: bool,
+/// Candidates from an inverted index over prefixes, verified by merging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilterVerify {
+    /// Prefix and length filter (Bayardo, Ma, Srikant: "Scaling up all pairs similarity search",
+    /// WWW 2007).
+    AllPairs,
+    /// And the positional filter (Xiao, Wang, Lin, Yu: "Efficient similarity joins for near
+    /// duplicate detection", WWW 2008).
+    PPJoin,
+    /// PPJoin's filters, once for all sets with the same prefix (Bouros, Ge, Mamoulis:
+    /// "Spatio-textual similarity joins", PVLDB 2012).
+    GroupJoin,
 }
 
 impl JoinStrategy for FilterVerify {
     fn name(&self) -> &'static str {
-        if self.positional { "ppjoin" } else { "allpairs" }
+        match self {
+            Self::AllPairs => "allpairs",
+            Self::PPJoin => "ppjoin",
+            Self::GroupJoin => "groupjoin",
+        }
     }
 
     fn estimate(&self, build: &SetCollection, spec: &JoinSpec) -> Cost {
         // Prefixes hold the rarest tokens of each set: their share of all tokens, squared over
         // the universe, stands for the postings that probes meet. The positional filter costs
-        // half as much again for each posting and saves merges where sets are not tiny.
+        // half as much again for each posting and saves merges where sets are not tiny; groups
+        // divide the postings on both sides, not the merges, and cost a lookup each.
         let sets = f64::from(build.len());
         let average = build.token_count() as f64 / sets.max(1.0);
         let size = (average.round() as u32).max(1);
         let prefix = f64::from(spec.bounds.prefix_len(spec.probe_role, size, 1));
         let postings = sets * prefix * (sets * prefix / f64::from(build.universe().max(1)));
-        let merge = if self.positional { 0.25 } else { 1.0 } * average;
-        Cost(postings * (if self.positional { 1.5 } else { 1.0 } + merge))
+        Cost(match self {
+            Self::AllPairs => postings * (1.0 + average),
+            Self::PPJoin => postings * (1.5 + 0.25 * average),
+            Self::GroupJoin => {
+                let shared = GroupFilter::sets_per_group(build, spec);
+                postings * (2.0 / (shared * shared) + 0.25 * average)
+            }
+        })
     }
 
     fn prepare(
@@ -145,32 +161,49 @@ impl JoinStrategy for FilterVerify {
         spec: JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let index = PrefixIndex::try_new(build, spec, self.positional, context)?;
-        Ok(Arc::new(PreparedFilterVerify { index: Arc::new(index) }))
+        let index = match self {
+            Self::AllPairs | Self::PPJoin => {
+                let positional = *self == Self::PPJoin;
+                let index = PrefixIndex::try_new(Arc::clone(&build), spec, positional, context)?;
+                FilterIndex::Prefix(Arc::new(index))
+            }
+            Self::GroupJoin => {
+                let index = GroupFilter::try_new(Arc::clone(&build), spec, context)?;
+                FilterIndex::Group(Arc::new(index))
+            }
+        };
+        Ok(Arc::new(PreparedFilterVerify { build, spec, index }))
     }
 }
 
 #[derive(Debug)]
+enum FilterIndex {
+    Prefix(Arc<PrefixIndex>),
+    Group(Arc<GroupFilter>),
+}
+
+#[derive(Debug)]
 struct PreparedFilterVerify {
-    index: Arc<PrefixIndex>,
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+    index: FilterIndex,
 }
 
 impl PreparedJoin for PreparedFilterVerify {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn MatchCursor>> {
-        let capacity = self.index.spec().candidate_chunk;
+        let capacity = self.spec.candidate_chunk;
         reservation.try_grow(CandidateChunk::footprint(capacity))?;
-        let source = PrefixIndex::source(&self.index, reservation)?;
-        let verifier = CpuVerifier::new(Arc::clone(self.index.build()), *self.index.spec());
-        Ok(Box::new(FilterVerifyCursor {
-            source,
-            verifier,
-            idle: Some(CandidateChunk::new()),
-            capacity,
-            source_done: true,
-            probe: Arc::default(),
-            filter_nanos: 0,
-            verify_nanos: 0,
-        }))
+        let verifier = CpuVerifier::new(Arc::clone(&self.build), self.spec);
+        Ok(match &self.index {
+            FilterIndex::Prefix(index) => {
+                let source = PrefixIndex::source(index, reservation)?;
+                Box::new(FilterVerifyCursor::new(source, verifier, capacity))
+            }
+            FilterIndex::Group(index) => {
+                let source = GroupFilter::source(index, reservation)?;
+                Box::new(FilterVerifyCursor::new(source, verifier, capacity))
+            }
+        })
     }
 }
 
@@ -185,6 +218,22 @@ pub struct FilterVerifyCursor<S, V> {
     probe: Arc<SetCollection>,
     filter_nanos: u64,
     verify_nanos: u64,
+}
+
+impl<S, V> FilterVerifyCursor<S, V> {
+    /// A cursor that verifies at most `capacity` candidates at a time.
+    pub fn new(source: S, verifier: V, capacity: usize) -> Self {
+        Self {
+            source,
+            verifier,
+            idle: Some(CandidateChunk::new()),
+            capacity,
+            source_done: true,
+            probe: Arc::default(),
+            filter_nanos: 0,
+            verify_nanos: 0,
+        }
+    }
 }
 
 impl<S: CandidateSource, V: Verifier> MatchCursor for FilterVerifyCursor<S, V> {

@@ -7,6 +7,8 @@
 
 mod auto;
 mod filter_verify;
+#[cfg(test)]
+mod tests;
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -65,6 +67,8 @@ pub struct PrepareContext<'a> {
     /// Grown by what the prepared join allocates.
     pub reservation: &'a MemoryReservation,
     pub cancel: &'a CancelFlag,
+    /// How many threads may work on it at once, at least 1.
+    pub threads: usize,
 }
 
 /// An estimate of work, in units of one posting touched (a few nanoseconds).
@@ -93,6 +97,12 @@ pub trait PreparedJoin: Debug + Send + Sync {
     /// A cursor for one partition. `reservation`, which outlives the cursor, is grown by what the
     /// cursor allocates.
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn MatchCursor>>;
+
+    /// How many sets of a self-join are best probed together, at least 1: where there are plenty,
+    /// ranges of probe sets start at a multiple of it. A hint, never a promise.
+    fn range_unit(&self) -> u32 {
+        1
+    }
 }
 
 /// A range of probe sets.

@@ -1,0 +1,258 @@
+//! What becomes of matching sets: marks, counts, or pairs of rows.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::logical_expr::Operator;
+
+use super::blocks::{ExpansionInput, total_pairs};
+use super::build::BuildSide;
+use super::layout::{Layout, Yield};
+use super::pairs::PairColumns;
+use super::payload::Payload;
+use super::probe::{Running, Unit};
+use crate::sets::SetId;
+use crate::strategy::{Match, MatchNeed, Pairing};
+
+/// How often the probe rows of a unit match.
+#[derive(Debug, Default)]
+pub(super) struct Counted {
+    /// The row pairs found, by set of the unit's range or, where a residual decides, by place.
+    pub matches: Vec<u64>,
+    /// Of these, by counted column, those in which it is not NULL; empty where that is all.
+    pub non_null: Vec<Vec<u64>>,
+    /// The place of the unit's first row.
+    pub first_place: u32,
+}
+
+impl Counted {
+    /// Nothing found yet for `sets`, where `layout` wants to know.
+    pub fn of_unit(layout: &Layout, unit: &Unit, build: &BuildSide) -> Self {
+        let places = unit.sets.row_places(unit.range.clone());
+        let len = match (layout.counts_probe(), layout.sets_decide()) {
+            (false, _) => return Self::default(),
+            (true, true) => unit.range.len(),
+            (true, false) => places.len(),
+        };
+        let partners = build.partners.iter();
+        Self {
+            matches: vec![0; len],
+            non_null: partners.map(|p| vec![0; if p.is_some() { len } else { 0 }]).collect(),
+            first_place: places.start,
+        }
+    }
+}
+
+impl Running {
+    /// What a pair of sets says about all its rows.
+    pub(super) fn note_matches(&mut self, unit: &mut Unit) {
+        if !self.layout.sets_decide() {
+            return;
+        }
+        let matches = self.matches.matches();
+        if !unit.counted.matches.is_empty() {
+            let first = unit.range.start;
+            let sets = &self.build.sets;
+            add_to_groups(matches, first, &mut unit.counted.matches, |build| {
+                u64::from(sets.row_count_of(build))
+            });
+            for (counts, partners) in unit.counted.non_null.iter_mut().zip(&self.build.partners) {
+                if let Some(partners) = partners {
+                    add_to_groups(matches, first, counts, |build| {
+                        u64::from(partners.of_set[build as usize])
+                    });
+                }
+            }
+        }
+        if let Some(visited) = &self.build.visited {
+            matches.iter().for_each(|found| visited.mark(found.build));
+        }
+        if self.layout.spec.need == MatchNeed::Exists
+            && let Some(found) = matches.last()
+        {
+            self.cursor.retire(found.probe);
+        }
+    }
+
+    /// Turns the buffered matches into what the join yields, stopping at a full batch.
+    pub(super) fn consume(&mut self, unit: &mut Unit) -> Result<()> {
+        let output_time = self.metrics.output_time.clone();
+        let _timer = output_time.timer();
+        if self.layout.yields == Yield::Total
+            && let Some(total) = self.total_of_matches(unit)
+        {
+            self.total += total;
+            self.matches.clear();
+            return Ok(());
+        }
+        if self.layout.sets_decide() && self.layout.yields != Yield::Pairs {
+            self.matches.clear();
+            return Ok(());
+        }
+        // Blocks that are only counted need no bound on their pairs.
+        let materialised = self.layout.yields == Yield::Pairs || self.layout.residual.is_some();
+        let limit = match (materialised, self.layout.yields) {
+            (false, _) => usize::MAX,
+            (true, Yield::Pairs) => unit.rows_at_once.min(self.output.rows_to_full()),
+            (true, _) => unit.rows_at_once,
+        };
+        let input = ExpansionInput::new(&self.layout, &unit.sets, &self.build);
+        let matches = self.matches.matches();
+        let all = self.expansion.fill(&input, matches, limit, &mut self.pairs);
+        let last_probe = matches.last().map(|m| m.probe);
+        if all {
+            self.matches.clear();
+            self.expansion.restart();
+        }
+        // A semi join with a residual may stop looking at a set once all its rows have a match.
+        let flush_early = !materialised || all && matches!(self.layout.yields, Yield::RowsOf(..));
+        if self.pairs.len() >= limit || flush_early {
+            self.flush(&unit.payload, &mut unit.counted)?;
+            if unit.rows_at_once < self.batch_size && self.layout.yields == Yield::Pairs {
+                self.output.cut()?;
+            }
+            if let Some(set) = last_probe.filter(|&set| self.is_settled(unit, set)) {
+                self.cursor.retire(set);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every row of a probe set has a match and none needs another one.
+    fn is_settled(&self, unit: &Unit, set: SetId) -> bool {
+        let counted = &unit.counted;
+        let has_match = |place: u32| {
+            let index = (place - counted.first_place) as usize;
+            counted.matches.get(index).is_some_and(|&c| c > 0)
+        };
+        matches!(self.layout.yields, Yield::RowsOf(side, _) if side == self.layout.probe)
+            && !self.layout.sets_decide()
+            && unit.sets.row_places(set..set + 1).all(has_match)
+    }
+
+    /// The pairs of rows behind the buffered matches, where sets alone tell.
+    fn total_of_matches(&self, unit: &Unit) -> Option<u64> {
+        use Operator::{Gt, GtEq, Lt, LtEq, NotEq};
+        let unordered = self.layout.spec.pairing == Pairing::Unordered;
+        let (matches, build) = (self.matches.matches(), &self.build.sets);
+        if self.layout.residual.is_some() {
+            return None;
+        }
+        if !unordered {
+            return match self.layout.row_order {
+                Some(_) => None,
+                None => Some(total_pairs(matches, &unit.sets, build, |_| None, 1)),
+            };
+        }
+        // A comparison holds in one order of two rows that differ, and all rows do.
+        let operator = match self.layout.row_order {
+            Some(_) if !self.build.ranks.as_ref().is_some_and(|r| r.distinct) => return None,
+            order => order.map(|o| o.operator),
+        };
+        let with_itself = |found: &Match| {
+            let rows = u64::from(build.row_count_of(found.probe));
+            (found.probe == found.build).then_some(match operator {
+                None => rows * rows,
+                Some(Lt | Gt) => rows * (rows - 1) / 2,
+                Some(LtEq | GtEq) => rows * (rows + 1) / 2,
+                Some(_) => rows * (rows - 1),
+            })
+        };
+        let orders = match operator {
+            None | Some(NotEq) => 2,
+            Some(_) => 1,
+        };
+        Some(total_pairs(matches, build, build, with_itself, orders))
+    }
+
+    /// Decides the gathered pairs of rows and gives them out. `payload` is that of their probe
+    /// rows.
+    pub(super) fn flush(&mut self, payload: &Arc<Payload>, counted: &mut Counted) -> Result<()> {
+        if self.pairs.is_empty() {
+            return Ok(());
+        }
+        let (left, right) = self.layout.left_right(&**payload, &*self.build.payload);
+        let mut columns = PairColumns::new(&self.layout, &self.pairs, [left, right]);
+        if let Some(residual) = &self.layout.residual {
+            self.metrics.residual_rows.add(columns.len());
+            columns.filter(residual)?;
+            note_places(&self.layout, &self.build, &columns, counted)?;
+        } else if self.layout.row_order.is_some() {
+            self.note_blocks(counted);
+        }
+        match self.layout.yields {
+            Yield::Pairs => {
+                let batch = columns.to_batch()?;
+                self.output.push(batch)?;
+            }
+            Yield::Total => self.total += columns.len() as u64,
+            Yield::RowsOf(..) | Yield::CountsPerProbeRow => {}
+        }
+        self.pairs.clear();
+        Ok(())
+    }
+
+    /// What blocks of row pairs say about each of their rows.
+    fn note_blocks(&self, counted: &mut Counted) {
+        let (probe, build) = (self.layout.probe as usize, self.layout.build() as usize);
+        for block in self.pairs.blocks() {
+            if !counted.matches.is_empty() {
+                let first = block.starts[probe] - counted.first_place;
+                let rows = first as usize..(first + block.lens[probe]) as usize;
+                let partners = u64::from(block.lens[build]);
+                counted.matches[rows.clone()].iter_mut().for_each(|c| *c += partners);
+                for (counts, partners) in counted.non_null.iter_mut().zip(&self.build.partners) {
+                    let Some(partners) = partners else { continue };
+                    let partners = partners.at_place[block.places(build)].iter();
+                    let partners = partners.filter(|&&p| p).count() as u64;
+                    counts[rows.clone()].iter_mut().for_each(|c| *c += partners);
+                }
+            }
+            if let Some(visited) = &self.build.visited {
+                block.places(build).for_each(|place| visited.mark(place as u32));
+            }
+        }
+    }
+}
+
+/// What pairs of rows that passed the residual say about each of their rows.
+fn note_places(
+    layout: &Layout,
+    build: &BuildSide,
+    columns: &PairColumns<'_>,
+    counted: &mut Counted,
+) -> Result<()> {
+    if !counted.matches.is_empty() {
+        let probe_places = columns.places(layout.probe)?.values();
+        let row = |place: u32| (place - counted.first_place) as usize;
+        probe_places.iter().for_each(|&place| counted.matches[row(place)] += 1);
+        for (counts, partners) in counted.non_null.iter_mut().zip(&build.partners) {
+            let Some(partners) = partners else { continue };
+            let build_places = columns.places(layout.build())?.values();
+            for (&probe, &build) in probe_places.iter().zip(build_places) {
+                counts[row(probe)] += u64::from(partners.at_place[build as usize]);
+            }
+        }
+    }
+    if let Some(visited) = &build.visited {
+        let build_places = columns.places(layout.build())?.values();
+        build_places.iter().for_each(|&place| visited.mark(place));
+    }
+    Ok(())
+}
+
+/// Adds what the build sets weigh to the count of their probe set. The matches of a probe set
+/// follow each other.
+fn add_to_groups(
+    matches: &[Match],
+    first: SetId,
+    counts: &mut [u64],
+    weight: impl Fn(SetId) -> u64,
+) {
+    for group in matches.chunk_by(|a, b| a.probe == b.probe) {
+        let sum: u64 = group.iter().map(|found| weight(found.build)).sum();
+        if let Some(count) = counts.get_mut((group[0].probe - first) as usize) {
+            *count += sum;
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Runs a strategy over two collections and holds what it gives to a nested loop.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use datafusion::arrow::array::{ArrayRef, Int64Array, ListArray};
+use datafusion::arrow::datatypes::{DataType, UInt32Type};
+use datafusion::common::NullEquality;
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
+};
+
+use crate::cancel::CancelFlag;
+use crate::measure::{Bounds, Measure};
+use crate::sets::{
+    BuildEncoder, EncodeInput, KeyConverter, KeyDictionary, ProbeScratch, SetCollection, SetId,
+};
+use crate::strategy::{
+    JoinSpec, JoinStrategy, Match, MatchBuffer, MatchCursor, MatchNeed, Pairing, PrepareContext,
+    ProbeSets, Progress,
+};
+
+/// Rows of a side: the blocking key and the tokens, which may repeat.
+pub type Rows = Vec<(i64, Vec<u32>)>;
+
+/// How a cursor is driven.
+#[derive(Debug, Clone, Copy)]
+pub struct Drive {
+    pub match_buffer: usize,
+    /// Probe sets given to the cursor at a time.
+    pub range: u32,
+    /// Whether each probe set is retired when a match of it has been seen.
+    pub retire: bool,
+}
+
+/// Two encoded sides, and what they have in common by their original tokens.
+pub struct Sides {
+    name: String,
+    pub build: Arc<SetCollection>,
+    pub probe: Arc<SetCollection>,
+    pub pairing: Pairing,
+    /// Sizes by set, counted on the original rows.
+    sizes: [Vec<u64>; 2],
+    /// By probe set, then build set; `None` where the keys differ.
+    overlaps: Vec<Option<u64>>,
+}
+
+impl Sides {
+    /// Probe rows against build rows.
+    pub fn two(name: &str, build: &Rows, probe: &Rows) -> Self {
+        let (reservation, cancel) = (reservation(), CancelFlag::default());
+        let converter =
+            KeyConverter::try_new(vec![DataType::Int64], NullEquality::NullEqualsNothing).unwrap();
+        let (mut encoder, mut keys) = (BuildEncoder::default(), KeyDictionary::default());
+        // More than one batch, as the operator would give them.
+        for rows in build.chunks(50) {
+            let (lists, key) = columns(rows);
+            let key = converter.convert(&[key]).unwrap();
+            let input = EncodeInput { lists: &lists, keys: Some(&key), filter: None };
+            encoder.push(&input, &mut keys, &reservation, 0).unwrap();
+        }
+        let (build_sets, encoder) = encoder.finish(&reservation, 0, &|| {}, &cancel).unwrap();
+        let (lists, key) = columns(probe);
+        let key = converter.convert(&[key]).unwrap();
+        let input = EncodeInput { lists: &lists, keys: Some(&key), filter: None };
+        let mut scratch = ProbeScratch::default();
+        let probe_sets = encoder.encode(&input, &keys, &mut scratch, &reservation, 0).unwrap();
+        Self::compare(name, Pairing::All, (Arc::new(build_sets), build), (probe_sets.into(), probe))
+    }
+
+    /// Rows against themselves, each unordered pair once.
+    pub fn itself(name: &str, rows: &Rows) -> Self {
+        let build = Self::two(name, rows, &vec![]).build;
+        Self::compare(name, Pairing::Unordered, (Arc::clone(&build), rows), (build, rows))
+    }
+
+    fn compare(
+        name: &str,
+        pairing: Pairing,
+        (build, build_rows): (Arc<SetCollection>, &Rows),
+        (probe, probe_rows): (Arc<SetCollection>, &Rows),
+    ) -> Self {
+        let build_sets = original_sets(&build, build_rows);
+        let probe_sets = original_sets(&probe, probe_rows);
+        let mut overlaps = vec![];
+        for (probe_key, probe) in &probe_sets {
+            overlaps.extend(
+                build_sets.iter().map(|(build_key, build)| {
+                    (probe_key == build_key).then(|| common(probe, build))
+                }),
+            );
+        }
+        let sizes = [build_sets, probe_sets]
+            .map(|sets| sets.iter().map(|(_, tokens)| tokens.len() as u64).collect());
+        Self { name: name.into(), build, probe, pairing, sizes, overlaps }
+    }
+
+    /// The overlap and the sizes (probe, build) of a pair of equal keys.
+    fn pair(&self, probe: SetId, build: SetId) -> Option<(u64, u64, u64)> {
+        let [build_sizes, probe_sizes] = &self.sizes;
+        let place = probe as usize * build_sizes.len() + build as usize;
+        self.overlaps[place].map(|o| (o, probe_sizes[probe as usize], build_sizes[build as usize]))
+    }
+
+    fn value(&self, spec: &JoinSpec, (o, probe, build): (u64, u64, u64)) -> f64 {
+        spec.bounds.measure.value_in_role(o, spec.probe_role, probe, build)
+    }
+
+    /// The pairs that the join looks at.
+    fn pairs(&self) -> impl Iterator<Item = (SetId, SetId)> + '_ {
+        let (probe, build) = (self.probe.len(), self.build.len());
+        let end = move |p| if self.pairing == Pairing::Unordered { p + 1 } else { build };
+        (0..probe).flat_map(move |p| (0..end(p)).map(move |b| (p, b)))
+    }
+
+    /// Every value above 0 that some pair has, ascending.
+    pub fn values(&self, spec: &JoinSpec) -> Vec<f64> {
+        let pairs = self.pairs().filter_map(|(p, b)| self.pair(p, b));
+        let mut values: Vec<f64> =
+            pairs.map(|pair| self.value(spec, pair)).filter(|v| *v > 0.0).collect();
+        values.sort_by(f64::total_cmp);
+        values.dedup();
+        values
+    }
+
+    /// The matches with their exact overlap, ordered.
+    pub fn expected(&self, spec: &JoinSpec) -> Vec<Match> {
+        let matches = self.pairs().filter_map(|(probe, build)| {
+            let pair = self.pair(probe, build)?;
+            let value = self.value(spec, pair);
+            let holds = value > 0.0 && value >= spec.bounds.threshold;
+            holds.then_some(Match { probe, build, overlap: pair.0 as u32 })
+        });
+        matches.collect()
+    }
+
+    /// Holds a strategy's matches to those expected.
+    pub fn check(
+        &self,
+        strategy: &dyn JoinStrategy,
+        spec: JoinSpec,
+        drive: Drive,
+        expected: &[Match],
+    ) {
+        let what = || format!("{} {self:?} {spec:?} {drive:?}", strategy.name());
+        assert!(strategy.estimate(&self.build, &spec).0 >= 0.0, "no estimate: {}", what());
+        let found = self.run(strategy, spec, drive, &what);
+        let probes: Vec<SetId> = found.iter().map(|m| m.probe).collect();
+        let mut runs = probes.clone();
+        runs.dedup();
+        let distinct: BTreeSet<SetId> = probes.iter().copied().collect();
+        assert_eq!(runs.len(), distinct.len(), "matches of a set are apart: {}", what());
+        let mut sorted = found.clone();
+        sorted.sort_unstable();
+        let pair = |m: &Match| (m.probe, m.build);
+        match spec.need {
+            MatchNeed::PairsWithOverlap => assert_eq!(sorted, expected, "{}", what()),
+            MatchNeed::Pairs | MatchNeed::Exists => {
+                for m in &sorted {
+                    let place = expected.binary_search_by_key(&pair(m), pair);
+                    let Ok(place) = place else {
+                        panic!("{m:?} is no match: {}", what());
+                    };
+                    let wanted = expected[place];
+                    let (_, p, b) = self.pair(m.probe, m.build).unwrap();
+                    let value = self.value(&spec, (m.overlap.into(), p, b));
+                    assert!(
+                        m.overlap <= wanted.overlap && value >= spec.bounds.threshold,
+                        "{m:?} has a wrong overlap, exact is {wanted:?}: {}",
+                        what()
+                    );
+                }
+                let found: Vec<_> = sorted.iter().map(pair).collect();
+                let unique: BTreeSet<_> = found.iter().copied().collect();
+                assert_eq!(unique.len(), found.len(), "a pair came twice: {}", what());
+                if spec.need == MatchNeed::Pairs {
+                    let expected: Vec<_> = expected.iter().map(pair).collect();
+                    assert_eq!(found, expected, "{}", what());
+                } else {
+                    let expected: BTreeSet<_> = expected.iter().map(|m| m.probe).collect();
+                    assert_eq!(distinct, expected, "{}", what());
+                }
+            }
+        }
+    }
+
+    fn run(
+        &self,
+        strategy: &dyn JoinStrategy,
+        spec: JoinSpec,
+        drive: Drive,
+        what: &dyn Fn() -> String,
+    ) -> Vec<Match> {
+        let (reservation, cancel) = (reservation(), CancelFlag::default());
+        let context = PrepareContext { reservation: &reservation, cancel: &cancel };
+        let prepared = strategy.prepare(Arc::clone(&self.build), spec, context).unwrap();
+        let mut cursor = prepared.open(&reservation).unwrap();
+        let mut found = vec![];
+        let mut start = 0;
+        while start < self.probe.len() {
+            let range = start..self.probe.len().min(start.saturating_add(drive.range));
+            start = range.end;
+            self.fill(cursor.as_mut(), range, drive, &mut found, what);
+        }
+        let funnel = cursor.funnel();
+        assert_eq!(funnel.matches, found.len() as u64, "counted wrongly: {}", what());
+        found
+    }
+
+    fn fill(
+        &self,
+        cursor: &mut dyn MatchCursor,
+        range: Range<SetId>,
+        drive: Drive,
+        found: &mut Vec<Match>,
+        what: &dyn Fn() -> String,
+    ) {
+        let mut matches = MatchBuffer::new(drive.match_buffer);
+        let mut cx = Context::from_waker(Waker::noop());
+        cursor.start(ProbeSets { sets: Arc::clone(&self.probe), range: range.clone() }).unwrap();
+        for _ in 0..10_000_000 {
+            let progress = match cursor.poll_fill(&mut cx, &mut matches) {
+                Poll::Ready(progress) => progress.unwrap(),
+                Poll::Pending => continue,
+            };
+            assert!(progress != Progress::Full || matches.is_full(), "not full: {}", what());
+            if drive.retire
+                && let Some(last) = matches.matches().last()
+            {
+                cursor.retire(last.probe);
+            }
+            found.extend_from_slice(matches.matches());
+            matches.clear();
+            if progress == Progress::Done {
+                assert!(found.iter().all(|m| m.probe < range.end), "beyond range: {}", what());
+                return;
+            }
+        }
+        panic!("no end: {}", what());
+    }
+}
+
+impl std::fmt::Debug for Sides {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let [build, probe] = &self.sizes;
+        let shape = format!("{} probe sets, {} build sets", probe.len(), build.len());
+        write!(f, "{} ({shape}, {} tokens, {:?})", self.name, self.build.universe(), self.pairing)
+    }
+}
+
+/// The spec of a test; the roles and needs vary around it.
+pub fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSpec {
+    JoinSpec {
+        bounds: Bounds::new(measure, threshold),
+        probe_role: crate::measure::Role::First,
+        pairing,
+        need: MatchNeed::PairsWithOverlap,
+        candidate_chunk: 1 << 16,
+    }
+}
+
+fn reservation() -> MemoryReservation {
+    let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+    MemoryConsumer::new("test").register(&pool)
+}
+
+fn columns(rows: &[(i64, Vec<u32>)]) -> (ArrayRef, ArrayRef) {
+    let lists = rows.iter().map(|(_, tokens)| Some(tokens.iter().map(|&t| Some(t))));
+    let lists = ListArray::from_iter_primitive::<UInt32Type, _, _>(lists);
+    let keys = Int64Array::from_iter_values(rows.iter().map(|(key, _)| *key));
+    (Arc::new(lists), Arc::new(keys))
+}
+
+/// Key and sorted tokens of each set, by the rows that hold it.
+fn original_sets(sets: &SetCollection, rows: &Rows) -> Vec<(i64, Vec<u32>)> {
+    let original = (0..sets.len()).map(|set| {
+        let (key, tokens) = &rows[sets.rows(set)[0] as usize];
+        let mut tokens = tokens.clone();
+        tokens.sort_unstable();
+        tokens.dedup();
+        assert_eq!(tokens.len(), sets.size(set) as usize);
+        (*key, tokens)
+    });
+    original.collect()
+}
+
+fn common(a: &[u32], b: &[u32]) -> u64 {
+    let (mut i, mut j, mut o) = (0, 0, 0);
+    while i < a.len() && j < b.len() {
+        let (x, y) = (a[i], b[j]);
+        o += u64::from(x == y);
+        i += usize::from(x <= y);
+        j += usize::from(y <= x);
+    }
+    o
+}
