@@ -1,0 +1,190 @@
+//! The engine below SQL: a prepared join, probed by threads that take ranges from a counter.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use datafusion::common::config::ExtensionOptions;
+use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+use datafusion_simjoin::SimJoinOptions;
+use datafusion_simjoin::cancel::CancelFlag;
+use datafusion_simjoin::config::StrategyChoice;
+use datafusion_simjoin::measure::{Bounds, Measure, Role};
+use datafusion_simjoin::sets::SetCollection;
+use datafusion_simjoin::strategy::{
+    Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, PrepareContext, PreparedJoin, ProbeSets,
+    Progress, choose,
+};
+
+/// The strategies that benches know by name, `auto` first.
+const STRATEGIES: &[&str] = &["auto", "allpairs", "ppjoin", "groupjoin", "bitmap"];
+
+/// The strategies that `simjoin.strategy` accepts.
+pub fn strategies() -> Vec<&'static str> {
+    STRATEGIES.iter().copied().filter(|name| strategy(name).is_ok()).collect()
+}
+
+fn strategy(name: &str) -> Result<StrategyChoice> {
+    let mut options = SimJoinOptions::default();
+    options.set("strategy", name)?;
+    Ok(options.strategy)
+}
+
+/// What to join by.
+#[derive(Debug, Clone, Copy)]
+pub struct Point<'a> {
+    pub measure: Measure,
+    pub threshold: f64,
+    pub strategy: &'a str,
+    pub threads: usize,
+}
+
+/// What a join of a collection with itself took and found.
+#[derive(Debug, Clone, Copy)]
+pub struct Joined {
+    /// The strategy that ran.
+    pub strategy: &'static str,
+    /// Its estimate, in steps.
+    pub estimate: f64,
+    pub prepare_seconds: f64,
+    pub probe_seconds: f64,
+    /// Pairs of different rows whose sets match; unordered for symmetric measures.
+    pub row_pairs: u64,
+    pub funnel: Funnel,
+    /// The most memory reserved, the collection itself left out.
+    pub reserved_bytes: usize,
+}
+
+impl Joined {
+    /// Index and join, encoding left out.
+    pub fn seconds(&self) -> f64 {
+        self.prepare_seconds + self.probe_seconds
+    }
+}
+
+/// Joins a collection with itself and counts the row pairs.
+pub fn self_join(sets: &Arc<SetCollection>, point: &Point<'_>) -> Result<Joined> {
+    let options = SimJoinOptions::default();
+    let spec = JoinSpec {
+        bounds: Bounds { measure: point.measure, threshold: point.threshold },
+        probe_role: Role::First,
+        pairing: match point.measure.is_symmetric() {
+            true => Pairing::Unordered,
+            false => Pairing::All,
+        },
+        need: MatchNeed::Pairs,
+        candidate_chunk: options.candidate_chunk.0,
+    };
+    let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+    let reservation = MemoryConsumer::new("join").register(&pool);
+    let cancel = CancelFlag::default();
+
+    let start = Instant::now();
+    let (strategy, estimate) = choose(strategy(point.strategy)?, sets, &spec);
+    let context = PrepareContext { reservation: &reservation, cancel: &cancel };
+    let prepared = strategy.prepare(Arc::clone(sets), spec, context)?;
+    let prepare_seconds = start.elapsed().as_secs_f64();
+
+    let start = Instant::now();
+    let next = AtomicU32::new(0);
+    // As the operator cuts a self-join.
+    let share = (sets.len() / (point.threads as u32 * 32)).clamp(1, 1024);
+    let work = || probe(&*prepared, sets, spec, &next, share, options.match_buffer.0, &pool);
+    let parts: Vec<Part> = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..point.threads).map(|_| scope.spawn(work)).collect();
+        let mut parts = vec![work()];
+        parts.extend(others.into_iter().map(|thread| match thread.join() {
+            Ok(part) => part,
+            Err(_) => exec_err!("a probing thread panicked"),
+        }));
+        parts.into_iter().collect::<Result<_>>()
+    })?;
+    let probe_seconds = start.elapsed().as_secs_f64();
+    let mut funnel = Funnel::default();
+    for part in &parts {
+        add(&mut funnel, &part.funnel);
+    }
+    Ok(Joined {
+        strategy: strategy.name(),
+        estimate: estimate.0,
+        prepare_seconds,
+        probe_seconds,
+        row_pairs: parts.iter().map(|part| part.row_pairs).sum(),
+        funnel,
+        reserved_bytes: reservation.size() + parts.iter().map(|part| part.bytes).sum::<usize>(),
+    })
+}
+
+struct Part {
+    row_pairs: u64,
+    funnel: Funnel,
+    bytes: usize,
+}
+
+fn probe(
+    prepared: &dyn PreparedJoin,
+    sets: &Arc<SetCollection>,
+    spec: JoinSpec,
+    next: &AtomicU32,
+    share: u32,
+    buffer: usize,
+    pool: &Arc<dyn MemoryPool>,
+) -> Result<Part> {
+    let reservation = MemoryConsumer::new("probe").register(pool);
+    let mut matches = MatchBuffer::new(buffer);
+    reservation.try_grow(matches.footprint())?;
+    let mut cursor = prepared.open(&reservation)?;
+    let mut context = Context::from_waker(Waker::noop());
+    let rows = |set| sets.row_places(set..set + 1).len() as u64;
+    let mut row_pairs = 0;
+    loop {
+        let start = next.fetch_add(share, Ordering::Relaxed);
+        if start >= sets.len() {
+            break;
+        }
+        let range = start..(start + share).min(sets.len());
+        cursor.start(ProbeSets { sets: Arc::clone(sets), range })?;
+        loop {
+            let progress = match cursor.poll_fill(&mut context, &mut matches) {
+                Poll::Ready(progress) => progress?,
+                Poll::Pending => {
+                    std::thread::yield_now();
+                    continue;
+                }
+            };
+            for found in matches.matches() {
+                let (probe, build) = (rows(found.probe), rows(found.build));
+                row_pairs += match (found.probe == found.build, spec.pairing) {
+                    (false, _) => probe * build,
+                    (true, Pairing::Unordered) => probe * (probe - 1) / 2,
+                    (true, Pairing::All) => probe * (probe - 1),
+                };
+            }
+            matches.clear();
+            if progress == Progress::Done {
+                break;
+            }
+        }
+    }
+    Ok(Part { row_pairs, funnel: cursor.funnel(), bytes: reservation.size() })
+}
+
+fn add(sum: &mut Funnel, part: &Funnel) {
+    sum.postings += part.postings;
+    sum.prefix_pairs += part.prefix_pairs;
+    sum.candidates += part.candidates;
+    sum.verified += part.verified;
+    sum.matches += part.matches;
+    sum.filter_nanos += part.filter_nanos;
+    sum.verify_nanos += part.verify_nanos;
+}
+
+/// Reads a measure's name.
+pub fn measure(name: &str) -> Result<Measure> {
+    name.parse().map_err(|()| {
+        let names: Vec<&str> = Measure::ALL.iter().map(|m| m.name()).collect();
+        exec_datafusion_err!("{name} is no measure; the measures are {}", names.join(", "))
+    })
+}

@@ -1,0 +1,136 @@
+//! Joins of a collection with itself, below SQL: strategies, thresholds, threads, measures.
+
+use std::path::PathBuf;
+
+use datafusion::common::Result;
+
+use crate::csv::{CsvWriter, median};
+use crate::data::{self, DataOptions, Encoded};
+use crate::engine::{self, Joined, Point};
+use crate::{machine, popcount};
+
+/// The thresholds of the stated figures.
+pub const THRESHOLDS: &[f64] = &[0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    data: DataOptions,
+    /// Strategies; all that simjoin.strategy accepts when left out
+    #[arg(long, value_delimiter = ',')]
+    strategies: Vec<String>,
+    #[arg(long, value_delimiter = ',', default_values_t = THRESHOLDS.to_vec())]
+    thresholds: Vec<f64>,
+    /// Threads
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
+    threads: Vec<usize>,
+    /// Measures; at Jaccard alone all points are run, of the others the middle threshold
+    #[arg(long, value_delimiter = ',', default_values_t = ["jaccard".to_string()])]
+    measures: Vec<String>,
+    /// Runs of each point
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+    /// A point that takes longer than this is run once, in seconds
+    #[arg(long, default_value_t = 10.0)]
+    once_above: f64,
+    /// Folder of the figures
+    #[arg(long, value_name = "DIR", default_value = "target/bench-runs")]
+    out: PathBuf,
+}
+
+/// The columns of joins.csv.
+const HEADER: &str = "data,strategy,chosen,measure,threshold,threads,run,prepare_seconds,\
+                      probe_seconds,join_seconds,row_pairs,set_pairs,postings,prefix_pairs,\
+                      candidates,verified,filter_seconds,verify_seconds,estimate,reserved_bytes,\
+                      csr_bytes,popcount_gain";
+
+/// Runs the points and appends them to joins.csv.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    machine::describe(&arguments.out)?;
+    let mut csv = CsvWriter::append(&arguments.out.join("joins.csv"), HEADER)?;
+    let strategies: Vec<&str> = match arguments.strategies.is_empty() {
+        true => engine::strategies(),
+        false => arguments.strategies.iter().map(String::as_str).collect(),
+    };
+    for name in arguments.data.names(data::STATED) {
+        let set = arguments.data.find(&name)?;
+        let encoded = data::encode(&set.name, &set.read()?)?;
+        for measure in &arguments.measures {
+            let measure = engine::measure(measure)?;
+            for &threshold in &arguments.thresholds {
+                let mut gains = vec![];
+                for strategy in &strategies {
+                    for &threads in &arguments.threads {
+                        let point = Point { measure, threshold, strategy, threads };
+                        if threads > 1 && gains.is_empty() {
+                            gains.extend(arguments.threads.iter().map(|&t| (t, popcount::gain(t))));
+                        }
+                        let gain =
+                            gains.iter().find(|(t, _)| *t == threads).map_or(1.0, |(_, g)| *g);
+                        for run in 0..arguments.runs {
+                            let joined = engine::self_join(&encoded.sets, &point)?;
+                            write(&mut csv, &encoded, &point, run, &joined, gain)?;
+                            if joined.seconds() > arguments.once_above {
+                                break;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn write(
+    csv: &mut CsvWriter,
+    encoded: &Encoded,
+    point: &Point<'_>,
+    run: usize,
+    joined: &Joined,
+    gain: f64,
+) -> Result<()> {
+    let f = &joined.funnel;
+    let seconds = |s: f64| format!("{s:.6}");
+    csv.row(&[
+        &encoded.name,
+        &point.strategy,
+        &joined.strategy,
+        &point.measure.name(),
+        &point.threshold,
+        &point.threads,
+        &run,
+        &seconds(joined.prepare_seconds),
+        &seconds(joined.probe_seconds),
+        &seconds(joined.seconds()),
+        &joined.row_pairs,
+        &f.matches,
+        &f.postings,
+        &f.prefix_pairs,
+        &f.candidates,
+        &f.verified,
+        &seconds(f.filter_nanos as f64 / 1e9),
+        &seconds(f.verify_nanos as f64 / 1e9),
+        &format!("{:.0}", joined.estimate),
+        &joined.reserved_bytes,
+        &encoded.csr_bytes(),
+        &format!("{gain:.3}"),
+    ])
+}
+
+/// The median time of `runs` joins, and the last of them; one run where the first takes longer
+/// than `once_above` seconds.
+pub fn median_of(
+    encoded: &Encoded,
+    point: &Point<'_>,
+    runs: usize,
+    once_above: f64,
+) -> Result<(f64, Joined)> {
+    let mut last = engine::self_join(&encoded.sets, point)?;
+    let mut seconds = vec![last.seconds()];
+    while seconds.len() < runs && seconds[0] <= once_above {
+        last = engine::self_join(&encoded.sets, point)?;
+        seconds.push(last.seconds());
+    }
+    Ok((median(&seconds).unwrap_or_default(), last))
+}

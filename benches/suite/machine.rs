@@ -1,0 +1,60 @@
+//! What a run was made on.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+
+use datafusion::common::Result;
+
+/// Writes machine.txt beside the figures of a run: processor, cores, memory, commit.
+pub fn describe(folder: &Path) -> Result<()> {
+    let mut text = String::new();
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let line_of = |file: &str, name: &str| -> Option<String> {
+        let text = std::fs::read_to_string(file).ok()?;
+        let line = text.lines().find(|line| line.starts_with(name))?;
+        Some(line.split_once(':')?.1.trim().to_string())
+    };
+    let mut note = |name: &str, value: Option<String>| {
+        if let Some(value) = value {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{name}: {value}");
+        }
+    };
+    note("architecture", Some(std::env::consts::ARCH.to_string()));
+    note("processor", line_of("/proc/cpuinfo", "model name"));
+    note("family", line_of("/proc/cpuinfo", "cpu family"));
+    note("model", line_of("/proc/cpuinfo", "model\t"));
+    note("cores", Some(cores.to_string()));
+    note("memory", line_of("/proc/meminfo", "MemTotal"));
+    note("vectors", Some(vectors().join(" ")));
+    note("date", output("date", &["-u", "+%Y-%m-%d %H:%M UTC"]));
+    note("commit", output("git", &["describe", "--always", "--dirty"]));
+    note("rustc", output("rustc", &["--version"]));
+    std::fs::create_dir_all(folder)?;
+    std::fs::write(folder.join("machine.txt"), text)?;
+    Ok(())
+}
+
+fn vectors() -> Vec<&'static str> {
+    #[cfg(target_arch = "x86_64")]
+    {
+        let features = [
+            ("popcnt", is_x86_feature_detected!("popcnt")),
+            ("avx2", is_x86_feature_detected!("avx2")),
+            ("avx512f", is_x86_feature_detected!("avx512f")),
+            ("avx512vpopcntdq", is_x86_feature_detected!("avx512vpopcntdq")),
+        ];
+        features.into_iter().filter(|f| f.1).map(|f| f.0).collect()
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        vec![]
+    }
+}
+
+fn output(program: &str, arguments: &[&str]) -> Option<String> {
+    let output = Command::new(program).args(arguments).output().ok()?;
+    let text = String::from_utf8(output.stdout).ok()?.trim().to_string();
+    (output.status.success() && !text.is_empty()).then_some(text)
+}

@@ -1,0 +1,42 @@
+//! What the suite does without a command: small checks of itself, in a few seconds.
+
+use datafusion::common::{Result, exec_err};
+use datafusion_simjoin::measure::Measure;
+
+use crate::data;
+use crate::engine::{self, Point};
+use crate::generate::{self, collection::COLLECTIONS};
+
+/// Generates a little of every collection and joins it, and holds sizes and strategies to what
+/// they should be.
+///
+/// # Errors
+///
+/// When a check fails.
+pub fn run() -> Result<()> {
+    for collection in COLLECTIONS {
+        let lists = generate::sample(collection, 3000, 7)?;
+        if generate::sample(collection, 3000, 7)? != lists {
+            return exec_err!("{} is not the same the second time", collection.name);
+        }
+        let sets = data::encode(collection.name, &lists)?.sets;
+        let rows = sets.row_count();
+        let total: u64 =
+            (0..sets.len()).map(|s| u64::from(sets.size(s)) * sets.rows(s).len() as u64).sum();
+        let average = total as f64 / rows.max(1) as f64;
+        let ratio = average / collection.average_size;
+        if rows != 3000 || !(0.8..1.25).contains(&ratio) {
+            return exec_err!("{}: {rows} sets of average size {average:.2}", collection.name);
+        }
+        let pairs = engine::strategies().into_iter().map(|strategy| {
+            let point = Point { measure: Measure::Jaccard, threshold: 0.8, strategy, threads: 2 };
+            Ok(engine::self_join(&sets, &point)?.row_pairs)
+        });
+        let pairs = pairs.collect::<Result<Vec<u64>>>()?;
+        if pairs[0] == 0 || pairs.iter().any(|p| *p != pairs[0]) {
+            return exec_err!("{}: the strategies count {pairs:?} pairs", collection.name);
+        }
+        println!("{}: average size {average:.2}, {} pairs at 0.8", collection.name, pairs[0]);
+    }
+    Ok(())
+}
