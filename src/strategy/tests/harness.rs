@@ -14,10 +14,10 @@ use datafusion::execution::memory_pool::{
 
 use crate::cancel::CancelFlag;
 use crate::measure::{Bounds, Measure};
-use crate::simd::Simd;
 use crate::sets::{
     BuildEncoder, EncodeInput, KeyConverter, KeyDictionary, ProbeScratch, SetCollection, SetId,
 };
+use crate::simd::Simd;
 use crate::strategy::{
     JoinSpec, JoinStrategy, Match, MatchBuffer, MatchCursor, MatchNeed, Pairing, PrepareContext,
     ProbeSets, Progress, Statistics,
@@ -145,7 +145,7 @@ impl Sides {
         drive: Drive,
         expected: &[Match],
     ) {
-        let what = || format!("{} {self:?} {spec:?} {drive:?}", strategy.name());
+        let what = || format!("{strategy:?} {self:?} {spec:?} {drive:?}");
         let mut found = self.run(strategy, spec, drive, &what);
         if spec.pairing == Pairing::Unordered {
             // Either set of a pair may be the one that was probed.
