@@ -46,7 +46,7 @@ pub struct Point<'a> {
 pub struct Joined {
     /// The strategy that ran.
     pub strategy: &'static str,
-    /// Its estimate, in steps.
+    /// Its estimate, in nanoseconds.
     pub estimate: f64,
     pub prepare_seconds: f64,
     pub probe_seconds: f64,
@@ -66,7 +66,7 @@ impl Joined {
 
 /// Joins a collection with itself and counts the row pairs.
 pub fn self_join(sets: &Arc<SetCollection>, point: &Point<'_>) -> Result<Joined> {
-    let options = SimJoinOptions::default();
+    let options = SimJoinOptions::from_env()?;
     let spec = JoinSpec {
         bounds: Bounds { measure: point.measure, threshold: point.threshold },
         probe_role: Role::First,
@@ -76,21 +76,25 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point<'_>) -> Result<Joined>
         },
         need: MatchNeed::Pairs,
         candidate_chunk: options.candidate_chunk.0,
+        simd: options.simd.form(),
     };
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     let reservation = MemoryConsumer::new("join").register(&pool);
     let cancel = CancelFlag::default();
 
     let start = Instant::now();
-    let (strategy, estimate) = choose(strategy(point.strategy)?, sets, &spec);
-    let context = PrepareContext { reservation: &reservation, cancel: &cancel };
-    let prepared = strategy.prepare(Arc::clone(sets), spec, context)?;
+    let context =
+        PrepareContext { reservation: &reservation, cancel: &cancel, threads: point.threads };
+    let choice = choose(strategy(point.strategy)?, sets, &spec, context)?;
+    let prepared =
+        choice.strategy.prepare(Arc::clone(sets), spec, &choice.statistics, context)?;
     let prepare_seconds = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
     let next = AtomicU32::new(0);
     // As the operator cuts a self-join.
     let share = (sets.len() / (point.threads as u32 * 32)).clamp(1, 1024);
+    let share = share.next_multiple_of(prepared.range_unit());
     let work = || probe(&*prepared, sets, spec, &next, share, options.match_buffer.0, &pool);
     let parts: Vec<Part> = std::thread::scope(|scope| {
         let others: Vec<_> = (1..point.threads).map(|_| scope.spawn(work)).collect();
@@ -107,8 +111,8 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point<'_>) -> Result<Joined>
         add(&mut funnel, &part.funnel);
     }
     Ok(Joined {
-        strategy: strategy.name(),
-        estimate: estimate.0,
+        strategy: choice.strategy.name(),
+        estimate: choice.cost.0,
         prepare_seconds,
         probe_seconds,
         row_pairs: parts.iter().map(|part| part.row_pairs).sum(),
