@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
 use datafusion::common::config::ExtensionOptions;
-use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
 use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::cancel::CancelFlag;
@@ -18,26 +18,24 @@ use datafusion_simjoin::strategy::{
     Progress, choose,
 };
 
-/// The strategies that benches know by name, `auto` first.
-const STRATEGIES: &[&str] = &["auto", "allpairs", "ppjoin", "groupjoin", "bitmap"];
-
-/// The strategies that `simjoin.strategy` accepts.
-pub fn strategies() -> Vec<&'static str> {
-    STRATEGIES.iter().copied().filter(|name| strategy(name).is_ok()).collect()
+/// Reads a strategy as `simjoin.strategy` does.
+pub fn strategy(name: &str) -> Result<StrategyChoice, String> {
+    let mut options = SimJoinOptions::default();
+    options.set("strategy", name).map_err(|error| error.strip_backtrace())?;
+    Ok(options.strategy)
 }
 
-fn strategy(name: &str) -> Result<StrategyChoice> {
-    let mut options = SimJoinOptions::default();
-    options.set("strategy", name)?;
-    Ok(options.strategy)
+/// The strategies but `auto`, which chooses among them.
+pub fn fixed_strategies() -> impl Iterator<Item = StrategyChoice> {
+    StrategyChoice::ALL.into_iter().filter(|choice| *choice != StrategyChoice::Auto)
 }
 
 /// What to join by.
 #[derive(Debug, Clone, Copy)]
-pub struct Point<'a> {
+pub struct Point {
     pub measure: Measure,
     pub threshold: f64,
-    pub strategy: &'a str,
+    pub strategy: StrategyChoice,
     pub threads: usize,
 }
 
@@ -65,7 +63,7 @@ impl Joined {
 }
 
 /// Joins a collection with itself and counts the row pairs.
-pub fn self_join(sets: &Arc<SetCollection>, point: &Point<'_>) -> Result<Joined> {
+pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     let options = SimJoinOptions::default();
     let spec = JoinSpec {
         bounds: Bounds { measure: point.measure, threshold: point.threshold },
@@ -82,8 +80,9 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point<'_>) -> Result<Joined>
     let cancel = CancelFlag::default();
 
     let start = Instant::now();
-    let (strategy, estimate) = choose(strategy(point.strategy)?, sets, &spec);
-    let context = PrepareContext { reservation: &reservation, cancel: &cancel };
+    let (strategy, estimate) = choose(point.strategy, sets, &spec);
+    let context =
+        PrepareContext { reservation: &reservation, cancel: &cancel, threads: point.threads };
     let prepared = strategy.prepare(Arc::clone(sets), spec, context)?;
     let prepare_seconds = start.elapsed().as_secs_f64();
 
@@ -182,9 +181,9 @@ fn add(sum: &mut Funnel, part: &Funnel) {
 }
 
 /// Reads a measure's name.
-pub fn measure(name: &str) -> Result<Measure> {
+pub fn measure(name: &str) -> Result<Measure, String> {
     name.parse().map_err(|()| {
         let names: Vec<&str> = Measure::ALL.iter().map(|m| m.name()).collect();
-        exec_datafusion_err!("{name} is no measure; the measures are {}", names.join(", "))
+        format!("the measures are {}", names.join(", "))
     })
 }

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use datafusion::common::Result;
+use datafusion_simjoin::config::StrategyChoice;
 use datafusion_simjoin::measure::Measure;
 
 use crate::csv::CsvWriter;
 use crate::data::{self, DataOptions};
 use crate::engine::Point;
-use crate::{join, machine};
+use crate::{engine, join, machine};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -24,8 +25,8 @@ pub struct Arguments {
     scales: Vec<String>,
     #[arg(long, value_delimiter = ',', default_values_t = [0.6, 0.8, 0.9])]
     thresholds: Vec<f64>,
-    #[arg(long, default_value = "auto")]
-    strategy: String,
+    #[arg(long, value_parser = engine::strategy, default_value_t = StrategyChoice::Auto)]
+    strategy: StrategyChoice,
     #[arg(long, default_value_t = 1)]
     threads: usize,
     #[arg(long, default_value_t = 3)]
@@ -63,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             let sets = &encoded.sets;
             let mut too_slow = vec![];
             for &threshold in &thresholds {
-                let (strategy, threads) = (arguments.strategy.as_str(), arguments.threads);
+                let (strategy, threads) = (arguments.strategy, arguments.threads);
                 let point = Point { measure: Measure::Jaccard, threshold, strategy, threads };
                 let (seconds, joined) =
                     join::median_of(&encoded, &point, arguments.runs, arguments.once_above)?;

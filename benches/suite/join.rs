@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use datafusion::common::Result;
+use datafusion_simjoin::config::StrategyChoice;
+use datafusion_simjoin::measure::Measure;
 
 use crate::csv::{CsvWriter, median};
 use crate::data::{self, DataOptions, Encoded};
@@ -16,17 +18,19 @@ pub const THRESHOLDS: &[f64] = &[0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
 pub struct Arguments {
     #[command(flatten)]
     data: DataOptions,
-    /// Strategies; all that simjoin.strategy accepts when left out
-    #[arg(long, value_delimiter = ',')]
-    strategies: Vec<String>,
+    /// Strategies
+    #[arg(long, value_delimiter = ',', value_parser = engine::strategy,
+        default_values_t = StrategyChoice::ALL)]
+    strategies: Vec<StrategyChoice>,
     #[arg(long, value_delimiter = ',', default_values_t = THRESHOLDS.to_vec())]
     thresholds: Vec<f64>,
     /// Threads
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
-    /// Measures; at Jaccard alone all points are run, of the others the middle threshold
-    #[arg(long, value_delimiter = ',', default_values_t = ["jaccard".to_string()])]
-    measures: Vec<String>,
+    /// Measures
+    #[arg(long, value_delimiter = ',', value_parser = engine::measure,
+        default_values_t = [Measure::Jaccard])]
+    measures: Vec<Measure>,
     /// Runs of each point
     #[arg(long, default_value_t = 3)]
     runs: usize,
@@ -48,18 +52,13 @@ const HEADER: &str = "data,strategy,chosen,measure,threshold,threads,run,prepare
 pub fn run(arguments: &Arguments) -> Result<()> {
     machine::describe(&arguments.out)?;
     let mut csv = CsvWriter::append(&arguments.out.join("joins.csv"), HEADER)?;
-    let strategies: Vec<&str> = match arguments.strategies.is_empty() {
-        true => engine::strategies(),
-        false => arguments.strategies.iter().map(String::as_str).collect(),
-    };
     for name in arguments.data.names(data::STATED) {
         let set = arguments.data.find(&name)?;
         let encoded = data::encode(&set.name, &set.read()?)?;
-        for measure in &arguments.measures {
-            let measure = engine::measure(measure)?;
+        for &measure in &arguments.measures {
             for &threshold in &arguments.thresholds {
                 let mut gains = vec![];
-                for strategy in &strategies {
+                for &strategy in &arguments.strategies {
                     for &threads in &arguments.threads {
                         let point = Point { measure, threshold, strategy, threads };
                         if threads > 1 && gains.is_empty() {
@@ -85,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn write(
     csv: &mut CsvWriter,
     encoded: &Encoded,
-    point: &Point<'_>,
+    point: &Point,
     run: usize,
     joined: &Joined,
     gain: f64,
@@ -122,7 +121,7 @@ fn write(
 /// than `once_above` seconds.
 pub fn median_of(
     encoded: &Encoded,
-    point: &Point<'_>,
+    point: &Point,
     runs: usize,
     once_above: f64,
 ) -> Result<(f64, Joined)> {

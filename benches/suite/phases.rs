@@ -1,13 +1,14 @@
 //! One phase at a time: encode, index, filter, verify, output.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
+use datafusion_simjoin::config::StrategyChoice;
 use datafusion_simjoin::measure::Measure;
-use std::sync::Arc;
 
 use crate::csv::{CsvWriter, median};
 use crate::data::{self, DataOptions, DataSet, Encoded};
@@ -128,7 +129,7 @@ fn join(
     threshold: f64,
     csv: &mut CsvWriter,
 ) -> Result<()> {
-    for strategy in engine::strategies().into_iter().filter(|name| *name != "auto") {
+    for strategy in engine::fixed_strategies() {
         let point = Point { measure: Measure::Jaccard, threshold, strategy, threads: 1 };
         let runs = (0..arguments.runs)
             .map(|_| engine::self_join(&encoded.sets, &point))
@@ -151,8 +152,17 @@ fn join(
         ];
         for (phase, unit, amount, seconds) in phases {
             let (data, threshold) = (encoded.name.as_str(), shown.as_str());
-            Row { phase, data, variant: strategy, threshold, cores: 1, unit, amount, seconds }
-                .write(csv)?;
+            Row {
+                phase,
+                data,
+                variant: &strategy.to_string(),
+                threshold,
+                cores: 1,
+                unit,
+                amount,
+                seconds,
+            }
+            .write(csv)?;
         }
     }
     Ok(())
@@ -167,7 +177,8 @@ fn output(
     threshold: f64,
     csv: &mut CsvWriter,
 ) -> Result<()> {
-    let point = Point { measure: Measure::Jaccard, threshold, strategy: "auto", threads: 1 };
+    let point =
+        Point { measure: Measure::Jaccard, threshold, strategy: StrategyChoice::Auto, threads: 1 };
     if engine::self_join(&encoded.sets, &point)?.row_pairs > arguments.max_pairs {
         return Ok(());
     }
@@ -175,7 +186,7 @@ fn output(
         "SELECT a.id, b.id FROM sets a SIMJOIN sets b ON jaccard(a.tokens, b.tokens) >= {threshold}"
     );
     for cores in [1, 2] {
-        let session = Session::new(&set.table, "auto", cores)?;
+        let session = Session::new(&set.table, StrategyChoice::Auto, cores)?;
         session.keep_in_memory()?;
         let runs = (0..arguments.runs).map(|_| session.run(&sql)).collect::<Result<Vec<_>>>()?;
         let amount = runs.first().map_or(0, |run| run.rows);

@@ -1,6 +1,7 @@
 //! What the suite does without a command: small checks of itself, in a few seconds.
 
 use datafusion::common::{Result, exec_err};
+use datafusion_simjoin::config::StrategyChoice;
 use datafusion_simjoin::measure::Measure;
 
 use crate::data;
@@ -28,7 +29,7 @@ pub fn run() -> Result<()> {
         if rows != 3000 || !(0.8..1.25).contains(&ratio) {
             return exec_err!("{}: {rows} sets of average size {average:.2}", collection.name);
         }
-        let pairs = engine::strategies().into_iter().map(|strategy| {
+        let pairs = StrategyChoice::ALL.into_iter().map(|strategy| {
             let point = Point { measure: Measure::Jaccard, threshold: 0.8, strategy, threads: 2 };
             Ok(engine::self_join(&sets, &point)?.row_pairs)
         });

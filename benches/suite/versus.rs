@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use datafusion::common::{Result, exec_err};
+use datafusion_simjoin::config::StrategyChoice;
 use datafusion_simjoin::measure::Measure;
 
 use crate::competitors::{self, Competitor, Inputs, Outcome};
@@ -30,8 +31,9 @@ pub struct Arguments {
     #[arg(long)]
     datafusion: bool,
     /// Strategies of the engine
-    #[arg(long, value_delimiter = ',', default_values_t = ["auto".to_string()])]
-    strategies: Vec<String>,
+    #[arg(long, value_delimiter = ',', value_parser = engine::strategy,
+        default_values_t = [StrategyChoice::Auto])]
+    strategies: Vec<StrategyChoice>,
     #[arg(long, value_delimiter = ',', default_values_t = THRESHOLDS.to_vec())]
     thresholds: Vec<f64>,
     /// Runs of each
@@ -53,7 +55,7 @@ const HEADER: &str = "data,rows,sets,tokens,threshold,system,chosen,run,seconds,
 
 /// One of those who run.
 enum System {
-    Engine(String),
+    Engine(StrategyChoice),
     Competitor(Competitor),
 }
 
@@ -88,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let set = arguments.data.find(&name)?;
         let encoded = data::encode(&set.name, &set.read()?)?;
         let inputs = Inputs::write(&encoded.sets)?;
-        let own = arguments.strategies.iter().cloned().map(System::Engine);
+        let own = arguments.strategies.iter().copied().map(System::Engine);
         let systems = own.chain(rivals.iter().cloned().map(System::Competitor));
         let mut contenders: Vec<Contender> =
             systems.map(|system| Contender { system, again: true, out: false }).collect();
@@ -115,7 +117,7 @@ fn one_run(
 ) -> Result<()> {
     let sets = &encoded.sets;
     let (name, chosen, outcome) = match &contender.system {
-        System::Engine(strategy) => {
+        &System::Engine(strategy) => {
             let point = Point { measure: Measure::Jaccard, threshold, strategy, threads: 1 };
             let joined = engine::self_join(sets, &point)?;
             let outcome = Outcome::Done { seconds: joined.seconds(), pairs: joined.row_pairs };

@@ -45,17 +45,8 @@ pub fn of(set: &DataSet) -> Result<Statistics> {
 }
 
 impl Statistics {
-    /// How far average size and universe are from another's, as ratios.
-    pub fn average(&self) -> f64 {
-        self.average
-    }
-
     pub fn universe(&self) -> usize {
         self.shares.len()
-    }
-
-    pub fn rows(&self) -> usize {
-        self.rows
     }
 
     /// Rows whose set an earlier row has already.
