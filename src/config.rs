@@ -14,6 +14,7 @@ use datafusion::common::{Result, config_err};
 use datafusion::config::ConfigOptions;
 
 use crate::exec::Side;
+use crate::simd::Simd;
 
 /// Which algorithm finds the pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -46,6 +47,17 @@ pub enum DeviceChoice {
     Cpu,
     /// A CUDA device, by ordinal where one is given. An error when it cannot be used.
     Cuda(Option<u32>),
+}
+
+/// The form of the vector kernels; the best one by default.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SimdChoice(Option<Simd>);
+
+impl SimdChoice {
+    /// The form to use.
+    pub fn form(self) -> Simd {
+        self.0.unwrap_or_else(Simd::detect)
+    }
 }
 
 /// Which input is collected and indexed.
@@ -121,6 +133,8 @@ options! {
     strategy: StrategyChoice = StrategyChoice::Auto;
     /// Where the join runs: auto, cpu, cuda or cuda:N. This build has no CUDA kernels: cuda is refused.
     device: DeviceChoice = DeviceChoice::Auto;
+    /// The vector instructions of the CPU's filters: auto (the best that the processor has), avx512, avx2 or portable.
+    simd: SimdChoice = SimdChoice(None);
     /// Which input is collected and indexed: auto (the smaller one by statistics), left or right.
     build_side: BuildSideChoice = BuildSideChoice::Auto;
     /// Read and index a join of an input with itself once.
@@ -222,6 +236,26 @@ impl fmt::Display for StrategyChoice {
             Self::GroupJoin => "groupjoin",
             Self::Bitmap => "bitmap",
         })
+    }
+}
+
+impl OptionValue for SimdChoice {
+    const ACCEPTS: &'static str = "auto, or what this processor has of avx512, avx2 and portable";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self(None)),
+            name => Simd::named(name).map(|form| Self(Some(form))),
+        }
+    }
+}
+
+impl fmt::Display for SimdChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("auto"),
+            Some(form) => form.fmt(f),
+        }
     }
 }
 

@@ -63,6 +63,7 @@ pub mod measure;
 pub mod plan;
 pub mod session;
 pub mod sets;
+pub mod simd;
 pub mod sql;
 pub mod strategy;
 pub mod verify;

@@ -194,6 +194,21 @@ impl Bounds {
         Some(o as u32)
     }
 
+    /// [`Self::min_overlap`] of sizes that can match, when it is known to be no less than `least`:
+    /// for partners of ascending sizes, the required overlap of the one before.
+    #[inline]
+    pub fn min_overlap_from(&self, role: Role, size: u32, partner: u32, least: u32) -> u32 {
+        let (s, p) = (u64::from(size), u64::from(partner));
+        let mut o = u64::from(least);
+        if o + 8 < s.min(p) && !self.qualifies(o + 8, role, s, p) {
+            return self.min_overlap(role, size, partner).unwrap_or(u32::MAX);
+        }
+        while o < s.min(p) && !self.qualifies(o, role, s, p) {
+            o += 1;
+        }
+        o as u32
+    }
+
     /// The sizes `(least, greatest)` that a partner of a set of this size can have, both
     /// inclusive and within `1..=MAX_SET_SIZE`; `None` when no partner matches.
     pub fn size_range(&self, role: Role, size: u32) -> Option<(u32, u32)> {
@@ -288,6 +303,13 @@ mod tests {
                                 expected,
                                 "{measure} {t} {role:?} {size} {partner}"
                             );
+                            if let (Some(o), true) = (expected, partner > 1) {
+                                let before = least(partner - 1).unwrap_or(1);
+                                for from in [1, before, o] {
+                                    let found = bounds.min_overlap_from(role, size, partner, from);
+                                    assert_eq!(found, o, "{measure} {t} {size} {partner}");
+                                }
+                            }
                             let inside =
                                 range.is_some_and(|(lo, hi)| lo <= partner && partner <= hi);
                             assert_eq!(inside, expected.is_some(), "{measure} {t} {size}");

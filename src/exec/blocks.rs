@@ -8,8 +8,9 @@ use std::ops::Range;
 
 use datafusion::logical_expr::Operator;
 
-use super::build::{BuildSide, Ranks};
+use super::build::BuildSide;
 use super::layout::{Layout, RowOrder};
+use super::ranks::Ranks;
 use super::spec::Side;
 use crate::sets::SetCollection;
 use crate::strategy::{Match, Pairing};

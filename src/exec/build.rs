@@ -3,25 +3,25 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, UInt32Array};
-use datafusion::arrow::compute::rank;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::utils::normalize_float_zero;
-use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::PhysicalExpr;
-use futures::StreamExt;
 
 use super::layout::Layout;
 use super::metrics::BuildMetrics;
-use super::payload::{Payload, PayloadBuilder};
+use super::payload::Payload;
+use super::ranks::{Partners, Ranks};
+use super::read::{Reading, Share};
 use super::spec::Side;
 use super::visited::Visited;
 use crate::cancel::CancelFlag;
 use crate::config::StrategyChoice;
 use crate::sets::{
-    BuildEncoder, EncodeInput, KeyConverter, KeyDictionary, KeyRows, ProbeEncoder, SetCollection,
+    BuildEncoder, EncodeInput, FinishContext, KeyConverter, KeyDictionary, KeyRows, ProbeEncoder,
+    SetCollection,
 };
 use crate::strategy::{PrepareContext, PreparedJoin, choose};
 
@@ -55,75 +55,6 @@ impl BuildSide {
     /// Notes that a probe partition has seen all its rows. Whether it was the last one.
     pub fn finish_partition(&self) -> bool {
         self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-}
-
-/// Dense ranks of a column, 0 for NULL.
-#[derive(Debug)]
-pub(super) struct Ranks {
-    /// Ascending within the rows of a set.
-    pub by_place: Vec<u32>,
-    /// No two rows are equal and none is NULL.
-    pub distinct: bool,
-}
-
-impl Ranks {
-    /// Ranks the rows by `column`, and orders those of each set by rank.
-    pub fn of_rows(column: Option<ArrayRef>, sets: &mut SetCollection) -> Result<Self> {
-        let Some(column) = column else {
-            return Ok(Self { by_place: vec![], distinct: true });
-        };
-        let values = normalize_float_zero(&column);
-        let mut by_row = rank(&values, None)?;
-        if let Some(nulls) = values.logical_nulls() {
-            for (row, rank) in by_row.iter_mut().enumerate() {
-                if nulls.is_null(row) {
-                    *rank = 0;
-                }
-            }
-        }
-        // Rows that are equal share a rank, so that n distinct rows have the ranks 1..=n.
-        let mut seen = vec![false; by_row.len() + 1];
-        let distinct =
-            by_row.iter().all(|&r| r != 0 && !std::mem::replace(&mut seen[r as usize], true));
-        sets.sort_rows_by_key(|row| by_row[row as usize]);
-        let by_place = sets.rows_by_place().map(|row| by_row[row as usize]).collect();
-        Ok(Self { by_place, distinct })
-    }
-
-    /// The bytes needed while ranking this many rows: ranking sorts values with their rows.
-    fn footprint(rows: usize) -> usize {
-        rows * (2 * size_of::<u32>() + size_of::<(u64, u32)>() + size_of::<bool>())
-    }
-}
-
-/// Which build rows count as partners: those in which a column is not NULL.
-#[derive(Debug)]
-pub(super) struct Partners {
-    /// By set, how many of its rows do.
-    pub of_set: Vec<u32>,
-    /// By place, whether the row does.
-    pub at_place: Vec<bool>,
-}
-
-impl Partners {
-    /// `None` when the column has no NULL.
-    fn of_column(sets: &SetCollection, payload: &Payload, column: usize) -> Result<Option<Self>> {
-        let places = UInt32Array::from_iter_values(0..sets.row_count() as u32);
-        let values = payload.take(column, &places)?;
-        let Some(nulls) = values.logical_nulls().filter(|n| n.null_count() > 0) else {
-            return Ok(None);
-        };
-        let at_place: Vec<bool> = nulls.iter().collect();
-        let of_set = (0..sets.len()).map(|set| {
-            let places = sets.row_places(set..set + 1);
-            at_place[places.start as usize..places.end as usize].iter().filter(|&&p| p).count()
-        });
-        Ok(Some(Self { of_set: of_set.map(|count| count as u32).collect(), at_place }))
-    }
-
-    fn footprint(sets: &SetCollection) -> usize {
-        sets.len() as usize * size_of::<u32>() + sets.row_count()
     }
 }
 
@@ -179,7 +110,7 @@ pub(super) struct BuildPlan {
     pub converter: Option<Arc<KeyConverter>>,
     pub strategy: StrategyChoice,
     pub partitions: usize,
-    /// How many threads may index at once.
+    /// How many threads may encode and index at once, at least 1.
     pub threads: usize,
     pub metrics: BuildMetrics,
     /// Called with a description of the chosen strategy.
@@ -190,47 +121,20 @@ impl BuildPlan {
     /// Reads the whole input and indexes it. Dropping the future stops the work.
     pub async fn run(
         self,
-        mut input: SendableRecordBatchStream,
+        input: SendableRecordBatchStream,
         reservation: MemoryReservation,
     ) -> Result<BuildSide> {
-        let side = self.layout.build();
-        let carried = self.layout.carried[side as usize].clone();
-        let mut encoder = BuildEncoder::default();
-        let mut key_ids = KeyDictionary::default();
-        let mut payload = PayloadBuilder::new(carried.len());
-        let mut order_column = PayloadBuilder::new(usize::from(self.layout.row_order.is_some()));
-        while let Some(batch) = input.next().await.transpose()? {
-            self.metrics.rows.add(batch.num_rows());
-            for start in (0..batch.num_rows()).step_by(ROWS_PER_SLICE) {
-                let slice = batch.slice(start, ROWS_PER_SLICE.min(batch.num_rows() - start));
-                let timer = self.metrics.encode_time.timer();
-                payload.push(&slice, &carried)?;
-                if let Some(order) = self.layout.row_order {
-                    order_column.push(&slice, &[order.column])?;
-                }
-                let base = payload.size_in_bytes() + order_column.size_in_bytes();
-                let arguments = EncodedArguments::evaluate(
-                    &self.layout,
-                    side,
-                    self.converter.as_deref(),
-                    &slice,
-                )?;
-                encoder
-                    .push(&arguments.as_input(), &mut key_ids, &reservation, base)
-                    .map_err(|e| out_of_memory(e, &self.layout, encoder.row_count()))?;
-                self.metrics.peak_bytes.set_max(reservation.size());
-                timer.done();
-                tokio::task::yield_now().await;
-            }
-        }
-        drop(input);
+        let reading = Arc::new(Reading::new(self, input, reservation));
+        let shares = reading.run().await?;
+        let Ok(Reading { plan, reservation, .. }) = Arc::try_unwrap(reading) else {
+            return internal_err!("somebody still reads the build side of a similarity join");
+        };
         let cancel = CancelFlag::default();
         let _guard = cancel.on_drop();
-        let rows = encoder.row_count();
+        let rows = shares.iter().map(|share| share.encoder.row_count()).sum();
         let task = SpawnedTask::spawn_blocking(move || {
-            let layout = Arc::clone(&self.layout);
-            self.index(encoder, key_ids, payload, order_column, reservation, &cancel)
-                .map_err(|e| out_of_memory(e, &layout, rows))
+            let layout = Arc::clone(&plan.layout);
+            plan.index(shares, reservation, &cancel).map_err(|e| out_of_memory(e, &layout, rows))
         });
         match task.join().await {
             Ok(result) => result,
@@ -240,17 +144,21 @@ impl BuildPlan {
 
     fn index(
         self,
-        encoder: BuildEncoder,
-        key_ids: KeyDictionary,
-        payload: PayloadBuilder,
-        order_column: PayloadBuilder,
+        shares: Vec<Share>,
         reservation: MemoryReservation,
         cancel: &CancelFlag,
     ) -> Result<BuildSide> {
         let _timer = self.metrics.index_time.timer();
         let peak = || self.metrics.peak_bytes.set_max(reservation.size());
-        let base = payload.size_in_bytes() + order_column.size_in_bytes() + key_ids.size_in_bytes();
-        let (mut sets, encoder) = encoder.finish(&reservation, base, &peak, cancel)?;
+        let (encoders, payload, order_column) = Share::split(shares);
+        let context = FinishContext {
+            reservation: &reservation,
+            base: payload.size_in_bytes() + order_column.size_in_bytes(),
+            peak: &peak,
+            cancel,
+            threads: self.threads,
+        };
+        let (mut sets, encoder, key_ids) = BuildEncoder::finish_all(encoders, &context)?;
         let ranks = match self.layout.row_order {
             Some(_) => {
                 let rows = payload.row_count();
@@ -289,11 +197,13 @@ impl BuildPlan {
         self.metrics.distinct_sets.add(sets.len() as usize);
         self.metrics.tokens.add(encoder.token_count() as usize);
         self.metrics.keys.add(key_ids.len() as usize);
-        let (strategy, cost) = choose(self.strategy, &sets, &self.layout.spec);
-        (self.on_choice)(format!("{} (estimated {:.1e} steps), cpu", strategy.name(), cost.0));
         let context =
             PrepareContext { reservation: &reservation, cancel, threads: self.threads.max(1) };
-        let prepared = strategy.prepare(Arc::clone(&sets), self.layout.spec, context)?;
+        let spec = self.layout.spec;
+        let choice = choose(self.strategy, &sets, &spec, context)?;
+        (self.on_choice)(format!("{choice}, cpu"));
+        let statistics = &choice.statistics;
+        let prepared = choice.strategy.prepare(Arc::clone(&sets), spec, statistics, context)?;
         peak();
         self.metrics.bytes.set(reservation.size());
         Ok(BuildSide {
@@ -314,7 +224,11 @@ impl BuildPlan {
 }
 
 /// Says which side did not fit, and what would help.
-fn out_of_memory(error: DataFusionError, layout: &Layout, rows: usize) -> DataFusionError {
+pub(super) fn out_of_memory(
+    error: DataFusionError,
+    layout: &Layout,
+    rows: usize,
+) -> DataFusionError {
     let DataFusionError::ResourcesExhausted(_) = error.find_root() else {
         return error;
     };

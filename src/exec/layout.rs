@@ -120,6 +120,7 @@ impl Layout {
             pairing,
             need,
             candidate_chunk: options.candidate_chunk.0,
+            simd: options.simd.form(),
         };
         let counts_partners = join.output.iter().all(|column| match column {
             OutputColumn::Count(CountOf::NonNull(side, _)) => {

@@ -15,6 +15,8 @@ mod output;
 mod pairs;
 mod payload;
 mod probe;
+mod ranks;
+mod read;
 mod similarity_join;
 mod spec;
 #[cfg(test)]

@@ -10,7 +10,8 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::{concat, interleave, take};
 use datafusion::arrow::datatypes::DataType;
-use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::common::Result;
+use parking_lot::Mutex;
 
 use crate::sets::SetCollection;
 
@@ -131,39 +132,65 @@ fn by_place(rows: &ArrayRef, sets: &SetCollection) -> Result<ArrayRef> {
     Ok(take(rows, &UInt32Array::from_iter_values(sets.rows_by_place()), None)?)
 }
 
-/// Collects the payload of the build side.
+/// The buffers that have been counted as held, whoever holds them: slices of a batch share them.
+#[derive(Debug, Clone, Default)]
+pub(super) struct SeenBuffers(Arc<Mutex<HashSet<usize>>>);
+
+/// Collects the payload of the build side, or a share of it.
 #[derive(Debug, Default)]
 pub(super) struct PayloadBuilder {
     pieces: Vec<Vec<ArrayRef>>,
+    /// The first row of each piece, ascending.
     starts: Vec<u32>,
-    rows: u32,
-    /// The buffers held. Slices of one batch share them.
-    buffers: HashSet<usize>,
+    rows: usize,
+    seen: SeenBuffers,
     bytes: usize,
 }
 
 impl PayloadBuilder {
-    pub fn new(columns: usize) -> Self {
-        Self { pieces: vec![vec![]; columns], ..Self::default() }
+    pub fn new(columns: usize, seen: SeenBuffers) -> Self {
+        Self { pieces: vec![vec![]; columns], seen, ..Self::default() }
     }
 
-    /// Keeps the columns `carried` of a batch.
-    pub fn push(&mut self, batch: &RecordBatch, carried: &[usize]) -> Result<()> {
+    /// Keeps the columns `carried` of a batch whose first row has the number `first_row`. Rows
+    /// come in ascending order.
+    pub fn push(&mut self, first_row: u32, batch: &RecordBatch, carried: &[usize]) {
         for (pieces, &column) in self.pieces.iter_mut().zip(carried) {
             let array = batch.column(column);
-            self.bytes += new_buffer_bytes(&array.to_data(), &mut self.buffers);
+            self.bytes += new_buffer_bytes(&array.to_data(), &mut self.seen.0.lock());
             pieces.push(ArrayRef::clone(array));
         }
-        self.starts.push(self.rows);
-        let rows = u32::try_from(batch.num_rows()).ok();
-        self.rows = rows.and_then(|rows| self.rows.checked_add(rows)).ok_or_else(|| {
-            exec_datafusion_err!("a side of a similarity join holds at most {} rows", u32::MAX)
-        })?;
-        Ok(())
+        self.starts.push(first_row);
+        self.rows += batch.num_rows();
+    }
+
+    /// What several builders have collected of one input.
+    pub fn merged(mut shares: Vec<Self>) -> Self {
+        if shares.len() <= 1 {
+            return shares.pop().unwrap_or_default();
+        }
+        let mut order: Vec<(u32, usize, usize)> = vec![];
+        for (share, builder) in shares.iter().enumerate() {
+            order.extend(builder.starts.iter().enumerate().map(|(i, &start)| (start, share, i)));
+        }
+        order.sort_unstable();
+        let column = |column: usize| {
+            let piece = |&(_, share, i): &(u32, usize, usize)| {
+                ArrayRef::clone(&shares[share].pieces[column][i])
+            };
+            order.iter().map(piece).collect()
+        };
+        Self {
+            pieces: (0..shares[0].pieces.len()).map(column).collect(),
+            starts: order.iter().map(|&(start, ..)| start).collect(),
+            rows: shares.iter().map(|share| share.rows).sum(),
+            seen: shares[0].seen.clone(),
+            bytes: shares.iter().map(|share| share.bytes).sum(),
+        }
     }
 
     pub fn row_count(&self) -> usize {
-        self.rows as usize
+        self.rows
     }
 
     /// The bytes held.
@@ -179,7 +206,7 @@ impl PayloadBuilder {
             .iter()
             .filter(|pieces| pieces.len() > 1 || pieces.iter().any(|p| is_spread(p.data_type())));
         match columns.map(|pieces| column_bytes(pieces)).max() {
-            Some(largest) => 2 * largest + self.rows as usize * size_of::<u32>(),
+            Some(largest) => 2 * largest + self.rows * size_of::<u32>(),
             None => 0,
         }
     }
@@ -199,7 +226,7 @@ impl PayloadBuilder {
             })
         });
         let columns = columns.collect::<Result<_>>()?;
-        Ok(Payload { columns, sets, rows: self.rows as usize })
+        Ok(Payload { columns, sets, rows: self.rows })
     }
 
     /// The first column by row, in one piece; `None` when there are no rows.
@@ -266,13 +293,16 @@ mod tests {
             (0..1000).map(|i| Some(vec![Some(i), Some(i + 1)])),
         );
         let whole = RecordBatch::try_from_iter([("l", Arc::new(lists) as ArrayRef)]).unwrap();
-        let mut builder = PayloadBuilder::new(1);
-        builder.push(&whole, &[0]).unwrap();
-        let bytes = builder.bytes;
+        let seen = SeenBuffers::default();
+        let mut builders = [1, 2].map(|_| PayloadBuilder::new(1, seen.clone()));
+        builders[0].push(0, &whole, &[0]);
+        let bytes = builders[0].bytes;
         for start in (0..1000).step_by(10) {
-            builder.push(&whole.slice(start, 10), &[0]).unwrap();
+            builders[start / 10 % 2].push(1000 + start as u32, &whole.slice(start, 10), &[0]);
         }
-        assert_eq!(builder.bytes, bytes);
+        let merged = PayloadBuilder::merged(builders.into());
+        assert_eq!((merged.bytes, merged.rows), (bytes, 2000));
+        assert!(merged.starts.is_sorted() && merged.pieces[0].len() == 101);
         let part = slice_bytes(&whole.slice(100, 10).column(0).clone());
         assert!((160..400).contains(&part), "{part}");
     }

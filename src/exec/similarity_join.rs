@@ -224,7 +224,7 @@ impl SetSimilarityJoinExec {
                 converter,
                 strategy: self.options.strategy,
                 partitions: self.partition_count(),
-                threads: context.session_config().target_partitions(),
+                threads: context.session_config().target_partitions().max(1),
                 metrics: BuildMetrics::new(&self.metrics),
                 on_choice: Box::new(move |choice| *chosen.lock() = Some(choice)),
             };

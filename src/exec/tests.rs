@@ -20,7 +20,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::config::{PositiveCount, SimJoinOptions};
+use crate::config::{PositiveCount, SimJoinOptions, StrategyChoice};
 use crate::measure::Measure;
 
 type Row = (i64, Option<Vec<Option<i32>>>, Option<i64>);
@@ -269,6 +269,7 @@ async fn the_operator_equals_nested_loops() {
         let partitions = [1, 2, 5][rng.random_range(0..3)];
         let options = SimJoinOptions {
             candidate_chunk: PositiveCount([1, 5, 1000][rng.random_range(0..3)]),
+            strategy: StrategyChoice::ALL[round % 5],
             match_buffer: PositiveCount([1, 3, 1000][rng.random_range(0..3)]),
             ..SimJoinOptions::default()
         };
@@ -287,7 +288,7 @@ async fn the_operator_equals_nested_loops() {
                     SetSimilarityJoinExec::try_new(input.clone(), case.join(need), options.clone())
                         .unwrap();
                 let batches = run(Arc::new(exec), batch_size).await.unwrap();
-                let context = format!("round {round} {case:?} build {build} {need:?}");
+                let context = format!("round {round} {case:?} build {build} {need:?} {options:?}");
                 check(&batches, need, &case, &expected, &context);
             }
         }
@@ -301,7 +302,7 @@ async fn the_operator_equals_nested_loops() {
                 need,
                 &case,
                 &expected,
-                &format!("self round {round} {case:?} {need:?}"),
+                &format!("self round {round} {case:?} {need:?} {options:?}"),
             );
         }
     }

@@ -8,8 +8,7 @@ use datafusion::common::Result;
 use crate::sets::{Run, SetCollection, SetId};
 use crate::strategy::PrepareContext;
 
-/// Posting lists in flat arrays: for each token, the sets in whose prefix it stands, ascending,
-/// and where in the set it stands.
+/// Posting lists in flat arrays: for each token, the sets in whose prefix it stands, ascending.
 ///
 /// Because set ids follow (blocking key, size), the postings of one key and a size range are one
 /// stretch of a list.
@@ -18,7 +17,6 @@ pub struct InvertedIndex {
     /// `offsets[token]..offsets[token + 1]` is the list of the token.
     offsets: Vec<u64>,
     sets: Vec<SetId>,
-    positions: Vec<u32>,
 }
 
 impl InvertedIndex {
@@ -49,23 +47,21 @@ impl InvertedIndex {
             *offset = total;
         }
         let total = total as usize;
-        context.reservation.try_grow(total * (size_of::<SetId>() + size_of::<u32>()))?;
+        context.reservation.try_grow(total * size_of::<SetId>())?;
         let mut sets = vec![0; total];
-        let mut positions = vec![0; total];
         let runs: Vec<(Run, Range<SetId>)> = build.runs().iter().collect();
         for (run, range) in runs.into_iter().rev() {
             context.cancel.check()?;
             let prefix = prefix(run);
             for set in range.rev() {
-                for (position, &token) in prefix_tokens(set, prefix).iter().enumerate() {
+                for &token in prefix_tokens(set, prefix) {
                     let place = &mut offsets[token as usize];
                     *place -= 1;
                     sets[*place as usize] = set;
-                    positions[*place as usize] = position as u32;
                 }
             }
         }
-        Ok(Self { offsets, sets, positions })
+        Ok(Self { offsets, sets })
     }
 
     /// Where the postings of `token` with sets in `range` lie.
@@ -82,12 +78,6 @@ impl InvertedIndex {
     #[inline]
     pub fn sets(&self, stretch: Range<usize>) -> &[SetId] {
         &self.sets[stretch]
-    }
-
-    /// The positions of a stretch.
-    #[inline]
-    pub fn positions(&self, stretch: Range<usize>) -> &[u32] {
-        &self.positions[stretch]
     }
 
     /// The number of postings.

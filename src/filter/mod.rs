@@ -3,9 +3,17 @@
 mod group;
 mod group_index;
 mod inverted_index;
+mod positional;
+mod postings;
 mod prefix;
-mod size_bounds;
+pub(crate) mod signature;
+pub(crate) mod size_bounds;
 
 pub use group::{GroupFilter, GroupSource};
 pub use inverted_index::InvertedIndex;
+pub use positional::{PositionalIndex, PositionalSource};
+pub use postings::SignaturePostings;
+pub(crate) use postings::SuffixTest;
+pub(crate) use prefix::indexed_prefix;
 pub use prefix::{PrefixIndex, PrefixSource};
+pub use signature::{ProbeSignature, SignatureScheme, Signatures};

@@ -1,4 +1,4 @@
-//! Candidates from the inverted index: length, prefix and positional filter.
+//! AllPairs' candidates, from the inverted index: length and prefix filter.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +28,6 @@ pub struct PrefixIndex {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     index: InvertedIndex,
-    positional: bool,
     /// The indexed prefix of sets of each size.
     prefixes: Vec<u32>,
 }
@@ -37,7 +36,6 @@ impl PrefixIndex {
     pub fn try_new(
         build: Arc<SetCollection>,
         spec: JoinSpec,
-        positional: bool,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
         let sizes = build.runs().greatest_size().saturating_add(1).min(MAX_PREFIX_TABLE);
@@ -45,7 +43,7 @@ impl PrefixIndex {
         let prefixes = (0..sizes).map(|size| indexed_prefix(&spec, size)).collect();
         let prefix = |run: Run| indexed_prefix(&spec, run.size);
         let index = InvertedIndex::try_new(&build, prefix, context)?;
-        Ok(Self { build, spec, index, positional, prefixes })
+        Ok(Self { build, spec, index, prefixes })
     }
 
     pub fn build(&self) -> &Arc<SetCollection> {
@@ -87,7 +85,7 @@ impl PrefixIndex {
 
 /// How many tokens of a build set of this size are indexed. In an unordered self-join the
 /// partners that look it up are no smaller than the set itself.
-fn indexed_prefix(spec: &JoinSpec, size: u32) -> u32 {
+pub(crate) fn indexed_prefix(spec: &JoinSpec, size: u32) -> u32 {
     let least_partner = match spec.pairing {
         Pairing::All => 1,
         Pairing::Unordered => size,
@@ -235,7 +233,6 @@ impl PrefixSource {
             return State::Next;
         };
         let probe = Arc::clone(&self.probe.sets);
-        let (size, unknown) = (probe.size(set), probe.unknown(set));
         let tokens = known_prefix(&probe, set, &bounds);
         let index = Arc::clone(&self.index);
         let mut from = from;
@@ -246,33 +243,12 @@ impl PrefixSource {
             let sets = index.index.sets(start..end);
             self.postings += sets.len() as u64;
             *left -= sets.len();
-            if index.positional {
-                // What either side has behind this token bounds the overlap that can follow.
-                let probe_rest = size - (unknown + place as u32) - 1;
-                let positions = index.index.positions(start..end);
-                for (&build, &position) in sets.iter().zip(positions) {
-                    let build_size = index.build.size(build);
-                    let overlap = &mut self.overlaps[build as usize];
-                    let rest = probe_rest.min(build_size - position - 1);
-                    if *overlap + 1 + rest >= bounds.required(build_size) {
-                        if *overlap == 0 {
-                            self.touched.push(build);
-                        }
-                        *overlap += 1;
-                    } else {
-                        // Later tokens of the pair only lower the bound: it stays pruned.
-                        self.prefix_pairs += u64::from(*overlap == 0);
-                        *overlap = 0;
-                    }
+            for &build in sets {
+                let overlap = &mut self.overlaps[build as usize];
+                if *overlap == 0 {
+                    self.touched.push(build);
                 }
-            } else {
-                for &build in sets {
-                    let overlap = &mut self.overlaps[build as usize];
-                    if *overlap == 0 {
-                        self.touched.push(build);
-                    }
-                    *overlap += 1;
-                }
+                *overlap += 1;
             }
             if end < stretch.end {
                 return State::Scan { set, token: place, from: from + sets.len() };

@@ -9,7 +9,7 @@ const MAX_TABLE: u32 = 1 << 14;
 
 /// What a probe set of one size needs of its partners.
 #[derive(Debug)]
-pub(super) struct SizeBounds {
+pub(crate) struct SizeBounds {
     bounds: Bounds,
     role: Role,
     size: u32,
@@ -37,9 +37,13 @@ impl SizeBounds {
         }
         let prefix = bounds.prefix_len(role, size, least);
         let required = if greatest - least < MAX_TABLE {
-            (least..=greatest)
-                .map(|partner| bounds.min_overlap(role, size, partner).unwrap_or(u32::MAX))
-                .collect()
+            let mut overlap = 1;
+            let mut table = Vec::with_capacity((greatest - least) as usize + 1);
+            for partner in least..=greatest {
+                overlap = bounds.min_overlap_from(role, size, partner, overlap);
+                table.push(overlap);
+            }
+            table
         } else {
             vec![]
         };
@@ -59,7 +63,7 @@ impl SizeBounds {
 /// The bounds of the sizes met last, direct-mapped by size: probe sets come ordered by blocking
 /// key and size, so that sizes repeat.
 #[derive(Debug)]
-pub(super) struct SizeBoundsCache {
+pub(crate) struct SizeBoundsCache {
     bounds: Bounds,
     role: Role,
     partners: (u32, u32),

@@ -1,5 +1,7 @@
 //! Token storage that grows without copying what it holds.
 
+use std::ops::Range;
+
 /// Tokens of a piece, except where one set alone is larger.
 const PIECE_TOKENS: usize = 1 << 18;
 
@@ -22,6 +24,17 @@ pub(super) struct TokenRun {
 impl TokenRun {
     pub fn len(self) -> u32 {
         self.len
+    }
+
+    /// The number of its piece.
+    pub fn piece(self) -> usize {
+        self.piece as usize
+    }
+
+    /// Where in the piece it lies.
+    #[inline]
+    pub fn range(self) -> Range<usize> {
+        self.start as usize..self.start as usize + self.len as usize
     }
 }
 
@@ -47,17 +60,14 @@ impl TokenArena {
         (2 * self.len).clamp(1 << 10, PIECE_TOKENS)
     }
 
+    #[inline]
     pub fn get(&self, run: TokenRun) -> &[u32] {
-        &self.pieces[run.piece as usize][run.start as usize..][..run.len as usize]
+        &self.pieces[run.piece as usize][run.range()]
     }
 
-    pub fn get_mut(&mut self, run: TokenRun) -> &mut [u32] {
-        &mut self.pieces[run.piece as usize][run.start as usize..][..run.len as usize]
-    }
-
-    /// All tokens.
-    pub fn iter(&self) -> impl Iterator<Item = u32> + '_ {
-        self.pieces.iter().flatten().copied()
+    /// The tokens of each piece. Runs lie in the pieces in the order in which they were added.
+    pub fn pieces_mut(&mut self) -> impl Iterator<Item = &mut [u32]> {
+        self.pieces.iter_mut().map(|piece| piece.as_mut_slice())
     }
 
     pub fn len(&self) -> usize {
@@ -103,6 +113,6 @@ mod tests {
             assert_eq!(arena.get(*run), vec![i as u32; sizes[i]]);
         }
         assert_eq!(arena.len(), sizes.iter().sum::<usize>());
-        assert_eq!(arena.iter().count(), arena.len());
+        assert_eq!(arena.pieces_mut().map(|p| p.len()).sum::<usize>(), arena.len());
     }
 }

@@ -1,68 +1,98 @@
 //! Exact token dictionaries: every distinct token gets a dense `u32` id, in order of appearance.
 //!
-//! Nothing is identified by its hash. Small integers index an array; other integers and byte
+//! Nothing is identified by its hash. Dense integers index an array; other integers and byte
 //! strings of up to seven bytes (most q-grams) are keys stored in the table itself; longer byte
 //! strings lie in one arena and are compared in full.
+//!
+//! Tokens are looked up some dozens at a time: first one glance at the place where each should
+//! be, all independent of one another, then a search for those that were not there.
 
-use datafusion::common::{Result, exec_err};
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 use std::hash::BuildHasher;
 use std::mem::size_of;
 use std::ops::Range;
 
-use super::tokens::{
-    IntegerToken, Tokens, signed_token, token_bytes, unsigned_token, with_byte_tokens,
-};
+use datafusion::common::{Result, exec_err};
+use foldhash::fast::FixedState;
 
-/// Non-negative integers below this index an array instead of a hash table.
-const DIRECT_LIMIT: u64 = 1 << 20;
-/// Marks a free place of the direct array; ids stay below it.
-const NO_ID: u32 = u32::MAX;
-/// Byte strings up to this length are packed into the key together with their length.
-const PACKED_LEN: usize = 7;
+use super::byte_tokens::{ByteTokens, PACKED_LEN, pack};
+use super::table::{Slot, Table};
+use super::tokens::{IntegerToken, Tokens, signed_token, unsigned_token, with_byte_tokens};
 
-/// Ids `first_id..first_id + len` for the distinct tokens seen.
-#[derive(Debug)]
+/// Non-negative integers below this index an array in any case, further ones where the tokens
+/// known fill enough of it.
+const LEAST_DIRECT_LIMIT: u64 = 1 << 16;
+/// The array has at most this many places per token.
+const DIRECT_PLACES_PER_TOKEN: u64 = 8;
+/// Stands for no token: a free place, or a token that is not known.
+pub(super) const NO_ID: u32 = u32::MAX;
+/// Tokens looked up together.
+const BLOCK: usize = 64;
+
+/// Ids `0..len` for the distinct tokens seen.
+#[derive(Debug, Default)]
 pub struct Dictionary {
-    first_id: u32,
     len: u32,
     direct: Vec<u32>,
     /// Non-negative integers, or packed byte strings. A collection holds tokens of one kind.
-    words: HashTable<(u64, u32)>,
-    negative: HashTable<(u64, u32)>,
-    long: HashTable<LongEntry>,
+    words: Table<WordSlot>,
+    negative: Table<WordSlot>,
+    long: Table<LongSlot>,
     arena: Vec<u8>,
+    /// The words are packed byte strings.
+    holds_bytes: bool,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct LongEntry {
-    hash: u64,
-    start: u64,
-    len: u32,
+struct WordSlot {
+    word: u64,
     id: u32,
 }
 
-impl Default for Dictionary {
-    fn default() -> Self {
-        Self::starting_at(0)
+impl Slot for WordSlot {
+    const FREE: Self = Self { word: 0, id: NO_ID };
+
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.id == NO_ID
+    }
+
+    #[inline]
+    fn hash(&self) -> u32 {
+        hash_word(self.word)
     }
 }
 
-impl Dictionary {
-    /// An empty dictionary whose first id is `first_id`.
-    pub fn starting_at(first_id: u32) -> Self {
-        Self {
-            first_id,
-            len: 0,
-            direct: Vec::new(),
-            words: HashTable::new(),
-            negative: HashTable::new(),
-            long: HashTable::new(),
-            arena: Vec::new(),
-        }
+#[derive(Debug, Clone, Copy)]
+struct LongSlot {
+    start: u64,
+    len: u32,
+    hash: u32,
+    id: u32,
+}
+
+impl Slot for LongSlot {
+    const FREE: Self = Self { start: 0, len: 0, hash: 0, id: NO_ID };
+
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.id == NO_ID
     }
 
+    #[inline]
+    fn hash(&self) -> u32 {
+        self.hash
+    }
+}
+
+/// What a token is, in the dictionary that knows it.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Key<'a> {
+    Integer(IntegerToken),
+    Word(u64),
+    Bytes(&'a [u8], u32),
+}
+
+impl Dictionary {
     /// The number of distinct tokens.
     pub fn len(&self) -> u32 {
         self.len
@@ -72,50 +102,42 @@ impl Dictionary {
         self.len == 0
     }
 
-    /// Forgets every token and keeps the memory.
-    pub fn clear(&mut self) {
-        self.len = 0;
-        self.direct.fill(NO_ID);
-        self.words.clear();
-        self.negative.clear();
-        self.long.clear();
-        self.arena.clear();
-    }
-
     /// The bytes allocated.
     pub fn size(&self) -> usize {
         self.direct.capacity() * size_of::<u32>()
-            + (self.words.allocation_size() + self.negative.allocation_size())
-            + self.long.allocation_size()
+            + self.words.size_in_bytes()
+            + self.negative.size_in_bytes()
+            + self.long.size_in_bytes()
             + self.arena.capacity()
     }
 
-    /// How many bytes [`Self::size`] may grow by, at most, when `count` tokens with `bytes` bytes
-    /// of text in all are added. The direct array, of 4 MiB at most, is left out.
-    pub fn growth(&self, count: usize, bytes: usize) -> usize {
-        // A table doubles when it is 7/8 full; the old and the new one exist together.
-        let table = |len: usize, capacity: usize, entry: usize| {
-            if len + count <= capacity { 0 } else { (len + count).next_power_of_two() * 2 * entry }
+    /// How many bytes may be allocated on top of [`Self::size`], at most, when `count` tokens are
+    /// added: integers, or strings of `bytes` bytes in all.
+    pub fn growth(&self, count: usize, bytes: Option<usize>) -> usize {
+        let Some(bytes) = bytes else {
+            let limit = self.direct_limit(count).next_power_of_two() as usize;
+            let direct = if limit > self.direct.len() { limit * size_of::<u32>() } else { 0 };
+            return direct + self.words.growth(count) + self.negative.growth(count);
         };
         let arena = match self.arena.len() + bytes > self.arena.capacity() {
             true => (self.arena.len() + bytes).max(2 * self.arena.capacity()),
             false => 0,
         };
-        let long = if bytes > 0 { count.min(bytes / (PACKED_LEN + 1)) } else { 0 };
-        table(self.words.len(), self.words.capacity(), size_of::<(u64, u32)>() + 1)
-            + if self.long.len() + long > self.long.capacity() {
-                (self.long.len() + long).next_power_of_two() * 2 * (size_of::<LongEntry>() + 1)
-            } else {
-                0
-            }
-            + arena
+        let long = count.min(bytes / (PACKED_LEN + 1));
+        self.words.growth(count) + self.long.growth(long) + arena
     }
 
-    fn next_id(&self) -> Result<u32> {
-        match self.first_id.checked_add(self.len) {
-            Some(id) if id < NO_ID => Ok(id),
-            _ => exec_err!("a similarity join takes at most {NO_ID} distinct tokens"),
+    /// Integers below this may index the array once `count` more tokens are known.
+    fn direct_limit(&self, count: usize) -> u64 {
+        (DIRECT_PLACES_PER_TOKEN * (u64::from(self.len) + count as u64)).max(LEAST_DIRECT_LIMIT)
+    }
+
+    fn new_id(&mut self) -> Result<u32> {
+        if self.len >= NO_ID - 1 {
+            return exec_err!("a similarity join takes at most {NO_ID} distinct tokens");
         }
+        self.len += 1;
+        Ok(self.len - 1)
     }
 
     /// Appends to `ids` the ids of the tokens in `range`, adding new ones. NULL elements are
@@ -126,176 +148,356 @@ impl Dictionary {
         range: Range<usize>,
         ids: &mut Vec<u32>,
     ) -> Result<()> {
-        let valid = |i: &usize| tokens.nulls().is_none_or(|n| n.is_valid(*i));
-        match tokens {
-            Tokens::Null(_) => Ok(()),
-            Tokens::Signed(array) => range.filter(valid).try_for_each(|i| {
-                ids.push(self.integer(signed_token(array.value(i)))?);
-                Ok(())
-            }),
-            Tokens::Unsigned(array) => range.filter(valid).try_for_each(|i| {
-                ids.push(self.integer(unsigned_token(array.value(i)))?);
-                Ok(())
-            }),
-            bytes => with_byte_tokens!(bytes, array => range.filter(valid).try_for_each(|i| {
-                ids.push(self.bytes(token_bytes(array.value(i)))?);
-                Ok(())
-            }), else Ok(())),
+        if let Some(nulls) = tokens.nulls().filter(|n| n.null_count() > 0) {
+            let valid = nulls.slice(range.start, range.len());
+            return valid.valid_slices().try_for_each(|(start, end)| {
+                self.encode_valid(tokens, range.start + start..range.start + end, ids)
+            });
         }
+        self.encode_valid(tokens, range, ids)
     }
 
-    /// Like [`Self::encode`] with the dictionary as it is: tokens it does not know get ids from
-    /// `others`, whose ids must start behind this one's.
-    pub fn encode_with(
-        &self,
-        others: &mut Dictionary,
+    fn encode_valid(
+        &mut self,
         tokens: &Tokens,
         range: Range<usize>,
         ids: &mut Vec<u32>,
     ) -> Result<()> {
-        let valid = |i: &usize| tokens.nulls().is_none_or(|n| n.is_valid(*i));
-        let mut integer = |token| match self.find_integer(token) {
-            Some(id) => Ok(id),
-            None => others.integer(token),
-        };
         match tokens {
             Tokens::Null(_) => Ok(()),
-            Tokens::Signed(array) => range.filter(valid).try_for_each(|i| {
-                ids.push(integer(signed_token(array.value(i)))?);
-                Ok(())
-            }),
-            Tokens::Unsigned(array) => range.filter(valid).try_for_each(|i| {
-                ids.push(integer(unsigned_token(array.value(i)))?);
-                Ok(())
-            }),
-            bytes => with_byte_tokens!(bytes, array => range.filter(valid).try_for_each(|i| {
-                let bytes = token_bytes(array.value(i));
-                ids.push(match self.find_bytes(bytes) {
-                    Some(id) => id,
-                    None => others.bytes(bytes)?,
-                });
-                Ok(())
-            }), else Ok(())),
+            Tokens::Signed(array) => {
+                self.encode_integers(&array.values()[range], signed_token, ids)
+            }
+            Tokens::Unsigned(array) => {
+                self.encode_integers(&array.values()[range], unsigned_token, ids)
+            }
+            bytes => with_byte_tokens!(bytes, array => self.encode_bytes(array, range, ids),
+                else Ok(())),
         }
     }
 
     #[inline]
-    fn find_integer(&self, token: IntegerToken) -> Option<u32> {
+    fn encode_integers<T: Copy>(
+        &mut self,
+        values: &[T],
+        token: impl Fn(T) -> IntegerToken,
+        ids: &mut Vec<u32>,
+    ) -> Result<()> {
+        for block in values.chunks(BLOCK) {
+            let start = ids.len();
+            if self.glance_integers(block, &token, ids) {
+                for (id, &value) in ids[start..].iter_mut().zip(block) {
+                    if *id == NO_ID {
+                        *id = self.integer(token(value))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_bytes(
+        &mut self,
+        tokens: &impl ByteTokens,
+        range: Range<usize>,
+        ids: &mut Vec<u32>,
+    ) -> Result<()> {
+        for from in range.clone().step_by(BLOCK) {
+            let block = from..range.end.min(from + BLOCK);
+            let start = ids.len();
+            if self.glance_bytes(tokens, block.clone(), ids) {
+                for (id, i) in ids[start..].iter_mut().zip(block) {
+                    if *id == NO_ID {
+                        *id = match tokens.packed(i) {
+                            Some(word) => self.word(word)?,
+                            None => self.long(tokens.bytes(i))?,
+                        };
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Like [`Self::encode`] with the dictionary as it is: tokens that it does not know get
+    /// [`NO_ID`].
+    pub(super) fn find_all(&self, tokens: &Tokens, range: Range<usize>, ids: &mut Vec<u32>) {
+        if let Some(nulls) = tokens.nulls().filter(|n| n.null_count() > 0) {
+            let valid = nulls.slice(range.start, range.len());
+            return valid.valid_slices().for_each(|(start, end)| {
+                self.find_valid(tokens, range.start + start..range.start + end, ids);
+            });
+        }
+        self.find_valid(tokens, range, ids);
+    }
+
+    fn find_valid(&self, tokens: &Tokens, range: Range<usize>, ids: &mut Vec<u32>) {
+        match tokens {
+            Tokens::Null(_) => {}
+            Tokens::Signed(array) => {
+                self.find_integers(&array.values()[range], signed_token, ids);
+            }
+            Tokens::Unsigned(array) => {
+                self.find_integers(&array.values()[range], unsigned_token, ids);
+            }
+            bytes => with_byte_tokens!(bytes, array => {
+                for from in range.clone().step_by(BLOCK) {
+                    let block = from..range.end.min(from + BLOCK);
+                    let start = ids.len();
+                    if self.glance_bytes(array, block.clone(), ids) {
+                        let missing = ids[start..].iter_mut().zip(block);
+                        for (id, i) in missing.filter(|(id, _)| **id == NO_ID) {
+                            *id = match array.packed(i) {
+                                Some(word) => find_word(&self.words, word),
+                                None => self.find_long(array.bytes(i), hash_bytes(array.bytes(i))),
+                            };
+                        }
+                    }
+                }
+            }, else ()),
+        }
+    }
+
+    fn find_integers<T: Copy>(
+        &self,
+        values: &[T],
+        token: impl Fn(T) -> IntegerToken,
+        ids: &mut Vec<u32>,
+    ) {
+        for block in values.chunks(BLOCK) {
+            let start = ids.len();
+            if self.glance_integers(block, &token, ids) {
+                let missing = ids[start..].iter_mut().zip(block);
+                for (id, &value) in missing.filter(|(id, _)| **id == NO_ID) {
+                    *id = self.find_integer(token(value));
+                }
+            }
+        }
+    }
+
+    /// Appends the ids that are where they should be, [`NO_ID`] otherwise. Whether some are not.
+    #[inline]
+    fn glance_integers<T: Copy>(
+        &self,
+        values: &[T],
+        token: &impl Fn(T) -> IntegerToken,
+        ids: &mut Vec<u32>,
+    ) -> bool {
+        let mut missing = false;
+        ids.extend(values.iter().map(|&value| {
+            let token = token(value);
+            let direct = self.direct.get(token.bits as usize).filter(|_| !token.negative);
+            let id = match direct {
+                Some(&id) => id,
+                None => {
+                    let table = if token.negative { &self.negative } else { &self.words };
+                    let slot = table.first(hash_word(token.bits));
+                    if slot.word == token.bits { slot.id } else { NO_ID }
+                }
+            };
+            missing |= id == NO_ID;
+            id
+        }));
+        missing
+    }
+
+    #[inline]
+    fn glance_bytes(
+        &self,
+        tokens: &impl ByteTokens,
+        range: Range<usize>,
+        ids: &mut Vec<u32>,
+    ) -> bool {
+        let mut missing = false;
+        ids.extend(range.map(|i| {
+            let id = match tokens.packed(i) {
+                Some(word) => {
+                    let slot = self.words.first(hash_word(word));
+                    if slot.word == word { slot.id } else { NO_ID }
+                }
+                None => {
+                    let bytes = tokens.bytes(i);
+                    let hash = hash_bytes(bytes);
+                    let slot = self.long.first(hash);
+                    if self.is_long(&slot, bytes, hash) { slot.id } else { NO_ID }
+                }
+            };
+            missing |= id == NO_ID;
+            id
+        }));
+        missing
+    }
+
+    #[inline]
+    fn find_integer(&self, token: IntegerToken) -> u32 {
         if token.negative {
-            find_word(&self.negative, token.bits)
-        } else if token.bits < DIRECT_LIMIT {
-            self.direct.get(token.bits as usize).copied().filter(|&id| id != NO_ID)
-        } else {
-            find_word(&self.words, token.bits)
+            return find_word(&self.negative, token.bits);
+        }
+        match self.direct.get(token.bits as usize) {
+            Some(&id) => id,
+            None => find_word(&self.words, token.bits),
         }
     }
 
-    #[inline]
     fn integer(&mut self, token: IntegerToken) -> Result<u32> {
-        if let Some(id) = self.find_integer(token) {
+        let known = self.find_integer(token);
+        if known != NO_ID {
+            return Ok(known);
+        }
+        let id = self.new_id()?;
+        if token.negative {
+            self.negative.insert(WordSlot { word: token.bits, id });
             return Ok(id);
         }
-        let id = self.next_id()?;
-        if token.negative {
-            insert_word(&mut self.negative, token.bits, id);
-        } else if token.bits < DIRECT_LIMIT {
-            let place = token.bits as usize;
-            if place >= self.direct.len() {
-                self.direct.resize((place + 1).next_power_of_two().max(1024), NO_ID);
+        if token.bits >= self.direct.len() as u64 && token.bits < self.direct_limit(0) {
+            let places = (token.bits as usize + 1).next_power_of_two().max(1024);
+            self.direct.resize(places, NO_ID);
+            // A value is in one place only.
+            for slot in self.words.extract(|s| s.word < places as u64) {
+                self.direct[slot.word as usize] = slot.id;
             }
-            self.direct[place] = id;
-        } else {
-            insert_word(&mut self.words, token.bits, id);
         }
-        self.len += 1;
+        match self.direct.get_mut(token.bits as usize) {
+            Some(place) => *place = id,
+            None => self.words.insert(WordSlot { word: token.bits, id }),
+        }
+        Ok(id)
+    }
+
+    fn word(&mut self, word: u64) -> Result<u32> {
+        self.holds_bytes = true;
+        let known = find_word(&self.words, word);
+        if known != NO_ID {
+            return Ok(known);
+        }
+        let id = self.new_id()?;
+        self.words.insert(WordSlot { word, id });
         Ok(id)
     }
 
     #[inline]
-    fn find_bytes(&self, bytes: &[u8]) -> Option<u32> {
-        match pack(bytes) {
-            Some(word) => find_word(&self.words, word),
-            None => self.find_long(bytes, hash_bytes(bytes)),
+    fn is_long(&self, slot: &LongSlot, bytes: &[u8], hash: u32) -> bool {
+        slot.hash == hash
+            && slot.len as usize == bytes.len()
+            && &self.arena[slot.start as usize..][..bytes.len()] == bytes
+    }
+
+    fn find_long(&self, bytes: &[u8], hash: u32) -> u32 {
+        self.long.find(hash, |slot| self.is_long(slot, bytes, hash)).map_or(NO_ID, |slot| slot.id)
+    }
+
+    fn long(&mut self, bytes: &[u8]) -> Result<u32> {
+        let hash = hash_bytes(bytes);
+        self.long_with_hash(bytes, hash)
+    }
+
+    fn long_with_hash(&mut self, bytes: &[u8], hash: u32) -> Result<u32> {
+        let known = self.find_long(bytes, hash);
+        if known != NO_ID {
+            return Ok(known);
         }
+        let Ok(len) = u32::try_from(bytes.len()) else {
+            return exec_err!("a token of {} bytes is too long", bytes.len());
+        };
+        let id = self.new_id()?;
+        let start = self.arena.len() as u64;
+        self.arena.extend_from_slice(bytes);
+        self.long.insert(LongSlot { start, len, hash, id });
+        Ok(id)
     }
 
-    fn find_long(&self, bytes: &[u8], hash: u64) -> Option<u32> {
-        let entry = self.long.find(hash, |e| {
-            e.hash == hash
-                && e.len as usize == bytes.len()
-                && &self.arena[e.start as usize..][..bytes.len()] == bytes
-        });
-        entry.map(|e| e.id)
-    }
-
-    #[inline]
+    /// The id of a byte string, a new one if need be.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<u32> {
         match pack(bytes) {
-            Some(word) => {
-                if let Some(id) = find_word(&self.words, word) {
-                    return Ok(id);
-                }
-                let id = self.next_id()?;
-                insert_word(&mut self.words, word, id);
-                self.len += 1;
-                Ok(id)
-            }
-            None => {
-                let hash = hash_bytes(bytes);
-                if let Some(id) = self.find_long(bytes, hash) {
-                    return Ok(id);
-                }
-                let id = self.next_id()?;
-                let Ok(len) = u32::try_from(bytes.len()) else {
-                    return exec_err!("a token of {} bytes is too long", bytes.len());
-                };
-                let start = self.arena.len() as u64;
-                self.arena.extend_from_slice(bytes);
-                let entry = LongEntry { hash, start, len, id };
-                self.long.insert_unique(hash, entry, |e| e.hash);
-                self.len += 1;
-                Ok(id)
-            }
+            Some(word) => self.word(word),
+            None => self.long(bytes),
         }
     }
 
     /// The id of a byte string, if it is known.
     pub(super) fn find(&self, bytes: &[u8]) -> Option<u32> {
-        self.find_bytes(bytes)
+        let id = match pack(bytes) {
+            Some(word) => find_word(&self.words, word),
+            None => self.find_long(bytes, hash_bytes(bytes)),
+        };
+        (id != NO_ID).then_some(id)
+    }
+
+    /// Gives every token the id that `map` has for it.
+    pub(super) fn map_ids(&mut self, map: &[u32]) {
+        let direct = self.direct.iter_mut().filter(|id| **id != NO_ID);
+        let words = self.words.iter_mut().chain(self.negative.iter_mut()).map(|s| &mut s.id);
+        let long = self.long.iter_mut().map(|s| &mut s.id);
+        direct.chain(words).chain(long).for_each(|id| *id = map[*id as usize]);
+    }
+
+    /// The tokens, by id.
+    pub(super) fn keys(&self) -> Vec<Key<'_>> {
+        let mut keys = vec![Key::Word(0); self.len as usize];
+        for (value, &id) in self.direct.iter().enumerate().filter(|(_, id)| **id != NO_ID) {
+            keys[id as usize] = Key::Integer(unsigned_token(value as u64));
+        }
+        for slot in self.words.iter() {
+            keys[slot.id as usize] = match self.holds_bytes {
+                true => Key::Word(slot.word),
+                false => Key::Integer(unsigned_token(slot.word)),
+            };
+        }
+        for slot in self.negative.iter() {
+            let token = IntegerToken { negative: true, bits: slot.word };
+            keys[slot.id as usize] = Key::Integer(token);
+        }
+        for slot in self.long.iter() {
+            let bytes = &self.arena[slot.start as usize..][..slot.len as usize];
+            keys[slot.id as usize] = Key::Bytes(bytes, slot.hash);
+        }
+        keys
+    }
+
+    /// The id of another dictionary's token, a new one if need be.
+    pub(super) fn adopt(&mut self, key: Key<'_>) -> Result<u32> {
+        match key {
+            Key::Integer(token) => self.integer(token),
+            Key::Word(word) => self.word(word),
+            Key::Bytes(bytes, hash) => self.long_with_hash(bytes, hash),
+        }
+    }
+
+    /// How many bytes may be allocated on top of [`Self::size`] while all tokens of `others` are
+    /// adopted, with their [`Self::keys`].
+    pub(super) fn adoption<'a>(&self, others: impl Iterator<Item = &'a Dictionary>) -> usize {
+        let (mut count, mut bytes, mut holds_bytes) = (0, 0, false);
+        for other in others {
+            count += other.len as usize;
+            bytes += other.arena.len();
+            holds_bytes |= other.holds_bytes || !other.arena.is_empty();
+        }
+        count * size_of::<Key<'_>>() + self.growth(count, holds_bytes.then_some(bytes))
     }
 }
 
-/// The bytes and their number in one word, for at most [`PACKED_LEN`] bytes.
+/// A mix of all bits, the best ones above.
 #[inline]
-fn pack(bytes: &[u8]) -> Option<u64> {
-    if bytes.len() > PACKED_LEN {
-        return None;
-    }
-    let mut word = [0; 8];
-    word[..bytes.len()].copy_from_slice(bytes);
-    word[PACKED_LEN] = bytes.len() as u8;
-    Some(u64::from_le_bytes(word))
-}
-
-/// A multiply-and-fold mix: hash tables take both its low and its high bits.
-#[inline]
-fn hash_word(word: u64) -> u64 {
+pub(super) fn mix(word: u64) -> u64 {
     let product = u128::from(word ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93_u128;
     (product as u64) ^ ((product >> 64) as u64)
 }
 
-fn hash_bytes(bytes: &[u8]) -> u64 {
-    // Collisions cost time, never answers, so that a fixed seed does.
-    FixedState::default().hash_one(bytes)
+#[inline]
+fn hash_word(word: u64) -> u32 {
+    (mix(word) >> 32) as u32
 }
 
 #[inline]
-fn find_word(table: &HashTable<(u64, u32)>, word: u64) -> Option<u32> {
-    table.find(hash_word(word), |entry| entry.0 == word).map(|entry| entry.1)
+fn hash_bytes(bytes: &[u8]) -> u32 {
+    // Collisions cost time, never answers, so that a fixed seed does.
+    let hash = FixedState::default().hash_one(bytes);
+    (hash >> 32) as u32 ^ hash as u32
 }
 
-fn insert_word(table: &mut HashTable<(u64, u32)>, word: u64, id: u32) {
-    table.insert_unique(hash_word(word), (word, id), |entry| hash_word(entry.0));
+#[inline]
+fn find_word(table: &Table<WordSlot>, word: u64) -> u32 {
+    table.find(hash_word(word), |slot| slot.word == word).map_or(NO_ID, |slot| slot.id)
 }
 
 #[cfg(test)]
@@ -339,15 +541,59 @@ mod tests {
     }
 
     #[test]
-    fn unknown_tokens_get_ids_behind_the_known_ones() {
+    fn finding_changes_nothing() {
         let mut known = Dictionary::default();
-        encode(&mut known, &tokens(Int64Array::from(vec![7, 8])), 2);
-        let mut others = Dictionary::starting_at(known.len());
-        let probe = tokens(Int64Array::from(vec![Some(9), Some(8), None, Some(9), Some(-7)]));
+        encode(&mut known, &tokens(Int64Array::from(vec![7, 8, -7, 1 << 60])), 4);
+        let probe = vec![Some(9), Some(8), None, Some(1 << 60), Some(-7), Some(-8), Some(1 << 61)];
         let mut ids = vec![];
-        known.encode_with(&mut others, &probe, 0..5, &mut ids).unwrap();
-        assert_eq!(ids, [2, 1, 2, 3]);
-        others.clear();
-        assert_eq!(encode(&mut others, &probe, 1), [2]);
+        known.find_all(&tokens(Int64Array::from(probe)), 0..7, &mut ids);
+        assert_eq!(ids, [NO_ID, 1, 3, 2, NO_ID, NO_ID]);
+        known.map_ids(&[3, 2, 1, 0]);
+        ids.clear();
+        known.find_all(&tokens(Int64Array::from(vec![7, 8, -7, 1 << 60])), 1..4, &mut ids);
+        assert_eq!(ids, [2, 1, 0]);
+    }
+
+    /// The array takes in values as they become dense; each keeps its id.
+    #[test]
+    fn integers_keep_their_ids_as_the_array_grows() {
+        let mut dictionary = Dictionary::default();
+        let values: Vec<i64> = (0..40_000).map(|i| (i * 7_919) % 300_007).collect();
+        let array = tokens(Int64Array::from(values));
+        let mut sizes = vec![];
+        for from in (0..40_000).step_by(1000) {
+            let before = dictionary.size();
+            let growth = dictionary.growth(1000, None);
+            let mut ids = vec![];
+            dictionary.encode(&array, from..from + 1000, &mut ids).unwrap();
+            assert_eq!(ids, (from as u32..from as u32 + 1000).collect::<Vec<_>>());
+            assert!(dictionary.size() <= before + growth);
+            sizes.push(dictionary.direct.len());
+        }
+        assert!(sizes[0] < sizes[39] && sizes[39] >= 300_007, "{sizes:?}");
+        assert_eq!(encode(&mut dictionary, &array, 40_000), (0..40_000).collect::<Vec<_>>());
+        assert_eq!(dictionary.len(), 40_000);
+    }
+
+    #[test]
+    fn dictionaries_adopt_tokens_of_every_kind() {
+        let texts = ["a", "", "a long token", "abcdefg", "another long token"];
+        let integers = [0, -1, 5, 1 << 40, i64::MIN, 70_000];
+        let arrays = [
+            tokens(StringArray::from_iter_values(texts)),
+            tokens(Int64Array::from_iter_values(integers)),
+        ];
+        for array in arrays {
+            let len = if let Tokens::Utf8(_) = array { texts.len() } else { integers.len() };
+            let (mut one, mut other) = (Dictionary::default(), Dictionary::default());
+            encode(&mut one, &array, len);
+            other.encode(&array, 2..3, &mut vec![]).unwrap();
+            let growth = other.adoption([&one].into_iter());
+            let before = other.size();
+            let map: Vec<u32> = one.keys().into_iter().map(|k| other.adopt(k).unwrap()).collect();
+            assert!(other.size() <= before + growth);
+            assert_eq!(encode(&mut other, &array, len), map);
+            assert_eq!((map[2], other.len()), (0, len as u32));
+        }
     }
 }

@@ -1,21 +1,17 @@
 //! Deduplication of sets while rows arrive.
 
-use std::hash::BuildHasher;
 use std::mem::size_of;
 
 use datafusion::common::{Result, exec_err};
-use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 
 use super::arena::{TokenArena, TokenRun};
-use super::collection::{Parts, SetCollection, SetId};
-use super::runs::{KeyId, Runs};
-use crate::cancel::CancelFlag;
+use super::collection::SetId;
+use super::dictionary::mix;
+use super::runs::KeyId;
+use super::table::{Slot, Table};
 
 /// Marks a row without a set.
-const NO_SET: u32 = u32::MAX;
-/// Sets handled between two looks at the cancel flag.
-const CHECK_EVERY: usize = 4096;
+pub(super) const NO_SET: u32 = u32::MAX;
 
 /// The distinct sets among the rows seen so far, in order of appearance.
 ///
@@ -26,9 +22,29 @@ pub(super) struct DistinctSets {
     runs: Vec<TokenRun>,
     keys: Sparse,
     unknown: Sparse,
-    /// (32 bits of the hash, set)
-    table: HashTable<(u32, SetId)>,
+    table: Table<SetSlot>,
     set_of_row: Vec<SetId>,
+}
+
+/// A set in a hash table of sets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SetSlot {
+    pub hash: u32,
+    pub set: SetId,
+}
+
+impl Slot for SetSlot {
+    const FREE: Self = Self { hash: 0, set: NO_SET };
+
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.set == NO_SET
+    }
+
+    #[inline]
+    fn hash(&self) -> u32 {
+        self.hash
+    }
 }
 
 /// A number for each set, which most collections leave at 0: nothing is stored until one is not.
@@ -50,20 +66,50 @@ impl Sparse {
     }
 }
 
+/// A hash of sets, whatever the order of their tokens.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct SetHash(u64);
+
+impl SetHash {
+    #[inline]
+    pub fn add(&mut self, token: u32) {
+        self.0 = self.0.wrapping_add(mix(u64::from(token)));
+    }
+
+    /// The hash of the tokens added, of a blocking key and a number of unknown tokens.
+    #[inline]
+    pub fn finish(self, key: KeyId, unknown: u32) -> u32 {
+        (mix(self.0 ^ (u64::from(key) << 32 | u64::from(unknown))) >> 32) as u32
+    }
+}
+
 impl DistinctSets {
     /// Adds a row without a set.
     pub fn push_setless(&mut self) -> Result<()> {
         self.push_row(NO_SET)
     }
 
-    /// Adds a row with a set: strictly ascending known tokens and a number of unknown ones.
-    pub fn push(&mut self, key: KeyId, tokens: &[u32], unknown: u32) -> Result<()> {
-        let hash = fold(FixedState::with_seed(u64::from(key)).hash_one((tokens, unknown)));
-        let found = self.table.find(spread(hash), |&(h, set)| {
-            h == hash && self.keys.get(set) == key && self.is_set(set, tokens, unknown)
+    /// Adds a row with a set: distinct known tokens and a number of unknown ones. Whether stored
+    /// tokens, as many and with the same hash, are the same set is asked of `is_same`.
+    pub fn push(
+        &mut self,
+        key: KeyId,
+        tokens: &[u32],
+        unknown: u32,
+        hash: u32,
+        mut is_same: impl FnMut(&[u32]) -> bool,
+    ) -> Result<()> {
+        let found = self.table.find(hash, |slot| {
+            slot.hash == hash && {
+                let stored = self.tokens(slot.set);
+                stored.len() == tokens.len()
+                    && self.key(slot.set) == key
+                    && self.unknown(slot.set) == unknown
+                    && is_same(stored)
+            }
         });
         let set = match found {
-            Some(&(_, set)) => set,
+            Some(slot) => slot.set,
             None => {
                 let Some(set) = u32::try_from(self.runs.len()).ok().filter(|&s| s < NO_SET) else {
                     return exec_err!("a side of a similarity join holds at most {NO_SET} sets");
@@ -71,7 +117,7 @@ impl DistinctSets {
                 self.runs.push(self.arena.push(tokens));
                 self.keys.set(set, key);
                 self.unknown.set(set, unknown);
-                self.table.insert_unique(spread(hash), (hash, set), |&(h, _)| spread(h));
+                self.table.insert(SetSlot { hash, set });
                 set
             }
         };
@@ -86,16 +132,93 @@ impl DistinctSets {
         Ok(())
     }
 
-    fn is_set(&self, set: SetId, tokens: &[u32], unknown: u32) -> bool {
-        self.unknown.get(set) == unknown && self.tokens(set) == tokens
+    /// The number of sets.
+    pub fn len(&self) -> usize {
+        self.runs.len()
     }
 
-    fn tokens(&self, set: SetId) -> &[u32] {
+    /// The number of tokens in all sets.
+    pub fn token_count(&self) -> usize {
+        self.arena.len()
+    }
+
+    /// The set of each row, [`NO_SET`] where it has none.
+    pub fn set_of_row(&self) -> &[SetId] {
+        &self.set_of_row
+    }
+
+    /// The known tokens of a set.
+    #[inline]
+    pub fn tokens(&self, set: SetId) -> &[u32] {
         self.arena.get(self.runs[set as usize])
     }
 
-    fn size(&self, set: SetId) -> u32 {
+    #[inline]
+    pub fn key(&self, set: SetId) -> KeyId {
+        self.keys.get(set)
+    }
+
+    #[inline]
+    pub fn unknown(&self, set: SetId) -> u32 {
+        self.unknown.get(set)
+    }
+
+    /// Whether any set has a blocking key other than 0, and whether any has unknown tokens.
+    pub fn has_keys(&self) -> bool {
+        !self.keys.0.is_empty()
+    }
+
+    pub fn has_unknown(&self) -> bool {
+        !self.unknown.0.is_empty()
+    }
+
+    /// The size of a set, unknown tokens included.
+    #[inline]
+    pub fn size(&self, set: SetId) -> u32 {
         self.runs[set as usize].len() + self.unknown.get(set)
+    }
+
+    /// The bytes of the tokens and of where they lie.
+    pub fn token_bytes(&self) -> usize {
+        self.arena.size_in_bytes() + self.runs.capacity() * size_of::<TokenRun>()
+    }
+
+    /// Nobody reads tokens, keys and sizes from here on.
+    pub fn drop_tokens(&mut self) {
+        self.arena = TokenArena::default();
+        self.runs = vec![];
+        self.keys = Sparse::default();
+        self.unknown = Sparse::default();
+    }
+
+    /// No row is added from here on: gives back what only that needs.
+    pub fn close(&mut self) {
+        self.table = Table::default();
+    }
+
+    /// Replaces the blocking keys by what `map` has for them.
+    pub fn map_keys(&mut self, map: &[KeyId]) {
+        if map.iter().enumerate().any(|(id, &to)| id as u32 != to) {
+            // Sets without an entry have the key 0.
+            self.keys.0.resize(self.runs.len(), 0);
+            self.keys.0.iter_mut().for_each(|key| *key = map[*key as usize]);
+        }
+    }
+
+    /// The stored tokens in pieces, each with the first of its sets and where in the piece their
+    /// tokens end. Tokens may be changed in place.
+    pub fn pieces_mut(&mut self) -> Vec<(SetId, &[TokenRun], &mut [u32])> {
+        let mut pieces = vec![];
+        let mut first = 0;
+        let mut rest = self.runs.as_slice();
+        for (number, piece) in self.arena.pieces_mut().enumerate() {
+            let sets = rest.partition_point(|run| run.piece() <= number);
+            let (runs, others) = rest.split_at(sets);
+            pieces.push((first, runs, piece));
+            first += sets as u32;
+            rest = others;
+        }
+        pieces
     }
 
     /// The bytes allocated.
@@ -104,7 +227,7 @@ impl DistinctSets {
         words * size_of::<u32>()
             + self.arena.size_in_bytes()
             + self.runs.capacity() * size_of::<TokenRun>()
-            + self.table.allocation_size()
+            + self.table.size_in_bytes()
     }
 
     /// How many bytes [`Self::size_in_bytes`] may grow by when `rows` rows with `tokens` tokens
@@ -112,12 +235,6 @@ impl DistinctSets {
     pub fn growth(&self, rows: usize, tokens: usize) -> usize {
         let vec = |len: usize, capacity: usize, more: usize, width: usize| {
             if len + more <= capacity { 0 } else { (len + more).max(2 * capacity) * width }
-        };
-        let table = match self.table.len() + rows > self.table.capacity() {
-            true => {
-                (self.table.len() + rows).next_power_of_two() * 2 * (size_of::<(u32, u32)>() + 1)
-            }
-            false => 0,
         };
         let sets = self.runs.len();
         // What has stayed at 0 so far most likely does.
@@ -130,134 +247,8 @@ impl DistinctSets {
             + sparse(&self.unknown)
             + vec(sets, self.runs.capacity(), rows, size_of::<TokenRun>())
             + vec(self.set_of_row.len(), self.set_of_row.capacity(), rows, 4)
-            + table
+            + self.table.growth(rows)
     }
-
-    /// In how many distinct sets each token stands, for tokens below `universe`.
-    pub fn frequencies(&self, universe: u32) -> Vec<u32> {
-        let mut frequencies = vec![0; universe as usize];
-        for token in self.arena.iter() {
-            frequencies[token as usize] += 1;
-        }
-        frequencies
-    }
-
-    /// Replaces every token and restores the ascending order within each set.
-    pub fn map_tokens(&mut self, map: impl Fn(u32) -> u32, cancel: &CancelFlag) -> Result<()> {
-        // The table hashes the old tokens; nothing is added from here on.
-        self.table = HashTable::new();
-        for (set, &run) in self.runs.iter().enumerate() {
-            if set % CHECK_EVERY == 0 {
-                cancel.check()?;
-            }
-            let tokens = self.arena.get_mut(run);
-            tokens.iter_mut().for_each(|t| *t = map(*t));
-            tokens.sort_unstable();
-        }
-        Ok(())
-    }
-
-    /// The bytes that [`Self::into_collection`] allocates on top of what is held.
-    pub fn collection_growth(&self) -> usize {
-        let (sets, rows) = (self.runs.len(), self.set_of_row.len());
-        let collection = self.arena.len() * 4 + (sets + 1) * 8 + self.unknown.0.len() * 4;
-        // First the order of the sets is on top, then, when the unordered sets are gone, the
-        // offsets, a cursor and the position of each set, and the rows.
-        let order = sets * 4;
-        let grouping = (sets + 1) * 12 + rows * 4;
-        let freed = self.arena.size_in_bytes() + self.runs.capacity() * size_of::<TokenRun>();
-        collection + order.max((order + grouping).saturating_sub(freed))
-    }
-
-    /// Orders the sets by key, size and tokens.
-    pub fn into_collection(mut self, universe: u32, cancel: &CancelFlag) -> Result<SetCollection> {
-        self.table = HashTable::new();
-        let order = self.sorted_sets(cancel)?;
-        let mut parts = Parts { universe, ..Parts::default() };
-        parts.runs = Runs::of(order.iter().map(|&s| (self.keys.get(s), self.size(s))));
-        parts.tokens.reserve_exact(self.arena.len());
-        parts.offsets.reserve_exact(order.len() + 1);
-        parts.offsets.push(0);
-        for (i, &set) in order.iter().enumerate() {
-            if i % CHECK_EVERY == 0 {
-                cancel.check()?;
-            }
-            parts.tokens.extend_from_slice(self.tokens(set));
-            parts.offsets.push(parts.tokens.len() as u64);
-        }
-        if !self.unknown.0.is_empty() {
-            parts.unknown = order.iter().map(|&s| self.unknown.get(s)).collect();
-        }
-        self.arena = TokenArena::default();
-        self.runs = vec![];
-        self.unknown = Sparse::default();
-        self.keys = Sparse::default();
-        // From the order of appearance to the final one.
-        let mut position = vec![0; order.len()];
-        for (i, &set) in order.iter().enumerate() {
-            position[set as usize] = i as u32;
-        }
-        drop(order);
-        (parts.row_offsets, parts.rows, parts.setless_rows) =
-            group_rows(&self.set_of_row, &position, cancel)?;
-        Ok(SetCollection::from_parts(parts))
-    }
-
-    fn sorted_sets(&self, cancel: &CancelFlag) -> Result<Vec<SetId>> {
-        let mut order: Vec<SetId> = (0..self.runs.len() as u32).collect();
-        order.sort_unstable_by_key(|&s| (self.keys.get(s), self.size(s), s));
-        let key = |s: SetId| (self.keys.get(s), self.size(s));
-        let mut rest = order.as_mut_slice();
-        while let Some(&first) = rest.first() {
-            cancel.check()?;
-            let run = rest.partition_point(|&s| key(s) <= key(first));
-            let (head, tail) = rest.split_at_mut(run);
-            head.sort_unstable_by(|&a, &b| {
-                self.tokens(a).cmp(self.tokens(b)).then_with(|| a.cmp(&b))
-            });
-            rest = tail;
-        }
-        Ok(order)
-    }
-}
-
-/// The rows of each set (offsets and rows, ascending within a set) and those without one.
-fn group_rows(
-    set_of_row: &[SetId],
-    position: &[SetId],
-    cancel: &CancelFlag,
-) -> Result<(Vec<u32>, Vec<u32>, Vec<u32>)> {
-    let mut offsets = vec![0_u32; position.len() + 1];
-    let mut setless = vec![];
-    for (row, &set) in set_of_row.iter().enumerate() {
-        match set {
-            NO_SET => setless.push(row as u32),
-            set => offsets[position[set as usize] as usize + 1] += 1,
-        }
-    }
-    cancel.check()?;
-    for i in 1..offsets.len() {
-        offsets[i] += offsets[i - 1];
-    }
-    let mut rows = vec![0_u32; set_of_row.len() - setless.len()];
-    let mut next = offsets.clone();
-    for (row, &set) in set_of_row.iter().enumerate() {
-        if set != NO_SET {
-            let place = &mut next[position[set as usize] as usize];
-            rows[*place as usize] = row as u32;
-            *place += 1;
-        }
-    }
-    Ok((offsets, rows, setless))
-}
-
-fn fold(hash: u64) -> u32 {
-    (hash >> 32) as u32 ^ hash as u32
-}
-
-/// A table hash from 32 stored bits, with the high bits that the table tags entries by.
-fn spread(hash: u32) -> u64 {
-    u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(32) ^ u64::from(hash)
 }
 
 #[cfg(test)]
@@ -265,39 +256,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_with_the_same_set_and_key_are_grouped() {
+    fn rows_with_the_same_set_and_key_share_it() {
         let mut sets = DistinctSets::default();
-        sets.push(0, &[3, 5], 0).unwrap();
-        sets.push(1, &[3, 5], 0).unwrap();
+        let mut push = |key: u32, tokens: &[u32], unknown: u32| {
+            let mut hash = SetHash::default();
+            tokens.iter().for_each(|&t| hash.add(t));
+            let mut sorted = tokens.to_vec();
+            sorted.sort_unstable();
+            let is_same = |stored: &[u32]| {
+                let mut stored = stored.to_vec();
+                stored.sort_unstable();
+                stored == sorted
+            };
+            sets.push(key, tokens, unknown, hash.finish(key, unknown), is_same).unwrap();
+        };
+        push(0, &[5, 3], 0);
+        push(1, &[3, 5], 0);
+        push(0, &[3, 5], 0);
+        push(0, &[3, 5], 1);
+        push(0, &[1], 0);
         sets.push_setless().unwrap();
-        sets.push(0, &[3, 5], 0).unwrap();
-        sets.push(0, &[3, 5], 1).unwrap();
-        sets.push(0, &[1], 0).unwrap();
-        sets.push(0, &[2, 9], 0).unwrap();
-        let collection = sets.into_collection(10, &CancelFlag::default()).unwrap();
-        let all: Vec<_> = (0..collection.len())
-            .map(|s| (collection.tokens(s), collection.size(s), collection.rows(s)))
-            .collect();
-        let expected: [(&[u32], u32, &[u32]); 5] = [
-            (&[1], 1, &[5]),
-            (&[2, 9], 2, &[6]),
-            (&[3, 5], 2, &[0, 3]),
-            (&[3, 5], 3, &[4]),
-            (&[3, 5], 2, &[1]),
-        ];
-        assert_eq!(all, expected);
-        assert_eq!(collection.setless_rows(), [2]);
-        assert_eq!(collection.runs().sets(0, 2, 2), 1..3);
-        assert_eq!(collection.row_places(1..3), 1..4);
-        assert_eq!(collection.rows_at(1..4), [6, 0, 3]);
+        assert_eq!(sets.set_of_row(), [0, 1, 0, 2, 3, NO_SET]);
+        assert_eq!((sets.tokens(0), sets.size(2), sets.key(1)), (&[5, 3][..], 3, 1));
+        sets.map_keys(&[1, 0]);
+        assert_eq!((0..4).map(|s| sets.key(s)).collect::<Vec<_>>(), [1, 0, 1, 1]);
     }
 
     #[test]
-    fn a_cancelled_build_stops() {
+    fn pieces_hold_all_sets() {
         let mut sets = DistinctSets::default();
-        sets.push(0, &[1], 0).unwrap();
-        let cancel = CancelFlag::default();
-        drop(cancel.on_drop());
-        assert!(sets.into_collection(2, &cancel).is_err());
+        for i in 0..3000_u32 {
+            let tokens: Vec<u32> = (i..i + 1 + i % 500).collect();
+            sets.push(0, &tokens, 0, i, |_| false).unwrap();
+        }
+        let mut next = 0;
+        for (first, runs, tokens) in sets.pieces_mut() {
+            assert_eq!(first, next);
+            for run in runs {
+                assert_eq!(tokens[run.range()][0], next);
+                next += 1;
+            }
+        }
+        assert_eq!(next, 3000);
     }
 }

@@ -59,7 +59,7 @@ impl KeyRows {
 /// The ids of the build side's keys.
 #[derive(Debug, Default)]
 pub struct KeyDictionary {
-    keys: Dictionary,
+    pub(super) keys: Dictionary,
 }
 
 impl KeyDictionary {

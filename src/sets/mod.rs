@@ -1,27 +1,40 @@
 //! Sets of tokens: from Arrow lists to dense integer sets.
 //!
 //! [`Lists`] and [`Tokens`] read every list layout and token type. [`BuildEncoder`] gives each
-//! token of the build side an id ([`Dictionary`]), drops repeated sets, orders tokens rare first
-//! ([`TokenOrder`]) and lays the distinct sets out in CSR form by blocking key and size
+//! token of the build side an id ([`Dictionary`]) and drops repeated sets; any number of them share
+//! the batches. `merge` makes one of what they have read and orders tokens rare first
+//! ([`TokenOrder`]), `arrange` lays the distinct sets out in CSR form by blocking key and size
 //! ([`SetCollection`]). [`ProbeEncoder`] does the same for each probe batch with the build side's
-//! dictionary and order.
+//! dictionary, whose ids have become ranks.
 
 mod arena;
+mod arrange;
+mod batch;
 mod builder;
+mod byte_tokens;
 mod collection;
 mod dictionary;
 mod distinct;
 mod keys;
 mod lists;
+mod merge;
+mod parallel;
+mod probe_encoder;
 mod runs;
+mod table;
+#[cfg(test)]
+mod tests;
 mod token_order;
 mod tokens;
 
-pub use builder::{BuildEncoder, EncodeInput, ProbeEncoder, ProbeScratch};
+pub use batch::EncodeInput;
+pub use builder::BuildEncoder;
 pub use collection::{SetCollection, SetId};
 pub use dictionary::Dictionary;
 pub use keys::{KeyConverter, KeyDictionary, KeyRows, Keys};
 pub use lists::{Lists, list_element_type};
+pub use merge::FinishContext;
+pub use probe_encoder::{ProbeEncoder, ProbeScratch};
 pub use runs::{KeyId, Run, Runs};
 pub use token_order::TokenOrder;
 pub(crate) use tokens::with_byte_tokens;

@@ -26,18 +26,16 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Collects the runs of sets given in their order, by ascending (key, size).
-    pub(super) fn of(sets: impl Iterator<Item = (KeyId, u32)>) -> Self {
+    /// Runs of so many sets, given by ascending (key, size) and none of them empty.
+    pub(super) fn of(runs: impl Iterator<Item = (KeyId, u32, u32)>) -> Self {
         let mut this = Self { least_size: u32::MAX, ..Self::default() };
-        for (key, size) in sets {
+        for (key, size, sets) in runs {
             let last = this.runs.last();
-            debug_assert!(last.is_none_or(|l| (l.key, l.size) <= (key, size)));
-            if last.is_none_or(|l| (l.key, l.size) != (key, size)) {
-                this.runs.push(Run { key, size, start: this.end });
-            }
+            debug_assert!(sets > 0 && last.is_none_or(|l| (l.key, l.size) < (key, size)));
+            this.runs.push(Run { key, size, start: this.end });
             this.least_size = this.least_size.min(size);
             this.greatest_size = this.greatest_size.max(size);
-            this.end += 1;
+            this.end += sets;
         }
         this
     }
@@ -55,6 +53,22 @@ impl Runs {
     pub fn iter(&self) -> impl Iterator<Item = (Run, Range<SetId>)> + '_ {
         let ends = self.runs.iter().skip(1).map(|r| r.start).chain([self.end]);
         self.runs.iter().zip(ends).map(|(&run, end)| (run, run.start..end))
+    }
+
+    /// The runs with this key and a size in `least..=greatest`, with their ranges of set ids.
+    pub fn of_key(
+        &self,
+        key: KeyId,
+        least: u32,
+        greatest: u32,
+    ) -> impl Iterator<Item = (Run, Range<SetId>)> + '_ {
+        let start = self.runs.partition_point(|r| (r.key, r.size) < (key, least));
+        let end =
+            start + self.runs[start..].partition_point(|r| (r.key, r.size) <= (key, greatest));
+        (start..end).map(move |run| {
+            let next = self.runs.get(run + 1).map_or(self.end, |r| r.start);
+            (self.runs[run], self.runs[run].start..next)
+        })
     }
 
     /// The run that holds `set`, and its range of ids.
@@ -95,7 +109,9 @@ mod tests {
     #[test]
     fn ranges_hold_exactly_the_sets_of_key_and_sizes() {
         let sets = [(0, 2), (0, 2), (0, 5), (2, 1), (2, 3), (2, 3), (3, 9)];
-        let runs = Runs::of(sets.into_iter());
+        let counted =
+            sets.chunk_by(|a, b| a == b).map(|run| (run[0].0, run[0].1, run.len() as u32));
+        let runs = Runs::of(counted);
         for key in 0..5 {
             for least in 0..11 {
                 for greatest in least..12 {

@@ -161,12 +161,6 @@ macro_rules! with_byte_tokens {
 }
 pub(crate) use with_byte_tokens;
 
-/// The bytes of a text or binary token.
-#[inline]
-pub(crate) fn token_bytes<T: AsRef<[u8]> + ?Sized>(token: &T) -> &[u8] {
-    token.as_ref()
-}
-
 #[inline]
 pub(crate) fn signed_token(value: i64) -> IntegerToken {
     IntegerToken { negative: value < 0, bits: value as u64 }

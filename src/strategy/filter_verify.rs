@@ -10,9 +10,9 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::{
     Cost, Funnel, JoinSpec, JoinStrategy, MatchBuffer, MatchCursor, PrepareContext, PreparedJoin,
-    ProbeSets, Progress,
+    ProbeSets, Progress, Statistics, costs,
 };
-use crate::filter::{GroupFilter, PrefixIndex};
+use crate::filter::{GroupFilter, PositionalIndex, PrefixIndex};
 use crate::sets::{SetCollection, SetId};
 use crate::verify::CpuVerifier;
 
@@ -135,37 +135,26 @@ impl JoinStrategy for FilterVerify {
         }
     }
 
-    fn estimate(&self, build: &SetCollection, spec: &JoinSpec) -> Cost {
-        // Prefixes hold the rarest tokens of each set: their share of all tokens, squared over
-        // the universe, stands for the postings that probes meet. The positional filter costs
-        // half as much again for each posting and saves merges where sets are not tiny; groups
-        // divide the postings on both sides, not the merges, and cost a lookup each.
-        let sets = f64::from(build.len());
-        let average = build.token_count() as f64 / sets.max(1.0);
-        let size = (average.round() as u32).max(1);
-        let prefix = f64::from(spec.bounds.prefix_len(spec.probe_role, size, 1));
-        let postings = sets * prefix * (sets * prefix / f64::from(build.universe().max(1)));
-        Cost(match self {
-            Self::AllPairs => postings * (1.0 + average),
-            Self::PPJoin => postings * (1.5 + 0.25 * average),
-            Self::GroupJoin => {
-                let shared = GroupFilter::sets_per_group(build, spec);
-                postings * (2.0 / (shared * shared) + 0.25 * average)
-            }
-        })
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec) -> Cost {
+        costs::estimate(*self, statistics, spec)
     }
 
     fn prepare(
         &self,
         build: Arc<SetCollection>,
         spec: JoinSpec,
+        statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let index = match self {
-            Self::AllPairs | Self::PPJoin => {
-                let positional = *self == Self::PPJoin;
-                let index = PrefixIndex::try_new(Arc::clone(&build), spec, positional, context)?;
+            Self::AllPairs => {
+                let index = PrefixIndex::try_new(Arc::clone(&build), spec, context)?;
                 FilterIndex::Prefix(Arc::new(index))
+            }
+            Self::PPJoin => {
+                let (words, _) = costs::suffix_words(statistics, &spec);
+                let index = PositionalIndex::try_new(Arc::clone(&build), spec, words, context)?;
+                FilterIndex::Positional(Arc::new(index))
             }
             Self::GroupJoin => {
                 let index = GroupFilter::try_new(Arc::clone(&build), spec, context)?;
@@ -179,6 +168,7 @@ impl JoinStrategy for FilterVerify {
 #[derive(Debug)]
 enum FilterIndex {
     Prefix(Arc<PrefixIndex>),
+    Positional(Arc<PositionalIndex>),
     Group(Arc<GroupFilter>),
 }
 
@@ -197,6 +187,10 @@ impl PreparedJoin for PreparedFilterVerify {
         Ok(match &self.index {
             FilterIndex::Prefix(index) => {
                 let source = PrefixIndex::source(index, reservation)?;
+                Box::new(FilterVerifyCursor::new(source, verifier, capacity))
+            }
+            FilterIndex::Positional(index) => {
+                let source = PositionalIndex::source(index, reservation)?;
                 Box::new(FilterVerifyCursor::new(source, verifier, capacity))
             }
             FilterIndex::Group(index) => {

@@ -6,11 +6,14 @@
 //! pairs at once, or run wholly on a device.
 
 mod auto;
+mod bitmap;
+mod costs;
 mod filter_verify;
+mod statistics;
 #[cfg(test)]
 mod tests;
 
-use std::fmt::Debug;
+use std::fmt::{self, Debug};
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -21,12 +24,15 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use crate::cancel::CancelFlag;
 use crate::measure::{Bounds, Role};
 use crate::sets::{SetCollection, SetId};
+use crate::simd::Simd;
 
-pub use auto::choose;
+pub use auto::{Choice, choose};
+pub use bitmap::BitmapBlocks;
 pub use filter_verify::{
     Candidate, CandidateChunk, CandidateGroup, CandidateSource, FilterVerify, FilterVerifyCursor,
     SourceProgress, Verified, Verifier,
 };
+pub use statistics::Statistics;
 
 /// Which pairs of sets a join looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +40,8 @@ pub enum Pairing {
     /// Every probe set with every build set.
     All,
     /// The probe sets are the build sets, the measure is symmetric: every set with itself and
-    /// with those before it, so that each unordered pair is decided once.
+    /// with those before it in some order, so that each unordered pair is decided once. Either
+    /// set of a pair may be given as the probe; [`MatchNeed::Exists`] has no meaning here.
     Unordered,
 }
 
@@ -59,6 +66,8 @@ pub struct JoinSpec {
     pub need: MatchNeed,
     /// At most this many candidates wait for verification.
     pub candidate_chunk: usize,
+    /// The form of the vector kernels.
+    pub simd: Simd,
 }
 
 /// What preparing a join may use.
@@ -71,23 +80,34 @@ pub struct PrepareContext<'a> {
     pub threads: usize,
 }
 
-/// An estimate of work, in units of one posting touched (a few nanoseconds).
+/// An estimate of work, in nanoseconds of one core.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Cost(pub f64);
+
+impl fmt::Display for Cost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            nanos if nanos < 1e6 => write!(f, "{:.0} µs", nanos / 1e3),
+            nanos if nanos < 1e9 => write!(f, "{:.1} ms", nanos / 1e6),
+            nanos => write!(f, "{:.1} s", nanos / 1e9),
+        }
+    }
+}
 
 /// An algorithm.
 pub trait JoinStrategy: Debug + Send + Sync {
     /// The name in options and EXPLAIN.
     fn name(&self) -> &'static str;
 
-    /// What a join of the build collection with one like it would cost.
-    fn estimate(&self, build: &SetCollection, spec: &JoinSpec) -> Cost;
+    /// What a join of a build collection with these figures would cost.
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec) -> Cost;
 
     /// Builds what all probe partitions share (an index, signatures, a device copy).
     fn prepare(
         &self,
         build: Arc<SetCollection>,
         spec: JoinSpec,
+        statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>>;
 }
@@ -197,8 +217,7 @@ pub trait MatchCursor: Send {
     /// Starts with other probe sets; what was left of the former ones is dropped.
     fn start(&mut self, probe: ProbeSets) -> Result<()>;
 
-    /// Adds matches to the buffer, working 10 ms at most. The matches of a probe set follow each
-    /// other. `Pending` means that a device works and will wake the task.
+    /// Adds matches to the buffer, in any order, working 10 ms at most. `Pending` means that a device works and will wake the task.
     fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,

@@ -209,6 +209,10 @@ pub enum Pattern {
     Sparse,
     /// Few distinct sets, each many times.
     Repeats,
+    /// Many sets with the same rare tokens and size.
+    Families,
+    /// Sets of up to three quarters of all tokens.
+    Large,
     NoRows,
 }
 
@@ -232,9 +236,9 @@ impl<'a> Tables<'a> {
 
     fn row(&mut self, id: i64, pattern: Pattern, element: &DataType) -> Row {
         let (null, empty) = match pattern {
-            Pattern::Mixed | Pattern::Repeats => (0.07, 0.07),
+            Pattern::Mixed | Pattern::Repeats | Pattern::Families => (0.07, 0.07),
             Pattern::Sparse => (0.4, 0.4),
-            Pattern::Clean | Pattern::NoRows => (0.0, 0.0),
+            Pattern::Clean | Pattern::Large | Pattern::NoRows => (0.0, 0.0),
         };
         let dice = self.rng.random::<f64>();
         let toks = if dice < null {
@@ -257,7 +261,11 @@ impl<'a> Tables<'a> {
 
     /// A set of token numbers: a fresh one, or one seen before with up to two changes.
     fn numbers(&mut self, pattern: Pattern) -> Vec<u32> {
-        let repeat = if pattern == Pattern::Repeats { 0.9 } else { 0.6 };
+        let repeat = match pattern {
+            Pattern::Repeats => 0.9,
+            Pattern::Families => 0.3,
+            _ => 0.6,
+        };
         let mut numbers = match self.seen.choose(self.rng) {
             Some(seen) if self.rng.random_bool(repeat) => {
                 let mut copy = seen.clone();
@@ -272,8 +280,18 @@ impl<'a> Tables<'a> {
                 }
                 copy
             }
+            _ if pattern == Pattern::Families => {
+                // The last tokens are those of three families, the first ones are everybody's.
+                let family = self.universe - 1 - 2 * self.rng.random_range(0..3);
+                let others = (0..4).map(|_| self.rng.random_range(0..self.universe.min(7)));
+                [family, family - 1].into_iter().chain(others).collect()
+            }
             _ => {
-                let size = self.rng.random_range(1..=12.min(self.universe));
+                let sizes = match pattern {
+                    Pattern::Large => self.universe / 4..=self.universe * 3 / 4,
+                    _ => 1..=12.min(self.universe),
+                };
+                let size = self.rng.random_range(sizes);
                 (0..size).map(|_| self.rng.random_range(0..self.universe)).collect()
             }
         };

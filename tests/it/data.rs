@@ -14,7 +14,9 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::oracle::{Cell, Measure, Sizes, line};
-use crate::support::{Session, assert_same_rows, assert_uses_operator, number, rows, shared};
+use crate::support::{
+    STRATEGIES, Session, assert_same_rows, assert_uses_operator, number, rows, shared,
+};
 
 /// A sampled row: its id in the file and its set.
 struct Sampled<T> {
@@ -141,9 +143,13 @@ async fn check(
                 .map(|(i, j, s)| line(&[Cell::Int(*i), Cell::Int(*j), measure.cell(Some(*s))]))
                 .collect();
             assert_uses_operator(ctx, &sql).await;
-            assert_same_rows(&rows(ctx, &sql).await, &expected, &sql);
-            let sql = format!("SELECT count(*) {from}");
-            assert_eq!(number(ctx, &sql).await, expected.len() as i64, "{sql}");
+            let count = format!("SELECT count(*) {from}");
+            for strategy in STRATEGIES {
+                rows(ctx, &format!("SET simjoin.strategy = '{strategy}'")).await;
+                let what = format!("{strategy}: {sql}");
+                assert_same_rows(&rows(ctx, &sql).await, &expected, &what);
+                assert_eq!(number(ctx, &count).await, expected.len() as i64, "{what}");
+            }
             matches += expected.len();
         }
     }

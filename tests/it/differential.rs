@@ -17,8 +17,8 @@ use crate::cases::{
 use crate::lists::Layout;
 use crate::oracle::{Cell, JoinKind, Joined, Measure, Row, and, join, line, set, similarity};
 use crate::support::{
-    OPERATOR, Session, assert_same_rows, batch_of, physical, register_partitions, rows_with, split,
-    uses_operator,
+    OPERATOR, STRATEGIES, Session, assert_same_rows, batch_of, physical, register_partitions,
+    rows_with, split, uses_operator,
 };
 
 /// Cases drawn for each threshold: 8, or as many as `SIMJOIN_TEST_CASES` says.
@@ -139,6 +139,8 @@ impl Case {
             (Pattern::Mixed, 8),
             (Pattern::Clean, 4),
             (Pattern::Repeats, 4),
+            (Pattern::Families, 4),
+            (Pattern::Large, 3),
             (Pattern::Sparse, 2),
             (Pattern::NoRows, 1),
         ];
@@ -149,7 +151,7 @@ impl Case {
         let sizes = [rng.random_range(25..70), rng.random_range(25..70)];
         let patterns = [pattern(rng), pattern(rng)];
         let itself = rng.random_bool(0.35);
-        let universe = *[8, 14, 24, 40].choose(rng).expect("sizes");
+        let universe = *[8, 14, 24, 40, 90].choose(rng).expect("sizes");
         let mut tables = Tables::new(rng, universe);
         let left = tables.rows(sizes[0], patterns[0], &elements[0], 0);
         let right = (!itself).then(|| tables.rows(sizes[1], patterns[1], &elements[1], 20));
@@ -163,7 +165,7 @@ impl Case {
             partitions: *[1, 2, 5].choose(rng).expect("counts"),
             ..Session::default()
         }
-        .option("strategy", ["auto", "allpairs", "ppjoin"].choose(rng).expect("strategies"))
+        .option("strategy", STRATEGIES.choose(rng).expect("strategies"))
         .option("build_side", ["auto", "left", "right"].choose(rng).expect("sides"))
         .option("self_join", rng.random_bool(0.8))
         .option("candidate_chunk", [1, 5, 65_536].choose(rng).expect("sizes"))

@@ -95,7 +95,7 @@ fn normalized_table(table: &str) -> String {
 
 /// Blanks the values between `metrics=[` and `]`, and the estimate of the strategy chosen.
 fn without_values(line: &str) -> String {
-    let line = match (line.find("(estimated "), line.find(" steps)")) {
+    let line = match (line.find("(estimated "), line.find("), cpu")) {
         (Some(start), Some(end)) => {
             format!("{}(estimated …{}", &line[..start], &line[end..])
         }
@@ -140,8 +140,8 @@ Elapsed … seconds.
 ";
     assert_eq!(normalized(printed), expected);
     assert_eq!(
-        without_values("J: chosen=x (estimated 1.5e6 steps), cpu"),
-        "J: chosen=x (estimated … steps), cpu"
+        without_values("J: chosen=x (estimated 1.5 ms; y 2.0 ms), cpu"),
+        "J: chosen=x (estimated …), cpu"
     );
     let table = "+---+\n| a |\n+---+\n| 1 |\n+---+\n";
     assert_eq!(normalized(table), table);

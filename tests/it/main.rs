@@ -27,4 +27,5 @@ mod properties;
 mod scores;
 mod self_joins;
 mod slt;
+mod strategies;
 mod thresholds;

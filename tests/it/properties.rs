@@ -7,7 +7,7 @@ use datafusion::arrow::datatypes::DataType;
 
 use crate::lists::Layout;
 use crate::oracle::{JoinKind, List, Measure, Row, Token, join};
-use crate::support::{Session, batch_of, lines, plan, register_partitions, split};
+use crate::support::{STRATEGIES, Session, batch_of, lines, plan, register_partitions, split};
 
 fn list() -> impl Strategy<Value = List> {
     let token = prop_oneof![1 => Just(None), 9 => (0_i128..9).prop_map(|t| Some(Token::Int(t)))];
@@ -31,6 +31,12 @@ fn kind() -> impl Strategy<Value = JoinKind> {
 /// A threshold that some pair of small sets attains.
 fn threshold() -> impl Strategy<Value = f64> {
     (1_u32..7, 1_u32..7).prop_map(|(o, n)| f64::from(o.min(n)) / f64::from(n))
+}
+
+/// A session of any strategy.
+fn session() -> impl Strategy<Value = Session> {
+    prop::sample::select(STRATEGIES.to_vec())
+        .prop_map(|strategy| Session::default().option("strategy", strategy))
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -70,7 +76,8 @@ fn id(i: Option<i64>) -> String {
 
 #[test]
 fn every_join_equals_the_oracle() {
-    check(60, (table(), table(), measure(), threshold(), kind()), |(a, b, measure, t, kind)| {
+    let cases = (table(), table(), measure(), threshold(), kind(), session());
+    check(100, cases, |(a, b, measure, t, kind, session)| {
         let columns = match kind.sides() {
             (true, true) => "a.id, b.id AS bid",
             (true, false) => "a.id",
@@ -93,34 +100,38 @@ fn every_join_equals_the_oracle() {
             })
             .collect();
         expected.sort();
-        assert_eq!(run(&a, &b, (2, 3), &Session::default(), &sql), expected, "{sql}");
+        assert_eq!(run(&a, &b, (2, 3), &session, &sql), expected, "{sql} {session:?}");
     });
 }
 
 #[test]
 fn swapping_the_sides_transposes_the_answer() {
-    check(30, (table(), table(), measure(), threshold()), |(a, b, measure, t)| {
-        let call = format!("{}(a.toks, b.toks)", measure.sql());
-        let session = Session::default();
-        let of = |from: &str| {
-            let sql =
-                format!("SELECT a.id, b.id AS bid, {call} AS s FROM {from} ON {call} >= {t:?}");
-            run(&a, &b, (1, 100), &session, &sql)
-        };
-        assert_eq!(of("a SIMJOIN b"), of("b SIMJOIN a"));
-        assert_eq!(of("a LEFT SIMJOIN b"), of("b RIGHT SIMJOIN a"));
-        assert_eq!(of("a FULL SIMJOIN b"), of("b FULL SIMJOIN a"));
-    });
+    check(
+        40,
+        (table(), table(), measure(), threshold(), session()),
+        |(a, b, measure, t, session)| {
+            let call = format!("{}(a.toks, b.toks)", measure.sql());
+            let of = |from: &str| {
+                let sql =
+                    format!("SELECT a.id, b.id AS bid, {call} AS s FROM {from} ON {call} >= {t:?}");
+                run(&a, &b, (1, 100), &session, &sql)
+            };
+            assert_eq!(of("a SIMJOIN b"), of("b SIMJOIN a"));
+            assert_eq!(of("a LEFT SIMJOIN b"), of("b RIGHT SIMJOIN a"));
+            assert_eq!(of("a FULL SIMJOIN b"), of("b FULL SIMJOIN a"));
+        },
+    );
 }
 
 #[test]
 fn the_cut_into_batches_and_partitions_does_not_matter() {
     let cuts = (1_usize..5, 1_usize..9);
     let sessions = (1_usize..10, 1_usize..5, 1_usize..10, 1_usize..10);
-    check(30, (table(), table(), cuts, sessions), |(a, b, cut, (rows, parts, chunk, buffer))| {
+    let cases = (table(), table(), cuts, sessions, session());
+    check(50, cases, |(a, b, cut, (rows, parts, chunk, buffer), session)| {
         let sql = "SELECT a.id, b.id AS bid FROM a FULL SIMJOIN b \
                    ON dice(a.toks, b.toks) >= 0.5 AND a.id <> b.id";
-        let odd = Session { batch_size: rows, partitions: parts, ..Session::default() }
+        let odd = Session { batch_size: rows, partitions: parts, ..session }
             .option("candidate_chunk", chunk)
             .option("match_buffer", buffer);
         let whole = run(&a, &b, (1, 100), &Session::default(), sql);
@@ -131,38 +142,46 @@ fn the_cut_into_batches_and_partitions_does_not_matter() {
 /// Semi and anti join part a table in two.
 #[test]
 fn semi_and_anti_join_partition_a_side() {
-    check(25, (table(), table(), measure(), threshold()), |(a, b, measure, t)| {
-        for (side, name, rows) in [("LEFT", "a", &a), ("RIGHT", "b", &b)] {
-            let of = |kind: &str| {
-                let sql = format!(
-                    "SELECT {name}.id FROM a {side} {kind} SIMJOIN b ON {}(a.toks, b.toks) >= {t:?}",
-                    measure.sql()
-                );
-                run(&a, &b, (2, 4), &Session::default(), &sql)
-            };
-            let mut all = [of("SEMI"), of("ANTI")].concat();
-            let mut ids: Vec<String> = rows.iter().map(|r| r.id.to_string()).collect();
-            all.sort();
-            ids.sort();
-            assert_eq!(all, ids);
-        }
-    });
+    check(
+        40,
+        (table(), table(), measure(), threshold(), session()),
+        |(a, b, measure, t, session)| {
+            for (side, name, rows) in [("LEFT", "a", &a), ("RIGHT", "b", &b)] {
+                let of = |kind: &str| {
+                    let sql = format!(
+                        "SELECT {name}.id FROM a {side} {kind} SIMJOIN b ON {}(a.toks, b.toks) >= {t:?}",
+                        measure.sql()
+                    );
+                    run(&a, &b, (2, 4), &session, &sql)
+                };
+                let mut all = [of("SEMI"), of("ANTI")].concat();
+                let mut ids: Vec<String> = rows.iter().map(|r| r.id.to_string()).collect();
+                all.sort();
+                ids.sort();
+                assert_eq!(all, ids);
+            }
+        },
+    );
 }
 
 /// A higher threshold never adds a pair, and counts are the number of pairs.
 #[test]
 fn raising_the_threshold_only_removes_pairs() {
-    check(25, (table(), measure(), threshold(), threshold()), |(a, measure, t, u)| {
-        let from =
-            |t: f64| format!("FROM a SIMJOIN a b ON {}(a.toks, b.toks) >= {t:?}", measure.sql());
-        let session = Session::default();
-        let pairs = |t| {
-            let sql = format!("SELECT a.id, b.id AS bid {}", from(t));
-            run(&a, &[], (2, 5), &session, &sql)
-        };
-        let (low, high) = (pairs(t.min(u)), pairs(t.max(u)));
-        assert!(high.iter().all(|p| low.contains(p)), "{high:?} is not within {low:?}");
-        let sql = format!("SELECT count(*) {}", from(t.min(u)));
-        assert_eq!(run(&a, &[], (2, 5), &session, &sql), [low.len().to_string()]);
-    });
+    check(
+        40,
+        (table(), measure(), threshold(), threshold(), session()),
+        |(a, measure, t, u, session)| {
+            let from = |t: f64| {
+                format!("FROM a SIMJOIN a b ON {}(a.toks, b.toks) >= {t:?}", measure.sql())
+            };
+            let pairs = |t| {
+                let sql = format!("SELECT a.id, b.id AS bid {}", from(t));
+                run(&a, &[], (2, 5), &session, &sql)
+            };
+            let (low, high) = (pairs(t.min(u)), pairs(t.max(u)));
+            assert!(high.iter().all(|p| low.contains(p)), "{high:?} is not within {low:?}");
+            let sql = format!("SELECT count(*) {}", from(t.min(u)));
+            assert_eq!(run(&a, &[], (2, 5), &session, &sql), [low.len().to_string()]);
+        },
+    );
 }

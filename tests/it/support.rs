@@ -20,6 +20,9 @@ use datafusion_simjoin::{SimJoinContextExt, SimJoinOptions};
 use crate::lists::{Layout, list_column};
 use crate::oracle::{Cell, Row, line};
 
+/// The values of `simjoin.strategy`.
+pub const STRATEGIES: [&str; 5] = ["auto", "allpairs", "ppjoin", "groupjoin", "bitmap"];
+
 /// What a test wants of its session; the rest is as in DataFusion.
 #[derive(Debug, Clone)]
 pub struct Session {

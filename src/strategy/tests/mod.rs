@@ -14,12 +14,18 @@ use rand::{Rng, SeedableRng};
 
 use self::harness::{Drive, Rows, Sides, spec};
 use self::shapes::Shape;
-use super::{FilterVerify, JoinSpec, JoinStrategy, MatchNeed, Pairing};
+use crate::simd::Simd;
+use super::{BitmapBlocks, FilterVerify, JoinSpec, JoinStrategy, MatchNeed, Pairing};
 use crate::measure::{Measure, Role};
 
 /// All strategies, in every form that this machine runs.
 fn strategies() -> Vec<&'static dyn JoinStrategy> {
-    vec![&FilterVerify::AllPairs, &FilterVerify::PPJoin, &FilterVerify::GroupJoin]
+    vec![
+        &FilterVerify::AllPairs,
+        &FilterVerify::PPJoin,
+        &FilterVerify::GroupJoin,
+        &BitmapBlocks,
+    ]
 }
 
 const NEEDS: [MatchNeed; 3] = [MatchNeed::Exists, MatchNeed::Pairs, MatchNeed::PairsWithOverlap];
@@ -40,7 +46,11 @@ fn drive(rng: &mut StdRng) -> Drive {
 fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
     let expected = sides.expected(&spec);
     for need in NEEDS {
+        if need == MatchNeed::Exists && spec.pairing == Pairing::Unordered {
+            continue;
+        }
         spec.need = need;
+        spec.simd = *Simd::available().choose(rng).unwrap();
         spec.candidate_chunk = *[1, 2, 5, 1000, 1000].choose(rng).unwrap();
         let mut drive = drive(rng);
         drive.retire &= need == MatchNeed::Exists;

@@ -1,0 +1,188 @@
+//! Vectors of signatures and postings, for each instruction set that the processor may have.
+//!
+//! One binary serves all machines of an architecture: [`Simd::detect`] looks at the processor once,
+//! and a kernel made by `kernels!` calls the instance that was compiled for it. A kernel is written
+//! once, over the traits [`Words`] (eight 64-bit lanes) and [`Lanes`] (sixteen 32-bit lanes); the
+//! types that implement them are the only code that names an instruction. On processors without
+//! AVX-512 or AVX2 (Arm's NEON among them) the portable form is compiled to what the target has.
+
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
+
+use std::fmt;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx2::Avx2;
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::Avx512;
+pub(crate) use portable::Portable;
+
+/// A form of the kernels. A value of this type proves that the processor can run it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Simd(Form);
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// AVX-512 with VPOPCNTDQ.
+    Avx512,
+    Avx2,
+    Portable,
+}
+
+impl Simd {
+    /// The fastest form that this processor runs.
+    pub fn detect() -> Self {
+        *Self::available().first().unwrap_or(&Self(Form::Portable))
+    }
+
+    /// The forms that this processor runs, fastest first.
+    pub fn available() -> &'static [Simd] {
+        use std::sync::OnceLock;
+        static AVAILABLE: OnceLock<Vec<Simd>> = OnceLock::new();
+        AVAILABLE.get_or_init(|| {
+            let mut forms = vec![];
+            #[cfg(target_arch = "x86_64")]
+            {
+                if is_x86_feature_detected!("avx512f")
+                    && is_x86_feature_detected!("avx512bw")
+                    && is_x86_feature_detected!("avx512vl")
+                    && is_x86_feature_detected!("avx512vpopcntdq")
+                    && is_x86_feature_detected!("popcnt")
+                {
+                    forms.push(Simd(Form::Avx512));
+                }
+                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+                    forms.push(Simd(Form::Avx2));
+                }
+            }
+            forms.push(Simd(Form::Portable));
+            forms
+        })
+    }
+
+    /// The form of this name, if the processor runs it.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::available().iter().copied().find(|simd| simd.to_string() == name)
+    }
+
+    #[inline(always)]
+    pub(crate) fn form(self) -> Form {
+        self.0
+    }
+}
+
+impl fmt::Display for Simd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Form::Avx512 => "avx512",
+            Form::Avx2 => "avx2",
+            Form::Portable => "portable",
+        })
+    }
+}
+
+/// Eight 64-bit lanes: one word of the signatures of eight sets.
+///
+/// # Safety
+///
+/// Every method needs the instruction set of the implementing type; `kernels!` sees to it.
+/// Everything is inlined into the kernel, which carries the target feature.
+pub(crate) trait Words: Copy {
+    type Word: Copy;
+    /// Counts on their way: they may be kept in narrower lanes until [`Self::counts`].
+    type Count: Copy;
+
+    /// Eight words at `from`, which is readable and aligned to 64 bytes.
+    unsafe fn load(from: *const u64) -> Self::Word;
+    unsafe fn splat(word: u64) -> Self::Word;
+    unsafe fn zero() -> Self::Count;
+    /// Adds the number of common bits of each lane; at most 31 times to one count.
+    unsafe fn add_common(count: Self::Count, a: Self::Word, b: Self::Word) -> Self::Count;
+    /// The lanes whose count is at least `least`.
+    unsafe fn at_least(count: Self::Count, least: i64) -> u8;
+}
+
+/// Sixteen 32-bit lanes: a field of sixteen postings, or sixteen tokens.
+///
+/// # Safety
+///
+/// As for [`Words`].
+pub(crate) trait Lanes: Copy {
+    type Vector: Copy;
+
+    /// Sixteen values at `from`, which are readable.
+    unsafe fn load(from: *const u32) -> Self::Vector;
+    /// `count` (1 to 16) values at `from`, which are readable; the lanes behind them hold anything.
+    unsafe fn load_part(from: *const u32, count: usize) -> Self::Vector;
+    unsafe fn splat(value: u32) -> Self::Vector;
+    unsafe fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// The number of bits in which each lane differs.
+    unsafe fn differing(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `count << SHIFT` in each lane.
+    unsafe fn shift_left<const SHIFT: u32>(count: Self::Vector) -> Self::Vector;
+    /// The high halves of the lanes.
+    unsafe fn high(value: Self::Vector) -> Self::Vector;
+    /// The low halves of the lanes.
+    unsafe fn low(value: Self::Vector) -> Self::Vector;
+    unsafe fn sub(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `low(a) * low(b) + high(a) * high(b)`, the halves read as signed 16-bit numbers.
+    unsafe fn dot(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// Entry `index % 32` of a table, for each lane.
+    unsafe fn look_up(table: &[u32; 32], index: Self::Vector) -> Self::Vector;
+    /// The lanes with `a <= b`, read as signed numbers.
+    unsafe fn less_or_equal(a: Self::Vector, b: Self::Vector) -> u16;
+    /// The lanes with `a < b`, read as unsigned numbers.
+    unsafe fn less(a: Self::Vector, b: Self::Vector) -> u16;
+    unsafe fn equal(a: Self::Vector, b: Self::Vector) -> u16;
+}
+
+/// Makes a function of a [`Simd`] form and the given arguments that runs the body compiled for
+/// that form. The body is written over the type parameter in brackets, which names the form.
+macro_rules! kernels {
+    (
+        $(#[$meta:meta])*
+        $vis:vis fn $name:ident [$form:ident : $bound:path, $(const $param:ident : $ptype:ty),*]
+        ($($arg:ident : $type:ty),* $(,)?) $(-> $ret:ty)? $body:block
+    ) => {
+        $(#[$meta])*
+        #[inline]
+        $vis fn $name<$(const $param: $ptype),*>(simd: $crate::simd::Simd, $($arg: $type),*) $(-> $ret)? {
+            /// The kernel for any form.
+            ///
+            /// # Safety
+            ///
+            /// The processor runs the instructions of the form.
+            #[inline(always)]
+            unsafe fn any<$form: $bound, $(const $param: $ptype),*>($($arg: $type),*) $(-> $ret)? {
+                $body
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt,bmi1")]
+            fn avx512<$(const $param: $ptype),*>($($arg: $type),*) $(-> $ret)? {
+                // SAFETY: this function has the target features that the form needs.
+                unsafe { any::<$crate::simd::Avx512, $($param),*>($($arg),*) }
+            }
+            #[cfg(target_arch = "x86_64")]
+            #[target_feature(enable = "avx2,popcnt")]
+            fn avx2<$(const $param: $ptype),*>($($arg: $type),*) $(-> $ret)? {
+                // SAFETY: this function has the target features that the form needs.
+                unsafe { any::<$crate::simd::Avx2, $($param),*>($($arg),*) }
+            }
+            match simd.form() {
+                // SAFETY: `Simd` holds a form only if the processor has its target features.
+                #[cfg(target_arch = "x86_64")]
+                $crate::simd::Form::Avx512 => unsafe { avx512::<$($param),*>($($arg),*) },
+                // SAFETY: as above.
+                #[cfg(target_arch = "x86_64")]
+                $crate::simd::Form::Avx2 => unsafe { avx2::<$($param),*>($($arg),*) },
+                // SAFETY: the portable form needs nothing.
+                _ => unsafe { any::<$crate::simd::Portable, $($param),*>($($arg),*) },
+            }
+        }
+    };
+}
+pub(crate) use kernels;
+
