@@ -13,6 +13,7 @@ use datafusion_simjoin::cancel::CancelFlag;
 use datafusion_simjoin::config::StrategyChoice;
 use datafusion_simjoin::measure::{Bounds, Measure, Role};
 use datafusion_simjoin::sets::SetCollection;
+use datafusion_simjoin::simd::Simd;
 use datafusion_simjoin::strategy::{
     Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, PrepareContext, PreparedJoin, ProbeSets,
     Progress, choose,
@@ -23,6 +24,14 @@ pub fn strategy(name: &str) -> Result<StrategyChoice, String> {
     let mut options = SimJoinOptions::default();
     options.set("strategy", name).map_err(|error| error.strip_backtrace())?;
     Ok(options.strategy)
+}
+
+/// Reads the name of a form of the vector kernels.
+pub fn simd(name: &str) -> Result<Simd, String> {
+    Simd::named(name).ok_or_else(|| {
+        let names: Vec<String> = Simd::available().iter().map(Simd::to_string).collect();
+        format!("this processor runs {}", names.join(", "))
+    })
 }
 
 /// The strategies but `auto`, which chooses among them.
@@ -36,7 +45,17 @@ pub struct Point {
     pub measure: Measure,
     pub threshold: f64,
     pub strategy: StrategyChoice,
+    /// The form of the vector kernels.
+    pub simd: Simd,
     pub threads: usize,
+}
+
+impl Point {
+    /// A Jaccard join on one thread with the processor's best kernels.
+    pub fn jaccard(threshold: f64, strategy: StrategyChoice) -> Self {
+        let simd = Simd::detect();
+        Self { measure: Measure::Jaccard, threshold, strategy, simd, threads: 1 }
+    }
 }
 
 /// What a join of a collection with itself took and found.
@@ -44,7 +63,7 @@ pub struct Point {
 pub struct Joined {
     /// The strategy that ran.
     pub strategy: &'static str,
-    /// Its estimate, in steps.
+    /// Its estimate, in nanoseconds.
     pub estimate: f64,
     pub prepare_seconds: f64,
     pub probe_seconds: f64,
@@ -64,7 +83,7 @@ impl Joined {
 
 /// Joins a collection with itself and counts the row pairs.
 pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
-    let options = SimJoinOptions::default();
+    let options = SimJoinOptions::from_env()?;
     let spec = JoinSpec {
         bounds: Bounds { measure: point.measure, threshold: point.threshold },
         probe_role: Role::First,
@@ -74,22 +93,24 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
         },
         need: MatchNeed::Pairs,
         candidate_chunk: options.candidate_chunk.0,
+        simd: point.simd,
     };
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     let reservation = MemoryConsumer::new("join").register(&pool);
     let cancel = CancelFlag::default();
 
     let start = Instant::now();
-    let (strategy, estimate) = choose(point.strategy, sets, &spec);
     let context =
         PrepareContext { reservation: &reservation, cancel: &cancel, threads: point.threads };
-    let prepared = strategy.prepare(Arc::clone(sets), spec, context)?;
+    let choice = choose(point.strategy, sets, &spec, context)?;
+    let prepared = choice.strategy.prepare(Arc::clone(sets), spec, &choice.statistics, context)?;
     let prepare_seconds = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
     let next = AtomicU32::new(0);
     // As the operator cuts a self-join.
     let share = (sets.len() / (point.threads as u32 * 32)).clamp(1, 1024);
+    let share = share.next_multiple_of(prepared.range_unit());
     let work = || probe(&*prepared, sets, spec, &next, share, options.match_buffer.0, &pool);
     let parts: Vec<Part> = std::thread::scope(|scope| {
         let others: Vec<_> = (1..point.threads).map(|_| scope.spawn(work)).collect();
@@ -106,8 +127,8 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
         add(&mut funnel, &part.funnel);
     }
     Ok(Joined {
-        strategy: strategy.name(),
-        estimate: estimate.0,
+        strategy: choice.strategy.name(),
+        estimate: choice.cost.0,
         prepare_seconds,
         probe_seconds,
         row_pairs: parts.iter().map(|part| part.row_pairs).sum(),

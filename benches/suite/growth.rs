@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use datafusion::common::Result;
 use datafusion_simjoin::config::StrategyChoice;
-use datafusion_simjoin::measure::Measure;
 
 use crate::csv::CsvWriter;
 use crate::data::{self, DataOptions};
@@ -65,7 +64,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             let mut too_slow = vec![];
             for &threshold in &thresholds {
                 let (strategy, threads) = (arguments.strategy, arguments.threads);
-                let point = Point { measure: Measure::Jaccard, threshold, strategy, threads };
+                let point = Point { threads, ..Point::jaccard(threshold, strategy) };
                 let (seconds, joined) =
                     join::median_of(&encoded, &point, arguments.runs, arguments.once_above)?;
                 if seconds > arguments.stop_above {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use datafusion::common::Result;
 use datafusion_simjoin::config::StrategyChoice;
 use datafusion_simjoin::measure::Measure;
+use datafusion_simjoin::simd::Simd;
 
 use crate::csv::{CsvWriter, median};
 use crate::data::{self, DataOptions, Encoded};
@@ -31,6 +32,10 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', value_parser = engine::measure,
         default_values_t = [Measure::Jaccard])]
     measures: Vec<Measure>,
+    /// Forms of the vector kernels; the fastest one when left out
+    #[arg(long, value_delimiter = ',', value_parser = engine::simd,
+        default_values_t = [Simd::detect()])]
+    simd: Vec<Simd>,
     /// Runs of each point
     #[arg(long, default_value_t = 3)]
     runs: usize,
@@ -43,7 +48,7 @@ pub struct Arguments {
 }
 
 /// The columns of joins.csv.
-const HEADER: &str = "data,strategy,chosen,measure,threshold,threads,run,prepare_seconds,\
+const HEADER: &str = "data,strategy,chosen,measure,threshold,simd,threads,run,prepare_seconds,\
                       probe_seconds,join_seconds,row_pairs,set_pairs,postings,prefix_pairs,\
                       candidates,verified,filter_seconds,verify_seconds,estimate,reserved_bytes,\
                       csr_bytes,popcount_gain";
@@ -57,25 +62,35 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let encoded = data::encode(&set.name, &set.read()?)?;
         for &measure in &arguments.measures {
             for &threshold in &arguments.thresholds {
-                let mut gains = vec![];
+                // Close to the joins that they are compared with.
+                let gains: Vec<f64> =
+                    arguments.threads.iter().map(|&threads| popcount::gain(threads)).collect();
                 for &strategy in &arguments.strategies {
-                    for &threads in &arguments.threads {
-                        let point = Point { measure, threshold, strategy, threads };
-                        if threads > 1 && gains.is_empty() {
-                            gains.extend(arguments.threads.iter().map(|&t| (t, popcount::gain(t))));
-                        }
-                        let gain =
-                            gains.iter().find(|(t, _)| *t == threads).map_or(1.0, |(_, g)| *g);
-                        for run in 0..arguments.runs {
-                            let joined = engine::self_join(&encoded.sets, &point)?;
-                            write(&mut csv, &encoded, &point, run, &joined, gain)?;
-                            if joined.seconds() > arguments.once_above {
-                                break;
-                            }
+                    for &simd in &arguments.simd {
+                        for (&threads, &gain) in arguments.threads.iter().zip(&gains) {
+                            let point = Point { measure, threshold, strategy, simd, threads };
+                            run_point(arguments, &encoded, &point, gain, &mut csv)?;
                         }
                     }
                 }
             }
+        }
+    }
+    Ok(())
+}
+
+fn run_point(
+    arguments: &Arguments,
+    encoded: &Encoded,
+    point: &Point,
+    gain: f64,
+    csv: &mut CsvWriter,
+) -> Result<()> {
+    for run in 0..arguments.runs.max(1) {
+        let joined = engine::self_join(&encoded.sets, point)?;
+        write(csv, encoded, point, run, &joined, gain)?;
+        if joined.seconds() > arguments.once_above {
+            break;
         }
     }
     Ok(())
@@ -97,6 +112,7 @@ fn write(
         &joined.strategy,
         &point.measure.name(),
         &point.threshold,
+        &point.simd,
         &point.threads,
         &run,
         &seconds(joined.prepare_seconds),

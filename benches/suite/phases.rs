@@ -8,7 +8,6 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
 use datafusion_simjoin::config::StrategyChoice;
-use datafusion_simjoin::measure::Measure;
 
 use crate::csv::{CsvWriter, median};
 use crate::data::{self, DataOptions, DataSet, Encoded};
@@ -130,7 +129,7 @@ fn join(
     csv: &mut CsvWriter,
 ) -> Result<()> {
     for strategy in engine::fixed_strategies() {
-        let point = Point { measure: Measure::Jaccard, threshold, strategy, threads: 1 };
+        let point = Point::jaccard(threshold, strategy);
         let runs = (0..arguments.runs)
             .map(|_| engine::self_join(&encoded.sets, &point))
             .collect::<Result<Vec<_>>>()?;
@@ -177,8 +176,7 @@ fn output(
     threshold: f64,
     csv: &mut CsvWriter,
 ) -> Result<()> {
-    let point =
-        Point { measure: Measure::Jaccard, threshold, strategy: StrategyChoice::Auto, threads: 1 };
+    let point = Point::jaccard(threshold, StrategyChoice::Auto);
     if engine::self_join(&encoded.sets, &point)?.row_pairs > arguments.max_pairs {
         return Ok(());
     }

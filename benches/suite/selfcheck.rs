@@ -2,7 +2,6 @@
 
 use datafusion::common::{Result, exec_err};
 use datafusion_simjoin::config::StrategyChoice;
-use datafusion_simjoin::measure::Measure;
 
 use crate::data;
 use crate::engine::{self, Point};
@@ -30,7 +29,7 @@ pub fn run() -> Result<()> {
             return exec_err!("{}: {rows} sets of average size {average:.2}", collection.name);
         }
         let pairs = StrategyChoice::ALL.into_iter().map(|strategy| {
-            let point = Point { measure: Measure::Jaccard, threshold: 0.8, strategy, threads: 2 };
+            let point = Point { threads: 2, ..Point::jaccard(0.8, strategy) };
             Ok(engine::self_join(&sets, &point)?.row_pairs)
         });
         let pairs = pairs.collect::<Result<Vec<u64>>>()?;

@@ -57,7 +57,8 @@ impl PositionalIndex {
         let sets = this.build.len() as usize;
         let sizes = (this.build.runs().least_size(), this.build.runs().greatest_size());
         let hits = STRIDE.max(SHORT);
-        reservation.try_grow((sets + hits) * size_of::<u32>() + SizeBoundsCache::footprint(sizes))?;
+        reservation
+            .try_grow((sets + hits) * size_of::<u32>() + SizeBoundsCache::footprint(sizes))?;
         Ok(PositionalSource {
             index: Arc::clone(this),
             bounds: SizeBoundsCache::new(this.spec.bounds, this.spec.probe_role, sizes),
@@ -155,8 +156,8 @@ impl CandidateSource for PositionalSource {
                         continue;
                     };
                     let place = (token, from);
-                    let scan =
-                        self.scan(&index, &probe, set, place, &partners, chunk, capacity, &mut slice);
+                    let scan = self
+                        .scan(&index, &probe, set, place, &partners, chunk, capacity, &mut slice);
                     match scan {
                         Some((token, from)) => {
                             self.state = State::Scan { set, token, from };
@@ -287,8 +288,7 @@ impl PositionalSource {
                 let words = index.postings.words();
                 let simd = index.spec.simd;
                 let criterion = &*partners.criterion;
-                let found =
-                    scan(simd, words, list, at..end, criterion, position, &mut self.hits);
+                let found = scan(simd, words, list, at..end, criterion, position, &mut self.hits);
                 slice.postings -= end - at;
                 self.postings += (end - at) as u64;
                 self.passed += found as u64;

@@ -185,4 +185,3 @@ macro_rules! kernels {
     };
 }
 pub(crate) use kernels;
-

@@ -66,7 +66,10 @@ pub(super) fn estimate(strategy: FilterVerify, statistics: &Statistics, spec: &J
         }
         FilterVerify::GroupJoin => {
             let passing = statistics.suffix_share(0).unwrap_or(0.5);
-            Cost(2.0 * lookups + statistics.postings * (nanos::COUNT + passing * verification(statistics)))
+            Cost(
+                2.0 * lookups
+                    + statistics.postings * (nanos::COUNT + passing * verification(statistics)),
+            )
         }
     }
 }

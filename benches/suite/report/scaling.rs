@@ -18,6 +18,7 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
                 row.text("data")?.to_string(),
                 row.text("measure")?.to_string(),
                 row.text("threshold")?.to_string(),
+                row.text("simd")?.to_string(),
             );
             let value = (
                 row.number("threads")?.unwrap_or(1.0),
@@ -46,7 +47,7 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
     ]);
     let mut series: Vec<Series> = vec![];
     let (mut reached, mut all) = (0, 0);
-    for ((data, measure, threshold), runs) in &points {
+    for ((data, measure, threshold, simd), runs) in &points {
         let mut by_threads = vec![];
         for (threads, seconds, gain) in runs {
             gather(&mut by_threads, *threads, (*seconds, *gain));
@@ -65,7 +66,7 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
             reached += usize::from(gain / bare >= 0.9);
             line.push((*threads, gain));
             section.line(&format!(
-                "| {data} | {measure} | {threshold} | {threads} | {} | {} | {} | {} | {:.0}% |",
+                "| {data} | {measure} | {threshold} | {simd} | {threads} | {} | {} | {} | {} | {:.0}% |",
                 shown(single),
                 shown(seconds),
                 times(gain),

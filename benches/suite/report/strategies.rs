@@ -24,6 +24,7 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
                 row.text("data")?.to_string(),
                 row.text("measure")?.to_string(),
                 row.text("threshold")?.to_string(),
+                row.text("simd")?.to_string(),
                 row.text("strategy")?.to_string(),
                 row.text("chosen")?.to_string(),
             );
@@ -31,9 +32,9 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
         }
     }
     let mut points = vec![];
-    for ((data, measure, threshold, strategy, chosen), seconds) in runs {
+    for ((data, measure, threshold, simd, strategy, chosen), seconds) in runs {
         let entry = Entry { strategy, chosen, seconds: middle(&seconds) };
-        gather(&mut points, (data, measure, threshold), entry);
+        gather(&mut points, (data, measure, threshold, simd), entry);
     }
     let mut section = Section::new("Strategies, one thread");
     let mut strategies: Vec<&str> = vec![];
@@ -45,14 +46,14 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
     let mut rows = vec![];
     let (mut close, mut compared) = (0, 0);
     let mut wins: Vec<(&str, usize)> = strategies.iter().map(|s| (*s, 0)).collect();
-    for ((data, measure, threshold), entries) in &points {
+    for ((data, measure, threshold, simd), entries) in &points {
         let of = |name: &str| entries.iter().find(|e| e.strategy == name);
         let fixed = entries.iter().filter(|e| e.strategy != "auto");
         let Some(best) = fixed.min_by(|a, b| a.seconds.total_cmp(&b.seconds)) else { continue };
         if let Some((_, won)) = wins.iter_mut().find(|(name, _)| *name == best.strategy) {
             *won += 1;
         }
-        let mut fields = vec![data.clone(), measure.clone(), threshold.clone()];
+        let mut fields = vec![data.clone(), measure.clone(), threshold.clone(), simd.clone()];
         fields.extend(strategies.iter().map(|name| match of(name) {
             Some(entry) if entry.strategy == best.strategy => {
                 format!("**{}**", shown(entry.seconds))
@@ -81,7 +82,7 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
     let wins = wins.iter().map(|(name, won)| format!("{name} {won}")).collect::<Vec<_>>();
     section.line(&format!("Points at which each is the fastest: {}.\n", wins.join(", ")));
     let columns = [
-        &["data", "measure", "threshold"],
+        &["data", "measure", "threshold", "kernels"],
         strategies.as_slice(),
         &["auto", "chosen", "auto to best"],
     ];
