@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use datafusion::common::Result;
 use datafusion::common::config::ExtensionOptions;
-use datafusion::common::{Result, exec_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::cancel::CancelFlag;
 use datafusion_simjoin::config::StrategyChoice;
@@ -18,6 +18,9 @@ use datafusion_simjoin::strategy::{
     Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, PrepareContext, PreparedJoin, ProbeSets,
     Progress, choose,
 };
+
+use crate::data;
+use crate::memory::PeakPool;
 
 /// Reads a strategy as `simjoin.strategy` does.
 pub fn strategy(name: &str) -> Result<StrategyChoice, String> {
@@ -95,8 +98,9 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
         candidate_chunk: options.candidate_chunk.0,
         simd: point.simd,
     };
-    let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
-    let reservation = MemoryConsumer::new("join").register(&pool);
+    let pool = Arc::new(PeakPool::default());
+    let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
+    let reservation = MemoryConsumer::new("join").register(&shared);
     let cancel = CancelFlag::default();
 
     let start = Instant::now();
@@ -111,16 +115,8 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     // As the operator cuts a self-join.
     let share = (sets.len() / (point.threads as u32 * 32)).clamp(1, 1024);
     let share = share.next_multiple_of(prepared.range_unit());
-    let work = || probe(&*prepared, sets, spec, &next, share, options.match_buffer.0, &pool);
-    let parts: Vec<Part> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..point.threads).map(|_| scope.spawn(work)).collect();
-        let mut parts = vec![work()];
-        parts.extend(others.into_iter().map(|thread| match thread.join() {
-            Ok(part) => part,
-            Err(_) => exec_err!("a probing thread panicked"),
-        }));
-        parts.into_iter().collect::<Result<_>>()
-    })?;
+    let work = || probe(&*prepared, sets, spec, &next, share, options.match_buffer.0, &shared);
+    let parts = data::on_threads(point.threads, work)?;
     let probe_seconds = start.elapsed().as_secs_f64();
     let mut funnel = Funnel::default();
     for part in &parts {
@@ -133,14 +129,13 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
         probe_seconds,
         row_pairs: parts.iter().map(|part| part.row_pairs).sum(),
         funnel,
-        reserved_bytes: reservation.size() + parts.iter().map(|part| part.bytes).sum::<usize>(),
+        reserved_bytes: pool.peak(),
     })
 }
 
 struct Part {
     row_pairs: u64,
     funnel: Funnel,
-    bytes: usize,
 }
 
 fn probe(
@@ -188,7 +183,7 @@ fn probe(
             }
         }
     }
-    Ok(Part { row_pairs, funnel: cursor.funnel(), bytes: reservation.size() })
+    Ok(Part { row_pairs, funnel: cursor.funnel() })
 }
 
 fn add(sum: &mut Funnel, part: &Funnel) {

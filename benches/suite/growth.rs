@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 break;
             }
             let set = arguments.data.find(&format!("{collection}@{scale}"))?;
-            let encoded = data::encode(&set.name, &set.read()?)?;
+            let encoded = data::encode(&set.name, &set.read()?, 1)?;
             let sets = &encoded.sets;
             let mut too_slow = vec![];
             for &threshold in &thresholds {

@@ -59,7 +59,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut csv = CsvWriter::append(&arguments.out.join("joins.csv"), HEADER)?;
     for name in arguments.data.names(data::STATED) {
         let set = arguments.data.find(&name)?;
-        let encoded = data::encode(&set.name, &set.read()?)?;
+        let encoded = data::encode(&set.name, &set.read()?, 1)?;
         for &measure in &arguments.measures {
             for &threshold in &arguments.thresholds {
                 // Close to the joins that they are compared with.

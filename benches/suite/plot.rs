@@ -26,6 +26,22 @@ pub struct Series {
 pub struct Axis<'a> {
     pub title: &'a str,
     pub logarithmic: bool,
+    /// Whether a linear axis starts at 0.
+    pub from_zero: bool,
+}
+
+impl<'a> Axis<'a> {
+    pub fn linear(title: &'a str) -> Self {
+        Self { title, logarithmic: false, from_zero: false }
+    }
+
+    pub fn from_zero(title: &'a str) -> Self {
+        Self { title, logarithmic: false, from_zero: true }
+    }
+
+    pub fn logarithmic(title: &'a str) -> Self {
+        Self { title, logarithmic: true, from_zero: false }
+    }
 }
 
 /// A plot of lines over common axes.
@@ -51,6 +67,7 @@ impl Scale {
             true => (10f64.powf(low.log10().floor()), 10f64.powf(high.log10().ceil())),
             false => (low, high),
         };
+        let low = if axis.from_zero { low.min(0.0) } else { low };
         let high = if high > low { high } else { low + 1.0 };
         Self { low, high, logarithmic: axis.logarithmic }
     }
@@ -116,11 +133,15 @@ impl Plot<'_> {
         for (number, series) in self.series.iter().enumerate() {
             let colour = COLOURS[number % COLOURS.len()];
             let width = if series.main { 3.0 } else { 1.5 };
+            let dashes = match number < COLOURS.len() {
+                true => "",
+                false => " stroke-dasharray=\"5 3\"",
+            };
             let places: Vec<(f64, f64)> =
                 series.points.iter().filter(drawn).map(|p| (at_x(p.0), at_y(p.1))).collect();
             let path: Vec<String> = places.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
             svg.line(&format!(
-                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\"/>",
+                "<polyline points=\"{}\" fill=\"none\" stroke=\"{colour}\" stroke-width=\"{width}\"{dashes}/>",
                 path.join(" ")
             ));
             for (x, y) in places {
@@ -131,7 +152,7 @@ impl Plot<'_> {
             let (left, at) = (WIDTH - RIGHT + 12.0, TOP + 8.0 + 18.0 * number as f64);
             svg.line(&format!(
                 "<line x1=\"{left}\" y1=\"{at}\" x2=\"{}\" y2=\"{at}\" stroke=\"{colour}\" \
-                 stroke-width=\"{width}\"/>",
+                 stroke-width=\"{width}\"{dashes}/>",
                 left + 18.0
             ));
             svg.text(left + 24.0, at + 4.0, "start", "", &series.name);

@@ -19,7 +19,7 @@ pub fn run() -> Result<()> {
         if generate::sample(collection, 3000, 7)? != lists {
             return exec_err!("{} is not the same the second time", collection.name);
         }
-        let sets = data::encode(collection.name, &lists)?.sets;
+        let sets = data::encode(collection.name, &lists, 2)?.sets;
         let rows = sets.row_count();
         let total: u64 =
             (0..sets.len()).map(|s| u64::from(sets.size(s)) * sets.rows(s).len() as u64).sum();

@@ -92,7 +92,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let default = [data::STATED, data::BIBLIOGRAPHIC].concat();
     for name in arguments.data.names(&default) {
         let set = arguments.data.find(&name)?;
-        let encoded = data::encode(&set.name, &set.read()?)?;
+        let encoded = data::encode(&set.name, &set.read()?, 1)?;
         let inputs = Inputs::write(&encoded.sets)?;
         let forms =
             |strategy| arguments.simd.iter().map(move |form| System::Engine(strategy, *form));

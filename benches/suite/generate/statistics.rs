@@ -22,7 +22,7 @@ pub struct Statistics {
 
 /// Reads and counts.
 pub fn of(set: &DataSet) -> Result<Statistics> {
-    let sets = data::encode(&set.name, &set.read()?)?.sets;
+    let sets = data::encode(&set.name, &set.read()?, 1)?.sets;
     let mut frequencies = vec![0u64; sets.universe() as usize];
     let mut sizes = vec![];
     for id in 0..sets.len() {
@@ -90,6 +90,7 @@ impl Statistics {
         let squares = |s: &Statistics| s.shares.iter().map(|v| v * v).sum::<f64>();
         println!("  beside {}", model.name);
         println!("    average size {:.2} : {:.2}", self.average, model.average);
+        println!("    percentiles {:?} : {:?}", self.percentiles, model.percentiles);
         println!("    universe {} : {}", self.universe(), model.universe());
         for &rank in RANKS.iter().filter(|&&rank| rank <= ranks) {
             let (own, other) = (share(self, rank - 1), share(model, rank - 1));

@@ -87,8 +87,8 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
         "growth-time",
         &Plot {
             title: "Time against size; the legend gives exponents",
-            x: Axis { title: "rows", logarithmic: true },
-            y: Axis { title: "seconds", logarithmic: true },
+            x: Axis::logarithmic("rows"),
+            y: Axis::logarithmic("seconds"),
             series: times,
         },
     );
@@ -96,8 +96,8 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
         "growth-bytes",
         &Plot {
             title: "Bytes reserved during the join, in multiples of CSR",
-            x: Axis { title: "rows", logarithmic: true },
-            y: Axis { title: "times CSR", logarithmic: false },
+            x: Axis::logarithmic("rows"),
+            y: Axis::from_zero("times CSR"),
             series: bytes,
         },
     );

@@ -142,8 +142,8 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
             &format!("versus-{}", data.replace(['@', '/'], "-")),
             &Plot {
                 title: &format!("{data}: time against threshold, one thread"),
-                x: Axis { title: "Jaccard threshold", logarithmic: false },
-                y: Axis { title: "seconds", logarithmic: true },
+                x: Axis::linear("Jaccard threshold"),
+                y: Axis::logarithmic("seconds"),
                 series: series.collect(),
             },
         );

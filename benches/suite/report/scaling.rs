@@ -91,8 +91,8 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
         "cores",
         &Plot {
             title: "Speed-up with threads",
-            x: Axis { title: "threads", logarithmic: false },
-            y: Axis { title: "times as fast as one thread", logarithmic: false },
+            x: Axis::linear("threads"),
+            y: Axis::from_zero("times as fast as one thread"),
             series,
         },
     );
