@@ -37,6 +37,11 @@ pub fn simd(name: &str) -> Result<Simd, String> {
     })
 }
 
+/// The form that `SIMJOIN_SIMD` asks for, otherwise the fastest one.
+pub fn default_simd() -> Simd {
+    SimJoinOptions::from_env().map_or_else(|_| Simd::detect(), |options| options.simd.form())
+}
+
 /// The strategies but `auto`, which chooses among them.
 pub fn fixed_strategies() -> impl Iterator<Item = StrategyChoice> {
     StrategyChoice::ALL.into_iter().filter(|choice| *choice != StrategyChoice::Auto)
@@ -54,9 +59,9 @@ pub struct Point {
 }
 
 impl Point {
-    /// A Jaccard join on one thread with the processor's best kernels.
+    /// A Jaccard join on one thread.
     pub fn jaccard(threshold: f64, strategy: StrategyChoice) -> Self {
-        let simd = Simd::detect();
+        let simd = default_simd();
         Self { measure: Measure::Jaccard, threshold, strategy, simd, threads: 1 }
     }
 }

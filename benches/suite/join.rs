@@ -34,7 +34,7 @@ pub struct Arguments {
     measures: Vec<Measure>,
     /// Forms of the vector kernels; the fastest one when left out
     #[arg(long, value_delimiter = ',', value_parser = engine::simd,
-        default_values_t = [Simd::detect()])]
+        default_values_t = [engine::default_simd()])]
     simd: Vec<Simd>,
     /// Runs of each point
     #[arg(long, default_value_t = 3)]

@@ -36,7 +36,7 @@ pub struct Arguments {
     strategies: Vec<StrategyChoice>,
     /// Forms of the engine's vector kernels; the fastest one when left out
     #[arg(long, value_delimiter = ',', value_parser = engine::simd,
-        default_values_t = [Simd::detect()])]
+        default_values_t = [engine::default_simd()])]
     simd: Vec<Simd>,
     #[arg(long, value_delimiter = ',', default_values_t = THRESHOLDS.to_vec())]
     thresholds: Vec<f64>,

@@ -11,10 +11,10 @@
 use std::mem::size_of;
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::cancel::CancelFlag;
 use crate::sets::{SetCollection, SetId};
+use crate::simd::prefetch;
+use crate::strategy::PrepareContext;
 
 /// Words of a signature at most.
 pub const MAX_WORDS: usize = 16;
@@ -45,7 +45,8 @@ impl SignatureScheme {
         }
         // Rare tokens collide by chance about r^2 / bits times in a pair, r of them in each set.
         let rare = rare_tokens(build, words);
-        let collisions = |owned: usize| rare[owned] * rare[owned] / ((words - owned) * WORD) as f64;
+        let collisions =
+            |owned: usize| rare[owned] * rare[owned] / ((words - owned) * WORD) as f64;
         let owned = (1..words).min_by(|&a, &b| collisions(a).total_cmp(&collisions(b)));
         let owned = owned.unwrap_or(1);
         Self::with_widths(build, owned, words - owned)
@@ -160,20 +161,19 @@ pub struct ProbeSignature {
 impl Signatures {
     pub fn try_new(
         build: &SetCollection,
-        reservation: &MemoryReservation,
-        cancel: &CancelFlag,
+        scheme: SignatureScheme,
+        context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let scheme = SignatureScheme::fit(build);
         let width = scheme.words();
         let sets = build.len() as usize;
-        reservation.try_grow(
+        context.reservation.try_grow(
             sets * (width * size_of::<u64>() + size_of::<u32>()) + scheme.size_in_bytes(),
         )?;
         let mut words = vec![0; sets * width];
         let mut hidden = vec![0; sets];
         for (set, signature) in words.chunks_exact_mut(width.max(1)).enumerate() {
             if set % 4096 == 0 {
-                cancel.check()?;
+                context.cancel.check()?;
             }
             let rare = scheme.sign(build.tokens(set as SetId), signature);
             hidden[set] = hidden_tokens(&scheme, rare, signature);
@@ -188,6 +188,12 @@ impl Signatures {
         // Tokens that the build side does not know match nothing: they need not count.
         let rare = self.scheme.sign(probe.tokens(set), &mut signature.words);
         signature.hidden = hidden_tokens(&self.scheme, rare, &signature.words);
+    }
+
+    /// Asks for the signature of a build set that will be needed soon.
+    #[inline]
+    pub fn prefetch(&self, build: SetId) {
+        prefetch(self.words.as_ptr().wrapping_add(build as usize * self.scheme.words()));
     }
 
     /// At most so many tokens are common to the probe set and a build set.

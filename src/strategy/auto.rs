@@ -4,7 +4,9 @@ use std::fmt;
 
 use datafusion::common::Result;
 
-use super::{BitmapBlocks, Cost, FilterVerify, JoinSpec, JoinStrategy, PrepareContext, Statistics};
+use super::{
+    BitmapBlocks, Cost, FilterVerify, JoinSpec, JoinStrategy, PrepareContext, Statistics,
+};
 use crate::config::StrategyChoice;
 use crate::sets::SetCollection;
 
