@@ -4,18 +4,22 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use datafusion::arrow::array::{Array, ArrayRef};
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_simjoin::cancel::CancelFlag;
 use datafusion_simjoin::install;
-use datafusion_simjoin::sets::{BuildEncoder, EncodeInput, KeyDictionary, SetCollection};
+use datafusion_simjoin::sets::{
+    BuildEncoder, EncodeInput, FinishContext, KeyDictionary, SetCollection,
+};
 
 use crate::generate;
+use crate::memory::PeakPool;
 
 /// Where data comes from.
 #[derive(Debug, Clone, clap::Args)]
@@ -161,26 +165,59 @@ impl Encoded {
     }
 }
 
-/// Encodes lists as the build side of a join, on one thread.
-pub fn encode(name: &str, lists: &[ArrayRef]) -> Result<Encoded> {
-    let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
-    let reservation = MemoryConsumer::new("encode").register(&pool);
-    let tokens = lists.iter().map(|list| element_count(list)).sum::<Result<usize>>()?;
+/// Encodes lists as the build side of a join: threads take batches in turn, then order tokens and
+/// sets together, as the operator's partitions do.
+pub fn encode(name: &str, lists: &[ArrayRef], threads: usize) -> Result<Encoded> {
+    let pool = Arc::new(PeakPool::default());
+    let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
+    let reservation = MemoryConsumer::new("encode").register(&shared);
+    let tokens = lists.iter().map(element_count).sum::<Result<usize>>()?;
+    let starts: Vec<u32> = lists
+        .iter()
+        .scan(0, |rows, list| {
+            let start = *rows;
+            *rows += list.len() as u32;
+            Some(start)
+        })
+        .collect();
+    let next = AtomicUsize::new(0);
+    let read = || -> Result<(BuildEncoder, KeyDictionary)> {
+        let mut encoder = BuildEncoder::default();
+        let mut keys = KeyDictionary::default();
+        loop {
+            let batch = next.fetch_add(1, Ordering::Relaxed);
+            let Some(lists) = lists.get(batch) else { return Ok((encoder, keys)) };
+            let input = EncodeInput { lists, keys: None, filter: None };
+            encoder.push_at(starts[batch], &input, &mut keys, &reservation, 0)?;
+        }
+    };
     let start = Instant::now();
-    let mut encoder = BuildEncoder::default();
-    let mut keys = KeyDictionary::default();
-    let mut peak_bytes = 0;
-    for lists in lists {
-        let input = EncodeInput { lists, keys: None, filter: None };
-        encoder.push(&input, &mut keys, &reservation, 0)?;
-        peak_bytes = peak_bytes.max(reservation.size());
-    }
-    let peak = std::cell::Cell::new(peak_bytes);
-    let note_peak = || peak.set(peak.get().max(reservation.size()));
-    let (sets, _) = encoder.finish(&reservation, 0, &note_peak, &CancelFlag::default())?;
+    let encoders = on_threads(threads, read)?;
+    let cancel = CancelFlag::default();
+    let context = FinishContext {
+        reservation: &reservation,
+        base: 0,
+        peak: &|| (),
+        cancel: &cancel,
+        threads,
+    };
+    let (sets, ..) = BuildEncoder::finish_all(encoders, &context)?;
     let seconds = start.elapsed().as_secs_f64();
-    let sets = Arc::new(sets);
-    Ok(Encoded { name: name.to_string(), sets, tokens, seconds, peak_bytes: peak.get() })
+    let peak_bytes = pool.peak();
+    Ok(Encoded { name: name.to_string(), sets: Arc::new(sets), tokens, seconds, peak_bytes })
+}
+
+/// What `work` gives on each of so many threads, this one among them.
+pub fn on_threads<T: Send>(threads: usize, work: impl Fn() -> Result<T> + Sync) -> Result<Vec<T>> {
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
+        let mut all = vec![work()];
+        all.extend(others.into_iter().map(|thread| match thread.join() {
+            Ok(part) => part,
+            Err(_) => exec_err!("a thread panicked"),
+        }));
+        all.into_iter().collect()
+    })
 }
 
 fn element_count(lists: &ArrayRef) -> Result<usize> {

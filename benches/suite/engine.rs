@@ -5,40 +5,65 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use datafusion::common::Result;
 use datafusion::common::config::ExtensionOptions;
-use datafusion::common::{Result, exec_datafusion_err, exec_err};
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::cancel::CancelFlag;
 use datafusion_simjoin::config::StrategyChoice;
 use datafusion_simjoin::measure::{Bounds, Measure, Role};
 use datafusion_simjoin::sets::SetCollection;
+use datafusion_simjoin::simd::Simd;
 use datafusion_simjoin::strategy::{
     Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, PrepareContext, PreparedJoin, ProbeSets,
     Progress, choose,
 };
 
-/// The strategies that benches know by name, `auto` first.
-const STRATEGIES: &[&str] = &["auto", "allpairs", "ppjoin", "groupjoin", "bitmap"];
+use crate::data;
+use crate::memory::PeakPool;
 
-/// The strategies that `simjoin.strategy` accepts.
-pub fn strategies() -> Vec<&'static str> {
-    STRATEGIES.iter().copied().filter(|name| strategy(name).is_ok()).collect()
+/// Reads a strategy as `simjoin.strategy` does.
+pub fn strategy(name: &str) -> Result<StrategyChoice, String> {
+    let mut options = SimJoinOptions::default();
+    options.set("strategy", name).map_err(|error| error.strip_backtrace())?;
+    Ok(options.strategy)
 }
 
-fn strategy(name: &str) -> Result<StrategyChoice> {
-    let mut options = SimJoinOptions::default();
-    options.set("strategy", name)?;
-    Ok(options.strategy)
+/// Reads the name of a form of the vector kernels.
+pub fn simd(name: &str) -> Result<Simd, String> {
+    Simd::named(name).ok_or_else(|| {
+        let names: Vec<String> = Simd::available().iter().map(Simd::to_string).collect();
+        format!("this processor runs {}", names.join(", "))
+    })
+}
+
+/// The form that `SIMJOIN_SIMD` asks for, otherwise the fastest one.
+pub fn default_simd() -> Simd {
+    SimJoinOptions::from_env().map_or_else(|_| Simd::detect(), |options| options.simd.form())
+}
+
+/// The strategies but `auto`, which chooses among them.
+pub fn fixed_strategies() -> impl Iterator<Item = StrategyChoice> {
+    StrategyChoice::ALL.into_iter().filter(|choice| *choice != StrategyChoice::Auto)
 }
 
 /// What to join by.
 #[derive(Debug, Clone, Copy)]
-pub struct Point<'a> {
+pub struct Point {
     pub measure: Measure,
     pub threshold: f64,
-    pub strategy: &'a str,
+    pub strategy: StrategyChoice,
+    /// The form of the vector kernels.
+    pub simd: Simd,
     pub threads: usize,
+}
+
+impl Point {
+    /// A Jaccard join on one thread.
+    pub fn jaccard(threshold: f64, strategy: StrategyChoice) -> Self {
+        let simd = default_simd();
+        Self { measure: Measure::Jaccard, threshold, strategy, simd, threads: 1 }
+    }
 }
 
 /// What a join of a collection with itself took and found.
@@ -46,7 +71,7 @@ pub struct Point<'a> {
 pub struct Joined {
     /// The strategy that ran.
     pub strategy: &'static str,
-    /// Its estimate, in steps.
+    /// Its estimate, in nanoseconds.
     pub estimate: f64,
     pub prepare_seconds: f64,
     pub probe_seconds: f64,
@@ -65,8 +90,8 @@ impl Joined {
 }
 
 /// Joins a collection with itself and counts the row pairs.
-pub fn self_join(sets: &Arc<SetCollection>, point: &Point<'_>) -> Result<Joined> {
-    let options = SimJoinOptions::default();
+pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
+    let options = SimJoinOptions::from_env()?;
     let spec = JoinSpec {
         bounds: Bounds { measure: point.measure, threshold: point.threshold },
         probe_role: Role::First,
@@ -76,51 +101,46 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point<'_>) -> Result<Joined>
         },
         need: MatchNeed::Pairs,
         candidate_chunk: options.candidate_chunk.0,
+        simd: point.simd,
     };
-    let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
-    let reservation = MemoryConsumer::new("join").register(&pool);
+    let pool = Arc::new(PeakPool::default());
+    let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
+    let reservation = MemoryConsumer::new("join").register(&shared);
     let cancel = CancelFlag::default();
 
     let start = Instant::now();
-    let (strategy, estimate) = choose(strategy(point.strategy)?, sets, &spec);
-    let context = PrepareContext { reservation: &reservation, cancel: &cancel };
-    let prepared = strategy.prepare(Arc::clone(sets), spec, context)?;
+    let context =
+        PrepareContext { reservation: &reservation, cancel: &cancel, threads: point.threads };
+    let choice = choose(point.strategy, sets, &spec, context)?;
+    let prepared = choice.strategy.prepare(Arc::clone(sets), spec, &choice.statistics, context)?;
     let prepare_seconds = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
     let next = AtomicU32::new(0);
     // As the operator cuts a self-join.
     let share = (sets.len() / (point.threads as u32 * 32)).clamp(1, 1024);
-    let work = || probe(&*prepared, sets, spec, &next, share, options.match_buffer.0, &pool);
-    let parts: Vec<Part> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..point.threads).map(|_| scope.spawn(work)).collect();
-        let mut parts = vec![work()];
-        parts.extend(others.into_iter().map(|thread| match thread.join() {
-            Ok(part) => part,
-            Err(_) => exec_err!("a probing thread panicked"),
-        }));
-        parts.into_iter().collect::<Result<_>>()
-    })?;
+    let share = share.next_multiple_of(prepared.range_unit());
+    let work = || probe(&*prepared, sets, spec, &next, share, options.match_buffer.0, &shared);
+    let parts = data::on_threads(point.threads, work)?;
     let probe_seconds = start.elapsed().as_secs_f64();
     let mut funnel = Funnel::default();
     for part in &parts {
         add(&mut funnel, &part.funnel);
     }
     Ok(Joined {
-        strategy: strategy.name(),
-        estimate: estimate.0,
+        strategy: choice.strategy.name(),
+        estimate: choice.cost.0,
         prepare_seconds,
         probe_seconds,
         row_pairs: parts.iter().map(|part| part.row_pairs).sum(),
         funnel,
-        reserved_bytes: reservation.size() + parts.iter().map(|part| part.bytes).sum::<usize>(),
+        reserved_bytes: pool.peak(),
     })
 }
 
 struct Part {
     row_pairs: u64,
     funnel: Funnel,
-    bytes: usize,
 }
 
 fn probe(
@@ -168,7 +188,7 @@ fn probe(
             }
         }
     }
-    Ok(Part { row_pairs, funnel: cursor.funnel(), bytes: reservation.size() })
+    Ok(Part { row_pairs, funnel: cursor.funnel() })
 }
 
 fn add(sum: &mut Funnel, part: &Funnel) {
@@ -182,9 +202,9 @@ fn add(sum: &mut Funnel, part: &Funnel) {
 }
 
 /// Reads a measure's name.
-pub fn measure(name: &str) -> Result<Measure> {
+pub fn measure(name: &str) -> Result<Measure, String> {
     name.parse().map_err(|()| {
         let names: Vec<&str> = Measure::ALL.iter().map(|m| m.name()).collect();
-        exec_datafusion_err!("{name} is no measure; the measures are {}", names.join(", "))
+        format!("the measures are {}", names.join(", "))
     })
 }

@@ -3,12 +3,12 @@
 use std::path::PathBuf;
 
 use datafusion::common::Result;
-use datafusion_simjoin::measure::Measure;
+use datafusion_simjoin::config::StrategyChoice;
 
 use crate::csv::CsvWriter;
 use crate::data::{self, DataOptions};
 use crate::engine::Point;
-use crate::{join, machine};
+use crate::{engine, join, machine};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -24,8 +24,8 @@ pub struct Arguments {
     scales: Vec<String>,
     #[arg(long, value_delimiter = ',', default_values_t = [0.6, 0.8, 0.9])]
     thresholds: Vec<f64>,
-    #[arg(long, default_value = "auto")]
-    strategy: String,
+    #[arg(long, value_parser = engine::strategy, default_value_t = StrategyChoice::Auto)]
+    strategy: StrategyChoice,
     #[arg(long, default_value_t = 1)]
     threads: usize,
     #[arg(long, default_value_t = 3)]
@@ -59,12 +59,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 break;
             }
             let set = arguments.data.find(&format!("{collection}@{scale}"))?;
-            let encoded = data::encode(&set.name, &set.read()?)?;
+            let encoded = data::encode(&set.name, &set.read()?, 1)?;
             let sets = &encoded.sets;
             let mut too_slow = vec![];
             for &threshold in &thresholds {
-                let (strategy, threads) = (arguments.strategy.as_str(), arguments.threads);
-                let point = Point { measure: Measure::Jaccard, threshold, strategy, threads };
+                let (strategy, threads) = (arguments.strategy, arguments.threads);
+                let point = Point { threads, ..Point::jaccard(threshold, strategy) };
                 let (seconds, joined) =
                     join::median_of(&encoded, &point, arguments.runs, arguments.once_above)?;
                 if seconds > arguments.stop_above {

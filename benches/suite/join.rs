@@ -3,6 +3,9 @@
 use std::path::PathBuf;
 
 use datafusion::common::Result;
+use datafusion_simjoin::config::StrategyChoice;
+use datafusion_simjoin::measure::Measure;
+use datafusion_simjoin::simd::Simd;
 
 use crate::csv::{CsvWriter, median};
 use crate::data::{self, DataOptions, Encoded};
@@ -16,17 +19,23 @@ pub const THRESHOLDS: &[f64] = &[0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
 pub struct Arguments {
     #[command(flatten)]
     data: DataOptions,
-    /// Strategies; all that simjoin.strategy accepts when left out
-    #[arg(long, value_delimiter = ',')]
-    strategies: Vec<String>,
+    /// Strategies
+    #[arg(long, value_delimiter = ',', value_parser = engine::strategy,
+        default_values_t = StrategyChoice::ALL)]
+    strategies: Vec<StrategyChoice>,
     #[arg(long, value_delimiter = ',', default_values_t = THRESHOLDS.to_vec())]
     thresholds: Vec<f64>,
     /// Threads
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     threads: Vec<usize>,
-    /// Measures; at Jaccard alone all points are run, of the others the middle threshold
-    #[arg(long, value_delimiter = ',', default_values_t = ["jaccard".to_string()])]
-    measures: Vec<String>,
+    /// Measures
+    #[arg(long, value_delimiter = ',', value_parser = engine::measure,
+        default_values_t = [Measure::Jaccard])]
+    measures: Vec<Measure>,
+    /// Forms of the vector kernels; the fastest one when left out
+    #[arg(long, value_delimiter = ',', value_parser = engine::simd,
+        default_values_t = [engine::default_simd()])]
+    simd: Vec<Simd>,
     /// Runs of each point
     #[arg(long, default_value_t = 3)]
     runs: usize,
@@ -39,7 +48,7 @@ pub struct Arguments {
 }
 
 /// The columns of joins.csv.
-const HEADER: &str = "data,strategy,chosen,measure,threshold,threads,run,prepare_seconds,\
+const HEADER: &str = "data,strategy,chosen,measure,threshold,simd,threads,run,prepare_seconds,\
                       probe_seconds,join_seconds,row_pairs,set_pairs,postings,prefix_pairs,\
                       candidates,verified,filter_seconds,verify_seconds,estimate,reserved_bytes,\
                       csr_bytes,popcount_gain";
@@ -48,31 +57,19 @@ const HEADER: &str = "data,strategy,chosen,measure,threshold,threads,run,prepare
 pub fn run(arguments: &Arguments) -> Result<()> {
     machine::describe(&arguments.out)?;
     let mut csv = CsvWriter::append(&arguments.out.join("joins.csv"), HEADER)?;
-    let strategies: Vec<&str> = match arguments.strategies.is_empty() {
-        true => engine::strategies(),
-        false => arguments.strategies.iter().map(String::as_str).collect(),
-    };
     for name in arguments.data.names(data::STATED) {
         let set = arguments.data.find(&name)?;
-        let encoded = data::encode(&set.name, &set.read()?)?;
-        for measure in &arguments.measures {
-            let measure = engine::measure(measure)?;
+        let encoded = data::encode(&set.name, &set.read()?, 1)?;
+        for &measure in &arguments.measures {
             for &threshold in &arguments.thresholds {
-                let mut gains = vec![];
-                for strategy in &strategies {
-                    for &threads in &arguments.threads {
-                        let point = Point { measure, threshold, strategy, threads };
-                        if threads > 1 && gains.is_empty() {
-                            gains.extend(arguments.threads.iter().map(|&t| (t, popcount::gain(t))));
-                        }
-                        let gain =
-                            gains.iter().find(|(t, _)| *t == threads).map_or(1.0, |(_, g)| *g);
-                        for run in 0..arguments.runs {
-                            let joined = engine::self_join(&encoded.sets, &point)?;
-                            write(&mut csv, &encoded, &point, run, &joined, gain)?;
-                            if joined.seconds() > arguments.once_above {
-                                break;
-                            }
+                // Close to the joins that they are compared with.
+                let gains: Vec<f64> =
+                    arguments.threads.iter().map(|&threads| popcount::gain(threads)).collect();
+                for &strategy in &arguments.strategies {
+                    for &simd in &arguments.simd {
+                        for (&threads, &gain) in arguments.threads.iter().zip(&gains) {
+                            let point = Point { measure, threshold, strategy, simd, threads };
+                            run_point(arguments, &encoded, &point, gain, &mut csv)?;
                         }
                     }
                 }
@@ -82,10 +79,27 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
+fn run_point(
+    arguments: &Arguments,
+    encoded: &Encoded,
+    point: &Point,
+    gain: f64,
+    csv: &mut CsvWriter,
+) -> Result<()> {
+    for run in 0..arguments.runs.max(1) {
+        let joined = engine::self_join(&encoded.sets, point)?;
+        write(csv, encoded, point, run, &joined, gain)?;
+        if joined.seconds() > arguments.once_above {
+            break;
+        }
+    }
+    Ok(())
+}
+
 fn write(
     csv: &mut CsvWriter,
     encoded: &Encoded,
-    point: &Point<'_>,
+    point: &Point,
     run: usize,
     joined: &Joined,
     gain: f64,
@@ -98,6 +112,7 @@ fn write(
         &joined.strategy,
         &point.measure.name(),
         &point.threshold,
+        &point.simd,
         &point.threads,
         &run,
         &seconds(joined.prepare_seconds),
@@ -122,7 +137,7 @@ fn write(
 /// than `once_above` seconds.
 pub fn median_of(
     encoded: &Encoded,
-    point: &Point<'_>,
+    point: &Point,
     runs: usize,
     once_above: f64,
 ) -> Result<(f64, Joined)> {

@@ -18,6 +18,7 @@ mod generate;
 mod growth;
 mod join;
 mod machine;
+mod memory;
 mod phases;
 mod plot;
 mod popcount;

@@ -22,6 +22,9 @@ pub fn seconds(threads: usize) -> (f64, f64) {
 
 /// The gain of `threads` threads over one.
 pub fn gain(threads: usize) -> f64 {
+    if threads == 1 {
+        return 1.0;
+    }
     let (one, many) = seconds(threads);
     one / many
 }

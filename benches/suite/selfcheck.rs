@@ -1,7 +1,7 @@
 //! What the suite does without a command: small checks of itself, in a few seconds.
 
 use datafusion::common::{Result, exec_err};
-use datafusion_simjoin::measure::Measure;
+use datafusion_simjoin::config::StrategyChoice;
 
 use crate::data;
 use crate::engine::{self, Point};
@@ -19,7 +19,7 @@ pub fn run() -> Result<()> {
         if generate::sample(collection, 3000, 7)? != lists {
             return exec_err!("{} is not the same the second time", collection.name);
         }
-        let sets = data::encode(collection.name, &lists)?.sets;
+        let sets = data::encode(collection.name, &lists, 2)?.sets;
         let rows = sets.row_count();
         let total: u64 =
             (0..sets.len()).map(|s| u64::from(sets.size(s)) * sets.rows(s).len() as u64).sum();
@@ -28,8 +28,8 @@ pub fn run() -> Result<()> {
         if rows != 3000 || !(0.8..1.25).contains(&ratio) {
             return exec_err!("{}: {rows} sets of average size {average:.2}", collection.name);
         }
-        let pairs = engine::strategies().into_iter().map(|strategy| {
-            let point = Point { measure: Measure::Jaccard, threshold: 0.8, strategy, threads: 2 };
+        let pairs = StrategyChoice::ALL.into_iter().map(|strategy| {
+            let point = Point { threads: 2, ..Point::jaccard(0.8, strategy) };
             Ok(engine::self_join(&sets, &point)?.row_pairs)
         });
         let pairs = pairs.collect::<Result<Vec<u64>>>()?;

@@ -9,20 +9,22 @@ use datafusion::arrow::datatypes::Int64Type;
 use datafusion::common::Result;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
+use datafusion_simjoin::config::StrategyChoice;
 use datafusion_simjoin::sql::rewrite_sql;
 use futures::StreamExt;
 
 use crate::csv::CsvWriter;
 use crate::data::{self, DataOptions};
-use crate::machine;
+use crate::{engine, machine};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(flatten)]
     data: DataOptions,
-    /// Strategies; auto when left out
-    #[arg(long, value_delimiter = ',', default_values_t = ["auto".to_string()])]
-    strategies: Vec<String>,
+    /// Strategies
+    #[arg(long, value_delimiter = ',', value_parser = engine::strategy,
+        default_values_t = [StrategyChoice::Auto])]
+    strategies: Vec<StrategyChoice>,
     #[arg(long, value_delimiter = ',', default_values_t = [0.5, 0.7, 0.9])]
     thresholds: Vec<f64>,
     /// Partitions, each with a core of its own
@@ -69,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let mut csv = CsvWriter::append(&arguments.out.join("sql.csv"), HEADER)?;
     for name in arguments.data.names(data::STATED) {
         let set = arguments.data.find(&name)?;
-        for strategy in &arguments.strategies {
+        for &strategy in &arguments.strategies {
             for &partitions in &arguments.partitions {
                 let session = Session::new(&set.table, strategy, partitions)?;
                 for &threshold in &arguments.thresholds {
@@ -80,7 +82,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                                 query,
                                 &set.name,
                                 &threshold,
-                                strategy,
+                                &strategy,
                                 &partitions,
                                 &run,
                                 &ran.rows,
@@ -119,7 +121,7 @@ pub struct Ran {
 
 impl Session {
     /// `table` is a query of `id` and `tokens`.
-    pub fn new(table: &str, strategy: &str, partitions: usize) -> Result<Self> {
+    pub fn new(table: &str, strategy: StrategyChoice, partitions: usize) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(partitions)
             .enable_all()

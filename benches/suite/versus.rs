@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use datafusion::common::{Result, exec_err};
-use datafusion_simjoin::measure::Measure;
+use datafusion_simjoin::config::StrategyChoice;
+use datafusion_simjoin::simd::Simd;
 
 use crate::competitors::{self, Competitor, Inputs, Outcome};
 use crate::csv::CsvWriter;
@@ -30,8 +31,13 @@ pub struct Arguments {
     #[arg(long)]
     datafusion: bool,
     /// Strategies of the engine
-    #[arg(long, value_delimiter = ',', default_values_t = ["auto".to_string()])]
-    strategies: Vec<String>,
+    #[arg(long, value_delimiter = ',', value_parser = engine::strategy,
+        default_values_t = [StrategyChoice::Auto])]
+    strategies: Vec<StrategyChoice>,
+    /// Forms of the engine's vector kernels; the fastest one when left out
+    #[arg(long, value_delimiter = ',', value_parser = engine::simd,
+        default_values_t = [engine::default_simd()])]
+    simd: Vec<Simd>,
     #[arg(long, value_delimiter = ',', default_values_t = THRESHOLDS.to_vec())]
     thresholds: Vec<f64>,
     /// Runs of each
@@ -53,7 +59,7 @@ const HEADER: &str = "data,rows,sets,tokens,threshold,system,chosen,run,seconds,
 
 /// One of those who run.
 enum System {
-    Engine(String),
+    Engine(StrategyChoice, Simd),
     Competitor(Competitor),
 }
 
@@ -86,9 +92,11 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let default = [data::STATED, data::BIBLIOGRAPHIC].concat();
     for name in arguments.data.names(&default) {
         let set = arguments.data.find(&name)?;
-        let encoded = data::encode(&set.name, &set.read()?)?;
+        let encoded = data::encode(&set.name, &set.read()?, 1)?;
         let inputs = Inputs::write(&encoded.sets)?;
-        let own = arguments.strategies.iter().cloned().map(System::Engine);
+        let forms =
+            |strategy| arguments.simd.iter().map(move |form| System::Engine(strategy, *form));
+        let own = arguments.strategies.iter().copied().flat_map(forms);
         let systems = own.chain(rivals.iter().cloned().map(System::Competitor));
         let mut contenders: Vec<Contender> =
             systems.map(|system| Contender { system, again: true, out: false }).collect();
@@ -115,11 +123,16 @@ fn one_run(
 ) -> Result<()> {
     let sets = &encoded.sets;
     let (name, chosen, outcome) = match &contender.system {
-        System::Engine(strategy) => {
-            let point = Point { measure: Measure::Jaccard, threshold, strategy, threads: 1 };
+        &System::Engine(strategy, simd) => {
+            let point = Point { simd, ..Point::jaccard(threshold, strategy) };
             let joined = engine::self_join(sets, &point)?;
             let outcome = Outcome::Done { seconds: joined.seconds(), pairs: joined.row_pairs };
-            (format!("simjoin-{strategy}"), joined.strategy, outcome)
+            // The plain name stands for what runs unless one asks for less.
+            let name = match simd == Simd::detect() {
+                true => format!("simjoin-{strategy}"),
+                false => format!("simjoin-{strategy}-{simd}"),
+            };
+            (name, joined.strategy, outcome)
         }
         System::Competitor(rival) => {
             let limit = Duration::from_secs(arguments.limit);

@@ -8,12 +8,13 @@ mod postings;
 mod prefix;
 pub(crate) mod signature;
 pub(crate) mod size_bounds;
+mod suffix_test;
 
 pub use group::{GroupFilter, GroupSource};
 pub use inverted_index::InvertedIndex;
 pub use positional::{PositionalIndex, PositionalSource};
 pub use postings::SignaturePostings;
-pub(crate) use postings::SuffixTest;
+pub(crate) use suffix_test::{Every, SuffixTest};
 pub(crate) use prefix::indexed_prefix;
 pub use prefix::{PrefixIndex, PrefixSource};
 pub use signature::{ProbeSignature, SignatureScheme, Signatures};

@@ -12,7 +12,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::postings::{
-    Criterion, List, ProbePosition, SignaturePostings, SuffixSignature, add_token, scan,
+    Criterion, Hints, Hit, Place, ProbePrefix, SignaturePostings, SuffixSignature, add_token,
 };
 use super::prefix::indexed_prefix;
 use super::size_bounds::{SizeBounds, SizeBoundsCache};
@@ -24,12 +24,10 @@ use crate::strategy::{
 
 /// Postings looked at in one time slice: a millisecond or two.
 const POSTINGS_PER_SLICE: usize = if cfg!(test) { 29 } else { 1 << 22 };
-/// Prefix tokens looked up in one time slice.
-const LOOKUPS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 15 };
-/// Postings scanned between two looks at the room in the chunk.
-const STRIDE: usize = 1 << 10;
-/// Shorter lists are scanned whole; in longer ones the stretch of admissible ids is looked up.
-const SHORT: usize = 48;
+/// Lists looked up, and sets taken up, in one time slice.
+const LISTS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 15 };
+/// Hits gathered before they become candidates.
+const HITS: usize = if cfg!(test) { 16 } else { 1 << 10 };
 
 /// The build side, indexed for [`PositionalSource`]s.
 #[derive(Debug)]
@@ -56,15 +54,18 @@ impl PositionalIndex {
     pub fn source(this: &Arc<Self>, reservation: &MemoryReservation) -> Result<PositionalSource> {
         let sets = this.build.len() as usize;
         let sizes = (this.build.runs().least_size(), this.build.runs().greatest_size());
-        let hits = STRIDE.max(SHORT);
-        reservation
-            .try_grow((sets + hits) * size_of::<u32>() + SizeBoundsCache::footprint(sizes))?;
+        let hits = HITS * size_of::<Hit>();
+        let hints = this.postings.hint_count();
+        let words = (sets + hints) * size_of::<u32>();
+        reservation.try_grow(words + hits + SizeBoundsCache::footprint(sizes))?;
         Ok(PositionalSource {
             index: Arc::clone(this),
             bounds: SizeBoundsCache::new(this.spec.bounds, this.spec.probe_role, sizes),
             met_by: vec![0; sets],
             probes: 0,
-            hits: vec![0; hits],
+            hints: Hints(vec![0; hints]),
+            hits: vec![Hit::default(); HITS],
+            pending: 0..0,
             signatures: vec![],
             probe: ProbeSets { sets: Arc::default(), range: 0..0 },
             run: None,
@@ -82,25 +83,26 @@ impl PositionalIndex {
 struct ProbeRun {
     /// Up to here the ids have this key and size.
     end: SetId,
-    /// The build sets of the same key and admissible size; `None` when there are none.
+    /// `None` when they have no partners.
     partners: Option<Partners>,
 }
 
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 struct Partners {
+    /// The build sets of the same key and admissible size.
     sets: Range<SetId>,
     bounds: Arc<SizeBounds>,
-    criterion: Arc<Criterion>,
+    criterion: Criterion,
 }
 
 #[derive(Debug, Clone, Copy)]
 enum State {
     /// The next probe set is `probe.range.start`.
     Next,
-    /// Reading the posting list of the known prefix token `token` from posting `from` on.
-    Scan { set: SetId, token: usize, from: usize },
-    /// Giving out the set itself, in an unordered self-join.
-    Itself { set: SetId },
+    /// Scanning the lists of a probe set's prefix from a place on.
+    Scan { set: SetId, from: Place },
+    /// All lists have been scanned.
+    Scanned { set: SetId },
 }
 
 /// Scans the posting lists of each probe set's prefix.
@@ -112,7 +114,10 @@ pub struct PositionalSource {
     met_by: Vec<u32>,
     /// The number of the current probe set; numbers start at 1.
     probes: u32,
-    hits: Vec<u32>,
+    hints: Hints,
+    hits: Vec<Hit>,
+    /// Hits of the current probe set that are no candidates yet.
+    pending: Range<usize>,
     /// The signatures behind each known prefix token of the current probe set.
     signatures: Vec<SuffixSignature>,
     probe: ProbeSets,
@@ -129,49 +134,92 @@ impl CandidateSource for PositionalSource {
         self.probe = probe;
         self.run = None;
         self.state = State::Next;
+        self.pending = 0..0;
         self.retired = None;
         Ok(())
     }
 
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {
         let index = Arc::clone(&self.index);
-        let probe = Arc::clone(&self.probe.sets);
-        let mut slice = Slice { postings: POSTINGS_PER_SLICE, lookups: LOOKUPS_PER_SLICE };
+        let sets = Arc::clone(&self.probe.sets);
+        let mut postings_left = POSTINGS_PER_SLICE;
+        let mut lists_left = LISTS_PER_SLICE;
         loop {
+            if !self.pending.is_empty()
+                && let State::Scan { set, .. } | State::Scanned { set } = self.state
+            {
+                if self.retired == Some(set) {
+                    self.pending = 0..0;
+                } else if !self.propose(&index, set, chunk, capacity) {
+                    return SourceProgress::More;
+                }
+            }
             match self.state {
                 State::Next => {
-                    if self.probe.range.is_empty() {
+                    let Range { start: set, end } = self.probe.range;
+                    if set >= end {
                         return SourceProgress::Done;
                     }
-                    if slice.lookups == 0 {
+                    if lists_left == 0 {
                         return SourceProgress::More;
                     }
-                    slice.lookups -= 1;
-                    self.state = self.begin(&index, &probe, self.probe.range.start);
+                    lists_left -= 1;
+                    if self.run.as_ref().is_none_or(|run| set >= run.end) {
+                        self.run = self.run_of(&index, &sets, set);
+                    }
+                    match &self.run {
+                        Some(ProbeRun { partners: Some(partners), .. }) => {
+                            let prefix = known_prefix(&sets, set, &partners.bounds);
+                            self.probe.range.start += 1;
+                            self.begin(&index, sets.tokens(set), prefix);
+                            self.state = State::Scan { set, from: (0, 0) };
+                        }
+                        // Nor has any other set of the run partners.
+                        Some(run) => self.probe.range.start = run.end.min(end),
+                        None => self.probe.range.start += 1,
+                    }
                 }
                 State::Scan { set, .. } if self.retired == Some(set) => self.state = State::Next,
-                State::Scan { set, token, from } => {
-                    let Some(partners) = self.partners(set) else {
+                State::Scan { set, from } => {
+                    let Some(ProbeRun { partners: Some(partners), .. }) = &self.run else {
                         self.state = State::Next;
                         continue;
                     };
-                    let place = (token, from);
-                    let scan = self
-                        .scan(&index, &probe, set, place, &partners, chunk, capacity, &mut slice);
-                    match scan {
-                        Some((token, from)) => {
-                            self.state = State::Scan { set, token, from };
-                            return SourceProgress::More;
-                        }
-                        None => self.state = State::Itself { set },
+                    if postings_left == 0 || lists_left == 0 {
+                        return SourceProgress::More;
                     }
+                    let admissible = &partners.sets;
+                    let end = match index.spec.pairing {
+                        Pairing::All => admissible.end,
+                        // The set itself comes last.
+                        Pairing::Unordered => admissible.end.min(set),
+                    };
+                    let prefix = ProbePrefix {
+                        tokens: sets.tokens(set),
+                        signatures: &self.signatures,
+                        partners: &(admissible.start..end),
+                    };
+                    let (simd, criterion) = (index.spec.simd, &partners.criterion);
+                    let (postings, hints) = (postings_left, &mut self.hints);
+                    let hits = &mut self.hits;
+                    let scanned =
+                        index.postings.scan(simd, criterion, prefix, from, postings, hints, hits);
+                    postings_left = postings_left.saturating_sub(scanned.postings);
+                    lists_left = lists_left.saturating_sub(scanned.lists);
+                    self.postings += scanned.postings as u64;
+                    self.passed += scanned.hits as u64;
+                    self.pending = 0..scanned.hits;
+                    self.state = match scanned.rest {
+                        Some(from) => State::Scan { set, from },
+                        None => State::Scanned { set },
+                    };
                 }
-                State::Itself { set } => {
-                    if index.spec.pairing == Pairing::Unordered {
+                State::Scanned { set } => {
+                    if index.spec.pairing == Pairing::Unordered && self.retired != Some(set) {
                         if chunk.candidates.len() >= capacity {
                             return SourceProgress::More;
                         }
-                        self.push_itself(&probe, set, chunk);
+                        self.propose_itself(&sets, set, chunk);
                     }
                     self.state = State::Next;
                 }
@@ -190,22 +238,26 @@ impl CandidateSource for PositionalSource {
     }
 }
 
-/// What is left of a time slice.
-struct Slice {
-    postings: usize,
-    lookups: usize,
-}
-
 impl PositionalSource {
-    /// Takes up a probe set.
-    fn begin(&mut self, index: &PositionalIndex, probe: &SetCollection, set: SetId) -> State {
-        let Some(partners) = self.partners(set) else {
-            // Nor has any other set of the run partners.
-            let end = self.run.as_ref().map_or(set + 1, |run| run.end);
-            self.probe.range.start = end.min(self.probe.range.end);
-            return State::Next;
-        };
-        self.probe.range.start += 1;
+    /// What a probe set has in common with those of its key and size.
+    fn run_of(
+        &mut self,
+        index: &PositionalIndex,
+        sets: &SetCollection,
+        set: SetId,
+    ) -> Option<ProbeRun> {
+        let (run, ids) = sets.runs().of_set(set)?;
+        let partners = self.bounds.get(run.size).map(|bounds| Partners {
+            sets: index.build.runs().sets(run.key, bounds.least, bounds.greatest),
+            criterion: Criterion::new(&bounds),
+            bounds,
+        });
+        let partners = partners.filter(|p| !p.sets.is_empty());
+        Some(ProbeRun { end: ids.end, partners })
+    }
+
+    /// Takes up a probe set: signs what stands behind each token of its prefix.
+    fn begin(&mut self, index: &PositionalIndex, tokens: &[u32], prefix: usize) {
         self.probes = match self.probes.checked_add(1) {
             Some(number) => number,
             None => {
@@ -213,132 +265,64 @@ impl PositionalSource {
                 1
             }
         };
-        let tokens = probe.tokens(set);
-        let prefix = known_prefix(probe, set, &partners.bounds);
         let words = index.postings.words();
         self.signatures.clear();
         self.signatures.resize(prefix, SuffixSignature::default());
         let mut signature = SuffixSignature::default();
         if words > 0 {
             tokens[prefix..].iter().for_each(|&t| add_token(&mut signature, words, t));
-            for (place, &token) in tokens[..prefix].iter().enumerate().rev() {
-                index.postings.prefetch(token);
+        }
+        for (place, &token) in tokens[..prefix].iter().enumerate().rev() {
+            index.postings.prefetch(token);
+            if words > 0 {
                 self.signatures[place] = signature;
                 add_token(&mut signature, words, token);
             }
         }
-        State::Scan { set, token: 0, from: 0 }
     }
 
-    /// The build sets that the probe set may match by key and size; in a self-join, those before
-    /// it.
-    fn partners(&mut self, set: SetId) -> Option<Partners> {
-        if self.run.as_ref().is_none_or(|run| set >= run.end) {
-            let (run, ids) = self.probe.sets.runs().of_set(set)?;
-            let partners = self.bounds.get(run.size).map(|bounds| Partners {
-                sets: self.index.build.runs().sets(run.key, bounds.least, bounds.greatest),
-                criterion: Arc::new(Criterion::new(&bounds)),
-                bounds,
-            });
-            let partners = partners.filter(|p| !p.sets.is_empty());
-            self.run = Some(ProbeRun { end: ids.end, partners });
-        }
-        let mut partners = self.run.as_ref()?.partners.clone()?;
-        if self.index.spec.pairing == Pairing::Unordered {
-            // The set itself comes last: see `push_itself`.
-            partners.sets.end = partners.sets.end.min(set);
-        }
-        Some(partners)
-    }
-
-    /// Adds candidates from the given prefix token and posting on; where to go on when the chunk
-    /// is full or the slice used up.
-    #[allow(clippy::too_many_arguments)]
-    fn scan(
+    /// Turns pending hits into candidates, each build set once; whether the chunk had room.
+    fn propose(
         &mut self,
         index: &PositionalIndex,
-        probe: &SetCollection,
         set: SetId,
-        (token, from): (usize, usize),
-        partners: &Partners,
         chunk: &mut CandidateChunk,
         capacity: usize,
-        slice: &mut Slice,
-    ) -> Option<(usize, usize)> {
-        let tokens = probe.tokens(set);
-        let unfiltered = matches!(*partners.criterion, Criterion::Any);
-        let mut from = from;
-        for place in token..self.signatures.len() {
-            let list = index.postings.list(tokens[place]);
-            let stretch = stretch(&list, &partners.sets);
-            let mut at = stretch.start.max(from);
-            from = 0;
-            slice.lookups = slice.lookups.saturating_sub(1);
-            let position = ProbePosition {
-                partners: &partners.sets,
-                behind: (tokens.len() - place - 1) as u32,
-                signature: &self.signatures[place],
-            };
-            while at < stretch.end {
-                let room = capacity.saturating_sub(chunk.candidates.len());
-                let end = stretch.end.min(at + STRIDE.min(room).min(slice.postings));
-                if end == at || slice.lookups == 0 {
-                    return Some((place, at));
-                }
-                let words = index.postings.words();
-                let simd = index.spec.simd;
-                let criterion = &*partners.criterion;
-                let found = scan(simd, words, list, at..end, criterion, position, &mut self.hits);
-                slice.postings -= end - at;
-                self.postings += (end - at) as u64;
-                self.passed += found as u64;
-                at = end;
-                for &posting in &self.hits[..found] {
-                    let build = list.sets()[posting as usize];
-                    let met_by = &mut self.met_by[build as usize];
-                    if *met_by == self.probes {
-                        continue;
-                    }
-                    *met_by = self.probes;
-                    let (probe_at, build_at) = match unfiltered {
-                        true => (0, 0),
-                        false => (place as u32, list.position(posting as usize)),
-                    };
-                    let required = partners.bounds.required(index.build.size(build));
-                    let candidate = Candidate { build, overlap: 0, required, probe_at, build_at };
-                    self.candidates += 1;
-                    chunk.push(set, candidate);
-                }
+    ) -> bool {
+        let Some(ProbeRun { partners: Some(partners), .. }) = &self.run else {
+            return true;
+        };
+        while let Some(&hit) = self.hits[..self.pending.end].get(self.pending.start) {
+            if chunk.candidates.len() >= capacity {
+                return false;
             }
+            self.pending.start += 1;
+            let met_by = &mut self.met_by[hit.build as usize];
+            if std::mem::replace(met_by, self.probes) == self.probes {
+                continue;
+            }
+            let required = partners.bounds.required(index.build.size(hit.build));
+            let Hit { build, build_at, probe_at } = hit;
+            self.candidates += 1;
+            chunk.push(set, Candidate { build, overlap: 0, required, probe_at, build_at });
         }
-        None
+        true
     }
 
     /// A set matches itself when its size is admissible at all.
-    fn push_itself(&mut self, probe: &SetCollection, set: SetId, chunk: &mut CandidateChunk) {
-        let Some(bounds) = self.bounds.get(probe.size(set)) else {
+    fn propose_itself(&mut self, sets: &SetCollection, set: SetId, chunk: &mut CandidateChunk) {
+        let Some(ProbeRun { partners: Some(partners), .. }) = &self.run else {
             return;
         };
-        let size = probe.size(set);
+        let (size, bounds) = (sets.size(set), &partners.bounds);
         if (bounds.least..=bounds.greatest).contains(&size) {
-            self.candidates += 1;
-            let required = bounds.required(size);
+            let (overlap, required) = (size, bounds.required(size));
             let candidate =
-                Candidate { build: set, overlap: size, required, probe_at: size, build_at: size };
+                Candidate { build: set, overlap, required, probe_at: size, build_at: size };
+            self.candidates += 1;
             chunk.push(set, candidate);
         }
     }
-}
-
-/// The postings of a list whose sets may lie in `range`.
-#[inline]
-fn stretch(list: &List<'_>, range: &Range<SetId>) -> Range<usize> {
-    if list.len() <= SHORT {
-        return 0..list.len();
-    }
-    let sets = list.sets();
-    let start = sets.partition_point(|&s| s < range.start);
-    start..start + sets[start..].partition_point(|&s| s < range.end)
 }
 
 /// How many known tokens the probe prefix has. Unknown tokens are the rarest and come first.

@@ -15,11 +15,12 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use super::prefix::indexed_prefix;
 use super::size_bounds::SizeBounds;
+use crate::cancel::CancelFlag;
+use crate::sets::parallel::{for_each, threads_for};
 use crate::sets::{Run, SetCollection, SetId};
-use crate::simd::{Lanes, Simd, kernels};
-use crate::strategy::{JoinSpec, PrepareContext};
+use crate::simd::{Lanes, Simd, kernels, prefetch};
+use crate::strategy::PrepareContext;
 
 /// Fields of a posting in front of the signature.
 const SET: usize = 0;
@@ -27,8 +28,10 @@ const SHAPE: usize = 1;
 const SIGNATURE: usize = 2;
 /// Postings compared at once, and read beyond the end of the last list.
 const LANES: usize = 16;
+/// Shorter lists are scanned whole; in longer ones the stretch of admissible ids is looked up.
+const SHORT: usize = 48;
 /// Sizes beyond this do not fit a posting's shape; lists that may hold such sets are not filtered.
-pub(super) const MAX_SIZE: u32 = i16::MAX as u32;
+const MAX_SIZE: u32 = i16::MAX as u32;
 /// Binary digits behind the point of [`Criterion::Linear`].
 const FRACTION: u32 = 7;
 /// Signatures have at most this many words of 32 bits.
@@ -42,21 +45,73 @@ pub struct SignaturePostings {
     offsets: Vec<u64>,
     fields: Vec<u32>,
     words: usize,
+    /// No token before this one has a long list.
+    first_long: u32,
 }
 
+/// Where the writers of [`SignaturePostings::try_new`] put postings.
+struct SharedFields(*mut u32);
+
+// SAFETY: threads write through the pointer at different places, and the vector behind it is
+// neither read nor dropped before they have ended.
+unsafe impl Sync for SharedFields {}
+
+/// Ranges of sets with about the same number of tokens, for as many threads as pay.
+fn shares(build: &SetCollection, threads: usize) -> Vec<Range<SetId>> {
+    // Each share has a counter for each token.
+    let affordable = build.token_count() / build.universe().max(1) as usize;
+    let shares = threads_for(threads, build.token_count()).min(affordable.max(1)) as u64;
+    let share = (build.token_count() as u64).div_ceil(shares).max(1);
+    let mut start = 0;
+    let mut ranges = vec![];
+    for i in 1..=shares {
+        let end = if i == shares { build.len() } else { build.first_set_from(i * share) };
+        ranges.push(start..end);
+        start = end;
+    }
+    ranges
+}
+
+/// Calls `visit` with each set of a range, its tokens, and how many of them are its prefix.
+fn each_prefix(
+    build: &SetCollection,
+    sets: &Range<SetId>,
+    prefix: impl Fn(Run) -> u32,
+    cancel: &CancelFlag,
+    mut visit: impl FnMut(SetId, &[u32], usize),
+) -> Result<()> {
+    let mut set = sets.start;
+    while set < sets.end {
+        cancel.check()?;
+        let Some((run, ids)) = build.runs().of_set(set) else { break };
+        let prefix = prefix(run) as usize;
+        for set in set..ids.end.min(sets.end) {
+            let tokens = build.tokens(set);
+            visit(set, tokens, tokens.len().min(prefix));
+        }
+        set = ids.end;
+    }
+    Ok(())
+}
+
+/// Where the last look-ups of long lists began: probe sets come in the order of their sizes, so
+/// that the next one begins nearby.
+#[derive(Debug)]
+pub(super) struct Hints(pub Vec<u32>);
+
 /// A signature of tokens that stand behind one position.
-pub(super) type SuffixSignature = [u32; MAX_WORDS];
+pub(crate) type SuffixSignature = [u32; MAX_WORDS];
 
 /// Adds a token to a signature of `words` words.
 #[inline(always)]
-pub(super) fn add_token(signature: &mut SuffixSignature, words: usize, token: u32) {
+pub(crate) fn add_token(signature: &mut SuffixSignature, words: usize, token: u32) {
     // `words` is a power of two.
     signature[(token as usize / 32) & (words - 1)] |= 1 << (token % 32);
 }
 
 /// One posting list.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct List<'a> {
+struct List<'a> {
     /// The fields, and sixteen values more.
     fields: &'a [u32],
     len: usize,
@@ -69,16 +124,22 @@ impl<'a> List<'a> {
         &self.fields[SET * self.len..(SET + 1) * self.len]
     }
 
-    /// The position of the token in the set of a posting.
+    /// The first posting whose set is not below `first`, sought around a hint.
     #[inline]
-    pub fn position(&self, posting: usize) -> u32 {
-        let shape = self.fields[SHAPE * self.len + posting];
-        (shape & 0xFFFF) - (shape >> 16) - 1
-    }
-
-    #[inline]
-    pub fn len(&self) -> usize {
-        self.len
+    fn lower_bound(&self, first: SetId, hint: usize) -> usize {
+        let sets = self.sets();
+        let hint = hint.min(sets.len());
+        if hint > 0 && sets[hint - 1] >= first {
+            return sets[..hint].partition_point(|&s| s < first);
+        }
+        let mut step = 1;
+        let mut low = hint;
+        while low + step < sets.len() && sets[low + step] < first {
+            low += step;
+            step *= 2;
+        }
+        let high = (low + step).min(sets.len());
+        low + sets[low..high].partition_point(|&s| s < first)
     }
 }
 
@@ -92,58 +153,77 @@ impl SignaturePostings {
         context: PrepareContext<'_>,
     ) -> Result<Self> {
         let universe = build.universe() as usize;
-        context.reservation.try_grow((universe + 1) * size_of::<u64>())?;
-        let mut offsets = vec![0_u64; universe + 1];
-        for (run, sets) in build.runs().iter() {
-            context.cancel.check()?;
-            let prefix = prefix(run) as usize;
-            for set in sets {
-                let tokens = build.tokens(set);
-                tokens[..tokens.len().min(prefix)].iter().for_each(|&t| offsets[t as usize] += 1);
-            }
-        }
-        let mut total = 0;
-        for offset in &mut offsets {
-            total += std::mem::replace(offset, total);
-        }
         let width = SIGNATURE + words;
+        let shares = shares(build, context.threads);
+        // For each share of the sets, by token: first its postings, then where the next one goes.
+        let counters = shares.len() * universe * size_of::<u32>();
+        context.reservation.try_grow((universe + 1) * size_of::<u64>() + counters)?;
+        let mut next = vec![vec![0_u32; universe]; shares.len()];
+        let tasks: Vec<_> = shares.iter().zip(&mut next).collect();
+        for_each(context.threads, tasks, |(sets, counts)| {
+            each_prefix(build, sets, &prefix, context.cancel, |_, tokens, prefix| {
+                tokens[..prefix].iter().for_each(|&t| counts[t as usize] += 1);
+            })
+        })?;
+        let mut offsets = vec![0_u64; universe + 1];
+        let mut total = 0;
+        for (token, offset) in offsets.iter_mut().take(universe).enumerate() {
+            *offset = total;
+            let mut len = 0;
+            for share in &mut next {
+                len += std::mem::replace(&mut share[token], len);
+            }
+            total += u64::from(len);
+        }
+        offsets[universe] = total;
         let length = total as usize * width + LANES;
         context.reservation.try_grow(length * size_of::<u32>())?;
         let mut fields = vec![0_u32; length];
-        // While filling, an offset is where the next posting of its list goes.
-        let mut next = offsets.clone();
-        context.reservation.try_grow(next.capacity() * size_of::<u64>())?;
-        for (run, sets) in build.runs().iter() {
-            context.cancel.check()?;
-            let prefix = prefix(run) as usize;
-            for set in sets {
-                let tokens = build.tokens(set);
-                let (head, tail) = tokens.split_at(tokens.len().min(prefix));
+        let shared = SharedFields(fields.as_mut_ptr());
+        let tasks: Vec<_> = shares.iter().zip(&mut next).collect();
+        for_each(context.threads, tasks, |(sets, next)| {
+            let shared = &shared;
+            each_prefix(build, sets, &prefix, context.cancel, |set, tokens, prefix| {
                 let mut signature = SuffixSignature::default();
                 if words > 0 {
-                    tail.iter().for_each(|&t| add_token(&mut signature, words, t));
+                    tokens[prefix..].iter().for_each(|&t| add_token(&mut signature, words, t));
                 }
                 let size = tokens.len().min(MAX_SIZE as usize) as u32;
-                for (position, &token) in head.iter().enumerate().rev() {
+                for (position, &token) in tokens[..prefix].iter().enumerate().rev() {
                     let t = token as usize;
                     let (start, end) = (offsets[t] as usize, offsets[t + 1] as usize);
-                    let (len, place) = (end - start, next[t] as usize - start);
+                    let len = end - start;
+                    let place = next[t] as usize;
                     next[t] += 1;
-                    let list = &mut fields[start * width..end * width];
                     let behind = (tokens.len() - position - 1).min(MAX_SIZE as usize - 1) as u32;
-                    list[SET * len + place] = set;
-                    list[SHAPE * len + place] = size | behind << 16;
+                    let write = |field: usize, value: u32| {
+                        // SAFETY: the list of `t` has the fields `start * width..end * width`, in
+                        // bounds as `end <= total`; `place < len`, because each share writes as
+                        // many postings of a token as it has counted, from behind those of the
+                        // shares before it on, so that no two threads write the same field.
+                        unsafe { shared.0.add(start * width + field * len + place).write(value) }
+                    };
+                    write(SET, set);
+                    write(SHAPE, size | behind << 16);
                     for (word, &bits) in signature[..words].iter().enumerate() {
-                        list[(SIGNATURE + word) * len + place] = bits;
+                        write(SIGNATURE + word, bits);
                     }
                     if words > 0 {
                         add_token(&mut signature, words, token);
                     }
                 }
-            }
-        }
-        context.reservation.shrink(next.capacity() * size_of::<u64>());
-        Ok(Self { offsets, fields, words })
+            })
+        })?;
+        drop(next);
+        context.reservation.shrink(counters);
+        let first_long = (0..universe).find(|&t| offsets[t + 1] - offsets[t] > SHORT as u64);
+        let first_long = first_long.unwrap_or(universe) as u32;
+        Ok(Self { offsets, fields, words, first_long })
+    }
+
+    /// The number of [`Hints`] to keep.
+    pub(super) fn hint_count(&self) -> usize {
+        self.offsets.len() - 1 - self.first_long as usize
     }
 
     /// The number of 32-bit words of a signature.
@@ -153,7 +233,7 @@ impl SignaturePostings {
 
     /// The list of a token.
     #[inline]
-    pub(super) fn list(&self, token: u32) -> List<'_> {
+    fn list(&self, token: u32) -> List<'_> {
         let (start, end) = (self.offsets[token as usize], self.offsets[token as usize + 1]);
         let width = SIGNATURE + self.words;
         let fields = &self.fields[start as usize * width..end as usize * width + LANES];
@@ -166,6 +246,32 @@ impl SignaturePostings {
         prefetch(self.offsets.as_ptr().wrapping_add(token as usize));
     }
 
+    /// Asks for the postings of a list that will be scanned next.
+    #[inline(always)]
+    fn prefetch_list(&self, token: u32, hints: &Hints) {
+        let start = self.offsets[token as usize] as usize * (SIGNATURE + self.words);
+        let hint = token.wrapping_sub(self.first_long) as usize;
+        let place = hints.0.get(hint).map_or(0, |&h| h as usize);
+        prefetch(self.fields.as_ptr().wrapping_add(start + place));
+    }
+
+    /// Where the postings of sets from `first` on begin in a list, or before.
+    #[inline(always)]
+    fn begin(&self, token: u32, list: &List<'_>, first: SetId, hints: &mut Hints) -> usize {
+        if list.len <= SHORT {
+            return 0;
+        }
+        let hint = token.wrapping_sub(self.first_long) as usize;
+        match hints.0.get_mut(hint) {
+            Some(hint) => {
+                let place = list.lower_bound(first, *hint as usize);
+                *hint = place as u32;
+                place
+            }
+            None => 0,
+        }
+    }
+
     /// The number of postings.
     pub fn len(&self) -> usize {
         self.offsets.last().copied().unwrap_or(0) as usize
@@ -174,18 +280,6 @@ impl SignaturePostings {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-}
-
-#[inline(always)]
-fn prefetch<T>(place: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing that the program sees, whatever the address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(place.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
 }
 
 /// What a posting must satisfy to make a candidate, for probe sets of one size.
@@ -225,215 +319,253 @@ impl Criterion {
     }
 }
 
-/// The test of a posting, on a pair of sets of one collection: for estimates.
-#[derive(Debug)]
-pub(crate) struct SuffixTest;
+/// Where a probe set meets postings: a place in its prefix and a posting of that list.
+pub(super) type Place = (usize, usize);
 
-impl SuffixTest {
-    /// The numbers of 32-bit words that a posting's signature may have.
-    pub const WIDTHS: [usize; 4] = [0, 1, 2, 4];
-
-    /// Whether the pair would pass under the last prefix token of the probe set, with signatures
-    /// of each width; `None` when the other set has no posting like that.
-    pub fn of(
-        build: &SetCollection,
-        spec: &JoinSpec,
-        bounds: &SizeBounds,
-        probe: SetId,
-        partner: SetId,
-    ) -> Option<[bool; 4]> {
-        let tokens = build.tokens(probe);
-        let place = (bounds.prefix as usize).min(tokens.len()).checked_sub(1)?;
-        let others = build.tokens(partner);
-        let start = others.partition_point(|&t| t <= tokens[place]);
-        if start == 0 || start > indexed_prefix(spec, others.len() as u32) as usize {
-            return None;
-        }
-        let (behind, others) = (&tokens[place + 1..], &others[start..]);
-        let needed = bounds.required(build.size(partner)) as usize - 1;
-        Some(Self::WIDTHS.map(|words| {
-            let mut differing = 0;
-            if words > 0 {
-                let mut signatures = [SuffixSignature::default(); 2];
-                behind.iter().for_each(|&t| add_token(&mut signatures[0], words, t));
-                others.iter().for_each(|&t| add_token(&mut signatures[1], words, t));
-                let words = signatures[0].iter().zip(&signatures[1]);
-                differing = words.map(|(a, b)| (a ^ b).count_ones()).sum::<u32>() as usize;
-            }
-            needed <= behind.len().min(others.len())
-                && differing + 2 * needed <= behind.len() + others.len()
-        }))
-    }
-}
-
-/// A probe set at one of its prefix tokens.
+/// The prefix of a probe set.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct ProbePosition<'a> {
+pub(super) struct ProbePrefix<'a> {
+    /// The known tokens of the set; `signatures` has an entry for those of the prefix, the first
+    /// ones: the signature of what stands behind each.
+    pub tokens: &'a [u32],
+    pub signatures: &'a [SuffixSignature],
     /// Partners have ids in this range.
     pub partners: &'a Range<SetId>,
-    /// Tokens behind the prefix token, and their signature.
-    pub behind: u32,
-    pub signature: &'a SuffixSignature,
 }
 
-/// Writes to `hits` the postings in `range` of `list` that pass, at most one for each posting;
-/// how many there are. `hits` is at least as long as the range.
-pub(super) fn scan(
-    simd: Simd,
-    words: usize,
-    list: List<'_>,
-    range: Range<usize>,
-    criterion: &Criterion,
-    probe: ProbePosition<'_>,
-    hits: &mut [u32],
-) -> usize {
-    assert!(range.end <= list.len && hits.len() >= range.len());
-    match criterion {
-        Criterion::Table { least, doubled } => {
-            let table = (*least, doubled);
-            match words {
-                0 => scan_table::<0>(simd, list, range, table, probe, hits),
-                1 => scan_table::<1>(simd, list, range, table, probe, hits),
-                2 => scan_table::<2>(simd, list, range, table, probe, hits),
-                _ => scan_table::<4>(simd, list, range, table, probe, hits),
+/// A posting that passed: the set, and the places of the common token in both sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Hit {
+    pub build: SetId,
+    pub build_at: u32,
+    pub probe_at: u32,
+}
+
+/// What [`SignaturePostings::scan`] did.
+#[derive(Debug)]
+pub(super) struct Scanned {
+    /// Hits written.
+    pub hits: usize,
+    /// Postings and lists looked at.
+    pub postings: usize,
+    pub lists: usize,
+    /// Where to go on; `None` at the end of the prefix.
+    pub rest: Option<Place>,
+}
+
+impl SignaturePostings {
+    /// Looks up the prefix of a probe set from a place on. Stops when `hits`, at least sixteen
+    /// long, may be full, or about `postings` postings have been looked at.
+    pub(super) fn scan(
+        &self,
+        simd: Simd,
+        criterion: &Criterion,
+        probe: ProbePrefix<'_>,
+        from: Place,
+        postings: usize,
+        hints: &mut Hints,
+        hits: &mut [Hit],
+    ) -> Scanned {
+        assert!(hits.len() >= LANES);
+        match criterion {
+            Criterion::Table { least, doubled } => {
+                let table = (*least, doubled);
+                let scan = match self.words {
+                    0 => scan_table::<0>,
+                    1 => scan_table::<1>,
+                    2 => scan_table::<2>,
+                    _ => scan_table::<4>,
+                };
+                scan(simd, self, table, probe, from, postings, hints, hits)
             }
-        }
-        Criterion::Linear { slope, base } => {
-            let line = (*slope, *base);
-            match words {
-                0 => scan_linear::<0>(simd, list, range, line, probe, hits),
-                1 => scan_linear::<1>(simd, list, range, line, probe, hits),
-                2 => scan_linear::<2>(simd, list, range, line, probe, hits),
-                _ => scan_linear::<4>(simd, list, range, line, probe, hits),
+            Criterion::Linear { slope, base } => {
+                let line = (*slope, *base);
+                let scan = match self.words {
+                    0 => scan_linear::<0>,
+                    1 => scan_linear::<1>,
+                    2 => scan_linear::<2>,
+                    _ => scan_linear::<4>,
+                };
+                scan(simd, self, line, probe, from, postings, hints, hits)
             }
+            Criterion::Any => self.scan_all(probe, from, postings, hints, hits),
         }
-        Criterion::Any => {
-            let mut found = 0;
-            for posting in range {
-                if probe.partners.contains(&list.sets()[posting]) {
-                    hits[found] = posting as u32;
-                    found += 1;
+    }
+
+    /// Without a test: every posting of an admissible set is a hit, at unknown places.
+    fn scan_all(
+        &self,
+        probe: ProbePrefix<'_>,
+        (first, mut at): Place,
+        postings: usize,
+        hints: &mut Hints,
+        hits: &mut [Hit],
+    ) -> Scanned {
+        let mut scanned = Scanned { hits: 0, postings: 0, lists: 0, rest: None };
+        for place in first..probe.signatures.len() {
+            let list = self.list(probe.tokens[place]);
+            let start = self.begin(probe.tokens[place], &list, probe.partners.start, hints);
+            scanned.lists += 1;
+            for posting in start.max(at)..list.len {
+                if scanned.hits == hits.len() || scanned.postings >= postings {
+                    scanned.rest = Some((place, posting));
+                    return scanned;
+                }
+                scanned.postings += 1;
+                let build = list.sets()[posting];
+                if build >= probe.partners.end {
+                    break;
+                }
+                if probe.partners.contains(&build) {
+                    hits[scanned.hits] = Hit { build, build_at: 0, probe_at: 0 };
+                    scanned.hits += 1;
                 }
             }
-            found
+            at = 0;
         }
+        scanned
     }
 }
 
 kernels! {
-    /// [`scan`] with a table of required overlaps.
+    /// [`SignaturePostings::scan`] with a table of required overlaps.
     fn scan_table[S: Lanes, const WORDS: usize](
-        list: List<'_>,
-        range: Range<usize>,
+        this: &SignaturePostings,
         table: (u32, &[u32; 32]),
-        probe: ProbePosition<'_>,
-        hits: &mut [u32],
-    ) -> usize {
+        probe: ProbePrefix<'_>,
+        from: Place,
+        postings: usize,
+        hints: &mut Hints,
+        hits: &mut [Hit],
+    ) -> Scanned {
         let (least, doubled) = table;
-        // SAFETY: the caller has the instructions of `S`; `sixteen` says why reads are in bounds.
+        // SAFETY: the caller has the instructions of `S`.
         unsafe {
             let least = S::splat(least);
-            let behind = S::splat(probe.behind);
-            let twice_behind = S::splat(2 * probe.behind);
-            let passes = |shape: S::Vector, differing: S::Vector| {
+            let passes = |shape: S::Vector, differing: S::Vector, behind: u32| {
                 let needed = S::look_up(doubled, S::sub(S::low(shape), least));
                 let rest = S::high(shape);
                 // d + 2q <= r + r', and 2q <= 2r, 2q <= 2r'.
                 let left = S::add(differing, S::sub(needed, rest));
-                S::less_or_equal(left, behind)
+                S::less_or_equal(left, S::splat(behind))
                     & S::less_or_equal(needed, S::add(rest, rest))
-                    & S::less_or_equal(needed, twice_behind)
+                    & S::less_or_equal(needed, S::splat(2 * behind))
             };
-            sixteen::<S, WORDS>(list, range, probe, hits, passes)
+            scan_prefix::<S, WORDS>(this, probe, from, postings, hints, hits, passes)
         }
     }
 }
 
 kernels! {
-    /// [`scan`] with a line below the required overlaps.
+    /// [`SignaturePostings::scan`] with a line below the required overlaps.
     fn scan_linear[S: Lanes, const WORDS: usize](
-        list: List<'_>,
-        range: Range<usize>,
+        this: &SignaturePostings,
         line: (i32, i64),
-        probe: ProbePosition<'_>,
-        hits: &mut [u32],
-    ) -> usize {
+        probe: ProbePrefix<'_>,
+        from: Place,
+        postings: usize,
+        hints: &mut Hints,
+        hits: &mut [Hit],
+    ) -> Scanned {
         let (slope, base) = line;
-        // SAFETY: the caller has the instructions of `S`; `sixteen` says why reads are in bounds.
+        // SAFETY: the caller has the instructions of `S`.
         unsafe {
             // With 2q >= slope * size + base: slope * size - r' + d <= r - base, all in units of
             // 2^-FRACTION; and the same with r' and with r alone on the right.
-            let units = |tokens: i64| tokens << FRACTION;
-            // Limits beyond what a left side can reach let everything pass.
-            let limit = |value: i64| value.clamp(i32::MIN.into(), i32::MAX.into()) as i32 as u32;
-            let behind = i64::from(probe.behind);
             let factors = |rest: i32| S::splat(slope as u32 | ((rest as u32) << 16));
             let sum = factors(-(1 << FRACTION));
             let rest_alone = factors(-(2 << FRACTION));
             let none = factors(0);
-            let sum_limit = S::splat(limit(units(behind) - base));
+            // Limits beyond what a left side can reach let everything pass.
+            let limit = |value: i64| value.clamp(i32::MIN.into(), i32::MAX.into()) as i32 as u32;
             let rest_limit = S::splat(limit(-base));
-            let behind_limit = S::splat(limit(units(2 * behind) - base));
-            let passes = |shape: S::Vector, differing: S::Vector| {
+            let passes = |shape: S::Vector, differing: S::Vector, behind: u32| {
+                let behind = i64::from(behind) << FRACTION;
                 let differing = S::shift_left::<FRACTION>(differing);
+                let sum_limit = S::splat(limit(behind - base));
+                let behind_limit = S::splat(limit(2 * behind - base));
                 S::less_or_equal(S::add(differing, S::dot(shape, sum)), sum_limit)
                     & S::less_or_equal(S::dot(shape, rest_alone), rest_limit)
                     & S::less_or_equal(S::dot(shape, none), behind_limit)
             };
-            sixteen::<S, WORDS>(list, range, probe, hits, passes)
+            scan_prefix::<S, WORDS>(this, probe, from, postings, hints, hits, passes)
         }
     }
 }
 
-/// The loop of both kernels.
+/// The loop of both kernels: `passes` gets shapes, differing bits, and how many tokens of the
+/// probe set stand behind the common one.
 ///
 /// # Safety
 ///
 /// The processor runs the instructions of `S`.
 #[inline(always)]
-unsafe fn sixteen<S: Lanes, const WORDS: usize>(
-    list: List<'_>,
-    range: Range<usize>,
-    probe: ProbePosition<'_>,
-    hits: &mut [u32],
-    passes: impl Fn(S::Vector, S::Vector) -> u16,
-) -> usize {
-    let len = list.len;
-    assert!(range.end <= len && list.fields.len() >= (SIGNATURE + WORDS) * len + LANES);
-    assert!(hits.len() >= range.len());
-    let fields = list.fields.as_ptr();
-    let mut found = 0;
-    let mut at = range.start;
-    // SAFETY: `at < len`, so that the sixteen values from `field * len + at` on end in front of
-    // `(field + 1) * len + 16`, which the first assertion keeps in bounds for every field; each
-    // posting of the range adds one hit at most, which the second one does.
-    unsafe {
-        let (first, end) = (S::splat(probe.partners.start), S::splat(probe.partners.end));
-        let mut signature = [S::splat(0); WORDS];
-        for word in 0..WORDS {
-            signature[word] = S::splat(probe.signature[word]);
+unsafe fn scan_prefix<S: Lanes, const WORDS: usize>(
+    this: &SignaturePostings,
+    probe: ProbePrefix<'_>,
+    (first, mut from): Place,
+    postings: usize,
+    hints: &mut Hints,
+    hits: &mut [Hit],
+    passes: impl Fn(S::Vector, S::Vector, u32) -> u16,
+) -> Scanned {
+    let mut scanned = Scanned { hits: 0, postings: 0, lists: 0, rest: None };
+    let prefix = &probe.tokens[..probe.signatures.len()];
+    for place in first..prefix.len() {
+        let list = this.list(prefix[place]);
+        if let Some(&next) = prefix.get(place + 1) {
+            this.prefetch_list(next, hints);
         }
-        while at < range.end {
-            let load = |field: usize| S::load(fields.add(field * len + at));
-            let sets = load(SET);
-            let mut differing = S::splat(0);
+        scanned.lists += 1;
+        let len = list.len;
+        assert!(list.fields.len() >= (SIGNATURE + WORDS) * len + LANES);
+        let start = this.begin(prefix[place], &list, probe.partners.start, hints);
+        let mut at = start.max(std::mem::take(&mut from));
+        let fields = list.fields.as_ptr();
+        let behind = (probe.tokens.len() - place - 1) as u32;
+        // SAFETY: `at < len`, so that the sixteen values from `field * len + at` on
+        // end in front of `(field + 1) * len + 16`, which the assertion keeps in bounds for every
+        // field; a hit is written only where there is room for sixteen.
+        unsafe {
+            let low = S::splat(probe.partners.start);
+            let end = S::splat(probe.partners.end);
+            let mut signature = [S::splat(0); WORDS];
             for word in 0..WORDS {
-                let bits = S::differing(load(SIGNATURE + word), signature[word]);
-                differing = S::add(differing, bits);
+                signature[word] = S::splat(probe.signatures[place][word]);
             }
-            let mut mask = passes(load(SHAPE), differing) & S::less(sets, end);
-            mask &= !S::less(sets, first);
-            let left = range.end - at;
-            if left < LANES {
-                mask &= (1 << left) - 1;
+            while at < len && *fields.add(SET * len + at) < probe.partners.end {
+                if scanned.hits + LANES > hits.len() || scanned.postings >= postings {
+                    scanned.rest = Some((place, at));
+                    return scanned;
+                }
+                let load = |field: usize| S::load(fields.add(field * len + at));
+                let sets = load(SET);
+                let mut differing = S::splat(0);
+                for word in 0..WORDS {
+                    let bits = S::differing(load(SIGNATURE + word), signature[word]);
+                    differing = S::add(differing, bits);
+                }
+                let mut mask = passes(load(SHAPE), differing, behind);
+                mask &= S::less(sets, end) & !S::less(sets, low);
+                let left = len - at;
+                if left < LANES {
+                    mask &= (1 << left) - 1;
+                }
+                while mask != 0 {
+                    let posting = at + mask.trailing_zeros() as usize;
+                    let shape = *fields.add(SHAPE * len + posting);
+                    *hits.get_unchecked_mut(scanned.hits) = Hit {
+                        build: *fields.add(SET * len + posting),
+                        build_at: (shape & 0xFFFF) - (shape >> 16) - 1,
+                        probe_at: place as u32,
+                    };
+                    scanned.hits += 1;
+                    mask &= mask - 1;
+                }
+                scanned.postings += left.min(LANES);
+                at += LANES;
             }
-            while mask != 0 {
-                *hits.get_unchecked_mut(found) = at as u32 + mask.trailing_zeros();
-                found += 1;
-                mask &= mask - 1;
-            }
-            at += LANES;
         }
     }
-    found
+    scanned
 }

@@ -11,10 +11,11 @@
 use std::mem::size_of;
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::cancel::CancelFlag;
+use crate::sets::parallel::{for_each, threads_for};
 use crate::sets::{SetCollection, SetId};
+use crate::simd::prefetch;
+use crate::strategy::PrepareContext;
 
 /// Words of a signature at most.
 pub const MAX_WORDS: usize = 16;
@@ -160,24 +161,28 @@ pub struct ProbeSignature {
 impl Signatures {
     pub fn try_new(
         build: &SetCollection,
-        reservation: &MemoryReservation,
-        cancel: &CancelFlag,
+        scheme: SignatureScheme,
+        context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let scheme = SignatureScheme::fit(build);
         let width = scheme.words();
         let sets = build.len() as usize;
-        reservation.try_grow(
+        context.reservation.try_grow(
             sets * (width * size_of::<u64>() + size_of::<u32>()) + scheme.size_in_bytes(),
         )?;
         let mut words = vec![0; sets * width];
         let mut hidden = vec![0; sets];
-        for (set, signature) in words.chunks_exact_mut(width.max(1)).enumerate() {
-            if set % 4096 == 0 {
-                cancel.check()?;
+        let share = sets.div_ceil(threads_for(context.threads, build.token_count())).max(1);
+        let parts = words.chunks_mut(share * width).zip(hidden.chunks_mut(share)).enumerate();
+        for_each(context.threads, parts.collect(), |(part, (words, hidden))| {
+            for (i, signature) in words.chunks_exact_mut(width).enumerate() {
+                if i % 4096 == 0 {
+                    context.cancel.check()?;
+                }
+                let rare = scheme.sign(build.tokens((part * share + i) as SetId), signature);
+                hidden[i] = hidden_tokens(&scheme, rare, signature);
             }
-            let rare = scheme.sign(build.tokens(set as SetId), signature);
-            hidden[set] = hidden_tokens(&scheme, rare, signature);
-        }
+            Ok(())
+        })?;
         Ok(Self { scheme, words, hidden })
     }
 
@@ -188,6 +193,12 @@ impl Signatures {
         // Tokens that the build side does not know match nothing: they need not count.
         let rare = self.scheme.sign(probe.tokens(set), &mut signature.words);
         signature.hidden = hidden_tokens(&self.scheme, rare, &signature.words);
+    }
+
+    /// Asks for the signature of a build set that will be needed soon.
+    #[inline]
+    pub fn prefetch(&self, build: SetId) {
+        prefetch(self.words.as_ptr().wrapping_add(build as usize * self.scheme.words()));
     }
 
     /// At most so many tokens are common to the probe set and a build set.

@@ -139,6 +139,19 @@ pub(crate) trait Lanes: Copy {
     unsafe fn equal(a: Self::Vector, b: Self::Vector) -> u16;
 }
 
+/// Asks the processor to bring a place into its caches.
+#[inline(always)]
+pub(crate) fn prefetch<T>(place: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing that the program sees, whatever the address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(place.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}
+
 /// Makes a function of a [`Simd`] form and the given arguments that runs the body compiled for
 /// that form. The body is written over the type parameter in brackets, which names the form.
 macro_rules! kernels {

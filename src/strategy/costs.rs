@@ -5,71 +5,128 @@ use crate::filter::SuffixTest;
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
 mod nanos {
+    /// Taking up a probe set.
+    pub const SET: f64 = 30.0;
     /// Looking up a posting list.
     pub const LOOKUP: f64 = 14.0;
     /// Scanning a posting: always, and for each word of its signature.
     pub const SCAN: f64 = 0.3;
     pub const SCAN_WORD: f64 = 0.1;
+    /// Reading a byte of a list from memory.
+    pub const UNCACHED_BYTE: f64 = 0.15;
     /// Counting a posting in AllPairs and GroupJoin.
     pub const COUNT: f64 = 4.0;
     /// Indexing a token of a prefix: always, and for each word of its signature.
     pub const INDEX: f64 = 5.0;
     pub const INDEX_WORD: f64 = 1.5;
-    /// Adding a token behind a prefix to a signature, on both sides together.
-    pub const SIGN: f64 = 1.2;
+    /// Adding a token to a signature.
+    pub const SIGN: f64 = 0.8;
+    /// Comparing the signatures of a candidate.
+    pub const SIGNATURE: f64 = 8.0;
     /// Verifying a candidate: always, and for each token of an average set.
     pub const VERIFY: f64 = 12.0;
     pub const VERIFY_TOKEN: f64 = 0.7;
 }
 
-/// What verifying a candidate costs.
-fn verification(statistics: &Statistics) -> f64 {
-    nanos::VERIFY + nanos::VERIFY_TOKEN * statistics.average_size()
+/// Bytes of postings beyond which lists come from memory.
+const CACHE: f64 = 24e6;
+
+/// The cost of verifying candidates, and whether the bitmap filter pays in front of it.
+fn verification(statistics: &Statistics, candidates: f64, signed: f64) -> (f64, bool) {
+    let verify = nanos::VERIFY + nanos::VERIFY_TOKEN * statistics.average_size();
+    let plain = candidates * verify;
+    let sign = 2.0 * statistics.tokens * nanos::SIGN;
+    let signed = sign + candidates * (nanos::SIGNATURE + signed * verify);
+    (plain.min(signed), signed < plain)
 }
 
-/// The width of the signatures of postings, and what the join costs with them.
-pub(super) fn suffix_words(statistics: &Statistics, spec: &JoinSpec) -> (usize, Cost) {
+/// How PPJoin's posting lists are made.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Postings {
+    /// The width of the signatures.
+    pub words: usize,
+    /// The candidates to expect, and the share of them that the bitmap filter lets pass.
+    candidates: f64,
+    signed: f64,
+    cost: Cost,
+}
+
+/// The cheapest width of the signatures of postings.
+pub(super) fn postings(statistics: &Statistics, spec: &JoinSpec) -> Postings {
     let slower = match spec.simd.to_string().as_str() {
         "avx512" => 1.0,
         "avx2" => 2.0,
         _ => 6.0,
     };
-    let cost = |(width, words): (usize, usize)| {
+    let of_width = |(width, words): (usize, usize)| {
         let index = nanos::INDEX + nanos::INDEX_WORD * words as f64;
         let sign = if words > 0 { nanos::SIGN } else { 0.0 };
-        let scan = slower * (nanos::SCAN + nanos::SCAN_WORD * words as f64);
+        let mut scan = slower * (nanos::SCAN + nanos::SCAN_WORD * words as f64);
+        let bytes = 4.0 * (2 + words) as f64;
+        if statistics.indexed * bytes > CACHE {
+            scan = scan.max(bytes * nanos::UNCACHED_BYTE);
+        }
         // Without a sample: wide enough for the tokens of an average set.
         let passing = statistics.suffix_share(width).unwrap_or_else(|| {
             let bits = 32.0 * words as f64;
-            (statistics.average_size() / (bits + 1.0)).min(1.0) * 0.1
+            (statistics.average_size() / (bits + 1.0)).min(1.0) * if words > 0 { 0.1 } else { 0.7 }
         });
-        statistics.indexed * index
-            + statistics.tokens * sign
+        let candidates = statistics.postings * passing;
+        let signed = statistics.signed_share(width);
+        let cost = statistics.sets * nanos::SET
+            + statistics.indexed * index
+            + 2.0 * statistics.tokens * sign
             + statistics.lookups * nanos::LOOKUP
-            + statistics.postings * (scan + passing * verification(statistics))
+            + statistics.postings * scan
+            + verification(statistics, candidates, signed).0;
+        Postings { words, candidates, signed, cost: Cost(cost) }
     };
-    let widths = SuffixTest::WIDTHS.into_iter().enumerate();
-    let costs = widths.map(|(width, words)| (words, cost((width, words))));
-    let (words, cost) = costs.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((0, f64::INFINITY));
-    (words, Cost(cost))
+    let mut widths = SuffixTest::WIDTHS.into_iter().enumerate().map(of_width);
+    let first = widths.next();
+    let cheapest = widths.fold(first, |best, p| match best {
+        Some(best) if best.cost.0 <= p.cost.0 => Some(best),
+        _ => Some(p),
+    });
+    cheapest.unwrap_or(Postings { words: 0, candidates: 0.0, signed: 0.5, cost: Cost(f64::INFINITY) })
+}
+
+/// Candidates in front of the bitmap filter, and the share of them that passes it.
+fn candidates(strategy: FilterVerify, statistics: &Statistics, spec: &JoinSpec) -> (f64, f64) {
+    let signed = statistics.signed_share(0);
+    match strategy {
+        FilterVerify::PPJoin => {
+            let postings = postings(statistics, spec);
+            (postings.candidates, postings.signed)
+        }
+        // Nearly every posting is another pair.
+        FilterVerify::AllPairs => (statistics.postings, signed),
+        FilterVerify::GroupJoin => {
+            (statistics.postings * statistics.suffix_share(0).unwrap_or(0.7), signed)
+        }
+    }
+}
+
+/// Whether the bitmap filter pays in front of verification.
+pub(super) fn signatures_pay(
+    strategy: FilterVerify,
+    statistics: &Statistics,
+    spec: &JoinSpec,
+) -> bool {
+    let (candidates, signed) = candidates(strategy, statistics, spec);
+    verification(statistics, candidates, signed).1
 }
 
 /// What a join costs.
 pub(super) fn estimate(strategy: FilterVerify, statistics: &Statistics, spec: &JoinSpec) -> Cost {
-    let lookups = statistics.lookups * nanos::LOOKUP + statistics.indexed * nanos::INDEX;
+    let (candidates, signed) = candidates(strategy, statistics, spec);
+    let verification = verification(statistics, candidates, signed).0;
+    let lookups = statistics.lookups * nanos::LOOKUP
+        + statistics.indexed * nanos::INDEX
+        + statistics.sets * nanos::SET;
     let counted = statistics.postings * nanos::COUNT;
     match strategy {
-        FilterVerify::PPJoin => suffix_words(statistics, spec).1,
-        // Nearly every posting is another pair.
-        FilterVerify::AllPairs => {
-            Cost(lookups + counted + statistics.postings * verification(statistics))
-        }
-        FilterVerify::GroupJoin => {
-            let passing = statistics.suffix_share(0).unwrap_or(0.5);
-            Cost(
-                2.0 * lookups
-                    + statistics.postings * (nanos::COUNT + passing * verification(statistics)),
-            )
-        }
+        FilterVerify::PPJoin => postings(statistics, spec).cost,
+        FilterVerify::AllPairs => Cost(lookups + counted + verification),
+        FilterVerify::GroupJoin => Cost(1.5 * lookups + counted + verification),
     }
 }

@@ -12,7 +12,7 @@ use super::{
     Cost, Funnel, JoinSpec, JoinStrategy, MatchBuffer, MatchCursor, PrepareContext, PreparedJoin,
     ProbeSets, Progress, Statistics, costs,
 };
-use crate::filter::{GroupFilter, PositionalIndex, PrefixIndex};
+use crate::filter::{ProbeSignature, Signatures, GroupFilter, PositionalIndex, PrefixIndex};
 use crate::sets::{SetCollection, SetId};
 use crate::verify::CpuVerifier;
 
@@ -56,6 +56,23 @@ impl CandidateChunk {
             self.groups.push(CandidateGroup { probe, start: self.candidates.len() });
         }
         self.candidates.push(candidate);
+    }
+
+    /// Drops the candidates for which `keep` is false.
+    fn retain(&mut self, mut keep: impl FnMut(&SetCollection, SetId, &[Candidate]) -> bool) {
+        let mut kept = 0;
+        for group in 0..self.groups.len() {
+            let end = self.groups.get(group + 1).map_or(self.candidates.len(), |g| g.start);
+            let CandidateGroup { probe, start } = self.groups[group];
+            self.groups[group].start = kept;
+            for place in start..end {
+                if keep(&self.probe, probe, &self.candidates[place..end]) {
+                    self.candidates[kept] = self.candidates[place];
+                    kept += 1;
+                }
+            }
+        }
+        self.candidates.truncate(kept);
     }
 
     pub fn clear(&mut self) {
@@ -152,7 +169,7 @@ impl JoinStrategy for FilterVerify {
                 FilterIndex::Prefix(Arc::new(index))
             }
             Self::PPJoin => {
-                let (words, _) = costs::suffix_words(statistics, &spec);
+                let words = costs::postings(statistics, &spec).words;
                 let index = PositionalIndex::try_new(Arc::clone(&build), spec, words, context)?;
                 FilterIndex::Positional(Arc::new(index))
             }
@@ -161,7 +178,14 @@ impl JoinStrategy for FilterVerify {
                 FilterIndex::Group(Arc::new(index))
             }
         };
-        Ok(Arc::new(PreparedFilterVerify { build, spec, index }))
+        let signatures = match costs::signatures_pay(*self, statistics, &spec) {
+            true => {
+                let scheme = statistics.scheme.clone();
+                Some(Arc::new(Signatures::try_new(&build, scheme, context)?))
+            }
+            false => None,
+        };
+        Ok(Arc::new(PreparedFilterVerify { build, spec, index, signatures }))
     }
 }
 
@@ -177,6 +201,7 @@ struct PreparedFilterVerify {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     index: FilterIndex,
+    signatures: Option<Arc<Signatures>>,
 }
 
 impl PreparedJoin for PreparedFilterVerify {
@@ -184,26 +209,63 @@ impl PreparedJoin for PreparedFilterVerify {
         let capacity = self.spec.candidate_chunk;
         reservation.try_grow(CandidateChunk::footprint(capacity))?;
         let verifier = CpuVerifier::new(Arc::clone(&self.build), self.spec);
+        let signatures = self.signatures.clone().map(SignatureFilter::new);
         Ok(match &self.index {
             FilterIndex::Prefix(index) => {
                 let source = PrefixIndex::source(index, reservation)?;
-                Box::new(FilterVerifyCursor::new(source, verifier, capacity))
+                Box::new(FilterVerifyCursor::new(source, signatures, verifier, capacity))
             }
             FilterIndex::Positional(index) => {
                 let source = PositionalIndex::source(index, reservation)?;
-                Box::new(FilterVerifyCursor::new(source, verifier, capacity))
+                Box::new(FilterVerifyCursor::new(source, signatures, verifier, capacity))
             }
             FilterIndex::Group(index) => {
                 let source = GroupFilter::source(index, reservation)?;
-                Box::new(FilterVerifyCursor::new(source, verifier, capacity))
+                Box::new(FilterVerifyCursor::new(source, signatures, verifier, capacity))
             }
         })
     }
 }
 
-/// Drives a source and a verifier over one chunk.
+/// The bitmap filter: drops candidates whose signatures rule them out.
+#[derive(Debug)]
+pub struct SignatureFilter {
+    signatures: Arc<Signatures>,
+    probe: ProbeSignature,
+}
+
+impl SignatureFilter {
+    /// Candidates whose signatures are asked for ahead of their turn.
+    const AHEAD: usize = 8;
+
+    pub fn new(signatures: Arc<Signatures>) -> Self {
+        Self { signatures, probe: ProbeSignature::default() }
+    }
+
+    fn filter(&mut self, chunk: &mut CandidateChunk) {
+        let Self { signatures, probe } = self;
+        let mut signed = None;
+        chunk.retain(|sets, set, candidates| {
+            let candidate = &candidates[0];
+            if candidate.overlap >= candidate.required {
+                return true;
+            }
+            if signed != Some(set) {
+                signatures.sign_probe(sets, set, probe);
+                signed = Some(set);
+            }
+            if let Some(later) = candidates.get(Self::AHEAD) {
+                signatures.prefetch(later.build);
+            }
+            signatures.bound(probe, candidate.build) >= candidate.required
+        });
+    }
+}
+
+/// Drives a source, the bitmap filter where it pays, and a verifier over one chunk.
 pub struct FilterVerifyCursor<S, V> {
     source: S,
+    signatures: Option<SignatureFilter>,
     verifier: V,
     /// The chunk while the verifier does not hold it.
     idle: Option<CandidateChunk>,
@@ -216,9 +278,15 @@ pub struct FilterVerifyCursor<S, V> {
 
 impl<S, V> FilterVerifyCursor<S, V> {
     /// A cursor that verifies at most `capacity` candidates at a time.
-    pub fn new(source: S, verifier: V, capacity: usize) -> Self {
+    pub fn new(
+        source: S,
+        signatures: Option<SignatureFilter>,
+        verifier: V,
+        capacity: usize,
+    ) -> Self {
         Self {
             source,
+            signatures,
             verifier,
             idle: Some(CandidateChunk::new()),
             capacity,
@@ -252,6 +320,9 @@ impl<S: CandidateSource, V: Verifier> MatchCursor for FilterVerifyCursor<S, V> {
             chunk.clear();
             chunk.probe = Arc::clone(&self.probe);
             self.source_done = self.source.fill(&mut chunk, self.capacity) == SourceProgress::Done;
+            if let Some(signatures) = &mut self.signatures {
+                signatures.filter(&mut chunk);
+            }
             self.filter_nanos += start.elapsed().as_nanos() as u64;
             self.verifier.submit(chunk);
         }

@@ -8,13 +8,16 @@ use datafusion::common::Result;
 
 use super::{JoinSpec, Pairing, PrepareContext};
 use crate::filter::size_bounds::{SizeBounds, SizeBoundsCache};
-use crate::filter::{SignatureScheme, SuffixTest, indexed_prefix};
+use crate::filter::{Every, SignatureScheme, SuffixTest, indexed_prefix};
 use crate::sets::{SetCollection, SetId};
 
 /// Sets whose prefixes are looked up in the counts of all prefixes.
 const PROBES: u32 = 1024;
 /// Sets of the pool whose pairs are tried.
 const POOL: u32 = 320;
+/// Partners of a set of the pool under which postings are tried, and how many of these, about.
+const SUFFIX_PAIRS: usize = 12;
+const POSTINGS: f64 = 4096.0;
 /// Prefix tokens beyond this number are counted in a sample of the sets.
 const COUNTED: usize = 1 << 20;
 
@@ -44,6 +47,8 @@ struct Sampled {
     signatures: Vec<f64>,
     /// By place in [`SuffixTest::WIDTHS`]: postings that pass.
     suffixes: [f64; SuffixTest::WIDTHS.len()],
+    /// Of these, those whose sets' signatures let the pair pass.
+    signed: [f64; SuffixTest::WIDTHS.len()],
 }
 
 impl Statistics {
@@ -69,7 +74,7 @@ impl Statistics {
 
     /// Tries pairs of sets: some hundred microseconds, worth it where a join takes milliseconds.
     pub fn sample(&mut self, build: &SetCollection, spec: &JoinSpec) {
-        self.sampled = Some(Sampled::draw(build, spec, &self.scheme));
+        self.sampled = Some(Sampled::draw(build, spec, self));
     }
 
     /// Tokens of an average set.
@@ -87,10 +92,16 @@ impl Statistics {
     pub fn suffix_share(&self, width: usize) -> Option<f64> {
         self.sampled.as_ref().map(|s| s.suffixes[width])
     }
+
+    /// The share of these whose sets' signatures let the pair pass.
+    pub fn signed_share(&self, width: usize) -> f64 {
+        self.sampled.as_ref().map_or(0.5, |s| s.signed[width])
+    }
 }
 
 impl Sampled {
-    fn draw(build: &SetCollection, spec: &JoinSpec, scheme: &SignatureScheme) -> Self {
+    fn draw(build: &SetCollection, spec: &JoinSpec, statistics: &Statistics) -> Self {
+        let scheme = &statistics.scheme;
         let words = scheme.words();
         let step = build.len().div_ceil(POOL).max(1);
         let pool: Vec<SetId> = (step / 2..build.len()).step_by(step as usize).collect();
@@ -101,40 +112,53 @@ impl Sampled {
         let signature = |place: usize| &signatures[place * words..][..words];
         let mut passing = vec![0_u64; words];
         let mut suffixes = [0_u64; SuffixTest::WIDTHS.len()];
+        let mut signed = [0_u64; SuffixTest::WIDTHS.len()];
         let (mut pairs, mut met) = (0_u64, 0_u64);
         let mut cache = cache(build, spec);
+        // Where pairs share many prefix tokens, only every so manyth of them is tried.
+        let expected = statistics.postings / statistics.admissible_pairs.max(1.0)
+            * (pool.len() * SUFFIX_PAIRS) as f64;
+        let mut every = Every::new((expected / POSTINGS) as u32 + 1);
         for (i, &probe) in pool.iter().enumerate() {
             let Some((partners, bounds)) = partners(build, spec, &mut cache, probe) else {
                 continue;
             };
             let first = pool.partition_point(|&s| s < partners.start);
             let end = pool.partition_point(|&s| s < partners.end);
+            let step = (end - first) / SUFFIX_PAIRS + 1;
             for j in first..end {
                 let required = bounds.required(build.size(pool[j]));
                 let mut common = 0;
                 let mut rest = [build.size(probe), build.size(pool[j])];
+                let mut passes_all = false;
                 pairs += 1;
                 for (word, (a, b)) in signature(i).iter().zip(signature(j)).enumerate() {
                     common += (a & b).count_ones();
                     rest[0] -= a.count_ones();
                     rest[1] -= b.count_ones();
-                    passing[word] += u64::from(common + rest[0].min(rest[1]) >= required);
+                    passes_all = common + rest[0].min(rest[1]) >= required;
+                    passing[word] += u64::from(passes_all);
                 }
-                if (i + j) % 4 == 0 {
-                    let test = SuffixTest::of(build, spec, &bounds, probe, pool[j]);
-                    if let Some(passes) = test {
+                if (i + j) % step == 0 {
+                    let (build_set, every) = (pool[j], &mut every);
+                    SuffixTest::postings(build, spec, &bounds, probe, build_set, every, |passes| {
                         met += 1;
-                        for (all, pass) in suffixes.iter_mut().zip(passes) {
-                            *all += u64::from(pass);
+                        for (width, pass) in passes.into_iter().enumerate() {
+                            suffixes[width] += u64::from(pass);
+                            signed[width] += u64::from(pass && passes_all);
                         }
-                    }
+                    });
                 }
             }
         }
-        let (pairs, met) = (pairs.max(1) as f64, met.max(1) as f64);
+        let pairs = pairs.max(1) as f64;
         Self {
             signatures: passing.into_iter().map(|p| p as f64 / pairs).collect(),
-            suffixes: suffixes.map(|p| p as f64 / met),
+            // Few postings met say little: at worst one more would have passed.
+            suffixes: suffixes.map(|p| (p as f64 + 0.1) / (met as f64 + 1.0)),
+            signed: std::array::from_fn(|w| {
+                (signed[w] as f64 + 1.0) / (suffixes[w] as f64 + 2.0)
+            }),
         }
     }
 }

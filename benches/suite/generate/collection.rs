@@ -49,7 +49,7 @@ pub const COLLECTIONS: &[Collection] = &[
     collection("bms-pos", 320_000, 6.5, 164, tokens(0.85, 1_657, 1.0, 0.0)),
     collection("dblp", 100_000, 88.0, 869, Content::Titles { universe: 7_205 }),
     collection("enron", 250_000, 135.0, 3_162, tokens(0.80, 1_100_000, 1.2, 10.0)),
-    collection("kosarak", 610_000, 8.0, 2_497, tokens(1.40, 41_000, 1.0, 0.0)),
+    collection("kosarak", 610_000, 8.0, 2_497, tokens(1.40, 41_000, 1.1, 0.0)),
     collection("livejournal", 3_100_000, 36.5, 300, tokens(1.20, 7_500_000, 1.0, 100.0)),
     collection("orkut", 2_700_000, 120.0, 40_425, tokens(1.35, 8_700_000, 1.0, 80.0)),
     collection("zipf10", 200_000, 9.8, 30, zipf(100_000, 0.9)),

@@ -22,7 +22,7 @@ pub struct Statistics {
 
 /// Reads and counts.
 pub fn of(set: &DataSet) -> Result<Statistics> {
-    let sets = data::encode(&set.name, &set.read()?)?.sets;
+    let sets = data::encode(&set.name, &set.read()?, 1)?.sets;
     let mut frequencies = vec![0u64; sets.universe() as usize];
     let mut sizes = vec![];
     for id in 0..sets.len() {
@@ -45,17 +45,8 @@ pub fn of(set: &DataSet) -> Result<Statistics> {
 }
 
 impl Statistics {
-    /// How far average size and universe are from another's, as ratios.
-    pub fn average(&self) -> f64 {
-        self.average
-    }
-
     pub fn universe(&self) -> usize {
         self.shares.len()
-    }
-
-    pub fn rows(&self) -> usize {
-        self.rows
     }
 
     /// Rows whose set an earlier row has already.
@@ -99,6 +90,7 @@ impl Statistics {
         let squares = |s: &Statistics| s.shares.iter().map(|v| v * v).sum::<f64>();
         println!("  beside {}", model.name);
         println!("    average size {:.2} : {:.2}", self.average, model.average);
+        println!("    percentiles {:?} : {:?}", self.percentiles, model.percentiles);
         println!("    universe {} : {}", self.universe(), model.universe());
         for &rank in RANKS.iter().filter(|&&rank| rank <= ranks) {
             let (own, other) = (share(self, rank - 1), share(model, rank - 1));

@@ -95,7 +95,9 @@ impl Titles {
     /// A title and its authors.
     pub fn draw(&self, random: &mut Random, text: &mut String) {
         text.clear();
-        let words = 4 + binomial(random, 11, 0.45);
+        // Shares drawn anew for each text: titles and lists of authors differ more than coins do.
+        let share = 0.2 + 0.5 * random.unit();
+        let words = 4 + binomial(random, 11, share);
         for word in 0..words {
             if word > 0 {
                 text.push_str(joint(random));
@@ -106,7 +108,8 @@ impl Titles {
                 _ => self.words.draw(random, text),
             }
         }
-        for _ in 0..1 + binomial(random, 9, 0.345) {
+        let share = 0.05 + 0.56 * random.unit();
+        for _ in 0..1 + binomial(random, 9, share) {
             text.push(' ');
             self.first_names.draw(random, text);
             text.push(' ');
