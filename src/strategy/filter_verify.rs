@@ -170,7 +170,7 @@ impl JoinStrategy for FilterVerify {
             Self::AllPairs | Self::GroupJoin => 0,
         };
         let signed = costs::signatures_pay(*self, statistics, &spec);
-        let scheme = signed.then(|| statistics.scheme.clone());
+        let scheme = signed.then(|| statistics.scheme(&build));
         self.prepare_with(build, spec, words, scheme, context)
     }
 }

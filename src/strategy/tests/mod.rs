@@ -66,7 +66,7 @@ impl JoinStrategy for Forced {
         statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let scheme = self.signed.then(|| statistics.scheme.clone());
+        let scheme = self.signed.then(|| statistics.scheme(&build));
         self.strategy.prepare_with(build, spec, self.words, scheme, context)
     }
 }
