@@ -66,6 +66,7 @@ impl PositionalIndex {
             hints: Hints(vec![0; hints]),
             hits: vec![Hit::default(); HITS],
             pending: 0..0,
+            reservation: reservation.new_empty(),
             signatures: vec![],
             probe: ProbeSets { sets: Arc::default(), range: 0..0 },
             run: None,
@@ -118,6 +119,8 @@ pub struct PositionalSource {
     hits: Vec<Hit>,
     /// Hits of the current probe set that are no candidates yet.
     pending: Range<usize>,
+    /// For what depends on the probe sets: `signatures`.
+    reservation: MemoryReservation,
     /// The signatures behind each known prefix token of the current probe set.
     signatures: Vec<SuffixSignature>,
     probe: ProbeSets,
@@ -131,6 +134,13 @@ pub struct PositionalSource {
 
 impl CandidateSource for PositionalSource {
     fn start(&mut self, probe: ProbeSets) -> Result<()> {
+        let longest = probe.sets.runs().greatest_size() as usize;
+        let bytes = longest * size_of::<SuffixSignature>();
+        if bytes > self.reservation.size() {
+            self.reservation.try_resize(bytes)?;
+            self.signatures.clear();
+            self.signatures.reserve_exact(longest);
+        }
         self.probe = probe;
         self.run = None;
         self.state = State::Next;

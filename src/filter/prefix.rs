@@ -16,9 +16,11 @@ use crate::strategy::{
 };
 
 /// Postings looked at in one time slice: some milliseconds.
-const POSTINGS_PER_SLICE: usize = 1 << 20;
+const POSTINGS_PER_SLICE: usize = if cfg!(test) { 29 } else { 1 << 20 };
+/// What looking up a posting list counts as, in postings.
+const LOOKUP_STEPS: usize = 16;
 /// Probe sets handled in one time slice.
-const SETS_PER_SLICE: usize = 1 << 16;
+const SETS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 16 };
 /// Build-side prefix lengths are tabulated for set sizes below this.
 const MAX_PREFIX_TABLE: u32 = 1 << 16;
 
@@ -237,6 +239,13 @@ impl PrefixSource {
         let index = Arc::clone(&self.index);
         let mut from = from;
         for (place, &rank) in tokens.iter().enumerate().skip(token) {
+            if partners.is_empty() {
+                break;
+            }
+            if *left == 0 {
+                return State::Scan { set, token: place, from };
+            }
+            *left = left.saturating_sub(LOOKUP_STEPS);
             let stretch = index.index.stretch(rank, &partners);
             let start = stretch.start + from;
             let end = stretch.end.min(start + *left);

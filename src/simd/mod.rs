@@ -51,6 +51,7 @@ impl Simd {
                     && is_x86_feature_detected!("avx512vl")
                     && is_x86_feature_detected!("avx512vpopcntdq")
                     && is_x86_feature_detected!("popcnt")
+                    && is_x86_feature_detected!("bmi1")
                 {
                     forms.push(Simd(Form::Avx512));
                 }

@@ -23,6 +23,9 @@ const TESTS_PER_SLICE: usize = if cfg!(test) { 11 } else { 1 << 18 };
 /// Survivors decided in one time slice.
 const SURVIVORS_PER_SLICE: usize = if cfg!(test) { 13 } else { 1 << 16 };
 
+/// As many tokens to compare count as one more survivor.
+const TOKENS_A_SURVIVOR: usize = 64;
+
 /// A probe set of the current unit.
 #[derive(Debug)]
 struct Probe {
@@ -106,7 +109,8 @@ impl MatchCursor for BitmapCursor {
         let start = Instant::now();
         let ProbeSets { sets, range } = probe;
         let words = self.blocks.scheme().words();
-        let width = words * size_of::<u64>() + size_of::<Probe>();
+        // With the places of each probe before and after sorting.
+        let width = words * size_of::<u64>() + size_of::<Probe>() + 2 * size_of::<u32>();
         if range.len() > self.probes.capacity() {
             // The probes twice, because sorting their signatures copies them.
             self.reservation.try_resize(range.len() * (width + words * size_of::<u64>()))?;
@@ -284,15 +288,23 @@ impl BitmapCursor {
         if sizes == self.required_for {
             return;
         }
-        self.required.fill(u32::MAX);
-        for (i, probe) in group.iter().enumerate() {
-            if i > 0 && group[i - 1].size == probe.size {
-                continue;
-            }
+        let blocks_of =
+            |ids: Range<SetId>| ids.start as usize / ABREAST..(ids.end as usize).div_ceil(ABREAST);
+        let of_sizes = || group.chunk_by(|a, b| a.size == b.size).map(|probes| &probes[0]);
+        let runs_of = |probe: &Probe| {
             let (least, greatest) = (probe.bounds.least, probe.bounds.greatest);
-            for (run, ids) in self.build.runs().of_key(probe.key, least, greatest) {
+            self.build.runs().of_key(probe.key, least, greatest)
+        };
+        // Only the group's own blocks are read: with many keys, they are few of all.
+        for probe in of_sizes() {
+            for (_, ids) in runs_of(probe) {
+                self.required[blocks_of(ids)].fill(u32::MAX);
+            }
+        }
+        for probe in of_sizes() {
+            for (run, ids) in runs_of(probe) {
                 let required = probe.bounds.required(run.size);
-                let blocks = ids.start as usize / ABREAST..(ids.end as usize).div_ceil(ABREAST);
+                let blocks = blocks_of(ids);
                 // A block that holds two runs must do for the less demanding one.
                 for block in &mut self.required[blocks] {
                     *block = required.min(*block);
@@ -348,6 +360,7 @@ impl BitmapCursor {
                     self.funnel.verified += 1;
                     let probe_rare = &self.probe_sets.tokens(probe.set)[..probe.rare as usize];
                     let build_rare = &self.build.tokens(build)[..rare];
+                    *left = left.saturating_sub((probe_rare.len() + rare) / TOKENS_A_SURVIVOR);
                     let simd = self.spec.simd;
                     intersect(simd, probe_rare, build_rare, common.owned, required, exact)
                 };
