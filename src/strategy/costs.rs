@@ -16,14 +16,14 @@ mod nanos {
     /// Reading a byte of a list from memory.
     pub const UNCACHED_BYTE: f64 = 0.15;
     /// Counting a posting in AllPairs and GroupJoin.
-    pub const COUNT: f64 = 4.0;
+    pub const COUNT: f64 = 6.0;
     /// Indexing a token of a prefix: always, and for each word of its signature.
     pub const INDEX: f64 = 5.0;
     pub const INDEX_WORD: f64 = 1.5;
     /// Adding a token to a signature.
     pub const SIGN: f64 = 0.8;
     /// Comparing the signatures of a candidate.
-    pub const SIGNATURE: f64 = 8.0;
+    pub const SIGNATURE: f64 = 16.0;
     /// Verifying a candidate: always, and for each token of an average set.
     pub const VERIFY: f64 = 12.0;
     pub const VERIFY_TOKEN: f64 = 0.7;
@@ -124,7 +124,7 @@ pub(super) fn estimate(strategy: FilterVerify, statistics: &Statistics, spec: &J
     let counted = statistics.postings * nanos::COUNT;
     match strategy {
         FilterVerify::PPJoin => postings(statistics, spec).cost,
-        FilterVerify::AllPairs => Cost(lookups + counted + verification),
-        FilterVerify::GroupJoin => Cost(1.5 * lookups + counted + verification),
+        FilterVerify::AllPairs => Cost(2.0 * lookups + counted + verification),
+        FilterVerify::GroupJoin => Cost(2.5 * lookups + counted + verification),
     }
 }
