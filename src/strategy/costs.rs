@@ -87,7 +87,12 @@ pub(super) fn postings(statistics: &Statistics, spec: &JoinSpec) -> Postings {
         Some(best) if best.cost.0 <= p.cost.0 => Some(best),
         _ => Some(p),
     });
-    cheapest.unwrap_or(Postings { words: 0, candidates: 0.0, signed: 0.5, cost: Cost(f64::INFINITY) })
+    cheapest.unwrap_or(Postings {
+        words: 0,
+        candidates: 0.0,
+        signed: 0.5,
+        cost: Cost(f64::INFINITY),
+    })
 }
 
 /// Candidates in front of the bitmap filter, and the share of them that passes it.

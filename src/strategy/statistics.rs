@@ -156,9 +156,7 @@ impl Sampled {
             signatures: passing.into_iter().map(|p| p as f64 / pairs).collect(),
             // Few postings met say little: at worst one more would have passed.
             suffixes: suffixes.map(|p| (p as f64 + 0.1) / (met as f64 + 1.0)),
-            signed: std::array::from_fn(|w| {
-                (signed[w] as f64 + 1.0) / (suffixes[w] as f64 + 2.0)
-            }),
+            signed: std::array::from_fn(|w| (signed[w] as f64 + 1.0) / (suffixes[w] as f64 + 2.0)),
         }
     }
 }
