@@ -46,8 +46,7 @@ impl SignatureScheme {
         }
         // Rare tokens collide by chance about r^2 / bits times in a pair, r of them in each set.
         let rare = rare_tokens(build, words);
-        let collisions =
-            |owned: usize| rare[owned] * rare[owned] / ((words - owned) * WORD) as f64;
+        let collisions = |owned: usize| rare[owned] * rare[owned] / ((words - owned) * WORD) as f64;
         let owned = (1..words).min_by(|&a, &b| collisions(a).total_cmp(&collisions(b)));
         let owned = owned.unwrap_or(1);
         Self::with_widths(build, owned, words - owned)

@@ -18,8 +18,7 @@ unsafe fn count_bytes(v: __m256i) -> __m256i {
         );
         let nibble = _mm256_set1_epi8(15);
         let low = _mm256_shuffle_epi8(table, _mm256_and_si256(v, nibble));
-        let high =
-            _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16::<4>(v), nibble));
+        let high = _mm256_shuffle_epi8(table, _mm256_and_si256(_mm256_srli_epi16::<4>(v), nibble));
         _mm256_add_epi8(low, high)
     }
 }
@@ -45,11 +44,7 @@ impl Words for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn add_common(
-        count: [__m256i; 2],
-        a: [__m256i; 2],
-        b: [__m256i; 2],
-    ) -> [__m256i; 2] {
+    unsafe fn add_common(count: [__m256i; 2], a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
         unsafe {
             [
                 _mm256_add_epi8(count[0], count_bytes(_mm256_and_si256(a[0], b[0]))),

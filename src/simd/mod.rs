@@ -198,4 +198,3 @@ macro_rules! kernels {
     };
 }
 pub(crate) use kernels;
-

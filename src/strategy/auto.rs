@@ -4,9 +4,7 @@ use std::fmt;
 
 use datafusion::common::Result;
 
-use super::{
-    BitmapBlocks, Cost, FilterVerify, JoinSpec, JoinStrategy, PrepareContext, Statistics,
-};
+use super::{BitmapBlocks, Cost, FilterVerify, JoinSpec, JoinStrategy, PrepareContext, Statistics};
 use crate::config::StrategyChoice;
 use crate::sets::SetCollection;
 

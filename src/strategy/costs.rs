@@ -85,7 +85,12 @@ pub(super) fn postings(statistics: &Statistics, spec: &JoinSpec) -> Postings {
         Some(best) if best.cost.0 <= p.cost.0 => Some(best),
         _ => Some(p),
     });
-    cheapest.unwrap_or(Postings { words: 0, candidates: 0.0, signed: 0.5, cost: Cost(f64::INFINITY) })
+    cheapest.unwrap_or(Postings {
+        words: 0,
+        candidates: 0.0,
+        signed: 0.5,
+        cost: Cost(f64::INFINITY),
+    })
 }
 
 /// Candidates in front of the bitmap filter, and the share of them that passes it.
@@ -98,9 +103,7 @@ fn candidates(strategy: FilterVerify, statistics: &Statistics, spec: &JoinSpec) 
         }
         // Nearly every posting is another pair.
         FilterVerify::AllPairs => (statistics.postings, signed),
-        FilterVerify::GroupJoin => {
-            (statistics.postings * statistics.suffix_share(0), signed)
-        }
+        FilterVerify::GroupJoin => (statistics.postings * statistics.suffix_share(0), signed),
     }
 }
 

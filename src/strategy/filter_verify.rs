@@ -12,7 +12,7 @@ use super::{
     Cost, Funnel, JoinSpec, JoinStrategy, MatchBuffer, MatchCursor, PrepareContext, PreparedJoin,
     ProbeSets, Progress, Statistics, costs,
 };
-use crate::filter::{ProbeSignature, Signatures, GroupFilter, PositionalIndex, PrefixIndex};
+use crate::filter::{GroupFilter, PositionalIndex, PrefixIndex, ProbeSignature, Signatures};
 use crate::sets::{SetCollection, SetId};
 use crate::verify::CpuVerifier;
 

@@ -174,9 +174,7 @@ impl Sampled {
                 let expected = expected_share(statistics.average_size(), SuffixTest::WIDTHS[w]);
                 (suffixes[w] as f64 + 16.0 * expected) / (met as f64 + 16.0)
             }),
-            signed: std::array::from_fn(|w| {
-                (signed[w] as f64 + 1.0) / (suffixes[w] as f64 + 2.0)
-            }),
+            signed: std::array::from_fn(|w| (signed[w] as f64 + 1.0) / (suffixes[w] as f64 + 2.0)),
         }
     }
 }

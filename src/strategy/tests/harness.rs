@@ -14,10 +14,10 @@ use datafusion::execution::memory_pool::{
 
 use crate::cancel::CancelFlag;
 use crate::measure::{Bounds, Measure};
-use crate::simd::Simd;
 use crate::sets::{
     BuildEncoder, EncodeInput, KeyConverter, KeyDictionary, ProbeScratch, SetCollection, SetId,
 };
+use crate::simd::Simd;
 use crate::strategy::{
     JoinSpec, JoinStrategy, Match, MatchBuffer, MatchCursor, MatchNeed, Pairing, PrepareContext,
     ProbeSets, Progress, Statistics,

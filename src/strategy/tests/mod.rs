@@ -14,18 +14,13 @@ use rand::{Rng, SeedableRng};
 
 use self::harness::{Drive, Rows, Sides, spec};
 use self::shapes::Shape;
-use crate::simd::Simd;
 use super::{BitmapBlocks, FilterVerify, JoinSpec, JoinStrategy, MatchNeed, Pairing};
 use crate::measure::{Measure, Role};
+use crate::simd::Simd;
 
 /// All strategies, in every form that this machine runs.
 fn strategies() -> Vec<&'static dyn JoinStrategy> {
-    vec![
-        &FilterVerify::AllPairs,
-        &FilterVerify::PPJoin,
-        &FilterVerify::GroupJoin,
-        &BitmapBlocks,
-    ]
+    vec![&FilterVerify::AllPairs, &FilterVerify::PPJoin, &FilterVerify::GroupJoin, &BitmapBlocks]
 }
 
 const NEEDS: [MatchNeed; 3] = [MatchNeed::Exists, MatchNeed::Pairs, MatchNeed::PairsWithOverlap];
