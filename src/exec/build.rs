@@ -15,6 +15,7 @@ use super::metrics::BuildMetrics;
 use super::payload::Payload;
 use super::ranks::{Partners, Ranks};
 use super::read::{Reading, Share};
+use super::schedule::{Ranges, SpareSlices};
 use super::spec::Side;
 use super::visited::Visited;
 use crate::cancel::CancelFlag;
@@ -25,8 +26,8 @@ use crate::sets::{
 };
 use crate::strategy::{PrepareContext, PreparedJoin, choose};
 
-/// Rows encoded without yielding to the runtime.
-pub(super) const ROWS_PER_SLICE: usize = 8192;
+/// Rows encoded without yielding to the runtime. Tests want many slices.
+pub(super) const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
 
 /// The build side, ready to be probed.
 #[derive(Debug)]
@@ -46,8 +47,10 @@ pub(super) struct BuildSide {
     pub visited: Option<Visited>,
     /// Probe partitions that have not finished.
     unfinished: AtomicUsize,
-    /// For self-joins: the next probe set that nobody has taken.
-    pub next_set: AtomicUsize,
+    /// For self-joins: the probe sets that nobody has taken.
+    pub ranges: Ranges,
+    /// For joins of two inputs: probe rows that nobody has taken.
+    pub spare: SpareSlices,
     _reservation: MemoryReservation,
 }
 
@@ -204,6 +207,9 @@ impl BuildPlan {
         (self.on_choice)(format!("{choice}, cpu"));
         let statistics = &choice.statistics;
         let prepared = choice.strategy.prepare(Arc::clone(&sets), spec, statistics, context)?;
+        reservation.try_grow(Ranges::footprint(&sets))?;
+        let unit = prepared.range_unit();
+        let ranges = Ranges::new(&sets, &spec, self.partitions, unit);
         peak();
         self.metrics.bytes.set(reservation.size());
         Ok(BuildSide {
@@ -217,7 +223,8 @@ impl BuildPlan {
             prepared,
             visited: visited.map(Visited::new),
             unfinished: AtomicUsize::new(self.partitions),
-            next_set: AtomicUsize::new(0),
+            ranges,
+            spare: SpareSlices::default(),
             _reservation: reservation,
         })
     }

@@ -17,6 +17,7 @@ mod payload;
 mod probe;
 mod ranks;
 mod read;
+mod schedule;
 mod similarity_join;
 mod spec;
 #[cfg(test)]

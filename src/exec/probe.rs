@@ -3,7 +3,6 @@
 use std::future::poll_fn;
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::RecordBatch;
@@ -22,6 +21,7 @@ use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::ProbeMetrics;
 use super::output::Output;
 use super::payload::Payload;
+use super::schedule::SpareSlices;
 use crate::sets::{KeyConverter, ProbeScratch, SetCollection, SetId};
 use crate::strategy::{MatchBuffer, MatchCursor, ProbeSets, Progress};
 
@@ -35,9 +35,30 @@ pub(super) type BuildFuture =
 /// Where probe sets come from.
 pub(super) enum ProbeInput {
     /// The other input of the join.
-    Stream(SendableRecordBatchStream),
-    /// The build side itself: partitions take ranges of its sets from a shared counter.
-    Itself { partitions: usize },
+    Stream(Option<SendableRecordBatchStream>),
+    /// The build side itself: partitions take ranges of its sets, [`super::schedule::Ranges`].
+    Itself,
+}
+
+/// The next rows of the probe input: what another partition could spare, or the partition's own.
+async fn next_slice(
+    input: &mut Option<SendableRecordBatchStream>,
+    spare: &SpareSlices,
+) -> Result<Option<RecordBatch>> {
+    loop {
+        if let Some(slice) = spare.pop() {
+            return Ok(Some(slice));
+        }
+        let Some(stream) = input else { return Ok(None) };
+        tokio::select! {
+            biased;
+            batch = stream.next() => match batch.transpose()? {
+                Some(batch) => return Ok(Some(spare.cut(batch, ROWS_PER_SLICE))),
+                None => *input = None,
+            },
+            () = spare.added() => {}
+        }
+    }
 }
 
 /// A number of probe sets that are joined before the next ones are looked at.
@@ -89,8 +110,6 @@ pub(super) struct Running {
     pub(super) cursor: Box<dyn MatchCursor>,
     pub(super) cursor_reservation: MemoryReservation,
     pub(super) scratch: ProbeScratch,
-    /// The batch that units are cut from, and the next of its rows.
-    pub(super) batch: Option<(RecordBatch, usize)>,
     pub(super) matches: MatchBuffer,
     pub(super) expansion: Expansion,
     pub(super) pairs: RowPairs,
@@ -135,7 +154,6 @@ impl ProbePartition {
             cursor,
             cursor_reservation,
             scratch: ProbeScratch::default(),
-            batch: None,
             matches,
             expansion: Expansion::default(),
             pairs: RowPairs::default(),
@@ -183,21 +201,18 @@ impl Running {
             return self.finish();
         }
         let unit = match &mut self.input {
-            ProbeInput::Itself { partitions } => {
-                let sets = self.build.sets.len() as usize;
-                let share = (sets / (*partitions * 32)).clamp(1, 1024);
-                let start = self.build.next_set.fetch_add(share, Ordering::Relaxed);
-                if start >= sets + share {
-                    return self.finish();
-                }
-                // The first range beyond the sets stands for the rows without one.
-                let range = start.min(sets) as u32..(start + share).min(sets) as u32;
+            ProbeInput::Itself => {
+                let (range, has_setless) = match self.build.ranges.next() {
+                    Some(range) => (range, false),
+                    None if self.build.ranges.take_setless() => (0..0, true),
+                    None => return self.finish(),
+                };
                 self.metrics.distinct_sets.add(range.len());
                 self.metrics.rows.add(self.build.sets.row_places(range.clone()).len());
                 Unit {
                     sets: Arc::clone(&self.build.sets),
                     payload: Arc::clone(&self.build.payload),
-                    has_setless: start >= sets,
+                    has_setless,
                     counted: Counted::default(),
                     matched: false,
                     rows_at_once: 0,
@@ -205,19 +220,11 @@ impl Running {
                 }
             }
             ProbeInput::Stream(input) => {
-                let (batch, start) = match self.batch.take() {
-                    Some(rest) => rest,
-                    None => match input.next().await.transpose()? {
-                        Some(batch) => (batch, 0),
-                        None => return self.finish(),
-                    },
+                let slice = match next_slice(input, &self.build.spare).await? {
+                    Some(slice) => slice,
+                    None => return self.finish(),
                 };
-                let rows = ROWS_PER_SLICE.min(batch.num_rows() - start);
-                let slice = batch.slice(start, rows);
-                if start + rows < batch.num_rows() {
-                    self.batch = Some((batch, start + rows));
-                }
-                self.metrics.rows.add(rows);
+                self.metrics.rows.add(slice.num_rows());
                 self.encode(&slice)?
             }
         };
@@ -273,7 +280,7 @@ impl Running {
         }
         if unit.matched {
             // In a self-join the next unit's pairs may join those that are waiting.
-            let waits = matches!(self.input, ProbeInput::Itself { .. });
+            let waits = matches!(self.input, ProbeInput::Itself);
             if !waits || !unit.counted.matches.is_empty() {
                 self.flush(&unit.payload, &mut unit.counted)?;
             }

@@ -1,6 +1,7 @@
 //! Reading the build side: several tasks share the batches of one input.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
@@ -8,7 +9,6 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use futures::StreamExt;
-use futures::future::try_join_all;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
 
@@ -22,6 +22,8 @@ pub(super) struct Reading {
     pub reservation: MemoryReservation,
     input: Mutex<Input>,
     seen: SeenBuffers,
+    /// What is read is of no use any more.
+    failed: AtomicBool,
 }
 
 struct Input {
@@ -48,7 +50,13 @@ impl Reading {
         reservation: MemoryReservation,
     ) -> Self {
         let input = Input { stream: Some(input), batch: None, next_row: 0 };
-        Self { plan, reservation, input: Mutex::new(input), seen: SeenBuffers::default() }
+        Self {
+            plan,
+            reservation,
+            input: Mutex::new(input),
+            seen: SeenBuffers::default(),
+            failed: AtomicBool::new(false),
+        }
     }
 
     /// Reads everything, on as many threads as the plan allows and the runtime has.
@@ -57,21 +65,25 @@ impl Reading {
         if tasks <= 1 {
             return Ok(vec![self.read().await?]);
         }
-        // Dropped tasks end at their next batch: when one has failed, and when nobody waits for
-        // the build side any more.
-        let tasks = (0..tasks).map(|_| {
-            let this = Arc::clone(self);
-            let task = SpawnedTask::spawn(async move { this.read().await });
-            async move {
-                match task.join().await {
-                    Ok(share) => share,
-                    Err(error) => {
-                        exec_err!("reading the build side of a similarity join failed: {error}")
-                    }
-                }
-            }
-        });
-        try_join_all(tasks).await
+        // Dropped tasks end at their next slice: nobody waits for the build side any more. When one
+        // fails, the others are waited for, so that their memory is free when the error is seen.
+        let tasks: Vec<_> = (0..tasks)
+            .map(|_| {
+                let this = Arc::clone(self);
+                SpawnedTask::spawn(async move {
+                    let share = this.read().await;
+                    this.failed.fetch_or(share.is_err(), Ordering::Relaxed);
+                    share
+                })
+            })
+            .collect();
+        let mut shares = vec![];
+        for task in tasks {
+            shares.push(task.join().await.unwrap_or_else(|error| {
+                exec_err!("reading the build side of a similarity join failed: {error}")
+            }));
+        }
+        shares.into_iter().collect()
     }
 
     /// Encodes one slice after the other, until all have been taken.
@@ -86,7 +98,9 @@ impl Reading {
             payload: PayloadBuilder::new(carried.len(), self.seen.clone()),
             order_column: PayloadBuilder::new(ordered.len(), self.seen.clone()),
         };
-        while let Some((first_row, slice)) = self.next_slice().await? {
+        while let Some((first_row, slice)) = self.next_slice().await?
+            && !self.failed.load(Ordering::Relaxed)
+        {
             let timer = plan.metrics.encode_time.timer();
             share.payload.push(first_row, &slice, carried);
             share.order_column.push(first_row, &slice, &ordered);

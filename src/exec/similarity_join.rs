@@ -70,7 +70,8 @@ impl JoinInput {
 ///
 /// Partitioning: the build input must be one partition, the probe input may have any number, and
 /// so has the output. A self-join reads its one input as one partition; the output partitions
-/// take ranges of its sets from a shared counter, so that one consumer alone gets every row.
+/// take ranges of its sets as they get ready, so that one consumer alone gets every row. Slices of
+/// a large probe batch go to whichever partition is ready.
 /// The output has no order. Memory grows with the build side, not with the output.
 #[derive(Debug)]
 pub struct SetSimilarityJoinExec {
@@ -401,9 +402,9 @@ impl ExecutionPlan for SetSimilarityJoinExec {
         let input = match &self.input {
             JoinInput::Two { .. } => {
                 let probe = self.input.side(self.layout.probe);
-                ProbeInput::Stream(probe.execute(partition, Arc::clone(&context))?)
+                ProbeInput::Stream(Some(probe.execute(partition, Arc::clone(&context))?))
             }
-            JoinInput::Itself { .. } => ProbeInput::Itself { partitions: self.partition_count() },
+            JoinInput::Itself { .. } => ProbeInput::Itself,
         };
         let build = self.build_side(partition, converter.clone(), &context)?;
         let reservation = MemoryConsumer::new(format!("SetSimilarityJoin probe[{partition}]"))

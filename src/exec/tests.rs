@@ -214,7 +214,7 @@ impl Case {
 }
 
 async fn run(exec: Arc<dyn ExecutionPlan>, batch_size: usize) -> Result<Vec<RecordBatch>> {
-    let config = SessionConfig::new().with_batch_size(batch_size);
+    let config = SessionConfig::new().with_batch_size(batch_size).with_target_partitions(3);
     collect(exec, Arc::new(TaskContext::default().with_session_config(config))).await
 }
 
@@ -246,7 +246,7 @@ const JOIN_TYPES: [JoinType; 8] = [
     JoinType::RightAnti,
 ];
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn the_operator_equals_nested_loops() {
     let mut rng = StdRng::seed_from_u64(20_261_120);
     let mut matches = 0;

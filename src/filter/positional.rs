@@ -12,7 +12,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::postings::{
-    Criterion, Hit, Place, ProbePrefix, SignaturePostings, SuffixSignature, add_token,
+    Criterion, Hints, Hit, Place, ProbePrefix, SignaturePostings, SuffixSignature, add_token,
 };
 use super::prefix::indexed_prefix;
 use super::size_bounds::{SizeBounds, SizeBoundsCache};
@@ -55,13 +55,15 @@ impl PositionalIndex {
         let sets = this.build.len() as usize;
         let sizes = (this.build.runs().least_size(), this.build.runs().greatest_size());
         let hits = HITS * size_of::<Hit>();
-        reservation
-            .try_grow(sets * size_of::<u32>() + hits + SizeBoundsCache::footprint(sizes))?;
+        let hints = this.postings.hint_count();
+        let words = (sets + hints) * size_of::<u32>();
+        reservation.try_grow(words + hits + SizeBoundsCache::footprint(sizes))?;
         Ok(PositionalSource {
             index: Arc::clone(this),
             bounds: SizeBoundsCache::new(this.spec.bounds, this.spec.probe_role, sizes),
             met_by: vec![0; sets],
             probes: 0,
+            hints: Hints(vec![0; hints]),
             hits: vec![Hit::default(); HITS],
             pending: 0..0,
             signatures: vec![],
@@ -112,6 +114,7 @@ pub struct PositionalSource {
     met_by: Vec<u32>,
     /// The number of the current probe set; numbers start at 1.
     probes: u32,
+    hints: Hints,
     hits: Vec<Hit>,
     /// Hits of the current probe set that are no candidates yet.
     pending: Range<usize>,
@@ -197,9 +200,10 @@ impl CandidateSource for PositionalSource {
                         partners: &(admissible.start..end),
                     };
                     let (simd, criterion) = (index.spec.simd, &partners.criterion);
-                    let (postings, hits) = (postings_left, &mut self.hits);
+                    let (postings, hints) = (postings_left, &mut self.hints);
+                    let hits = &mut self.hits;
                     let scanned =
-                        index.postings.scan(simd, criterion, prefix, from, postings, hits);
+                        index.postings.scan(simd, criterion, prefix, from, postings, hints, hits);
                     postings_left = postings_left.saturating_sub(scanned.postings);
                     lists_left = lists_left.saturating_sub(scanned.lists);
                     self.postings += scanned.postings as u64;

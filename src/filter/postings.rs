@@ -16,6 +16,8 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use super::size_bounds::SizeBounds;
+use crate::cancel::CancelFlag;
+use crate::sets::parallel::{for_each, threads_for};
 use crate::sets::{Run, SetCollection, SetId};
 use crate::simd::{Lanes, Simd, kernels, prefetch};
 use crate::strategy::PrepareContext;
@@ -43,7 +45,59 @@ pub struct SignaturePostings {
     offsets: Vec<u64>,
     fields: Vec<u32>,
     words: usize,
+    /// No token before this one has a long list.
+    first_long: u32,
 }
+
+/// Where the writers of [`SignaturePostings::try_new`] put postings.
+struct SharedFields(*mut u32);
+
+// SAFETY: threads write through the pointer at different places, and the vector behind it is
+// neither read nor dropped before they have ended.
+unsafe impl Sync for SharedFields {}
+
+/// Ranges of sets with about the same number of tokens, for as many threads as pay.
+fn shares(build: &SetCollection, threads: usize) -> Vec<Range<SetId>> {
+    // Each share has a counter for each token.
+    let affordable = build.token_count() / build.universe().max(1) as usize;
+    let shares = threads_for(threads, build.token_count()).min(affordable.max(1)) as u64;
+    let share = (build.token_count() as u64).div_ceil(shares).max(1);
+    let mut start = 0;
+    let mut ranges = vec![];
+    for i in 1..=shares {
+        let end = if i == shares { build.len() } else { build.first_set_from(i * share) };
+        ranges.push(start..end);
+        start = end;
+    }
+    ranges
+}
+
+/// Calls `visit` with each set of a range, its tokens, and how many of them are its prefix.
+fn each_prefix(
+    build: &SetCollection,
+    sets: &Range<SetId>,
+    prefix: impl Fn(Run) -> u32,
+    cancel: &CancelFlag,
+    mut visit: impl FnMut(SetId, &[u32], usize),
+) -> Result<()> {
+    let mut set = sets.start;
+    while set < sets.end {
+        cancel.check()?;
+        let Some((run, ids)) = build.runs().of_set(set) else { break };
+        let prefix = prefix(run) as usize;
+        for set in set..ids.end.min(sets.end) {
+            let tokens = build.tokens(set);
+            visit(set, tokens, tokens.len().min(prefix));
+        }
+        set = ids.end;
+    }
+    Ok(())
+}
+
+/// Where the last look-ups of long lists began: probe sets come in the order of their sizes, so
+/// that the next one begins nearby.
+#[derive(Debug)]
+pub(super) struct Hints(pub Vec<u32>);
 
 /// A signature of tokens that stand behind one position.
 pub(crate) type SuffixSignature = [u32; MAX_WORDS];
@@ -70,15 +124,22 @@ impl<'a> List<'a> {
         &self.fields[SET * self.len..(SET + 1) * self.len]
     }
 
-    /// The postings whose sets may lie in `range`.
+    /// The first posting whose set is not below `first`, sought around a hint.
     #[inline]
-    fn stretch(&self, range: &Range<SetId>) -> Range<usize> {
-        if self.len <= SHORT {
-            return 0..self.len;
-        }
+    fn lower_bound(&self, first: SetId, hint: usize) -> usize {
         let sets = self.sets();
-        let start = sets.partition_point(|&s| s < range.start);
-        start..start + sets[start..].partition_point(|&s| s < range.end)
+        let hint = hint.min(sets.len());
+        if hint > 0 && sets[hint - 1] >= first {
+            return sets[..hint].partition_point(|&s| s < first);
+        }
+        let mut step = 1;
+        let mut low = hint;
+        while low + step < sets.len() && sets[low + step] < first {
+            low += step;
+            step *= 2;
+        }
+        let high = (low + step).min(sets.len());
+        low + sets[low..high].partition_point(|&s| s < first)
     }
 }
 
@@ -92,58 +153,77 @@ impl SignaturePostings {
         context: PrepareContext<'_>,
     ) -> Result<Self> {
         let universe = build.universe() as usize;
-        context.reservation.try_grow((universe + 1) * size_of::<u64>())?;
-        let mut offsets = vec![0_u64; universe + 1];
-        for (run, sets) in build.runs().iter() {
-            context.cancel.check()?;
-            let prefix = prefix(run) as usize;
-            for set in sets {
-                let tokens = build.tokens(set);
-                tokens[..tokens.len().min(prefix)].iter().for_each(|&t| offsets[t as usize] += 1);
-            }
-        }
-        let mut total = 0;
-        for offset in &mut offsets {
-            total += std::mem::replace(offset, total);
-        }
         let width = SIGNATURE + words;
+        let shares = shares(build, context.threads);
+        // For each share of the sets, by token: first its postings, then where the next one goes.
+        let counters = shares.len() * universe * size_of::<u32>();
+        context.reservation.try_grow((universe + 1) * size_of::<u64>() + counters)?;
+        let mut next = vec![vec![0_u32; universe]; shares.len()];
+        let tasks: Vec<_> = shares.iter().zip(&mut next).collect();
+        for_each(context.threads, tasks, |(sets, counts)| {
+            each_prefix(build, sets, &prefix, context.cancel, |_, tokens, prefix| {
+                tokens[..prefix].iter().for_each(|&t| counts[t as usize] += 1);
+            })
+        })?;
+        let mut offsets = vec![0_u64; universe + 1];
+        let mut total = 0;
+        for (token, offset) in offsets.iter_mut().take(universe).enumerate() {
+            *offset = total;
+            let mut len = 0;
+            for share in &mut next {
+                len += std::mem::replace(&mut share[token], len);
+            }
+            total += u64::from(len);
+        }
+        offsets[universe] = total;
         let length = total as usize * width + LANES;
         context.reservation.try_grow(length * size_of::<u32>())?;
         let mut fields = vec![0_u32; length];
-        // While filling, an offset is where the next posting of its list goes.
-        let mut next = offsets.clone();
-        context.reservation.try_grow(next.capacity() * size_of::<u64>())?;
-        for (run, sets) in build.runs().iter() {
-            context.cancel.check()?;
-            let prefix = prefix(run) as usize;
-            for set in sets {
-                let tokens = build.tokens(set);
-                let (head, tail) = tokens.split_at(tokens.len().min(prefix));
+        let shared = SharedFields(fields.as_mut_ptr());
+        let tasks: Vec<_> = shares.iter().zip(&mut next).collect();
+        for_each(context.threads, tasks, |(sets, next)| {
+            let shared = &shared;
+            each_prefix(build, sets, &prefix, context.cancel, |set, tokens, prefix| {
                 let mut signature = SuffixSignature::default();
                 if words > 0 {
-                    tail.iter().for_each(|&t| add_token(&mut signature, words, t));
+                    tokens[prefix..].iter().for_each(|&t| add_token(&mut signature, words, t));
                 }
                 let size = tokens.len().min(MAX_SIZE as usize) as u32;
-                for (position, &token) in head.iter().enumerate().rev() {
+                for (position, &token) in tokens[..prefix].iter().enumerate().rev() {
                     let t = token as usize;
                     let (start, end) = (offsets[t] as usize, offsets[t + 1] as usize);
-                    let (len, place) = (end - start, next[t] as usize - start);
+                    let len = end - start;
+                    let place = next[t] as usize;
                     next[t] += 1;
-                    let list = &mut fields[start * width..end * width];
                     let behind = (tokens.len() - position - 1).min(MAX_SIZE as usize - 1) as u32;
-                    list[SET * len + place] = set;
-                    list[SHAPE * len + place] = size | behind << 16;
+                    let write = |field: usize, value: u32| {
+                        // SAFETY: the list of `t` has the fields `start * width..end * width`, in
+                        // bounds as `end <= total`; `place < len`, because each share writes as
+                        // many postings of a token as it has counted, from behind those of the
+                        // shares before it on, so that no two threads write the same field.
+                        unsafe { shared.0.add(start * width + field * len + place).write(value) }
+                    };
+                    write(SET, set);
+                    write(SHAPE, size | behind << 16);
                     for (word, &bits) in signature[..words].iter().enumerate() {
-                        list[(SIGNATURE + word) * len + place] = bits;
+                        write(SIGNATURE + word, bits);
                     }
                     if words > 0 {
                         add_token(&mut signature, words, token);
                     }
                 }
-            }
-        }
-        context.reservation.shrink(next.capacity() * size_of::<u64>());
-        Ok(Self { offsets, fields, words })
+            })
+        })?;
+        drop(next);
+        context.reservation.shrink(counters);
+        let first_long = (0..universe).find(|&t| offsets[t + 1] - offsets[t] > SHORT as u64);
+        let first_long = first_long.unwrap_or(universe) as u32;
+        Ok(Self { offsets, fields, words, first_long })
+    }
+
+    /// The number of [`Hints`] to keep.
+    pub(super) fn hint_count(&self) -> usize {
+        self.offsets.len() - 1 - self.first_long as usize
     }
 
     /// The number of 32-bit words of a signature.
@@ -166,11 +246,30 @@ impl SignaturePostings {
         prefetch(self.offsets.as_ptr().wrapping_add(token as usize));
     }
 
-    /// Asks for the first postings of a list that will be scanned next.
+    /// Asks for the postings of a list that will be scanned next.
     #[inline(always)]
-    fn prefetch_list(&self, token: u32) {
+    fn prefetch_list(&self, token: u32, hints: &Hints) {
         let start = self.offsets[token as usize] as usize * (SIGNATURE + self.words);
-        prefetch(self.fields.as_ptr().wrapping_add(start));
+        let hint = token.wrapping_sub(self.first_long) as usize;
+        let place = hints.0.get(hint).map_or(0, |&h| h as usize);
+        prefetch(self.fields.as_ptr().wrapping_add(start + place));
+    }
+
+    /// Where the postings of sets from `first` on begin in a list, or before.
+    #[inline(always)]
+    fn begin(&self, token: u32, list: &List<'_>, first: SetId, hints: &mut Hints) -> usize {
+        if list.len <= SHORT {
+            return 0;
+        }
+        let hint = token.wrapping_sub(self.first_long) as usize;
+        match hints.0.get_mut(hint) {
+            Some(hint) => {
+                let place = list.lower_bound(first, *hint as usize);
+                *hint = place as u32;
+                place
+            }
+            None => 0,
+        }
     }
 
     /// The number of postings.
@@ -264,6 +363,7 @@ impl SignaturePostings {
         probe: ProbePrefix<'_>,
         from: Place,
         postings: usize,
+        hints: &mut Hints,
         hits: &mut [Hit],
     ) -> Scanned {
         assert!(hits.len() >= LANES);
@@ -276,7 +376,7 @@ impl SignaturePostings {
                     2 => scan_table::<2>,
                     _ => scan_table::<4>,
                 };
-                scan(simd, self, table, probe, from, postings, hits)
+                scan(simd, self, table, probe, from, postings, hints, hits)
             }
             Criterion::Linear { slope, base } => {
                 let line = (*slope, *base);
@@ -286,9 +386,9 @@ impl SignaturePostings {
                     2 => scan_linear::<2>,
                     _ => scan_linear::<4>,
                 };
-                scan(simd, self, line, probe, from, postings, hits)
+                scan(simd, self, line, probe, from, postings, hints, hits)
             }
-            Criterion::Any => self.scan_all(probe, from, postings, hits),
+            Criterion::Any => self.scan_all(probe, from, postings, hints, hits),
         }
     }
 
@@ -298,20 +398,24 @@ impl SignaturePostings {
         probe: ProbePrefix<'_>,
         (first, mut at): Place,
         postings: usize,
+        hints: &mut Hints,
         hits: &mut [Hit],
     ) -> Scanned {
         let mut scanned = Scanned { hits: 0, postings: 0, lists: 0, rest: None };
         for place in first..probe.signatures.len() {
             let list = self.list(probe.tokens[place]);
-            let stretch = list.stretch(probe.partners);
+            let start = self.begin(probe.tokens[place], &list, probe.partners.start, hints);
             scanned.lists += 1;
-            for posting in stretch.start.max(at)..stretch.end {
+            for posting in start.max(at)..list.len {
                 if scanned.hits == hits.len() || scanned.postings >= postings {
                     scanned.rest = Some((place, posting));
                     return scanned;
                 }
                 scanned.postings += 1;
                 let build = list.sets()[posting];
+                if build >= probe.partners.end {
+                    break;
+                }
                 if probe.partners.contains(&build) {
                     hits[scanned.hits] = Hit { build, build_at: 0, probe_at: 0 };
                     scanned.hits += 1;
@@ -331,6 +435,7 @@ kernels! {
         probe: ProbePrefix<'_>,
         from: Place,
         postings: usize,
+        hints: &mut Hints,
         hits: &mut [Hit],
     ) -> Scanned {
         let (least, doubled) = table;
@@ -346,7 +451,7 @@ kernels! {
                     & S::less_or_equal(needed, S::add(rest, rest))
                     & S::less_or_equal(needed, S::splat(2 * behind))
             };
-            scan_prefix::<S, WORDS>(this, probe, from, postings, hits, passes)
+            scan_prefix::<S, WORDS>(this, probe, from, postings, hints, hits, passes)
         }
     }
 }
@@ -359,6 +464,7 @@ kernels! {
         probe: ProbePrefix<'_>,
         from: Place,
         postings: usize,
+        hints: &mut Hints,
         hits: &mut [Hit],
     ) -> Scanned {
         let (slope, base) = line;
@@ -382,7 +488,7 @@ kernels! {
                     & S::less_or_equal(S::dot(shape, rest_alone), rest_limit)
                     & S::less_or_equal(S::dot(shape, none), behind_limit)
             };
-            scan_prefix::<S, WORDS>(this, probe, from, postings, hits, passes)
+            scan_prefix::<S, WORDS>(this, probe, from, postings, hints, hits, passes)
         }
     }
 }
@@ -399,6 +505,7 @@ unsafe fn scan_prefix<S: Lanes, const WORDS: usize>(
     probe: ProbePrefix<'_>,
     (first, mut from): Place,
     postings: usize,
+    hints: &mut Hints,
     hits: &mut [Hit],
     passes: impl Fn(S::Vector, S::Vector, u32) -> u16,
 ) -> Scanned {
@@ -407,16 +514,16 @@ unsafe fn scan_prefix<S: Lanes, const WORDS: usize>(
     for place in first..prefix.len() {
         let list = this.list(prefix[place]);
         if let Some(&next) = prefix.get(place + 1) {
-            this.prefetch_list(next);
+            this.prefetch_list(next, hints);
         }
         scanned.lists += 1;
         let len = list.len;
         assert!(list.fields.len() >= (SIGNATURE + WORDS) * len + LANES);
-        let stretch = list.stretch(probe.partners);
-        let mut at = stretch.start.max(std::mem::take(&mut from));
+        let start = this.begin(prefix[place], &list, probe.partners.start, hints);
+        let mut at = start.max(std::mem::take(&mut from));
         let fields = list.fields.as_ptr();
         let behind = (probe.tokens.len() - place - 1) as u32;
-        // SAFETY: `at < stretch.end <= len`, so that the sixteen values from `field * len + at` on
+        // SAFETY: `at < len`, so that the sixteen values from `field * len + at` on
         // end in front of `(field + 1) * len + 16`, which the assertion keeps in bounds for every
         // field; a hit is written only where there is room for sixteen.
         unsafe {
@@ -426,7 +533,7 @@ unsafe fn scan_prefix<S: Lanes, const WORDS: usize>(
             for word in 0..WORDS {
                 signature[word] = S::splat(probe.signatures[place][word]);
             }
-            while at < stretch.end {
+            while at < len && *fields.add(SET * len + at) < probe.partners.end {
                 if scanned.hits + LANES > hits.len() || scanned.postings >= postings {
                     scanned.rest = Some((place, at));
                     return scanned;
@@ -440,7 +547,7 @@ unsafe fn scan_prefix<S: Lanes, const WORDS: usize>(
                 }
                 let mut mask = passes(load(SHAPE), differing, behind);
                 mask &= S::less(sets, end) & !S::less(sets, low);
-                let left = stretch.end - at;
+                let left = len - at;
                 if left < LANES {
                     mask &= (1 << left) - 1;
                 }

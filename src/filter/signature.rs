@@ -12,6 +12,7 @@ use std::mem::size_of;
 
 use datafusion::common::Result;
 
+use crate::sets::parallel::{for_each, threads_for};
 use crate::sets::{SetCollection, SetId};
 use crate::simd::prefetch;
 use crate::strategy::PrepareContext;
@@ -171,13 +172,18 @@ impl Signatures {
         )?;
         let mut words = vec![0; sets * width];
         let mut hidden = vec![0; sets];
-        for (set, signature) in words.chunks_exact_mut(width.max(1)).enumerate() {
-            if set % 4096 == 0 {
-                context.cancel.check()?;
+        let share = sets.div_ceil(threads_for(context.threads, build.token_count())).max(1);
+        let parts = words.chunks_mut(share * width).zip(hidden.chunks_mut(share)).enumerate();
+        for_each(context.threads, parts.collect(), |(part, (words, hidden))| {
+            for (i, signature) in words.chunks_exact_mut(width).enumerate() {
+                if i % 4096 == 0 {
+                    context.cancel.check()?;
+                }
+                let rare = scheme.sign(build.tokens((part * share + i) as SetId), signature);
+                hidden[i] = hidden_tokens(&scheme, rare, signature);
             }
-            let rare = scheme.sign(build.tokens(set as SetId), signature);
-            hidden[set] = hidden_tokens(&scheme, rare, signature);
-        }
+            Ok(())
+        })?;
         Ok(Self { scheme, words, hidden })
     }
 

@@ -69,6 +69,12 @@ impl SetCollection {
         &self.tokens[start as usize..end as usize]
     }
 
+    /// The first set whose tokens begin at place `token` of all tokens, or behind.
+    pub(crate) fn first_set_from(&self, token: u64) -> SetId {
+        let sets = self.len() as usize;
+        self.offsets[..sets].partition_point(|&offset| offset < token) as SetId
+    }
+
     /// How many tokens of the set are outside the dictionary.
     #[inline]
     pub fn unknown(&self, set: SetId) -> u32 {

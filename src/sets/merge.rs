@@ -227,9 +227,9 @@ impl Parts {
             }
             Ok(())
         })?;
-        // Each thread looks at the hashes of one range.
+        // Each thread looks at a share of the hashes, by their low bits: tables go by the high ones.
         let repeats = Mutex::new(vec![]);
-        for_each(threads, (0..threads as u64).collect(), |share| {
+        for_each(threads, (0..threads).collect(), |share| {
             let mut found = vec![];
             let mut table = Table::<SetSlot>::default();
             let mut scratch = [vec![], vec![]];
@@ -237,7 +237,7 @@ impl Parts {
                 if set as usize % CHECK_EVERY == 0 {
                     context.cancel.check()?;
                 }
-                if (u64::from(hash) * threads as u64) >> 32 != share {
+                if hash as usize % threads != share {
                     continue;
                 }
                 let same = table.find(hash, |slot: &SetSlot| {

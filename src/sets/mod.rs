@@ -18,7 +18,7 @@ mod distinct;
 mod keys;
 mod lists;
 mod merge;
-mod parallel;
+pub(crate) mod parallel;
 mod probe_encoder;
 mod runs;
 mod table;

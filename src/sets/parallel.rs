@@ -10,13 +10,13 @@ use parking_lot::Mutex;
 const STEPS_PER_THREAD: usize = if cfg!(test) { 1 << 6 } else { 1 << 16 };
 
 /// How many of `threads` threads pay for this many steps.
-pub(super) fn threads_for(threads: usize, steps: usize) -> usize {
+pub(crate) fn threads_for(threads: usize, steps: usize) -> usize {
     threads.min(steps / STEPS_PER_THREAD).max(1)
 }
 
 /// Does `work` for every task on up to `threads` threads, which take one after the other. The
 /// first error of each thread ends its share; one of these errors is returned.
-pub(super) fn for_each<T: Send>(
+pub(crate) fn for_each<T: Send>(
     threads: usize,
     tasks: Vec<T>,
     work: impl Fn(T) -> Result<()> + Sync,

@@ -12,6 +12,8 @@ mod nanos {
     /// Scanning a posting: always, and for each word of its signature.
     pub const SCAN: f64 = 0.3;
     pub const SCAN_WORD: f64 = 0.1;
+    /// Reading a byte of a list from memory.
+    pub const UNCACHED_BYTE: f64 = 0.15;
     /// Counting a posting in AllPairs and GroupJoin.
     pub const COUNT: f64 = 4.0;
     /// Indexing a token of a prefix: always, and for each word of its signature.
@@ -26,10 +28,15 @@ mod nanos {
     pub const VERIFY_TOKEN: f64 = 0.7;
 }
 
+/// Bytes of postings beyond which lists come from memory.
+const CACHE: f64 = 24e6;
+
 /// The cost of verifying candidates, and whether the bitmap filter pays in front of it.
-fn verification(statistics: &Statistics, candidates: f64) -> (f64, bool) {
-    let plain = candidates * (nanos::VERIFY + nanos::VERIFY_TOKEN * statistics.average_size());
-    let signed = 2.0 * statistics.tokens * nanos::SIGN + candidates * nanos::SIGNATURE;
+fn verification(statistics: &Statistics, candidates: f64, signed: f64) -> (f64, bool) {
+    let verify = nanos::VERIFY + nanos::VERIFY_TOKEN * statistics.average_size();
+    let plain = candidates * verify;
+    let sign = 2.0 * statistics.tokens * nanos::SIGN;
+    let signed = sign + candidates * (nanos::SIGNATURE + signed * verify);
     (plain.min(signed), signed < plain)
 }
 
@@ -38,8 +45,9 @@ fn verification(statistics: &Statistics, candidates: f64) -> (f64, bool) {
 pub(super) struct Postings {
     /// The width of the signatures.
     pub words: usize,
-    /// The candidates to expect.
+    /// The candidates to expect, and the share of them that the bitmap filter lets pass.
     candidates: f64,
+    signed: f64,
     cost: Cost,
 }
 
@@ -53,20 +61,25 @@ pub(super) fn postings(statistics: &Statistics, spec: &JoinSpec) -> Postings {
     let of_width = |(width, words): (usize, usize)| {
         let index = nanos::INDEX + nanos::INDEX_WORD * words as f64;
         let sign = if words > 0 { nanos::SIGN } else { 0.0 };
-        let scan = slower * (nanos::SCAN + nanos::SCAN_WORD * words as f64);
+        let mut scan = slower * (nanos::SCAN + nanos::SCAN_WORD * words as f64);
+        let bytes = 4.0 * (2 + words) as f64;
+        if statistics.indexed * bytes > CACHE {
+            scan = scan.max(bytes * nanos::UNCACHED_BYTE);
+        }
         // Without a sample: wide enough for the tokens of an average set.
         let passing = statistics.suffix_share(width).unwrap_or_else(|| {
             let bits = 32.0 * words as f64;
-            (statistics.average_size() / (bits + 1.0)).min(1.0) * 0.1
+            (statistics.average_size() / (bits + 1.0)).min(1.0) * if words > 0 { 0.1 } else { 0.7 }
         });
         let candidates = statistics.postings * passing;
+        let signed = statistics.signed_share(width);
         let cost = statistics.sets * nanos::SET
             + statistics.indexed * index
             + 2.0 * statistics.tokens * sign
             + statistics.lookups * nanos::LOOKUP
             + statistics.postings * scan
-            + verification(statistics, candidates).0;
-        Postings { words, candidates, cost: Cost(cost) }
+            + verification(statistics, candidates, signed).0;
+        Postings { words, candidates, signed, cost: Cost(cost) }
     };
     let mut widths = SuffixTest::WIDTHS.into_iter().enumerate().map(of_width);
     let first = widths.next();
@@ -74,16 +87,22 @@ pub(super) fn postings(statistics: &Statistics, spec: &JoinSpec) -> Postings {
         Some(best) if best.cost.0 <= p.cost.0 => Some(best),
         _ => Some(p),
     });
-    cheapest.unwrap_or(Postings { words: 0, candidates: 0.0, cost: Cost(f64::INFINITY) })
+    cheapest.unwrap_or(Postings { words: 0, candidates: 0.0, signed: 0.5, cost: Cost(f64::INFINITY) })
 }
 
-/// Candidates in front of the bitmap filter.
-fn candidates(strategy: FilterVerify, statistics: &Statistics, spec: &JoinSpec) -> f64 {
+/// Candidates in front of the bitmap filter, and the share of them that passes it.
+fn candidates(strategy: FilterVerify, statistics: &Statistics, spec: &JoinSpec) -> (f64, f64) {
+    let signed = statistics.signed_share(0);
     match strategy {
-        FilterVerify::PPJoin => postings(statistics, spec).candidates,
+        FilterVerify::PPJoin => {
+            let postings = postings(statistics, spec);
+            (postings.candidates, postings.signed)
+        }
         // Nearly every posting is another pair.
-        FilterVerify::AllPairs => statistics.postings,
-        FilterVerify::GroupJoin => statistics.postings * statistics.suffix_share(0).unwrap_or(0.5),
+        FilterVerify::AllPairs => (statistics.postings, signed),
+        FilterVerify::GroupJoin => {
+            (statistics.postings * statistics.suffix_share(0).unwrap_or(0.7), signed)
+        }
     }
 }
 
@@ -93,12 +112,14 @@ pub(super) fn signatures_pay(
     statistics: &Statistics,
     spec: &JoinSpec,
 ) -> bool {
-    verification(statistics, candidates(strategy, statistics, spec)).1
+    let (candidates, signed) = candidates(strategy, statistics, spec);
+    verification(statistics, candidates, signed).1
 }
 
 /// What a join costs.
 pub(super) fn estimate(strategy: FilterVerify, statistics: &Statistics, spec: &JoinSpec) -> Cost {
-    let verification = verification(statistics, candidates(strategy, statistics, spec)).0;
+    let (candidates, signed) = candidates(strategy, statistics, spec);
+    let verification = verification(statistics, candidates, signed).0;
     let lookups = statistics.lookups * nanos::LOOKUP
         + statistics.indexed * nanos::INDEX
         + statistics.sets * nanos::SET;

@@ -47,6 +47,8 @@ struct Sampled {
     signatures: Vec<f64>,
     /// By place in [`SuffixTest::WIDTHS`]: postings that pass.
     suffixes: [f64; SuffixTest::WIDTHS.len()],
+    /// Of these, those whose sets' signatures let the pair pass.
+    signed: [f64; SuffixTest::WIDTHS.len()],
 }
 
 impl Statistics {
@@ -90,6 +92,11 @@ impl Statistics {
     pub fn suffix_share(&self, width: usize) -> Option<f64> {
         self.sampled.as_ref().map(|s| s.suffixes[width])
     }
+
+    /// The share of these whose sets' signatures let the pair pass.
+    pub fn signed_share(&self, width: usize) -> f64 {
+        self.sampled.as_ref().map_or(0.5, |s| s.signed[width])
+    }
 }
 
 impl Sampled {
@@ -105,6 +112,7 @@ impl Sampled {
         let signature = |place: usize| &signatures[place * words..][..words];
         let mut passing = vec![0_u64; words];
         let mut suffixes = [0_u64; SuffixTest::WIDTHS.len()];
+        let mut signed = [0_u64; SuffixTest::WIDTHS.len()];
         let (mut pairs, mut met) = (0_u64, 0_u64);
         let mut cache = cache(build, spec);
         // Where pairs share many prefix tokens, only every so manyth of them is tried.
@@ -122,19 +130,22 @@ impl Sampled {
                 let required = bounds.required(build.size(pool[j]));
                 let mut common = 0;
                 let mut rest = [build.size(probe), build.size(pool[j])];
+                let mut passes_all = false;
                 pairs += 1;
                 for (word, (a, b)) in signature(i).iter().zip(signature(j)).enumerate() {
                     common += (a & b).count_ones();
                     rest[0] -= a.count_ones();
                     rest[1] -= b.count_ones();
-                    passing[word] += u64::from(common + rest[0].min(rest[1]) >= required);
+                    passes_all = common + rest[0].min(rest[1]) >= required;
+                    passing[word] += u64::from(passes_all);
                 }
                 if (i + j) % step == 0 {
                     let (build_set, every) = (pool[j], &mut every);
                     SuffixTest::postings(build, spec, &bounds, probe, build_set, every, |passes| {
                         met += 1;
-                        for (all, pass) in suffixes.iter_mut().zip(passes) {
-                            *all += u64::from(pass);
+                        for (width, pass) in passes.into_iter().enumerate() {
+                            suffixes[width] += u64::from(pass);
+                            signed[width] += u64::from(pass && passes_all);
                         }
                     });
                 }
@@ -145,6 +156,9 @@ impl Sampled {
             signatures: passing.into_iter().map(|p| p as f64 / pairs).collect(),
             // Few postings met say little: at worst one more would have passed.
             suffixes: suffixes.map(|p| (p as f64 + 0.1) / (met as f64 + 1.0)),
+            signed: std::array::from_fn(|w| {
+                (signed[w] as f64 + 1.0) / (suffixes[w] as f64 + 2.0)
+            }),
         }
     }
 }

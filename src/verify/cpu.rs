@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 use super::intersect::intersect;
 use crate::sets::SetCollection;
 use crate::strategy::{
-    CandidateChunk, Funnel, JoinSpec, Match, MatchBuffer, MatchNeed, Verified, Verifier,
+    Candidate, CandidateChunk, Funnel, JoinSpec, Match, MatchBuffer, MatchNeed, Verified, Verifier,
 };
 
 /// Token comparisons in one time slice: some milliseconds.
@@ -61,6 +61,20 @@ impl Verifier for CpuVerifier {
                 }
                 let candidate = chunk.candidates[work.next];
                 work.next += 1;
+                if candidate.probe_at as usize >= probe_tokens.len()
+                    && candidate.overlap >= candidate.required
+                {
+                    // Nothing is left to compare, as with a set and itself.
+                    self.verified += 1;
+                    self.matches += 1;
+                    steps += 1;
+                    let Candidate { build, overlap, .. } = candidate;
+                    matches.push(Match { probe: group.probe, build, overlap });
+                    if first_only {
+                        work.next = end;
+                    }
+                    continue;
+                }
                 let probe_rest = probe_tokens.get(candidate.probe_at as usize..).unwrap_or(&[]);
                 let build_tokens = self.build.tokens(candidate.build);
                 let build_rest = build_tokens.get(candidate.build_at as usize..).unwrap_or(&[]);

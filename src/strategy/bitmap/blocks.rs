@@ -7,6 +7,8 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use crate::filter::SignatureScheme;
+use crate::filter::signature::MAX_WORDS;
+use crate::sets::parallel::{for_each, threads_for};
 use crate::sets::{SetCollection, SetId};
 use crate::simd::{Simd, Words, kernels};
 use crate::strategy::PrepareContext;
@@ -36,12 +38,15 @@ pub(super) struct Blocks {
     front_words: usize,
     front: Vec<Line>,
     back: Vec<Line>,
-    /// By block, the most tokens of a set that the front leaves out.
+    /// By block, the most tokens of a set that the front leaves out, and that all words do.
     rest: Vec<u32>,
+    hidden: Vec<u32>,
     /// By position, the set.
     sets: Vec<SetId>,
     /// By position, the tokens that own no bit: the first ones of the set.
     rare: Vec<u32>,
+    /// By position, the size of the set.
+    sizes: Vec<u32>,
     /// By set, its position; kept for self-joins.
     positions: Vec<u32>,
 }
@@ -58,22 +63,12 @@ impl Blocks {
         let len = build.len() as usize;
         let blocks = len.div_ceil(ABREAST);
         let kept = blocks * words * size_of::<Line>()
-            + (blocks + len * (2 + usize::from(with_positions))) * size_of::<u32>()
+            + (2 * blocks + len * (3 + usize::from(with_positions))) * size_of::<u32>()
             + scheme.size_in_bytes();
-        let working = len * (words * size_of::<u64>() + 2 * size_of::<u32>());
+        let working = len * (words * size_of::<u64>() + 3 * size_of::<u32>());
         context.reservation.try_grow(kept + working)?;
-        let mut signatures = vec![0; len * words];
-        let mut rare_of = vec![0; len];
-        let mut rest_of = vec![0; len];
-        for (set, signature) in signatures.chunks_exact_mut(words).enumerate() {
-            if set % 4096 == 0 {
-                context.cancel.check()?;
-            }
-            let tokens = build.tokens(set as SetId);
-            rare_of[set] = scheme.sign(tokens, signature) as u32;
-            let seen: u32 = signature[..front_words].iter().map(|w| w.count_ones()).sum();
-            rest_of[set] = tokens.len() as u32 - seen;
-        }
+        let Signed { signatures, rare: rare_of, rest: rest_of, hidden: hidden_of } =
+            Signed::try_new(build, &scheme, front_words, context)?;
         let mut sets: Vec<SetId> = (0..len as u32).collect();
         for (_, ids) in build.runs().iter() {
             context.cancel.check()?;
@@ -83,6 +78,7 @@ impl Blocks {
         let mut front = vec![Line([0; ABREAST]); blocks * front_words];
         let mut back = vec![Line([0; ABREAST]); blocks * (words - front_words)];
         let mut rest = vec![0; blocks];
+        let mut hidden = vec![0; blocks];
         for (position, &set) in sets.iter().enumerate() {
             let (block, lane) = (position / ABREAST, position % ABREAST);
             let signature = &signatures[set as usize * words..][..words];
@@ -94,8 +90,11 @@ impl Blocks {
                 back[block * others.len() + word].0[lane] = bits;
             }
             rest[block] = rest[block].max(rest_of[set as usize]);
+            hidden[block] = hidden[block].max(hidden_of[set as usize]);
         }
         let rare = sets.iter().map(|&s| rare_of[s as usize]).collect();
+        // The sets of a run, which share their size, keep its positions.
+        let sizes = (0..len as u32).map(|s| build.size(s)).collect();
         let mut positions = vec![0; if with_positions { len } else { 0 }];
         if with_positions {
             for (position, &set) in sets.iter().enumerate() {
@@ -103,7 +102,7 @@ impl Blocks {
             }
         }
         context.reservation.shrink(working);
-        Ok(Self { scheme, front_words, front, back, rest, sets, rare, positions })
+        Ok(Self { scheme, front_words, front, back, rest, hidden, sets, rare, sizes, positions })
     }
 
     pub fn scheme(&self) -> &SignatureScheme {
@@ -129,6 +128,12 @@ impl Blocks {
     #[inline]
     pub fn rare(&self, position: usize) -> usize {
         self.rare[position] as usize
+    }
+
+    /// The size of the set at a position.
+    #[inline]
+    pub fn size(&self, position: usize) -> u32 {
+        self.sizes[position]
     }
 
     /// The position of a set, where positions are kept.
@@ -186,6 +191,59 @@ impl Blocks {
     }
 }
 
+/// The signatures of all sets, by set.
+struct Signed {
+    signatures: Vec<u64>,
+    /// Tokens that own no bit.
+    rare: Vec<u32>,
+    /// Tokens that the front leaves out, and that all words do.
+    rest: Vec<u32>,
+    hidden: Vec<u32>,
+}
+
+impl Signed {
+    fn try_new(
+        build: &SetCollection,
+        scheme: &SignatureScheme,
+        front_words: usize,
+        context: PrepareContext<'_>,
+    ) -> Result<Self> {
+        let words = scheme.words();
+        let len = build.len() as usize;
+        let mut this = Self {
+            signatures: vec![0; len * words],
+            rare: vec![0; len],
+            rest: vec![0; len],
+            hidden: vec![0; len],
+        };
+        let share = len.div_ceil(threads_for(context.threads, build.token_count())).max(1);
+        let parts = this
+            .signatures
+            .chunks_mut(share * words)
+            .zip(this.rare.chunks_mut(share))
+            .zip(this.rest.chunks_mut(share).zip(this.hidden.chunks_mut(share)))
+            .enumerate();
+        let bits = |words: &[u64]| words.iter().map(|w| w.count_ones()).sum::<u32>();
+        for_each(
+            context.threads,
+            parts.collect(),
+            |(part, ((signatures, rare), (rest, hidden)))| {
+                for (i, signature) in signatures.chunks_exact_mut(words).enumerate() {
+                    if i % 4096 == 0 {
+                        context.cancel.check()?;
+                    }
+                    let tokens = build.tokens((part * share + i) as SetId);
+                    rare[i] = scheme.sign(tokens, signature) as u32;
+                    rest[i] = tokens.len() as u32 - bits(&signature[..front_words]);
+                    hidden[i] = tokens.len() as u32 - bits(signature);
+                }
+                Ok(())
+            },
+        )?;
+        Ok(this)
+    }
+}
+
 /// Common bits of two signatures.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Common {
@@ -199,8 +257,11 @@ pub(super) struct Common {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Group {
     pub front: [[u64; 8]; GROUP],
-    /// The most tokens of one of them that the front leaves out.
+    /// The other words.
+    pub back: [[u64; MAX_WORDS]; GROUP],
+    /// The most tokens of one of them that the front leaves out, and that all words do.
     pub rest: u32,
+    pub hidden: u32,
 }
 
 /// A block and the lanes that pass: bit `8 * probe + lane`.
@@ -219,13 +280,17 @@ kernels! {
         required: &[u32],
         hits: &mut Vec<Hit>,
     ) {
+        let back_words = this.scheme.words() - WIDTH;
         assert!(blocks.end <= this.rest.len() && this.front.len() >= blocks.end * WIDTH);
+        assert!(back_words <= MAX_WORDS && this.back.len() >= blocks.end * back_words);
         let required = &required[..blocks.end];
         let rests = &this.rest[..blocks.end];
+        let hiddens = &this.hidden[..blocks.end];
         // At most one hit for each block: pushing never allocates.
         hits.reserve(blocks.len());
         // SAFETY: the caller has the instructions of `S`. A block's words are `WIDTH` lines from
-        // `block * WIDTH` on, which the assertion keeps in bounds; lines are aligned to 64 bytes.
+        // `block * WIDTH` on and `back_words` lines from `block * back_words` on, which the
+        // assertions keep in bounds; lines are aligned to 64 bytes.
         unsafe {
             let mut bits = [[S::splat(0); WIDTH]; GROUP];
             for probe in 0..GROUP {
@@ -249,7 +314,25 @@ kernels! {
                     lanes |= u32::from(S::at_least(counts[probe], least)) << (8 * probe);
                 }
                 if lanes != 0 {
-                    hits.push(Hit { block: block as u32, lanes });
+                    // The other words of the survivors.
+                    let lines = this.back.as_ptr().add(block * back_words);
+                    let hidden = (*hiddens.get_unchecked(block)).min(probes.hidden);
+                    let least = i64::from(*required.get_unchecked(block)) - i64::from(hidden);
+                    let mut surviving = 0;
+                    for probe in 0..GROUP {
+                        if lanes >> (8 * probe) & 0xFF != 0 {
+                            let mut count = counts[probe];
+                            for word in 0..back_words {
+                                let line = S::load(lines.add(word).cast());
+                                let bits = S::splat(*probes.back[probe].get_unchecked(word));
+                                count = S::add_common(count, line, bits);
+                            }
+                            surviving |= u32::from(S::at_least(count, least)) << (8 * probe);
+                        }
+                    }
+                    if lanes & surviving != 0 {
+                        hits.push(Hit { block: block as u32, lanes: lanes & surviving });
+                    }
                 }
             }
         }

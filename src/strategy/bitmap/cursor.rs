@@ -263,9 +263,12 @@ impl BitmapCursor {
         let front_words = self.blocks.front_words();
         let mut positions = u32::MAX..0;
         for (place, probe) in self.probes[self.group.clone()].iter().enumerate() {
-            let signature = &self.signatures[(first + place) * words..][..front_words];
-            self.front.front[place][..front_words].copy_from_slice(signature);
+            let signature = &self.signatures[(first + place) * words..][..words];
+            let (front, back) = signature.split_at(front_words);
+            self.front.front[place][..front_words].copy_from_slice(front);
+            self.front.back[place][..back.len()].copy_from_slice(back);
             self.front.rest = self.front.rest.max(probe.rest);
+            self.front.hidden = self.front.hidden.max(probe.rare - probe.hashed);
             positions.start = positions.start.min(probe.partners.start);
             positions.end = positions.end.max(probe.partners.end);
         }
@@ -327,7 +330,7 @@ impl BitmapCursor {
                     continue;
                 }
                 let build = self.blocks.set(position);
-                let required = probe.bounds.required(self.build.size(build));
+                let required = probe.bounds.required(self.blocks.size(position));
                 let signature = &self.signatures[place * words..][..words];
                 let common = self.blocks.common(signature, position);
                 let rare = self.blocks.rare(position);
