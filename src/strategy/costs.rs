@@ -7,8 +7,9 @@ use crate::filter::SuffixTest;
 mod nanos {
     /// Taking up a probe set.
     pub const SET: f64 = 30.0;
-    /// Looking up a posting list.
+    /// Looking up a posting list, and what it costs besides where the lists outgrow the caches.
     pub const LOOKUP: f64 = 14.0;
+    pub const UNCACHED_LOOKUP: f64 = 45.0;
     /// Scanning a posting: always, and for each word of its signature.
     pub const SCAN: f64 = 0.3;
     pub const SCAN_WORD: f64 = 0.1;
@@ -63,20 +64,17 @@ pub(super) fn postings(statistics: &Statistics, spec: &JoinSpec) -> Postings {
         let sign = if words > 0 { nanos::SIGN } else { 0.0 };
         let mut scan = slower * (nanos::SCAN + nanos::SCAN_WORD * words as f64);
         let bytes = 4.0 * (2 + words) as f64;
-        if statistics.indexed * bytes > CACHE {
+        let uncached = (statistics.indexed * bytes / CACHE).min(1.0);
+        if uncached == 1.0 {
             scan = scan.max(bytes * nanos::UNCACHED_BYTE);
         }
-        // Without a sample: wide enough for the tokens of an average set.
-        let passing = statistics.suffix_share(width).unwrap_or_else(|| {
-            let bits = 32.0 * words as f64;
-            (statistics.average_size() / (bits + 1.0)).min(1.0) * if words > 0 { 0.1 } else { 0.7 }
-        });
+        let passing = statistics.suffix_share(width);
         let candidates = statistics.postings * passing;
         let signed = statistics.signed_share(width);
         let cost = statistics.sets * nanos::SET
             + statistics.indexed * index
             + 2.0 * statistics.tokens * sign
-            + statistics.lookups * nanos::LOOKUP
+            + statistics.lookups * (nanos::LOOKUP + uncached * nanos::UNCACHED_LOOKUP)
             + statistics.postings * scan
             + verification(statistics, candidates, signed).0;
         Postings { words, candidates, signed, cost: Cost(cost) }
@@ -101,7 +99,7 @@ fn candidates(strategy: FilterVerify, statistics: &Statistics, spec: &JoinSpec) 
         // Nearly every posting is another pair.
         FilterVerify::AllPairs => (statistics.postings, signed),
         FilterVerify::GroupJoin => {
-            (statistics.postings * statistics.suffix_share(0).unwrap_or(0.7), signed)
+            (statistics.postings * statistics.suffix_share(0), signed)
         }
     }
 }

@@ -180,7 +180,7 @@ impl JoinStrategy for FilterVerify {
         };
         let signatures = match costs::signatures_pay(*self, statistics, &spec) {
             true => {
-                let scheme = statistics.scheme.clone();
+                let scheme = statistics.scheme(&build);
                 Some(Arc::new(Signatures::try_new(&build, scheme, context)?))
             }
             false => None,

@@ -34,14 +34,13 @@ pub struct Statistics {
     /// Posting lists looked up, and the postings of admissible size in them.
     pub lookups: f64,
     pub postings: f64,
-    /// How signatures would be made.
-    pub scheme: SignatureScheme,
     sampled: Option<Sampled>,
 }
 
 /// Shares of sampled pairs.
 #[derive(Debug, Clone)]
 struct Sampled {
+    scheme: SignatureScheme,
     /// By number of words, from 1 on: admissible pairs that the first words of their signatures
     /// let pass.
     signatures: Vec<f64>,
@@ -67,7 +66,6 @@ impl Statistics {
             indexed,
             lookups,
             postings,
-            scheme: SignatureScheme::fit(build),
             sampled: None,
         })
     }
@@ -88,9 +86,25 @@ impl Statistics {
         self.sampled.as_ref().map_or(0.0, |s| s.signatures.get(words - 1).copied().unwrap_or(0.0))
     }
 
+    /// How signatures are made.
+    pub fn scheme(&self, build: &SetCollection) -> SignatureScheme {
+        match &self.sampled {
+            Some(sampled) => sampled.scheme.clone(),
+            None => SignatureScheme::fit(build),
+        }
+    }
+
+    /// Words of a signature.
+    pub fn signature_words(&self) -> usize {
+        self.sampled.as_ref().map_or(1, |s| s.scheme.words())
+    }
+
     /// The share of postings that pass with signatures of `SuffixTest::WIDTHS[width]` words.
-    pub fn suffix_share(&self, width: usize) -> Option<f64> {
-        self.sampled.as_ref().map(|s| s.suffixes[width])
+    pub fn suffix_share(&self, width: usize) -> f64 {
+        match &self.sampled {
+            Some(sampled) => sampled.suffixes[width],
+            None => expected_share(self.average_size(), SuffixTest::WIDTHS[width]),
+        }
     }
 
     /// The share of these whose sets' signatures let the pair pass.
@@ -101,7 +115,7 @@ impl Statistics {
 
 impl Sampled {
     fn draw(build: &SetCollection, spec: &JoinSpec, statistics: &Statistics) -> Self {
-        let scheme = &statistics.scheme;
+        let scheme = SignatureScheme::fit(build);
         let words = scheme.words();
         let step = build.len().div_ceil(POOL).max(1);
         let pool: Vec<SetId> = (step / 2..build.len()).step_by(step as usize).collect();
@@ -153,13 +167,25 @@ impl Sampled {
         }
         let pairs = pairs.max(1) as f64;
         Self {
+            scheme,
             signatures: passing.into_iter().map(|p| p as f64 / pairs).collect(),
-            // Few postings met say little: at worst one more would have passed.
-            suffixes: suffixes.map(|p| (p as f64 + 0.1) / (met as f64 + 1.0)),
+            // Few postings met say little beyond what is expected anyway.
+            suffixes: std::array::from_fn(|w| {
+                let expected = expected_share(statistics.average_size(), SuffixTest::WIDTHS[w]);
+                (suffixes[w] as f64 + 16.0 * expected) / (met as f64 + 16.0)
+            }),
             signed: std::array::from_fn(|w| {
                 (signed[w] as f64 + 1.0) / (suffixes[w] as f64 + 2.0)
             }),
         }
+    }
+}
+
+/// The share of postings that pass with signatures of so many words, where nothing is known.
+fn expected_share(average_size: f64, words: usize) -> f64 {
+    match words {
+        0 => 0.7,
+        words => 0.1 * (average_size / (32 * words) as f64).min(1.0),
     }
 }
 

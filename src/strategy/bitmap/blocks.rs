@@ -150,16 +150,15 @@ impl Blocks {
         let back_words = signature.len() - self.front_words;
         let front = &self.front[block * self.front_words..][..self.front_words];
         let back = &self.back[block * back_words..][..back_words];
-        let owned_words = self.scheme.owned_words();
+        let (owned, hashed) = signature.split_at(self.scheme.owned_words());
+        let lines = front.iter().chain(back);
         let mut common = Common::default();
-        for (word, (line, &bits)) in front.iter().chain(back).zip(signature).enumerate() {
-            let build = line.0[lane];
-            if word < owned_words {
-                common.owned += (build & bits).count_ones();
-            } else {
-                common.hashed += (build & bits).count_ones();
-                common.build_hashed += build.count_ones();
-            }
+        for (line, &bits) in lines.clone().zip(owned) {
+            common.owned += (line.0[lane] & bits).count_ones();
+        }
+        for (line, &bits) in lines.skip(owned.len()).zip(hashed) {
+            common.hashed += (line.0[lane] & bits).count_ones();
+            common.build_hashed += line.0[lane].count_ones();
         }
         common
     }

@@ -29,9 +29,9 @@ mod nanos {
     pub const TEST: f64 = 0.035;
     pub const WORD: f64 = 0.075;
     /// What a survivor costs until it is decided.
-    pub const SURVIVOR: f64 = 18.0;
+    pub const SURVIVOR: f64 = 6.0;
     /// Signing a token.
-    pub const TOKEN: f64 = 1.3;
+    pub const TOKEN: f64 = 2.0;
 }
 
 /// The strategy `bitmap`.
@@ -54,7 +54,7 @@ impl JoinStrategy for BitmapBlocks {
         statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let scheme = statistics.scheme.clone();
+        let scheme = statistics.scheme(&build);
         let (front_words, _) = best_front(statistics, &spec);
         let unordered = spec.pairing == Pairing::Unordered;
         let blocks = Blocks::try_new(&build, scheme, front_words, unordered, context)?;
@@ -93,7 +93,7 @@ fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, Cost) {
         let survivors = statistics.signature_share(words) * nanos::SURVIVOR;
         signing + statistics.admissible_pairs * (test + survivors)
     };
-    let widths = FRONT_WIDTHS.into_iter().filter(|&words| words <= statistics.scheme.words());
+    let widths = FRONT_WIDTHS.into_iter().filter(|&words| words <= statistics.signature_words());
     let costs = widths.map(|words| (words, cost(words)));
     let (words, cost) = costs.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((1, f64::INFINITY));
     (words, Cost(cost))
