@@ -88,7 +88,7 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
     let points = points(table)?;
     let mut section = Section::new("Beside other engines, one thread");
     section.line(
-        "Index and join, without reading, tokenising and encoding; medians. The ratio is that of \
+        "Processor time of index and join, without reading, tokenising and encoding; medians. The ratio is that of \
          the best of Mann's algorithms to `simjoin-auto`; `>` where all of them were stopped by \
          the time limit.\n",
     );
