@@ -24,6 +24,8 @@ use crate::strategy::{
 /// Postings and touched groups looked at in one time slice: some milliseconds. Tests make slices
 /// so short that all work is interrupted and resumed.
 const STEPS_PER_SLICE: usize = if cfg!(test) { 29 } else { 1 << 20 };
+/// What looking up a posting list counts as, in postings.
+const LOOKUP_STEPS: usize = 16;
 /// Probe groups begun in one time slice.
 const GROUPS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 15 };
 /// Larger probe groups are filtered in parts, so that finding their end takes no time slice.
@@ -241,9 +243,13 @@ impl GroupSource {
             partners.end = partners.end.min(self.before);
         }
         let (size, bounds) = (run.size, Arc::clone(bounds));
+        let alone = partners.is_empty();
         self.current =
             Some(ProbeGroup { sets: start..end, size, unknown, known, partners, bounds });
-        State::Scan { token: 0, from: 0 }
+        match alone {
+            true => State::Settle { from: 0, kept: 0 },
+            false => State::Scan { token: 0, from: 0 },
+        }
     }
 
     fn next_run(&mut self, set: SetId) -> Option<ProbeRun> {
@@ -262,6 +268,10 @@ impl GroupSource {
         let index = &self.filter.index;
         let tokens = &self.probe.sets.tokens(group.sets.start)[..group.known];
         for (place, &rank) in tokens.iter().enumerate().skip(token) {
+            if *left == 0 {
+                return State::Scan { token: place, from };
+            }
+            *left = left.saturating_sub(LOOKUP_STEPS);
             let stretch = index.stretch(rank, &group.partners);
             let start = stretch.start + from;
             let end = stretch.end.min(start + *left);

@@ -12,7 +12,9 @@ use super::{
     Cost, Funnel, JoinSpec, JoinStrategy, MatchBuffer, MatchCursor, PrepareContext, PreparedJoin,
     ProbeSets, Progress, Statistics, costs,
 };
-use crate::filter::{GroupFilter, PositionalIndex, PrefixIndex, ProbeSignature, Signatures};
+use crate::filter::{
+    GroupFilter, PositionalIndex, PrefixIndex, ProbeSignature, SignatureScheme, Signatures,
+};
 use crate::sets::{SetCollection, SetId};
 use crate::verify::CpuVerifier;
 
@@ -163,13 +165,33 @@ impl JoinStrategy for FilterVerify {
         statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
+        let words = match self {
+            Self::PPJoin => costs::postings(statistics, &spec).words,
+            Self::AllPairs | Self::GroupJoin => 0,
+        };
+        let signed = costs::signatures_pay(*self, statistics, &spec);
+        let scheme = signed.then(|| statistics.scheme(&build));
+        self.prepare_with(build, spec, words, scheme, context)
+    }
+}
+
+impl FilterVerify {
+    /// The join with posting signatures of `words` words of 32 bits (those of PPJoin: 0, 1, 2 or
+    /// 4) and, where there is a scheme, the bitmap filter.
+    pub(super) fn prepare_with(
+        self,
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        words: usize,
+        scheme: Option<SignatureScheme>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
         let index = match self {
             Self::AllPairs => {
                 let index = PrefixIndex::try_new(Arc::clone(&build), spec, context)?;
                 FilterIndex::Prefix(Arc::new(index))
             }
             Self::PPJoin => {
-                let words = costs::postings(statistics, &spec).words;
                 let index = PositionalIndex::try_new(Arc::clone(&build), spec, words, context)?;
                 FilterIndex::Positional(Arc::new(index))
             }
@@ -178,12 +200,9 @@ impl JoinStrategy for FilterVerify {
                 FilterIndex::Group(Arc::new(index))
             }
         };
-        let signatures = match costs::signatures_pay(*self, statistics, &spec) {
-            true => {
-                let scheme = statistics.scheme(&build);
-                Some(Arc::new(Signatures::try_new(&build, scheme, context)?))
-            }
-            false => None,
+        let signatures = match scheme {
+            Some(scheme) => Some(Arc::new(Signatures::try_new(&build, scheme, context)?)),
+            None => None,
         };
         Ok(Arc::new(PreparedFilterVerify { build, spec, index, signatures }))
     }

@@ -9,6 +9,8 @@
 
 mod blocks;
 mod cursor;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 

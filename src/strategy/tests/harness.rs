@@ -145,7 +145,7 @@ impl Sides {
         drive: Drive,
         expected: &[Match],
     ) {
-        let what = || format!("{} {self:?} {spec:?} {drive:?}", strategy.name());
+        let what = || format!("{strategy:?} {self:?} {spec:?} {drive:?}");
         let mut found = self.run(strategy, spec, drive, &what);
         if spec.pairing == Pairing::Unordered {
             // Either set of a pair may be the one that was probed.

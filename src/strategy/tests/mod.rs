@@ -3,9 +3,12 @@
 //!
 //! `SIMJOIN_TEST_CASES` multiplies the rounds over each shape (1 by default).
 
-mod harness;
-mod shapes;
+pub(super) mod harness;
+pub(super) mod shapes;
 
+use std::sync::Arc;
+
+use datafusion::common::Result;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rand::rngs::StdRng;
@@ -14,13 +17,58 @@ use rand::{Rng, SeedableRng};
 
 use self::harness::{Drive, Rows, Sides, spec};
 use self::shapes::Shape;
-use super::{BitmapBlocks, FilterVerify, JoinSpec, JoinStrategy, MatchNeed, Pairing};
+use super::{
+    BitmapBlocks, Cost, FilterVerify, JoinSpec, JoinStrategy, MatchNeed, Pairing, PrepareContext,
+    PreparedJoin, Statistics,
+};
 use crate::measure::{Measure, Role};
+use crate::sets::SetCollection;
 use crate::simd::Simd;
 
-/// All strategies, in every form that this machine runs.
-fn strategies() -> Vec<&'static dyn JoinStrategy> {
-    vec![&FilterVerify::AllPairs, &FilterVerify::PPJoin, &FilterVerify::GroupJoin, &BitmapBlocks]
+/// All strategies as they choose their own parts.
+const STRATEGIES: [&dyn JoinStrategy; 4] =
+    [&FilterVerify::AllPairs, &FilterVerify::PPJoin, &FilterVerify::GroupJoin, &BitmapBlocks];
+
+/// A [`FilterVerify`] with parts that its estimate may never choose for so few sets.
+#[derive(Debug)]
+struct Forced {
+    strategy: FilterVerify,
+    /// Words of the signatures of postings.
+    words: usize,
+    /// Whether the bitmap filter stands in front of verification.
+    signed: bool,
+}
+
+impl Forced {
+    fn draw(rng: &mut StdRng) -> Self {
+        let strategies = [FilterVerify::AllPairs, FilterVerify::PPJoin, FilterVerify::GroupJoin];
+        Self {
+            strategy: *strategies.choose(rng).unwrap(),
+            words: *[0, 1, 2, 4].choose(rng).unwrap(),
+            signed: rng.random_bool(0.7),
+        }
+    }
+}
+
+impl JoinStrategy for Forced {
+    fn name(&self) -> &'static str {
+        self.strategy.name()
+    }
+
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec) -> Cost {
+        self.strategy.estimate(statistics, spec)
+    }
+
+    fn prepare(
+        &self,
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        statistics: &Statistics,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let scheme = self.signed.then(|| statistics.scheme(&build));
+        self.strategy.prepare_with(build, spec, self.words, scheme, context)
+    }
 }
 
 const NEEDS: [MatchNeed; 3] = [MatchNeed::Exists, MatchNeed::Pairs, MatchNeed::PairsWithOverlap];
@@ -37,21 +85,20 @@ fn drive(rng: &mut StdRng) -> Drive {
     }
 }
 
-/// Holds every strategy to the nested loop, for each need; gives the number of matches.
+/// Holds every strategy to the nested loop, each for one need; gives the number of matches.
 fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
     let expected = sides.expected(&spec);
-    for need in NEEDS {
-        if need == MatchNeed::Exists && spec.pairing == Pairing::Unordered {
-            continue;
-        }
-        spec.need = need;
+    let forced = [Forced::draw(rng), Forced::draw(rng)];
+    let forced = forced.iter().map(|f| f as &dyn JoinStrategy);
+    for strategy in STRATEGIES.into_iter().chain(forced) {
+        // Existence has no meaning where either set of a pair may be the probe.
+        let needs = if spec.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
+        spec.need = *needs.choose(rng).unwrap();
         spec.simd = *Simd::available().choose(rng).unwrap();
         spec.candidate_chunk = *[1, 2, 5, 1000, 1000].choose(rng).unwrap();
         let mut drive = drive(rng);
-        drive.retire &= need == MatchNeed::Exists;
-        for strategy in strategies() {
-            sides.check(strategy, spec, drive, &expected);
-        }
+        drive.retire &= spec.need == MatchNeed::Exists;
+        sides.check(strategy, spec, drive, &expected);
     }
     expected.len()
 }
@@ -62,22 +109,18 @@ fn thresholds(rng: &mut StdRng, measure: Measure, values: &[f64]) -> Vec<f64> {
         Measure::Overlap => vec![1.0, 2.0, 3.5, 20.0],
         _ => vec![f64::MIN_POSITIVE, 0.2, 0.5, 0.8, 0.9, 1.0],
     };
-    let keep = thresholds.len() / 2;
-    while thresholds.len() > keep {
+    while thresholds.len() > 2 {
         thresholds.swap_remove(rng.random_range(0..thresholds.len()));
     }
-    for _ in 0..2 {
-        // The upper half is where joins are used.
-        let Some(&t) = values[values.len() / 2 * rng.random_range(0..2)..].choose(rng) else {
-            break;
-        };
-        thresholds.extend([t.next_down(), t, t.next_up()]);
+    // The upper half is where joins are used.
+    if let Some(t) = values[values.len() / 2 * rng.random_range(0..2)..].choose(rng) {
+        thresholds.extend([t.next_down(), *t, t.next_up()]);
     }
     thresholds
 }
 
 /// All measures and thresholds over a shape, two-sided and joined with itself.
-fn check_shape(rng: &mut StdRng, shape: &Shape) -> usize {
+pub(super) fn check_shape(rng: &mut StdRng, shape: &Shape) -> usize {
     let sides = [
         Sides::two(&shape.name, &shape.build, &shape.probe),
         Sides::itself(&shape.name, &shape.build),
