@@ -49,7 +49,7 @@ pub struct Arguments {
 
 /// The columns of joins.csv.
 const HEADER: &str = "data,strategy,chosen,measure,threshold,simd,threads,run,prepare_seconds,\
-                      probe_seconds,join_seconds,row_pairs,set_pairs,postings,prefix_pairs,\
+                      probe_seconds,join_seconds,processor_seconds,row_pairs,set_pairs,postings,prefix_pairs,\
                       candidates,verified,filter_seconds,verify_seconds,estimate,reserved_bytes,\
                       csr_bytes,popcount_gain";
 
@@ -118,6 +118,7 @@ fn write(
         &seconds(joined.prepare_seconds),
         &seconds(joined.probe_seconds),
         &seconds(joined.seconds()),
+        &seconds(joined.processor_seconds),
         &joined.row_pairs,
         &f.matches,
         &f.postings,

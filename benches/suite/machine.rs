@@ -36,6 +36,22 @@ pub fn describe(folder: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The processor time of this process so far, of all its threads, in seconds; `None` where the
+/// system has no such clock.
+pub fn processor_seconds() -> Option<f64> {
+    #[cfg(unix)]
+    {
+        let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+        // SAFETY: the call writes a timespec to the pointer, which is that of a live one.
+        let status = unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &mut time) };
+        (status == 0).then(|| time.tv_sec as f64 + time.tv_nsec as f64 / 1e9)
+    }
+    #[cfg(not(unix))]
+    {
+        None
+    }
+}
+
 fn vectors() -> Vec<&'static str> {
     #[cfg(target_arch = "x86_64")]
     {

@@ -14,7 +14,7 @@ pub use group::{GroupFilter, GroupSource};
 pub use inverted_index::InvertedIndex;
 pub use positional::{PositionalIndex, PositionalSource};
 pub use postings::SignaturePostings;
-pub(crate) use suffix_test::{Every, SuffixTest};
 pub(crate) use prefix::indexed_prefix;
 pub use prefix::{PrefixIndex, PrefixSource};
 pub use signature::{ProbeSignature, SignatureScheme, Signatures};
+pub(crate) use suffix_test::{Every, SuffixTest};

@@ -14,7 +14,7 @@ pub(super) struct TokenArena {
 }
 
 /// Where a run of tokens lies.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Copy)]
 pub(super) struct TokenRun {
     piece: u32,
     start: u32,

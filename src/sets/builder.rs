@@ -5,15 +5,13 @@ use std::mem::size_of;
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::arena::TokenRun;
-use super::batch::{BatchTokens, EncodeInput, LocatedRows, ROWS_AHEAD};
-use super::collection::{SetCollection, SetId};
+use super::batch::{BatchTokens, EncodeInput, LocatedRows};
+use super::collection::SetCollection;
 use super::dictionary::Dictionary;
 use super::distinct::{DistinctSets, SetHash};
 use super::keys::KeyDictionary;
 use super::merge::{FinishContext, finish};
 use super::probe_encoder::ProbeEncoder;
-use super::runs::KeyId;
 use crate::cancel::CancelFlag;
 use crate::measure::MAX_SET_SIZE;
 
@@ -31,8 +29,7 @@ pub struct BuildEncoder {
     row_count: u32,
     located: LocatedRows,
     ids: Vec<u32>,
-    hashed: Vec<HashedRow>,
-    /// By token id, the last row that was seen to hold it, counted by `stamp`.
+    /// By token id, the last row that holds it, counted by `stamp`.
     stamps: Vec<u32>,
     stamp: u32,
     /// What of the reservation is this encoder's.
@@ -49,19 +46,6 @@ pub(super) struct Push {
     /// The tokens and the keys known afterwards.
     pub tokens: u32,
     pub keys: u32,
-}
-
-/// A row on its way into the sets.
-#[derive(Debug, Clone, Copy)]
-struct HashedRow {
-    key: KeyId,
-    hash: u32,
-    /// Where its distinct tokens are among the ids.
-    start: usize,
-    len: usize,
-    /// A stored set of the same hash, and where its tokens lie.
-    stored: Option<SetId>,
-    run: TokenRun,
 }
 
 impl BuildEncoder {
@@ -122,83 +106,37 @@ impl BuildEncoder {
     }
 
     /// Adds the sets of the located rows, whose tokens are in `ids`.
-    ///
-    /// What a row reads lies anywhere in memory: first all hashes are made, with one glance each
-    /// at where the set should be, then all sets that seem to be known are found, and only then
-    /// compared.
     fn push_sets(&mut self) -> Result<()> {
-        self.hash_rows()?;
-        let Self { sets, ids, stamps, stamp, hashed, .. } = self;
-        for row in hashed.iter_mut() {
-            row.stored = sets.glance(row.hash);
-        }
-        for row in hashed.iter_mut() {
-            row.run = row.stored.map(|set| sets.run(set)).unwrap_or_default();
-        }
-        for row in hashed.iter() {
-            let set = &ids[row.start..row.start + row.len];
-            if set.is_empty() {
-                sets.push_setless()?;
-                continue;
-            }
-            let mut stamped = false;
-            let mut is_same = |stored: &[u32]| {
-                stored == set || {
-                    if !stamped {
-                        *stamp = stamp.wrapping_add(1);
-                        set.iter().for_each(|&id| stamps[id as usize] = *stamp);
-                        stamped = true;
-                    }
-                    stored.iter().all(|&id| stamps[id as usize] == *stamp)
-                }
-            };
-            match row.stored {
-                Some(stored) if sets.is_set(stored, row.run, row.key, set.len(), &mut is_same) => {
-                    sets.push_known(stored)?;
-                }
-                _ => sets.push(row.key, set, 0, row.hash, is_same)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Drops the repeats among the tokens of each located row, and makes its hash.
-    fn hash_rows(&mut self) -> Result<()> {
-        let Self { ids, stamps, stamp, located, hashed, .. } = self;
+        let Self { sets, ids, stamps, stamp, located, .. } = self;
         stamps.resize(self.dictionary.len() as usize, 0);
-        // Each row needs two stamps at most.
-        if *stamp > u32::MAX - 2 * ROWS_AHEAD as u32 {
-            stamps.fill(0);
-            *stamp = 0;
-        }
-        hashed.clear();
         let mut start = 0;
         for row in &located.rows {
-            let tokens = &mut ids[start..row.end];
-            *stamp += 1;
+            let ids = &mut ids[start..row.end];
+            start = row.end;
+            // There are fewer rows than stamps.
+            *stamp = stamp.wrapping_add(1);
             let mut hash = SetHash::default();
             let mut len = 0;
-            for i in 0..tokens.len() {
-                let id = tokens[i];
+            for i in 0..ids.len() {
+                let id = ids[i];
                 let last = &mut stamps[id as usize];
                 if *last != *stamp {
                     *last = *stamp;
                     hash.add(id);
-                    tokens[len] = id;
+                    ids[len] = id;
                     len += 1;
                 }
             }
+            if len == 0 {
+                sets.push_setless()?;
+                continue;
+            }
             check_size(len)?;
-            let hash = hash.finish(row.key, 0);
-            hashed.push(HashedRow {
-                key: row.key,
-                hash,
-                start,
-                len,
-                stored: None,
-                run: TokenRun::default(),
-            });
-            start = row.end;
+            let set = &ids[..len];
+            let is_same = |stored: &[u32]| {
+                stored == set || stored.iter().all(|&id| stamps[id as usize] == *stamp)
+            };
+            sets.push(row.key, set, 0, hash.finish(row.key, 0), is_same)?;
         }
         Ok(())
     }
@@ -223,7 +161,6 @@ impl BuildEncoder {
             + vec(self.dictionary.len() as usize + tokens, self.stamps.capacity())
             + vec(tokens, self.ids.capacity())
             + LocatedRows::footprint(rows)
-            + rows.next_power_of_two() * size_of::<HashedRow>()
     }
 
     /// The number of rows added.
@@ -237,14 +174,12 @@ impl BuildEncoder {
             + self.sets.size_in_bytes()
             + self.pushes.capacity() * size_of::<Push>()
             + self.located.size_in_bytes()
-            + self.hashed.capacity() * size_of::<HashedRow>()
             + (self.ids.capacity() + self.stamps.capacity()) * size_of::<u32>()
     }
 
     /// No row is added from here on: gives back what only that needs.
     pub(super) fn close(&mut self) {
         self.located = LocatedRows::default();
-        self.hashed = vec![];
         self.ids = vec![];
         self.stamps = vec![];
         self.sets.close();

@@ -124,42 +124,6 @@ impl DistinctSets {
         self.push_row(set)
     }
 
-    /// A set with this hash, if there is one where it should be.
-    #[inline]
-    pub fn glance(&self, hash: u32) -> Option<SetId> {
-        let slot = self.table.first(hash);
-        (slot.hash == hash && !slot.is_free()).then_some(slot.set)
-    }
-
-    /// Where the tokens of a set lie.
-    #[inline]
-    pub fn run(&self, set: SetId) -> TokenRun {
-        self.runs[set as usize]
-    }
-
-    /// Whether the set whose tokens lie at `run` has this key, no unknown tokens, and so many
-    /// known ones, which `is_same` agrees to.
-    #[inline]
-    pub fn is_set(
-        &self,
-        set: SetId,
-        run: TokenRun,
-        key: KeyId,
-        tokens: usize,
-        is_same: impl FnOnce(&[u32]) -> bool,
-    ) -> bool {
-        run.len() as usize == tokens
-            && self.key(set) == key
-            && self.unknown(set) == 0
-            && is_same(self.arena.get(run))
-    }
-
-    /// Adds a row with a set that is there.
-    pub fn push_known(&mut self, set: SetId) -> Result<()> {
-        self.push_row(set)
-    }
-
-    #[inline]
     fn push_row(&mut self, set: SetId) -> Result<()> {
         if self.set_of_row.len() >= NO_SET as usize {
             return exec_err!("a side of a similarity join holds at most {NO_SET} rows");

@@ -113,8 +113,14 @@ impl Lists {
         })
     }
 
-    /// The smallest range that covers the elements of every row that is not NULL.
+    /// A range that covers the elements of every row that is not NULL, and few others.
     pub fn covered(&self) -> Range<usize> {
+        // The rows of these layouts lie side by side.
+        match &self.ranges {
+            Ranges::Offsets32(o) => return o[0] as usize..o[self.len] as usize,
+            Ranges::Offsets64(o) => return o[0] as usize..o[self.len] as usize,
+            _ => {}
+        }
         let rows = || (0..self.len).filter_map(|r| self.row(r)).filter(|r| !r.is_empty());
         let start = rows().map(|r| r.start).min().unwrap_or(0);
         let end = rows().map(|r| r.end).max().unwrap_or(start);

@@ -67,7 +67,7 @@ pub(super) fn finish(
     let ranks = TokenOrder::by_frequency(&frequencies).into_ranks();
     drop(frequencies);
     context.cancel.check()?;
-    parts.to_ranks(&ranks, context)?;
+    parts.map_to_ranks(&ranks, context)?;
     dictionary.map_ids(&ranks);
     drop(ranks);
     parts.maps = vec![];
@@ -234,7 +234,7 @@ impl Parts {
             let mut table = Table::<SetSlot>::default();
             let mut scratch = [vec![], vec![]];
             for (set, &hash) in (0..).zip(&hashes) {
-                if set as usize % CHECK_EVERY == 0 {
+                if (set as usize).is_multiple_of(CHECK_EVERY) {
                     context.cancel.check()?;
                 }
                 if hash as usize % threads != share {
@@ -333,7 +333,7 @@ impl Parts {
     }
 
     /// Replaces all tokens by their ranks, ascending within each set.
-    fn to_ranks(&mut self, ranks: &[u32], context: &FinishContext<'_>) -> Result<()> {
+    fn map_to_ranks(&mut self, ranks: &[u32], context: &FinishContext<'_>) -> Result<()> {
         for map in &mut self.maps {
             map.iter_mut().for_each(|id| *id = ranks[*id as usize]);
         }

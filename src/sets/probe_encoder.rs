@@ -128,8 +128,8 @@ impl ProbeEncoder {
             }
         }
         fn distinct<T: Ord>(positions: &mut Vec<u32>, token: impl Fn(u32) -> T) -> usize {
-            positions.sort_unstable_by(|&a, &b| token(a).cmp(&token(b)));
-            positions.dedup_by(|a, b| token(*a) == token(*b));
+            positions.sort_unstable_by_key(|&i| token(i));
+            positions.dedup_by_key(|i| token(*i));
             positions.len()
         }
         match tokens {
@@ -137,13 +137,7 @@ impl ProbeEncoder {
             Tokens::Signed(array) => distinct(positions, |i| array.value(i as usize)),
             Tokens::Unsigned(array) => distinct(positions, |i| array.value(i as usize)),
             bytes => with_byte_tokens!(bytes, array => {
-                positions.sort_unstable_by(|&a, &b| {
-                    ByteTokens::bytes(array, a as usize).cmp(ByteTokens::bytes(array, b as usize))
-                });
-                positions.dedup_by(|a, b| {
-                    ByteTokens::bytes(array, *a as usize) == ByteTokens::bytes(array, *b as usize)
-                });
-                positions.len()
+                distinct(positions, |i| ByteTokens::bytes(array, i as usize))
             }, else 0),
         }
     }

@@ -1,5 +1,8 @@
 //! AVX2: two registers hold all lanes; bits are counted by a table of nibbles (Muła, Kurz, Lemire:
 //! "Faster population counts using AVX2 instructions", The Computer Journal 2018).
+//!
+//! Every `unsafe` block here calls intrinsics alone: the caller of the traits has promised their
+//! instruction set and, of loads, that what they read is readable.
 
 use std::arch::x86_64::*;
 

@@ -1,4 +1,7 @@
 //! AVX-512 with VPOPCNTDQ: one register holds all lanes.
+//!
+//! Every `unsafe` block here calls intrinsics alone: the caller of the traits has promised their
+//! instruction set and, of loads, that what they read is readable.
 
 use std::arch::x86_64::*;
 

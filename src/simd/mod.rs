@@ -199,3 +199,6 @@ macro_rules! kernels {
     };
 }
 pub(crate) use kernels;
+
+#[cfg(test)]
+mod tests;

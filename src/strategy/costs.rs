@@ -16,14 +16,14 @@ mod nanos {
     /// Reading a byte of a list from memory.
     pub const UNCACHED_BYTE: f64 = 0.15;
     /// Counting a posting in AllPairs and GroupJoin.
-    pub const COUNT: f64 = 4.0;
+    pub const COUNT: f64 = 6.0;
     /// Indexing a token of a prefix: always, and for each word of its signature.
     pub const INDEX: f64 = 5.0;
     pub const INDEX_WORD: f64 = 1.5;
     /// Adding a token to a signature.
     pub const SIGN: f64 = 0.8;
     /// Comparing the signatures of a candidate.
-    pub const SIGNATURE: f64 = 8.0;
+    pub const SIGNATURE: f64 = 16.0;
     /// Verifying a candidate: always, and for each token of an average set.
     pub const VERIFY: f64 = 12.0;
     pub const VERIFY_TOKEN: f64 = 0.7;
@@ -85,7 +85,12 @@ pub(super) fn postings(statistics: &Statistics, spec: &JoinSpec) -> Postings {
         Some(best) if best.cost.0 <= p.cost.0 => Some(best),
         _ => Some(p),
     });
-    cheapest.unwrap_or(Postings { words: 0, candidates: 0.0, signed: 0.5, cost: Cost(f64::INFINITY) })
+    cheapest.unwrap_or(Postings {
+        words: 0,
+        candidates: 0.0,
+        signed: 0.5,
+        cost: Cost(f64::INFINITY),
+    })
 }
 
 /// Candidates in front of the bitmap filter, and the share of them that passes it.
@@ -98,9 +103,7 @@ fn candidates(strategy: FilterVerify, statistics: &Statistics, spec: &JoinSpec) 
         }
         // Nearly every posting is another pair.
         FilterVerify::AllPairs => (statistics.postings, signed),
-        FilterVerify::GroupJoin => {
-            (statistics.postings * statistics.suffix_share(0), signed)
-        }
+        FilterVerify::GroupJoin => (statistics.postings * statistics.suffix_share(0), signed),
     }
 }
 
@@ -124,7 +127,7 @@ pub(super) fn estimate(strategy: FilterVerify, statistics: &Statistics, spec: &J
     let counted = statistics.postings * nanos::COUNT;
     match strategy {
         FilterVerify::PPJoin => postings(statistics, spec).cost,
-        FilterVerify::AllPairs => Cost(lookups + counted + verification),
-        FilterVerify::GroupJoin => Cost(1.5 * lookups + counted + verification),
+        FilterVerify::AllPairs => Cost(2.0 * lookups + counted + verification),
+        FilterVerify::GroupJoin => Cost(2.5 * lookups + counted + verification),
     }
 }

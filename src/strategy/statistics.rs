@@ -19,7 +19,7 @@ const POOL: u32 = 320;
 const SUFFIX_PAIRS: usize = 12;
 const POSTINGS: f64 = 4096.0;
 /// Prefix tokens beyond this number are counted in a sample of the sets.
-const COUNTED: usize = 1 << 20;
+const COUNTED: usize = 1 << 18;
 
 /// Figures of a join of a collection with one like it: in a self-join, with itself.
 #[derive(Debug, Clone)]
@@ -174,9 +174,7 @@ impl Sampled {
                 let expected = expected_share(statistics.average_size(), SuffixTest::WIDTHS[w]);
                 (suffixes[w] as f64 + 16.0 * expected) / (met as f64 + 16.0)
             }),
-            signed: std::array::from_fn(|w| {
-                (signed[w] as f64 + 1.0) / (suffixes[w] as f64 + 2.0)
-            }),
+            signed: std::array::from_fn(|w| (signed[w] as f64 + 1.0) / (suffixes[w] as f64 + 2.0)),
         }
     }
 }

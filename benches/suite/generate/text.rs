@@ -96,7 +96,7 @@ impl Titles {
     pub fn draw(&self, random: &mut Random, text: &mut String) {
         text.clear();
         // Shares drawn anew for each text: titles and lists of authors differ more than coins do.
-        let share = 0.2 + 0.5 * random.unit();
+        let share = 0.28 + 0.35 * random.unit();
         let words = 4 + binomial(random, 11, share);
         for word in 0..words {
             if word > 0 {
@@ -108,7 +108,7 @@ impl Titles {
                 _ => self.words.draw(random, text),
             }
         }
-        let share = 0.05 + 0.56 * random.unit();
+        let share = 0.13 + 0.42 * random.unit();
         for _ in 0..1 + binomial(random, 9, share) {
             text.push(' ');
             self.first_names.draw(random, text);

@@ -88,11 +88,12 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
     let points = points(table)?;
     let mut section = Section::new("Beside other engines, one thread");
     section.line(
-        "Index and join, without reading, tokenising and encoding; medians. The ratio is that of \
+        "Processor time of index and join, without reading, tokenising and encoding; medians. The ratio is that of \
          the best of Mann's algorithms to `simjoin-auto`; `>` where all of them were stopped by \
          the time limit.\n",
     );
     means(&points, &mut section);
+    overview(&points, &mut section);
     missed(&points, &mut section);
     let mut systems: Vec<&str> = vec![];
     for entry in points.iter().flat_map(|p| &p.entries) {
@@ -208,6 +209,32 @@ fn means(points: &[PointOf], section: &mut Section) {
             times(least),
             times(greatest)
         ));
+    }
+    section.line("");
+}
+
+/// All points in one table: the engine's time, and how many times faster it is.
+fn overview(points: &[PointOf], section: &mut Section) {
+    let mut thresholds: Vec<f64> = points.iter().map(|p| p.threshold).collect();
+    thresholds.sort_by(f64::total_cmp);
+    thresholds.dedup();
+    let shown_thresholds: Vec<String> = thresholds.iter().map(f64::to_string).collect();
+    let mut columns = vec!["data"];
+    columns.extend(shown_thresholds.iter().map(String::as_str));
+    section.head(&columns);
+    let mut by_data: Vec<(&str, Vec<&PointOf>)> = vec![];
+    for point in points {
+        gather(&mut by_data, point.data.as_str(), point);
+    }
+    for (data, points) in by_data {
+        let fields = thresholds.iter().map(|threshold| {
+            let point = points.iter().find(|p| p.threshold == *threshold);
+            match point.and_then(|p| Some((p, p.own()?.seconds, p.ratio()?))) {
+                Some((point, own, ratio)) => format!("{}, {}", shown(own), ratio_of(point, ratio)),
+                None => "–".to_string(),
+            }
+        });
+        section.line(&format!("| {data} | {} |", fields.collect::<Vec<_>>().join(" | ")));
     }
     section.line("");
 }

@@ -28,7 +28,7 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
                 row.text("strategy")?.to_string(),
                 row.text("chosen")?.to_string(),
             );
-            gather(&mut runs, key, row.number("join_seconds")?.unwrap_or(f64::NAN));
+            gather(&mut runs, key, row.number("processor_seconds")?.unwrap_or(f64::NAN));
         }
     }
     let mut points = vec![];
@@ -37,6 +37,7 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
         gather(&mut points, (data, measure, threshold, simd), entry);
     }
     let mut section = Section::new("Strategies, one thread");
+    section.line("Processor time of index and join; medians.\n");
     let mut strategies: Vec<&str> = vec![];
     for entry in points.iter().flat_map(|(_, entries)| entries) {
         if !strategies.contains(&entry.strategy.as_str()) && entry.strategy != "auto" {

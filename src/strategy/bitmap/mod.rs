@@ -28,10 +28,12 @@ use crate::sets::SetCollection;
 /// take more by the factors in [`best_front`].
 mod nanos {
     /// Testing a probe set with a set of a block: always, and for each word.
-    pub const TEST: f64 = 0.035;
-    pub const WORD: f64 = 0.075;
+    pub const TEST: f64 = 0.03;
+    pub const WORD: f64 = 0.06;
     /// What a survivor costs until it is decided.
     pub const SURVIVOR: f64 = 6.0;
+    /// What a pair costs that passes all words.
+    pub const CANDIDATE: f64 = 16.0;
     /// Signing a token.
     pub const TOKEN: f64 = 2.0;
 }
@@ -93,7 +95,9 @@ fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, Cost) {
     let cost = |words: usize| {
         let test = slower * (nanos::TEST + nanos::WORD * words as f64);
         let survivors = statistics.signature_share(words) * nanos::SURVIVOR;
-        signing + statistics.admissible_pairs * (test + survivors)
+        let candidates = statistics.signature_share(statistics.signature_words());
+        let decisions = candidates * nanos::CANDIDATE;
+        signing + statistics.admissible_pairs * (test + survivors + decisions)
     };
     let widths = FRONT_WIDTHS.into_iter().filter(|&words| words <= statistics.signature_words());
     let costs = widths.map(|words| (words, cost(words)));
