@@ -67,6 +67,7 @@ impl PositionalIndex {
             hits: vec![Hit::default(); HITS],
             pending: 0..0,
             reservation: reservation.new_empty(),
+            prefix: 0,
             signatures: vec![],
             probe: ProbeSets { sets: Arc::default(), range: 0..0 },
             run: None,
@@ -121,7 +122,9 @@ pub struct PositionalSource {
     pending: Range<usize>,
     /// For what depends on the probe sets: `signatures`.
     reservation: MemoryReservation,
-    /// The signatures behind each known prefix token of the current probe set.
+    /// Known prefix tokens of the current probe set, and the signatures behind each: the first
+    /// ones of `signatures`, and of no meaning where postings have none.
+    prefix: usize,
     signatures: Vec<SuffixSignature>,
     probe: ProbeSets,
     run: Option<ProbeRun>,
@@ -206,7 +209,7 @@ impl CandidateSource for PositionalSource {
                     };
                     let prefix = ProbePrefix {
                         tokens: sets.tokens(set),
-                        signatures: &self.signatures,
+                        signatures: &self.signatures[..self.prefix],
                         partners: &(admissible.start..end),
                     };
                     let (simd, criterion) = (index.spec.simd, &partners.criterion);
@@ -276,8 +279,10 @@ impl PositionalSource {
             }
         };
         let words = index.postings.words();
-        self.signatures.clear();
-        self.signatures.resize(prefix, SuffixSignature::default());
+        self.prefix = prefix;
+        if self.signatures.len() < prefix {
+            self.signatures.resize(prefix, SuffixSignature::default());
+        }
         let mut signature = SuffixSignature::default();
         if words > 0 {
             tokens[prefix..].iter().for_each(|&t| add_token(&mut signature, words, t));

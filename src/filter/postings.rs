@@ -28,6 +28,8 @@ const SHAPE: usize = 1;
 const SIGNATURE: usize = 2;
 /// Postings compared at once, and read beyond the end of the last list.
 const LANES: usize = 16;
+/// How many lists ahead postings are asked for.
+const LISTS_AHEAD: usize = 3;
 /// Shorter lists are scanned whole; in longer ones the stretch of admissible ids is looked up.
 const SHORT: usize = 48;
 /// Sizes beyond this do not fit a posting's shape; lists that may hold such sets are not filtered.
@@ -246,13 +248,18 @@ impl SignaturePostings {
         prefetch(self.offsets.as_ptr().wrapping_add(token as usize));
     }
 
-    /// Asks for the postings of a list that will be scanned next.
+    /// Asks for the first postings to scan of a list that is soon to be scanned: a line of each
+    /// field.
     #[inline(always)]
     fn prefetch_list(&self, token: u32, hints: &Hints) {
-        let start = self.offsets[token as usize] as usize * (SIGNATURE + self.words);
+        let (start, end) = (self.offsets[token as usize], self.offsets[token as usize + 1]);
+        let (start, len) = (start as usize, (end - start) as usize);
         let hint = token.wrapping_sub(self.first_long) as usize;
         let place = hints.0.get(hint).map_or(0, |&h| h as usize);
-        prefetch(self.fields.as_ptr().wrapping_add(start + place));
+        let width = SIGNATURE + self.words;
+        for field in 0..width {
+            prefetch(self.fields.as_ptr().wrapping_add(start * width + field * len + place));
+        }
     }
 
     /// Where the postings of sets from `first` on begin in a list, or before.
@@ -511,10 +518,13 @@ unsafe fn scan_prefix<S: Lanes, const WORDS: usize>(
 ) -> Scanned {
     let mut scanned = Scanned { hits: 0, postings: 0, lists: 0, rest: None };
     let prefix = &probe.tokens[..probe.signatures.len()];
+    for &soon in prefix.iter().skip(first + 1).take(LISTS_AHEAD - 1) {
+        this.prefetch_list(soon, hints);
+    }
     for place in first..prefix.len() {
         let list = this.list(prefix[place]);
-        if let Some(&next) = prefix.get(place + 1) {
-            this.prefetch_list(next, hints);
+        if let Some(&soon) = prefix.get(place + LISTS_AHEAD) {
+            this.prefetch_list(soon, hints);
         }
         scanned.lists += 1;
         let len = list.len;

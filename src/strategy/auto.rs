@@ -9,7 +9,7 @@ use crate::config::StrategyChoice;
 use crate::sets::SetCollection;
 
 /// Joins estimated to take less (nanoseconds of a core) are not worth a sample.
-const WORTH_SAMPLING: f64 = 4e6;
+const WORTH_SAMPLING: f64 = 12e6;
 
 const ALL_PAIRS: &FilterVerify = &FilterVerify::AllPairs;
 const PP_JOIN: &FilterVerify = &FilterVerify::PPJoin;

@@ -19,7 +19,7 @@ const POOL: u32 = 320;
 const SUFFIX_PAIRS: usize = 12;
 const POSTINGS: f64 = 4096.0;
 /// Prefix tokens beyond this number are counted in a sample of the sets.
-const COUNTED: usize = 1 << 18;
+const COUNTED: usize = 1 << 16;
 
 /// Figures of a join of a collection with one like it: in a self-join, with itself.
 #[derive(Debug, Clone)]
