@@ -12,7 +12,8 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::postings::{
-    Criterion, Hints, Hit, Place, ProbePrefix, SignaturePostings, SuffixSignature, add_token,
+    Criterion, Hints, Hit, Place, ProbePrefix, Scratch, SignaturePostings, SuffixSignature,
+    add_token,
 };
 use super::prefix::indexed_prefix;
 use super::size_bounds::{SizeBounds, SizeBoundsCache};
@@ -213,10 +214,9 @@ impl CandidateSource for PositionalSource {
                         partners: &(admissible.start..end),
                     };
                     let (simd, criterion) = (index.spec.simd, &partners.criterion);
-                    let (postings, hints) = (postings_left, &mut self.hints);
-                    let hits = &mut self.hits;
+                    let scratch = Scratch { hints: &mut self.hints, hits: &mut self.hits };
                     let scanned =
-                        index.postings.scan(simd, criterion, prefix, from, postings, hints, hits);
+                        index.postings.scan(simd, criterion, prefix, from, postings_left, scratch);
                     postings_left = postings_left.saturating_sub(scanned.postings);
                     lists_left = lists_left.saturating_sub(scanned.lists);
                     self.postings += scanned.postings as u64;

@@ -348,6 +348,13 @@ pub(super) struct Hit {
     pub probe_at: u32,
 }
 
+/// What a scan keeps and where it writes.
+#[derive(Debug)]
+pub(super) struct Scratch<'a> {
+    pub hints: &'a mut Hints,
+    pub hits: &'a mut [Hit],
+}
+
 /// What [`SignaturePostings::scan`] did.
 #[derive(Debug)]
 pub(super) struct Scanned {
@@ -361,8 +368,8 @@ pub(super) struct Scanned {
 }
 
 impl SignaturePostings {
-    /// Looks up the prefix of a probe set from a place on. Stops when `hits`, at least sixteen
-    /// long, may be full, or about `postings` postings have been looked at.
+    /// Looks up the prefix of a probe set from a place on. Stops when the hits, at least
+    /// sixteen, may be full, or about `postings` postings have been looked at.
     pub(super) fn scan(
         &self,
         simd: Simd,
@@ -370,10 +377,9 @@ impl SignaturePostings {
         probe: ProbePrefix<'_>,
         from: Place,
         postings: usize,
-        hints: &mut Hints,
-        hits: &mut [Hit],
+        scratch: Scratch<'_>,
     ) -> Scanned {
-        assert!(hits.len() >= LANES);
+        assert!(scratch.hits.len() >= LANES);
         match criterion {
             Criterion::Table { least, doubled } => {
                 let table = (*least, doubled);
@@ -383,7 +389,7 @@ impl SignaturePostings {
                     2 => scan_table::<2>,
                     _ => scan_table::<4>,
                 };
-                scan(simd, self, table, probe, from, postings, hints, hits)
+                scan(simd, self, table, probe, from, postings, scratch)
             }
             Criterion::Linear { slope, base } => {
                 let line = (*slope, *base);
@@ -393,9 +399,9 @@ impl SignaturePostings {
                     2 => scan_linear::<2>,
                     _ => scan_linear::<4>,
                 };
-                scan(simd, self, line, probe, from, postings, hints, hits)
+                scan(simd, self, line, probe, from, postings, scratch)
             }
-            Criterion::Any => self.scan_all(probe, from, postings, hints, hits),
+            Criterion::Any => self.scan_all(probe, from, postings, scratch),
         }
     }
 
@@ -405,9 +411,9 @@ impl SignaturePostings {
         probe: ProbePrefix<'_>,
         (first, mut at): Place,
         postings: usize,
-        hints: &mut Hints,
-        hits: &mut [Hit],
+        scratch: Scratch<'_>,
     ) -> Scanned {
+        let Scratch { hints, hits } = scratch;
         let mut scanned = Scanned { hits: 0, postings: 0, lists: 0, rest: None };
         for place in first..probe.signatures.len() {
             let list = self.list(probe.tokens[place]);
@@ -442,8 +448,7 @@ kernels! {
         probe: ProbePrefix<'_>,
         from: Place,
         postings: usize,
-        hints: &mut Hints,
-        hits: &mut [Hit],
+        scratch: Scratch<'_>,
     ) -> Scanned {
         let (least, doubled) = table;
         // SAFETY: the caller has the instructions of `S`.
@@ -458,7 +463,7 @@ kernels! {
                     & S::less_or_equal(needed, S::add(rest, rest))
                     & S::less_or_equal(needed, S::splat(2 * behind))
             };
-            scan_prefix::<S, WORDS>(this, probe, from, postings, hints, hits, passes)
+            scan_prefix::<S, WORDS>(this, probe, from, postings, scratch, passes)
         }
     }
 }
@@ -471,8 +476,7 @@ kernels! {
         probe: ProbePrefix<'_>,
         from: Place,
         postings: usize,
-        hints: &mut Hints,
-        hits: &mut [Hit],
+        scratch: Scratch<'_>,
     ) -> Scanned {
         let (slope, base) = line;
         // SAFETY: the caller has the instructions of `S`.
@@ -495,7 +499,7 @@ kernels! {
                     & S::less_or_equal(S::dot(shape, rest_alone), rest_limit)
                     & S::less_or_equal(S::dot(shape, none), behind_limit)
             };
-            scan_prefix::<S, WORDS>(this, probe, from, postings, hints, hits, passes)
+            scan_prefix::<S, WORDS>(this, probe, from, postings, scratch, passes)
         }
     }
 }
@@ -506,16 +510,17 @@ kernels! {
 /// # Safety
 ///
 /// The processor runs the instructions of `S`.
+#[allow(clippy::needless_range_loop, reason = "arrays of registers: loops of fixed length unroll")]
 #[inline(always)]
 unsafe fn scan_prefix<S: Lanes, const WORDS: usize>(
     this: &SignaturePostings,
     probe: ProbePrefix<'_>,
     (first, mut from): Place,
     postings: usize,
-    hints: &mut Hints,
-    hits: &mut [Hit],
+    scratch: Scratch<'_>,
     passes: impl Fn(S::Vector, S::Vector, u32) -> u16,
 ) -> Scanned {
+    let Scratch { hints, hits } = scratch;
     let mut scanned = Scanned { hits: 0, postings: 0, lists: 0, rest: None };
     let prefix = &probe.tokens[..probe.signatures.len()];
     for &soon in prefix.iter().skip(first + 1).take(LISTS_AHEAD - 1) {

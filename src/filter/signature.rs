@@ -93,7 +93,7 @@ impl SignatureScheme {
         let hashed = (self.hashed_words * WORD) as u64;
         for &token in &tokens[..rare] {
             let hash = u64::from(token.wrapping_mul(0x9E37_79B1));
-            let bit = (hash * hashed >> 32) as usize + self.owned_words * WORD;
+            let bit = ((hash * hashed) >> 32) as usize + self.owned_words * WORD;
             words[bit / WORD] |= 1 << (bit % WORD);
         }
         for &token in &tokens[rare..] {

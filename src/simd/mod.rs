@@ -169,6 +169,10 @@ macro_rules! kernels {
             /// # Safety
             ///
             /// The processor runs the instructions of the form.
+            #[allow(
+                clippy::needless_range_loop,
+                reason = "arrays of registers: loops of fixed length unroll"
+            )]
             #[inline(always)]
             unsafe fn any<$form: $bound, $(const $param: $ptype),*>($($arg: $type),*) $(-> $ret)? {
                 $body

@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Lanes, Simd, Words, kernels};
+use super::{Lanes, Simd, Words};
 
 #[repr(align(64))]
 struct Aligned([u64; 8]);

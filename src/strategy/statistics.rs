@@ -140,10 +140,10 @@ impl Sampled {
             let first = pool.partition_point(|&s| s < partners.start);
             let end = pool.partition_point(|&s| s < partners.end);
             let step = (end - first) / SUFFIX_PAIRS + 1;
-            for j in first..end {
-                let required = bounds.required(build.size(pool[j]));
+            for (j, &partner) in pool.iter().enumerate().take(end).skip(first) {
+                let required = bounds.required(build.size(partner));
                 let mut common = 0;
-                let mut rest = [build.size(probe), build.size(pool[j])];
+                let mut rest = [build.size(probe), build.size(partner)];
                 let mut passes_all = false;
                 pairs += 1;
                 for (word, (a, b)) in signature(i).iter().zip(signature(j)).enumerate() {
@@ -154,8 +154,8 @@ impl Sampled {
                     passing[word] += u64::from(passes_all);
                 }
                 if (i + j) % step == 0 {
-                    let (build_set, every) = (pool[j], &mut every);
-                    SuffixTest::postings(build, spec, &bounds, probe, build_set, every, |passes| {
+                    let every = &mut every;
+                    SuffixTest::postings(build, spec, &bounds, probe, partner, every, |passes| {
                         met += 1;
                         for (width, pass) in passes.into_iter().enumerate() {
                             suffixes[width] += u64::from(pass);

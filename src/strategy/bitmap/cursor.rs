@@ -265,7 +265,7 @@ impl BitmapCursor {
         self.group = first..first + len;
         self.front = Group::default();
         let front_words = self.blocks.front_words();
-        let mut positions = u32::MAX..0;
+        let (mut start, mut end) = (u32::MAX, 0);
         for (place, probe) in self.probes[self.group.clone()].iter().enumerate() {
             let signature = &self.signatures[(first + place) * words..][..words];
             let (front, back) = signature.split_at(front_words);
@@ -273,10 +273,10 @@ impl BitmapCursor {
             self.front.back[place][..back.len()].copy_from_slice(back);
             self.front.rest = self.front.rest.max(probe.rest);
             self.front.hidden = self.front.hidden.max(probe.rare - probe.hashed);
-            positions.start = positions.start.min(probe.partners.start);
-            positions.end = positions.end.max(probe.partners.end);
+            start = start.min(probe.partners.start);
+            end = end.max(probe.partners.end);
         }
-        self.left = positions.start as usize / ABREAST..(positions.end as usize).div_ceil(ABREAST);
+        self.left = start as usize / ABREAST..(end as usize).div_ceil(ABREAST);
         self.require();
     }
 
