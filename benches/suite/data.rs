@@ -19,6 +19,7 @@ use datafusion_simjoin::sets::{
 };
 
 use crate::generate;
+use crate::machine;
 use crate::memory::PeakPool;
 
 /// Where data comes from.
@@ -154,6 +155,8 @@ pub struct Encoded {
     /// Tokens in the lists, repeats within a list included.
     pub tokens: usize,
     pub seconds: f64,
+    /// Processor time of all threads; wall time where the system does not tell.
+    pub processor_seconds: f64,
     /// The most memory reserved while encoding.
     pub peak_bytes: usize,
 }
@@ -191,7 +194,7 @@ pub fn encode(name: &str, lists: &[ArrayRef], threads: usize) -> Result<Encoded>
             encoder.push_at(starts[batch], &input, &mut keys, &reservation, 0)?;
         }
     };
-    let start = Instant::now();
+    let (start, processor) = (Instant::now(), machine::processor_seconds());
     let encoders = on_threads(threads, read)?;
     let cancel = CancelFlag::default();
     let context = FinishContext {
@@ -203,8 +206,14 @@ pub fn encode(name: &str, lists: &[ArrayRef], threads: usize) -> Result<Encoded>
     };
     let (sets, ..) = BuildEncoder::finish_all(encoders, &context)?;
     let seconds = start.elapsed().as_secs_f64();
-    let peak_bytes = pool.peak();
-    Ok(Encoded { name: name.to_string(), sets: Arc::new(sets), tokens, seconds, peak_bytes })
+    Ok(Encoded {
+        name: name.to_string(),
+        sets: Arc::new(sets),
+        tokens,
+        seconds,
+        processor_seconds: machine::processor_seconds_since(processor).unwrap_or(seconds),
+        peak_bytes: pool.peak(),
+    })
 }
 
 /// What `work` gives on each of so many threads, this one among them.

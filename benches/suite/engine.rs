@@ -127,7 +127,7 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     let work = || probe(&*prepared, sets, spec, &next, share, options.match_buffer.0, &shared);
     let parts = data::on_threads(point.threads, work)?;
     let probe_seconds = start.elapsed().as_secs_f64();
-    let processor = machine::processor_seconds().zip(processor_start).map(|(end, from)| end - from);
+    let processor = machine::processor_seconds_since(processor_start);
     let mut funnel = Funnel::default();
     for part in &parts {
         add(&mut funnel, &part.funnel);

@@ -52,6 +52,11 @@ pub fn processor_seconds() -> Option<f64> {
     }
 }
 
+/// The processor time since an earlier one.
+pub fn processor_seconds_since(start: Option<f64>) -> Option<f64> {
+    processor_seconds().zip(start).map(|(end, start)| end - start)
+}
+
 fn vectors() -> Vec<&'static str> {
     #[cfg(target_arch = "x86_64")]
     {

@@ -35,7 +35,8 @@ pub struct Arguments {
     out: PathBuf,
 }
 
-/// The columns of phases.csv: how many units a phase handles in the median time of its runs.
+/// The columns of phases.csv: how many units a phase handles in the median time of its runs, which
+/// is the time that cores were busy, summed.
 const HEADER: &str = "phase,data,variant,threshold,cores,unit,amount,seconds,million_per_second";
 
 /// Times the phases and appends to phases.csv. `filter` gives `verify` as well.
@@ -113,8 +114,7 @@ fn encode(
             let runs = (0..arguments.runs)
                 .map(|_| data::encode(&set.name, &lists, cores))
                 .collect::<Result<Vec<Encoded>>>()?;
-            // Of each core, as the other phases.
-            let seconds: Vec<f64> = runs.iter().map(|run| run.seconds * cores as f64).collect();
+            let seconds: Vec<f64> = runs.iter().map(|run| run.processor_seconds).collect();
             let amount = runs.first().map_or(0, |run| run.tokens as u64);
             let seconds = median(&seconds).unwrap_or_default();
             let (data, threshold, unit) = (set.name.as_str(), "", "tokens");
@@ -193,8 +193,7 @@ fn output(
         let runs = (0..arguments.runs).map(|_| session.run(&sql)).collect::<Result<Vec<_>>>()?;
         let amount = runs.first().map_or(0, |run| run.rows);
         let output: Vec<f64> = runs.iter().map(|run| run.metric("output_time")).collect();
-        // The operator's time is summed over cores; that of the query is made so.
-        let whole = runs.iter().map(|run| run.seconds * cores as f64).collect();
+        let whole = runs.iter().map(|run| run.processor_seconds).collect();
         for (variant, seconds) in [("output", output), ("whole query", whole)] {
             let seconds = median(&seconds).unwrap_or_default();
             let (data, threshold) = (set.name.as_str(), threshold.to_string());

@@ -116,6 +116,8 @@ pub struct Ran {
     /// The first value of the answer, where there is one row; otherwise the number of rows.
     pub answer: i64,
     pub seconds: f64,
+    /// Processor time of all threads; wall time where the system does not tell.
+    pub processor_seconds: f64,
     plan: Arc<dyn ExecutionPlan>,
 }
 
@@ -150,7 +152,7 @@ impl Session {
     pub fn run(&self, sql: &str) -> Result<Ran> {
         let sql = rewrite_sql(sql)?;
         self.runtime.block_on(async {
-            let start = Instant::now();
+            let (start, processor) = (Instant::now(), machine::processor_seconds());
             let plan = self.context.sql(&sql).await?.create_physical_plan().await?;
             let mut stream = execute_stream(Arc::clone(&plan), self.context.task_ctx())?;
             let (mut rows, mut answer) = (0, 0);
@@ -161,7 +163,9 @@ impl Session {
                     answer = value.value(0);
                 }
             }
-            Ok(Ran { rows, answer, seconds: start.elapsed().as_secs_f64(), plan })
+            let seconds = start.elapsed().as_secs_f64();
+            let processor = machine::processor_seconds_since(processor);
+            Ok(Ran { rows, answer, seconds, processor_seconds: processor.unwrap_or(seconds), plan })
         })
     }
 }
