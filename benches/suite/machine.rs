@@ -9,7 +9,11 @@ use datafusion::common::Result;
 /// Writes machine.txt beside the figures of a run: processor, cores, memory, commit.
 pub fn describe(folder: &Path) -> Result<()> {
     let mut text = String::new();
-    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    // Those of the machine, even where this process is tied to some of them.
+    let cores = match std::fs::read_to_string("/proc/cpuinfo") {
+        Ok(text) => text.lines().filter(|line| line.starts_with("processor")).count(),
+        Err(_) => std::thread::available_parallelism().map_or(1, usize::from),
+    };
     let line_of = |file: &str, name: &str| -> Option<String> {
         let text = std::fs::read_to_string(file).ok()?;
         let line = text.lines().find(|line| line.starts_with(name))?;
