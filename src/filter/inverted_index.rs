@@ -8,6 +8,9 @@ use datafusion::common::Result;
 use crate::sets::{Run, SetCollection, SetId};
 use crate::strategy::PrepareContext;
 
+/// Sets indexed between two looks at the cancel flag.
+const CHECK_EVERY: SetId = 4096;
+
 /// Posting lists in flat arrays: for each token, the sets in whose prefix it stands, ascending.
 ///
 /// Because set ids follow (blocking key, size), the postings of one key and a size range are one
@@ -37,6 +40,9 @@ impl InvertedIndex {
             context.cancel.check()?;
             let prefix = prefix(run);
             for set in sets {
+                if set % CHECK_EVERY == 0 {
+                    context.cancel.check()?;
+                }
                 prefix_tokens(set, prefix).iter().for_each(|&t| offsets[t as usize] += 1);
             }
         }
@@ -54,6 +60,9 @@ impl InvertedIndex {
             context.cancel.check()?;
             let prefix = prefix(run);
             for set in range.rev() {
+                if set % CHECK_EVERY == 0 {
+                    context.cancel.check()?;
+                }
                 for &token in prefix_tokens(set, prefix) {
                     let place = &mut offsets[token as usize];
                     *place -= 1;

@@ -28,6 +28,8 @@ const SHAPE: usize = 1;
 const SIGNATURE: usize = 2;
 /// Postings compared at once, and read beyond the end of the last list.
 const LANES: usize = 16;
+/// Sets indexed between two looks at the cancel flag.
+const CHECK_EVERY: SetId = 4096;
 /// How many lists ahead postings are asked for.
 const LISTS_AHEAD: usize = 3;
 /// Shorter lists are scanned whole; in longer ones the stretch of admissible ids is looked up.
@@ -88,6 +90,9 @@ fn each_prefix(
         let Some((run, ids)) = build.runs().of_set(set) else { break };
         let prefix = prefix(run) as usize;
         for set in set..ids.end.min(sets.end) {
+            if set % CHECK_EVERY == 0 {
+                cancel.check()?;
+            }
             let tokens = build.tokens(set);
             visit(set, tokens, tokens.len().min(prefix));
         }

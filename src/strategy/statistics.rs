@@ -13,8 +13,9 @@ use crate::sets::{SetCollection, SetId};
 
 /// Sets whose prefixes are looked up in the counts of all prefixes.
 const PROBES: u32 = 1024;
-/// Sets of the pool whose pairs are tried.
+/// Sets of the pool whose pairs are tried, and tokens in all of them, about.
 const POOL: u32 = 320;
+const TOKENS: u32 = 1 << 16;
 /// Partners of a set of the pool under which postings are tried, and how many of these, about.
 const SUFFIX_PAIRS: usize = 12;
 const POSTINGS: f64 = 4096.0;
@@ -117,7 +118,10 @@ impl Sampled {
     fn draw(build: &SetCollection, spec: &JoinSpec, statistics: &Statistics) -> Self {
         let scheme = SignatureScheme::fit(build);
         let words = scheme.words();
-        let step = build.len().div_ceil(POOL).max(1);
+        // Of large sets fewer do: what is tried is bounded in tokens.
+        let average = (statistics.average_size() as u32).max(1);
+        let step = build.len().div_ceil(POOL.min(TOKENS / average).max(16)).max(1);
+        let tries = POSTINGS.min(f64::from(16 * TOKENS / average)).max(16.0);
         let pool: Vec<SetId> = (step / 2..build.len()).step_by(step as usize).collect();
         let mut signatures = vec![0; pool.len() * words];
         for (&set, signature) in pool.iter().zip(signatures.chunks_exact_mut(words)) {
@@ -132,7 +136,7 @@ impl Sampled {
         // Where pairs share many prefix tokens, only every so manyth of them is tried.
         let expected = statistics.postings / statistics.admissible_pairs.max(1.0)
             * (pool.len() * SUFFIX_PAIRS) as f64;
-        let mut every = Every::new((expected / POSTINGS) as u32 + 1);
+        let mut every = Every::new((expected / tries) as u32 + 1);
         for (i, &probe) in pool.iter().enumerate() {
             let Some((partners, bounds)) = partners(build, spec, &mut cache, probe) else {
                 continue;
