@@ -13,7 +13,8 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::group_index::{GroupId, GroupIndex, sets_per_group};
+use super::group_index::{GroupId, GroupIndex};
+use super::prefix::indexed_prefix;
 use super::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::sets::{SetCollection, SetId};
 use crate::strategy::{
@@ -57,11 +58,6 @@ impl GroupFilter {
         &self.spec
     }
 
-    /// How many build sets share an indexed prefix on average, estimated without an index.
-    pub fn sets_per_group(build: &SetCollection, spec: &JoinSpec) -> f64 {
-        sets_per_group(build, |size| indexed_prefix(spec, size))
-    }
-
     /// A source of candidates; its memory is added to `reservation`.
     pub fn source(this: &Arc<Self>, reservation: &MemoryReservation) -> Result<GroupSource> {
         let groups = this.index.len();
@@ -84,16 +80,6 @@ impl GroupFilter {
             candidates: 0,
         })
     }
-}
-
-/// How many tokens of a build set of this size are indexed. In an unordered self-join the
-/// partners that look it up are no smaller than the set itself.
-fn indexed_prefix(spec: &JoinSpec, size: u32) -> u32 {
-    let least_partner = match spec.pairing {
-        Pairing::All => 1,
-        Pairing::Unordered => size,
-    };
-    spec.bounds.prefix_len(spec.probe_role.other(), size, least_partner)
 }
 
 /// What the probe sets of one key and size have in common.

@@ -10,8 +10,6 @@ use crate::strategy::PrepareContext;
 
 /// Sets handled between two looks at the cancel flag.
 const CHECK_EVERY: u32 = 4096;
-/// Sets looked at to estimate how many share a group.
-const SAMPLE: u32 = 1 << 16;
 
 /// The number of a group, in the order of its sets.
 pub(super) type GroupId = u32;
@@ -169,19 +167,4 @@ fn each_group(
         }
     }
     Ok(())
-}
-
-/// How many sets share a group on average, from a sample of the sets.
-pub fn sets_per_group(build: &SetCollection, prefix: impl Fn(u32) -> u32) -> f64 {
-    let step = build.len().div_ceil(SAMPLE).max(1);
-    let (mut sets, mut groups) = (0_u32, 0_u32);
-    for (Run { size, start, .. }, range) in build.runs().iter() {
-        let prefix = prefix(size) as usize;
-        for set in range.step_by(step as usize) {
-            let tokens = |set| &build.tokens(set)[..prefix];
-            sets += 1;
-            groups += u32::from(set == start || tokens(set) != tokens(set - 1));
-        }
-    }
-    f64::from(sets.max(1)) / f64::from(groups.max(1))
 }

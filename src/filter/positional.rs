@@ -15,7 +15,7 @@ use super::postings::{
     Criterion, Hints, Hit, Place, ProbePrefix, Scratch, SignaturePostings, SuffixSignature,
     add_token,
 };
-use super::prefix::indexed_prefix;
+use super::prefix::{indexed_prefix, known_prefix};
 use super::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::sets::{SetCollection, SetId};
 use crate::strategy::{
@@ -183,7 +183,7 @@ impl CandidateSource for PositionalSource {
                     }
                     match &self.run {
                         Some(ProbeRun { partners: Some(partners), .. }) => {
-                            let prefix = known_prefix(&sets, set, &partners.bounds);
+                            let prefix = known_prefix(&sets, set, &partners.bounds).len();
                             self.probe.range.start += 1;
                             self.begin(&index, sets.tokens(set), prefix);
                             self.state = State::Scan { set, from: (0, 0) };
@@ -338,10 +338,4 @@ impl PositionalSource {
             chunk.push(set, candidate);
         }
     }
-}
-
-/// How many known tokens the probe prefix has. Unknown tokens are the rarest and come first.
-fn known_prefix(probe: &SetCollection, set: SetId, bounds: &SizeBounds) -> usize {
-    let known = bounds.prefix.saturating_sub(probe.unknown(set)) as usize;
-    known.min(probe.tokens(set).len())
 }

@@ -335,7 +335,11 @@ impl PrefixSource {
 }
 
 /// The known tokens in the probe prefix. Unknown tokens are the rarest and come first.
-fn known_prefix<'a>(probe: &'a SetCollection, set: SetId, bounds: &SizeBounds) -> &'a [u32] {
+pub(super) fn known_prefix<'a>(
+    probe: &'a SetCollection,
+    set: SetId,
+    bounds: &SizeBounds,
+) -> &'a [u32] {
     let tokens = probe.tokens(set);
     let known = bounds.prefix.saturating_sub(probe.unknown(set));
     &tokens[..tokens.len().min(known as usize)]

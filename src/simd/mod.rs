@@ -25,6 +25,7 @@ pub(crate) use portable::Portable;
 pub struct Simd(Form);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code, reason = "x86 forms"))]
 pub(crate) enum Form {
     /// AVX-512 with VPOPCNTDQ.
     Avx512,

@@ -2,6 +2,7 @@
 
 use super::{Cost, FilterVerify, JoinSpec, Statistics};
 use crate::filter::SuffixTest;
+use crate::simd::Form;
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
 mod nanos {
@@ -54,10 +55,10 @@ pub(super) struct Postings {
 
 /// The cheapest width of the signatures of postings.
 pub(super) fn postings(statistics: &Statistics, spec: &JoinSpec) -> Postings {
-    let slower = match spec.simd.to_string().as_str() {
-        "avx512" => 1.0,
-        "avx2" => 2.0,
-        _ => 6.0,
+    let slower = match spec.simd.form() {
+        Form::Avx512 => 1.0,
+        Form::Avx2 => 2.0,
+        Form::Portable => 6.0,
     };
     let of_width = |(width, words): (usize, usize)| {
         let index = nanos::INDEX + nanos::INDEX_WORD * words as f64;

@@ -23,6 +23,7 @@ use super::{
     Cost, JoinSpec, JoinStrategy, MatchCursor, Pairing, PrepareContext, PreparedJoin, Statistics,
 };
 use crate::sets::SetCollection;
+use crate::simd::Form;
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512; the other forms of the kernel
 /// take more by the factors in [`best_front`].
@@ -86,10 +87,10 @@ impl PreparedJoin for PreparedBitmap {
 
 /// The number of words that the kernel should test, and what the join costs then.
 fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, Cost) {
-    let slower = match spec.simd.to_string().as_str() {
-        "avx512" => 1.0,
-        "avx2" => 3.0,
-        _ => 6.0,
+    let slower = match spec.simd.form() {
+        Form::Avx512 => 1.0,
+        Form::Avx2 => 3.0,
+        Form::Portable => 6.0,
     };
     let signing = 2.0 * statistics.tokens * nanos::TOKEN;
     let cost = |words: usize| {
