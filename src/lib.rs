@@ -56,6 +56,7 @@ pub mod cancel;
 #[cfg(feature = "cli")]
 pub mod cli;
 pub mod config;
+pub mod cuda;
 pub mod exec;
 pub mod filter;
 pub mod functions;

@@ -1,0 +1,3 @@
+//! NVIDIA GPUs, through their driver alone.
+
+pub mod abi;
