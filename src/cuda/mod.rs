@@ -17,6 +17,7 @@
 pub mod abi;
 mod error;
 mod job;
+mod launch;
 mod staging;
 
 #[cfg(feature = "cuda")]
@@ -42,6 +43,7 @@ pub use device::Device;
 pub use disabled::{Device, ResidentSets};
 pub use error::DeviceError;
 pub use job::{Form, Job, Lanes, Launch, Layout, Outcome, Reply, Times};
+pub use launch::ChunkShape;
 #[cfg(feature = "cuda")]
 pub use resident::ResidentSets;
 pub use staging::{Capacities, Pod, Section, Staging};
