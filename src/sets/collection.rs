@@ -69,6 +69,12 @@ impl SetCollection {
         &self.tokens[start as usize..end as usize]
     }
 
+    /// All sets in CSR form: the tokens of set `s` are `tokens[offsets[s]..offsets[s + 1]]`. Where
+    /// there are no sets there may be no offsets either.
+    pub(crate) fn csr(&self) -> (&[u64], &[u32]) {
+        (&self.offsets, &self.tokens)
+    }
+
     /// The first set whose tokens begin at place `token` of all tokens, or behind.
     pub(crate) fn first_set_from(&self, token: u64) -> SetId {
         let sets = self.len() as usize;

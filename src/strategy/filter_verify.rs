@@ -18,8 +18,9 @@ use crate::filter::{
 use crate::sets::{SetCollection, SetId};
 use crate::verify::CpuVerifier;
 
-/// A pair that passed the filters.
+/// A pair that passed the filters. Devices read it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
 pub struct Candidate {
     pub build: SetId,
     /// Common tokens found so far: those in front of `probe_at` and `build_at`.

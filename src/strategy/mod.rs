@@ -132,8 +132,9 @@ pub struct ProbeSets {
     pub range: Range<SetId>,
 }
 
-/// A pair of similar sets.
+/// A pair of similar sets. Devices write it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(C)]
 pub struct Match {
     pub probe: SetId,
     pub build: SetId,

@@ -1,0 +1,196 @@
+//! Why a device cannot be used.
+
+use std::fmt;
+
+use datafusion::common::{
+    DataFusionError, exec_datafusion_err, internal_datafusion_err, resources_datafusion_err,
+};
+use datafusion::execution::memory_pool::human_readable_size;
+
+/// Why a device cannot be used, or not for this job.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DeviceError {
+    /// The crate was built without its feature `cuda`.
+    NotBuilt,
+    /// No driver could be loaded; why.
+    NoDriver(String),
+    /// The driver is older than the kernels. Versions are CUDA's: 1000 × major + 10 × minor.
+    DriverTooOld {
+        found: i32,
+        needed: i32,
+    },
+    /// There is a driver, but no device.
+    NoDevice,
+    NoSuchDevice {
+        ordinal: u32,
+        count: u32,
+    },
+    /// No kernel runs on a device of this compute capability.
+    Unsupported {
+        name: String,
+        capability: (i32, i32),
+    },
+    /// The device has `free` bytes left, too few for `what`.
+    OutOfMemory {
+        what: &'static str,
+        bytes: u64,
+        free: u64,
+    },
+    /// So many bytes of host memory could not be pinned.
+    HostOutOfMemory {
+        bytes: u64,
+    },
+    /// A call of the driver failed; the device remains usable.
+    Failed {
+        call: &'static str,
+        code: i32,
+        message: String,
+    },
+    /// A call of the driver says that the device is unusable from now on.
+    Lost {
+        ordinal: u32,
+        call: &'static str,
+        code: i32,
+        message: String,
+    },
+    /// A job contradicts itself, or a kernel answered what cannot be: a bug.
+    Internal(String),
+}
+
+impl DeviceError {
+    /// Whether the device cannot be used from now on, rather than for this job only.
+    pub fn is_fatal(&self) -> bool {
+        match self {
+            Self::NotBuilt
+            | Self::NoDriver(_)
+            | Self::DriverTooOld { .. }
+            | Self::NoDevice
+            | Self::NoSuchDevice { .. }
+            | Self::Unsupported { .. }
+            | Self::Lost { .. } => true,
+            Self::OutOfMemory { .. }
+            | Self::HostOutOfMemory { .. }
+            | Self::Failed { .. }
+            | Self::Internal(_) => false,
+        }
+    }
+}
+
+/// A version as the driver counts: 12040 is 12.4.
+struct Version(i32);
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
+    }
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let size = |bytes: u64| human_readable_size(usize::try_from(bytes).unwrap_or(usize::MAX));
+        match self {
+            Self::NotBuilt => write!(
+                f,
+                "this build has no CUDA support: build it with the feature `cuda`, or set \
+                 simjoin.device = 'cpu'"
+            ),
+            Self::NoDriver(why) => write!(
+                f,
+                "no NVIDIA driver could be loaded ({why}): install driver 550 or newer, or set \
+                 simjoin.device = 'cpu'"
+            ),
+            Self::DriverTooOld { found, needed } => write!(
+                f,
+                "the NVIDIA driver runs CUDA {} at most, but {} is needed: install driver 550 or \
+                 newer, or set simjoin.device = 'cpu'",
+                Version(*found),
+                Version(*needed)
+            ),
+            Self::NoDevice => write!(
+                f,
+                "the NVIDIA driver sees no CUDA device: check CUDA_VISIBLE_DEVICES and \
+                 `nvidia-smi`, or set simjoin.device = 'cpu'"
+            ),
+            Self::NoSuchDevice { ordinal, count } => write!(
+                f,
+                "there is no CUDA device {ordinal}: set simjoin.device to a number below {count}, \
+                 as in 'cuda:0'"
+            ),
+            Self::Unsupported { name, capability: (major, minor) } => write!(
+                f,
+                "the CUDA device {name} has compute capability {major}.{minor}, but the kernels \
+                 need 7.5 or higher: choose another device, or set simjoin.device = 'cpu'"
+            ),
+            Self::OutOfMemory { what, bytes, free } => write!(
+                f,
+                "the CUDA device has {} free, but {what} need {}: lower \
+                 simjoin.gpu.candidate_memory, or free memory of the device",
+                size(*free),
+                size(*bytes)
+            ),
+            Self::HostOutOfMemory { bytes } => write!(
+                f,
+                "{} of host memory could not be pinned for transfers to the CUDA device: lower \
+                 simjoin.gpu.candidate_memory",
+                size(*bytes)
+            ),
+            Self::Failed { call, code, message } => {
+                write!(f, "{call} failed on the CUDA device: {message} (error {code})")
+            }
+            Self::Lost { ordinal, call, code, message } => write!(
+                f,
+                "CUDA device {ordinal} was lost: {call} reports {message} (error {code}); check it \
+                 with `nvidia-smi` and run the query again, or set simjoin.device = 'cpu'"
+            ),
+            Self::Internal(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for DeviceError {}
+
+impl From<DeviceError> for DataFusionError {
+    fn from(error: DeviceError) -> Self {
+        match error {
+            DeviceError::OutOfMemory { .. } | DeviceError::HostOutOfMemory { .. } => {
+                resources_datafusion_err!("{error}")
+            }
+            DeviceError::Internal(_) => internal_datafusion_err!("{error}"),
+            error => exec_datafusion_err!("{error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_name_what_was_found_and_what_would_work() {
+        let old = DeviceError::DriverTooOld { found: 11080, needed: 12040 }.to_string();
+        assert!(old.contains("11.8") && old.contains("12.4") && old.contains("550"), "{old}");
+        let other = DeviceError::NoSuchDevice { ordinal: 7, count: 2 }.to_string();
+        assert!(other.contains("device 7") && other.contains("below 2"), "{other}");
+    }
+
+    #[test]
+    fn running_out_of_memory_is_a_resource_error() {
+        let error = DeviceError::OutOfMemory { what: "chunks", bytes: 3 << 20, free: 1 << 20 };
+        assert!(!error.is_fatal());
+        let error = DataFusionError::from(error);
+        assert!(matches!(error, DataFusionError::ResourcesExhausted(_)), "{error}");
+        let pinned = DataFusionError::from(DeviceError::HostOutOfMemory { bytes: 1 << 20 });
+        assert!(matches!(pinned, DataFusionError::ResourcesExhausted(_)), "{pinned}");
+    }
+
+    #[test]
+    fn a_lost_device_is_fatal_and_a_failed_call_is_not() {
+        let (call, code, message) = ("cuLaunchKernel", 719, String::from("launch failed"));
+        let failed = DeviceError::Failed { call, code, message: message.clone() };
+        assert!(!failed.is_fatal());
+        let lost = DeviceError::Lost { ordinal: 1, call, code, message };
+        assert!(lost.is_fatal());
+        let lost = DataFusionError::from(lost);
+        assert!(matches!(lost, DataFusionError::Execution(_)), "{lost}");
+    }
+}
