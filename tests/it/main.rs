@@ -23,6 +23,8 @@ mod examples;
 mod functions;
 #[cfg(all(feature = "cuda", unix))]
 mod gpu_emulator;
+#[cfg(all(feature = "cuda", unix))]
+mod gpu_kernels;
 mod joins;
 mod limits;
 mod options;
