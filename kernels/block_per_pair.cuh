@@ -186,10 +186,11 @@ __device__ __forceinline__ void block_per_pair(const Chunk &chunk) {
                     batch.pair.overlap = overlap;
                 }
                 if (chunk.first_only && overlap >= pair.required) {
-                    open = 0;
+                    break;
                 }
             }
-            const bool matched = batch.matches();
+            // What is open still has been left out for a match.
+            const bool matched = batch.matches() && !(open >> lane_id() & 1);
             if (warp_id() == 0) {
                 sink.push(matched, group, batch.pair);
             }
