@@ -33,7 +33,7 @@ __device__ __forceinline__ u32 count_members(const Members &members, const u32 *
     u32 count = 0;
 #pragma unroll
     for (u32 k = 0; k < COUNT; ++k) {
-        count += token[k] >= least && members.contain(token[k]);
+        count += members.contain(token[k]) & (token[k] >= least);
     }
     return count;
 }
