@@ -16,7 +16,9 @@
 
 pub mod abi;
 mod error;
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 mod job;
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 mod staging;
 
 #[cfg(feature = "cuda")]
