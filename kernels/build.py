@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Builds the kernel images that the crate embeds, or checks that they belong to the sources.
+
+    build.py                    compile kernels/*.cu and write kernels/images/
+    build.py --check            fail if a source or an image differs from images/SOURCES
+    build.py --check --rebuild  also compile again, and fail if the bytes differ
+    build.py --report           compile, and print registers, shared memory and spills
+
+Compiling takes two packages of the Python package index, of fixed versions, which are installed
+into target/ when they are not there yet; neither a CUDA toolkit nor a GPU is needed. A check alone
+needs nothing but Python.
+"""
+
+import argparse
+import ctypes
+import hashlib
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+KERNELS = Path(__file__).resolve().parent
+IMAGES = KERNELS / "images"
+RECORD = IMAGES / "SOURCES"
+TOOLCHAIN = KERNELS.parent / "target" / "cuda-12.4"
+
+# CUDA 12.4 writes PTX 8.4, which drivers from 550 on load.
+PACKAGES = ["nvidia-cuda-nvrtc-cu12==12.4.127", "nvidia-cuda-nvcc-cu12==12.4.131"]
+PROGRAM = "verify.cu"
+# The PTX is for the cards without an image of their own: Turing and those to come.
+PTX_ARCHITECTURE = 75
+ARCHITECTURES = [80, 90]
+
+
+class BuildError(Exception):
+    """What went wrong, for whoever runs the script."""
+
+
+def install(toolchain: Path) -> None:
+    """Installs the compilers into `toolchain`, unless these very versions are there."""
+    stamp = toolchain / "PACKAGES"
+    wanted = "\n".join(PACKAGES)
+    if stamp.exists() and stamp.read_text() == wanted:
+        return
+    toolchain.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-deps"]
+    command += ["--upgrade", "--target", str(toolchain), *PACKAGES]
+    if subprocess.run(command, check=False).returncode != 0:
+        raise BuildError(f"pip could not install {' and '.join(PACKAGES)} (wheels exist for Linux on x86-64)")
+    stamp.write_text(wanted)
+
+
+class Nvrtc:
+    """The run-time compiler, from CUDA C++ to PTX."""
+
+    def __init__(self, toolchain: Path) -> None:
+        path = toolchain / "nvidia" / "cuda_nvrtc" / "lib" / "libnvrtc.so.12"
+        try:
+            self.library = ctypes.CDLL(str(path))
+        except OSError as error:
+            raise BuildError(f"cannot load {path}: {error}") from error
+        self.library.nvrtcGetErrorString.restype = ctypes.c_char_p
+
+    def call(self, function: str, *arguments: object) -> None:
+        status = getattr(self.library, function)(*arguments)
+        if status != 0:
+            raise BuildError(f"{function}: {self.library.nvrtcGetErrorString(status).decode()}")
+
+    def text(self, program: ctypes.c_void_p, what: str) -> bytes:
+        """The log or the PTX of a program, without the NUL at its end."""
+        size = ctypes.c_size_t()
+        self.call(f"nvrtcGet{what}Size", program, ctypes.byref(size))
+        buffer = ctypes.create_string_buffer(size.value)
+        self.call(f"nvrtcGet{what}", program, buffer)
+        return buffer.value
+
+    def compile(self, architecture: int) -> bytes:
+        """The PTX of the program. Headers are given by name, so that no path gets into it."""
+        headers = sorted(KERNELS.glob("*.cuh"))
+        texts = (ctypes.c_char_p * len(headers))(*(header.read_bytes() for header in headers))
+        names = (ctypes.c_char_p * len(headers))(*(header.name.encode() for header in headers))
+        source = (KERNELS / PROGRAM).read_bytes()
+        program = ctypes.c_void_p()
+        self.call(
+            "nvrtcCreateProgram", ctypes.byref(program), source, PROGRAM.encode(), len(headers), texts, names
+        )
+        try:
+            options = [f"--gpu-architecture=compute_{architecture}", "--std=c++17", "--no-source-include"]
+            arguments = (ctypes.c_char_p * len(options))(*(option.encode() for option in options))
+            try:
+                self.call("nvrtcCompileProgram", program, len(options), arguments)
+            except BuildError as error:
+                log = self.text(program, "ProgramLog").decode()
+                raise BuildError(f"{PROGRAM} for compute_{architecture}: {error}\n{log}") from error
+            return self.text(program, "PTX")
+        finally:
+            self.call("nvrtcDestroyProgram", ctypes.byref(program))
+
+
+def assemble(toolchain: Path, ptx: bytes, architecture: int) -> tuple[bytes, str]:
+    """The image of a PTX text, and what the assembler says of each kernel."""
+    ptxas = toolchain / "nvidia" / "cuda_nvcc" / "bin" / "ptxas"
+    # Installing by pip loses the execute permission where the wheel does not state it.
+    ptxas.chmod(0o755)
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "verify.ptx").write_bytes(ptx)
+        command = [str(ptxas), "-v", "-O3", f"-arch=sm_{architecture}", "-o", "verify.cubin", "verify.ptx"]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BuildError(f"ptxas for sm_{architecture}: {done.stderr}")
+        return (Path(folder) / "verify.cubin").read_bytes(), done.stderr
+
+
+def compile_images(toolchain: Path) -> tuple[dict[str, bytes], dict[int, str]]:
+    """The images by file name, and the assembler's words by architecture."""
+    install(toolchain)
+    nvrtc = Nvrtc(toolchain)
+    images = {"verify.ptx": nvrtc.compile(PTX_ARCHITECTURE)}
+    words = {}
+    for architecture in ARCHITECTURES:
+        cubin, words[architecture] = assemble(toolchain, nvrtc.compile(architecture), architecture)
+        images[f"verify.sm_{architecture}.cubin"] = cubin
+    return images, words
+
+
+def digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def sources() -> dict[str, bytes]:
+    """What images are made of: this script too, as it holds the options."""
+    paths = [*KERNELS.glob("*.cu"), *KERNELS.glob("*.cuh"), Path(__file__).resolve()]
+    return {path.name: path.read_bytes() for path in paths}
+
+
+def record(images: dict[str, bytes]) -> str:
+    """The text of images/SOURCES."""
+    lines = [f"compiler {package}" for package in PACKAGES]
+    lines += [f"source {name} {digest(data)}" for name, data in sorted(sources().items())]
+    lines += [f"image {name} {digest(data)}" for name, data in sorted(images.items())]
+    return "\n".join(lines) + "\n"
+
+
+def write(images: dict[str, bytes]) -> None:
+    IMAGES.mkdir(exist_ok=True)
+    for old in [*IMAGES.glob("*.ptx"), *IMAGES.glob("*.cubin")]:
+        old.unlink()
+    for name, data in images.items():
+        (IMAGES / name).write_bytes(data)
+        print(f"{name}: {len(data)} bytes")
+    RECORD.write_text(record(images))
+
+
+def check(rebuilt: dict[str, bytes] | None) -> list[str]:
+    """What differs from the record, one line a file."""
+    if not RECORD.exists():
+        return [f"{RECORD} is missing"]
+    kept = {path.name: path.read_bytes() for path in [*IMAGES.glob("*.ptx"), *IMAGES.glob("*.cubin")]}
+    recorded = set(RECORD.read_text().splitlines())
+    now = set(record(kept).splitlines())
+    differing = sorted({" ".join(line.split()[:2]) for line in recorded ^ now})
+    faults = [f"{line}: not as when the images were built" for line in differing]
+    if rebuilt is not None:
+        for name in sorted(rebuilt.keys() | kept.keys()):
+            if rebuilt.get(name) != kept.get(name):
+                faults.append(f"image {name}: the sources give another one")
+    return faults
+
+
+def report(words: dict[int, str]) -> None:
+    for architecture, text in words.items():
+        print(f"sm_{architecture}")
+        kernel = spills = ""
+        for line in text.splitlines():
+            if found := re.search(r"Compiling entry function '(\w+)'", line):
+                kernel = found[1]
+            elif "spill" in line:
+                spills = ", ".join(part.strip() for part in line.split(","))
+            elif found := re.search(r"Used (.*)", line):
+                print(f"  {kernel:18} {found[1]}; {spills}")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="change nothing; fail if anything differs")
+    parser.add_argument("--rebuild", action="store_true", help="with --check: compile and compare too")
+    parser.add_argument("--report", action="store_true", help="change nothing; print what kernels take")
+    parser.add_argument("--toolchain", type=Path, default=TOOLCHAIN, help="where the compilers are installed")
+    arguments = parser.parse_args()
+    if arguments.rebuild and not arguments.check:
+        parser.error("--rebuild goes with --check; without options the images are built anyway")
+    toolchain = Path(os.path.abspath(arguments.toolchain))
+    if arguments.report:
+        report(compile_images(toolchain)[1])
+    elif arguments.check:
+        faults = check(compile_images(toolchain)[0] if arguments.rebuild else None)
+        if faults:
+            print(*faults, sep="\n", file=sys.stderr)
+            print("run kernels/build.py and commit kernels/images", file=sys.stderr)
+            return 1
+    else:
+        write(compile_images(toolchain)[0])
+    return 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except BuildError as error:
+        sys.exit(f"build.py: {error}")

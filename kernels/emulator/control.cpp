@@ -1,0 +1,84 @@
+// What tests ask of the emulator besides the driver API.
+#include <cstdio>
+#include <cstring>
+
+#include "state.h"
+
+using emulator::Device;
+using emulator::Fault;
+using emulator::machine;
+
+// The nth call of a driver function from now on (1: the next) on a device returns `error`; what it
+// would have done is not done, unless it gives something back. An error that stands for a lost
+// device is returned by all later calls as well, until the device is reset. Device -1: calls that
+// concern no device (cuInit, cuDriverGetVersion, cuDeviceGetCount).
+EXPORT void simjoin_emulator_fault(int ordinal, const char *function, int nth, int error) {
+    if (ordinal < 0) {
+        std::lock_guard lock(machine().mutex);
+        machine().faults.push_back(Fault{function, nth, error});
+        return;
+    }
+    if (Device *device = machine().device(ordinal)) {
+        std::lock_guard lock(device->mutex);
+        device->faults.push_back(Fault{function, nth, error});
+    }
+}
+
+// The nth launch from now on succeeds, but its kernel does not run and ends with `error`, which
+// then is what has lost the device.
+EXPORT void simjoin_emulator_fault_async(int ordinal, int nth, int error) {
+    if (Device *device = machine().device(ordinal)) {
+        std::lock_guard lock(device->mutex);
+        device->launch_faults.push_back(Fault{"cuLaunchKernel", nth, error});
+    }
+}
+
+// Forgets faults to come and what has lost the device, and starts the maxima and sums anew. What
+// the host holds on the device stays.
+EXPORT void simjoin_emulator_reset(int ordinal) {
+    if (ordinal < 0) {
+        std::lock_guard lock(machine().mutex);
+        machine().faults.clear();
+        return;
+    }
+    Device *device = machine().device(ordinal);
+    if (!device) return;
+    device->drain();
+    std::lock_guard lock(device->mutex);
+    device->faults.clear();
+    device->launch_faults.clear();
+    device->lost = CUDA_SUCCESS;
+    auto &statistics = device->statistics;
+    statistics.launches = statistics.blocks = 0;
+    statistics.bytes_htod = statistics.bytes_dtoh = 0;
+    statistics.copies_htod = statistics.copies_dtoh = 0;
+    statistics.max_in_flight = statistics.in_flight.load();
+    statistics.max_allocated = statistics.allocated.load();
+}
+
+// A counter of a device by its name in Statistics, or "lost": the error that has lost it, else 0.
+// -1 where there is no such device or counter.
+EXPORT long long simjoin_emulator_stat(int ordinal, const char *name) {
+    Device *device = machine().device(ordinal);
+    if (!device) return -1;
+    const auto &statistics = device->statistics;
+    if (strcmp(name, "lost") == 0) return device->lost;
+#define COUNTER(field) \
+    if (strcmp(name, #field) == 0) return static_cast<long long>(statistics.field)
+    COUNTER(launches);
+    COUNTER(blocks);
+    COUNTER(bytes_htod);
+    COUNTER(bytes_dtoh);
+    COUNTER(copies_htod);
+    COUNTER(copies_dtoh);
+    COUNTER(in_flight);
+    COUNTER(max_in_flight);
+    COUNTER(allocated);
+    COUNTER(max_allocated);
+    COUNTER(pinned);
+    COUNTER(streams);
+    COUNTER(events);
+    COUNTER(modules);
+#undef COUNTER
+    return -1;
+}

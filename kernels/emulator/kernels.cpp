@@ -1,0 +1,55 @@
+// The kernels by name: the project's own, compiled from their sources, and those that test the
+// emulator itself.
+#include "device.h"
+
+#if __has_include("../verify.cu")
+#include "../verify.cu"
+#define HAS_VERIFY 1
+#endif
+#include "self_test.cu"
+
+namespace emulator {
+namespace {
+
+template <auto Function>
+struct Entry;
+
+template <typename Argument, void (*Function)(Argument)>
+struct Entry<Function> {
+    static constexpr size_t BYTES = sizeof(Argument);
+    static void run(const void *argument) { Function(*static_cast<const Argument *>(argument)); }
+};
+
+#define KERNEL(name) {#name, Entry<name>::BYTES, Entry<name>::run}
+#define FORMS(name) KERNEL(name##_pairs), KERNEL(name##_count)
+
+constexpr Kernel KERNELS[] = {
+#ifdef HAS_VERIFY
+    FORMS(verify_a),  FORMS(verify_b),   FORMS(verify_c),  FORMS(verify_d4),
+    FORMS(verify_d8), FORMS(verify_d16), FORMS(verify_d32),
+#endif
+    KERNEL(self_test_indices),
+    KERNEL(self_test_shuffles),
+    KERNEL(self_test_votes),
+    KERNEL(self_test_block_sum),
+    KERNEL(self_test_missing_barrier),
+    KERNEL(self_test_atomics),
+    KERNEL(self_test_barrier_not_reached),
+    KERNEL(self_test_shuffle_not_reached),
+    KERNEL(self_test_null),
+    KERNEL(self_test_write_behind),
+    KERNEL(self_test_read_far_behind),
+    KERNEL(self_test_shared_behind),
+    KERNEL(self_test_endless_stack),
+};
+
+}  // namespace
+
+const Kernel *find_kernel(const char *name) {
+    for (const Kernel &kernel : KERNELS) {
+        if (strcmp(kernel.name, name) == 0) return &kernel;
+    }
+    return nullptr;
+}
+
+}  // namespace emulator

@@ -1,0 +1,50 @@
+// Memory in which stray accesses show.
+//
+// An allocation is poisoned when it is made, lies between bytes of a known pattern that are looked
+// at later, and ends (to the 256 bytes to which CUDA aligns) at a page that must not be touched.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <mutex>
+#include <optional>
+
+namespace emulator {
+
+class Memory {
+  public:
+    static constexpr size_t ALIGNMENT = 256;
+
+    // Null where the system has no memory left.
+    void *allocate(size_t bytes);
+    // Its size; nothing where `address` is not the start of an allocation. `intact` tells whether
+    // the pattern around it was.
+    std::optional<size_t> release(void *address, bool &intact);
+    // Takes memory of the caller's for an allocation of its own until `forget`.
+    bool adopt(void *address, size_t bytes);
+    bool forget(void *address);
+    // Whether these bytes lie within one allocation.
+    bool contains(const void *address, size_t bytes) const;
+    // Whether the patterns around all allocations are intact; says on stderr which is not.
+    bool check() const;
+    size_t allocations() const;
+    void release_all();
+
+  private:
+    struct Allocation {
+        size_t bytes;
+        // Null when adopted.
+        unsigned char *mapping;
+        // Without the page behind.
+        size_t mapped;
+    };
+    using Entry = std::pair<unsigned char *const, Allocation>;
+
+    static bool intact(const Entry &entry);
+    static void unmap(const Entry &entry);
+
+    mutable std::mutex mutex;
+    std::map<unsigned char *, Allocation> entries;
+};
+
+}  // namespace emulator

@@ -1,0 +1,135 @@
+// The emulated machine: its devices, what they hold, which faults await them.
+//
+// Configured by the environment when cuInit is first called:
+//   EMULATOR_DEVICES     number of devices (8)
+//   EMULATOR_DRIVER      version as cuDriverGetVersion tells it (12040)
+//   EMULATOR_CAPABILITY  compute capability (9.0)
+//   EMULATOR_MEMORY      bytes of each device (1 GiB)
+//   EMULATOR_SEED        order of threads and blocks (0)
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "api.h"
+#include "block.h"
+#include "memory.h"
+#include "stream.h"
+
+namespace emulator {
+
+struct Function {
+    Module *module;
+    const Kernel *kernel;
+    int dynamic_shared_bytes;
+};
+
+struct Module {
+    // Named by what the image holds.
+    std::vector<std::unique_ptr<Function>> functions;
+    std::string text;
+};
+
+struct Fault {
+    std::string function;
+    int calls_left;
+    CUresult error;
+};
+
+struct Statistics {
+    std::atomic<uint64_t> launches{0};
+    std::atomic<uint64_t> blocks{0};
+    std::atomic<uint64_t> bytes_htod{0};
+    std::atomic<uint64_t> bytes_dtoh{0};
+    std::atomic<uint64_t> copies_htod{0};
+    std::atomic<uint64_t> copies_dtoh{0};
+    // Launches that have not ended, and the most of them there have been.
+    std::atomic<uint64_t> in_flight{0};
+    std::atomic<uint64_t> max_in_flight{0};
+    // Bytes of device memory in use, and the most there have been.
+    std::atomic<uint64_t> allocated{0};
+    std::atomic<uint64_t> max_allocated{0};
+    std::atomic<uint64_t> pinned{0};
+    std::atomic<uint64_t> streams{0};
+    std::atomic<uint64_t> events{0};
+    std::atomic<uint64_t> modules{0};
+};
+
+// A device and its primary context, which stand for each other.
+struct Device {
+    int ordinal;
+    Statistics statistics;
+    Memory memory;
+    // What has lost the device: every call reports it until the device is reset.
+    std::atomic<CUresult> lost{CUDA_SUCCESS};
+
+    std::mutex mutex;
+    int retained = 0;
+    std::vector<Fault> faults;
+    // The error that the next launches end with, unseen by the host until it waits for them.
+    std::vector<Fault> launch_faults;
+    std::unique_ptr<Stream> null_stream;
+    std::set<Stream *> streams;
+    std::set<Event *> events;
+    std::set<Module *> modules;
+
+    // Null where there is no such stream.
+    Stream *stream(CUstream handle);
+    // Until all streams have run what they have been given.
+    void drain();
+    // Makes later calls fail, unless an earlier error does already.
+    void lose(CUresult error);
+    // What an asynchronous launch is to end with.
+    CUresult next_launch_fault();
+    // Frees everything, as when a context is destroyed.
+    void clear();
+};
+
+struct Machine {
+    int driver;
+    int major;
+    int minor;
+    size_t memory_bytes;
+    std::vector<std::unique_ptr<Device>> devices;
+    // Page-locked memory of the host; owners by address for the statistics.
+    Memory pinned;
+    std::mutex mutex;
+    std::map<void *, Device *> pinned_by;
+    // Faults of calls that concern no device.
+    std::vector<Fault> faults;
+    std::atomic<bool> initialised{false};
+
+    // Null where there is no such device.
+    Device *device(CUdevice ordinal);
+    // Shared memory that a kernel may ask for, as cards of this capability have it.
+    int shared_bytes_per_block() const;
+};
+
+// What each block takes of a multiprocessor's shared memory besides its own.
+constexpr int RESERVED_SHARED_BYTES = 1024;
+
+Machine &machine();
+
+// The device whose context the calling thread has made current; null where there is none.
+extern thread_local Device *current_device;
+
+// Whether an error stays until the device is reset.
+bool is_sticky(CUresult error);
+
+// To be asked first by each driver function: an injected fault, or what has lost the device.
+CUresult begin(Device *device, const char *function);
+
+// Which error loading the image on this machine gives; its text and tables in `text`.
+CUresult read_image(const void *image, std::string &text);
+// Whether the image has a kernel of that name.
+bool has_kernel(const std::string &text, const char *name);
+
+const char *error_name(CUresult error);
+const char *error_description(CUresult error);
+
+}  // namespace emulator
