@@ -124,7 +124,8 @@ impl PinnedPool {
         if let Some(lost) = self.context.lost() {
             return Err(lost.clone());
         }
-        let block = match self.idle.lock().take(bytes) {
+        let idle = self.idle.lock().take(bytes);
+        let block = match idle {
             Some(block) => block,
             None => match HostBlock::new(&self.context, bytes) {
                 Err(DeviceError::HostOutOfMemory { .. }) => {

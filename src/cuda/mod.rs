@@ -37,6 +37,8 @@ mod queue;
 mod resident;
 #[cfg(feature = "cuda")]
 mod slot;
+#[cfg(all(test, feature = "cuda"))]
+mod tests;
 
 #[cfg(feature = "cuda")]
 pub use device::Device;

@@ -130,9 +130,7 @@ impl Slot {
     /// Sees to device memory of at least so many bytes; half as much again as before where it has
     /// to grow, and that can be had.
     fn reserve(&mut self, bytes: u64) -> Result<u64> {
-        const UNIT: u64 = 1 << 16;
         const WHAT: &str = "the buffers for chunks of candidates";
-        let bytes = bytes.next_multiple_of(UNIT);
         let before = match &self.memory {
             Some(memory) if memory.bytes() >= bytes => return Ok(memory.address()),
             Some(memory) => memory.bytes(),
@@ -140,7 +138,7 @@ impl Slot {
         };
         // First, so that it can be part of the new one: nothing in it is needed any more.
         self.memory = None;
-        let grown = bytes.max((before + before / 2).next_multiple_of(UNIT));
+        let grown = bytes.max(before + before / 2);
         let memory = match DeviceBuffer::new(&self.context, WHAT, grown) {
             Err(DeviceError::OutOfMemory { .. }) if grown > bytes => {
                 DeviceBuffer::new(&self.context, WHAT, bytes)?
