@@ -5,9 +5,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <numeric>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "api.h"
@@ -160,10 +162,16 @@ CUresult Runner::deadlock() const {
     for (const Thread &thread : threads) returned += thread.state == State::returned;
     if (returned) fprintf(stderr, "emulator:   %u threads have returned\n", returned);
     if (at_barrier) fprintf(stderr, "emulator:   %u threads wait in __syncthreads\n", at_barrier);
+    // The lanes that wait in the same collective, by warp.
+    std::map<std::tuple<unsigned, std::string, uint32_t>, uint32_t> waiting;
     for (const Thread &thread : threads) {
         if (thread.state != State::in_collective) continue;
-        fprintf(stderr, "emulator:   warp %u, lane %u waits in %s with mask 0x%08x\n",
-                thread.number / WARP, thread.number % WARP, thread.name, thread.mask);
+        waiting[{thread.number / WARP, thread.name, thread.mask}] |= 1u << thread.number % WARP;
+    }
+    for (const auto &[where, lanes] : waiting) {
+        const auto &[warp, name, mask] = where;
+        fprintf(stderr, "emulator:   warp %u, lanes 0x%08x wait in %s with mask 0x%08x\n", warp, lanes,
+                name.c_str(), mask);
     }
     return CUDA_ERROR_LAUNCH_FAILED;
 }

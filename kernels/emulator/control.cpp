@@ -52,6 +52,7 @@ EXPORT void simjoin_emulator_reset(int ordinal) {
     statistics.launches = statistics.blocks = 0;
     statistics.bytes_htod = statistics.bytes_dtoh = 0;
     statistics.copies_htod = statistics.copies_dtoh = 0;
+    statistics.leaked = 0;
     statistics.max_in_flight = statistics.in_flight.load();
     statistics.max_allocated = statistics.allocated.load();
 }
@@ -75,6 +76,7 @@ EXPORT long long simjoin_emulator_stat(int ordinal, const char *name) {
     COUNTER(max_in_flight);
     COUNTER(allocated);
     COUNTER(max_allocated);
+    COUNTER(leaked);
     COUNTER(pinned);
     COUNTER(streams);
     COUNTER(events);

@@ -154,7 +154,6 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice handle) {
     Device *device = machine().device(handle);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
     BEGIN(device);
-    std::lock_guard lock(device->mutex);
     ++device->retained;
     *context = device;
     return CUDA_SUCCESS;
@@ -166,13 +165,12 @@ EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice handle) {
     Device *device = machine().device(handle);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
     const CUresult result = emulator::begin(device, __func__);
-    bool last = false;
-    {
-        std::lock_guard lock(device->mutex);
-        if (device->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
-        last = --device->retained == 0;
+    const int left = --device->retained;
+    if (left < 0) {
+        ++device->retained;
+        return CUDA_ERROR_INVALID_CONTEXT;
     }
-    if (last) device->clear();
+    if (left == 0) device->clear();
     return result;
 }
 
@@ -195,7 +193,6 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice handle, unsigned *flags, int
     Device *device = machine().device(handle);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
     BEGIN(device);
-    std::lock_guard lock(device->mutex);
     *flags = 0;
     *active = device->retained > 0;
     return CUDA_SUCCESS;

@@ -174,7 +174,7 @@ EXPORT CUresult cuMemAllocAsync(CUdeviceptr *address, size_t bytes, CUstream han
 
 EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
     Device *device = emulator::current_device;
-    if (!device) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!device || !device->retained) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult refused = emulator::begin(device, __func__);
     // Work that still uses the memory is the host's error: no stream is waited for, so that it shows.
     const CUresult result = address ? release(device, address) : device->lost.load();
@@ -183,7 +183,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr address, CUstream handle) {
     Device *device = emulator::current_device;
-    if (!device) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!device || !device->retained) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult refused = emulator::begin(device, __func__);
     Stream *stream = device->stream(handle);
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
@@ -212,7 +212,7 @@ EXPORT CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned) {
 
 EXPORT CUresult cuMemFreeHost(void *address) {
     Device *current = emulator::current_device;
-    if (!current) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!current || !current->retained) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult refused = emulator::begin(current, __func__);
     bool intact = true;
     const auto bytes = machine().pinned.release(address, intact);

@@ -58,7 +58,7 @@ EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image) {
 
 EXPORT CUresult cuModuleUnload(CUmodule module) {
     Device *device = emulator::current_device;
-    if (!device) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!device || !device->retained) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult refused = emulator::begin(device, __func__);
     std::lock_guard lock(device->mutex);
     if (device->modules.erase(module) == 0) return CUDA_ERROR_INVALID_HANDLE;

@@ -36,7 +36,7 @@ EXPORT CUresult cuStreamCreate(CUstream *stream, unsigned flags) {
 
 EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
     Device *device = emulator::current_device;
-    if (!device) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!device || !device->retained) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult refused = emulator::begin(device, __func__);
     {
         std::lock_guard lock(device->mutex);
@@ -95,7 +95,7 @@ EXPORT CUresult cuEventCreate(CUevent *event, unsigned flags) {
 
 EXPORT CUresult cuEventDestroy_v2(CUevent event) {
     Device *device = emulator::current_device;
-    if (!device) return CUDA_ERROR_INVALID_CONTEXT;
+    if (!device || !device->retained) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult refused = emulator::begin(device, __func__);
     std::lock_guard lock(device->mutex);
     if (device->events.erase(event) == 0) return CUDA_ERROR_INVALID_HANDLE;

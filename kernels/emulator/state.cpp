@@ -75,20 +75,21 @@ int Machine::shared_bytes_per_block() const {
     return 227 * 1024;
 }
 
+bool is_of_hardware(CUresult error) {
+    return error == CUDA_ERROR_DEVICE_UNAVAILABLE || error == CUDA_ERROR_ECC_UNCORRECTABLE ||
+           error == CUDA_ERROR_NVLINK_UNCORRECTABLE || error == CUDA_ERROR_UNKNOWN;
+}
+
 bool is_sticky(CUresult error) {
     switch (error) {
-        case CUDA_ERROR_DEVICE_UNAVAILABLE:
-        case CUDA_ERROR_ECC_UNCORRECTABLE:
-        case CUDA_ERROR_NVLINK_UNCORRECTABLE:
         case CUDA_ERROR_ILLEGAL_ADDRESS:
         case CUDA_ERROR_LAUNCH_TIMEOUT:
         case CUDA_ERROR_ILLEGAL_INSTRUCTION:
         case CUDA_ERROR_MISALIGNED_ADDRESS:
         case CUDA_ERROR_LAUNCH_FAILED:
-        case CUDA_ERROR_UNKNOWN:
             return true;
         default:
-            return false;
+            return is_of_hardware(error);
     }
 }
 
@@ -149,6 +150,8 @@ void Device::clear() {
     events.clear();
     modules.clear();
     memory.release_all();
+    statistics.leaked += statistics.allocated;
+    if (!is_of_hardware(lost)) lost = CUDA_SUCCESS;
     statistics.allocated = statistics.streams = statistics.events = statistics.modules = 0;
 }
 

@@ -54,6 +54,8 @@ struct Statistics {
     // Bytes of device memory in use, and the most there have been.
     std::atomic<uint64_t> allocated{0};
     std::atomic<uint64_t> max_allocated{0};
+    // Bytes that were still allocated when the context was destroyed.
+    std::atomic<uint64_t> leaked{0};
     std::atomic<uint64_t> pinned{0};
     std::atomic<uint64_t> streams{0};
     std::atomic<uint64_t> events{0};
@@ -65,11 +67,13 @@ struct Device {
     int ordinal;
     Statistics statistics;
     Memory memory;
-    // What has lost the device: every call reports it until the device is reset.
+    // What has lost the device: every call reports it until the device is reset or, where the error
+    // is of the context alone, until nobody retains that any more.
     std::atomic<CUresult> lost{CUDA_SUCCESS};
+    // How often its context is.
+    std::atomic<int> retained{0};
 
     std::mutex mutex;
-    int retained = 0;
     std::vector<Fault> faults;
     // The error that the next launches end with, unseen by the host until it waits for them.
     std::vector<Fault> launch_faults;
@@ -118,8 +122,10 @@ Machine &machine();
 // The device whose context the calling thread has made current; null where there is none.
 extern thread_local Device *current_device;
 
-// Whether an error stays until the device is reset.
+// Whether an error stays.
 bool is_sticky(CUresult error);
+// Whether it stays even where the context is made anew.
+bool is_of_hardware(CUresult error);
 
 // To be asked first by each driver function: an injected fault, or what has lost the device.
 CUresult begin(Device *device, const char *function);

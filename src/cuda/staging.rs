@@ -170,6 +170,12 @@ impl Staging {
         self.match_count = 0;
     }
 
+    /// Whether it is divided so.
+    pub fn has(&self, capacities: &Capacities) -> bool {
+        self.match_capacity == capacities.matches
+            && Section::ALL.iter().all(|&s| self.parts[s as usize].capacity == capacities.of(s))
+    }
+
     /// The host memory pinned, in bytes.
     pub fn bytes(&self) -> usize {
         match &self.memory {

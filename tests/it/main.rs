@@ -4,6 +4,9 @@
 //! [`oracle`] is the only truth. It is a nested loop over plain Rust rows that shares no code
 //! with the crate; [`support`] turns such rows into Arrow tables and answers back into lines.
 
+#[cfg(all(feature = "cuda", unix))]
+#[path = "../emulator/mod.rs"]
+mod emulator;
 mod oracle;
 
 mod cases;
@@ -18,6 +21,10 @@ mod data;
 mod differential;
 mod examples;
 mod functions;
+#[cfg(all(feature = "cuda", unix))]
+mod gpu_emulator;
+#[cfg(all(feature = "cuda", unix))]
+mod gpu_kernels;
 mod joins;
 mod limits;
 mod options;
