@@ -155,9 +155,8 @@ impl Slot {
         let start = self.reserve(plan.end)?;
         let issued = self.issue_at(start, &plan, kernels, job, extent);
         if issued.is_err() {
-            // Copies may read the staging. Where waiting fails the device is lost, and reads no
-            // more.
-            let _ = self.stream.wait();
+            // Copies may still read the staging. The error above says more than this one could.
+            let _ = self.stream.settle();
         }
         issued
     }
@@ -235,7 +234,7 @@ impl Slot {
         let finished = self.collect(issued, job, latest);
         if finished.is_err() {
             // As in `issue`.
-            let _ = self.stream.wait();
+            let _ = self.stream.settle();
         }
         finished
     }

@@ -11,7 +11,7 @@ fn every_kernel_finds_the_matches_of_a_chunk() {
     let sets = Arc::new(sets(&mut rng, 60, 40));
     let resident = Arc::new(device.upload(&sets, true).unwrap());
     assert_eq!(resident.bytes(), ResidentSets::bytes_of(&sets, true));
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         for form in [Form::Pairs, Form::Count] {
             let case = Case::draw(&mut rng, &sets, 20);
             for mask in 0..4 {
@@ -53,7 +53,7 @@ fn jobs_from_many_threads_are_all_answered_and_overlap() {
                     let groups = rng.random_range(0..30);
                     let case = Case::draw(&mut rng, sets, groups);
                     let form = if number % 3 == 0 { Form::Count } else { Form::Pairs };
-                    let launch = launch(LAYOUTS[rng.random_range(0..7)], form);
+                    let launch = launch(Layout::ALL[rng.random_range(0..7)], form);
                     let gathered = rng.random_bool(0.3);
                     let mut job =
                         case.job(case.staging(device, gathered, form).unwrap(), launch, &inbox);

@@ -24,7 +24,7 @@ fn run(device: &Device, sets: &Arc<SetCollection>) -> Vec<Result<(), DeviceError
     for number in 0..10 {
         let case = Case::draw(&mut rng, sets, if number < 5 { 3 } else { 9 });
         let form = if number % 2 == 0 { Form::Pairs } else { Form::Count };
-        let launch = launch(LAYOUTS[number % 7], form);
+        let launch = launch(Layout::ALL[number % 7], form);
         match case.staging(device, resident.is_none(), form) {
             Ok(staging) => {
                 let mut job = case.job(staging, launch, &inbox);
@@ -62,16 +62,19 @@ fn no_fault_loses_a_job_or_memory() {
         "cuStreamSynchronize",
     ];
     for function in functions {
-        for nth in [1, 2, 5, 11] {
+        for nth in [1, 2, 7] {
             for error in [INVALID_VALUE, OUT_OF_MEMORY, UNAVAILABLE, ILLEGAL_ADDRESS] {
                 let device = lent.open().unwrap();
                 lent.fake().fault(function, nth, error);
                 let answers = run(&device, &sets);
                 let errors: Vec<_> = answers.iter().filter_map(|a| a.as_ref().err()).collect();
                 let context = format!("{function} {nth} {error}: {errors:?}");
-                let lost = lent.fake().stat("lost") != 0;
-                assert_eq!(device.is_lost(), lost, "{context}");
-                assert_eq!(errors.iter().any(|e| e.is_fatal()), lost, "{context}");
+                let lost = device.is_lost();
+                // A thread that cannot make the context current cannot tell why.
+                let told = lent.fake().stat("lost") != 0;
+                assert!(lost == told || function == "cuCtxSetCurrent" && lost, "{context}");
+                // The loss may show first where something is given back.
+                assert!(lost || !errors.iter().any(|e| e.is_fatal()), "{context}");
                 assert!(lost || errors.len() <= 1, "{context}");
                 drop(device);
                 lent.expect_nothing_left();
@@ -183,11 +186,15 @@ fn a_device_that_fails_to_open_leaves_nothing() {
         ("cuFuncSetAttribute", 14),
         ("cuStreamCreate", 2),
         ("cuEventCreate", 5),
-        ("cuMemHostAlloc", 2),
+        ("cuMemHostAlloc", 1),
     ];
     for (function, nth) in functions {
         for error in [INVALID_VALUE, OUT_OF_MEMORY, UNAVAILABLE] {
             lent.fake().fault(function, nth, error);
+            if (function, error) == ("cuMemHostAlloc", OUT_OF_MEMORY) {
+                // It is tried again with what is idle freed.
+                lent.fake().fault(function, nth, error);
+            }
             let outcome = lent.open();
             assert!(outcome.is_err(), "{function} {error}");
             lent.expect_nothing_left();

@@ -31,16 +31,6 @@ use crate::cancel::CancelFlag;
 use crate::sets::{BuildEncoder, EncodeInput, KeyDictionary, SetCollection};
 use crate::strategy::{Candidate, Match};
 
-const LAYOUTS: [Layout; 7] = [
-    Layout::A,
-    Layout::B,
-    Layout::C,
-    Layout::D(Lanes::Four),
-    Layout::D(Lanes::Eight),
-    Layout::D(Lanes::Sixteen),
-    Layout::D(Lanes::ThirtyTwo),
-];
-
 /// A collection of up to `count` distinct sets of fewer than `most` tokens, some in several rows.
 fn sets(rng: &mut StdRng, count: usize, most: usize) -> SetCollection {
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
