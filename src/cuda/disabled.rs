@@ -102,16 +102,25 @@ impl ResidentSets {
     }
 }
 
-/// Pinned host memory.
+/// Pinned host memory, of which there is none.
 #[derive(Debug)]
+#[allow(dead_code)]
 pub struct PinnedBuffer(Infallible);
 
+#[allow(dead_code)]
 impl PinnedBuffer {
     pub fn start(&self) -> NonNull<u8> {
         match self.0 {}
     }
 
     pub fn bytes(&self) -> usize {
+        match self.0 {}
+    }
+}
+
+// As the real one has: who drops a chunk means it in either build.
+impl Drop for PinnedBuffer {
+    fn drop(&mut self) {
         match self.0 {}
     }
 }

@@ -16,8 +16,10 @@
 
 pub mod abi;
 mod error;
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 mod job;
 mod launch;
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 mod staging;
 
 #[cfg(feature = "cuda")]
@@ -36,6 +38,8 @@ mod queue;
 mod resident;
 #[cfg(feature = "cuda")]
 mod slot;
+#[cfg(all(test, feature = "cuda"))]
+mod tests;
 
 #[cfg(feature = "cuda")]
 pub use device::Device;
