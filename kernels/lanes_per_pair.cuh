@@ -1,19 +1,42 @@
 // Layout D: a block owns a probe set, held in shared memory in a form that answers membership. A
-// warp takes 32 candidates at a time; then runs of LANES lanes each read the tokens left of one
-// open candidate, coalesced, and look them up. No token is compared twice and no lane depends on
-// its neighbour's comparison, so that loads alone set the pace.
+// warp takes 32 candidates at a time. First each lane peeks at a few tokens of its own one, which
+// is the end of most: filters leave pairs that only just have the tokens they need. Then runs of
+// LANES lanes each read the tokens left of one open candidate, coalesced. Tokens are looked up
+// rather than merged, so that no load waits for a comparison.
 #pragma once
 
 #include "members.cuh"
 #include "sink.cuh"
 #include "warp_batch.cuh"
 
-// Tokens that a lane has under way at once.
+// Tokens of its own candidate that a lane peeks at: half a sector.
+constexpr u32 PEEK = 4;
+// Tokens of a shared candidate that a lane has under way at once.
 constexpr u32 LOADS = 4;
 // A bitmap is preferred to a hash table up to this many words of it ...
 constexpr u32 BITMAP_WORDS = 256;
 // ... and for each candidate that will be looked up: clearing must repay.
 constexpr u32 BITMAP_WORDS_PER_CANDIDATE = 8;
+
+// How many of COUNT tokens, STRIDE apart from `first` on, `members` holds and are no less than
+// `least`; those numbered `left` and up are not there.
+template <u32 COUNT, u32 STRIDE, class Members>
+__device__ __forceinline__ u32 count_members(const Members &members, const u32 *tokens, u32 first, u32 left,
+                                             u32 least) {
+    // All loads come before the first look-up.
+    u32 token[COUNT];
+#pragma unroll
+    for (u32 k = 0; k < COUNT; ++k) {
+        const u32 i = first + k * STRIDE;
+        token[k] = i < left ? __ldg(&tokens[i]) : NO_TOKEN;
+    }
+    u32 count = 0;
+#pragma unroll
+    for (u32 k = 0; k < COUNT; ++k) {
+        count += members.contain(token[k]) & (token[k] >= least);
+    }
+    return count;
+}
 
 // Counts the tokens left of the batch's open candidates that `members` holds. Stops when the
 // required overlap is out of reach or, unless exact, reached.
@@ -23,10 +46,18 @@ __device__ __forceinline__ void look_up(const Chunk &chunk, const ProbeGroup &gr
     constexpr u32 AT_ONCE = WARP / LANES;
     const u32 place = lane_id() % LANES;
     const u32 run = lane_id() / LANES;
-    const bool is_open = batch.open >> lane_id() & 1;
-    // Common tokens in front of the probe's resume position are counted already, and may lie behind
-    // that of the build set.
-    const u32 least = is_open ? __ldg(&group.tokens[group.size - batch.pair.probe_left]) : 0;
+    u32 least = 0;
+    bool is_open = batch.open >> lane_id() & 1;
+    if (is_open) {
+        Pair &pair = batch.pair;
+        // Common tokens in front of the probe's resume position are counted already, and may lie
+        // behind that of the build set.
+        least = __ldg(&group.tokens[group.size - pair.probe_left]);
+        const u32 common = count_members<PEEK, 1>(members, pair.tokens, 0, pair.left, least);
+        pair.advance(PEEK, common);
+        is_open = pair.is_open(chunk.exact);
+    }
+    batch.open = __ballot_sync(ALL_LANES, is_open);
     // The lane of the n-th open candidate, in lane n; and the lane's own n.
     const u32 lanes = nth_bit(batch.open, lane_id());
     const u32 own = static_cast<u32>(__popc(batch.open & lanes_below()));
@@ -42,18 +73,7 @@ __device__ __forceinline__ void look_up(const Chunk &chunk, const ProbeGroup &gr
         left = base + run < count ? left : 0;
         // The runs go in step: diverged, they would wait for each other all the same.
         while (__any_sync(ALL_LANES, left > 0)) {
-            u32 token[LOADS];
-#pragma unroll
-            for (u32 load = 0; load < LOADS; ++load) {
-                const u32 i = load * LANES + place;
-                token[load] = i < left ? __ldg(&tokens[i]) : NO_TOKEN;
-            }
-            u32 common = 0;
-#pragma unroll
-            for (u32 load = 0; load < LOADS; ++load) {
-                common += members.contain(token[load]) && token[load] >= floor;
-            }
-            overlap += sum_of_lanes<LANES>(common);
+            overlap += sum_of_lanes<LANES>(count_members<LOADS, LANES>(members, tokens, place, left, floor));
             tokens += LANES * LOADS;
             left -= min(left, LANES * LOADS);
             if (overlap + left < required || (!chunk.exact && overlap >= required)) {

@@ -70,6 +70,14 @@ struct Pair {
         tokens = chunk.build.tokens + first + build_at;
     }
 
+    // Leaves the next `count` tokens of the build set behind, of which `common` are the probe's.
+    __device__ __forceinline__ void advance(u32 count, u32 common) {
+        tokens += count;
+        left -= min(left, count);
+        probe_left -= common;
+        overlap += common;
+    }
+
     __device__ __forceinline__ bool matches() const { return overlap >= required; }
 
     // Whether tokens have to be compared to tell whether the pair matches, or with what overlap.

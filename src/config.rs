@@ -13,6 +13,7 @@ use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions}
 use datafusion::common::{Result, config_err};
 use datafusion::config::ConfigOptions;
 
+use crate::cuda::Layout;
 use crate::exec::Side;
 use crate::simd::Simd;
 
@@ -69,9 +70,9 @@ pub enum BuildSideChoice {
     Fixed(Side),
 }
 
-/// Declares the options once: field, default and documentation, which SQL shows as well.
+/// Declares the options once: name, field, default and documentation, which SQL shows as well.
 macro_rules! options {
-    ($($(#[doc = $doc:literal])+ $field:ident: $type:ty = $default:expr;)+) => {
+    ($($(#[doc = $doc:literal])+ $name:literal $field:ident: $type:ty = $default:expr;)+) => {
         /// The options under `simjoin.*`.
         #[derive(Debug, Clone, PartialEq)]
         pub struct SimJoinOptions {
@@ -86,7 +87,7 @@ macro_rules! options {
 
         impl SimJoinOptions {
             /// The options' names, without the `simjoin.` prefix.
-            pub const NAMES: &'static [&'static str] = &[$(stringify!($field)),+];
+            pub const NAMES: &'static [&'static str] = &[$($name),+];
         }
 
         impl ExtensionOptions for SimJoinOptions {
@@ -104,8 +105,8 @@ macro_rules! options {
 
             fn set(&mut self, key: &str, value: &str) -> Result<()> {
                 match key {
-                    $(stringify!($field) => {
-                        self.$field = parse_option(stringify!($field), value)?;
+                    $($name => {
+                        self.$field = parse_option($name, value)?;
                         Ok(())
                     })+
                     _ => config_err!(
@@ -117,7 +118,7 @@ macro_rules! options {
 
             fn entries(&self) -> Vec<ConfigEntry> {
                 vec![$(ConfigEntry {
-                    key: concat!("simjoin.", stringify!($field)).to_string(),
+                    key: concat!("simjoin.", $name).to_string(),
                     value: Some(self.$field.to_string()),
                     description: concat!($($doc),+).trim_ascii(),
                 }),+]
@@ -128,23 +129,31 @@ macro_rules! options {
 
 options! {
     /// Recognise similarity predicates in plain joins (SIMJOIN is always recognised).
-    recognize_joins: bool = true;
+    "recognize_joins" recognize_joins: bool = true;
     /// How pairs are found: by an index of prefixes (allpairs, ppjoin, groupjoin), by blocks of bit signatures (bitmap), or by whichever costs least (auto).
-    strategy: StrategyChoice = StrategyChoice::Auto;
-    /// Where the join runs: auto, cpu, cuda or cuda:N. This build has no CUDA kernels: cuda is refused.
-    device: DeviceChoice = DeviceChoice::Auto;
+    "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
+    /// Where candidates are verified: auto (on a GPU where that pays), cpu, cuda (the first GPU; an error where it cannot be used) or cuda:N.
+    "device" device: DeviceChoice = DeviceChoice::Auto;
     /// The vector instructions of the CPU's filters: auto (the best that the processor has), avx512, avx2 or portable.
-    simd: SimdChoice = SimdChoice(None);
+    "simd" simd: SimdChoice = SimdChoice(None);
     /// Which input is collected and indexed: auto (the smaller one by statistics), left or right.
-    build_side: BuildSideChoice = BuildSideChoice::Auto;
+    "build_side" build_side: BuildSideChoice = BuildSideChoice::Auto;
     /// Read and index a join of an input with itself once.
-    self_join: bool = true;
+    "self_join" self_join: bool = true;
     /// In plain joins with equality conjuncts, leave the join to the hash join when statistics promise at most this many rows per key.
-    hash_join_rows_per_key: f64 = 4.0;
+    "hash_join_rows_per_key" hash_join_rows_per_key: f64 = 4.0;
     /// Candidate pairs filtered before they are verified, at least 1.
-    candidate_chunk: PositiveCount = PositiveCount(16_384);
+    "candidate_chunk" candidate_chunk: PositiveCount = PositiveCount(16_384);
     /// Greatest number of matched set pairs held between verification and output, at least 1.
-    match_buffer: PositiveCount = PositiveCount(16_384);
+    "match_buffer" match_buffer: PositiveCount = PositiveCount(16_384);
+    /// Bytes of candidates that travel to the GPU together. Each partition holds three such chunks, with room for their matches, in pinned memory.
+    "gpu.candidate_memory" gpu_candidate_memory: Bytes = Bytes(2 << 20);
+    /// Bytes of GPU memory that a join may fill: auto (what is free), or a number. Collections that do not fit travel with the candidates, set by set.
+    "gpu.memory_limit" gpu_memory_limit: MemoryLimit = MemoryLimit(None);
+    /// How the GPU's threads share the work: a (a thread for each probe set), b (a block for each probe set, a thread for each candidate), c (a block for each pair), d4 to d32 (that many threads for each pair), or by the sets' sizes (auto).
+    "gpu.layout" gpu_layout: LayoutChoice = LayoutChoice(None);
+    /// Threads of a block of the GPU's: 32, 64, 128, 256, or by the sets' sizes (auto).
+    "gpu.block_size" gpu_block_size: BlockSizeChoice = BlockSizeChoice(None);
 }
 
 impl ConfigExtension for SimJoinOptions {
@@ -157,11 +166,12 @@ impl SimJoinOptions {
         config.extensions.get::<Self>().cloned().unwrap_or_default()
     }
 
-    /// The defaults, changed by the environment: `SIMJOIN_STRATEGY` sets `simjoin.strategy`.
+    /// The defaults, changed by the environment: `SIMJOIN_STRATEGY` sets `simjoin.strategy`,
+    /// `SIMJOIN_GPU_LAYOUT` sets `simjoin.gpu.layout`.
     pub fn from_env() -> Result<Self> {
         let mut options = Self::default();
         for name in Self::NAMES {
-            let variable = format!("SIMJOIN_{}", name.to_uppercase());
+            let variable = format!("SIMJOIN_{}", name.to_uppercase().replace('.', "_"));
             if let Some(value) = std::env::var_os(&variable) {
                 options
                     .set(name, &value.to_string_lossy())
@@ -169,6 +179,35 @@ impl SimJoinOptions {
             }
         }
         Ok(options)
+    }
+}
+
+/// How a GPU is used, where one is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct GpuOptions {
+    /// Bytes of candidates in a chunk.
+    pub candidate_memory: u64,
+    /// Bytes of device memory that a join may fill; `None`: what is free.
+    pub memory_limit: Option<u64>,
+    /// Fixed layouts and block sizes, for measurements.
+    pub layout: Option<Layout>,
+    pub block_size: Option<u32>,
+}
+
+impl SimJoinOptions {
+    pub fn gpu(&self) -> GpuOptions {
+        GpuOptions {
+            candidate_memory: self.gpu_candidate_memory.0,
+            memory_limit: self.gpu_memory_limit.0.map(|bytes| bytes.0),
+            layout: self.gpu_layout.0,
+            block_size: self.gpu_block_size.0,
+        }
+    }
+}
+
+impl Default for GpuOptions {
+    fn default() -> Self {
+        SimJoinOptions::default().gpu()
     }
 }
 
@@ -181,6 +220,32 @@ impl fmt::Display for PositiveCount {
         self.0.fmt(f)
     }
 }
+
+/// A number of bytes of at least 1; `K`, `M` and `G` stand for powers of 1,024.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Bytes(pub u64);
+
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let units = [(30, "G"), (20, "M"), (10, "K")];
+        match units.into_iter().find(|(shift, _)| self.0.is_multiple_of(1 << shift)) {
+            Some((shift, unit)) => write!(f, "{}{unit}", self.0 >> shift),
+            None => self.0.fmt(f),
+        }
+    }
+}
+
+/// A limit in bytes; `None` where it is found out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct MemoryLimit(pub Option<Bytes>);
+
+/// A layout of the GPU's threads; `None` where sizes decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LayoutChoice(pub Option<Layout>);
+
+/// The threads of a block; `None` where sizes decide.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct BlockSizeChoice(pub Option<u32>);
 
 /// What an option accepts, and how its text is read.
 trait OptionValue: Sized {
@@ -283,6 +348,80 @@ impl fmt::Display for DeviceChoice {
     }
 }
 
+impl OptionValue for Bytes {
+    const ACCEPTS: &'static str = "a number of bytes of at least 1, such as 65536, 512K, 2M or 1G";
+
+    fn parse(text: &str) -> Option<Self> {
+        let units = [("k", 10), ("m", 20), ("g", 30)];
+        let unit =
+            units.into_iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, shift)));
+        let (number, shift) = unit.unwrap_or((text, 0));
+        let number: u64 = number.trim_end().parse().ok()?;
+        let bytes = number.checked_mul(1 << shift)?;
+        (bytes >= 1).then_some(Self(bytes))
+    }
+}
+
+impl OptionValue for MemoryLimit {
+    const ACCEPTS: &'static str = "auto, or a number of bytes such as 512M or 8G";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self(None)),
+            bytes => Bytes::parse(bytes).map(|bytes| Self(Some(bytes))),
+        }
+    }
+}
+
+impl fmt::Display for MemoryLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("auto"),
+            Some(bytes) => bytes.fmt(f),
+        }
+    }
+}
+
+impl OptionValue for LayoutChoice {
+    const ACCEPTS: &'static str = "auto, a, b, c, d4, d8, d16 or d32";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self(None)),
+            name => Layout::ALL.into_iter().find(|l| l.name() == name).map(|l| Self(Some(l))),
+        }
+    }
+}
+
+impl fmt::Display for LayoutChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.map_or("auto", Layout::name))
+    }
+}
+
+impl OptionValue for BlockSizeChoice {
+    const ACCEPTS: &'static str = "auto, 32, 64, 128 or 256";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self(None)),
+            number => {
+                let threads = number.parse().ok()?;
+                [32, 64, 128, 256].contains(&threads).then_some(Self(Some(threads)))
+            }
+        }
+    }
+}
+
+impl fmt::Display for BlockSizeChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("auto"),
+            Some(threads) => threads.fmt(f),
+        }
+    }
+}
+
 impl OptionValue for BuildSideChoice {
     const ACCEPTS: &'static str = "auto, left or right";
 
@@ -321,6 +460,19 @@ mod tests {
         options.set("device", "cuda:1").unwrap();
         options.set("build_side", "Right").unwrap();
         assert_eq!(options.device, DeviceChoice::Cuda(Some(1)));
+        options.set("gpu.candidate_memory", "512k").unwrap();
+        options.set("gpu.memory_limit", "3000").unwrap();
+        options.set("gpu.layout", "d8").unwrap();
+        options.set("gpu.block_size", "64").unwrap();
+        assert_eq!(options.gpu_candidate_memory, Bytes(512 << 10));
+        let shown = |key: &str| {
+            let entries = options.entries().into_iter();
+            entries.filter(|e| e.key == key).find_map(|e| e.value)
+        };
+        assert_eq!(shown("simjoin.gpu.candidate_memory").as_deref(), Some("512K"));
+        assert_eq!(shown("simjoin.gpu.memory_limit").as_deref(), Some("3000"));
+        assert_eq!(shown("simjoin.gpu.layout").as_deref(), Some("d8"));
+        assert_eq!(shown("simjoin.gpu.block_size").as_deref(), Some("64"));
         assert_eq!(options.build_side, BuildSideChoice::Fixed(Side::Right));
     }
 
@@ -334,5 +486,8 @@ mod tests {
         assert!(options.set("candidate_chunk", "0").is_err());
         assert!(options.set("hash_join_rows_per_key", "NaN").is_err());
         assert!(options.set("device", "cuda:x").is_err());
+        assert!(options.set("gpu.block_size", "48").is_err());
+        assert!(options.set("gpu.candidate_memory", "0K").is_err());
+        assert!(options.set("gpu.memory_limit", "99999999999G").is_err());
     }
 }

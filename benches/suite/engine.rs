@@ -10,7 +10,7 @@ use datafusion::common::config::ExtensionOptions;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::cancel::CancelFlag;
-use datafusion_simjoin::config::StrategyChoice;
+use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use datafusion_simjoin::measure::{Bounds, Measure, Role};
 use datafusion_simjoin::sets::SetCollection;
 use datafusion_simjoin::simd::Simd;
@@ -18,6 +18,7 @@ use datafusion_simjoin::strategy::{
     Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, PrepareContext, PreparedJoin, ProbeSets,
     Progress, choose,
 };
+use datafusion_simjoin::verify::DeviceRequest;
 
 use crate::data;
 use crate::machine;
@@ -28,6 +29,13 @@ pub fn strategy(name: &str) -> Result<StrategyChoice, String> {
     let mut options = SimJoinOptions::default();
     options.set("strategy", name).map_err(|error| error.strip_backtrace())?;
     Ok(options.strategy)
+}
+
+/// Reads a device as `simjoin.device` does.
+pub fn device(name: &str) -> Result<DeviceChoice, String> {
+    let mut options = SimJoinOptions::default();
+    options.set("device", name).map_err(|error| error.strip_backtrace())?;
+    Ok(options.device)
 }
 
 /// Reads the name of a form of the vector kernels.
@@ -57,13 +65,22 @@ pub struct Point {
     /// The form of the vector kernels.
     pub simd: Simd,
     pub threads: usize,
+    pub device: DeviceChoice,
+    pub gpu: GpuOptions,
 }
 
 impl Point {
-    /// A Jaccard join on one thread.
+    /// A Jaccard join on one thread of the CPU.
     pub fn jaccard(threshold: f64, strategy: StrategyChoice) -> Self {
-        let simd = default_simd();
-        Self { measure: Measure::Jaccard, threshold, strategy, simd, threads: 1 }
+        Self {
+            measure: Measure::Jaccard,
+            threshold,
+            strategy,
+            simd: default_simd(),
+            threads: 1,
+            device: DeviceChoice::Cpu,
+            gpu: GpuOptions::default(),
+        }
     }
 }
 
@@ -105,6 +122,7 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
         need: MatchNeed::Pairs,
         candidate_chunk: options.candidate_chunk.0,
         simd: point.simd,
+        gpu: point.gpu,
     };
     let pool = Arc::new(PeakPool::default());
     let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
@@ -113,9 +131,16 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
 
     let processor_start = machine::processor_seconds();
     let start = Instant::now();
-    let context =
-        PrepareContext { reservation: &reservation, cancel: &cancel, threads: point.threads };
-    let choice = choose(point.strategy, sets, &spec, context)?;
+    let context = PrepareContext {
+        reservation: &reservation,
+        cancel: &cancel,
+        threads: point.threads,
+        device: None,
+    };
+    let request =
+        DeviceRequest { choice: point.device, self_join: true, on_failure: Arc::new(|_| {}) };
+    let choice = choose(point.strategy, sets, &spec, &request, context)?;
+    let context = PrepareContext { device: choice.device.as_ref(), ..context };
     let prepared = choice.strategy.prepare(Arc::clone(sets), spec, &choice.statistics, context)?;
     let prepare_seconds = start.elapsed().as_secs_f64();
 
@@ -197,7 +222,8 @@ fn probe(
     Ok(Part { row_pairs, funnel: cursor.funnel() })
 }
 
-fn add(sum: &mut Funnel, part: &Funnel) {
+/// Adds up what threads have done.
+pub fn add(sum: &mut Funnel, part: &Funnel) {
     sum.postings += part.postings;
     sum.prefix_pairs += part.prefix_pairs;
     sum.candidates += part.candidates;
@@ -205,6 +231,16 @@ fn add(sum: &mut Funnel, part: &Funnel) {
     sum.matches += part.matches;
     sum.filter_nanos += part.filter_nanos;
     sum.verify_nanos += part.verify_nanos;
+    let (sum, part) = (&mut sum.device, &part.device);
+    sum.chunks += part.chunks;
+    sum.candidates += part.candidates;
+    sum.bytes_to += part.bytes_to;
+    sum.bytes_from += part.bytes_from;
+    sum.kernel_nanos.iter_mut().zip(part.kernel_nanos).for_each(|(sum, nanos)| *sum += nanos);
+    sum.copy_nanos += part.copy_nanos;
+    sum.wait_nanos += part.wait_nanos;
+    sum.idle_nanos += part.idle_nanos;
+    sum.failed_chunks += part.failed_chunks;
 }
 
 /// Reads a measure's name.

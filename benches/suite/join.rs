@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use datafusion::common::Result;
-use datafusion_simjoin::config::StrategyChoice;
+use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use datafusion_simjoin::measure::Measure;
 use datafusion_simjoin::simd::Simd;
 
@@ -36,6 +36,10 @@ pub struct Arguments {
     #[arg(long, value_delimiter = ',', value_parser = engine::simd,
         default_values_t = [engine::default_simd()])]
     simd: Vec<Simd>,
+    /// Devices
+    #[arg(long, value_delimiter = ',', value_parser = engine::device,
+        default_values_t = [DeviceChoice::Cpu])]
+    devices: Vec<DeviceChoice>,
     /// Runs of each point
     #[arg(long, default_value_t = 3)]
     runs: usize,
@@ -51,7 +55,8 @@ pub struct Arguments {
 const HEADER: &str = "data,strategy,chosen,measure,threshold,simd,threads,run,prepare_seconds,\
                       probe_seconds,join_seconds,processor_seconds,row_pairs,set_pairs,postings,prefix_pairs,\
                       candidates,verified,filter_seconds,verify_seconds,estimate,reserved_bytes,\
-                      csr_bytes,popcount_gain";
+                      csr_bytes,popcount_gain,device,device_candidates,kernel_seconds,\
+                      copy_seconds,wait_seconds";
 
 /// Runs the points and appends them to joins.csv.
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -68,8 +73,23 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 for &strategy in &arguments.strategies {
                     for &simd in &arguments.simd {
                         for (&threads, &gain) in arguments.threads.iter().zip(&gains) {
-                            let point = Point { measure, threshold, strategy, simd, threads };
-                            run_point(arguments, &encoded, &point, gain, &mut csv)?;
+                            // Bitmap blocks run on the CPU alone.
+                            let on_gpu = strategy != StrategyChoice::Bitmap;
+                            for &device in &arguments.devices {
+                                if on_gpu || !matches!(device, DeviceChoice::Cuda(_)) {
+                                    let gpu = GpuOptions::default();
+                                    let point = Point {
+                                        measure,
+                                        threshold,
+                                        strategy,
+                                        simd,
+                                        threads,
+                                        device,
+                                        gpu,
+                                    };
+                                    run_point(arguments, &encoded, &point, gain, &mut csv)?;
+                                }
+                            }
                         }
                     }
                 }
@@ -131,6 +151,11 @@ fn write(
         &joined.reserved_bytes,
         &encoded.csr_bytes(),
         &format!("{gain:.3}"),
+        &point.device,
+        &f.device.candidates,
+        &seconds(f.device.kernel_nanos.iter().sum::<u64>() as f64 / 1e9),
+        &seconds(f.device.copy_nanos as f64 / 1e9),
+        &seconds(f.device.wait_nanos as f64 / 1e9),
     ])
 }
 

@@ -15,6 +15,7 @@ mod csv;
 mod data;
 mod engine;
 mod generate;
+mod gpu;
 mod growth;
 mod join;
 mod machine;
@@ -58,6 +59,8 @@ enum Command {
     Sql(sql::Arguments),
     /// Run competitors beside the engine
     Versus(versus::Arguments),
+    /// Verification on a GPU
+    Gpu(gpu::Arguments),
     /// Time and memory against size
     Growth(growth::Arguments),
     /// Turn the CSV files of a run into a summary and plots
@@ -73,6 +76,7 @@ fn main() -> Result<()> {
         Some(Command::Phases(arguments)) => phases::run(&arguments),
         Some(Command::Sql(arguments)) => sql::run(&arguments),
         Some(Command::Versus(arguments)) => versus::run(&arguments),
+        Some(Command::Gpu(arguments)) => gpu::run(&arguments),
         Some(Command::Growth(arguments)) => growth::run(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
     }

@@ -198,9 +198,10 @@ EXPORT CUresult cuDevicePrimaryCtxGetState(CUdevice handle, unsigned *flags, int
     return CUDA_SUCCESS;
 }
 
+// The context becomes current even where the device is lost, for what it holds is to be given back.
 EXPORT CUresult cuCtxSetCurrent(CUcontext context) {
-    if (context) BEGIN(context);
     emulator::current_device = context;
+    if (context) BEGIN(context);
     return CUDA_SUCCESS;
 }
 

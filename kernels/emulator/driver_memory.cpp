@@ -176,7 +176,9 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr address) {
     Device *device = emulator::current_device;
     if (!device || !device->retained) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult refused = emulator::begin(device, __func__);
-    // Work that still uses the memory is the host's error: no stream is waited for, so that it shows.
+    // Work that still uses the memory is the host's error: no stream is waited for, so that it
+    // shows. Of a lost device the host cannot know what it still does.
+    if (device->lost) device->drain();
     const CUresult result = address ? release(device, address) : device->lost.load();
     return refused ? refused : result;
 }
@@ -214,6 +216,7 @@ EXPORT CUresult cuMemFreeHost(void *address) {
     Device *current = emulator::current_device;
     if (!current || !current->retained) return CUDA_ERROR_INVALID_CONTEXT;
     const CUresult refused = emulator::begin(current, __func__);
+    if (current->lost) current->drain();
     bool intact = true;
     const auto bytes = machine().pinned.release(address, intact);
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;

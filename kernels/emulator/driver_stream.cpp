@@ -43,6 +43,7 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
         if (device->streams.erase(stream) == 0) return CUDA_ERROR_INVALID_HANDLE;
     }
     --device->statistics.streams;
+    if (device->lost) stream->queue->drain();
     // Its thread ends once it has done what it was given.
     delete stream;
     return refused;

@@ -176,12 +176,6 @@ impl Device {
     }
 }
 
-impl Drop for Device {
-    fn drop(&mut self) {
-        self.pinned.close();
-    }
-}
-
 /// Takes a lost device out of those that are open, so that its memory is freed once nobody uses it
 /// and the next to open it starts anew.
 fn forget(context: &Arc<Context>) {

@@ -102,10 +102,12 @@ impl ResidentSets {
     }
 }
 
-/// Pinned host memory.
+/// Pinned host memory, of which there is none.
 #[derive(Debug)]
+#[allow(dead_code)]
 pub struct PinnedBuffer(Infallible);
 
+#[allow(dead_code)]
 impl PinnedBuffer {
     pub fn start(&self) -> NonNull<u8> {
         match self.0 {}

@@ -217,13 +217,31 @@ impl Context {
     /// Makes the context current on this thread, and the former one when the guard is dropped: the
     /// thread may belong to a program with contexts of its own.
     pub fn enter(&self) -> Result<Entered> {
-        let former = self.check("cuCtxGetCurrent", result::ctx::get_current())?;
+        let (entered, outcome) = self.enter_anyway();
+        outcome.map(|()| entered)
+    }
+
+    /// The same, with a guard even after an error: the context may be current nevertheless, as
+    /// where the driver only reports an earlier failure.
+    fn enter_anyway(&self) -> (Entered, Result<()>) {
+        let former = match self.check("cuCtxGetCurrent", result::ctx::get_current()) {
+            Ok(former) => former,
+            Err(error) => return (Entered { former: None }, Err(error)),
+        };
         if former == Some(self.handle) {
-            return Ok(Entered { former: None });
+            return (Entered { former: None }, Ok(()));
         }
         // SAFETY: the context is retained.
-        self.check("cuCtxSetCurrent", unsafe { result::ctx::set_current(self.handle) })?;
-        Ok(Entered { former: Some(former.unwrap_or(ptr::null_mut())) })
+        let outcome =
+            self.check("cuCtxSetCurrent", unsafe { result::ctx::set_current(self.handle) });
+        (Entered { former: Some(former.unwrap_or(ptr::null_mut())) }, outcome)
+    }
+
+    /// Gives something of the context back, whatever became of the device. An error leaves nothing
+    /// to be done, for everything ends with its context, but it may tell that the device is lost.
+    pub fn release(&self, call: &'static str, give_back: impl FnOnce() -> Result<(), DriverError>) {
+        let (_entered, _) = self.enter_anyway();
+        let _ = self.check(call, give_back());
     }
 
     /// Free bytes on the device.
@@ -286,15 +304,27 @@ impl Stream {
         let waited = unsafe { result::stream::synchronize(self.handle) };
         self.context.check("cuStreamSynchronize", waited)
     }
+
+    /// Waits until nothing is under way any more, so that the memory it used may be given back;
+    /// where there is no telling the device counts as lost. An error is that of the first attempt.
+    pub fn settle(&self) -> Result<()> {
+        let waited = self.wait();
+        match &waited {
+            Err(error) if !error.is_fatal() => {
+                if let Err(error) = self.wait() {
+                    self.context.lose("cuStreamSynchronize", error.to_string());
+                }
+            }
+            _ => {}
+        }
+        waited
+    }
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        let entered = self.context.enter();
-        // SAFETY: nobody else has it. The driver ends its work first. An error leaves nothing to
-        // be done, here and below: the context ends with all that was made in it.
-        let _ = unsafe { result::stream::destroy(self.handle) };
-        drop(entered);
+        // SAFETY: nobody else has it. The driver ends its work first.
+        self.context.release("cuStreamDestroy", || unsafe { result::stream::destroy(self.handle) });
     }
 }
 
@@ -341,9 +371,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        let entered = self.context.enter();
         // SAFETY: nobody else has it.
-        let _ = unsafe { result::event::destroy(self.handle) };
-        drop(entered);
+        self.context.release("cuEventDestroy", || unsafe { result::event::destroy(self.handle) });
     }
 }

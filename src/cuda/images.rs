@@ -8,7 +8,7 @@ use cudarc::driver::{result, sys};
 
 use super::DeviceError;
 use super::driver::{Context, Properties, Result};
-use super::job::{Form, Lanes, Launch, Layout};
+use super::job::{Form, Launch, Layout};
 
 /// An image, aligned as its format has it.
 #[repr(C, align(16))]
@@ -71,15 +71,6 @@ pub(super) struct Function {
     pub shared_words: u32,
 }
 
-const LAYOUTS: [(Layout, &str); 7] = [
-    (Layout::A, "a"),
-    (Layout::B, "b"),
-    (Layout::C, "c"),
-    (Layout::D(Lanes::Four), "d4"),
-    (Layout::D(Lanes::Eight), "d8"),
-    (Layout::D(Lanes::Sixteen), "d16"),
-    (Layout::D(Lanes::ThirtyTwo), "d32"),
-];
 const FORMS: [(Form, &str); 2] = [(Form::Pairs, "pairs"), (Form::Count, "count")];
 
 /// Whether kernels run on such a device.
@@ -110,9 +101,9 @@ impl Kernels {
         };
         let context = Arc::clone(context);
         let mut kernels = Self { context, module, functions: HashMap::new() };
-        for (layout, layout_name) in LAYOUTS {
+        for layout in Layout::ALL {
             for (form, form_name) in FORMS {
-                let name = format!("verify_{layout_name}_{form_name}");
+                let name = format!("verify_{}_{form_name}", layout.name());
                 let function = kernels.function(&name, properties.shared_memory)?;
                 kernels.functions.insert((layout, form), function);
             }
@@ -155,11 +146,8 @@ impl Kernels {
 
 impl Drop for Kernels {
     fn drop(&mut self) {
-        let entered = self.context.enter();
-        // SAFETY: no kernel of it runs. An error leaves nothing to be done: modules end with their
-        // context.
-        let _ = unsafe { result::module::unload(self.module) };
-        drop(entered);
+        // SAFETY: no kernel of it runs.
+        self.context.release("cuModuleUnload", || unsafe { result::module::unload(self.module) });
     }
 }
 

@@ -48,11 +48,8 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        let entered = self.context.enter();
-        // SAFETY: nobody else has it; the driver ends its uses first. An error leaves nothing to
-        // be done: memory ends with its context.
-        let _ = unsafe { result::free_sync(self.address) };
-        drop(entered);
+        // SAFETY: nobody else has it; the driver ends its uses first.
+        self.context.release("cuMemFree", || unsafe { result::free_sync(self.address) });
     }
 }
 
@@ -88,11 +85,9 @@ impl HostBlock {
 
 impl Drop for HostBlock {
     fn drop(&mut self) {
-        let entered = self.context.enter();
-        // SAFETY: nobody else has it. An error leaves nothing to be done: memory ends with its
-        // context.
-        let _ = unsafe { result::free_host(self.start.as_ptr().cast()) };
-        drop(entered);
+        // SAFETY: nobody else has it.
+        self.context
+            .release("cuMemFreeHost", || unsafe { result::free_host(self.start.as_ptr().cast()) });
     }
 }
 
@@ -124,7 +119,8 @@ impl PinnedPool {
         if let Some(lost) = self.context.lost() {
             return Err(lost.clone());
         }
-        let block = match self.idle.lock().take(bytes) {
+        let idle = self.idle.lock().take(bytes);
+        let block = match idle {
             Some(block) => block,
             None => match HostBlock::new(&self.context, bytes) {
                 Err(DeviceError::HostOutOfMemory { .. }) => {

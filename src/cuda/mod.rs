@@ -16,7 +16,10 @@
 
 pub mod abi;
 mod error;
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 mod job;
+mod launch;
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
 mod staging;
 
 #[cfg(feature = "cuda")]
@@ -35,6 +38,8 @@ mod queue;
 mod resident;
 #[cfg(feature = "cuda")]
 mod slot;
+#[cfg(all(test, feature = "cuda"))]
+mod tests;
 
 #[cfg(feature = "cuda")]
 pub use device::Device;
@@ -42,6 +47,7 @@ pub use device::Device;
 pub use disabled::{Device, ResidentSets};
 pub use error::DeviceError;
 pub use job::{Form, Job, Lanes, Launch, Layout, Outcome, Reply, Times};
+pub use launch::ChunkShape;
 #[cfg(feature = "cuda")]
 pub use resident::ResidentSets;
 pub use staging::{Capacities, Pod, Section, Staging};

@@ -40,6 +40,7 @@ pub(super) struct Queue(Arc<Shared>);
 struct Shared {
     context: Arc<Context>,
     kernels: Kernels,
+    pinned: Arc<PinnedPool>,
     /// Called once the device is lost.
     on_loss: fn(&Arc<Context>),
     state: Mutex<State>,
@@ -91,6 +92,7 @@ impl Queue {
         let shared = Arc::new(Shared {
             context: Arc::clone(context),
             kernels,
+            pinned: Arc::clone(pinned),
             on_loss,
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
@@ -105,7 +107,15 @@ impl Queue {
         });
         // From here on dropping the queue ends whatever has been started of it.
         let queue = Self(Arc::clone(&shared));
-        let spawn = |role: &str, work: Box<dyn FnOnce() + Send>| {
+        let spawn = |role: &str, work: Box<dyn FnOnce(&Shared) + Send>| {
+            let shared = Arc::clone(&shared);
+            let work = move || {
+                let entered = shared.context.enter();
+                work(&shared);
+                // While the context is current: with the last of the threads all memory goes.
+                drop(shared);
+                drop(entered);
+            };
             let thread = thread::Builder::new().name(format!("{name}-{role}"));
             thread.spawn(work).map_err(|error| DeviceError::Failed {
                 call: "starting a thread",
@@ -113,9 +123,8 @@ impl Queue {
                 message: error.to_string(),
             })
         };
-        let launcher = Arc::clone(&shared);
-        spawn("launch", Box::new(move || launcher.launch_all()))?;
-        spawn("collect", Box::new(move || shared.collect_all(latest)))?;
+        spawn("launch", Box::new(Shared::launch_all))?;
+        spawn("collect", Box::new(|shared| shared.collect_all(latest)))?;
         Ok(queue)
     }
 
@@ -141,7 +150,6 @@ impl Drop for Queue {
 impl Shared {
     /// The work of the launcher.
     fn launch_all(&self) {
-        let entered = self.context.enter();
         let mut state = self.state.lock();
         loop {
             if self.context.lost().is_some() {
@@ -158,7 +166,8 @@ impl Shared {
         state.launched_all = true;
         drop(state);
         self.collect.notify_one();
-        drop(entered);
+        // What is idle is never used again.
+        self.pinned.close();
     }
 
     /// Answers all jobs that wait: the device is lost.
@@ -226,7 +235,6 @@ impl Shared {
 
     /// The work of the collector.
     fn collect_all(&self, mut latest: Latest) {
-        let entered = self.context.enter();
         let mut state = self.state.lock();
         loop {
             let Some(in_flight) = state.in_flight.pop_front() else {
@@ -251,8 +259,6 @@ impl Shared {
                 answer(job, outcome);
             });
         }
-        drop(state);
-        drop(entered);
     }
 
     /// What `work` gives. Should it panic, nobody knows what the device still does: it counts as

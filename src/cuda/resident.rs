@@ -104,7 +104,7 @@ impl ResidentSets {
             Ok(())
         })();
         // In any case: the copies read what is about to be given back.
-        let waited = lane.stream.wait();
+        let waited = lane.stream.settle();
         copied.and(waited)
     }
 }

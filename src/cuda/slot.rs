@@ -130,9 +130,7 @@ impl Slot {
     /// Sees to device memory of at least so many bytes; half as much again as before where it has
     /// to grow, and that can be had.
     fn reserve(&mut self, bytes: u64) -> Result<u64> {
-        const UNIT: u64 = 1 << 16;
         const WHAT: &str = "the buffers for chunks of candidates";
-        let bytes = bytes.next_multiple_of(UNIT);
         let before = match &self.memory {
             Some(memory) if memory.bytes() >= bytes => return Ok(memory.address()),
             Some(memory) => memory.bytes(),
@@ -140,7 +138,7 @@ impl Slot {
         };
         // First, so that it can be part of the new one: nothing in it is needed any more.
         self.memory = None;
-        let grown = bytes.max((before + before / 2).next_multiple_of(UNIT));
+        let grown = bytes.max(before + before / 2);
         let memory = match DeviceBuffer::new(&self.context, WHAT, grown) {
             Err(DeviceError::OutOfMemory { .. }) if grown > bytes => {
                 DeviceBuffer::new(&self.context, WHAT, bytes)?
@@ -157,9 +155,8 @@ impl Slot {
         let start = self.reserve(plan.end)?;
         let issued = self.issue_at(start, &plan, kernels, job, extent);
         if issued.is_err() {
-            // Copies may read the staging. Where waiting fails the device is lost, and reads no
-            // more.
-            let _ = self.stream.wait();
+            // Copies may still read the staging. The error above says more than this one could.
+            let _ = self.stream.settle();
         }
         issued
     }
@@ -237,7 +234,7 @@ impl Slot {
         let finished = self.collect(issued, job, latest);
         if finished.is_err() {
             // As in `issue`.
-            let _ = self.stream.wait();
+            let _ = self.stream.settle();
         }
         finished
     }

@@ -170,6 +170,12 @@ impl Staging {
         self.match_count = 0;
     }
 
+    /// Whether it is divided so.
+    pub fn has(&self, capacities: &Capacities) -> bool {
+        self.match_capacity == capacities.matches
+            && Section::ALL.iter().all(|&s| self.parts[s as usize].capacity == capacities.of(s))
+    }
+
     /// The host memory pinned, in bytes.
     pub fn bytes(&self) -> usize {
         match &self.memory {
@@ -272,5 +278,77 @@ impl Staging {
     #[cfg(feature = "cuda")]
     pub(super) unsafe fn set_match_count(&mut self, n: usize) {
         self.match_count = n.min(self.room_for_matches());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capacities() -> Capacities {
+        // Neither multiples of the alignment nor of what is written.
+        Capacities { groups: 40, candidates: 1001, required: 6, matches: 25, ..Default::default() }
+    }
+
+    fn narrow(build: u32) -> NarrowCandidate {
+        NarrowCandidate { build, packed: !build }
+    }
+
+    #[test]
+    fn sections_hold_what_was_appended_up_to_their_capacity() {
+        let mut staging = Staging::on_heap(&capacities());
+        let mut pushed = vec![];
+        while staging.push(Section::Candidates, narrow(pushed.len() as u32)) {
+            pushed.push(narrow(pushed.len() as u32));
+        }
+        assert_eq!(pushed.len(), 1001 / 8);
+        assert_eq!(staging.slice::<NarrowCandidate>(Section::Candidates), pushed);
+        assert_eq!(staging.room::<NarrowCandidate>(Section::Candidates), 0);
+        assert_eq!(staging.room::<u32>(Section::Required), 1);
+        assert!(staging.push(Section::Required, 7_u32));
+        assert!(!staging.push(Section::Required, 8_u32));
+        assert!(!staging.push(Section::ProbeRows, 1_u32), "a section without capacity");
+        assert_eq!(staging.slice::<u32>(Section::Required), [7]);
+        assert_eq!(staging.slice::<NarrowCandidate>(Section::Candidates), pushed);
+    }
+
+    #[test]
+    fn extending_appends_all_or_nothing() {
+        let mut staging = Staging::on_heap(&capacities());
+        let group = |set| Group { set, probe: set + 1, start: 2, table: 3 };
+        assert!(staging.extend(Section::Groups, &[group(1), group(2)]));
+        assert!(!staging.extend(Section::Groups, &[group(3)]));
+        assert!(staging.extend::<Group>(Section::Groups, &[]));
+        assert_eq!(staging.slice::<Group>(Section::Groups), [group(1), group(2)]);
+        staging.truncate::<Group>(Section::Groups, 1);
+        staging.truncate::<Group>(Section::Groups, 5);
+        assert_eq!(staging.slice::<Group>(Section::Groups), [group(1)]);
+        assert_eq!(staging.room::<Group>(Section::Groups), 1);
+    }
+
+    #[test]
+    fn a_cleared_chunk_may_hold_candidates_of_the_other_kind() {
+        let mut staging = Staging::on_heap(&capacities());
+        assert!(staging.push(Section::Candidates, narrow(1)));
+        staging.clear();
+        let wide = Candidate { build: 1, overlap: 2, required: 3, probe_at: 4, build_at: 5 };
+        assert!(staging.extend(Section::Candidates, &[wide; 50]));
+        assert!(!staging.push(Section::Candidates, wide));
+        assert_eq!(staging.slice::<Candidate>(Section::Candidates), [wide; 50]);
+    }
+
+    #[test]
+    fn matches_are_those_that_were_written() {
+        let staging = Staging::on_heap(&capacities());
+        assert_eq!(staging.room_for_matches(), 2);
+        assert!(staging.matches(2).is_empty());
+    }
+
+    #[test]
+    fn chunks_beyond_the_address_space_are_noticed() {
+        let capacities =
+            Capacities { groups: usize::MAX / 2, candidates: usize::MAX / 2, ..capacities() };
+        assert_eq!(capacities.bytes(), None);
+        assert_eq!(Capacities { matches: usize::MAX, ..Default::default() }.bytes(), None);
     }
 }

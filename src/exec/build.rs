@@ -1,7 +1,7 @@
 //! The build side: collected once, shared by all probe partitions.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use datafusion::common::runtime::SpawnedTask;
@@ -10,7 +10,8 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::PhysicalExpr;
 
-use super::layout::Layout;
+use super::consume::sets_tell_total;
+use super::layout::{Layout, Yield};
 use super::metrics::BuildMetrics;
 use super::payload::Payload;
 use super::ranks::{Partners, Ranks};
@@ -19,12 +20,13 @@ use super::schedule::{Ranges, SpareSlices};
 use super::spec::Side;
 use super::visited::Visited;
 use crate::cancel::CancelFlag;
-use crate::config::StrategyChoice;
+use crate::config::{DeviceChoice, StrategyChoice};
 use crate::sets::{
     BuildEncoder, EncodeInput, FinishContext, KeyConverter, KeyDictionary, KeyRows, ProbeEncoder,
     SetCollection,
 };
-use crate::strategy::{PrepareContext, PreparedJoin, choose};
+use crate::strategy::{MatchNeed, PrepareContext, PreparedJoin, choose};
+use crate::verify::DeviceRequest;
 
 /// Rows encoded without yielding to the runtime. Tests want many slices.
 pub(super) const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
@@ -112,12 +114,13 @@ pub(super) struct BuildPlan {
     pub layout: Arc<Layout>,
     pub converter: Option<Arc<KeyConverter>>,
     pub strategy: StrategyChoice,
+    pub device: DeviceChoice,
     pub partitions: usize,
     /// How many threads may encode and index at once, at least 1.
     pub threads: usize,
     pub metrics: BuildMetrics,
-    /// Called with a description of the chosen strategy.
-    pub on_choice: Box<dyn Fn(String) + Send + Sync>,
+    /// Called with a description of the chosen strategy, and with another one when a device fails.
+    pub on_choice: Arc<dyn Fn(String) + Send + Sync>,
 }
 
 impl BuildPlan {
@@ -200,12 +203,28 @@ impl BuildPlan {
         self.metrics.distinct_sets.add(sets.len() as usize);
         self.metrics.tokens.add(encoder.token_count() as usize);
         self.metrics.keys.add(key_ids.len() as usize);
-        let context =
-            PrepareContext { reservation: &reservation, cancel, threads: self.threads.max(1) };
-        let spec = self.layout.spec;
-        let choice = choose(self.strategy, &sets, &spec, context)?;
-        (self.on_choice)(format!("{choice}, cpu"));
+        let threads = self.threads.max(1);
+        let context = PrepareContext { reservation: &reservation, cancel, threads, device: None };
+        let mut spec = self.layout.spec;
+        if self.layout.yields == Yield::Total && sets_tell_total(&self.layout, ranks.as_ref()) {
+            spec.need = MatchNeed::Count;
+        }
+        let described = Arc::new(OnceLock::new());
+        let request = DeviceRequest {
+            choice: self.device,
+            self_join: self.layout.self_join,
+            on_failure: {
+                let (described, on_choice) = (Arc::clone(&described), Arc::clone(&self.on_choice));
+                Arc::new(move |what: String| {
+                    let choice = described.get().map_or("", String::as_str);
+                    on_choice(format!("{choice}, {what}"));
+                })
+            },
+        };
+        let choice = choose(self.strategy, &sets, &spec, &request, context)?;
+        (self.on_choice)(described.get_or_init(|| choice.to_string()).clone());
         let statistics = &choice.statistics;
+        let context = PrepareContext { device: choice.device.as_ref(), ..context };
         let prepared = choice.strategy.prepare(Arc::clone(&sets), spec, statistics, context)?;
         reservation.try_grow(Ranges::footprint(&sets))?;
         let unit = prepared.range_unit();

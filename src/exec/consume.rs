@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::logical_expr::Operator;
+use datafusion::logical_expr::Operator::{Gt, GtEq, Lt, LtEq, NotEq};
 
 use super::blocks::{ExpansionInput, total_pairs};
 use super::build::BuildSide;
@@ -11,6 +11,7 @@ use super::layout::{Layout, Yield};
 use super::pairs::PairColumns;
 use super::payload::Payload;
 use super::probe::{Running, Unit};
+use super::ranks::Ranks;
 use crate::sets::SetId;
 use crate::strategy::{Match, MatchNeed, Pairing};
 
@@ -132,37 +133,32 @@ impl Running {
 
     /// The pairs of rows behind the buffered matches, where sets alone tell.
     fn total_of_matches(&self, unit: &Unit) -> Option<u64> {
-        use Operator::{Gt, GtEq, Lt, LtEq, NotEq};
-        let unordered = self.layout.spec.pairing == Pairing::Unordered;
-        let (matches, build) = (self.matches.matches(), &self.build.sets);
-        if self.layout.residual.is_some() {
+        if !sets_tell_total(&self.layout, self.build.ranks.as_ref()) {
             return None;
         }
-        if !unordered {
-            return match self.layout.row_order {
-                Some(_) => None,
-                None => Some(total_pairs(matches, &unit.sets, build, |_| None, 1)),
-            };
+        let (matches, counts) = (self.matches.matches(), self.matches.counts());
+        let build = &self.build.sets;
+        if self.layout.spec.pairing == Pairing::All {
+            return Some(counts.cross + total_pairs(matches, &unit.sets, build, |_| None, 1));
         }
         // A comparison holds in one order of two rows that differ, and all rows do.
-        let operator = match self.layout.row_order {
-            Some(_) if !self.build.ranks.as_ref().is_some_and(|r| r.distinct) => return None,
-            order => order.map(|o| o.operator),
+        let operator = self.layout.row_order.map(|order| order.operator);
+        let with_itself = |squares: u64, rows: u64| match operator {
+            None => squares,
+            Some(Lt | Gt) => (squares - rows) / 2,
+            Some(LtEq | GtEq) => (squares + rows) / 2,
+            Some(_) => squares - rows,
         };
-        let with_itself = |found: &Match| {
+        let of_match = |found: &Match| {
             let rows = u64::from(build.row_count_of(found.probe));
-            (found.probe == found.build).then_some(match operator {
-                None => rows * rows,
-                Some(Lt | Gt) => rows * (rows - 1) / 2,
-                Some(LtEq | GtEq) => rows * (rows + 1) / 2,
-                Some(_) => rows * (rows - 1),
-            })
+            (found.probe == found.build).then_some(with_itself(rows * rows, rows))
         };
         let orders = match operator {
             None | Some(NotEq) => 2,
             Some(_) => 1,
         };
-        Some(total_pairs(matches, build, build, with_itself, orders))
+        let counted = orders * counts.cross + with_itself(counts.squares, counts.rows);
+        Some(counted + total_pairs(matches, build, build, of_match, orders))
     }
 
     /// Decides the gathered pairs of rows and gives them out. `payload` is that of their probe
@@ -213,6 +209,16 @@ impl Running {
             }
         }
     }
+}
+
+/// Whether matching sets alone tell how many of their rows' pairs match.
+pub(super) fn sets_tell_total(layout: &Layout, ranks: Option<&Ranks>) -> bool {
+    layout.residual.is_none()
+        && match (layout.row_order, layout.spec.pairing) {
+            (None, _) => true,
+            (Some(_), Pairing::Unordered) => ranks.is_some_and(|r| r.distinct),
+            (Some(_), Pairing::All) => false,
+        }
 }
 
 /// What pairs of rows that passed the residual say about each of their rows.

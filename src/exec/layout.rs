@@ -121,6 +121,7 @@ impl Layout {
             need,
             candidate_chunk: options.candidate_chunk.0,
             simd: options.simd.form(),
+            gpu: options.gpu(),
         };
         let counts_partners = join.output.iter().all(|column| match column {
             OutputColumn::Count(CountOf::NonNull(side, _)) => {

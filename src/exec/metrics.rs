@@ -1,10 +1,13 @@
 //! The funnel of a join, as EXPLAIN ANALYZE shows it.
 
+use std::time::Duration;
+
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,
 };
 
-use crate::strategy::Funnel;
+use crate::cuda::Layout;
+use crate::strategy::{DeviceFunnel, Funnel};
 
 /// Counters of the build side.
 #[derive(Debug, Clone)]
@@ -63,6 +66,79 @@ pub(super) struct ProbeMetrics {
     verify_time: Time,
     pub output_time: Time,
     last: Funnel,
+    /// There from the first use of a device on.
+    device: Option<DeviceMetrics>,
+    metrics: ExecutionPlanMetricsSet,
+    partition: usize,
+}
+
+/// What a device did for one probe partition.
+#[derive(Debug)]
+struct DeviceMetrics {
+    chunks: Count,
+    candidates: Count,
+    bytes_to: Count,
+    bytes_from: Count,
+    kernel_time: [Option<Time>; Layout::FAMILIES.len()],
+    copy_time: Time,
+    wait_time: Time,
+    idle_time: Time,
+    failed_chunks: Count,
+}
+
+impl DeviceMetrics {
+    fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
+        let time = |name: &'static str| MetricBuilder::new(metrics).subset_time(name, partition);
+        Self {
+            chunks: counter("device_chunks"),
+            candidates: counter("device_candidates"),
+            bytes_to: counter("device_bytes_to"),
+            bytes_from: counter("device_bytes_from"),
+            kernel_time: [const { None }; Layout::FAMILIES.len()],
+            copy_time: time("device_copy_time"),
+            wait_time: time("device_wait_time"),
+            idle_time: time("device_idle_time"),
+            failed_chunks: counter("device_failed_chunks"),
+        }
+    }
+
+    fn update(
+        &mut self,
+        metrics: &ExecutionPlanMetricsSet,
+        partition: usize,
+        now: &DeviceFunnel,
+        then: &DeviceFunnel,
+    ) {
+        let counts = [
+            (&self.chunks, now.chunks - then.chunks),
+            (&self.candidates, now.candidates - then.candidates),
+            (&self.bytes_to, now.bytes_to - then.bytes_to),
+            (&self.bytes_from, now.bytes_from - then.bytes_from),
+            (&self.failed_chunks, now.failed_chunks - then.failed_chunks),
+        ];
+        counts.iter().for_each(|(count, more)| count.add(*more as usize));
+        let times = [
+            (&self.copy_time, now.copy_nanos - then.copy_nanos),
+            (&self.wait_time, now.wait_nanos - then.wait_nanos),
+            (&self.idle_time, now.idle_nanos - then.idle_nanos),
+        ];
+        times.iter().for_each(|(time, more)| time.add_duration(Duration::from_nanos(*more)));
+        // Only the layouts in use are shown.
+        const NAMES: [&str; Layout::FAMILIES.len()] = [
+            "device_kernel_time_a",
+            "device_kernel_time_b",
+            "device_kernel_time_c",
+            "device_kernel_time_d",
+        ];
+        for (family, time) in self.kernel_time.iter_mut().enumerate() {
+            let more = now.kernel_nanos[family] - then.kernel_nanos[family];
+            if more > 0 {
+                let new = || MetricBuilder::new(metrics).subset_time(NAMES[family], partition);
+                time.get_or_insert_with(new).add_duration(Duration::from_nanos(more));
+            }
+        }
+    }
 }
 
 impl ProbeMetrics {
@@ -86,6 +162,9 @@ impl ProbeMetrics {
             verify_time: time("verify_time"),
             output_time: time("output_time"),
             last: Funnel::default(),
+            device: None,
+            metrics: metrics.clone(),
+            partition,
         }
     }
 
@@ -94,7 +173,7 @@ impl ProbeMetrics {
         self.update(funnel);
         let times = [&self.encode_time, &self.filter_time, &self.verify_time, &self.output_time];
         let nanos: usize = times.iter().map(|t| t.value()).sum();
-        let compute = std::time::Duration::from_nanos(nanos as u64);
+        let compute = Duration::from_nanos(nanos as u64);
         self.baseline.elapsed_compute().add_duration(compute);
     }
 
@@ -108,9 +187,14 @@ impl ProbeMetrics {
         add(&self.verified, funnel.verified, last.verified);
         add(&self.matches, funnel.matches, last.matches);
         let time = |metric: &Time, now: u64, then: u64| {
-            metric.add_duration(std::time::Duration::from_nanos(now - then));
+            metric.add_duration(Duration::from_nanos(now - then));
         };
         time(&self.filter_time, funnel.filter_nanos, last.filter_nanos);
         time(&self.verify_time, funnel.verify_nanos, last.verify_nanos);
+        if funnel.device.chunks > 0 {
+            let new = || DeviceMetrics::new(&self.metrics, self.partition);
+            let device = self.device.get_or_insert_with(new);
+            device.update(&self.metrics, self.partition, &funnel.device, &last.device);
+        }
     }
 }

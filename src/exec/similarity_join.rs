@@ -31,7 +31,7 @@ use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::{BuildMetrics, ProbeMetrics};
 use super::probe::{BuildFuture, ProbeInput, ProbePartition};
 use super::spec::{Side, SimilarityJoin};
-use crate::config::{DeviceChoice, SimJoinOptions};
+use crate::config::{DeviceChoice, SimJoinOptions, StrategyChoice};
 use crate::sets::{KeyConverter, TokenKind};
 use crate::strategy::Pairing;
 
@@ -111,11 +111,21 @@ impl SetSimilarityJoinExec {
         options: SimJoinOptions,
     ) -> Result<Self> {
         if let DeviceChoice::Cuda(_) = options.device {
-            return plan_err!(
-                "simjoin.device = '{}' cannot be used: this build has no CUDA kernels; \
-                 use auto or cpu",
-                options.device
-            );
+            if cfg!(not(feature = "cuda")) {
+                return plan_err!(
+                    "simjoin.device = '{}' cannot be used: this program was built without the \
+                     feature cuda; use auto or cpu",
+                    options.device
+                );
+            }
+            if options.strategy == StrategyChoice::Bitmap {
+                return plan_err!(
+                    "simjoin.device = '{}' needs a strategy that a GPU takes part in: auto, \
+                     allpairs, ppjoin or groupjoin; simjoin.strategy = 'bitmap' runs on the CPU \
+                     alone",
+                    options.device
+                );
+            }
         }
         let kind = |side: Side| {
             let data_type = join.argument(side).data_type(&input.side(side).schema())?;
@@ -224,10 +234,11 @@ impl SetSimilarityJoinExec {
                 layout: Arc::clone(&self.layout),
                 converter,
                 strategy: self.options.strategy,
+                device: self.options.device,
                 partitions: self.partition_count(),
                 threads: context.session_config().target_partitions().max(1),
                 metrics: BuildMetrics::new(&self.metrics),
-                on_choice: Box::new(move |choice| *chosen.lock() = Some(choice)),
+                on_choice: Arc::new(move |choice| *chosen.lock() = Some(choice)),
             };
             let input = self.input.side(self.layout.build()).execute(0, Arc::clone(context))?;
             let reservation =

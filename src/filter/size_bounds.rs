@@ -60,6 +60,14 @@ impl SizeBounds {
     }
 }
 
+impl SizeBounds {
+    /// The required overlaps of partners of size `least..=greatest`; empty where these are too many
+    /// to be tabulated.
+    pub fn table(&self) -> &[u32] {
+        &self.required
+    }
+}
+
 /// The bounds of the sizes met last, direct-mapped by size: probe sets come ordered by blocking
 /// key and size, so that sizes repeat.
 #[derive(Debug)]

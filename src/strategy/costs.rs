@@ -28,13 +28,32 @@ mod nanos {
     /// Verifying a candidate: always, and for each token of an average set.
     pub const VERIFY: f64 = 12.0;
     pub const VERIFY_TOKEN: f64 = 0.7;
+    /// Packing a candidate for a GPU.
+    pub const PACK: f64 = 3.0;
+}
+
+/// Where candidates are verified.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verification {
+    Cpu,
+    Device,
 }
 
 /// Bytes of postings beyond which lists come from memory.
 const CACHE: f64 = 24e6;
 
-/// The cost of verifying candidates, and whether the bitmap filter pays in front of it.
-fn verification(statistics: &Statistics, candidates: f64, signed: f64) -> (f64, bool) {
+/// The cost of verifying candidates on the CPU, or of sending them away, and whether the bitmap
+/// filter pays in front of it.
+fn verification(
+    statistics: &Statistics,
+    candidates: f64,
+    signed: f64,
+    place: Verification,
+) -> (f64, bool) {
+    if place == Verification::Device {
+        // Comparing signatures takes longer.
+        return (candidates * nanos::PACK, false);
+    }
     let verify = nanos::VERIFY + nanos::VERIFY_TOKEN * statistics.average_size();
     let plain = candidates * verify;
     let sign = 2.0 * statistics.tokens * nanos::SIGN;
@@ -54,7 +73,7 @@ pub(super) struct Postings {
 }
 
 /// The cheapest width of the signatures of postings.
-pub(super) fn postings(statistics: &Statistics, spec: &JoinSpec) -> Postings {
+pub(super) fn postings(statistics: &Statistics, spec: &JoinSpec, place: Verification) -> Postings {
     let slower = match spec.simd.form() {
         Form::Avx512 => 1.0,
         Form::Avx2 => 2.0,
@@ -77,7 +96,7 @@ pub(super) fn postings(statistics: &Statistics, spec: &JoinSpec) -> Postings {
             + 2.0 * statistics.tokens * sign
             + statistics.lookups * (nanos::LOOKUP + uncached * nanos::UNCACHED_LOOKUP)
             + statistics.postings * scan
-            + verification(statistics, candidates, signed).0;
+            + verification(statistics, candidates, signed, place).0;
         Postings { words, candidates, signed, cost: Cost(cost) }
     };
     let mut widths = SuffixTest::WIDTHS.into_iter().enumerate().map(of_width);
@@ -95,11 +114,16 @@ pub(super) fn postings(statistics: &Statistics, spec: &JoinSpec) -> Postings {
 }
 
 /// Candidates in front of the bitmap filter, and the share of them that passes it.
-fn candidates(strategy: FilterVerify, statistics: &Statistics, spec: &JoinSpec) -> (f64, f64) {
+fn candidates(
+    strategy: FilterVerify,
+    statistics: &Statistics,
+    spec: &JoinSpec,
+    place: Verification,
+) -> (f64, f64) {
     let signed = statistics.signed_share(0);
     match strategy {
         FilterVerify::PPJoin => {
-            let postings = postings(statistics, spec);
+            let postings = postings(statistics, spec, place);
             (postings.candidates, postings.signed)
         }
         // Nearly every posting is another pair.
@@ -113,22 +137,43 @@ pub(super) fn signatures_pay(
     strategy: FilterVerify,
     statistics: &Statistics,
     spec: &JoinSpec,
+    place: Verification,
 ) -> bool {
-    let (candidates, signed) = candidates(strategy, statistics, spec);
-    verification(statistics, candidates, signed).1
+    let (candidates, signed) = candidates(strategy, statistics, spec, place);
+    verification(statistics, candidates, signed, place).1
 }
 
-/// What a join costs.
-pub(super) fn estimate(strategy: FilterVerify, statistics: &Statistics, spec: &JoinSpec) -> Cost {
-    let (candidates, signed) = candidates(strategy, statistics, spec);
-    let verification = verification(statistics, candidates, signed).0;
+/// What a join costs the CPU.
+pub(super) fn estimate(
+    strategy: FilterVerify,
+    statistics: &Statistics,
+    spec: &JoinSpec,
+    place: Verification,
+) -> Cost {
+    let (candidates, signed) = candidates(strategy, statistics, spec, place);
+    let verification = verification(statistics, candidates, signed, place).0;
     let lookups = statistics.lookups * nanos::LOOKUP
         + statistics.indexed * nanos::INDEX
         + statistics.sets * nanos::SET;
     let counted = statistics.postings * nanos::COUNT;
     match strategy {
-        FilterVerify::PPJoin => postings(statistics, spec).cost,
+        FilterVerify::PPJoin => postings(statistics, spec, place).cost,
         FilterVerify::AllPairs => Cost(2.0 * lookups + counted + verification),
         FilterVerify::GroupJoin => Cost(2.5 * lookups + counted + verification),
     }
+}
+
+/// Nanoseconds that a GPU takes beside the CPU, at least: for what is sent to it and for reading
+/// the candidates' tokens.
+pub(super) fn device_nanos(
+    strategy: FilterVerify,
+    statistics: &Statistics,
+    spec: &JoinSpec,
+) -> f64 {
+    let (candidates, _) = candidates(strategy, statistics, spec, Verification::Device);
+    /// Bytes a nanosecond over the bus, and from the device's memory.
+    const BUS: f64 = 12.0;
+    const MEMORY: f64 = 500.0;
+    let set = 4.0 * statistics.average_size();
+    4.0 * statistics.tokens / BUS + candidates * (8.0 / BUS + set / MEMORY)
 }

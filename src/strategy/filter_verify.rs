@@ -2,12 +2,14 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Instant;
 
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+use super::candidates::CandidateChunk;
+use super::costs::Verification;
 use super::{
     Cost, Funnel, JoinSpec, JoinStrategy, MatchBuffer, MatchCursor, PrepareContext, PreparedJoin,
     ProbeSets, Progress, Statistics, costs,
@@ -16,77 +18,7 @@ use crate::filter::{
     GroupFilter, PositionalIndex, PrefixIndex, ProbeSignature, SignatureScheme, Signatures,
 };
 use crate::sets::{SetCollection, SetId};
-use crate::verify::CpuVerifier;
-
-/// A pair that passed the filters. Devices read it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(C)]
-pub struct Candidate {
-    pub build: SetId,
-    /// Common tokens found so far: those in front of `probe_at` and `build_at`.
-    pub overlap: u32,
-    /// The least overlap with which the pair matches.
-    pub required: u32,
-    /// Where the merge resumes, in the known tokens of each set.
-    pub probe_at: u32,
-    pub build_at: u32,
-}
-
-/// The candidates of one probe set within a chunk: `start..` up to the next group's start.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CandidateGroup {
-    pub probe: SetId,
-    pub start: usize,
-}
-
-/// A bounded number of candidates, grouped by probe set. A probe set's candidates may span chunks.
-#[derive(Debug)]
-pub struct CandidateChunk {
-    pub probe: Arc<SetCollection>,
-    pub groups: Vec<CandidateGroup>,
-    pub candidates: Vec<Candidate>,
-}
-
-impl CandidateChunk {
-    fn new() -> Self {
-        Self { probe: Arc::default(), groups: vec![], candidates: vec![] }
-    }
-
-    /// Adds a candidate of `probe`.
-    #[inline]
-    pub fn push(&mut self, probe: SetId, candidate: Candidate) {
-        if self.groups.last().is_none_or(|g| g.probe != probe) {
-            self.groups.push(CandidateGroup { probe, start: self.candidates.len() });
-        }
-        self.candidates.push(candidate);
-    }
-
-    /// Drops the candidates for which `keep` is false.
-    fn retain(&mut self, mut keep: impl FnMut(&SetCollection, SetId, &[Candidate]) -> bool) {
-        let mut kept = 0;
-        for group in 0..self.groups.len() {
-            let end = self.groups.get(group + 1).map_or(self.candidates.len(), |g| g.start);
-            let CandidateGroup { probe, start } = self.groups[group];
-            self.groups[group].start = kept;
-            for place in start..end {
-                if keep(&self.probe, probe, &self.candidates[place..end]) {
-                    self.candidates[kept] = self.candidates[place];
-                    kept += 1;
-                }
-            }
-        }
-        self.candidates.truncate(kept);
-    }
-
-    pub fn clear(&mut self) {
-        self.groups.clear();
-        self.candidates.clear();
-    }
-
-    fn footprint(capacity: usize) -> usize {
-        capacity.next_power_of_two() * (size_of::<Candidate>() + size_of::<CandidateGroup>())
-    }
-}
+use crate::verify::{CpuVerifier, DeviceJoin, DeviceVerifier};
 
 /// How far a candidate source came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,21 +45,28 @@ pub trait CandidateSource: Send {
 /// What a verifier has to say.
 #[derive(Debug)]
 pub enum Verified {
-    /// The chunk is done; here it is, to be used again.
+    /// Another chunk may come; here is one to be used again. After the last one: all matches of
+    /// all chunks have been given.
     Chunk(CandidateChunk),
     /// The match buffer is full, or the time slice used up.
     More,
-    /// The chunk could not be verified (a device failed). None of its matches was given.
-    Failed(CandidateChunk, DataFusionError),
 }
 
-/// The deciding half. It holds one chunk at a time.
+/// The deciding half. It may hold any number of chunks on their way.
 pub trait Verifier: Send {
-    /// Takes a chunk; the last one has been given back.
-    fn submit(&mut self, chunk: CandidateChunk);
+    /// Drops what it holds: other probe sets follow.
+    fn reset(&mut self);
 
-    /// Adds matches of the chunk to the buffer, working 5 ms at most.
-    fn poll_verified(&mut self, cx: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Verified>;
+    /// Takes a chunk. `last` says that no other one follows before a [`Verifier::reset`].
+    fn submit(&mut self, chunk: CandidateChunk, last: bool);
+
+    /// Adds matches of submitted chunks to the buffer, working 5 ms at most. `Pending` means that
+    /// a device works, and will wake the task.
+    fn poll_verified(
+        &mut self,
+        cx: &mut Context<'_>,
+        matches: &mut MatchBuffer,
+    ) -> Poll<Result<Verified>>;
 
     fn add_to(&self, funnel: &mut Funnel);
 }
@@ -156,7 +95,7 @@ impl JoinStrategy for FilterVerify {
     }
 
     fn estimate(&self, statistics: &Statistics, spec: &JoinSpec) -> Cost {
-        costs::estimate(*self, statistics, spec)
+        costs::estimate(*self, statistics, spec, Verification::Cpu)
     }
 
     fn prepare(
@@ -166,11 +105,12 @@ impl JoinStrategy for FilterVerify {
         statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
+        let verification = context.verification();
         let words = match self {
-            Self::PPJoin => costs::postings(statistics, &spec).words,
+            Self::PPJoin => costs::postings(statistics, &spec, verification).words,
             Self::AllPairs | Self::GroupJoin => 0,
         };
-        let signed = costs::signatures_pay(*self, statistics, &spec);
+        let signed = costs::signatures_pay(*self, statistics, &spec, verification);
         let scheme = signed.then(|| statistics.scheme(&build));
         self.prepare_with(build, spec, words, scheme, context)
     }
@@ -205,7 +145,8 @@ impl FilterVerify {
             Some(scheme) => Some(Arc::new(Signatures::try_new(&build, scheme, context)?)),
             None => None,
         };
-        Ok(Arc::new(PreparedFilterVerify { build, spec, index, signatures }))
+        let device = context.device.map(Arc::clone);
+        Ok(Arc::new(PreparedFilterVerify { build, spec, index, signatures, device }))
     }
 }
 
@@ -222,13 +163,23 @@ struct PreparedFilterVerify {
     spec: JoinSpec,
     index: FilterIndex,
     signatures: Option<Arc<Signatures>>,
+    /// Where candidates are verified, if not on the CPU.
+    device: Option<Arc<DeviceJoin>>,
 }
 
 impl PreparedJoin for PreparedFilterVerify {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn MatchCursor>> {
-        let capacity = self.spec.candidate_chunk;
+        let mut capacity = self.spec.candidate_chunk;
+        let verifier: Box<dyn Verifier> = match &self.device {
+            None => Box::new(CpuVerifier::new(Arc::clone(&self.build), self.spec)),
+            Some(join) => {
+                let verifier = DeviceVerifier::new(join, &self.build, self.spec, reservation);
+                // Larger chunks would be cut.
+                capacity = capacity.min(verifier.chunk_capacity());
+                Box::new(verifier)
+            }
+        };
         reservation.try_grow(CandidateChunk::footprint(capacity))?;
-        let verifier = CpuVerifier::new(Arc::clone(&self.build), self.spec);
         let signatures = self.signatures.clone().map(SignatureFilter::new);
         Ok(match &self.index {
             FilterIndex::Prefix(index) => {
@@ -282,11 +233,11 @@ impl SignatureFilter {
     }
 }
 
-/// Drives a source, the bitmap filter where it pays, and a verifier over one chunk.
-pub struct FilterVerifyCursor<S, V> {
+/// Drives a source, the bitmap filter where it pays, and a verifier over one chunk at a time.
+pub struct FilterVerifyCursor<S> {
     source: S,
     signatures: Option<SignatureFilter>,
-    verifier: V,
+    verifier: Box<dyn Verifier>,
     /// The chunk while the verifier does not hold it.
     idle: Option<CandidateChunk>,
     capacity: usize,
@@ -294,34 +245,41 @@ pub struct FilterVerifyCursor<S, V> {
     probe: Arc<SetCollection>,
     filter_nanos: u64,
     verify_nanos: u64,
+    /// Since when a device is waited for.
+    waiting: Option<Instant>,
+    wait_nanos: u64,
 }
 
-impl<S, V> FilterVerifyCursor<S, V> {
-    /// A cursor that verifies at most `capacity` candidates at a time.
+impl<S> FilterVerifyCursor<S> {
+    /// A cursor that filters at most `capacity` candidates at a time.
     pub fn new(
         source: S,
         signatures: Option<SignatureFilter>,
-        verifier: V,
+        verifier: Box<dyn Verifier>,
         capacity: usize,
     ) -> Self {
         Self {
             source,
             signatures,
             verifier,
-            idle: Some(CandidateChunk::new()),
+            idle: None,
             capacity,
             source_done: true,
             probe: Arc::default(),
             filter_nanos: 0,
             verify_nanos: 0,
+            waiting: None,
+            wait_nanos: 0,
         }
     }
 }
 
-impl<S: CandidateSource, V: Verifier> MatchCursor for FilterVerifyCursor<S, V> {
+impl<S: CandidateSource> MatchCursor for FilterVerifyCursor<S> {
     fn start(&mut self, probe: ProbeSets) -> Result<()> {
-        debug_assert!(self.idle.is_some(), "the former probe sets are not done");
+        self.verifier.reset();
+        self.waiting = None;
         self.probe = Arc::clone(&probe.sets);
+        self.idle.get_or_insert_with(|| CandidateChunk::new(Arc::default()));
         self.source_done = false;
         self.source.start(probe)
     }
@@ -331,33 +289,41 @@ impl<S: CandidateSource, V: Verifier> MatchCursor for FilterVerifyCursor<S, V> {
         cx: &mut Context<'_>,
         matches: &mut MatchBuffer,
     ) -> Poll<Result<Progress>> {
+        if let Some(since) = self.waiting.take() {
+            self.wait_nanos += since.elapsed().as_nanos() as u64;
+        }
+        let mut start = Instant::now();
         if let Some(mut chunk) = self.idle.take() {
             if self.source_done {
                 self.idle = Some(chunk);
                 return Poll::Ready(Ok(Progress::Done));
             }
-            let start = Instant::now();
             chunk.clear();
             chunk.probe = Arc::clone(&self.probe);
             self.source_done = self.source.fill(&mut chunk, self.capacity) == SourceProgress::Done;
             if let Some(signatures) = &mut self.signatures {
                 signatures.filter(&mut chunk);
             }
-            self.filter_nanos += start.elapsed().as_nanos() as u64;
-            self.verifier.submit(chunk);
+            let filtered = Instant::now();
+            self.filter_nanos += (filtered - start).as_nanos() as u64;
+            start = filtered;
+            self.verifier.submit(chunk, self.source_done);
         }
-        let start = Instant::now();
-        let verified = ready!(self.verifier.poll_verified(cx, matches));
-        self.verify_nanos += start.elapsed().as_nanos() as u64;
-        Poll::Ready(match verified {
+        let verified = self.verifier.poll_verified(cx, matches);
+        let now = Instant::now();
+        self.verify_nanos += (now - start).as_nanos() as u64;
+        let Poll::Ready(verified) = verified else {
+            self.waiting = Some(now);
+            return Poll::Pending;
+        };
+        Poll::Ready(Ok(match verified? {
             Verified::Chunk(chunk) => {
                 self.idle = Some(chunk);
-                Ok(if self.source_done { Progress::Done } else { Progress::Yield })
+                if self.source_done { Progress::Done } else { Progress::Yield }
             }
-            Verified::More if matches.is_full() => Ok(Progress::Full),
-            Verified::More => Ok(Progress::Yield),
-            Verified::Failed(_, error) => Err(error),
-        })
+            Verified::More if matches.is_full() => Progress::Full,
+            Verified::More => Progress::Yield,
+        }))
     }
 
     fn retire(&mut self, probe: SetId) {
@@ -370,6 +336,7 @@ impl<S: CandidateSource, V: Verifier> MatchCursor for FilterVerifyCursor<S, V> {
             verify_nanos: self.verify_nanos,
             ..Funnel::default()
         };
+        funnel.device.wait_nanos = self.wait_nanos;
         self.source.add_to(&mut funnel);
         self.verifier.add_to(&mut funnel);
         funnel

@@ -7,6 +7,7 @@
 
 mod auto;
 mod bitmap;
+mod candidates;
 mod costs;
 mod filter_verify;
 mod statistics;
@@ -22,15 +23,19 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::cancel::CancelFlag;
+use crate::config::GpuOptions;
+use crate::cuda::Layout;
 use crate::measure::{Bounds, Role};
 use crate::sets::{SetCollection, SetId};
 use crate::simd::Simd;
+use crate::verify::DeviceJoin;
 
 pub use auto::{Choice, choose};
 pub use bitmap::BitmapBlocks;
+pub use candidates::{Candidate, CandidateChunk, CandidateGroup};
+pub use costs::Verification;
 pub use filter_verify::{
-    Candidate, CandidateChunk, CandidateGroup, CandidateSource, FilterVerify, FilterVerifyCursor,
-    SourceProgress, Verified, Verifier,
+    CandidateSource, FilterVerify, FilterVerifyCursor, SourceProgress, Verified, Verifier,
 };
 pub use statistics::Statistics;
 
@@ -50,6 +55,9 @@ pub enum Pairing {
 pub enum MatchNeed {
     /// Whether a probe set has a match: one match for each probe set will do.
     Exists,
+    /// How many pairs of rows match: matches as for [`MatchNeed::Pairs`], or, where that is
+    /// cheaper, their [`RowPairCounts`].
+    Count,
     /// Every matching pair; the overlap may be any lower bound that qualifies.
     Pairs,
     /// Every matching pair with its exact overlap.
@@ -68,6 +76,8 @@ pub struct JoinSpec {
     pub candidate_chunk: usize,
     /// The form of the vector kernels.
     pub simd: Simd,
+    /// How a GPU is used, where one is.
+    pub gpu: GpuOptions,
 }
 
 /// What preparing a join may use.
@@ -78,6 +88,17 @@ pub struct PrepareContext<'a> {
     pub cancel: &'a CancelFlag,
     /// How many threads may work on it at once, at least 1.
     pub threads: usize,
+    /// Where candidates are verified, if not on the CPU.
+    pub device: Option<&'a Arc<DeviceJoin>>,
+}
+
+impl PrepareContext<'_> {
+    fn verification(&self) -> Verification {
+        match self.device {
+            Some(_) => Verification::Device,
+            None => Verification::Cpu,
+        }
+    }
 }
 
 /// An estimate of work, in nanoseconds of one core.
@@ -132,8 +153,8 @@ pub struct ProbeSets {
     pub range: Range<SetId>,
 }
 
-/// A pair of similar sets. Devices write it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// A pair of similar sets. Kernels write it too (`Match` in `kernels/abi.cuh`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C)]
 pub struct Match {
     pub probe: SetId,
@@ -142,17 +163,30 @@ pub struct Match {
     pub overlap: u32,
 }
 
+/// Pairs of rows behind matches that were counted without being given ([`MatchNeed::Count`]).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowPairCounts {
+    /// Of matches of two sets: the sum of the products of their row counts.
+    pub cross: u64,
+    /// Of matches of a set with itself, where each unordered pair is decided once: the sum of the
+    /// squares of its row count.
+    pub squares: u64,
+    /// The sum of that row count.
+    pub rows: u64,
+}
+
 /// Matches on their way to the operator, never more than its capacity.
 #[derive(Debug)]
 pub struct MatchBuffer {
     matches: Vec<Match>,
     capacity: usize,
+    counts: RowPairCounts,
 }
 
 impl MatchBuffer {
     /// A buffer for `capacity` matches (at least one).
     pub fn new(capacity: usize) -> Self {
-        Self { matches: vec![], capacity: capacity.max(1) }
+        Self { matches: vec![], capacity: capacity.max(1), counts: RowPairCounts::default() }
     }
 
     pub fn is_full(&self) -> bool {
@@ -160,7 +194,7 @@ impl MatchBuffer {
     }
 
     pub fn is_empty(&self) -> bool {
-        self.matches.is_empty()
+        self.matches.is_empty() && self.counts == RowPairCounts::default()
     }
 
     /// Adds a match; the caller has looked at [`Self::is_full`].
@@ -170,12 +204,32 @@ impl MatchBuffer {
         self.matches.push(found);
     }
 
+    /// Adds as many matches as there is room for; gives their number.
+    pub fn extend(&mut self, found: &[Match]) -> usize {
+        let count = found.len().min(self.capacity - self.matches.len());
+        self.matches.extend_from_slice(&found[..count]);
+        count
+    }
+
+    /// Adds matches that are counted only.
+    pub fn count(&mut self, counts: RowPairCounts) {
+        self.counts.cross += counts.cross;
+        self.counts.squares += counts.squares;
+        self.counts.rows += counts.rows;
+    }
+
     pub fn matches(&self) -> &[Match] {
         &self.matches
     }
 
+    /// What was counted besides.
+    pub fn counts(&self) -> RowPairCounts {
+        self.counts
+    }
+
     pub fn clear(&mut self) {
         self.matches.clear();
+        self.counts = RowPairCounts::default();
     }
 
     /// The bytes that a full buffer takes.
@@ -211,6 +265,25 @@ pub struct Funnel {
     pub matches: u64,
     pub filter_nanos: u64,
     pub verify_nanos: u64,
+    pub device: DeviceFunnel,
+}
+
+/// The part of the work that a GPU did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct DeviceFunnel {
+    pub chunks: u64,
+    pub candidates: u64,
+    pub bytes_to: u64,
+    pub bytes_from: u64,
+    /// Time in kernels, by [`Layout::family`].
+    pub kernel_nanos: [u64; Layout::FAMILIES.len()],
+    pub copy_nanos: u64,
+    /// Time that the filter waited for the device.
+    pub wait_nanos: u64,
+    /// Time that the device waited for candidates.
+    pub idle_nanos: u64,
+    /// Chunks that failed on the device and were verified on the CPU.
+    pub failed_chunks: u64,
 }
 
 /// Gives the matches of probe sets, a bounded buffer at a time.
@@ -218,7 +291,8 @@ pub trait MatchCursor: Send {
     /// Starts with other probe sets; what was left of the former ones is dropped.
     fn start(&mut self, probe: ProbeSets) -> Result<()>;
 
-    /// Adds matches to the buffer, in any order, working 10 ms at most. `Pending` means that a device works and will wake the task.
+    /// Adds matches to the buffer, in any order, working 10 ms at most. `Pending` means that a
+    /// device works and will wake the task.
     fn poll_fill(
         &mut self,
         cx: &mut Context<'_>,

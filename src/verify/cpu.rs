@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use datafusion::common::Result;
+
 use super::intersect::intersect;
 use crate::sets::SetCollection;
 use crate::strategy::{
@@ -37,14 +39,34 @@ impl CpuVerifier {
 }
 
 impl Verifier for CpuVerifier {
-    fn submit(&mut self, chunk: CandidateChunk) {
+    fn reset(&mut self) {
+        self.work = None;
+    }
+
+    fn submit(&mut self, chunk: CandidateChunk, _last: bool) {
         debug_assert!(self.work.is_none());
         self.work = Some(Work { chunk, group: 0, next: 0 });
     }
 
-    fn poll_verified(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Verified> {
+    fn poll_verified(
+        &mut self,
+        _: &mut Context<'_>,
+        matches: &mut MatchBuffer,
+    ) -> Poll<Result<Verified>> {
+        Poll::Ready(Ok(self.verify(matches)))
+    }
+
+    fn add_to(&self, funnel: &mut Funnel) {
+        funnel.verified += self.verified;
+        funnel.matches += self.matches;
+    }
+}
+
+impl CpuVerifier {
+    /// Works on the chunk for some milliseconds.
+    pub(super) fn verify(&mut self, matches: &mut MatchBuffer) -> Verified {
         let Some(mut work) = self.work.take() else {
-            return Poll::Ready(Verified::More);
+            return Verified::More;
         };
         let chunk = &work.chunk;
         let exact = self.spec.need == MatchNeed::PairsWithOverlap;
@@ -57,7 +79,7 @@ impl Verifier for CpuVerifier {
             while work.next < end {
                 if matches.is_full() || steps >= STEPS_PER_SLICE {
                     self.work = Some(work);
-                    return Poll::Ready(Verified::More);
+                    return Verified::More;
                 }
                 let candidate = chunk.candidates[work.next];
                 work.next += 1;
@@ -92,11 +114,11 @@ impl Verifier for CpuVerifier {
             }
             work.group += 1;
         }
-        Poll::Ready(Verified::Chunk(work.chunk))
+        Verified::Chunk(work.chunk)
     }
 
-    fn add_to(&self, funnel: &mut Funnel) {
-        funnel.verified += self.verified;
-        funnel.matches += self.matches;
+    /// Whether a chunk is not done.
+    pub(super) fn is_busy(&self) -> bool {
+        self.work.is_some()
     }
 }

@@ -13,15 +13,18 @@ use datafusion::execution::memory_pool::{
 };
 
 use crate::cancel::CancelFlag;
+use crate::config::{DeviceChoice, GpuOptions};
+use crate::cuda::Device;
 use crate::measure::{Bounds, Measure};
 use crate::sets::{
     BuildEncoder, EncodeInput, KeyConverter, KeyDictionary, ProbeScratch, SetCollection, SetId,
 };
 use crate::simd::Simd;
 use crate::strategy::{
-    JoinSpec, JoinStrategy, Match, MatchBuffer, MatchCursor, MatchNeed, Pairing, PrepareContext,
-    ProbeSets, Progress, Statistics,
+    Funnel, JoinSpec, JoinStrategy, Match, MatchBuffer, MatchCursor, MatchNeed, Pairing,
+    PrepareContext, ProbeSets, Progress, RowPairCounts, Statistics,
 };
+use crate::verify::{DeviceJoin, DeviceRequest};
 
 /// Rows of a side: the blocking key and the tokens, which may repeat.
 pub type Rows = Vec<(i64, Vec<u32>)>;
@@ -34,6 +37,22 @@ pub struct Drive {
     pub range: u32,
     /// Whether each probe set is retired when a match of it has been seen.
     pub retire: bool,
+    pub device: Option<OnDevice>,
+}
+
+/// Where candidates are verified.
+#[derive(Debug, Clone, Copy)]
+pub struct OnDevice {
+    pub ordinal: u32,
+    /// Whether the query insists on the device.
+    pub demanded: bool,
+}
+
+/// What a cursor gave.
+struct Run {
+    found: Vec<Match>,
+    counts: RowPairCounts,
+    funnel: Funnel,
 }
 
 /// Two encoded sides, and what they have in common by their original tokens.
@@ -146,7 +165,20 @@ impl Sides {
         expected: &[Match],
     ) {
         let what = || format!("{strategy:?} {self:?} {spec:?} {drive:?}");
-        let mut found = self.run(strategy, spec, drive, &what);
+        let Run { mut found, counts, funnel } = self.run(strategy, spec, drive, &what);
+        if let Some(OnDevice { demanded: true, .. }) = drive.device {
+            let decided = funnel.device.candidates;
+            assert!(decided > 0 || expected.is_empty(), "not on the device: {}", what());
+        }
+        match spec.need {
+            MatchNeed::Count => {
+                self.check_counts(&found, counts, expected, &what);
+                assert_eq!(funnel.matches, expected.len() as u64, "counted wrongly: {}", what());
+                return;
+            }
+            _ => assert_eq!(funnel.matches, found.len() as u64, "counted wrongly: {}", what()),
+        }
+        assert_eq!(counts, RowPairCounts::default(), "only counted: {}", what());
         if spec.pairing == Pairing::Unordered {
             // Either set of a pair may be the one that was probed.
             for m in &mut found {
@@ -159,7 +191,7 @@ impl Sides {
         let pair = |m: &Match| (m.probe, m.build);
         match spec.need {
             MatchNeed::PairsWithOverlap => assert_eq!(sorted, expected, "{}", what()),
-            MatchNeed::Pairs | MatchNeed::Exists => {
+            MatchNeed::Count | MatchNeed::Pairs | MatchNeed::Exists => {
                 for m in &sorted {
                     let place = expected.binary_search_by_key(&pair(m), pair);
                     let Ok(place) = place else {
@@ -188,31 +220,71 @@ impl Sides {
         }
     }
 
+    /// Holds the pairs of rows behind given and counted matches to those of the expected ones.
+    fn check_counts(
+        &self,
+        found: &[Match],
+        mut counts: RowPairCounts,
+        expected: &[Match],
+        what: &dyn Fn() -> String,
+    ) {
+        let add = |counts: &mut RowPairCounts, m: &Match| {
+            let rows = u64::from(self.probe.row_count_of(m.probe));
+            if self.pairing == Pairing::Unordered && m.probe == m.build {
+                counts.squares += rows * rows;
+                counts.rows += rows;
+            } else {
+                counts.cross += rows * u64::from(self.build.row_count_of(m.build));
+            }
+        };
+        let mut wanted = RowPairCounts::default();
+        expected.iter().for_each(|m| add(&mut wanted, m));
+        found.iter().for_each(|m| add(&mut counts, m));
+        assert_eq!(counts, wanted, "{}", what());
+    }
+
     fn run(
         &self,
         strategy: &dyn JoinStrategy,
         spec: JoinSpec,
         drive: Drive,
         what: &dyn Fn() -> String,
-    ) -> Vec<Match> {
+    ) -> Run {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context = PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2 };
+        let context =
+            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, device: None };
         let mut statistics = Statistics::gather(&self.build, &spec, context).unwrap();
         statistics.sample(&self.build, &spec);
         assert!(strategy.estimate(&statistics, &spec).0 >= 0.0, "no estimate: {}", what());
         let build = Arc::clone(&self.build);
+        let device = drive.device.map(|device| self.on_device(device, &spec));
+        let context = PrepareContext { device: device.as_ref(), ..context };
         let prepared = strategy.prepare(build, spec, &statistics, context).unwrap();
         let mut cursor = prepared.open(&reservation).unwrap();
-        let mut found = vec![];
+        let mut run =
+            Run { found: vec![], counts: RowPairCounts::default(), funnel: Funnel::default() };
         let mut start = 0;
         while start < self.probe.len() {
             let range = start..self.probe.len().min(start.saturating_add(drive.range));
             start = range.end;
-            self.fill(cursor.as_mut(), range, drive, &mut found, what);
+            self.fill(cursor.as_mut(), range, drive, &mut run, what);
         }
-        let funnel = cursor.funnel();
-        assert_eq!(funnel.matches, found.len() as u64, "counted wrongly: {}", what());
-        found
+        run.funnel = cursor.funnel();
+        run
+    }
+
+    fn on_device(
+        &self,
+        OnDevice { ordinal, demanded }: OnDevice,
+        spec: &JoinSpec,
+    ) -> Arc<DeviceJoin> {
+        let request = DeviceRequest {
+            choice: if demanded { DeviceChoice::Cuda(Some(ordinal)) } else { DeviceChoice::Auto },
+            self_join: Arc::ptr_eq(&self.build, &self.probe),
+            on_failure: Arc::new(|what| panic!("{what}")),
+        };
+        let device = Device::open(ordinal).unwrap();
+        DeviceJoin::try_new(device, &self.build, spec, &request).unwrap()
     }
 
     fn fill(
@@ -220,16 +292,20 @@ impl Sides {
         cursor: &mut dyn MatchCursor,
         range: Range<SetId>,
         drive: Drive,
-        found: &mut Vec<Match>,
+        run: &mut Run,
         what: &dyn Fn() -> String,
     ) {
+        let Run { found, counts, .. } = run;
         let mut matches = MatchBuffer::new(drive.match_buffer);
         let mut cx = Context::from_waker(Waker::noop());
         cursor.start(ProbeSets { sets: Arc::clone(&self.probe), range: range.clone() }).unwrap();
         for _ in 0..10_000_000 {
             let progress = match cursor.poll_fill(&mut cx, &mut matches) {
                 Poll::Ready(progress) => progress.unwrap(),
-                Poll::Pending => continue,
+                Poll::Pending => {
+                    std::thread::yield_now();
+                    continue;
+                }
             };
             assert!(progress != Progress::Full || matches.is_full(), "not full: {}", what());
             if drive.retire
@@ -238,6 +314,10 @@ impl Sides {
                 cursor.retire(last.probe);
             }
             found.extend_from_slice(matches.matches());
+            let more = matches.counts();
+            counts.cross += more.cross;
+            counts.squares += more.squares;
+            counts.rows += more.rows;
             matches.clear();
             if progress == Progress::Done {
                 assert!(found.iter().all(|m| m.probe < range.end), "beyond range: {}", what());
@@ -265,6 +345,7 @@ pub fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSpec {
         need: MatchNeed::PairsWithOverlap,
         candidate_chunk: 1 << 16,
         simd: Simd::detect(),
+        gpu: GpuOptions::default(),
     }
 }
 

@@ -71,7 +71,8 @@ impl JoinStrategy for Forced {
     }
 }
 
-const NEEDS: [MatchNeed; 3] = [MatchNeed::Exists, MatchNeed::Pairs, MatchNeed::PairsWithOverlap];
+const NEEDS: [MatchNeed; 4] =
+    [MatchNeed::Exists, MatchNeed::Count, MatchNeed::Pairs, MatchNeed::PairsWithOverlap];
 
 fn rounds() -> usize {
     std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
@@ -82,6 +83,7 @@ fn drive(rng: &mut StdRng) -> Drive {
         match_buffer: *[1, 2, 7, 1000, 1000].choose(rng).unwrap(),
         range: *[1, 3, 64, u32::MAX, u32::MAX].choose(rng).unwrap(),
         retire: rng.random(),
+        device: None,
     }
 }
 

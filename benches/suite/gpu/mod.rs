@@ -1,0 +1,72 @@
+//! Verification on a GPU: layouts and sizes of blocks over a fixed stream of candidates, and the
+//! pipeline of filter, copies and kernels.
+
+mod pipeline;
+mod stream;
+mod verify;
+
+use std::sync::Arc;
+
+use datafusion::common::{Result, exec_datafusion_err};
+use datafusion_simjoin::config::{DeviceChoice, GpuOptions};
+use datafusion_simjoin::cuda::{Device, Layout};
+use datafusion_simjoin::measure::{Bounds, Measure, Role};
+use datafusion_simjoin::sets::SetCollection;
+use datafusion_simjoin::strategy::{JoinSpec, MatchNeed, Pairing};
+use datafusion_simjoin::verify::{DeviceJoin, DeviceRequest};
+
+use crate::engine;
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// A fixed stream of AllPairs' candidates through the CPU's verifier and each kernel
+    Verify(verify::Arguments),
+    /// Whole joins by AllPairs: filter alone, and filter, copies and kernels together
+    Pipeline(pipeline::Arguments),
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    match &arguments.command {
+        Command::Verify(arguments) => verify::run(arguments),
+        Command::Pipeline(arguments) => pipeline::run(arguments),
+    }
+}
+
+/// Reads the name of a layout.
+fn layout(name: &str) -> Result<Layout, String> {
+    Layout::ALL.into_iter().find(|layout| layout.name() == name).ok_or_else(|| {
+        let names: Vec<&str> = Layout::ALL.iter().map(|l| l.name()).collect();
+        format!("the layouts are {}", names.join(", "))
+    })
+}
+
+/// A self-join, each pair once.
+fn spec(measure: Measure, threshold: f64, need: MatchNeed, gpu: GpuOptions) -> JoinSpec {
+    JoinSpec {
+        bounds: Bounds { measure, threshold },
+        probe_role: Role::First,
+        pairing: Pairing::Unordered,
+        need,
+        candidate_chunk: 1 << 14,
+        simd: engine::default_simd(),
+        gpu,
+    }
+}
+
+/// The join on the first device, with the sets there.
+fn on_device(sets: &SetCollection, spec: &JoinSpec) -> Result<Arc<DeviceJoin>> {
+    let request = DeviceRequest {
+        choice: DeviceChoice::Cuda(Some(0)),
+        self_join: true,
+        on_failure: Arc::new(|_| {}),
+    };
+    let device =
+        Device::open(0).map_err(|e| exec_datafusion_err!("this bench needs a GPU: {e}"))?;
+    Ok(DeviceJoin::try_new(device, sets, spec, &request)?)
+}

@@ -1,0 +1,140 @@
+//! A fixed stream of candidates.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+use datafusion_simjoin::cancel::CancelFlag;
+use datafusion_simjoin::filter::PrefixIndex;
+use datafusion_simjoin::sets::SetCollection;
+use datafusion_simjoin::strategy::{
+    Candidate, CandidateChunk, CandidateSource, JoinSpec, PrepareContext, ProbeSets, SourceProgress,
+};
+
+use crate::data;
+
+/// The candidates of AllPairs, the bitmap filter off, as each thread found them.
+pub struct Stream {
+    pub threads: Vec<Vec<CandidateChunk>>,
+}
+
+/// What verification by merging reads.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Touched {
+    /// Tokens of build sets until the decision, of each candidate.
+    pub build_tokens: u64,
+    /// Known tokens of probe sets, once for each of their groups.
+    pub probe_tokens: u64,
+}
+
+impl Stream {
+    /// Filters until there are `limit` candidates or no more.
+    pub fn collect(
+        sets: &Arc<SetCollection>,
+        spec: &JoinSpec,
+        threads: usize,
+        limit: u64,
+    ) -> Result<Self> {
+        let mut left = vec![];
+        filter(sets, spec, threads, limit, |chunk| Some(chunk))?
+            .into_iter()
+            .for_each(|chunks| left.push(chunks));
+        Ok(Self { threads: left })
+    }
+
+    pub fn candidates(&self) -> u64 {
+        self.threads.iter().flatten().map(|chunk| chunk.candidates.len() as u64).sum()
+    }
+
+    pub fn groups(&self) -> u64 {
+        self.threads.iter().flatten().map(|chunk| chunk.groups.len() as u64).sum()
+    }
+
+    /// Counts the tokens that a merge reads of each candidate until it is decided.
+    pub fn touched(&self, sets: &SetCollection, exact: bool) -> Result<Touched> {
+        let next = AtomicU32::new(0);
+        let parts = data::on_threads(self.threads.len(), || {
+            let mut touched = Touched::default();
+            let mine = next.fetch_add(1, Ordering::Relaxed) as usize;
+            for chunk in &self.threads[mine] {
+                for place in 0..chunk.groups.len() {
+                    let (probe, candidates) = chunk.group(place);
+                    let tokens = sets.tokens(probe);
+                    touched.probe_tokens += tokens.len() as u64;
+                    for candidate in candidates {
+                        let build = sets.tokens(candidate.build);
+                        touched.build_tokens += merged(tokens, build, candidate, exact);
+                    }
+                }
+            }
+            Ok(touched)
+        })?;
+        Ok(parts.iter().fold(Touched::default(), |sum, part| Touched {
+            build_tokens: sum.build_tokens + part.build_tokens,
+            probe_tokens: sum.probe_tokens + part.probe_tokens,
+        }))
+    }
+}
+
+/// The build tokens that a merge reads.
+fn merged(probe: &[u32], build: &[u32], candidate: &Candidate, exact: bool) -> u64 {
+    let (mut i, mut j) = (candidate.probe_at as usize, candidate.build_at as usize);
+    let (first, mut overlap) = (j, candidate.overlap);
+    while i < probe.len() && j < build.len() {
+        let left = (probe.len() - i).min(build.len() - j) as u32;
+        if overlap + left < candidate.required || !exact && overlap >= candidate.required {
+            break;
+        }
+        overlap += u32::from(probe[i] == build[j]);
+        let (p, b) = (probe[i], build[j]);
+        i += usize::from(p <= b);
+        j += usize::from(b <= p);
+    }
+    (j - first) as u64
+}
+
+/// Runs AllPairs' filter alone on all threads, large sets first; gives the chunks that `keep`
+/// keeps, by thread.
+pub fn filter(
+    sets: &Arc<SetCollection>,
+    spec: &JoinSpec,
+    threads: usize,
+    limit: u64,
+    keep: impl Fn(CandidateChunk) -> Option<CandidateChunk> + Sync,
+) -> Result<Vec<Vec<CandidateChunk>>> {
+    let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+    let reservation = MemoryConsumer::new("filter").register(&pool);
+    let cancel = CancelFlag::default();
+    let context =
+        PrepareContext { reservation: &reservation, cancel: &cancel, threads, device: None };
+    let index = Arc::new(PrefixIndex::try_new(Arc::clone(sets), *spec, context)?);
+    let share = (sets.len() / (threads as u32 * 32)).clamp(1, 1024);
+    let (next, found) = (AtomicU32::new(0), AtomicU64::new(0));
+    data::on_threads(threads, || {
+        let mut kept = vec![];
+        let mut source = PrefixIndex::source(&index, &reservation)?;
+        loop {
+            let start = next.fetch_add(share, Ordering::Relaxed);
+            if start >= sets.len() || found.load(Ordering::Relaxed) >= limit {
+                return Ok(kept);
+            }
+            // Spread over all sizes, so that a limited stream is like the whole.
+            let range = start..(start + share).min(sets.len());
+            source.start(ProbeSets { sets: Arc::clone(sets), range })?;
+            let mut chunk = CandidateChunk::new(Arc::clone(sets));
+            loop {
+                let progress = source.fill(&mut chunk, spec.candidate_chunk);
+                let done = progress == SourceProgress::Done;
+                if done || chunk.candidates.len() >= spec.candidate_chunk {
+                    found.fetch_add(chunk.candidates.len() as u64, Ordering::Relaxed);
+                    let full = std::mem::replace(&mut chunk, CandidateChunk::new(Arc::clone(sets)));
+                    kept.extend(keep(full));
+                }
+                if done || found.load(Ordering::Relaxed) >= limit {
+                    break;
+                }
+            }
+        }
+    })
+}

@@ -1,0 +1,254 @@
+//! Kernels and the CPU's verifier over the same candidates.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::time::Instant;
+
+use datafusion::common::{Result, exec_err};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+use datafusion_simjoin::config::GpuOptions;
+use datafusion_simjoin::cuda::Layout;
+use datafusion_simjoin::measure::Measure;
+use datafusion_simjoin::sets::SetCollection;
+use datafusion_simjoin::strategy::{
+    CandidateChunk, Funnel, JoinSpec, MatchBuffer, MatchNeed, Verified, Verifier,
+};
+use datafusion_simjoin::verify::{CpuVerifier, DeviceJoin, DeviceVerifier};
+
+use super::stream::{Stream, Touched};
+use crate::csv::{CsvWriter, median};
+use crate::data::{self, DataOptions};
+use crate::{engine, machine};
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    data: DataOptions,
+    #[arg(long, value_delimiter = ',', default_values_t = [0.8])]
+    thresholds: Vec<f64>,
+    #[arg(long, value_parser = engine::measure, default_value_t = Measure::Jaccard)]
+    measure: Measure,
+    /// Candidates, at most
+    #[arg(long, default_value_t = 100_000_000)]
+    candidates: u64,
+    /// Threads that fill chunks, and on which the CPU verifies
+    #[arg(long, default_value_t = 16)]
+    threads: usize,
+    #[arg(long, value_delimiter = ',', value_parser = super::layout)]
+    layouts: Vec<Layout>,
+    #[arg(long, value_delimiter = ',', default_values_t = [32, 64, 128, 256])]
+    blocks: Vec<u32>,
+    /// Also with exact overlaps, and in the counting form
+    #[arg(long)]
+    needs: bool,
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+    /// A kernel that takes longer than this is run once, in seconds
+    #[arg(long, default_value_t = 2.0)]
+    once_above: f64,
+    /// Folder of the figures
+    #[arg(long, value_name = "DIR", default_value = "target/bench-runs")]
+    out: PathBuf,
+}
+
+/// `seconds`: wall time of the whole stream, packing and transfers included; on the CPU of all
+/// threads. `kernel_seconds`: in kernels. `touched_bytes`: tokens that a merge reads until the
+/// decision.
+const HEADER: &str = "data,measure,threshold,need,layout,block,candidates,groups,matches,threads,\
+                      seconds,kernel_seconds,copy_seconds,bytes_to,bytes_from,touched_bytes,\
+                      pairs_per_second,touched_bytes_per_second";
+
+/// Runs all points and appends them to verify.csv.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    machine::describe(&arguments.out)?;
+    let mut csv = CsvWriter::append(&arguments.out.join("verify.csv"), HEADER)?;
+    for name in arguments.data.names(data::STATED) {
+        let set = arguments.data.find(&name)?;
+        let encoded = data::encode(&set.name, &set.read()?, arguments.threads)?;
+        for &threshold in &arguments.thresholds {
+            let base =
+                super::spec(arguments.measure, threshold, MatchNeed::Pairs, GpuOptions::default());
+            let stream =
+                Stream::collect(&encoded.sets, &base, arguments.threads, arguments.candidates)?;
+            let needs: &[MatchNeed] = match arguments.needs {
+                true => &[MatchNeed::Pairs, MatchNeed::PairsWithOverlap, MatchNeed::Count],
+                false => &[MatchNeed::Pairs],
+            };
+            for &need in needs {
+                let point =
+                    Point { arguments, name: &encoded.name, sets: &encoded.sets, threshold, need };
+                point.run(stream.threads.len(), &stream, &mut csv)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+struct Point<'a> {
+    arguments: &'a Arguments,
+    name: &'a str,
+    sets: &'a Arc<SetCollection>,
+    threshold: f64,
+    need: MatchNeed,
+}
+
+/// What became of the stream.
+struct Taken {
+    seconds: f64,
+    funnel: Funnel,
+}
+
+impl Point<'_> {
+    fn run(&self, threads: usize, stream: &Stream, csv: &mut CsvWriter) -> Result<()> {
+        let exact = self.need == MatchNeed::PairsWithOverlap;
+        let touched = stream.touched(self.sets, exact)?;
+        // Chunks are lent to verifiers and come back.
+        let lent: Vec<Mutex<Vec<CandidateChunk>>> =
+            stream.threads.iter().map(|chunks| Mutex::new(copy(chunks))).collect();
+        let mut spec =
+            super::spec(self.arguments.measure, self.threshold, self.need, GpuOptions::default());
+        let cpu = self.median(|| {
+            self.verify(threads, &lent, |_| Box::new(CpuVerifier::new(Arc::clone(self.sets), spec)))
+        })?;
+        self.write(csv, "cpu", 0, stream, &touched, &cpu)?;
+        let mut points = vec![(None, None)];
+        for &layout in self.arguments.layouts.iter() {
+            points.extend(self.arguments.blocks.iter().map(|&block| (Some(layout), Some(block))));
+        }
+        for (layout, block) in points {
+            spec.gpu = GpuOptions { layout, block_size: block, ..GpuOptions::default() };
+            let join = super::on_device(self.sets, &spec)?;
+            let taken = self.median(|| self.verify_on(threads, &lent, &join, spec))?;
+            if taken.funnel.matches != cpu.funnel.matches {
+                return exec_err!(
+                    "{layout:?} in blocks of {block:?} finds {} matches of {}, the CPU {}",
+                    taken.funnel.matches,
+                    self.name,
+                    cpu.funnel.matches
+                );
+            }
+            let name = layout.map_or("auto", Layout::name);
+            self.write(csv, name, block.unwrap_or(0), stream, &touched, &taken)?;
+        }
+        Ok(())
+    }
+
+    fn verify_on(
+        &self,
+        threads: usize,
+        lent: &[Mutex<Vec<CandidateChunk>>],
+        join: &Arc<DeviceJoin>,
+        spec: JoinSpec,
+    ) -> Result<Taken> {
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let reservation = MemoryConsumer::new("verify").register(&pool);
+        self.verify(threads, lent, |_| {
+            Box::new(DeviceVerifier::new(join, self.sets, spec, &reservation))
+        })
+    }
+
+    /// The run of median time.
+    fn median(&self, mut run: impl FnMut() -> Result<Taken>) -> Result<Taken> {
+        let mut taken = vec![run()?];
+        while taken.len() < self.arguments.runs && taken[0].seconds < self.arguments.once_above {
+            taken.push(run()?);
+        }
+        taken.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
+        Ok(taken.swap_remove(taken.len() / 2))
+    }
+
+    fn verify<'v>(
+        &self,
+        threads: usize,
+        lent: &[Mutex<Vec<CandidateChunk>>],
+        verifier: impl Fn(usize) -> Box<dyn Verifier + 'v> + Sync,
+    ) -> Result<Taken> {
+        let next = AtomicUsize::new(0);
+        let start = Instant::now();
+        let parts = data::on_threads(threads, || {
+            let mine = next.fetch_add(1, Ordering::Relaxed);
+            let mut verifier = verifier(mine);
+            let mut chunks = lent[mine].lock().unwrap_or_else(|e| e.into_inner());
+            let mut matches = MatchBuffer::new(1 << 14);
+            let mut cx = Context::from_waker(Waker::noop());
+            let count = chunks.len();
+            verifier.reset();
+            for (place, chunk) in chunks.iter_mut().enumerate() {
+                let lent = std::mem::replace(chunk, CandidateChunk::new(Arc::default()));
+                verifier.submit(lent, place + 1 == count);
+                loop {
+                    match verifier.poll_verified(&mut cx, &mut matches) {
+                        Poll::Ready(verified) => {
+                            matches.clear();
+                            if let Verified::Chunk(back) = verified? {
+                                *chunk = back;
+                                break;
+                            }
+                        }
+                        Poll::Pending => std::thread::yield_now(),
+                    }
+                }
+            }
+            let mut funnel = Funnel::default();
+            verifier.add_to(&mut funnel);
+            Ok(funnel)
+        })?;
+        let seconds = start.elapsed().as_secs_f64();
+        let mut funnel = Funnel::default();
+        parts.iter().for_each(|part| engine::add(&mut funnel, part));
+        Ok(Taken { seconds, funnel })
+    }
+
+    fn write(
+        &self,
+        csv: &mut CsvWriter,
+        layout: &str,
+        block: u32,
+        stream: &Stream,
+        touched: &Touched,
+        taken: &Taken,
+    ) -> Result<()> {
+        let device = &taken.funnel.device;
+        let kernel = device.kernel_nanos.iter().sum::<u64>() as f64 / 1e9;
+        let busy = if kernel > 0.0 { kernel } else { taken.seconds };
+        let bytes = 4 * (touched.build_tokens + touched.probe_tokens);
+        let candidates = stream.candidates();
+        csv.row(&[
+            &self.name,
+            &self.arguments.measure.name(),
+            &self.threshold,
+            &format!("{:?}", self.need),
+            &layout,
+            &block,
+            &candidates,
+            &stream.groups(),
+            &taken.funnel.matches,
+            &self.arguments.threads,
+            &format!("{:.6}", taken.seconds),
+            &format!("{kernel:.6}"),
+            &format!("{:.6}", device.copy_nanos as f64 / 1e9),
+            &device.bytes_to,
+            &device.bytes_from,
+            &bytes,
+            &format!("{:.4e}", candidates as f64 / busy),
+            &format!("{:.4e}", bytes as f64 / busy),
+        ])
+    }
+}
+
+fn copy(chunks: &[CandidateChunk]) -> Vec<CandidateChunk> {
+    let copy = |chunk: &CandidateChunk| CandidateChunk {
+        probe: Arc::clone(&chunk.probe),
+        groups: chunk.groups.clone(),
+        candidates: chunk.candidates.clone(),
+    };
+    chunks.iter().map(copy).collect()
+}
+
+/// The median of numbers, for the pipeline too.
+pub(super) fn middle(values: &[f64]) -> f64 {
+    median(values).unwrap_or_default()
+}

@@ -1,0 +1,205 @@
+//! What happens when the driver fails.
+
+use super::*;
+
+const INVALID_VALUE: i32 = 1;
+const OUT_OF_MEMORY: i32 = 2;
+const UNAVAILABLE: i32 = 46;
+const ILLEGAL_ADDRESS: i32 = 700;
+
+/// Ten jobs of two sizes and both forms, and how each was answered. Stagings are given back by the
+/// threads of the queue.
+fn run(device: &Device, sets: &Arc<SetCollection>) -> Vec<Result<(), DeviceError>> {
+    let mut rng = StdRng::seed_from_u64(4);
+    let inbox = Inbox::new();
+    let mut answers = vec![];
+    let mut cases = vec![];
+    let resident = match device.upload(sets, true) {
+        Ok(resident) => Some(Arc::new(resident)),
+        Err(error) => {
+            answers.push(Err(error));
+            None
+        }
+    };
+    for number in 0..10 {
+        let case = Case::draw(&mut rng, sets, if number < 5 { 3 } else { 9 });
+        let form = if number % 2 == 0 { Form::Pairs } else { Form::Count };
+        let launch = launch(Layout::ALL[number % 7], form);
+        match case.staging(device, resident.is_none(), form) {
+            Ok(staging) => {
+                let mut job = case.job(staging, launch, &inbox);
+                job.probe = resident.clone();
+                job.build = resident.clone();
+                device.submit(job);
+                cases.push((case, launch));
+            }
+            Err(error) => answers.push(Err(error)),
+        }
+    }
+    for ((staging, outcome), (case, launch)) in inbox.wait_for_all().into_iter().zip(cases) {
+        answers.push(outcome.map(|outcome| case.check(&launch, &staging, &outcome)));
+    }
+    answers
+}
+
+/// Whatever call of a driver's function fails, with whatever error: each job is answered once,
+/// those that succeed rightly, and nothing is left behind.
+#[test]
+fn no_fault_loses_a_job_or_memory() {
+    let Some(lent) = Lent::emulated() else { return };
+    let sets = Arc::new(sets(&mut StdRng::seed_from_u64(1), 40, 20));
+    let functions = [
+        "cuCtxSetCurrent",
+        "cuMemAlloc",
+        "cuMemHostAlloc",
+        "cuMemcpyHtoDAsync",
+        "cuMemsetD8Async",
+        "cuLaunchKernel",
+        "cuMemcpyDtoHAsync",
+        "cuEventRecord",
+        "cuEventSynchronize",
+        "cuEventElapsedTime",
+        "cuStreamSynchronize",
+    ];
+    for function in functions {
+        for nth in [1, 2, 7] {
+            for error in [INVALID_VALUE, OUT_OF_MEMORY, UNAVAILABLE, ILLEGAL_ADDRESS] {
+                let device = lent.open().unwrap();
+                lent.fake().fault(function, nth, error);
+                let answers = run(&device, &sets);
+                let errors: Vec<_> = answers.iter().filter_map(|a| a.as_ref().err()).collect();
+                let context = format!("{function} {nth} {error}: {errors:?}");
+                let lost = device.is_lost();
+                // A thread that cannot make the context current cannot tell why.
+                let told = lent.fake().stat("lost") != 0;
+                assert!(lost == told || function == "cuCtxSetCurrent" && lost, "{context}");
+                // The loss may show first where something is given back.
+                assert!(lost || !errors.iter().any(|e| e.is_fatal()), "{context}");
+                assert!(lost || errors.len() <= 1, "{context}");
+                drop(device);
+                lent.expect_nothing_left();
+                lent.fake().reset();
+            }
+        }
+    }
+    let device = lent.open().unwrap();
+    assert!(run(&device, &sets).iter().all(Result::is_ok));
+}
+
+#[test]
+fn a_device_lost_in_mid_stream_fails_all_jobs_and_can_be_opened_again() {
+    let Some(lent) = Lent::emulated() else { return };
+    let sets = Arc::new(sets(&mut StdRng::seed_from_u64(1), 40, 20));
+    for nth in [1, 2, 4, 10] {
+        let device = lent.open().unwrap();
+        lent.fake().fault_async(nth, ILLEGAL_ADDRESS);
+        let answers = run(&device, &sets);
+        let lost = answers.last().unwrap().clone().unwrap_err();
+        assert!(matches!(lost, DeviceError::Lost { code: ILLEGAL_ADDRESS, .. }), "{lost}");
+        assert!(answers.iter().all(|answer| match answer {
+            Ok(()) => true,
+            Err(error) => *error == lost,
+        }));
+        assert!(Device::opened(lent.ordinal).is_none());
+        // What asks the lost device from now on is told so.
+        assert!(run(&device, &sets).iter().all(|answer| *answer == Err(lost.clone())));
+        assert_eq!(device.free_memory(), Err(lost));
+        drop(device);
+        lent.expect_nothing_left();
+        lent.fake().reset();
+        let device = lent.open().unwrap();
+        assert!(run(&device, &sets).iter().all(Result::is_ok));
+        drop(device);
+        lent.expect_nothing_left();
+    }
+}
+
+#[test]
+fn a_chunk_that_does_not_fit_is_answered_so_and_others_go_on() {
+    let Some(lent) = Lent::emulated() else { return };
+    let device = lent.open().unwrap();
+    let mut rng = StdRng::seed_from_u64(1);
+    let sets = Arc::new(sets(&mut rng, 40, 20));
+    let case = Case::draw(&mut rng, &sets, 5);
+    let inbox = Inbox::new();
+    let launch = launch(Layout::B, Form::Pairs);
+    for number in 0..6 {
+        // The allocation, and the one after everything idle has been freed.
+        if number == 2 {
+            Device::trim(&device);
+            lent.fake().fault("cuMemAlloc", 1, OUT_OF_MEMORY);
+            lent.fake().fault("cuMemAlloc", 1, OUT_OF_MEMORY);
+        }
+        let staging = case.staging(&device, true, Form::Pairs).unwrap();
+        device.submit(case.job(staging, launch, &inbox));
+        let (_, staging, outcome) = inbox.wait();
+        match outcome {
+            Ok(outcome) => {
+                assert_ne!(number, 2);
+                case.check(&launch, &staging, &outcome);
+            }
+            Err(DeviceError::OutOfMemory { bytes, free, .. }) => {
+                assert_eq!(number, 2);
+                assert!(bytes > 0 && free > 0);
+            }
+            Err(error) => panic!("{error}"),
+        }
+    }
+}
+
+/// One allocation may fail: idle memory is freed and it is tried again.
+#[test]
+fn what_is_idle_is_freed_where_memory_is_short() {
+    let Some(lent) = Lent::emulated() else { return };
+    let device = lent.open().unwrap();
+    let sets = Arc::new(sets(&mut StdRng::seed_from_u64(1), 40, 20));
+    assert!(run(&device, &sets).iter().all(Result::is_ok));
+    let idle = lent.fake().stat("allocated");
+    assert!(idle > 0);
+    lent.fake().fault("cuMemAlloc", 1, OUT_OF_MEMORY);
+    let resident = device.upload(&sets, false).unwrap();
+    assert_eq!(lent.fake().stat("allocated"), resident.bytes());
+    lent.fake().fault("cuMemHostAlloc", 1, OUT_OF_MEMORY);
+    let capacities = Capacities { candidates: 1 << 22, ..Capacities::default() };
+    assert!(device.staging(capacities).is_ok());
+    lent.fake().fault("cuMemHostAlloc", 1, OUT_OF_MEMORY);
+    lent.fake().fault("cuMemHostAlloc", 1, OUT_OF_MEMORY);
+    device.trim();
+    let error = device.staging(capacities).unwrap_err();
+    assert!(matches!(error, DeviceError::HostOutOfMemory { bytes } if bytes >= 1 << 22), "{error}");
+}
+
+/// Whatever call fails while a device is opened, it is an error and nothing is left.
+#[test]
+fn a_device_that_fails_to_open_leaves_nothing() {
+    let Some(lent) = Lent::emulated() else { return };
+    let functions = [
+        ("cuDeviceGet", 1),
+        ("cuDeviceGetName", 1),
+        ("cuDeviceGetAttribute", 4),
+        ("cuDeviceTotalMem", 1),
+        ("cuDevicePrimaryCtxRetain", 1),
+        ("cuCtxSetCurrent", 1),
+        ("cuModuleLoadData", 1),
+        ("cuModuleGetFunction", 9),
+        ("cuFuncGetAttribute", 2),
+        ("cuFuncSetAttribute", 14),
+        ("cuStreamCreate", 2),
+        ("cuEventCreate", 5),
+        ("cuMemHostAlloc", 1),
+    ];
+    for (function, nth) in functions {
+        for error in [INVALID_VALUE, OUT_OF_MEMORY, UNAVAILABLE] {
+            lent.fake().fault(function, nth, error);
+            if (function, error) == ("cuMemHostAlloc", OUT_OF_MEMORY) {
+                // It is tried again with what is idle freed.
+                lent.fake().fault(function, nth, error);
+            }
+            let outcome = lent.open();
+            assert!(outcome.is_err(), "{function} {error}");
+            lent.expect_nothing_left();
+            lent.fake().reset();
+        }
+    }
+    assert!(lent.open().is_ok());
+}

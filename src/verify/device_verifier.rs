@@ -1,0 +1,504 @@
+//! Verification on a device, beside the filter.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+
+use super::CpuVerifier;
+use super::device_join::DeviceJoin;
+use super::pack::{Contents, Pack, Packed, is_wide};
+use crate::cuda::{DeviceError, Form, Job, Launch, Outcome, Reply, Staging};
+use crate::filter::size_bounds::SizeBoundsCache;
+use crate::sets::SetCollection;
+use crate::strategy::{
+    CandidateChunk, DeviceFunnel, Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, RowPairCounts,
+    Verified, Verifier,
+};
+
+/// Packs of one verifier: one is filled while others are on their way.
+const PACKS: usize = 3;
+/// The last candidates are not worth the way to the device where they are so few.
+const WORTH_SENDING: u32 = 1024;
+/// Candidates that the CPU takes up again at once.
+const REDONE: usize = 1 << 14;
+
+/// Packs candidates for a device, and gives the matches that come back.
+///
+/// Where no pack is free, or the device has failed, and the query does not insist on the device,
+/// candidates are verified on the CPU.
+#[derive(Debug)]
+pub struct DeviceVerifier {
+    join: Arc<DeviceJoin>,
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+    cpu: CpuVerifier,
+    bounds: SizeBoundsCache,
+    /// Pinned memory.
+    reservation: MemoryReservation,
+    /// The chunk that is being packed.
+    held: Option<Held>,
+    /// The pack that is being filled.
+    open: Option<Pack>,
+    spare: Vec<Staging>,
+    /// Packs that exist, wherever they are.
+    packs: usize,
+    /// Packs on their way to the device and back.
+    in_flight: usize,
+    inbox: Arc<Inbox>,
+    /// A pack whose matches are being given.
+    delivered: Option<Delivery>,
+    /// A pack that the device did not verify.
+    redone: Option<Redo>,
+    /// The chunk in which the CPU takes candidates up.
+    scratch: CandidateChunk,
+    funnel: DeviceFunnel,
+    /// Candidates that the device has decided, and those that match.
+    verified: u64,
+    matches: u64,
+}
+
+#[derive(Debug)]
+struct Held {
+    chunk: CandidateChunk,
+    /// The next candidate: its group, and its place there.
+    next: (usize, usize),
+    last: bool,
+}
+
+#[derive(Debug)]
+struct Delivery {
+    pack: Pack,
+    counts: RowPairCounts,
+    matches: usize,
+    next: usize,
+}
+
+#[derive(Debug)]
+struct Redo {
+    pack: Pack,
+    /// The next group.
+    group: usize,
+}
+
+/// Where the device leaves what it has done.
+#[derive(Debug, Default)]
+struct Inbox {
+    /// Packs sent under another number are not waited for any more.
+    round: AtomicU64,
+    done: Mutex<VecDeque<(Pack, Result<Outcome, DeviceError>)>>,
+    /// Packs whose matches nobody wants.
+    dropped: Mutex<Vec<Staging>>,
+    waker: AtomicWaker,
+}
+
+/// Waits for the staging of a pack.
+#[derive(Debug)]
+struct Ticket {
+    inbox: Arc<Inbox>,
+    round: u64,
+    contents: Mutex<Option<Contents>>,
+}
+
+impl Reply for Ticket {
+    fn done(&self, staging: Staging, outcome: Result<Outcome, DeviceError>) {
+        let contents = self.contents.lock().take();
+        let mut done = self.inbox.done.lock();
+        match contents {
+            Some(contents) if self.inbox.round.load(Ordering::Acquire) == self.round => {
+                done.push_back((Pack { staging, contents }, outcome));
+            }
+            _ => self.inbox.dropped.lock().push(staging),
+        }
+        drop(done);
+        self.inbox.waker.wake();
+    }
+}
+
+/// What packing came to.
+enum Packing {
+    /// All candidates are in packs.
+    Done,
+    /// A pack was sent; there is more.
+    Again,
+    /// No pack is free.
+    Wait,
+    /// The rest is for the CPU.
+    Cpu,
+    /// The next candidate is.
+    One,
+}
+
+impl DeviceVerifier {
+    /// A verifier of candidates for the sets of `build`. Pinned memory is reserved as it is used.
+    pub fn new(
+        join: &Arc<DeviceJoin>,
+        build: &Arc<SetCollection>,
+        spec: JoinSpec,
+        reservation: &MemoryReservation,
+    ) -> Self {
+        let sizes = (build.runs().least_size(), build.runs().greatest_size());
+        Self {
+            join: Arc::clone(join),
+            build: Arc::clone(build),
+            spec,
+            cpu: CpuVerifier::new(Arc::clone(build), spec),
+            bounds: SizeBoundsCache::new(spec.bounds, spec.probe_role, sizes),
+            reservation: reservation.new_empty(),
+            held: None,
+            open: None,
+            spare: vec![],
+            packs: 0,
+            in_flight: 0,
+            inbox: Arc::default(),
+            delivered: None,
+            redone: None,
+            scratch: CandidateChunk::new(Arc::default()),
+            funnel: DeviceFunnel::default(),
+            verified: 0,
+            matches: 0,
+        }
+    }
+
+    /// The most candidates that fit into a pack.
+    pub fn chunk_capacity(&self) -> usize {
+        self.join.chunk_candidates(true)
+    }
+
+    /// Free pinned memory, `None` where all packs are in use.
+    fn staging(&mut self, wide: bool) -> Result<Option<Staging>> {
+        let capacities = self.join.capacities(wide);
+        self.reclaim();
+        while let Some(staging) = self.spare.pop() {
+            if staging.has(&capacities) {
+                return Ok(Some(staging));
+            }
+            self.discard(staging)?;
+        }
+        if self.packs == PACKS {
+            return Ok(None);
+        }
+        let bytes = self.join.pack_bytes()?;
+        let staging = match self.reservation.try_grow(bytes) {
+            Ok(()) => self.join.device.staging(capacities).map_err(|error| {
+                self.reservation.shrink(bytes);
+                error.into()
+            }),
+            Err(error) => Err(error),
+        };
+        match staging {
+            Ok(staging) => {
+                self.packs += 1;
+                Ok(Some(staging))
+            }
+            // Fewer will do.
+            Err(_) if self.packs > 0 => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Gives a pack up that is divided in another way than needed now.
+    fn discard(&mut self, staging: Staging) -> Result<()> {
+        drop(staging);
+        self.packs -= 1;
+        self.reservation.try_shrink(self.join.pack_bytes()?)?;
+        Ok(())
+    }
+
+    /// Takes back packs that came too late.
+    fn reclaim(&mut self) {
+        let dropped = std::mem::take(&mut *self.inbox.dropped.lock());
+        self.spare.extend(dropped);
+    }
+
+    /// Packs what is held; gives candidates that the CPU must verify.
+    fn pack(&mut self) -> Result<Packing> {
+        let Some(held) = &mut self.held else { return Ok(Packing::Done) };
+        if held.next.0 >= held.chunk.groups.len() {
+            return Ok(Packing::Done);
+        }
+        if self.join.has_failed() {
+            return Ok(Packing::Cpu);
+        }
+        let fresh = self.open.is_none();
+        if fresh {
+            let probe = Arc::clone(&held.chunk.probe);
+            let wide = is_wide(&probe, &self.build);
+            match self.staging(wide) {
+                Ok(Some(staging)) => self.open = Some(Pack::new(staging, probe, wide)),
+                Ok(None) if self.join.demanded => return Ok(Packing::Wait),
+                Ok(None) => return Ok(Packing::Cpu),
+                Err(error) if self.join.demanded => return Err(error),
+                Err(_) => return Ok(Packing::Cpu),
+            }
+        }
+        let (Some(pack), Some(held)) = (&mut self.open, &mut self.held) else {
+            return Ok(Packing::Done);
+        };
+        let packed = pack.push(&self.join, &self.build, &mut self.bounds, &held.chunk, held.next);
+        match packed {
+            Packed::All => Ok(Packing::Done),
+            Packed::UpTo { group, at } if pack.contents.candidates == 0 => {
+                // It does not fit into an empty pack: the sets are larger than that.
+                held.next = (group, at);
+                Ok(Packing::One)
+            }
+            Packed::UpTo { group, at } => {
+                held.next = (group, at);
+                self.send();
+                Ok(Packing::Again)
+            }
+        }
+    }
+
+    /// Sends the open pack.
+    fn send(&mut self) {
+        let Some(mut pack) = self.open.take() else { return };
+        pack.seal();
+        let gpu = &self.spec.gpu;
+        let launch = Launch::choose(&pack.shape(), self.join.form, gpu.layout, gpu.block_size);
+        self.funnel.chunks += 1;
+        self.funnel.candidates += u64::from(pack.contents.candidates);
+        self.in_flight += 1;
+        let Pack { staging, mut contents } = pack;
+        contents.family = launch.layout.family();
+        let wide = contents.wide;
+        let ticket = Ticket {
+            inbox: Arc::clone(&self.inbox),
+            round: self.inbox.round.load(Ordering::Acquire),
+            contents: Mutex::new(Some(contents)),
+        };
+        self.join.device.submit(Job {
+            staging,
+            launch,
+            probe: self.join.probe().cloned(),
+            build: self.join.build.clone(),
+            wide,
+            exact: self.spec.need == MatchNeed::PairsWithOverlap,
+            first_only: self.spec.need == MatchNeed::Exists,
+            same: self.spec.pairing == Pairing::Unordered && self.join.probe().is_some(),
+            reply: Arc::new(ticket),
+        });
+    }
+
+    /// Takes up what came back.
+    fn receive(&mut self) -> Result<bool> {
+        let Some((pack, outcome)) = self.inbox.done.lock().pop_front() else {
+            return Ok(false);
+        };
+        self.in_flight -= 1;
+        match outcome {
+            Ok(outcome) => {
+                let Outcome { found, times, bytes_to_device, bytes_from_device } = outcome;
+                let family = pack.contents.family;
+                self.verified += u64::from(pack.contents.candidates);
+                self.funnel.kernel_nanos[family] += times.kernel_nanos;
+                self.funnel.copy_nanos += times.to_device_nanos + times.from_device_nanos;
+                self.funnel.idle_nanos += times.idle_nanos;
+                self.funnel.bytes_to += bytes_to_device;
+                self.funnel.bytes_from += bytes_from_device;
+                self.matches += found.matches;
+                self.delivered = Some(Delivery {
+                    counts: RowPairCounts {
+                        cross: found.cross,
+                        squares: found.squares,
+                        rows: found.rows,
+                    },
+                    matches: match self.join.form {
+                        Form::Pairs => found.matches as usize,
+                        Form::Count => 0,
+                    },
+                    next: 0,
+                    pack,
+                });
+            }
+            Err(error) if self.join.demanded => {
+                self.spare.push(pack.staging);
+                return Err(error.into());
+            }
+            Err(error) => {
+                self.join.note_failure(&error);
+                self.funnel.failed_chunks += 1;
+                self.redone = Some(Redo { pack, group: 0 });
+            }
+        }
+        Ok(true)
+    }
+
+    /// Gives matches of a delivered pack; whether there are more.
+    fn deliver(&mut self, matches: &mut MatchBuffer) -> bool {
+        let Some(mut delivery) = self.delivered.take() else { return false };
+        matches.count(std::mem::take(&mut delivery.counts));
+        let pack = &delivery.pack;
+        let found = pack.staging.matches(delivery.matches);
+        while delivery.next < found.len() && !matches.is_full() {
+            if pack.is_resident() {
+                delivery.next += matches.extend(&found[delivery.next..]);
+            } else {
+                matches.push(pack.restore(found[delivery.next]));
+                delivery.next += 1;
+            }
+        }
+        if delivery.next < found.len() {
+            self.delivered = Some(delivery);
+            return true;
+        }
+        self.spare.push(delivery.pack.staging);
+        false
+    }
+
+    /// Hands candidates of a pack that the device did not verify to the CPU.
+    fn redo(&mut self) {
+        let Some(mut redo) = self.redone.take() else { return };
+        let mut chunk = std::mem::replace(&mut self.scratch, CandidateChunk::new(Arc::default()));
+        chunk.clear();
+        redo.group = redo.pack.unpack(&self.build, &self.spec, redo.group, REDONE, &mut chunk);
+        match chunk.candidates.is_empty() {
+            true => {
+                self.scratch = chunk;
+                self.spare.push(redo.pack.staging);
+            }
+            false => {
+                self.cpu.submit(chunk, false);
+                self.redone = Some(redo);
+            }
+        }
+    }
+
+    /// Hands the rest of the held chunk to the CPU, or only its next candidate.
+    fn verify_on_cpu(&mut self, one: bool) {
+        let Some(held) = &mut self.held else { return };
+        let (group, at) = held.next;
+        let rest = if one && group < held.chunk.groups.len() {
+            let (probe, candidates) = held.chunk.group(group);
+            let mut chunk = CandidateChunk::new(Arc::clone(&held.chunk.probe));
+            chunk.push(probe, candidates[at]);
+            held.next = if at + 1 < candidates.len() { (group, at + 1) } else { (group + 1, 0) };
+            chunk
+        } else {
+            held.next = (held.chunk.groups.len(), 0);
+            let rest = held.chunk.split_off(group, at);
+            held.next = (held.chunk.groups.len(), 0);
+            rest
+        };
+        self.cpu.submit(rest, false);
+    }
+
+    /// Whether the device has something to say.
+    fn has_mail(&self) -> bool {
+        !self.inbox.done.lock().is_empty() || !self.inbox.dropped.lock().is_empty()
+    }
+}
+
+impl Verifier for DeviceVerifier {
+    fn reset(&mut self) {
+        let mut done = self.inbox.done.lock();
+        self.inbox.round.fetch_add(1, Ordering::AcqRel);
+        self.spare.extend(done.drain(..).map(|(pack, _)| pack.staging));
+        drop(done);
+        self.in_flight = 0;
+        self.held = None;
+        self.cpu.reset();
+        let packs = [
+            self.open.take(),
+            self.delivered.take().map(|delivery| delivery.pack),
+            self.redone.take().map(|redo| redo.pack),
+        ];
+        self.spare.extend(packs.into_iter().flatten().map(|pack| pack.staging));
+    }
+
+    fn submit(&mut self, chunk: CandidateChunk, last: bool) {
+        debug_assert!(self.held.is_none());
+        self.held = Some(Held { chunk, next: (0, 0), last });
+    }
+
+    fn poll_verified(
+        &mut self,
+        cx: &mut Context<'_>,
+        matches: &mut MatchBuffer,
+    ) -> Poll<Result<Verified>> {
+        loop {
+            if matches.is_full() {
+                return Poll::Ready(Ok(Verified::More));
+            }
+            if self.cpu.is_busy() {
+                if let Verified::Chunk(chunk) = self.cpu.verify(matches) {
+                    self.scratch = chunk;
+                }
+                // The time slice is the CPU verifier's.
+                return Poll::Ready(Ok(Verified::More));
+            }
+            if self.deliver(matches) {
+                continue;
+            }
+            if self.redone.is_some() {
+                self.redo();
+                continue;
+            }
+            if self.receive()? {
+                continue;
+            }
+            match self.pack()? {
+                Packing::Again => continue,
+                Packing::Cpu => {
+                    self.verify_on_cpu(false);
+                    continue;
+                }
+                Packing::One => {
+                    self.verify_on_cpu(true);
+                    continue;
+                }
+                Packing::Done => {
+                    if let Some(chunk) = self.finish() {
+                        return Poll::Ready(Ok(Verified::Chunk(chunk)));
+                    }
+                    if self.redone.is_some() {
+                        continue;
+                    }
+                }
+                Packing::Wait => {}
+            }
+            self.inbox.waker.register(cx.waker());
+            if !self.has_mail() {
+                return Poll::Pending;
+            }
+            self.reclaim();
+        }
+    }
+
+    fn add_to(&self, funnel: &mut Funnel) {
+        self.cpu.add_to(funnel);
+        funnel.verified += self.verified;
+        funnel.matches += self.matches;
+        let wait_nanos = funnel.device.wait_nanos;
+        funnel.device = DeviceFunnel { wait_nanos, ..self.funnel };
+    }
+}
+
+impl DeviceVerifier {
+    /// The chunk that is packed, if another one may come: after the last one only when nothing is
+    /// on its way any more.
+    fn finish(&mut self) -> Option<CandidateChunk> {
+        let held = self.held.take()?;
+        if held.last {
+            if let Some(pack) = &self.open {
+                if self.join.demanded || pack.contents.candidates >= WORTH_SENDING {
+                    self.send();
+                } else if let Some(mut pack) = self.open.take() {
+                    pack.seal();
+                    self.redone = Some(Redo { pack, group: 0 });
+                }
+            }
+            if self.in_flight > 0 || self.redone.is_some() {
+                self.held = Some(held);
+                return None;
+            }
+        }
+        Some(held.chunk)
+    }
+}
