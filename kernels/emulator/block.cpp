@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -52,7 +53,57 @@ struct Random {
         return mixed ^ (mixed >> 31);
     }
 
-    size_t below(size_t bound) { return static_cast<size_t>(next() % bound); }
+    // The place of some bit of those set, at least one.
+    unsigned bit_of(uint32_t bits) {
+        const auto shift = static_cast<unsigned>(next() >> 59);
+        const uint32_t turned = bits >> shift | bits << (-shift & 31);
+        return (static_cast<unsigned>(__builtin_ctz(turned)) + shift) & 31;
+    }
+};
+
+// Which of the threads that can go on does. Threads of all warps in turn, or, in every other block,
+// those of a favoured warp until it has to wait: so one warp gets far ahead of another, as on the
+// hardware, and what it reads without a barrier in between has not been written yet.
+class Schedule {
+  public:
+    void start(Random order) {
+        random = order;
+        lanes.fill(0);
+        favouring = random.next() & 1;
+        std::iota(warps_by_rank.begin(), warps_by_rank.end(), 0u);
+        for (unsigned rank = WARP - 1; rank > 0; --rank) {
+            std::swap(warps_by_rank[rank], warps_by_rank[random.next() % (rank + 1)]);
+        }
+        for (unsigned rank = 0; rank < WARP; ++rank) ranks[warps_by_rank[rank]] = rank;
+        ready_ranks = 0;
+    }
+
+    void add(unsigned thread) {
+        const unsigned warp = thread / WARP;
+        lanes[warp] |= 1u << thread % WARP;
+        ready_ranks |= 1u << ranks[warp];
+    }
+
+    bool empty() const { return ready_ranks == 0; }
+
+    unsigned take() {
+        const auto first = static_cast<unsigned>(__builtin_ctz(ready_ranks));
+        const unsigned rank = favouring ? first : random.bit_of(ready_ranks);
+        const unsigned warp = warps_by_rank[rank];
+        const unsigned lane = random.bit_of(lanes[warp]);
+        lanes[warp] &= ~(1u << lane);
+        if (lanes[warp] == 0) ready_ranks &= ~(1u << rank);
+        return warp * WARP + lane;
+    }
+
+  private:
+    Random random{0};
+    bool favouring = false;
+    // The lanes that can go on, by warp, and the ranks of the warps that have some.
+    std::array<uint32_t, WARP> lanes{};
+    uint32_t ready_ranks = 0;
+    std::array<unsigned, WARP> warps_by_rank{};
+    std::array<unsigned, WARP> ranks{};
 };
 
 // The blocks of one OS thread; its memory serves one launch after the other.
@@ -60,7 +111,7 @@ struct Runner {
     Context scheduler;
     Stacks stacks;
     std::vector<Thread> threads;
-    std::vector<unsigned> ready;
+    Schedule ready;
     std::vector<unsigned char> shared;
     std::vector<unsigned char> signal_stack;
     const Launch *launch = nullptr;
@@ -72,14 +123,14 @@ struct Runner {
     CUresult error = CUDA_SUCCESS;
 
     void arm_signal_stack();
-    CUresult run_block(Random &random);
+    CUresult run_block(Random order);
     CUresult deadlock() const;
     bool shared_is_intact() const;
     void fail(CUresult result, const std::string &what);
     void wait() { switch_context(current->context, scheduler); }
     void wake(Thread &thread) {
         thread.state = State::ready;
-        ready.push_back(thread.number);
+        ready.add(thread.number);
     }
 };
 
@@ -176,12 +227,12 @@ CUresult Runner::deadlock() const {
     return CUDA_ERROR_LAUNCH_FAILED;
 }
 
-CUresult Runner::run_block(Random &random) {
+CUresult Runner::run_block(Random order) {
     const Dimensions &size = launch->block;
     const auto count = static_cast<unsigned>(size.product());
     stacks.reserve(count);
     threads.resize(count);
-    ready.clear();
+    ready.start(order);
     at_barrier = predicates = 0;
     error = CUDA_SUCCESS;
     shared.assign(2 * REDZONE + launch->shared_bytes, POISON);
@@ -193,9 +244,7 @@ CUresult Runner::run_block(Random &random) {
         wake(thread);
     }
     while (!ready.empty()) {
-        std::swap(ready[random.below(ready.size())], ready.back());
-        current = &threads[ready.back()];
-        ready.pop_back();
+        current = &threads[ready.take()];
         switch_context(scheduler, current->context);
         current = nullptr;
         if (error) return error;

@@ -8,7 +8,7 @@ using emulator::Device;
 using emulator::Fault;
 using emulator::machine;
 
-// The nth call of a driver function from now on (1: the next) on a device returns `error`; what it
+// The nth call of a driver function (*: of any) from now on (1: the next) on a device returns `error`; what it
 // would have done is not done, unless it gives something back. An error that stands for a lost
 // device is returned by all later calls as well, until the device is reset. Device -1: calls that
 // concern no device (cuInit, cuDriverGetVersion, cuDeviceGetCount).
@@ -49,7 +49,7 @@ EXPORT void simjoin_emulator_reset(int ordinal) {
     device->launch_faults.clear();
     device->lost = CUDA_SUCCESS;
     auto &statistics = device->statistics;
-    statistics.launches = statistics.blocks = 0;
+    statistics.calls = statistics.launches = statistics.blocks = 0;
     statistics.bytes_htod = statistics.bytes_dtoh = 0;
     statistics.copies_htod = statistics.copies_dtoh = 0;
     statistics.leaked = 0;
@@ -57,7 +57,8 @@ EXPORT void simjoin_emulator_reset(int ordinal) {
     statistics.max_allocated = statistics.allocated.load();
 }
 
-// A counter of a device by its name in Statistics, or "lost": the error that has lost it, else 0.
+// A counter of a device by its name in Statistics, or "contexts": how often its context is retained,
+// or "lost": the error that has lost it, else 0.
 // -1 where there is no such device or counter.
 EXPORT long long simjoin_emulator_stat(int ordinal, const char *name) {
     Device *device = machine().device(ordinal);
@@ -66,6 +67,8 @@ EXPORT long long simjoin_emulator_stat(int ordinal, const char *name) {
     if (strcmp(name, "lost") == 0) return device->lost;
 #define COUNTER(field) \
     if (strcmp(name, #field) == 0) return static_cast<long long>(statistics.field)
+    if (strcmp(name, "contexts") == 0) return device->retained;
+    COUNTER(calls);
     COUNTER(launches);
     COUNTER(blocks);
     COUNTER(bytes_htod);

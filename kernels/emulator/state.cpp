@@ -16,14 +16,14 @@ unsigned long long setting(const char *name, unsigned long long otherwise) {
     return text && *text ? strtoull(text, nullptr, 10) : otherwise;
 }
 
-// cuMemAlloc_v2 and cuMemAlloc are the same function to whoever injects faults.
+// cuMemAlloc_v2 and cuMemAlloc are the same function to whoever injects faults, * is any.
 bool same_function(const std::string &left, const char *right) {
     const auto stem = [](std::string name) {
         const size_t length = name.size();
         if (length > 3 && name.compare(length - 3, 2, "_v") == 0) name.resize(length - 3);
         return name;
     };
-    return stem(left) == stem(right);
+    return left == "*" || stem(left) == stem(right);
 }
 
 // Counts the call; the error if it is the one.
@@ -100,6 +100,7 @@ CUresult begin(Device *device, const char *function) {
         return take(all.faults, function);
     }
     if (!all.initialised) return CUDA_ERROR_NOT_INITIALIZED;
+    ++device->statistics.calls;
     CUresult error;
     {
         std::lock_guard lock(device->mutex);

@@ -42,6 +42,8 @@ struct Fault {
 };
 
 struct Statistics {
+    // Calls of the driver API that concern the device.
+    std::atomic<uint64_t> calls{0};
     std::atomic<uint64_t> launches{0};
     std::atomic<uint64_t> blocks{0};
     std::atomic<uint64_t> bytes_htod{0};

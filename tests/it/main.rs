@@ -22,7 +22,11 @@ mod differential;
 mod examples;
 mod functions;
 #[cfg(all(feature = "cuda", unix))]
+mod gpu_chunks;
+#[cfg(all(feature = "cuda", unix))]
 mod gpu_emulator;
+#[cfg(all(feature = "cuda", unix))]
+mod gpu_faults;
 #[cfg(all(feature = "cuda", unix))]
 mod gpu_kernels;
 mod joins;
