@@ -357,6 +357,7 @@ impl DeviceVerifier {
         let Some(mut redo) = self.redone.take() else { return };
         let mut chunk = std::mem::replace(&mut self.scratch, CandidateChunk::new(Arc::default()));
         chunk.clear();
+        chunk.probe = Arc::clone(redo.pack.probe());
         redo.group = redo.pack.unpack(&self.build, &self.spec, redo.group, REDONE, &mut chunk);
         match chunk.candidates.is_empty() {
             true => {

@@ -305,6 +305,11 @@ impl Pack {
         }
     }
 
+    /// The collection of the probe sets.
+    pub fn probe(&self) -> &Arc<SetCollection> {
+        &self.contents.probe
+    }
+
     /// A match with the build set's own number.
     pub fn restore(&self, found: Match) -> Match {
         match self.contents.gathered.get(found.build as usize) {

@@ -4,10 +4,6 @@ mod answers;
 mod faults;
 mod opening;
 
-#[path = "../../../tests/emulator/mod.rs"]
-#[allow(dead_code)]
-mod emulator;
-
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -21,13 +17,13 @@ use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{Rng, SeedableRng};
 
-use self::emulator::{Emulator, Gpu, gpu};
 use super::abi::{Found, Group, NarrowCandidate};
 use super::{
     Capacities, Device, DeviceError, Form, Job, Lanes, Launch, Layout, Outcome, Reply,
     ResidentSets, Section, Staging,
 };
 use crate::cancel::CancelFlag;
+use crate::emulator::{self, Emulator, Gpu, gpu};
 use crate::sets::{BuildEncoder, EncodeInput, KeyDictionary, SetCollection};
 use crate::strategy::{Candidate, Match};
 
