@@ -23,8 +23,8 @@ struct Group {
 // A candidate with everything in it.
 struct WideCandidate {
     u32 build;
-    // Common tokens found so far: those in front of probe_at and build_at. No token in front of one
-    // of them equals one behind the other.
+    // Common tokens found so far. Those left to find lie behind both positions; a token that is
+    // counted already may lie behind one of them, but not behind both.
     u32 overlap;
     // The least overlap with which the pair matches.
     u32 required;

@@ -58,8 +58,12 @@ struct HashMembers {
         return slots / 2 >= size ? slots : 0;
     }
 
+    static __device__ __forceinline__ u32 shift_of(u32 slot_count) {
+        return static_cast<u32>(__clz(static_cast<int>(slot_count))) + 1;
+    }
+
     __device__ __forceinline__ HashMembers(const ProbeGroup &group, u32 *shared, u32 slot_count)
-        : slots(shared), mask(slot_count - 1), shift(static_cast<u32>(__clz(static_cast<int>(slot_count))) + 1) {
+        : slots(shared), mask(slot_count - 1), shift(shift_of(slot_count)) {
 #pragma unroll 1
         for (u32 i = threadIdx.x; i < slot_count; i += blockDim.x) {
             slots[i] = NO_TOKEN;

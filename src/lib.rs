@@ -69,6 +69,11 @@ pub mod sql;
 pub mod strategy;
 pub mod verify;
 
+#[cfg(all(test, feature = "cuda"))]
+#[path = "../tests/emulator/mod.rs"]
+#[allow(dead_code)]
+mod emulator;
+
 pub use config::SimJoinOptions;
 pub use plan::{SimJoinPlanner, SimJoinQueryPlanner};
 pub use session::{SimJoinContextExt, SimJoinDataFrameExt, install, install_parts};

@@ -39,7 +39,8 @@ impl Device {
     }
 
     /// Opens a device, or gives the one that is open. The first time it creates a context and
-    /// loads the kernels, which takes some hundred milliseconds.
+    /// loads the kernels, which takes some hundred milliseconds. A device that was lost can be
+    /// opened anew once all that was made on it is dropped: the process has one context for it.
     pub fn open(ordinal: u32) -> Result<Arc<Self>> {
         let mut open = OPEN.lock();
         if let Some(device) = open.get(&ordinal).filter(|device| !device.is_lost()) {

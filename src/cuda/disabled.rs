@@ -117,3 +117,10 @@ impl PinnedBuffer {
         match self.0 {}
     }
 }
+
+// As the real one has: who drops a chunk means it in either build.
+impl Drop for PinnedBuffer {
+    fn drop(&mut self) {
+        match self.0 {}
+    }
+}

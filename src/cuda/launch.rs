@@ -10,12 +10,16 @@ pub struct ChunkShape {
     /// Tokens of the largest probe set, and of a candidate's probe set on average.
     pub greatest_probe: u32,
     pub average_probe: u32,
+    /// Tokens are ranks below this.
+    pub universe: u32,
 }
 
-/// Words of shared memory that a block has on every device without asking for more.
-const SHARED_WORDS: u32 = 12 * 1024;
-/// What a block of layout D has at least: room for a bitmap.
-const LEAST_SHARED_WORDS: u32 = 512;
+/// Words of shared memory that a block has on every device without asking for more, less those
+/// that kernels declare themselves.
+const SHARED_WORDS: u32 = 11 * 1024;
+/// What a block of layout D has at least, and a bitmap at most.
+const LEAST_SHARED_WORDS: u32 = 128;
+const BITMAP_WORDS: u32 = 4096;
 
 impl Layout {
     /// Every layout.
@@ -55,39 +59,51 @@ impl Layout {
         }
     }
 
+    /// As measured on an H200 over candidates of AllPairs: sets of some ten tokens are merged by a
+    /// thread each, sets of tens of thousands by a block.
     fn choose(shape: &ChunkShape) -> Self {
         match shape.average_probe {
-            0..16 => Self::D(Lanes::Four),
-            16..64 => Self::D(Lanes::Eight),
-            64..256 => Self::D(Lanes::Sixteen),
-            _ => Self::D(Lanes::ThirtyTwo),
+            0..12 => Self::B,
+            12..4096 => Self::D(Lanes::Four),
+            _ => Self::C,
         }
     }
 
+    /// Blocks as large as their groups have work for.
     fn block(self, shape: &ChunkShape) -> u32 {
         let group = shape.candidates / shape.groups.max(1);
         match self {
-            Self::A => 128,
+            Self::A => 64,
             Self::C => match shape.average_probe {
-                0..512 => 32,
-                512..4096 => 64,
-                _ => 128,
+                0..256 => 32,
+                256..1024 => 128,
+                _ => 256,
             },
             Self::B | Self::D(_) => match group {
                 0..64 => 32,
-                64..128 => 64,
-                _ => 128,
+                64..192 => 64,
+                192..512 => 128,
+                _ => 256,
             },
         }
     }
 
-    fn shared_words(self, shape: &ChunkShape, block: u32) -> u32 {
+    /// Words of shared memory: as much as helps, for blocks share what a processor has of it.
+    fn shared_words(self, shape: &ChunkShape) -> u32 {
         let greatest = shape.greatest_probe.min(SHARED_WORDS);
         match self {
             Self::A => 0,
-            Self::B => greatest,
-            Self::C => (greatest + block * 16).clamp(block * 16, SHARED_WORDS),
-            Self::D(_) => (4 * greatest.next_power_of_two()).clamp(LEAST_SHARED_WORDS, 8192),
+            Self::B => greatest.min(1024),
+            Self::C => match shape.average_probe {
+                0..1024 => (2 * greatest).clamp(512, 4096),
+                _ => SHARED_WORDS,
+            },
+            // A bit for each rank, or else a table that is an eighth full.
+            Self::D(_) => match shape.universe / 32 + 2 {
+                words @ 0..=BITMAP_WORDS => words.max(4 * greatest),
+                _ => 8 * greatest,
+            }
+            .clamp(LEAST_SHARED_WORDS, SHARED_WORDS),
         }
     }
 }
@@ -102,6 +118,6 @@ impl Launch {
     ) -> Self {
         let layout = layout.unwrap_or_else(|| Layout::choose(shape));
         let block = block.unwrap_or_else(|| layout.block(shape));
-        Self { layout, form, block, shared_words: layout.shared_words(shape, block) }
+        Self { layout, form, block, shared_words: layout.shared_words(shape) }
     }
 }

@@ -1,8 +1,9 @@
 //! Set collections that stay on a device.
 
+use std::mem::{self, MaybeUninit};
 use std::ops::Range;
+use std::slice;
 use std::sync::Arc;
-use std::{mem, slice};
 
 use cudarc::driver::result;
 use parking_lot::Mutex;
@@ -97,7 +98,7 @@ impl ResidentSets {
             if let Some(at) = self.places.rows {
                 bounce.copy_with(start + at, sets.len() as usize, |places, out| {
                     for (out, set) in out.iter_mut().zip(places) {
-                        *out = sets.row_count_of(set as SetId);
+                        out.write(sets.row_count_of(set as SetId));
                     }
                 })?;
             }
@@ -161,16 +162,17 @@ impl<'a> Bounce<'a> {
 
     fn copy<T: Pod>(&mut self, to: u64, values: &[T]) -> Result<()> {
         self.copy_with(to, values.len(), |places, out| {
-            out.copy_from_slice(&values[places]);
+            out.write_copy_of_slice(&values[places]);
         })
     }
 
-    /// Copies `len` values to the device address `to`; `fill` gives those at some places.
+    /// Copies `len` values to the device address `to`; `fill` writes those at some places, all of
+    /// them.
     fn copy_with<T: Pod>(
         &mut self,
         to: u64,
         len: usize,
-        fill: impl Fn(Range<usize>, &mut [T]),
+        fill: impl Fn(Range<usize>, &mut [MaybeUninit<T>]),
     ) -> Result<()> {
         let piece = self.half / size_of::<T>();
         for first in (0..len).step_by(piece) {
@@ -181,13 +183,14 @@ impl<'a> Bounce<'a> {
             }
             let places = first..len.min(first + piece);
             // SAFETY: a half of the memory, which no copy reads any more. It is aligned and has
-            // room for a piece; zeros are values.
+            // room for a piece.
             let values = unsafe {
-                let half = self.memory.start().add(turn * self.half).cast::<T>().as_ptr();
-                half.write_bytes(0, places.len());
+                let half = self.memory.start().add(turn * self.half).cast().as_ptr();
                 slice::from_raw_parts_mut(half, places.len())
             };
             fill(places, values);
+            // SAFETY: all of them have been written.
+            let values = unsafe { values.assume_init_ref() };
             let to = to + (first * size_of::<T>()) as u64;
             // SAFETY: the device memory has room for all `len` values; the stream is waited for
             // before the pinned memory is given back.

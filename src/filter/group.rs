@@ -346,6 +346,11 @@ impl GroupSource {
                     (overlap, build.prefix)
                 };
                 let required = group.bounds.required(build.size);
+                let probe_left = group.size - group.unknown - probe_at;
+                if overlap + probe_left.min(build.size - build_at) < required {
+                    (place, next) = (place + 1, 0);
+                    continue;
+                }
                 let end = if unordered { sets.end.min(set) } else { sets.end };
                 let first = sets.start.max(next);
                 let room = (capacity - chunk.candidates.len()).min(SetId::MAX as usize) as SetId;

@@ -280,6 +280,7 @@ impl PrefixSource {
         let probe = Arc::clone(&self.probe.sets);
         let prefix = known_prefix(&probe, set, &bounds);
         let last_probe = prefix.last().copied();
+        let known = probe.tokens(set).len() as u32;
         for (place, &build) in self.touched.iter().enumerate().skip(from) {
             if chunk.candidates.len() >= capacity {
                 return Some(place);
@@ -301,6 +302,10 @@ impl PrefixSource {
                 (overlap, build_prefix as u32)
             };
             let required = bounds.required(build_size);
+            // Most are out of reach already: verification would begin with this test.
+            if overlap + (known - probe_at).min(build_size - build_at) < required {
+                continue;
+            }
             self.candidates += 1;
             chunk.push(set, Candidate { build, overlap, required, probe_at, build_at });
         }

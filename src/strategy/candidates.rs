@@ -5,13 +5,11 @@ use std::sync::Arc;
 use crate::sets::{SetCollection, SetId};
 
 /// A pair that passed the filters. Kernels read it too (`WideCandidate` in `kernels/abi.cuh`).
-///
-/// No common token lies in front of one position and behind the other.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Candidate {
     pub build: SetId,
-    /// Common tokens found so far: those in front of `probe_at` and `build_at`.
+    /// Common tokens found so far. Those left to find lie behind both `probe_at` and `build_at`.
     pub overlap: u32,
     /// The least overlap with which the pair matches.
     pub required: u32,

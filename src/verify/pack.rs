@@ -326,6 +326,7 @@ impl Pack {
             candidates,
             greatest_probe,
             average_probe: (probe_tokens / u64::from(candidates.max(1))) as u32,
+            universe: self.contents.probe.universe(),
         }
     }
 

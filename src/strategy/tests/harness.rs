@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, ListArray};
 use datafusion::arrow::datatypes::{DataType, UInt32Type};
@@ -46,6 +47,15 @@ pub struct OnDevice {
     pub ordinal: u32,
     /// Whether the query insists on the device.
     pub demanded: bool,
+}
+
+/// Wakes the thread of a test.
+struct Unpark(std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 /// What a cursor gave.
@@ -297,13 +307,18 @@ impl Sides {
     ) {
         let Run { found, counts, .. } = run;
         let mut matches = MatchBuffer::new(drive.match_buffer);
-        let mut cx = Context::from_waker(Waker::noop());
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut cx = Context::from_waker(&waker);
         cursor.start(ProbeSets { sets: Arc::clone(&self.probe), range: range.clone() }).unwrap();
         for _ in 0..10_000_000 {
             let progress = match cursor.poll_fill(&mut cx, &mut matches) {
                 Poll::Ready(progress) => progress.unwrap(),
                 Poll::Pending => {
-                    std::thread::yield_now();
+                    // Only a wake ends the wait early; a lost one shows as slowness, and in the end
+                    // as a failure.
+                    let start = Instant::now();
+                    std::thread::park_timeout(Duration::from_secs(60));
+                    assert!(start.elapsed() < Duration::from_secs(59), "not woken: {}", what());
                     continue;
                 }
             };

@@ -3,6 +3,8 @@
 //!
 //! `SIMJOIN_TEST_CASES` multiplies the rounds over each shape (1 by default).
 
+#[cfg(feature = "cuda")]
+mod device;
 pub(super) mod harness;
 pub(super) mod shapes;
 
