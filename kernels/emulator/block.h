@@ -2,9 +2,10 @@
 //
 // Each thread of a block is a fiber that runs until it reaches a barrier or a warp collective, or
 // returns. Which of the runnable fibers goes on is pseudo-random, so that a result that lacks a
-// barrier shows, and reproducible: it follows from EMULATOR_SEED, the kernel's name and the block. A collective ends once all the lanes of its mask are in the same one with the same mask, a
-// barrier once all threads of the block are in it; a thread that has returned counts as missing in
-// both, which is stricter than the hardware. When no fiber can go on the launch has failed.
+// barrier shows, and reproducible: it follows from EMULATOR_SEED, the kernel's name and the block.
+// A collective ends once all the lanes of its mask are in the same one with the same mask, a barrier
+// once all threads of the block are in it; a thread that has returned counts as missing in both,
+// which is stricter than the hardware. When no fiber can go on the launch has failed.
 #pragma once
 
 #include <cstddef>

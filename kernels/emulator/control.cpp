@@ -8,10 +8,10 @@ using emulator::Device;
 using emulator::Fault;
 using emulator::machine;
 
-// The nth call of a driver function (*: of any) from now on (1: the next) on a device returns `error`; what it
-// would have done is not done, unless it gives something back. An error that stands for a lost
-// device is returned by all later calls as well, until the device is reset. Device -1: calls that
-// concern no device (cuInit, cuDriverGetVersion, cuDeviceGetCount).
+// The nth call of a driver function (*: of any) from now on (1: the next) on a device returns
+// `error`; what it would have done is not done, unless it gives something back. An error that stands
+// for a lost device is returned by all later calls as well, until the device is reset. Device -1:
+// calls that concern no device (cuInit, cuDriverGetVersion, cuDeviceGetCount).
 EXPORT void simjoin_emulator_fault(int ordinal, const char *function, int nth, int error) {
     if (ordinal < 0) {
         std::lock_guard lock(machine().mutex);

@@ -42,14 +42,18 @@ CUresult release(Device *device, CUdeviceptr address) {
     return device->lost;
 }
 
-// Runs `copy` in the stream's order, if its memory is still there by then.
+// Runs `copy` in the stream's order, if its memory is still there by then; it cannot go meanwhile.
 void enqueue(Stream *stream, const char *function, std::function<bool()> valid, std::function<void()> copy) {
-    stream->queue->push([=] {
-        Device *device = stream->device;
+    stream->queue->push([=, device = stream->device] {
         if (device->lost) return;
-        if (valid()) {
-            copy();
-        } else {
+        bool done = false;
+        {
+            const auto memory = device->memory.hold();
+            const auto pinned = machine().pinned.hold();
+            done = valid();
+            if (done) copy();
+        }
+        if (!done) {
             fprintf(stderr, "emulator: %s: its memory was freed before its turn came\n", function);
             device->lose(CUDA_ERROR_ILLEGAL_ADDRESS);
         }
@@ -74,8 +78,8 @@ CUresult copy_htod(Device *device, const char *function, CUdeviceptr to, const v
     enqueue(
         stream, function,
         [=] {
-            return device->memory.contains(pointer(to), bytes) &&
-                   (!pinned || machine().pinned.contains(from, bytes));
+            return device->memory.covers(pointer(to), bytes) &&
+                   (!pinned || machine().pinned.covers(from, bytes));
         },
         [=] { memcpy(pointer(to), staged ? staged->data() : from, bytes); });
     return CUDA_SUCCESS;
@@ -93,8 +97,8 @@ CUresult copy_dtoh(Device *device, const char *function, void *to, CUdeviceptr f
     enqueue(
         stream, function,
         [=] {
-            return device->memory.contains(pointer(from), bytes) &&
-                   (!pinned || machine().pinned.contains(to, bytes));
+            return device->memory.covers(pointer(from), bytes) &&
+                   (!pinned || machine().pinned.covers(to, bytes));
         },
         [=] { memcpy(to, pointer(from), bytes); });
     if (!pinned) {
@@ -111,9 +115,9 @@ CUresult copy_dtod(Device *device, const char *function, CUdeviceptr to, CUdevic
     if (!stream) return CUDA_ERROR_INVALID_HANDLE;
     if (bytes == 0) return CUDA_SUCCESS;
     const auto valid = [=] {
-        return device->memory.contains(pointer(to), bytes) && device->memory.contains(pointer(from), bytes);
+        return device->memory.covers(pointer(to), bytes) && device->memory.covers(pointer(from), bytes);
     };
-    if (!valid()) return CUDA_ERROR_INVALID_VALUE;
+    if (const auto held = device->memory.hold(); !valid()) return CUDA_ERROR_INVALID_VALUE;
     enqueue(stream, function, valid, [=] { memcpy(pointer(to), pointer(from), bytes); });
     return CUDA_SUCCESS;
 }
@@ -125,8 +129,8 @@ CUresult fill(Device *device, const char *function, CUdeviceptr to, const void *
     if (count == 0) return CUDA_SUCCESS;
     uint32_t pattern = 0;
     memcpy(&pattern, unit, unit_bytes);
-    const auto valid = [=] { return device->memory.contains(pointer(to), count * unit_bytes); };
-    if (!valid()) return CUDA_ERROR_INVALID_VALUE;
+    const auto valid = [=] { return device->memory.covers(pointer(to), count * unit_bytes); };
+    if (const auto held = device->memory.hold(); !valid()) return CUDA_ERROR_INVALID_VALUE;
     enqueue(stream, function, valid, [=] {
         auto *at = static_cast<unsigned char *>(pointer(to));
         for (size_t each = 0; each < count; ++each) memcpy(at + each * unit_bytes, &pattern, unit_bytes);

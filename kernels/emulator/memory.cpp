@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 
 namespace emulator {
 namespace {
@@ -57,9 +58,19 @@ bool Memory::intact(const Entry &entry) {
     return false;
 }
 
-void Memory::unmap(const Entry &entry) {
+// The caller has the lock alone.
+void Memory::retire(const Entry &entry) {
+    constexpr size_t RETIRED = 256;
     const Allocation &allocation = entry.second;
-    if (allocation.mapping) munmap(allocation.mapping, allocation.mapped + page_bytes());
+    if (!allocation.mapping) return;
+    // Gives the memory back and keeps the addresses: what still uses them shows.
+    mmap(allocation.mapping, allocation.mapped, PROT_NONE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+    retired.push_back(allocation);
+    if (retired.size() > RETIRED) {
+        munmap(retired.front().mapping, retired.front().mapped + page_bytes());
+        retired.pop_front();
+    }
 }
 
 std::optional<size_t> Memory::release(void *address, bool &was_intact) {
@@ -68,7 +79,7 @@ std::optional<size_t> Memory::release(void *address, bool &was_intact) {
     if (found == entries.end() || !found->second.mapping) return std::nullopt;
     const size_t bytes = found->second.bytes;
     was_intact = intact(*found);
-    unmap(*found);
+    retire(*found);
     entries.erase(found);
     return bytes;
 }
@@ -87,7 +98,11 @@ bool Memory::forget(void *address) {
 }
 
 bool Memory::contains(const void *address, size_t bytes) const {
-    std::lock_guard lock(mutex);
+    const auto held = hold();
+    return covers(address, bytes);
+}
+
+bool Memory::covers(const void *address, size_t bytes) const {
     auto *at = static_cast<unsigned char *>(const_cast<void *>(address));
     auto next = entries.upper_bound(at);
     if (next == entries.begin()) return false;
@@ -97,18 +112,18 @@ bool Memory::contains(const void *address, size_t bytes) const {
 }
 
 bool Memory::check() const {
-    std::lock_guard lock(mutex);
+    const auto held = hold();
     return std::all_of(entries.begin(), entries.end(), intact);
 }
 
 size_t Memory::allocations() const {
-    std::lock_guard lock(mutex);
+    const auto held = hold();
     return entries.size();
 }
 
 void Memory::release_all() {
     std::lock_guard lock(mutex);
-    for (const Entry &entry : entries) unmap(entry);
+    for (const Entry &entry : entries) retire(entry);
     entries.clear();
 }
 

@@ -1,13 +1,15 @@
 // Memory in which stray accesses show.
 //
 // An allocation is poisoned when it is made, lies between bytes of a known pattern that are looked
-// at later, and ends (to the 256 bytes to which CUDA aligns) at a page that must not be touched.
+// at later, and ends (to the 256 bytes to which CUDA aligns) at a page that must not be touched. Once
+// released its pages must not be touched either, and serve nobody else for a while.
 #pragma once
 
 #include <cstddef>
+#include <deque>
 #include <map>
-#include <mutex>
 #include <optional>
+#include <shared_mutex>
 
 namespace emulator {
 
@@ -25,6 +27,10 @@ class Memory {
     bool forget(void *address);
     // Whether these bytes lie within one allocation.
     bool contains(const void *address, size_t bytes) const;
+    // Keeps allocations from being released as long as it lives.
+    std::shared_lock<std::shared_mutex> hold() const { return std::shared_lock(mutex); }
+    // As `contains`, for those who hold.
+    bool covers(const void *address, size_t bytes) const;
     // Whether the patterns around all allocations are intact; says on stderr which is not.
     bool check() const;
     size_t allocations() const;
@@ -41,10 +47,12 @@ class Memory {
     using Entry = std::pair<unsigned char *const, Allocation>;
 
     static bool intact(const Entry &entry);
-    static void unmap(const Entry &entry);
+    void retire(const Entry &entry);
 
-    mutable std::mutex mutex;
+    mutable std::shared_mutex mutex;
     std::map<unsigned char *, Allocation> entries;
+    // Released lately.
+    std::deque<Allocation> retired;
 };
 
 }  // namespace emulator

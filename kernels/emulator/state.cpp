@@ -51,7 +51,7 @@ Machine &machine() {
         if (capability && sscanf(capability, "%d.%d", &created->major, &created->minor) != 2) {
             fprintf(stderr, "emulator: EMULATOR_CAPABILITY is %s, not like 9.0\n", capability);
         }
-        const auto devices = static_cast<int>(setting("EMULATOR_DEVICES", 8));
+        const auto devices = static_cast<int>(setting("EMULATOR_DEVICES", 64));
         for (int ordinal = 0; ordinal < devices; ++ordinal) {
             created->devices.push_back(std::make_unique<Device>());
             created->devices.back()->ordinal = ordinal;

@@ -1,7 +1,7 @@
 // The emulated machine: its devices, what they hold, which faults await them.
 //
 // Configured by the environment when cuInit is first called:
-//   EMULATOR_DEVICES     number of devices (8)
+//   EMULATOR_DEVICES     number of devices (64)
 //   EMULATOR_DRIVER      version as cuDriverGetVersion tells it (12040)
 //   EMULATOR_CAPABILITY  compute capability (9.0)
 //   EMULATOR_MEMORY      bytes of each device (1 GiB)

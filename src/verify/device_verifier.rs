@@ -242,7 +242,11 @@ impl DeviceVerifier {
         };
         let packed = pack.push(&self.join, &self.build, &mut self.bounds, &held.chunk, held.next);
         match packed {
-            Packed::All => Ok(Packing::Done),
+            Packed::All => {
+                // Not again when the chunk is held on to until the last pack has come back.
+                held.next = (held.chunk.groups.len(), 0);
+                Ok(Packing::Done)
+            }
             Packed::UpTo { group, at } if pack.contents.candidates == 0 => {
                 // It does not fit into an empty pack: the sets are larger than that.
                 held.next = (group, at);

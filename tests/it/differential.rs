@@ -323,6 +323,23 @@ impl Case {
         cells
     }
 
+    /// Has candidates verified on this device, in chunks and memory of any size.
+    #[cfg(all(feature = "cuda", unix))]
+    fn on_device(mut self, rng: &mut StdRng, ordinal: u32) -> Self {
+        let layouts = ["auto", "a", "b", "c", "d4", "d8", "d16", "d32"];
+        let mut set = |name, values: &[&str]| {
+            let value = values.choose(rng).expect("values").to_string();
+            self.session.options.push((name, value));
+        };
+        set("strategy", &["auto", "allpairs", "ppjoin", "groupjoin"]);
+        set("gpu.layout", &layouts);
+        set("gpu.block_size", &["auto", "32", "64", "128", "256"]);
+        set("gpu.candidate_memory", &["1", "400", "3000", "2M"]);
+        set("gpu.memory_limit", &["auto", "1", "9000"]);
+        self.session.options.push(("device", format!("cuda:{ordinal}")));
+        self
+    }
+
     async fn check(&self, seed: u64) -> (usize, usize) {
         let ctx = self.session.context();
         let inputs = [("a", Some(&self.left)), ("b", self.right.as_ref())];
@@ -407,4 +424,40 @@ async fn overlap_coefficient_joins_equal_the_oracle() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn containment_joins_equal_the_oracle() {
     compare_with_the_oracle(Measure::Containment, 6).await;
+}
+
+/// The same on a GPU, or its emulator: two cases for each threshold, a quarter of what
+/// `SIMJOIN_TEST_CASES` says.
+#[cfg(all(feature = "cuda", unix))]
+async fn compare_on_a_device(measure: Measure, base: u64) {
+    use crate::emulator::{Gpu, gpu};
+
+    let Some(gpu) = gpu() else { return };
+    let lease = match gpu {
+        Gpu::Real => None,
+        Gpu::Emulated(emulator) => Some(emulator.device()),
+    };
+    let ordinal = lease.as_ref().map_or(0, |device| device.ordinal());
+    let mut total = 0;
+    for (cell, threshold) in thresholds(measure).into_iter().enumerate() {
+        for case in 0..cases() / 4 {
+            let seed = base * 1_000_000 + cell as u64 * 1_000 + case;
+            let mut rng = StdRng::seed_from_u64(seed);
+            let case = Case::draw(&mut rng, measure, threshold).on_device(&mut rng, ordinal);
+            total += case.check(seed).await.0;
+        }
+    }
+    assert!(total >= 100, "{measure:?} had only {total} matches");
+    if let Some(device) = &lease {
+        assert!(device.stat("launches") > 10, "{measure:?} was hardly on the device");
+    }
+    datafusion_simjoin::cuda::Device::close(ordinal);
+}
+
+#[cfg(all(feature = "cuda", unix))]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_on_a_gpu_equal_the_oracle() {
+    for (measure, base) in Measure::ALL.into_iter().zip(11..) {
+        compare_on_a_device(measure, base).await;
+    }
 }

@@ -37,6 +37,11 @@ impl Sets {
         sets
     }
 
+    /// Puts gaps between tokens, which decides how a kernel represents a set.
+    pub fn spread(&mut self, factor: u32) {
+        self.tokens.iter_mut().for_each(|token| *token *= factor);
+    }
+
     fn len(&self) -> u32 {
         self.rows.len() as u32
     }

@@ -1,6 +1,5 @@
 //! What becomes of chunks, devices and memory when calls of the driver fail, on the emulator.
 
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -54,18 +53,6 @@ fn assert_nothing_left(device: &emulator::Device, context: &str) {
 }
 
 #[test]
-fn a_device_that_is_closed_gives_everything_back() {
-    let Some(emulator) = Emulator::get() else { return };
-    let lease = emulator.device();
-    let device = Device::open(lease.ordinal()).unwrap();
-    verify(&device, &chunk(1)).unwrap();
-    assert!(lease.stat("allocated") > 0 && lease.stat("launches") == 1);
-    drop(device);
-    Device::close(lease.ordinal());
-    assert_nothing_left(&lease, "closed");
-}
-
-#[test]
 fn chunks_of_many_threads_are_in_flight_together() {
     let Some(emulator) = Emulator::get() else { return };
     let lease = emulator.device();
@@ -88,84 +75,6 @@ fn chunks_of_many_threads_are_in_flight_together() {
     });
     assert_eq!(lease.stat("launches"), 40);
     assert!(lease.stat("max_in_flight") >= 2);
-    drop(device);
-    Device::close(lease.ordinal());
-    assert_nothing_left(&lease, "closed");
-}
-
-/// An error of one chunk is the answer to that chunk alone.
-#[test]
-fn a_chunk_that_fails_leaves_the_device_to_the_next() {
-    let Some(emulator) = Emulator::get() else { return };
-    let lease = emulator.device();
-    let device = Device::open(lease.ordinal()).unwrap();
-    let chunk = chunk(2);
-    let out_of_memory = CUresult::CUDA_ERROR_OUT_OF_MEMORY;
-    let resources = CUresult::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
-    // A second attempt follows what is said to be out of memory, once what is idle is freed.
-    let attempts = |function: &str, error: CUresult, times: u32| {
-        (0..times).for_each(|_| lease.fault(function, 1, error as i32));
-    };
-    attempts("cuMemAlloc", out_of_memory, 2);
-    let error = verify(&device, &chunk).unwrap_err();
-    assert!(matches!(error, DeviceError::OutOfMemory { .. }), "{error:?}");
-    attempts("cuMemAlloc", out_of_memory, 1);
-    verify(&device, &chunk).unwrap();
-
-    device.trim();
-    attempts("cuMemHostAlloc", out_of_memory, 2);
-    let error = verify(&device, &chunk).unwrap_err();
-    assert!(matches!(error, DeviceError::HostOutOfMemory { .. }), "{error:?}");
-    attempts("cuMemHostAlloc", out_of_memory, 1);
-    verify(&device, &chunk).unwrap();
-
-    attempts("cuLaunchKernel", resources, 1);
-    let error = verify(&device, &chunk).unwrap_err();
-    assert!(error.to_string().contains("cuLaunchKernel"), "{error}");
-    assert!(!error.is_fatal());
-    verify(&device, &chunk).unwrap();
-
-    assert!(!device.is_lost());
-    drop(device);
-    Device::close(lease.ordinal());
-    assert_nothing_left(&lease, "closed");
-}
-
-/// A kernel fails long after its launch: all chunks are answered, once, and the next who asks gets
-/// the device anew.
-#[test]
-fn a_device_lost_under_way_answers_all_chunks_and_opens_again() {
-    let Some(emulator) = Emulator::get() else { return };
-    let lease = emulator.device();
-    let device = Device::open(lease.ordinal()).unwrap();
-    let chunk = chunk(3);
-    lease.fault_async(4, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS as i32);
-    let answers: Vec<_> = (0..12)
-        .map(|_| chunk.staging(&device, TRIAL.wide).unwrap())
-        .map(|staging| chunk.submit(&device, staging, &TRIAL))
-        .collect();
-    let mut lost = 0;
-    for answer in answers {
-        let (staging, outcome) = answer.recv().unwrap();
-        match outcome {
-            Ok(outcome) => chunk.compare(&TRIAL, &staging, outcome.found),
-            Err(error) => {
-                lost += 1;
-                assert!(error.is_fatal(), "{error:?}");
-                assert!(error.to_string().contains("illegal memory access"), "{error}");
-            }
-        }
-        // Exactly once: the sender is gone with the job.
-        assert!(answer.recv().is_err());
-    }
-    assert!(lost >= 9, "{lost} of 12");
-    assert!(device.is_lost());
-    assert!(chunk.staging(&device, TRIAL.wide).is_err());
-    drop(device);
-    assert_nothing_left(&lease, "lost");
-
-    let device = Device::open(lease.ordinal()).unwrap();
-    verify(&device, &chunk).unwrap();
     drop(device);
     Device::close(lease.ordinal());
     assert_nothing_left(&lease, "closed");
@@ -229,22 +138,4 @@ fn any_call_may_fail() {
         // Some calls only give back, some are made again.
         assert!(failures > calls / 2, "{failures} of {calls}, {error:?}");
     }
-}
-
-#[test]
-fn drivers_and_devices_that_will_not_do_are_named() {
-    let Some(emulator) = Emulator::get() else { return };
-    let lease = emulator.device();
-    let count = Device::count().unwrap();
-    let error = Device::open(count).unwrap_err();
-    assert_eq!(error, DeviceError::NoSuchDevice { ordinal: count, count });
-    lease.fault("cuModuleLoadData", 1, CUresult::CUDA_ERROR_NO_BINARY_FOR_GPU as i32);
-    let error = Device::open(lease.ordinal()).unwrap_err();
-    assert!(error.to_string().contains("no kernel image"), "{error}");
-    assert_nothing_left(&lease, "without kernels");
-    let device: Arc<Device> = Device::open(lease.ordinal()).unwrap();
-    assert_eq!((device.name(), device.capability()), ("CUDA emulator", (9, 0)));
-    drop(device);
-    Device::close(lease.ordinal());
-    assert_nothing_left(&lease, "closed");
 }

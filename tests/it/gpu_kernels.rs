@@ -36,8 +36,11 @@ fn all_layouts_find_the_matches_of_small_and_large_sets() {
     let sizes = [0, 1, 2, 3, 7, 31, 32, 33, 64, 65, 127, 300, 1000, 1023];
     for layout in LAYOUTS {
         for block in BLOCKS {
-            let probe = Sets::random(&mut rng, &sizes, 1500);
-            let build = Sets::random(&mut rng, &[sizes, sizes].concat(), 1500);
+            let mut probe = Sets::random(&mut rng, &sizes, 1500);
+            let mut build = Sets::random(&mut rng, &[sizes, sizes].concat(), 1500);
+            let factor = if rng.random() { 1 } else { 1000 };
+            probe.spread(factor);
+            build.spread(factor);
             let chunk = Chunk::random(&mut rng, probe, build, false);
             for _ in 0..4 {
                 chunk.check(&device, &Trial::random(&mut rng, layout, block));

@@ -22,6 +22,8 @@ mod differential;
 mod examples;
 mod functions;
 #[cfg(all(feature = "cuda", unix))]
+mod gpu;
+#[cfg(all(feature = "cuda", unix))]
 mod gpu_chunks;
 #[cfg(all(feature = "cuda", unix))]
 mod gpu_emulator;

@@ -1,0 +1,274 @@
+//! Joins whose candidates are verified on a GPU, through SQL: that it takes part and says so, that
+//! it may be small, and that its failures are errors which leave nothing behind. On a real GPU
+//! where there is one, on the emulator elsewhere; failures on the emulator alone.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use cudarc::driver::sys::CUresult;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::physical_plan::{ExecutionPlan, collect};
+use datafusion::prelude::SessionContext;
+use datafusion_simjoin::cuda::Device;
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use crate::cases::{Pattern, Tables};
+use crate::cli;
+use crate::emulator::{self, Emulator, Gpu, gpu};
+use crate::oracle::Row;
+use crate::support::{
+    Session, assert_contains, assert_same_rows, error, explain, lines, plan, register, rows,
+    try_rows,
+};
+
+const PAIRS: &str = "SELECT a.id, b.id, jaccard(a.toks, b.toks) FROM a \
+                     SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.4";
+const COUNT: &str = "SELECT count(*) FROM a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.4";
+const EXISTS: &str = "SELECT a.id FROM a LEFT SEMI SIMJOIN b ON dice(a.toks, b.toks) >= 0.6";
+const ITSELF: &str = "SELECT x.id, y.id FROM a x SIMJOIN a y ON dice(x.toks, y.toks) >= 0.6";
+const COUNT_ITSELF: &str =
+    "SELECT count(*) FROM a x SIMJOIN a y ON dice(x.toks, y.toks) >= 0.6 AND x.id < y.id";
+const STATEMENTS: [&str; 5] = [PAIRS, COUNT, EXISTS, ITSELF, COUNT_ITSELF];
+
+fn tables() -> (Vec<Row>, Vec<Row>) {
+    let mut rng = StdRng::seed_from_u64(77);
+    let mut tables = Tables::new(&mut rng, 40);
+    let a = tables.rows(150, Pattern::Families, &DataType::Int64, 0);
+    let b = tables.rows(150, Pattern::Mixed, &DataType::Int64, 100);
+    (a, b)
+}
+
+/// A session with two tables; candidates come from an index.
+fn context(options: &[(&'static str, &str)]) -> SessionContext {
+    let mut session = Session { batch_size: 64, partitions: 3, ..Session::default() };
+    session = session.option("strategy", "allpairs");
+    for (name, value) in options {
+        session = session.option(name, value);
+    }
+    let ctx = session.context();
+    let (a, b) = tables();
+    register(&ctx, "a", &a);
+    register(&ctx, "b", &b);
+    ctx
+}
+
+/// A device for one test.
+enum Lease {
+    Real,
+    Emulated(emulator::Device),
+}
+
+impl Lease {
+    fn new() -> Option<Self> {
+        Some(match gpu()? {
+            Gpu::Real => Self::Real,
+            Gpu::Emulated(emulator) => Self::Emulated(emulator.device()),
+        })
+    }
+
+    fn ordinal(&self) -> u32 {
+        match self {
+            Self::Real => 0,
+            Self::Emulated(device) => device.ordinal(),
+        }
+    }
+
+    fn option(&self) -> String {
+        format!("cuda:{}", self.ordinal())
+    }
+}
+
+/// Runs a statement; its rows, and the sum of a metric over the plan.
+async fn measured(ctx: &SessionContext, sql: &str, metrics: &[&str]) -> (Vec<String>, Vec<usize>) {
+    let frame = plan(ctx, sql).await.expect("a plan");
+    let task = Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await.expect("a plan");
+    let batches = collect(Arc::clone(&plan), task).await.expect("an answer");
+    let sums = metrics.iter().map(|name| metric(&plan, name)).collect();
+    (lines(&batches), sums)
+}
+
+fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    let own = plan.metrics().and_then(|metrics| metrics.sum_by_name(name));
+    let below: usize = plan.children().into_iter().map(|child| metric(child, name)).sum();
+    own.map_or(0, |value| value.as_usize()) + below
+}
+
+/// Waits until a device that was closed has given all back: its queue ends on threads of its own.
+fn assert_nothing_left(device: &emulator::Device, context: &str) {
+    let start = Instant::now();
+    let counters = ["allocated", "pinned", "streams", "events", "modules", "contexts", "leaked"];
+    loop {
+        // Again and again: a query that was given up may open it once more before it notices.
+        Device::close(device.ordinal());
+        let counts = counters.map(|name| (name, device.stat(name)));
+        if counts.iter().all(|(_, count)| *count == 0) {
+            return;
+        }
+        assert!(start.elapsed() < Duration::from_secs(10), "{context}: left are {counts:?}");
+        std::thread::sleep(Duration::from_millis(1));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_candidates_are_verified_where_the_query_demands_it() {
+    let Some(lease) = Lease::new() else { return };
+    let on_cpu = context(&[("device", "cpu")]);
+    for sql in STATEMENTS {
+        let (expected, cpu) = measured(&on_cpu, sql, &["candidates", "device_candidates"]).await;
+        assert!(cpu[0] > 100 && cpu[1] == 0, "{sql}: {cpu:?}");
+        for memory in ["600", "2M"] {
+            for limit in ["auto", "4000"] {
+                let device = lease.option();
+                let options = [
+                    ("device", device.as_str()),
+                    ("gpu.candidate_memory", memory),
+                    ("gpu.memory_limit", limit),
+                ];
+                let ctx = context(&options);
+                let names = ["device_candidates", "device_chunks", "device_bytes_to", "candidates"];
+                let (found, used) = measured(&ctx, sql, &names).await;
+                let what = format!("{sql}\n{options:?}: {used:?}");
+                assert_same_rows(&found, &expected, &what);
+                assert!(used[0] > 0 && used[1] > 0 && used[2] > 8 * used[0], "{what}");
+                // What does not fit into an empty chunk stays on the CPU; these sets are small.
+                assert!(limit != "auto" || used[0] == used[3], "{what}");
+                assert!(memory != "600" || used[1] > 3, "{what}");
+            }
+        }
+    }
+    if let Lease::Emulated(device) = &lease {
+        assert!(device.stat("max_in_flight") >= 2);
+        assert_nothing_left(device, "after all queries");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_analyze_names_the_device_and_the_layout() {
+    let Some(lease) = Lease::new() else { return };
+    let device = lease.option();
+    let ctx = context(&[("device", &device), ("gpu.layout", "d8")]);
+    let text = explain(&ctx, &format!("ANALYZE {PAIRS}")).await;
+    assert_contains(&text, &[&device, "as demanded", "device_candidates=", "device_bytes_from="]);
+    assert_contains(&text, &["device_kernel_time_d="]);
+    assert!(!text.contains("travel with candidates"), "{text}");
+    let ctx = context(&[("device", &device), ("gpu.memory_limit", "4000")]);
+    let text = explain(&ctx, &format!("ANALYZE {PAIRS}")).await;
+    assert_contains(&text, &[&device, "sets travel with candidates"]);
+    if let Lease::Emulated(device) = &lease {
+        assert_nothing_left(device, "explained");
+    }
+}
+
+#[tokio::test]
+async fn devices_that_cannot_be_used_are_errors_with_advice() {
+    let Some(_lease) = Lease::new() else { return };
+    let ctx = context(&[("device", "cuda:99")]);
+    assert_contains(&error(&ctx, PAIRS).await, &["CUDA device 99", "simjoin.device"]);
+    let ctx = context(&[("device", "cuda"), ("strategy", "bitmap")]);
+    assert_contains(&error(&ctx, PAIRS).await, &["bitmap", "allpairs", "simjoin.device"]);
+    // Planning asks no device.
+    let ctx = context(&[("device", "cuda:99")]);
+    assert_contains(&explain(&ctx, PAIRS).await, &["SetSimilarityJoinExec", "cuda:99"]);
+}
+
+/// A query that is given up leaves chunks under way; they come back to nobody.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_that_ends_early_gives_its_memory_back() {
+    let Some(emulator) = Emulator::get() else { return };
+    let device = emulator.device();
+    let option = format!("cuda:{}", device.ordinal());
+    let ctx = context(&[("device", &option), ("gpu.candidate_memory", "256")]);
+    for _ in 0..5 {
+        let found = rows(&ctx, &format!("{PAIRS} LIMIT 3")).await;
+        assert_eq!(found.len(), 3);
+        let run = tokio::time::timeout(Duration::from_millis(5), try_rows(&ctx, PAIRS));
+        let _ = run.await;
+    }
+    assert_nothing_left(&device, "given up");
+}
+
+/// Where the query demands the device its failure is the query's, whichever partition meets it;
+/// nothing hangs, nothing is left, and the next query has the device again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failures_of_a_demanded_device_are_errors_of_the_query() {
+    let Some(emulator) = Emulator::get() else { return };
+    let device = emulator.device();
+    let option = format!("cuda:{}", device.ordinal());
+    let options = [("device", option.as_str()), ("gpu.candidate_memory", "600")];
+    let ctx = context(&options);
+    let expected = rows(&context(&[("device", "cpu")]), PAIRS).await;
+    let memory = CUresult::CUDA_ERROR_OUT_OF_MEMORY as i32;
+    let illegal = CUresult::CUDA_ERROR_ILLEGAL_ADDRESS as i32;
+    let lost = CUresult::CUDA_ERROR_ECC_UNCORRECTABLE as i32;
+    let invalid = CUresult::CUDA_ERROR_INVALID_VALUE as i32;
+    type Inject<'a> = &'a dyn Fn(&emulator::Device);
+    let repeated = |function: &'static str, first: u32, error: i32| {
+        move |device: &emulator::Device| (0..40).for_each(|_| device.fault(function, first, error))
+    };
+    let faults: [(&str, Inject<'_>, &[&str]); 8] = [
+        ("context", &|d| d.fault("cuDevicePrimaryCtxRetain", 1, memory), &["context"]),
+        // Of machine code and then of PTX.
+        ("kernels", &repeated("cuModuleLoadData", 1, 209), &["no kernel image"]),
+        ("pinned", &repeated("cuMemHostAlloc", 5, memory), &["pinned", "candidate_memory"]),
+        ("chunks", &repeated("cuMemAlloc", 2, memory), &["chunks of candidates", "free"]),
+        ("launch", &|d| d.fault("cuLaunchKernel", 3, invalid), &["cuLaunchKernel"]),
+        ("kernel", &|d| d.fault_async(3, illegal), &["was lost", "illegal memory access"]),
+        ("copy", &|d| d.fault("cuMemcpyDtoHAsync", 2, lost), &["was lost", "ECC"]),
+        ("wait", &|d| d.fault("cuEventSynchronize", 4, lost), &["was lost", "simjoin.device"]),
+    ];
+    for (name, inject, parts) in faults {
+        inject(&device);
+        match try_rows(&ctx, PAIRS).await {
+            Ok(found) => panic!("{name}: no error but {} rows", found.len()),
+            Err(error) => assert_contains(&error.to_string(), parts),
+        }
+        assert_nothing_left(&device, name);
+        device.reset();
+        assert_same_rows(&rows(&ctx, PAIRS).await, &expected, name);
+        assert_nothing_left(&device, name);
+    }
+    // Sets that cannot be brought to the device travel with the candidates.
+    device.fault("cuMemAlloc", 1, memory);
+    device.fault("cuMemAlloc", 1, memory);
+    let text = explain(&ctx, &format!("ANALYZE {PAIRS}")).await;
+    assert_contains(&text, &["sets travel with candidates"]);
+    assert_nothing_left(&device, "upload");
+}
+
+#[test]
+fn a_process_without_a_usable_device_says_why() {
+    let Some(emulator) = Emulator::get() else { return };
+    let library = emulator.path().parent().expect("a folder");
+    let folder = tempfile::tempdir().expect("a folder");
+    let sql = "SET simjoin.device = 'cuda'; \
+               SELECT count(*) FROM (VALUES ([1, 2])) a(t) SIMJOIN (VALUES ([1, 2])) b(t) \
+               ON jaccard(a.t, b.t) >= 0.5";
+    let run = |environment: &[(&str, &str)], with_driver: bool| {
+        let mut command = cli::simjoin(folder.path());
+        command.args(["-q", "-c", sql]).envs(environment.iter().copied());
+        if with_driver {
+            command.env("LD_LIBRARY_PATH", library);
+        } else {
+            command.env_remove("LD_LIBRARY_PATH");
+        }
+        cli::Ran::from(command.output().expect("the binary starts"))
+    };
+    let ran = run(&[], true);
+    assert!(ran.ok, "{}", ran.err);
+    assert_contains(&ran.out, &["| 1 "]);
+    for (environment, parts) in [
+        (("EMULATOR_DRIVER", "12020"), ["12.2", "driver 550"]),
+        (("EMULATOR_DEVICES", "0"), ["no CUDA device", "simjoin.device = 'cpu'"]),
+        (("EMULATOR_CAPABILITY", "6.1"), ["6.1", "simjoin.device = 'cpu'"]),
+        (("EMULATOR_MEMORY", "100"), ["CUDA device has", "candidate_memory"]),
+    ] {
+        let ran = run(&[environment], true);
+        assert!(!ran.ok, "{environment:?}: {}", ran.out);
+        assert_contains(&(ran.out + &ran.err), &parts);
+    }
+    // The machine may have a driver of its own, which may have a device.
+    let ran = run(&[], false);
+    assert!(ran.ok || ran.err.contains("simjoin.device = 'cpu'"), "{}", ran.err);
+}
