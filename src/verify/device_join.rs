@@ -52,6 +52,8 @@ pub struct DeviceJoin {
     pub(super) counts_rows: bool,
     /// Bytes of candidates in a chunk.
     chunk_memory: usize,
+    /// Bytes of the largest build set: so much room there is, whatever the limit.
+    greatest_set: usize,
     failed: AtomicBool,
     request: DeviceRequest,
 }
@@ -89,6 +91,7 @@ impl DeviceJoin {
         let count = spec.need == MatchNeed::Count;
         let counts_rows = count && !(request.self_join && build.has_no_repeats());
         let room = limit.saturating_sub(SLOTS * chunk_share * chunk_memory);
+        let greatest_set = build.runs().greatest_size() as usize * size_of::<u32>();
         let build = match ResidentSets::bytes_of(build, counts_rows) <= room {
             true => match device.upload(build, counts_rows) {
                 Ok(sets) => Some(Arc::new(sets)),
@@ -108,6 +111,7 @@ impl DeviceJoin {
             form: if count && numbered { Form::Count } else { Form::Pairs },
             counts_rows,
             chunk_memory: chunk_memory as usize,
+            greatest_set,
             failed: AtomicBool::new(false),
             request: request.clone(),
         }))
@@ -160,7 +164,7 @@ impl DeviceJoin {
         let gathers_probe = self.probe().is_none();
         let gathers_build = self.build.is_none();
         let tokens = |gathers: bool, share: usize| {
-            if gathers { (share * self.chunk_memory).max(256) } else { 0 }
+            if gathers { (share * self.chunk_memory).max(self.greatest_set) } else { 0 }
         };
         let sets = |gathers: bool, number: usize| if gathers { number } else { 0 };
         let rows = |sets: usize| if self.counts_rows { sets * size_of::<u32>() } else { 0 };
