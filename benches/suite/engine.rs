@@ -21,6 +21,7 @@ use datafusion_simjoin::strategy::{
 use datafusion_simjoin::verify::DeviceRequest;
 
 use crate::data;
+use crate::gpu::verify::Unpark;
 use crate::machine;
 use crate::memory::PeakPool;
 
@@ -187,7 +188,8 @@ fn probe(
     let mut matches = MatchBuffer::new(buffer);
     reservation.try_grow(matches.footprint())?;
     let mut cursor = prepared.open(&reservation)?;
-    let mut context = Context::from_waker(Waker::noop());
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
     let rows = |set| sets.row_places(set..set + 1).len() as u64;
     let mut row_pairs = 0;
     loop {
@@ -201,7 +203,7 @@ fn probe(
             let progress = match cursor.poll_fill(&mut context, &mut matches) {
                 Poll::Ready(progress) => progress?,
                 Poll::Pending => {
-                    std::thread::yield_now();
+                    std::thread::park();
                     continue;
                 }
             };

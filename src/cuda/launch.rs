@@ -63,8 +63,7 @@ impl Layout {
     /// thread each, sets of tens of thousands by a block.
     fn choose(shape: &ChunkShape) -> Self {
         match shape.average_probe {
-            0..12 => Self::B,
-            12..4096 => Self::D(Lanes::Four),
+            0..4096 => Self::D(Lanes::Four),
             _ => Self::C,
         }
     }
@@ -80,10 +79,8 @@ impl Layout {
                 _ => 256,
             },
             Self::B | Self::D(_) => match group {
-                0..64 => 32,
-                64..192 => 64,
-                192..512 => 128,
-                _ => 256,
+                0..48 => 64,
+                _ => 128,
             },
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! submit ─► waiting ─► launcher ─► in flight ─► collector ─► reply
-//!                         ▲        (≤ 3 slots)      │
+//!                         ▲        (≤ 6 slots)      │
 //!                         └─────── free slots ◄─────┘
 //! ```
 //!
@@ -29,8 +29,9 @@ use super::job::{Job, Outcome};
 use super::memory::PinnedPool;
 use super::slot::{Issued, Latest, Slot};
 
-/// Jobs on the device at once: one on its way there, one in a kernel, one on its way back.
-pub(super) const SLOTS: usize = 3;
+/// Jobs on the device at once: some on their way there, one in a kernel, some on their way back or
+/// waiting for a thread to wake up.
+pub(super) const SLOTS: usize = 6;
 
 /// A queue and its two threads, which end when the queue is dropped and all jobs are answered.
 #[derive(Debug)]

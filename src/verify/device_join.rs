@@ -10,8 +10,6 @@ use crate::cuda::{Capacities, Device, DeviceError, Form, ResidentSets};
 use crate::sets::{SetCollection, SetId};
 use crate::strategy::{Candidate, JoinSpec, MatchNeed, Pairing};
 
-/// Chunks that the device works on at once.
-const SLOTS: u64 = 3;
 /// A chunk is never smaller or larger (bytes of candidates).
 const CHUNK_MEMORY: (u64, u64) = (256, 1 << 30);
 /// Room for the required overlaps of a probe size (narrow candidates).
@@ -86,11 +84,12 @@ impl DeviceJoin {
         };
         // Half of the limit is enough for the chunks, with their matches and gathered sets.
         let chunk_share = 3 + GATHERED_PROBE as u64 + GATHERED_BUILD as u64;
-        let chunk_memory = spec.gpu.candidate_memory.min(limit / 2 / (SLOTS * chunk_share));
+        let chunk_memory =
+            spec.gpu.candidate_memory.min(limit / 2 / (Device::SLOTS as u64 * chunk_share));
         let chunk_memory = chunk_memory.clamp(CHUNK_MEMORY.0, CHUNK_MEMORY.1);
         let count = spec.need == MatchNeed::Count;
         let counts_rows = count && !(request.self_join && build.has_no_repeats());
-        let room = limit.saturating_sub(SLOTS * chunk_share * chunk_memory);
+        let room = limit.saturating_sub(Device::SLOTS as u64 * chunk_share * chunk_memory);
         let greatest_set = build.runs().greatest_size() as usize * size_of::<u32>();
         let build = match ResidentSets::bytes_of(build, counts_rows) <= room {
             true => match device.upload(build, counts_rows) {

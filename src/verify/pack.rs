@@ -12,7 +12,7 @@ use crate::sets::{SetCollection, SetId};
 use crate::strategy::{Candidate, CandidateChunk, JoinSpec, Match};
 
 /// Groups are cut here, so that no block of threads has much more to do than others.
-const GROUP: u32 = 2048;
+const GROUP: u32 = 512;
 /// Known tokens of probe sets in narrow candidates are numbered below this.
 const NARROW_PROBE: u32 = 2047;
 

@@ -130,6 +130,19 @@ impl Emulator {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// See [`Device::fault`].
+    pub fn fault(&self, ordinal: u32, function: &str, nth: u32, error: i32) {
+        let name = CString::new(function).expect("a name");
+        // SAFETY: the string outlives the call.
+        unsafe { (self.fault)(ordinal as c_int, name.as_ptr(), nth as c_int, error) }
+    }
+
+    /// See [`Device::fault_async`].
+    pub fn fault_async(&self, ordinal: u32, nth: u32, error: i32) {
+        // SAFETY: no memory is passed.
+        unsafe { (self.fault_async)(ordinal as c_int, nth as c_int, error) }
+    }
+
     /// A counter of a device, by its name in kernels/emulator/state.h (`launches`, `allocated`, …),
     /// or `lost`, the error that has lost the device.
     ///
@@ -159,16 +172,13 @@ impl Device {
     /// Makes the `nth` call (1: the next) of a driver function on this device return `error`, a
     /// `CUresult`. Errors that stand for a lost device stay until [`Device::reset`].
     pub fn fault(&self, function: &str, nth: u32, error: i32) {
-        let name = CString::new(function).expect("a name");
-        // SAFETY: the string outlives the call.
-        unsafe { (self.emulator.fault)(self.ordinal as c_int, name.as_ptr(), nth as c_int, error) }
+        self.emulator.fault(self.ordinal, function, nth, error);
     }
 
     /// Makes the kernel of the `nth` launch (1: the next) end with `error` after the launch itself
     /// has succeeded.
     pub fn fault_async(&self, nth: u32, error: i32) {
-        // SAFETY: no memory is passed.
-        unsafe { (self.emulator.fault_async)(self.ordinal as c_int, nth as c_int, error) }
+        self.emulator.fault_async(self.ordinal, nth, error);
     }
 
     /// Forgets faults and what has lost the device, and sets sums and maxima to where they begin.

@@ -3,7 +3,7 @@
 
 mod pipeline;
 mod stream;
-mod verify;
+pub(crate) mod verify;
 
 use std::sync::Arc;
 

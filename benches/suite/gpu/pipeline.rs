@@ -33,11 +33,13 @@ pub struct Arguments {
     out: PathBuf,
 }
 
-/// Seconds. `filter`: AllPairs alone on all threads; `kernel`, `copy`: the device's; `wait`: the
+/// Seconds. `filter`: AllPairs alone on all threads, index included; `filter_threads`,
+/// `pack_threads`: of a thread on average, for filtering and for packing and taking matches;
+/// `kernel`, `copy`: the device's; `wait`: the
 /// filter's threads for the device, their sum; `idle`: the device for candidates; `join`: all
 /// together; `cpu_join`: the same filter with verification on the CPU.
 const HEADER: &str = "data,threshold,threads,candidate_memory,candidates,matches,chunks,filter,\
-                      kernel,copy,wait,idle,join,cpu_join,bytes_to,bytes_from,over_longest";
+                      filter_threads,pack_threads,kernel,copy,wait,idle,join,cpu_join,bytes_to,bytes_from,over_longest";
 
 /// Runs all points and appends them to pipeline.csv.
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -89,6 +91,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                         &f.matches,
                         &f.device.chunks,
                         &format!("{filter:.6}"),
+                        &format!("{:.6}", seconds(f.filter_nanos) / threads as f64),
+                        &format!("{:.6}", seconds(f.verify_nanos) / threads as f64),
                         &format!("{kernel:.6}"),
                         &format!("{copy:.6}"),
                         &format!("{:.6}", seconds(f.device.wait_nanos)),

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use datafusion::common::{Result, exec_err};
@@ -173,7 +173,8 @@ impl Point<'_> {
             let mut verifier = verifier(mine);
             let mut chunks = lent[mine].lock().unwrap_or_else(|e| e.into_inner());
             let mut matches = MatchBuffer::new(1 << 14);
-            let mut cx = Context::from_waker(Waker::noop());
+            let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+            let mut cx = Context::from_waker(&waker);
             let count = chunks.len();
             verifier.reset();
             for (place, chunk) in chunks.iter_mut().enumerate() {
@@ -188,7 +189,7 @@ impl Point<'_> {
                                 break;
                             }
                         }
-                        Poll::Pending => std::thread::yield_now(),
+                        Poll::Pending => std::thread::park(),
                     }
                 }
             }
@@ -246,6 +247,15 @@ fn copy(chunks: &[CandidateChunk]) -> Vec<CandidateChunk> {
         candidates: chunk.candidates.clone(),
     };
     chunks.iter().map(copy).collect()
+}
+
+/// Wakes a thread that waits for the device.
+pub(crate) struct Unpark(pub std::thread::Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
 }
 
 /// The median of numbers, for the pipeline too.

@@ -5,12 +5,12 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::harness::{Drive, OnDevice, Sides, spec};
+use super::harness::{Drive, Fault, OnDevice, Sides, spec};
 use super::shapes::{self, Shape};
 use super::{Forced, NEEDS, thresholds};
 use crate::config::GpuOptions;
-use crate::cuda::Layout;
-use crate::emulator::gpu;
+use crate::cuda::{Device, Layout};
+use crate::emulator::{Emulator, gpu};
 use crate::measure::{Measure, Role};
 use crate::strategy::{JoinSpec, JoinStrategy, MatchNeed, Pairing};
 
@@ -36,7 +36,7 @@ fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
         match_buffer: *[1, 7, 1000].choose(rng).unwrap(),
         range: *[3, 64, u32::MAX].choose(rng).unwrap(),
         retire: spec.need == MatchNeed::Exists && rng.random(),
-        device: Some(OnDevice { ordinal: 0, demanded: rng.random() }),
+        device: Some(OnDevice { ordinal: 0, demanded: rng.random(), fault: None }),
     };
     sides.check(strategy, spec, drive, &expected);
     expected.len()
@@ -97,4 +97,57 @@ fn probe_sets_with_unknown_tokens() {
 #[test]
 fn dense_sets() {
     check_shapes(25, |rng| [2, 64, 300].map(|universe| shapes::dense(rng, universe)).into());
+}
+
+/// Whatever call fails, in whatever chunk: no match is lost, none is counted twice, and nothing
+/// stays on the device.
+#[test]
+fn the_cpu_takes_up_what_a_failing_device_drops() {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(26);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let two = Sides::two(&shape.name, &shape.build, &shape.probe);
+    let itself = Sides::itself(&shape.name, &shape.build);
+    let calls = [
+        Some("cuMemAlloc"),
+        Some("cuMemHostAlloc"),
+        Some("cuMemcpyHtoDAsync"),
+        Some("cuMemsetD8Async"),
+        Some("cuEventRecord"),
+        Some("cuLaunchKernel"),
+        Some("cuEventSynchronize"),
+        Some("cuMemcpyDtoHAsync"),
+        None,
+    ];
+    // Out of memory, invalid value, illegal address, launch failed.
+    for (call, error) in calls.into_iter().flat_map(|call| [2, 1, 700, 719].map(|e| (call, e))) {
+        for sides in [&two, &itself] {
+            let lease = emulator.device();
+            let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+            spec.need = *NEEDS[1..].choose(&mut rng).unwrap();
+            spec.gpu = GpuOptions {
+                candidate_memory: 1 << 9,
+                memory_limit: [None, Some(1 << 15)].choose(&mut rng).copied().unwrap(),
+                ..GpuOptions::default()
+            };
+            let fault = Some(Fault { call, nth: rng.random_range(1..6), error });
+            let ordinal = lease.ordinal();
+            let drive = Drive {
+                match_buffer: 50,
+                range: *[20, u32::MAX].choose(&mut rng).unwrap(),
+                retire: false,
+                device: Some(OnDevice { ordinal, demanded: false, fault }),
+            };
+            let expected = sides.expected(&spec);
+            assert!(expected.len() > 30, "{}", expected.len());
+            sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
+            let start = std::time::Instant::now();
+            let left = || ["allocated", "pinned", "streams", "events"].map(|name| lease.stat(name));
+            while left() != [0; 4] {
+                Device::close(ordinal);
+                assert!(start.elapsed().as_secs() < 10, "left: {:?} after {fault:?}", left());
+                std::thread::yield_now();
+            }
+        }
+    }
 }

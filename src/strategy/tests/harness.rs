@@ -47,6 +47,19 @@ pub struct OnDevice {
     pub ordinal: u32,
     /// Whether the query insists on the device.
     pub demanded: bool,
+    /// What goes wrong once the build side is there; the CPU has to step in.
+    pub fault: Option<Fault>,
+}
+
+/// A failure of the emulated device.
+#[derive(Debug, Clone, Copy)]
+pub struct Fault {
+    /// The call of the driver that fails; `None`: a kernel, after its launch.
+    pub call: Option<&'static str>,
+    /// Which of the calls to come, from 1 on.
+    pub nth: u32,
+    /// A `CUresult`.
+    pub error: i32,
 }
 
 /// Wakes the thread of a test.
@@ -283,18 +296,23 @@ impl Sides {
         run
     }
 
-    fn on_device(
-        &self,
-        OnDevice { ordinal, demanded }: OnDevice,
-        spec: &JoinSpec,
-    ) -> Arc<DeviceJoin> {
+    fn on_device(&self, device: OnDevice, spec: &JoinSpec) -> Arc<DeviceJoin> {
+        let OnDevice { ordinal, demanded, fault } = device;
         let request = DeviceRequest {
             choice: if demanded { DeviceChoice::Cuda(Some(ordinal)) } else { DeviceChoice::Auto },
             self_join: Arc::ptr_eq(&self.build, &self.probe),
-            on_failure: Arc::new(|what| panic!("{what}")),
+            on_failure: Arc::new(move |what| assert!(fault.is_some(), "{what}")),
         };
         let device = Device::open(ordinal).unwrap();
-        DeviceJoin::try_new(device, &self.build, spec, &request).unwrap()
+        let join = DeviceJoin::try_new(device, &self.build, spec, &request).unwrap();
+        #[cfg(feature = "cuda")]
+        if let (Some(fault), Some(emulator)) = (fault, crate::emulator::Emulator::get()) {
+            match fault.call {
+                Some(call) => emulator.fault(ordinal, call, fault.nth, fault.error),
+                None => emulator.fault_async(ordinal, fault.nth, fault.error),
+            }
+        }
+        join
     }
 
     fn fill(
