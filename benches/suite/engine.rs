@@ -193,11 +193,11 @@ fn probe(
     let rows = |set| sets.row_places(set..set + 1).len() as u64;
     let mut row_pairs = 0;
     loop {
-        let start = next.fetch_add(share, Ordering::Relaxed);
-        if start >= sets.len() {
-            break;
-        }
+        let start = next.fetch_add(share, Ordering::Relaxed).min(sets.len());
+        // In the end once more, for the matches that are still on their way.
+        let last = start == sets.len();
         let range = start..(start + share).min(sets.len());
+        cursor.allow_late_matches(!last);
         cursor.start(ProbeSets { sets: Arc::clone(sets), range })?;
         loop {
             let progress = match cursor.poll_fill(&mut context, &mut matches) {
@@ -219,6 +219,9 @@ fn probe(
             if progress == Progress::Done {
                 break;
             }
+        }
+        if last {
+            break;
         }
     }
     Ok(Part { row_pairs, funnel: cursor.funnel() })

@@ -116,6 +116,8 @@ pub(super) struct Running {
     pub(super) total: u64,
     pub(super) output: Output,
     pub(super) state: State,
+    /// Matches of former units may be on their way.
+    pub(super) owed: bool,
 }
 
 impl ProbePartition {
@@ -160,6 +162,7 @@ impl ProbePartition {
             total: 0,
             output,
             state: State::NextUnit,
+            owed: false,
             layout,
         })
     }
@@ -205,6 +208,8 @@ impl Running {
                 let (range, has_setless) = match self.build.ranges.next() {
                     Some(range) => (range, false),
                     None if self.build.ranges.take_setless() => (0..0, true),
+                    // Nothing but what is still on its way.
+                    None if self.owed => (0..0, false),
                     None => return self.finish(),
                 };
                 self.metrics.distinct_sets.add(range.len());
@@ -269,6 +274,11 @@ impl Running {
         };
         unit.rows_at_once = self.output.rows_at_once(row_bytes);
         let probe = ProbeSets { sets: Arc::clone(&unit.sets), range: unit.range.clone() };
+        // Where no unit answers for its own rows, a device need not be waited for between them.
+        self.owed = matches!(self.input, ProbeInput::Itself)
+            && unit.counted.matches.is_empty()
+            && !unit.range.is_empty();
+        self.cursor.allow_late_matches(self.owed);
         self.cursor.start(probe)?;
         Ok(State::Matching(unit))
     }

@@ -242,6 +242,9 @@ pub struct FilterVerifyCursor<S> {
     idle: Option<CandidateChunk>,
     capacity: usize,
     source_done: bool,
+    /// Whether the verifier may keep matches back when the source is done, and whether it may have.
+    allows_late: bool,
+    owes: bool,
     probe: Arc<SetCollection>,
     filter_nanos: u64,
     verify_nanos: u64,
@@ -265,6 +268,8 @@ impl<S> FilterVerifyCursor<S> {
             idle: None,
             capacity,
             source_done: true,
+            allows_late: false,
+            owes: false,
             probe: Arc::default(),
             filter_nanos: 0,
             verify_nanos: 0,
@@ -275,8 +280,14 @@ impl<S> FilterVerifyCursor<S> {
 }
 
 impl<S: CandidateSource> MatchCursor for FilterVerifyCursor<S> {
+    fn allow_late_matches(&mut self, allowed: bool) {
+        self.allows_late = allowed;
+    }
+
     fn start(&mut self, probe: ProbeSets) -> Result<()> {
-        self.verifier.reset();
+        if !std::mem::take(&mut self.owes) {
+            self.verifier.reset();
+        }
         self.waiting = None;
         self.probe = Arc::clone(&probe.sets);
         self.idle.get_or_insert_with(|| CandidateChunk::new(Arc::default()));
@@ -307,7 +318,7 @@ impl<S: CandidateSource> MatchCursor for FilterVerifyCursor<S> {
             let filtered = Instant::now();
             self.filter_nanos += (filtered - start).as_nanos() as u64;
             start = filtered;
-            self.verifier.submit(chunk, self.source_done);
+            self.verifier.submit(chunk, self.source_done && !self.allows_late);
         }
         let verified = self.verifier.poll_verified(cx, matches);
         let now = Instant::now();
@@ -319,6 +330,7 @@ impl<S: CandidateSource> MatchCursor for FilterVerifyCursor<S> {
         Poll::Ready(Ok(match verified? {
             Verified::Chunk(chunk) => {
                 self.idle = Some(chunk);
+                self.owes = self.source_done && self.allows_late;
                 if self.source_done { Progress::Done } else { Progress::Yield }
             }
             Verified::More if matches.is_full() => Progress::Full,

@@ -288,8 +288,15 @@ pub struct DeviceFunnel {
 
 /// Gives the matches of probe sets, a bounded buffer at a time.
 pub trait MatchCursor: Send {
-    /// Starts with other probe sets; what was left of the former ones is dropped.
+    /// Starts with other probe sets; what was left of the former ones is dropped, but for late
+    /// matches.
     fn start(&mut self, probe: ProbeSets) -> Result<()>;
+
+    /// Whether [`Progress::Done`] may be said while matches are still on their way: they are given
+    /// with those of later probe sets of the same collection, the last ones after a start (of an
+    /// empty range, say) with which this is forbidden again. Set before [`MatchCursor::start`];
+    /// forbidden at first.
+    fn allow_late_matches(&mut self, _allowed: bool) {}
 
     /// Adds matches to the buffer, in any order, working 10 ms at most. `Pending` means that a
     /// device works and will wake the task.

@@ -36,6 +36,7 @@ fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
         match_buffer: *[1, 7, 1000].choose(rng).unwrap(),
         range: *[3, 64, u32::MAX].choose(rng).unwrap(),
         retire: spec.need == MatchNeed::Exists && rng.random(),
+        late: rng.random(),
         device: Some(OnDevice { ordinal: 0, demanded: rng.random(), fault: None }),
     };
     sides.check(strategy, spec, drive, &expected);
@@ -136,6 +137,7 @@ fn the_cpu_takes_up_what_a_failing_device_drops() {
                 match_buffer: 50,
                 range: *[20, u32::MAX].choose(&mut rng).unwrap(),
                 retire: false,
+                late: rng.random(),
                 device: Some(OnDevice { ordinal, demanded: false, fault }),
             };
             let expected = sides.expected(&spec);

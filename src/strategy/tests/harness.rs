@@ -38,6 +38,8 @@ pub struct Drive {
     pub range: u32,
     /// Whether each probe set is retired when a match of it has been seen.
     pub retire: bool,
+    /// Whether matches may come with those of later ranges.
+    pub late: bool,
     pub device: Option<OnDevice>,
 }
 
@@ -290,7 +292,12 @@ impl Sides {
         while start < self.probe.len() {
             let range = start..self.probe.len().min(start.saturating_add(drive.range));
             start = range.end;
+            cursor.allow_late_matches(drive.late);
             self.fill(cursor.as_mut(), range, drive, &mut run, what);
+        }
+        if drive.late {
+            cursor.allow_late_matches(false);
+            self.fill(cursor.as_mut(), start..start, drive, &mut run, what);
         }
         run.funnel = cursor.funnel();
         run

@@ -85,6 +85,7 @@ fn drive(rng: &mut StdRng) -> Drive {
         match_buffer: *[1, 2, 7, 1000, 1000].choose(rng).unwrap(),
         range: *[1, 3, 64, u32::MAX, u32::MAX].choose(rng).unwrap(),
         retire: rng.random(),
+        late: rng.random(),
         device: None,
     }
 }
