@@ -31,6 +31,10 @@ pub fn describe(folder: &Path) -> Result<()> {
     note("model", line_of("/proc/cpuinfo", "model\t"));
     note("cores", Some(cores.to_string()));
     note("memory", line_of("/proc/meminfo", "MemTotal"));
+    note(
+        "GPU",
+        output("nvidia-smi", &["--query-gpu=name,driver_version", "--format=csv,noheader"]),
+    );
     note("vectors", Some(vectors().join(" ")));
     note("date", output("date", &["-u", "+%Y-%m-%d %H:%M UTC"]));
     note("commit", output("git", &["describe", "--always", "--dirty"]));

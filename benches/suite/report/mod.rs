@@ -3,6 +3,7 @@
 //! Medians of the runs of a point, ratios of medians, geometric means of ratios. Whatever file is
 //! there is reported; the others are left out.
 
+mod gpu;
 mod growth;
 mod phases;
 mod rivals;
@@ -78,9 +79,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(table) = read("sql.csv")? {
         sections.push(phases::report_sql(&table)?);
     }
+    if let Some(table) = read("verify.csv")? {
+        sections.push(gpu::report_verify(&table)?);
+    }
+    if let Some(table) = read("pipeline.csv")? {
+        sections.push(gpu::report_pipeline(&table)?);
+    }
     if sections.is_empty() {
         return exec_err!(
-            "{} holds no versus.csv, joins.csv, growth.csv, phases.csv or sql.csv",
+            "{} holds no versus.csv, joins.csv, growth.csv, phases.csv, sql.csv, verify.csv or \
+             pipeline.csv",
             folder.display()
         );
     }

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use super::harness::{Drive, Fault, OnDevice, Sides, spec};
 use super::shapes::{self, Shape};
 use super::{Forced, NEEDS, thresholds};
-use crate::config::GpuOptions;
+use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use crate::cuda::{Device, Layout};
 use crate::emulator::{Emulator, gpu};
 use crate::measure::{Measure, Role};
@@ -152,4 +152,39 @@ fn the_cpu_takes_up_what_a_failing_device_drops() {
             }
         }
     }
+}
+
+/// `auto` leaves small joins to the CPU without asking for a device; `cuda` takes a strategy that
+/// has candidates, and refuses where none has.
+#[test]
+fn the_choice_of_a_device_says_why() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(27);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let sides = Sides::itself(&shape.name, &shape.build);
+    let spec = spec(Measure::Jaccard, 0.5, sides.pairing);
+    let choose = |strategy, device| sides.choose(strategy, device, &spec);
+    let auto = choose(StrategyChoice::Auto, DeviceChoice::Auto).unwrap();
+    assert!(auto.device.is_none());
+    let shown = auto.to_string();
+    assert!(shown.contains(", cpu (") && shown.contains("with a GPU"), "{shown}");
+    let bitmap = choose(StrategyChoice::Bitmap, DeviceChoice::Auto).unwrap().to_string();
+    assert!(bitmap.contains("cpu (bitmap blocks have no candidates to send)"), "{bitmap}");
+    let cpu = choose(StrategyChoice::Auto, DeviceChoice::Cpu).unwrap().to_string();
+    assert!(cpu.ends_with(", cpu"), "{cpu}");
+    for strategy in StrategyChoice::ALL {
+        let chosen = choose(strategy, DeviceChoice::Cuda(Some(0)));
+        if strategy == StrategyChoice::Bitmap {
+            let error = chosen.unwrap_err().to_string();
+            assert!(error.contains("needs a strategy that a GPU takes part in"), "{error}");
+        } else {
+            let chosen = chosen.unwrap();
+            assert!(chosen.device.is_some());
+            assert!(chosen.to_string().contains("cuda:0 "), "{chosen}");
+        }
+    }
+    let error = choose(StrategyChoice::Auto, DeviceChoice::Cuda(Some(1000))).unwrap_err();
+    assert!(error.to_string().contains("no CUDA device 1000"), "{error}");
 }

@@ -14,7 +14,7 @@ use datafusion::execution::memory_pool::{
 };
 
 use crate::cancel::CancelFlag;
-use crate::config::{DeviceChoice, GpuOptions};
+use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use crate::cuda::Device;
 use crate::measure::{Bounds, Measure};
 use crate::sets::{
@@ -22,8 +22,8 @@ use crate::sets::{
 };
 use crate::simd::Simd;
 use crate::strategy::{
-    Funnel, JoinSpec, JoinStrategy, Match, MatchBuffer, MatchCursor, MatchNeed, Pairing,
-    PrepareContext, ProbeSets, Progress, RowPairCounts, Statistics,
+    Choice, Funnel, JoinSpec, JoinStrategy, Match, MatchBuffer, MatchCursor, MatchNeed, Pairing,
+    PrepareContext, ProbeSets, Progress, RowPairCounts, Statistics, choose,
 };
 use crate::verify::{DeviceJoin, DeviceRequest};
 
@@ -301,6 +301,21 @@ impl Sides {
         }
         run.funnel = cursor.funnel();
         run
+    }
+
+    /// What would be chosen for the sides.
+    pub fn choose(
+        &self,
+        strategy: StrategyChoice,
+        device: DeviceChoice,
+        spec: &JoinSpec,
+    ) -> datafusion::common::Result<Choice> {
+        let (reservation, cancel) = (reservation(), CancelFlag::default());
+        let context =
+            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, device: None };
+        let self_join = Arc::ptr_eq(&self.build, &self.probe);
+        let request = DeviceRequest { choice: device, self_join, on_failure: Arc::new(|_| {}) };
+        choose(strategy, &self.build, spec, &request, context)
     }
 
     fn on_device(&self, device: OnDevice, spec: &JoinSpec) -> Arc<DeviceJoin> {
