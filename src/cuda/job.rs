@@ -48,6 +48,9 @@ pub struct Launch {
     /// Dynamic shared memory of a block, in words of 4 bytes. Cut down to what the device has; the
     /// kernels are right with any.
     pub shared_words: u32,
+    /// The greatest number of blocks, at least 1: with fewer than there is work for, each takes up
+    /// several groups, one after another.
+    pub most_blocks: u32,
 }
 
 /// A chunk of candidates to be verified.

@@ -115,6 +115,7 @@ impl Launch {
     ) -> Self {
         let layout = layout.unwrap_or_else(|| Layout::choose(shape));
         let block = block.unwrap_or_else(|| layout.block(shape));
-        Self { layout, form, block, shared_words: layout.shared_words(shape) }
+        let shared_words = layout.shared_words(shape);
+        Self { layout, form, block, shared_words, most_blocks: u32::MAX }
     }
 }

@@ -203,7 +203,7 @@ impl Slot {
         let launched = unsafe {
             result::launch_kernel(
                 function.handle,
-                (grid.max(1), 1, 1),
+                (grid.min(job.launch.most_blocks).max(1), 1, 1),
                 (block, 1, 1),
                 shared_words * size_of::<u32>() as u32,
                 stream.handle(),

@@ -15,6 +15,8 @@ use rand::seq::IndexedRandom;
 
 /// Words of shared memory: none, too few for anything, for some sets, more than a block can have.
 const SHARED_WORDS: [u32; 5] = [0, 40, 600, 8192, 1 << 20];
+/// Blocks: few take up several groups, one after another.
+const MOST_BLOCKS: [u32; 3] = [1, 3, u32::MAX];
 
 /// Sets in CSR form with the number of rows of each.
 pub struct Sets {
@@ -272,8 +274,9 @@ impl Trial {
     pub fn random(rng: &mut StdRng, layout: Layout, block: u32) -> Self {
         let form = if rng.random_bool(0.5) { Form::Pairs } else { Form::Count };
         let shared_words = *SHARED_WORDS.choose(rng).expect("some");
+        let most_blocks = *MOST_BLOCKS.choose(rng).expect("some");
         Self {
-            launch: Launch { layout, form, block, shared_words },
+            launch: Launch { layout, form, block, shared_words, most_blocks },
             wide: rng.random_bool(0.5),
             exact: rng.random_bool(0.5),
             first_only: form == Form::Pairs && rng.random_bool(0.3),

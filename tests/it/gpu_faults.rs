@@ -12,7 +12,13 @@ use crate::emulator::{self, Emulator};
 use crate::gpu_chunks::{Chunk, Sets, Trial};
 
 const TRIAL: Trial = Trial {
-    launch: Launch { layout: Layout::B, form: Form::Pairs, block: 64, shared_words: 1024 },
+    launch: Launch {
+        layout: Layout::B,
+        form: Form::Pairs,
+        block: 64,
+        shared_words: 1024,
+        most_blocks: u32::MAX,
+    },
     wide: false,
     exact: true,
     first_only: false,

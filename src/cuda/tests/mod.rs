@@ -253,7 +253,7 @@ impl Inbox {
 }
 
 fn launch(layout: Layout, form: Form) -> Launch {
-    Launch { layout, form, block: 64, shared_words: 1024 }
+    Launch { layout, form, block: 64, shared_words: 1024, most_blocks: u32::MAX }
 }
 
 /// A device that this test has for itself, closed afterwards.
