@@ -146,6 +146,20 @@ impl Chunk {
         chunk
     }
 
+    /// Has the filter merge the pairs of some probe sets to the end: nothing of them is left to
+    /// compare.
+    pub fn merge_all(&mut self, probes: impl Fn(u32) -> bool) {
+        let groups = self.groups.windows(2).map(|pair| (pair[0].set, pair[0].start..pair[1].start));
+        for (set, places) in groups.filter(|&(set, _)| probes(set)) {
+            for candidate in &mut self.candidates[places.start as usize..places.end as usize] {
+                let Candidate { build, required, .. } = *candidate;
+                let tokens = [self.probe.tokens(set), self.build.tokens(build)];
+                let merged = candidate_after(tokens[0], tokens[1], build, usize::MAX);
+                *candidate = Candidate { required, ..merged };
+            }
+        }
+    }
+
     pub fn expected_found(&self) -> Found {
         let mut found = Found { matches: self.expected.len() as u64, ..Found::default() };
         for &(name, build) in self.expected.keys() {

@@ -85,6 +85,29 @@ fn many_candidates_of_one_probe_set_and_few_of_many() {
     }
 }
 
+/// The first group of a block prepares a large probe set for nothing: no thread may still be at it
+/// when others have gone on to the next one.
+#[test]
+fn groups_without_open_pairs_do_not_disturb_those_that_follow() {
+    let Some(device) = device() else { return };
+    let mut rng = StdRng::seed_from_u64(46);
+    for layout in LAYOUTS {
+        let probe = Sets::random(&mut rng, &[900, 30].repeat(12), 1000);
+        let build = Sets::random(&mut rng, &[40, 300, 500, 600, 700], 1000);
+        let mut chunk = Chunk::random(&mut rng, probe, build, false);
+        chunk.merge_all(|probe| probe % 2 == 0);
+        for block in [64, 256] {
+            for most_blocks in [1, 3, 5] {
+                let mut trial = Trial::random(&mut rng, layout, block);
+                trial.launch.shared_words = 8192;
+                trial.launch.most_blocks = most_blocks;
+                trial.exact = true;
+                chunk.check(&device, &trial);
+            }
+        }
+    }
+}
+
 #[test]
 fn counts_of_a_self_join_tell_a_set_with_itself_apart() {
     let Some(device) = device() else { return };
