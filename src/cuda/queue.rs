@@ -192,6 +192,8 @@ impl Shared {
         else {
             return state;
         };
+        // Jobs under way beside it.
+        let others = SLOTS - 1 - state.free.len();
         let idle_nanos = idle_since.map_or(0, nanos_since);
         let queued_nanos = nanos_since(since);
         let started = MutexGuard::unlocked(&mut state, || {
@@ -207,6 +209,14 @@ impl Shared {
             (slot, job, Ok(None)) => {
                 state.put_back(slot);
                 MutexGuard::unlocked(&mut state, || answer(job, Ok(Outcome::default())));
+            }
+            // What others hold comes back, with the next slot at the latest.
+            (slot, job, Err(DeviceError::OutOfMemory { .. })) if others > 0 => {
+                state.put_back(slot);
+                state.waiting.push_front(Waiting { job, since });
+                if state.free.len() < SLOTS {
+                    self.launch.wait(&mut state);
+                }
             }
             (slot, job, Err(error)) => {
                 state.put_back(slot);

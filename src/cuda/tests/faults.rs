@@ -1,6 +1,8 @@
 //! What happens when the driver fails.
 
 use super::*;
+use crate::cuda::driver::Context;
+use crate::cuda::memory::DeviceBuffer;
 
 const INVALID_VALUE: i32 = 1;
 const OUT_OF_MEMORY: i32 = 2;
@@ -145,6 +147,36 @@ fn a_chunk_that_does_not_fit_is_answered_so_and_others_go_on() {
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// Several joins may fill the device together: a chunk waits for those that hold the memory.
+#[test]
+fn chunks_take_turns_where_there_is_room_for_one() {
+    let Some(lent) = Lent::emulated() else { return };
+    let device = lent.open().unwrap();
+    let mut rng = StdRng::seed_from_u64(1);
+    let sets = Arc::new(sets(&mut rng, 40, 20));
+    let case = Case::draw(&mut rng, &sets, 30);
+    let launch = launch(Layout::B, Form::Pairs);
+    let submit = |inbox: &Inbox| {
+        let staging = case.staging(&device, true, Form::Pairs).unwrap();
+        device.submit(case.job(staging, launch, inbox));
+    };
+    let inbox = Inbox::new();
+    submit(&inbox);
+    inbox.wait().2.unwrap();
+    let chunk = lent.fake().stat("allocated");
+    device.trim();
+    let context = Context::retain(lent.ordinal).unwrap();
+    let _entered = context.enter().unwrap();
+    let free = device.free_memory().unwrap();
+    let ballast = DeviceBuffer::new(&context, "the rest", free - chunk - chunk / 2).unwrap();
+    let inbox = Inbox::new();
+    (0..40).for_each(|_| submit(&inbox));
+    for (staging, outcome) in inbox.wait_for_all() {
+        case.check(&launch, &staging, &outcome.unwrap());
+    }
+    drop(ballast);
 }
 
 /// One allocation may fail: idle memory is freed and it is tried again.
