@@ -47,19 +47,22 @@ impl CandidateChunk {
         (probe, &self.candidates[start..end])
     }
 
-    /// Takes the candidates from place `at` of group `group` on away; they are returned.
-    pub fn split_off(&mut self, group: usize, at: usize) -> Self {
-        let mut rest = Self::new(Arc::clone(&self.probe));
-        if let Some(&CandidateGroup { start, .. }) = self.groups.get(group) {
-            let from = start + at;
-            rest.candidates = self.candidates.split_off(from);
-            rest.groups = self.groups[group..].to_vec();
-            for group in &mut rest.groups {
-                group.start = group.start.saturating_sub(from);
+    /// Empties the chunk for candidates of `probe`.
+    pub fn restart(&mut self, probe: Arc<SetCollection>) {
+        self.groups.clear();
+        self.candidates.clear();
+        self.probe = probe;
+    }
+
+    /// Adds the candidates of another chunk, those from place `at` of group `group` on.
+    pub fn extend_from(&mut self, other: &Self, group: usize, mut at: usize) {
+        for place in group..other.groups.len() {
+            let (probe, candidates) = other.group(place);
+            for &candidate in &candidates[at..] {
+                self.push(probe, candidate);
             }
-            self.groups.truncate(if at == 0 { group } else { group + 1 });
+            at = 0;
         }
-        rest
     }
 
     /// Adds a candidate of `probe`.
@@ -91,11 +94,6 @@ impl CandidateChunk {
         self.candidates.truncate(kept);
     }
 
-    pub fn clear(&mut self) {
-        self.groups.clear();
-        self.candidates.clear();
-    }
-
     /// The bytes that a chunk of so many candidates takes at most.
     pub fn footprint(capacity: usize) -> usize {
         capacity.next_power_of_two() * (size_of::<Candidate>() + size_of::<CandidateGroup>())
@@ -122,18 +120,21 @@ mod tests {
     }
 
     #[test]
-    fn a_chunk_splits_anywhere_into_the_same_candidates() {
-        let whole = [(4, 3), (5, 1), (9, 2)];
-        let all = listed(&chunk(&whole));
-        for (group, &(_, candidates)) in whole.iter().enumerate() {
+    fn a_chunk_takes_over_the_rest_of_another_from_anywhere() {
+        let groups = [(4, 3), (5, 1), (9, 2)];
+        let whole = chunk(&groups);
+        let mut rest = CandidateChunk::new(Arc::default());
+        let mut before = 0;
+        for (group, &(_, candidates)) in groups.iter().enumerate() {
             for at in 0..=candidates as usize {
-                let mut front = chunk(&whole);
-                let rest = front.split_off(group, at);
-                assert_eq!([listed(&front), listed(&rest)].concat(), all, "{group} {at}");
+                rest.restart(Arc::default());
+                rest.extend_from(&whole, group, at);
+                assert_eq!(listed(&rest), listed(&whole)[before + at..], "{group} {at}");
             }
+            before += candidates as usize;
         }
-        let mut front = chunk(&whole);
-        assert!(front.split_off(3, 0).candidates.is_empty());
-        assert_eq!(listed(&front), all);
+        rest.restart(Arc::default());
+        rest.extend_from(&whole, 3, 0);
+        assert!(rest.candidates.is_empty() && rest.groups.is_empty());
     }
 }

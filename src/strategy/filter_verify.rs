@@ -170,31 +170,48 @@ struct PreparedFilterVerify {
 impl PreparedJoin for PreparedFilterVerify {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn MatchCursor>> {
         let mut capacity = self.spec.candidate_chunk;
-        let verifier: Box<dyn Verifier> = match &self.device {
-            None => Box::new(CpuVerifier::new(Arc::clone(&self.build), self.spec)),
-            Some(join) => {
-                let verifier = DeviceVerifier::new(join, &self.build, self.spec, reservation);
-                // Larger chunks would be cut.
-                capacity = capacity.min(verifier.chunk_capacity());
-                Box::new(verifier)
-            }
-        };
+        if let Some(join) = &self.device {
+            // Larger chunks would be cut.
+            capacity = capacity.min(join.chunk_capacity());
+        }
         reservation.try_grow(CandidateChunk::footprint(capacity))?;
-        let signatures = self.signatures.clone().map(SignatureFilter::new);
-        Ok(match &self.index {
+        match &self.index {
             FilterIndex::Prefix(index) => {
-                let source = PrefixIndex::source(index, reservation)?;
-                Box::new(FilterVerifyCursor::new(source, signatures, verifier, capacity))
+                self.cursor(PrefixIndex::source(index, reservation)?, capacity, reservation)
             }
             FilterIndex::Positional(index) => {
-                let source = PositionalIndex::source(index, reservation)?;
-                Box::new(FilterVerifyCursor::new(source, signatures, verifier, capacity))
+                self.cursor(PositionalIndex::source(index, reservation)?, capacity, reservation)
             }
             FilterIndex::Group(index) => {
-                let source = GroupFilter::source(index, reservation)?;
-                Box::new(FilterVerifyCursor::new(source, signatures, verifier, capacity))
+                self.cursor(GroupFilter::source(index, reservation)?, capacity, reservation)
             }
-        })
+        }
+    }
+}
+
+impl PreparedFilterVerify {
+    /// The cursor over a source. Verification on a device comes last: where there is no memory for
+    /// it the CPU can do without.
+    fn cursor(
+        &self,
+        source: impl CandidateSource + 'static,
+        capacity: usize,
+        reservation: &MemoryReservation,
+    ) -> Result<Box<dyn MatchCursor>> {
+        let (build, spec) = (&self.build, self.spec);
+        let device = match &self.device {
+            None => None,
+            Some(join) => {
+                let mut verifier = DeviceVerifier::new(join, build, spec, reservation);
+                verifier.try_reserve()?.then_some(verifier)
+            }
+        };
+        let verifier: Box<dyn Verifier> = match device {
+            None => Box::new(CpuVerifier::new(Arc::clone(build), spec)),
+            Some(verifier) => Box::new(verifier),
+        };
+        let signatures = self.signatures.clone().map(SignatureFilter::new);
+        Ok(Box::new(FilterVerifyCursor::new(source, signatures, verifier, capacity)))
     }
 }
 
@@ -309,8 +326,7 @@ impl<S: CandidateSource> MatchCursor for FilterVerifyCursor<S> {
                 self.idle = Some(chunk);
                 return Poll::Ready(Ok(Progress::Done));
             }
-            chunk.clear();
-            chunk.probe = Arc::clone(&self.probe);
+            chunk.restart(Arc::clone(&self.probe));
             self.source_done = self.source.fill(&mut chunk, self.capacity) == SourceProgress::Done;
             if let Some(signatures) = &mut self.signatures {
                 signatures.filter(&mut chunk);

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use datafusion::common::DataFusionError;
+
 use crate::config::DeviceChoice;
 use crate::cuda::abi::{Group, NarrowCandidate};
 use crate::cuda::{Capacities, Device, DeviceError, Form, ResidentSets};
@@ -24,7 +26,7 @@ pub struct DeviceRequest {
     pub choice: DeviceChoice,
     /// Whether the probe sets are the build sets.
     pub self_join: bool,
-    /// Told once when the device fails in mid-join.
+    /// Told when the device fails in mid-join, or host memory for it is refused.
     pub on_failure: Arc<dyn Fn(String) + Send + Sync>,
 }
 
@@ -53,6 +55,8 @@ pub struct DeviceJoin {
     /// Bytes of the largest build set: so much room there is, whatever the limit.
     greatest_set: usize,
     failed: AtomicBool,
+    /// Whether host memory was refused.
+    refused: AtomicBool,
     request: DeviceRequest,
 }
 
@@ -112,6 +116,7 @@ impl DeviceJoin {
             chunk_memory: chunk_memory as usize,
             greatest_set,
             failed: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
             request: request.clone(),
         }))
     }
@@ -131,6 +136,21 @@ impl DeviceJoin {
         if !self.failed.swap(true, Ordering::Relaxed) {
             (self.request.on_failure)(format!("then cpu: {error}"));
         }
+    }
+
+    /// Notes that a partition got no memory to fill chunks in; it verifies on the CPU until it does.
+    pub(super) fn note_refusal(&self, error: &DataFusionError) {
+        if !self.refused.swap(true, Ordering::Relaxed) && !self.has_failed() {
+            let text = error.to_string();
+            // Consumers of memory follow, a line each.
+            let what = text.lines().next().unwrap_or_default();
+            (self.request.on_failure)(format!("partly cpu: {what}"));
+        }
+    }
+
+    /// The most candidates that fit into a chunk of either kind.
+    pub fn chunk_capacity(&self) -> usize {
+        self.chunk_candidates(true)
     }
 
     /// The candidates of a chunk.

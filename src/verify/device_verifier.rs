@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::memory_pool::{MemoryReservation, human_readable_size};
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
 use super::CpuVerifier;
 use super::device_join::DeviceJoin;
-use super::pack::{Contents, Pack, Packed, is_wide};
+use super::pack::{Contents, GROUP, Pack, Packed, is_wide};
 use crate::cuda::{DeviceError, Form, Job, Launch, Outcome, Reply, Staging};
 use crate::filter::size_bounds::SizeBoundsCache;
 use crate::sets::SetCollection;
@@ -39,7 +39,7 @@ pub struct DeviceVerifier {
     spec: JoinSpec,
     cpu: CpuVerifier,
     bounds: SizeBoundsCache,
-    /// Pinned memory.
+    /// Pinned memory, and what else a verifier takes.
     reservation: MemoryReservation,
     /// The chunk that is being packed.
     held: Option<Held>,
@@ -165,9 +165,20 @@ impl DeviceVerifier {
         }
     }
 
-    /// The most candidates that fit into a pack.
-    pub fn chunk_capacity(&self) -> usize {
-        self.join.chunk_candidates(true)
+    /// Reserves what is not pinned; false where that is refused and the query does not insist on
+    /// the device.
+    pub fn try_reserve(&mut self) -> Result<bool> {
+        let sizes = (self.build.runs().least_size(), self.build.runs().greatest_size());
+        let capacity = self.spec.candidate_chunk.min(self.join.chunk_capacity());
+        let taken_up = CandidateChunk::footprint(capacity.max(REDONE + GROUP as usize));
+        match self.reservation.try_grow(taken_up + SizeBoundsCache::footprint(sizes)) {
+            Ok(()) => Ok(true),
+            Err(error) if self.join.demanded => Err(error),
+            Err(error) => {
+                self.join.note_refusal(&error);
+                Ok(false)
+            }
+        }
     }
 
     /// Free pinned memory, `None` where all packs are in use.
@@ -189,7 +200,11 @@ impl DeviceVerifier {
                 self.reservation.shrink(bytes);
                 error.into()
             }),
-            Err(error) => Err(error),
+            Err(error) => Err(error.context(format!(
+                "chunks of candidates for a GPU take {} of host memory each: lower \
+                 simjoin.gpu.candidate_memory or raise the memory limit",
+                human_readable_size(bytes)
+            ))),
         };
         match staging {
             Ok(staging) => {
@@ -234,7 +249,10 @@ impl DeviceVerifier {
                 Ok(None) if self.join.demanded => return Ok(Packing::Wait),
                 Ok(None) => return Ok(Packing::Cpu),
                 Err(error) if self.join.demanded => return Err(error),
-                Err(_) => return Ok(Packing::Cpu),
+                Err(error) => {
+                    self.join.note_refusal(&error);
+                    return Ok(Packing::Cpu);
+                }
             }
         }
         let (Some(pack), Some(held)) = (&mut self.open, &mut self.held) else {
@@ -359,9 +377,7 @@ impl DeviceVerifier {
     /// Hands candidates of a pack that the device did not verify to the CPU.
     fn redo(&mut self) {
         let Some(mut redo) = self.redone.take() else { return };
-        let mut chunk = std::mem::replace(&mut self.scratch, CandidateChunk::new(Arc::default()));
-        chunk.clear();
-        chunk.probe = Arc::clone(redo.pack.probe());
+        let mut chunk = self.take_scratch(Arc::clone(redo.pack.probe()));
         redo.group = redo.pack.unpack(&self.build, &self.spec, redo.group, REDONE, &mut chunk);
         match chunk.candidates.is_empty() {
             true => {
@@ -375,22 +391,27 @@ impl DeviceVerifier {
         }
     }
 
+    /// The chunk in which the CPU takes candidates up, empty.
+    fn take_scratch(&mut self, probe: Arc<SetCollection>) -> CandidateChunk {
+        let mut chunk = std::mem::replace(&mut self.scratch, CandidateChunk::new(Arc::default()));
+        chunk.restart(probe);
+        chunk
+    }
+
     /// Hands the rest of the held chunk to the CPU, or only its next candidate.
     fn verify_on_cpu(&mut self, one: bool) {
-        let Some(held) = &mut self.held else { return };
+        let Some(mut held) = self.held.take() else { return };
         let (group, at) = held.next;
-        let rest = if one && group < held.chunk.groups.len() {
+        let mut rest = self.take_scratch(Arc::clone(&held.chunk.probe));
+        held.next = (held.chunk.groups.len(), 0);
+        if one {
             let (probe, candidates) = held.chunk.group(group);
-            let mut chunk = CandidateChunk::new(Arc::clone(&held.chunk.probe));
-            chunk.push(probe, candidates[at]);
+            rest.push(probe, candidates[at]);
             held.next = if at + 1 < candidates.len() { (group, at + 1) } else { (group + 1, 0) };
-            chunk
         } else {
-            held.next = (held.chunk.groups.len(), 0);
-            let rest = held.chunk.split_off(group, at);
-            held.next = (held.chunk.groups.len(), 0);
-            rest
-        };
+            rest.extend_from(&held.chunk, group, at);
+        }
+        self.held = Some(held);
         self.cpu.submit(rest, false);
     }
 
@@ -432,7 +453,9 @@ impl Verifier for DeviceVerifier {
                 return Poll::Ready(Ok(Verified::More));
             }
             if self.cpu.is_busy() {
-                if let Verified::Chunk(chunk) = self.cpu.verify(matches) {
+                if let Verified::Chunk(mut chunk) = self.cpu.verify(matches) {
+                    // It keeps no probe sets alive.
+                    chunk.restart(Arc::default());
                     self.scratch = chunk;
                 }
                 // The time slice is the CPU verifier's.
@@ -468,6 +491,10 @@ impl Verifier for DeviceVerifier {
                 }
                 Packing::Wait => {}
             }
+            if !matches.is_empty() {
+                // They are turned into output meanwhile.
+                return Poll::Ready(Ok(Verified::More));
+            }
             self.inbox.waker.register(cx.waker());
             if !self.has_mail() {
                 return Poll::Pending;
@@ -492,7 +519,9 @@ impl DeviceVerifier {
         let held = self.held.take()?;
         if held.last {
             if let Some(pack) = &self.open {
-                if self.join.demanded || pack.contents.candidates >= WORTH_SENDING {
+                let worth_sending =
+                    pack.contents.candidates >= WORTH_SENDING && !self.join.has_failed();
+                if self.join.demanded || worth_sending {
                     self.send();
                 } else if let Some(mut pack) = self.open.take() {
                     pack.seal();

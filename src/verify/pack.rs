@@ -12,7 +12,7 @@ use crate::sets::{SetCollection, SetId};
 use crate::strategy::{Candidate, CandidateChunk, JoinSpec, Match};
 
 /// Groups are cut here, so that no block of threads has much more to do than others.
-const GROUP: u32 = 512;
+pub(super) const GROUP: u32 = 512;
 /// Known tokens of probe sets in narrow candidates are numbered below this.
 const NARROW_PROBE: u32 = 2047;
 
@@ -64,7 +64,7 @@ pub(super) enum Packed {
     },
 }
 
-/// Whether all candidates with these collections can travel narrow.
+/// Whether candidates with these collections must travel as they are, for sets are too large.
 pub(super) fn is_wide(probe: &SetCollection, build: &SetCollection) -> bool {
     build.runs().greatest_size() > NarrowCandidate::MAX_SIZE
         || probe.runs().greatest_size() > NARROW_PROBE

@@ -1,6 +1,7 @@
 //! Filters on the CPU, verification on a device: every layout, form and size of blocks, resident
 //! and gathered sets, tiny chunks. Without a GPU the kernels run on the host.
 
+use datafusion::common::DataFusionError;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -98,6 +99,40 @@ fn probe_sets_with_unknown_tokens() {
 #[test]
 fn dense_sets() {
     check_shapes(25, |rng| [2, 64, 300].map(|universe| shapes::dense(rng, universe)).into());
+}
+
+/// Where the memory limit leaves no room for chunks, a query that does not insist on the device is
+/// none the worse, and says so; one that does is told what would help.
+#[test]
+fn chunks_that_the_memory_limit_forbids_are_verified_on_the_cpu() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(27);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let sides = Sides::two(&shape.name, &shape.build, &shape.probe);
+    let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+    spec.gpu.candidate_memory = 64 << 20;
+    let expected = sides.expected(&spec);
+    // Nothing beside the chunk of the filter; no chunk for the device.
+    for beside in [0, 4 << 20] {
+        let on_device = OnDevice { ordinal: 0, demanded: false, fault: None };
+        let (found, told) = sides.run_within(&Forced::draw(&mut rng), spec, on_device, beside);
+        let mut found = found.unwrap();
+        found.sort_unstable();
+        assert_eq!(found, expected);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("partly cpu: "), "{told:?}");
+        let on_device = OnDevice { demanded: true, ..on_device };
+        let (found, told) = sides.run_within(&Forced::draw(&mut rng), spec, on_device, beside);
+        let error = found.unwrap_err();
+        assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{error}");
+        assert!(
+            beside == 0 || error.to_string().contains("simjoin.gpu.candidate_memory"),
+            "{error}"
+        );
+        assert!(told.is_empty(), "{told:?}");
+    }
 }
 
 /// Whatever call fails, in whatever chunk: no match is lost, none is counted twice, and nothing

@@ -8,10 +8,11 @@ use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::{ArrayRef, Int64Array, ListArray};
 use datafusion::arrow::datatypes::{DataType, UInt32Type};
-use datafusion::common::NullEquality;
+use datafusion::common::{NullEquality, Result};
 use datafusion::execution::memory_pool::{
-    MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
+    GreedyMemoryPool, MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
 };
+use parking_lot::Mutex;
 
 use crate::cancel::CancelFlag;
 use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
@@ -309,13 +310,66 @@ impl Sides {
         strategy: StrategyChoice,
         device: DeviceChoice,
         spec: &JoinSpec,
-    ) -> datafusion::common::Result<Choice> {
+    ) -> Result<Choice> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
         let context =
             PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, device: None };
         let self_join = Arc::ptr_eq(&self.build, &self.probe);
         let request = DeviceRequest { choice: device, self_join, on_failure: Arc::new(|_| {}) };
         choose(strategy, &self.build, spec, &request, context)
+    }
+
+    /// The matches of one run whose cursor gets what it needs without a device, and `beside` bytes
+    /// more; and what was said of the device.
+    pub fn run_within(
+        &self,
+        strategy: &dyn JoinStrategy,
+        spec: JoinSpec,
+        device: OnDevice,
+        beside: usize,
+    ) -> (Result<Vec<Match>>, Vec<String>) {
+        let (unlimited, cancel) = (reservation(), CancelFlag::default());
+        let context =
+            PrepareContext { reservation: &unlimited, cancel: &cancel, threads: 2, device: None };
+        let statistics = Statistics::gather(&self.build, &spec, context).unwrap();
+        let told = Arc::new(Mutex::new(vec![]));
+        let request = DeviceRequest {
+            choice: match device.demanded {
+                true => DeviceChoice::Cuda(Some(device.ordinal)),
+                false => DeviceChoice::Auto,
+            },
+            self_join: false,
+            on_failure: {
+                let told = Arc::clone(&told);
+                Arc::new(move |what| told.lock().push(what))
+            },
+        };
+        let opened = Device::open(device.ordinal).unwrap();
+        let join = DeviceJoin::try_new(opened, &self.build, &spec, &request).unwrap();
+        let prepare =
+            |context| strategy.prepare(Arc::clone(&self.build), spec, &statistics, context);
+        let enough = reservation();
+        let on_cpu = prepare(context).unwrap().open(&enough).unwrap();
+        let limit = enough.size() + beside;
+        drop(on_cpu);
+        let prepared = prepare(PrepareContext { device: Some(&join), ..context }).unwrap();
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(limit));
+        let limited = MemoryConsumer::new("limited").register(&pool);
+        let mut matches = MatchBuffer::new(1 << 20);
+        let found = prepared.open(&limited).and_then(|mut cursor| {
+            cursor
+                .start(ProbeSets { sets: Arc::clone(&self.probe), range: 0..self.probe.len() })?;
+            let mut cx = Context::from_waker(Waker::noop());
+            loop {
+                match cursor.poll_fill(&mut cx, &mut matches) {
+                    Poll::Ready(Ok(Progress::Done)) => return Ok(matches.matches().to_vec()),
+                    Poll::Ready(Err(error)) => return Err(error),
+                    _ => {}
+                }
+            }
+        });
+        let told = told.lock().clone();
+        (found, told)
     }
 
     fn on_device(&self, device: OnDevice, spec: &JoinSpec) -> Arc<DeviceJoin> {
