@@ -37,9 +37,7 @@ impl Stream {
         limit: u64,
     ) -> Result<Self> {
         let mut left = vec![];
-        filter(sets, spec, threads, limit, |chunk| Some(chunk))?
-            .into_iter()
-            .for_each(|chunks| left.push(chunks));
+        filter(sets, spec, threads, limit, Some)?.into_iter().for_each(|chunks| left.push(chunks));
         Ok(Self { threads: left })
     }
 
