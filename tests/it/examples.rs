@@ -93,12 +93,18 @@ fn normalized_table(table: &str) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// Blanks the values between `metrics=[` and `]`, and the strategy chosen with its estimate.
+/// Blanks the values between `metrics=[` and `]`, and the strategy chosen with its estimate and why
+/// it runs on the CPU.
 fn without_values(line: &str) -> String {
     // The strategy depends on the processor.
     let line = match (line.find("chosen="), line.find("), cpu")) {
         (Some(start), Some(end)) => {
-            format!("{}chosen=… (estimated …{}", &line[..start], &line[end..])
+            let rest = &line[end + "), cpu".len()..];
+            let (why, rest) = match rest.strip_prefix(" (").and_then(|why| why.split_once(')')) {
+                Some((_, rest)) => (" (…)", rest),
+                None => ("", rest),
+            };
+            format!("{}chosen=… (estimated …), cpu{why}{rest}", &line[..start])
         }
         _ => line.to_string(),
     };
@@ -143,6 +149,10 @@ Elapsed … seconds.
     assert_eq!(
         without_values("J: chosen=x (estimated 1.5 ms; y 2.0 ms), cpu"),
         "J: chosen=… (estimated …), cpu"
+    );
+    assert_eq!(
+        without_values("J: chosen=x (estimated 1 ms), cpu (1 ms; with a GPU 5 ms), metrics=[a=1]"),
+        "J: chosen=… (estimated …), cpu (…), metrics=[a=…]"
     );
     let table = "+---+\n| a |\n+---+\n| 1 |\n+---+\n";
     assert_eq!(normalized(table), table);
