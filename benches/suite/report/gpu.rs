@@ -2,7 +2,7 @@
 
 use datafusion::common::Result;
 
-use super::{Section, shown};
+use super::{Section, gather, middle, shown};
 use crate::csv::{CsvRow, CsvTable};
 
 /// Pairs a second, in the unit that fits.
@@ -100,6 +100,65 @@ pub(super) fn report_verify(table: &CsvTable) -> Result<Section> {
         section.line(&format!("| {} |", cells.join(" | ")));
     }
     Ok(section)
+}
+
+/// The section on whole joins by device.
+pub(super) fn report_joins(table: &CsvTable) -> Result<Section> {
+    let mut points: Vec<([String; 4], Vec<Join>)> = vec![];
+    for row in table.rows() {
+        let key = [
+            row.text("data")?.to_string(),
+            row.text("strategy")?.to_string(),
+            row.text("threshold")?.to_string(),
+            row.text("threads")?.to_string(),
+        ];
+        let join = Join {
+            device: row.text("device")?.to_string(),
+            seconds: row.number("join_seconds")?.unwrap_or(f64::NAN),
+            on_device: row.number("device_candidates")?.is_some_and(|n| n > 0.0),
+        };
+        gather(&mut points, key, join);
+    }
+    let mut section = Section::new("Joins by device");
+    section.line(
+        "Medians, index and join. Auto: on the CPU, or with verification on the GPU (marked GPU).\n",
+    );
+    section.head(&[
+        "data",
+        "strategy",
+        "threshold",
+        "threads",
+        "cpu",
+        "auto",
+        "auto to cpu",
+        "cuda",
+        "cuda to cpu",
+    ]);
+    for (key, joins) in &points {
+        let of = |device: &str| {
+            let seconds = joins.iter().filter(|j| j.device == device).map(|j| j.seconds);
+            middle(&seconds.collect::<Vec<_>>())
+        };
+        let (cpu, auto, cuda) = (of("cpu"), of("auto"), of("cuda"));
+        let gpu = joins.iter().any(|j| j.device == "auto" && j.on_device);
+        section.line(&format!(
+            "| {} | {} | {}{} | {:.2} | {} | {:.2} |",
+            key.join(" | "),
+            shown(cpu),
+            shown(auto),
+            if gpu { " (GPU)" } else { "" },
+            auto / cpu,
+            shown(cuda),
+            cuda / cpu,
+        ));
+    }
+    Ok(section)
+}
+
+struct Join {
+    device: String,
+    seconds: f64,
+    on_device: bool,
 }
 
 /// The section on the pipeline.

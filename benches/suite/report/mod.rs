@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use datafusion::common::{Result, exec_err};
 
-use crate::csv::{CsvTable, median};
+use crate::csv::{CsvRow, CsvTable, median};
 use crate::plot::Plot;
 
 #[derive(Debug, clap::Args)]
@@ -67,8 +67,15 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         sections.push(rivals::report(&table)?);
     }
     if let Some(table) = read("joins.csv")? {
-        sections.push(strategies::report(&table)?);
-        sections.push(scaling::report(&table)?);
+        let one_threaded = |row: CsvRow<'_>| row.text("threads").is_ok_and(|n| n == "1");
+        if table.rows().any(one_threaded) {
+            sections.push(strategies::report(&table)?);
+            sections.push(scaling::report(&table)?);
+        }
+        // Runs made before there were devices have no such column.
+        if table.rows().any(|row| row.text("device").is_ok_and(|device| device != "cpu")) {
+            sections.push(gpu::report_joins(&table)?);
+        }
     }
     if let Some(table) = read("growth.csv")? {
         sections.push(growth::report(&table)?);
