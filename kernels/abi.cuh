@@ -9,7 +9,8 @@ struct Sets {
     const u64 *offsets;
 };
 
-// The candidates of one probe set within a chunk: those from `start` up to the next group's start.
+// Candidates of one probe set within a chunk: those from `start` up to the next group's start. A
+// probe set with many of them has several groups.
 struct Group {
     // The probe set among the probe sets of the chunk, and its name in matches.
     u32 set;

@@ -13,7 +13,8 @@ pub struct Sets {
     pub offsets: u64,
 }
 
-/// The candidates of one probe set within a chunk: those from `start` up to the next group's start.
+/// Candidates of one probe set within a chunk: those from `start` up to the next group's start. A
+/// probe set with many of them has several groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Group {

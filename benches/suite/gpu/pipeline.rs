@@ -8,7 +8,7 @@ use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use datafusion_simjoin::measure::Measure;
 use datafusion_simjoin::strategy::MatchNeed;
 
-use super::stream;
+use super::stream::{self, Filter};
 use super::verify::middle;
 use crate::csv::CsvWriter;
 use crate::data::{self, DataOptions};
@@ -60,7 +60,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 );
                 let filter = (0..arguments.runs).map(|_| {
                     let start = Instant::now();
-                    stream::filter(sets, &spec, threads, u64::MAX, |_| None)?;
+                    stream::filter(sets, &spec, Filter::Allpairs, threads, u64::MAX, |_| None)?;
                     Ok(start.elapsed().as_secs_f64())
                 });
                 let filter = middle(&filter.collect::<Result<Vec<f64>>>()?);

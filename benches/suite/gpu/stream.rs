@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
 use datafusion_simjoin::cancel::CancelFlag;
-use datafusion_simjoin::filter::PrefixIndex;
+use datafusion_simjoin::filter::{PositionalIndex, PrefixIndex};
 use datafusion_simjoin::sets::SetCollection;
 use datafusion_simjoin::strategy::{
     Candidate, CandidateChunk, CandidateSource, JoinSpec, PrepareContext, ProbeSets, SourceProgress,
@@ -14,7 +14,7 @@ use datafusion_simjoin::strategy::{
 
 use crate::data;
 
-/// The candidates of AllPairs, the bitmap filter off, as each thread found them.
+/// The candidates of a filter, the bitmap filter off, as each thread found them.
 pub struct Stream {
     pub threads: Vec<Vec<CandidateChunk>>,
 }
@@ -33,12 +33,11 @@ impl Stream {
     pub fn collect(
         sets: &Arc<SetCollection>,
         spec: &JoinSpec,
+        by: Filter,
         threads: usize,
         limit: u64,
     ) -> Result<Self> {
-        let mut left = vec![];
-        filter(sets, spec, threads, limit, Some)?.into_iter().for_each(|chunks| left.push(chunks));
-        Ok(Self { threads: left })
+        Ok(Self { threads: filter(sets, spec, by, threads, limit, Some)? })
     }
 
     pub fn candidates(&self) -> u64 {
@@ -92,11 +91,20 @@ fn merged(probe: &[u32], build: &[u32], candidate: &Candidate, exact: bool) -> u
     (j - first) as u64
 }
 
-/// Runs AllPairs' filter alone on all threads, large sets first; gives the chunks that `keep`
-/// keeps, by thread.
+/// Which filter makes the candidates.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Filter {
+    /// Prefix and length filter: most candidates are out of reach after a token or two.
+    Allpairs,
+    /// And the positional filter, without signatures.
+    Ppjoin,
+}
+
+/// Runs a filter alone on all threads; gives the chunks that `keep` keeps, by thread.
 pub fn filter(
     sets: &Arc<SetCollection>,
     spec: &JoinSpec,
+    filter: Filter,
     threads: usize,
     limit: u64,
     keep: impl Fn(CandidateChunk) -> Option<CandidateChunk> + Sync,
@@ -106,18 +114,38 @@ pub fn filter(
     let cancel = CancelFlag::default();
     let context =
         PrepareContext { reservation: &reservation, cancel: &cancel, threads, device: None };
-    let index = Arc::new(PrefixIndex::try_new(Arc::clone(sets), *spec, context)?);
+    match filter {
+        Filter::Allpairs => {
+            let index = Arc::new(PrefixIndex::try_new(Arc::clone(sets), *spec, context)?);
+            let source = || PrefixIndex::source(&index, &reservation);
+            run(sets, spec, threads, limit, source, keep)
+        }
+        Filter::Ppjoin => {
+            let index = Arc::new(PositionalIndex::try_new(Arc::clone(sets), *spec, 0, context)?);
+            let source = || PositionalIndex::source(&index, &reservation);
+            run(sets, spec, threads, limit, source, keep)
+        }
+    }
+}
+
+fn run<S: CandidateSource>(
+    sets: &Arc<SetCollection>,
+    spec: &JoinSpec,
+    threads: usize,
+    limit: u64,
+    source: impl Fn() -> Result<S> + Sync,
+    keep: impl Fn(CandidateChunk) -> Option<CandidateChunk> + Sync,
+) -> Result<Vec<Vec<CandidateChunk>>> {
     let share = (sets.len() / (threads as u32 * 32)).clamp(1, 1024);
     let (next, found) = (AtomicU32::new(0), AtomicU64::new(0));
     data::on_threads(threads, || {
         let mut kept = vec![];
-        let mut source = PrefixIndex::source(&index, &reservation)?;
+        let mut source = source()?;
         loop {
             let start = next.fetch_add(share, Ordering::Relaxed);
             if start >= sets.len() || found.load(Ordering::Relaxed) >= limit {
                 return Ok(kept);
             }
-            // Spread over all sizes, so that a limited stream is like the whole.
             let range = start..(start + share).min(sets.len());
             source.start(ProbeSets { sets: Arc::clone(sets), range })?;
             let mut chunk = CandidateChunk::new(Arc::clone(sets));

@@ -18,7 +18,7 @@ use datafusion_simjoin::strategy::{
 };
 use datafusion_simjoin::verify::{CpuVerifier, DeviceJoin, DeviceVerifier};
 
-use super::stream::{Stream, Touched};
+use super::stream::{Filter, Stream, Touched};
 use crate::csv::{CsvWriter, median};
 use crate::data::{self, DataOptions};
 use crate::{engine, machine};
@@ -31,6 +31,9 @@ pub struct Arguments {
     thresholds: Vec<f64>,
     #[arg(long, value_parser = engine::measure, default_value_t = Measure::Jaccard)]
     measure: Measure,
+    /// The filter that makes the candidates
+    #[arg(long, value_enum, default_value_t = Filter::Allpairs)]
+    filter: Filter,
     /// Candidates, at most
     #[arg(long, default_value_t = 100_000_000)]
     candidates: u64,
@@ -57,7 +60,7 @@ pub struct Arguments {
 /// `seconds`: wall time of the whole stream, packing and transfers included; on the CPU of all
 /// threads. `kernel_seconds`: in kernels. `touched_bytes`: tokens that a merge reads until the
 /// decision.
-const HEADER: &str = "data,measure,threshold,need,layout,block,candidates,groups,matches,threads,\
+const HEADER: &str = "data,filter,measure,threshold,need,layout,block,candidates,groups,matches,threads,\
                       seconds,kernel_seconds,copy_seconds,bytes_to,bytes_from,touched_bytes,\
                       pairs_per_second,touched_bytes_per_second";
 
@@ -71,8 +74,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         for &threshold in &arguments.thresholds {
             let base =
                 super::spec(arguments.measure, threshold, MatchNeed::Pairs, GpuOptions::default());
-            let stream =
-                Stream::collect(&encoded.sets, &base, arguments.threads, arguments.candidates)?;
+            let stream = Stream::collect(
+                &encoded.sets,
+                &base,
+                arguments.filter,
+                arguments.threads,
+                arguments.candidates,
+            )?;
             let needs: &[MatchNeed] = match arguments.needs {
                 true => &[MatchNeed::Pairs, MatchNeed::PairsWithOverlap, MatchNeed::Count],
                 false => &[MatchNeed::Pairs],
@@ -219,6 +227,7 @@ impl Point<'_> {
         let candidates = stream.candidates();
         csv.row(&[
             &self.name,
+            &format!("{:?}", self.arguments.filter).to_lowercase(),
             &self.arguments.measure.name(),
             &self.threshold,
             &format!("{:?}", self.need),

@@ -25,12 +25,13 @@ struct Kernel<'a> {
 pub(super) fn report_verify(table: &CsvTable) -> Result<Section> {
     let mut section = Section::new("Kernels over a fixed stream of candidates");
     section.line(
-        "AllPairs' candidates, the bitmap filter off. Pairs a second of all threads of the CPU, in \
+        "The filter's candidates, the bitmap filter off. Pairs a second of all threads of the CPU, in \
          kernels alone, and with packing and transfers; the best size of blocks of each layout in \
          brackets. Touched: tokens that a merge reads until the decision, over the time in kernels.\n",
     );
     section.head(&[
         "data",
+        "filter",
         "threshold",
         "need",
         "candidates",
@@ -50,9 +51,9 @@ pub(super) fn report_verify(table: &CsvTable) -> Result<Section> {
         "d32",
     ]);
     let rows: Vec<CsvRow<'_>> = table.rows().collect();
-    let key = |row: &CsvRow<'_>| -> Result<[String; 3]> {
+    let key = |row: &CsvRow<'_>| -> Result<[String; 4]> {
         let text = |column| row.text(column).map(str::to_string);
-        Ok([text("data")?, text("threshold")?, text("need")?])
+        Ok([text("data")?, text("filter")?, text("threshold")?, text("need")?])
     };
     let mut at = 0;
     while at < rows.len() {
