@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
+use std::time::Instant;
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryReservation, human_readable_size};
@@ -58,6 +59,8 @@ pub struct DeviceVerifier {
     /// The chunk in which the CPU takes candidates up.
     scratch: CandidateChunk,
     funnel: DeviceFunnel,
+    /// When the first pack was sent: before that, the device was idle for others.
+    first_sent: Option<Instant>,
     /// Candidates that the device has decided, and those that match.
     verified: u64,
     matches: u64,
@@ -160,6 +163,7 @@ impl DeviceVerifier {
             redone: None,
             scratch: CandidateChunk::new(Arc::default()),
             funnel: DeviceFunnel::default(),
+            first_sent: None,
             verified: 0,
             matches: 0,
         }
@@ -287,6 +291,7 @@ impl DeviceVerifier {
         self.funnel.chunks += 1;
         self.funnel.candidates += u64::from(pack.contents.candidates);
         self.in_flight += 1;
+        self.first_sent.get_or_insert_with(Instant::now);
         let Pack { staging, mut contents } = pack;
         contents.family = launch.layout.family();
         let wide = contents.wide;
@@ -321,7 +326,8 @@ impl DeviceVerifier {
                 self.verified += u64::from(pack.contents.candidates);
                 self.funnel.kernel_nanos[family] += times.kernel_nanos;
                 self.funnel.copy_nanos += times.to_device_nanos + times.from_device_nanos;
-                self.funnel.idle_nanos += times.idle_nanos;
+                let since = self.first_sent.map_or(0, |sent| sent.elapsed().as_nanos() as u64);
+                self.funnel.idle_nanos += times.idle_nanos.min(since);
                 self.funnel.bytes_to += bytes_to_device;
                 self.funnel.bytes_from += bytes_from_device;
                 self.matches += found.matches;
