@@ -121,6 +121,12 @@ impl fmt::Display for DeviceError {
                 "the CUDA device {name} has compute capability {major}.{minor}, but the kernels \
                  need 7.5 or higher: choose another device, or set simjoin.device = 'cpu'"
             ),
+            // Where the driver does not say how much it wants.
+            Self::OutOfMemory { what, bytes: 0, .. } => write!(
+                f,
+                "the CUDA device has too little memory left for {what}: free memory of the device, \
+                 or set simjoin.device = 'cpu'"
+            ),
             Self::OutOfMemory { what, bytes, free } => write!(
                 f,
                 "the CUDA device has {} free, but {what} need {}: lower \

@@ -1,20 +1,17 @@
 //! Verification on a device, beside the filter.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryReservation, human_readable_size};
-use futures::task::AtomicWaker;
-use parking_lot::Mutex;
 
 use super::CpuVerifier;
 use super::device_join::DeviceJoin;
-use super::pack::{Contents, GROUP, Pack, Packed, is_wide};
-use crate::cuda::{DeviceError, Form, Job, Launch, Outcome, Reply, Staging};
+use super::inbox::Inbox;
+use super::pack::{GROUP, Pack, Packed, is_wide};
+use crate::cuda::{Form, Job, Launch, Outcome, Staging};
 use crate::filter::size_bounds::SizeBoundsCache;
 use crate::sets::SetCollection;
 use crate::strategy::{
@@ -87,40 +84,6 @@ struct Redo {
     pack: Pack,
     /// The next group.
     group: usize,
-}
-
-/// Where the device leaves what it has done.
-#[derive(Debug, Default)]
-struct Inbox {
-    /// Packs sent under another number are not waited for any more.
-    round: AtomicU64,
-    done: Mutex<VecDeque<(Pack, Result<Outcome, DeviceError>)>>,
-    /// Packs whose matches nobody wants.
-    dropped: Mutex<Vec<Staging>>,
-    waker: AtomicWaker,
-}
-
-/// Waits for the staging of a pack.
-#[derive(Debug)]
-struct Ticket {
-    inbox: Arc<Inbox>,
-    round: u64,
-    contents: Mutex<Option<Contents>>,
-}
-
-impl Reply for Ticket {
-    fn done(&self, staging: Staging, outcome: Result<Outcome, DeviceError>) {
-        let contents = self.contents.lock().take();
-        let mut done = self.inbox.done.lock();
-        match contents {
-            Some(contents) if self.inbox.round.load(Ordering::Acquire) == self.round => {
-                done.push_back((Pack { staging, contents }, outcome));
-            }
-            _ => self.inbox.dropped.lock().push(staging),
-        }
-        drop(done);
-        self.inbox.waker.wake();
-    }
 }
 
 /// What packing came to.
@@ -231,7 +194,7 @@ impl DeviceVerifier {
 
     /// Takes back packs that came too late.
     fn reclaim(&mut self) {
-        let dropped = std::mem::take(&mut *self.inbox.dropped.lock());
+        let dropped = self.inbox.take_dropped();
         self.spare.extend(dropped);
     }
 
@@ -295,11 +258,7 @@ impl DeviceVerifier {
         let Pack { staging, mut contents } = pack;
         contents.family = launch.layout.family();
         let wide = contents.wide;
-        let ticket = Ticket {
-            inbox: Arc::clone(&self.inbox),
-            round: self.inbox.round.load(Ordering::Acquire),
-            contents: Mutex::new(Some(contents)),
-        };
+        let ticket = self.inbox.ticket(contents);
         self.join.device.submit(Job {
             staging,
             launch,
@@ -309,13 +268,13 @@ impl DeviceVerifier {
             exact: self.spec.need == MatchNeed::PairsWithOverlap,
             first_only: self.spec.need == MatchNeed::Exists,
             same: self.spec.pairing == Pairing::Unordered && self.join.probe().is_some(),
-            reply: Arc::new(ticket),
+            reply: ticket,
         });
     }
 
     /// Takes up what came back.
     fn receive(&mut self) -> Result<bool> {
-        let Some((pack, outcome)) = self.inbox.done.lock().pop_front() else {
+        let Some((pack, outcome)) = self.inbox.pop() else {
             return Ok(false);
         };
         self.in_flight -= 1;
@@ -423,16 +382,13 @@ impl DeviceVerifier {
 
     /// Whether the device has something to say.
     fn has_mail(&self) -> bool {
-        !self.inbox.done.lock().is_empty() || !self.inbox.dropped.lock().is_empty()
+        !self.inbox.is_empty()
     }
 }
 
 impl Verifier for DeviceVerifier {
     fn reset(&mut self) {
-        let mut done = self.inbox.done.lock();
-        self.inbox.round.fetch_add(1, Ordering::AcqRel);
-        self.spare.extend(done.drain(..).map(|(pack, _)| pack.staging));
-        drop(done);
+        self.spare.extend(self.inbox.begin_round());
         self.in_flight = 0;
         self.held = None;
         self.cpu.reset();
@@ -501,7 +457,7 @@ impl Verifier for DeviceVerifier {
                 // They are turned into output meanwhile.
                 return Poll::Ready(Ok(Verified::More));
             }
-            self.inbox.waker.register(cx.waker());
+            self.inbox.register(cx.waker());
             if !self.has_mail() {
                 return Poll::Pending;
             }

@@ -14,6 +14,7 @@
 mod cpu;
 mod device_join;
 mod device_verifier;
+mod inbox;
 mod intersect;
 mod pack;
 
