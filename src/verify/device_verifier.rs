@@ -233,8 +233,10 @@ impl DeviceVerifier {
                 Ok(Packing::Done)
             }
             Packed::UpTo { group, at } if pack.contents.candidates == 0 => {
-                // It does not fit into an empty pack: the sets are larger than that.
+                // It does not fit into an empty pack: the sets are larger than that. The next one
+                // finds a pack without what was tried.
                 held.next = (group, at);
+                self.spare.extend(self.open.take().map(|pack| pack.staging));
                 Ok(Packing::One)
             }
             Packed::UpTo { group, at } => {
@@ -379,11 +381,6 @@ impl DeviceVerifier {
         self.held = Some(held);
         self.cpu.submit(rest, false);
     }
-
-    /// Whether the device has something to say.
-    fn has_mail(&self) -> bool {
-        !self.inbox.is_empty()
-    }
 }
 
 impl Verifier for DeviceVerifier {
@@ -458,7 +455,7 @@ impl Verifier for DeviceVerifier {
                 return Poll::Ready(Ok(Verified::More));
             }
             self.inbox.register(cx.waker());
-            if !self.has_mail() {
+            if self.inbox.is_empty() {
                 return Poll::Pending;
             }
             self.reclaim();

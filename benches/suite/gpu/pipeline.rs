@@ -9,8 +9,7 @@ use datafusion_simjoin::measure::Measure;
 use datafusion_simjoin::strategy::MatchNeed;
 
 use super::stream::{self, Filter};
-use super::verify::middle;
-use crate::csv::CsvWriter;
+use crate::csv::{CsvWriter, median};
 use crate::data::{self, DataOptions};
 use crate::engine::{self, Point};
 use crate::machine;
@@ -63,7 +62,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                     stream::filter(sets, &spec, Filter::Allpairs, threads, u64::MAX, |_| None)?;
                     Ok(start.elapsed().as_secs_f64())
                 });
-                let filter = middle(&filter.collect::<Result<Vec<f64>>>()?);
+                let filter = median(&filter.collect::<Result<Vec<f64>>>()?).unwrap_or_default();
                 let point = Point {
                     threads,
                     device: DeviceChoice::Cpu,

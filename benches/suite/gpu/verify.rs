@@ -19,7 +19,7 @@ use datafusion_simjoin::strategy::{
 use datafusion_simjoin::verify::{CpuVerifier, DeviceJoin, DeviceVerifier};
 
 use super::stream::{Filter, Stream, Touched};
-use crate::csv::{CsvWriter, median};
+use crate::csv::CsvWriter;
 use crate::data::{self, DataOptions};
 use crate::{engine, machine};
 
@@ -265,9 +265,4 @@ impl Wake for Unpark {
     fn wake(self: Arc<Self>) {
         self.0.unpark();
     }
-}
-
-/// The median of numbers, for the pipeline too.
-pub(super) fn middle(values: &[f64]) -> f64 {
-    median(values).unwrap_or_default()
 }
