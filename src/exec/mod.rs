@@ -2,7 +2,7 @@
 //!
 //! [`SimilarityJoin`] says what is computed; `layout` resolves it into a probe side and what each
 //! match yields. `build` collects and indexes one side, `probe` streams the other against it,
-//! `blocks` turns pairs of sets into blocks of pairs of rows and `pairs` those into columns, `emit` lists single rows, `output` makes
+//! `mode` says what partitions share, `blocks` turns pairs of sets into blocks of pairs of rows and `pairs` those into columns, `emit` lists single rows, `output` makes
 //! batches. Algorithms live behind [`crate::strategy`].
 
 mod blocks;
@@ -11,6 +11,7 @@ mod consume;
 mod emit;
 mod layout;
 mod metrics;
+mod mode;
 mod output;
 mod pairs;
 mod payload;
@@ -24,6 +25,7 @@ mod spec;
 mod tests;
 mod visited;
 
+pub use mode::JoinMode;
 pub use similarity_join::{JoinInput, SetSimilarityJoinExec};
 pub use spec::{
     CountOf, MeasureCall, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin,

@@ -29,6 +29,7 @@ use parking_lot::Mutex;
 use super::build::BuildPlan;
 use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::{BuildMetrics, ProbeMetrics};
+use super::mode::JoinMode;
 use super::probe::{BuildFuture, ProbeInput, ProbePartition};
 use super::spec::{Side, SimilarityJoin};
 use crate::config::{DeviceChoice, SimJoinOptions, StrategyChoice};
@@ -46,7 +47,8 @@ pub enum JoinInput {
 }
 
 impl JoinInput {
-    fn side(&self, side: Side) -> &Arc<dyn ExecutionPlan> {
+    /// The plan that gives the rows of `side`.
+    pub fn side(&self, side: Side) -> &Arc<dyn ExecutionPlan> {
         match (self, side) {
             (JoinInput::Two { left, .. }, Side::Left) => left,
             (JoinInput::Two { right, .. }, Side::Right) => right,
@@ -68,14 +70,18 @@ impl JoinInput {
 ///    output batches ◄── coalesce ◄── take, scores ◄── residual ◄┘ rows of sets
 /// ```
 ///
-/// Partitioning: the build input must be one partition, the probe input may have any number, and
-/// so has the output. A self-join reads its one input as one partition; the output partitions
-/// take ranges of its sets as they get ready, so that one consumer alone gets every row. Slices of
-/// a large probe batch go to whichever partition is ready.
+/// Partitioning, in [`JoinMode::Shared`]: the build input must be one partition, the probe input
+/// may have any number, and so has the output. A self-join reads its one input as one partition;
+/// the output partitions take ranges of its sets as they get ready, so that one consumer alone
+/// gets every row. Slices of a large probe batch go to whichever partition is ready. The other
+/// [modes](JoinMode) are for engines that run the partitions in processes of their own.
 /// The output has no order. Memory grows with the build side, not with the output.
 #[derive(Debug)]
 pub struct SetSimilarityJoinExec {
     input: JoinInput,
+    mode: JoinMode,
+    /// Why this mode, for EXPLAIN.
+    reason: Option<String>,
     layout: Arc<Layout>,
     options: SimJoinOptions,
     properties: Arc<PlanProperties>,
@@ -99,7 +105,7 @@ impl fmt::Debug for Run {
 }
 
 impl SetSimilarityJoinExec {
-    /// Plans `join` over `input` with the options of the session.
+    /// Plans `join` over `input` with the options of the session, in [`JoinMode::Shared`].
     ///
     /// # Errors
     ///
@@ -109,6 +115,21 @@ impl SetSimilarityJoinExec {
         input: JoinInput,
         join: SimilarityJoin,
         options: SimJoinOptions,
+    ) -> Result<Self> {
+        Self::try_new_in_mode(input, join, options, JoinMode::Shared, None)
+    }
+
+    /// Like [`Self::try_new`], in any mode. `reason` says in EXPLAIN why that one.
+    ///
+    /// # Errors
+    ///
+    /// Also when the join cannot be had in this mode, see [`JoinMode`].
+    pub fn try_new_in_mode(
+        input: JoinInput,
+        join: SimilarityJoin,
+        options: SimJoinOptions,
+        mode: JoinMode,
+        reason: Option<String>,
     ) -> Result<Self> {
         if let DeviceChoice::Cuda(_) = options.device {
             if cfg!(not(feature = "cuda")) {
@@ -155,13 +176,22 @@ impl SetSimilarityJoinExec {
                 join.schema.fields().len()
             );
         }
-        let (build, partitions) = match &input {
-            JoinInput::Two { build, .. } => {
-                (Some(*build), input.side(build.other()).output_partitioning().partition_count())
-            }
-            JoinInput::Itself { partitions, .. } => (None, (*partitions).max(1)),
+        let build = match &input {
+            JoinInput::Two { build, .. } => Some(*build),
+            JoinInput::Itself { .. } => None,
         };
         let layout = Arc::new(Layout::try_new(join, build, &options)?);
+        mode.check(&input, &layout)?;
+        let partitions = match (mode, &input) {
+            (JoinMode::Single, _) => 1,
+            (_, JoinInput::Two { .. }) => {
+                input.side(layout.probe).output_partitioning().partition_count()
+            }
+            (JoinMode::Partitioned { .. }, JoinInput::Itself { input, .. }) => {
+                input.output_partitioning().partition_count()
+            }
+            (_, JoinInput::Itself { partitions, .. }) => (*partitions).max(1),
+        };
         let unbounded = |side: Side| input.side(side).boundedness().is_unbounded();
         let boundedness = match (unbounded(layout.build()), unbounded(layout.probe)) {
             (true, _) => Boundedness::Unbounded { requires_infinite_memory: true },
@@ -181,6 +211,8 @@ impl SetSimilarityJoinExec {
         .with_scheduling_type(SchedulingType::Cooperative);
         Ok(Self {
             input,
+            mode,
+            reason,
             layout,
             options,
             properties: Arc::new(properties),
@@ -200,8 +232,27 @@ impl SetSimilarityJoinExec {
         &self.input
     }
 
+    /// How the partitions share the work.
+    pub fn mode(&self) -> JoinMode {
+        self.mode
+    }
+
+    /// Why the join has its mode, as EXPLAIN says it.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// The options that the join was planned with.
+    pub fn options(&self) -> &SimJoinOptions {
+        &self.options
+    }
+
+    fn with_input_and_join(&self, input: JoinInput, join: SimilarityJoin) -> Result<Self> {
+        Self::try_new_in_mode(input, join, self.options.clone(), self.mode, self.reason.clone())
+    }
+
     fn with_input(&self, input: JoinInput) -> Result<Self> {
-        Self::try_new(input, self.layout.join.clone(), self.options.clone())
+        self.with_input_and_join(input, self.layout.join.clone())
     }
 
     fn partition_count(&self) -> usize {
@@ -219,6 +270,35 @@ impl SetSimilarityJoinExec {
         Ok(Some(Arc::new(KeyConverter::try_new(types, join.null_equality)?)))
     }
 
+    /// Begins to build from partition `from` of the build input, for `partitions` probe partitions.
+    fn start_build(
+        &self,
+        from: usize,
+        partitions: usize,
+        converter: Option<Arc<KeyConverter>>,
+        context: &Arc<TaskContext>,
+    ) -> Result<BuildFuture> {
+        let chosen = Arc::clone(&self.chosen);
+        let threads = context.session_config().target_partitions();
+        let builds = self.partition_count() / partitions.max(1);
+        let plan = BuildPlan {
+            layout: Arc::clone(&self.layout),
+            converter,
+            strategy: self.options.strategy,
+            device: self.options.device,
+            partitions,
+            threads: (threads / builds.max(1)).max(1),
+            metrics: BuildMetrics::new(&self.metrics),
+            on_choice: Arc::new(move |choice| *chosen.lock() = Some(choice)),
+        };
+        let input = self.input.side(self.layout.build()).execute(from, Arc::clone(context))?;
+        let reservation =
+            MemoryConsumer::new("SetSimilarityJoin build side").register(context.memory_pool());
+        let build =
+            async move { plan.run(input, reservation).await.map(Arc::new).map_err(Arc::new) };
+        Ok(build.boxed().shared())
+    }
+
     /// The build side of the execution that `partition` belongs to: a new one where it already
     /// has its share of the last. Once all partitions have it, only they keep it alive.
     fn build_side(
@@ -227,28 +307,14 @@ impl SetSimilarityJoinExec {
         converter: Option<Arc<KeyConverter>>,
         context: &Arc<TaskContext>,
     ) -> Result<BuildFuture> {
+        if let JoinMode::Partitioned { .. } = self.mode {
+            return self.start_build(partition, 1, converter, context);
+        }
+        let partitions = self.partition_count();
         let mut run = self.run.lock();
         if run.as_ref().is_none_or(|r| r.taken[partition]) {
-            let chosen = Arc::clone(&self.chosen);
-            let plan = BuildPlan {
-                layout: Arc::clone(&self.layout),
-                converter,
-                strategy: self.options.strategy,
-                device: self.options.device,
-                partitions: self.partition_count(),
-                threads: context.session_config().target_partitions().max(1),
-                metrics: BuildMetrics::new(&self.metrics),
-                on_choice: Arc::new(move |choice| *chosen.lock() = Some(choice)),
-            };
-            let input = self.input.side(self.layout.build()).execute(0, Arc::clone(context))?;
-            let reservation =
-                MemoryConsumer::new("SetSimilarityJoin build side").register(context.memory_pool());
-            let build =
-                async move { plan.run(input, reservation).await.map(Arc::new).map_err(Arc::new) };
-            *run = Some(Run {
-                build: build.boxed().shared(),
-                taken: vec![false; self.partition_count()],
-            });
+            let build = self.start_build(0, partitions, converter, context)?;
+            *run = Some(Run { build, taken: vec![false; partitions] });
         }
         let Some(current) = run.as_mut() else {
             return internal_err!("the build side of a similarity join is missing");
@@ -302,6 +368,12 @@ impl DisplayAs for SetSimilarityJoinExec {
             write!(f, ", filter={}", residual.expression)?;
         }
         write!(f, ", strategy={}, device={}", self.options.strategy, self.options.device)?;
+        if self.mode != JoinMode::Shared {
+            write!(f, ", mode={}", self.mode)?;
+            if let Some(reason) = &self.reason {
+                write!(f, " ({reason})")?;
+            }
+        }
         if let Some(chosen) = self.chosen.lock().as_ref() {
             write!(f, ", chosen={chosen}")?;
         }
@@ -326,15 +398,7 @@ impl ExecutionPlan for SetSimilarityJoinExec {
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
-        InputDistributionRequirements::new(match &self.input {
-            JoinInput::Two { build: Side::Left, .. } => {
-                vec![Distribution::SinglePartition, Distribution::UnspecifiedDistribution]
-            }
-            JoinInput::Two { build: Side::Right, .. } => {
-                vec![Distribution::UnspecifiedDistribution, Distribution::SinglePartition]
-            }
-            JoinInput::Itself { .. } => vec![Distribution::SinglePartition],
-        })
+        self.mode.requirements(&self.input, &self.layout)
     }
 
     fn required_input_distribution(&self) -> Vec<Distribution> {
@@ -401,14 +465,7 @@ impl ExecutionPlan for SetSimilarityJoinExec {
                 self.partition_count()
             );
         }
-        let build_input = self.input.side(self.layout.build());
-        if build_input.output_partitioning().partition_count() != 1 {
-            return internal_err!(
-                "the build side of SetSimilarityJoinExec must have one partition, not {}; \
-                 add a CoalescePartitionsExec",
-                build_input.output_partitioning().partition_count()
-            );
-        }
+        self.mode.check_partitions(&self.input, &self.layout)?;
         let converter = self.converter()?;
         let input = match &self.input {
             JoinInput::Two { .. } => {
@@ -481,7 +538,7 @@ impl EmbeddedProjection for SetSimilarityJoinExec {
             join.output = columns.iter().map(|&c| join.output[c]).collect();
             join.schema = project(&join.schema, &columns)?;
         }
-        Self::try_new(self.input.clone(), join, self.options.clone())
+        self.with_input_and_join(self.input.clone(), join)
     }
 }
 

@@ -23,6 +23,8 @@ use super::*;
 use crate::config::{PositiveCount, SimJoinOptions, StrategyChoice};
 use crate::measure::Measure;
 
+mod modes;
+
 type Row = (i64, Option<Vec<Option<i32>>>, Option<i64>);
 
 fn schema() -> SchemaRef {
@@ -107,6 +109,23 @@ struct Case {
 }
 
 impl Case {
+    fn random(rng: &mut StdRng, round: usize) -> Self {
+        let measure = Measure::ALL[round % 6];
+        Self {
+            measure,
+            first: if rng.random() { Side::Left } else { Side::Right },
+            threshold: match measure {
+                Measure::Overlap => [1.0, 2.0, 4.0][rng.random_range(0..3)],
+                _ => [0.2, 0.5, 2.0 / 3.0, 0.75, 1.0][rng.random_range(0..5)],
+            },
+            join_type: JOIN_TYPES[rng.random_range(0..8)],
+            keyed: rng.random_range(0..3) == 0,
+            residual: [None, Some(Operator::Lt), Some(Operator::GtEq), Some(Operator::NotEq)]
+                [rng.random_range(0..4)],
+            filtered: rng.random_range(0..4) == 0,
+        }
+    }
+
     fn matches(&self, left: &Row, right: &Row) -> bool {
         let (a, b) = (set(left), set(right));
         let (o, a, b) = (a.intersection(&b).count() as f64, a.len() as f64, b.len() as f64);
@@ -251,19 +270,7 @@ async fn the_operator_equals_nested_loops() {
     let mut rng = StdRng::seed_from_u64(20_261_120);
     let mut matches = 0;
     for round in 0..160 {
-        let case = Case {
-            measure: Measure::ALL[round % 6],
-            first: if rng.random() { Side::Left } else { Side::Right },
-            threshold: match Measure::ALL[round % 6] {
-                Measure::Overlap => [1.0, 2.0, 4.0][rng.random_range(0..3)],
-                _ => [0.2, 0.5, 2.0 / 3.0, 0.75, 1.0][rng.random_range(0..5)],
-            },
-            join_type: JOIN_TYPES[rng.random_range(0..8)],
-            keyed: rng.random_range(0..3) == 0,
-            residual: [None, Some(Operator::Lt), Some(Operator::GtEq), Some(Operator::NotEq)]
-                [rng.random_range(0..4)],
-            filtered: rng.random_range(0..4) == 0,
-        };
+        let case = Case::random(&mut rng, round);
         let (left, right) = (random_rows(&mut rng, 60), random_rows(&mut rng, 50));
         let batch_size = [1, 7, 8192][rng.random_range(0..3)];
         let partitions = [1, 2, 5][rng.random_range(0..3)];

@@ -1,0 +1,153 @@
+//! What the partitions of a join share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::physical_plan::{
+    Distribution, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
+};
+
+use super::layout::Layout;
+use super::similarity_join::JoinInput;
+use super::spec::Side;
+
+/// What the partitions of a join share, and so which of them may run apart from each other.
+///
+/// An engine that runs each partition as a task of its own, perhaps on another machine, takes any
+/// mode but [`JoinMode::Shared`]. It may run one partition or several of them on one copy of the
+/// plan, in any order and more than once, with its inputs cut down to the partitions that it runs.
+///
+/// ```text
+/// Shared       build ═══► p0 p1 p2        one build side, one process, any join type
+/// Single       build ───► p0              one task, any join type
+/// Broadcast    build ───► p0              each task reads the whole build side;
+///              build ───► p1              its probe rows are its own
+/// Partitioned  build 0 ─► probe 0         each task has its part of both sides;
+///              build 1 ─► probe 1         rows that match meet in one of them
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum JoinMode {
+    /// The partitions run in one process and share the build side, with what they find out about
+    /// its rows.
+    #[default]
+    Shared,
+    /// There is one partition, of either input and of the output.
+    Single,
+    /// The build input is one partition that each task reads whole. What the tasks find out about
+    /// build rows they do not tell each other: rows that the answer lists one by one (preserved
+    /// rows, semi and anti joins) must be those of the probe side. Not for an input that is both
+    /// sides, which is read twice instead.
+    Broadcast,
+    /// Partition `i` of one input is joined with partition `i` of the other. The inputs are
+    /// partitioned by the hash of the first `keys` pairs of [`SimilarityJoin::on`], at least one,
+    /// so that rows which can match meet. Any join type: where rows are repeated with several
+    /// keys, that is for the one who repeats them to answer for.
+    ///
+    /// [`SimilarityJoin::on`]: super::SimilarityJoin::on
+    Partitioned { keys: usize },
+}
+
+impl fmt::Display for JoinMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            JoinMode::Shared => "shared",
+            JoinMode::Single => "single",
+            JoinMode::Broadcast => "broadcast",
+            JoinMode::Partitioned { .. } => "partitioned",
+        })
+    }
+}
+
+impl JoinMode {
+    /// Whether the join can be had in this mode.
+    pub(super) fn check(self, input: &JoinInput, layout: &Layout) -> Result<()> {
+        match (self, input) {
+            (JoinMode::Broadcast, JoinInput::Itself { .. }) => plan_err!(
+                "a similarity self-join that is broadcast has to read its input twice: once \
+                 whole, once by partitions"
+            ),
+            (JoinMode::Broadcast, JoinInput::Two { build, .. }) if layout.marks_build() => {
+                plan_err!(
+                    "the {build} side of a {} similarity join cannot be broadcast: its rows are \
+                     part of the answer even without a match, or only once however many they \
+                     match, which no task knows by itself; build the {} side",
+                    layout.join.join_type,
+                    build.other()
+                )
+            }
+            (JoinMode::Partitioned { keys }, _) if !(1..=layout.join.on.len()).contains(&keys) => {
+                internal_err!(
+                    "a similarity join is to be partitioned by {keys} of {} blocking keys",
+                    layout.join.on.len()
+                )
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// What the inputs must be, in the order of the operator's children.
+    pub(super) fn requirements(
+        self,
+        input: &JoinInput,
+        layout: &Layout,
+    ) -> InputDistributionRequirements {
+        use Distribution::{SinglePartition, UnspecifiedDistribution};
+        let by_keys = |side: Side, keys: usize| {
+            let on = layout.join.on.iter().take(keys);
+            let keys = on.map(|(left, right)| match side {
+                Side::Left => Arc::clone(left),
+                Side::Right => Arc::clone(right),
+            });
+            Distribution::KeyPartitioned(keys.collect())
+        };
+        match (self, input) {
+            (JoinMode::Single, JoinInput::Two { .. }) => {
+                InputDistributionRequirements::new(vec![SinglePartition, SinglePartition])
+            }
+            (JoinMode::Partitioned { keys }, JoinInput::Two { .. }) => {
+                InputDistributionRequirements::co_partitioned(vec![
+                    by_keys(Side::Left, keys),
+                    by_keys(Side::Right, keys),
+                ])
+            }
+            (JoinMode::Partitioned { keys }, JoinInput::Itself { .. }) => {
+                InputDistributionRequirements::new(vec![by_keys(Side::Left, keys)])
+            }
+            (_, JoinInput::Two { build, .. }) => InputDistributionRequirements::new(match build {
+                Side::Left => vec![SinglePartition, UnspecifiedDistribution],
+                Side::Right => vec![UnspecifiedDistribution, SinglePartition],
+            }),
+            (_, JoinInput::Itself { .. }) => {
+                InputDistributionRequirements::new(vec![SinglePartition])
+            }
+        }
+    }
+
+    /// Whether the inputs are what they must be, as far as that can be seen.
+    pub(super) fn check_partitions(self, input: &JoinInput, layout: &Layout) -> Result<()> {
+        let partitions = |side: Side| {
+            let input: &Arc<dyn ExecutionPlan> = input.side(side);
+            input.output_partitioning().partition_count()
+        };
+        let (build, probe) = (partitions(layout.build()), partitions(layout.probe));
+        match self {
+            JoinMode::Partitioned { .. } if build != probe => internal_err!(
+                "SetSimilarityJoinExec joins partition by partition, but the build side has \
+                 {build} and the probe side {probe}"
+            ),
+            JoinMode::Partitioned { .. } => Ok(()),
+            JoinMode::Shared | JoinMode::Broadcast | JoinMode::Single if build != 1 => {
+                internal_err!(
+                    "the build side of SetSimilarityJoinExec must have one partition, not \
+                     {build}; add a CoalescePartitionsExec"
+                )
+            }
+            JoinMode::Single if probe != 1 => internal_err!(
+                "SetSimilarityJoinExec joins in one task, but the probe side has {probe} \
+                 partitions; add a CoalescePartitionsExec"
+            ),
+            _ => Ok(()),
+        }
+    }
+}
