@@ -70,6 +70,18 @@ pub enum BuildSideChoice {
     Fixed(Side),
 }
 
+/// Whether inputs may be kept on disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum SpillChoice {
+    /// Where the build side does not fit into memory.
+    #[default]
+    Auto,
+    /// Too little memory is an error.
+    Never,
+    /// Always.
+    Always,
+}
+
 /// Declares the options once: name, field, default and documentation, which SQL shows as well.
 macro_rules! options {
     ($($(#[doc = $doc:literal])+ $name:literal $field:ident: $type:ty = $default:expr;)+) => {
@@ -146,6 +158,12 @@ options! {
     "candidate_chunk" candidate_chunk: PositiveCount = PositiveCount(16_384);
     /// Greatest number of matched set pairs held between verification and output, at least 1.
     "match_buffer" match_buffer: PositiveCount = PositiveCount(16_384);
+    /// Keep inputs on disk: where the build side does not fit into memory (auto), never (an error then), or always.
+    "spill" spill: SpillChoice = SpillChoice::Auto;
+    /// Bands of set sizes that inputs on disk are cut into, at least 1; fewer where memory is short.
+    "spill_bands" spill_bands: PositiveCount = PositiveCount(64);
+    /// Rows of the build side that are joined at a time where inputs are on disk: as many as fit into memory (auto), or at most so many, for tests.
+    "spill_piece_rows" spill_piece_rows: RowLimit = RowLimit(None);
     /// Bytes of candidates that travel to the GPU together. Each partition holds three such chunks, with room for their matches, in pinned memory.
     "gpu.candidate_memory" gpu_candidate_memory: Bytes = Bytes(2 << 20);
     /// Bytes of GPU memory that a join may fill: auto (what is free), or a number. Collections that do not fit travel with the candidates, set by set.
@@ -238,6 +256,53 @@ impl fmt::Display for Bytes {
 /// A limit in bytes; `None` where it is found out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MemoryLimit(pub Option<Bytes>);
+
+/// A number of rows of at least 1; `None` where memory decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RowLimit(pub Option<usize>);
+
+impl fmt::Display for RowLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("auto"),
+            Some(rows) => rows.fmt(f),
+        }
+    }
+}
+
+impl OptionValue for RowLimit {
+    const ACCEPTS: &'static str = "auto, or a whole number of at least 1";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self(None)),
+            rows => rows.parse().ok().filter(|v| *v >= 1).map(|rows| Self(Some(rows))),
+        }
+    }
+}
+
+impl OptionValue for SpillChoice {
+    const ACCEPTS: &'static str = "auto, never or always";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "auto" => Self::Auto,
+            "never" => Self::Never,
+            "always" => Self::Always,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for SpillChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Never => "never",
+            Self::Always => "always",
+        })
+    }
+}
 
 /// A layout of the GPU's threads; `None` where sizes decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

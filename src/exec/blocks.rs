@@ -77,6 +77,15 @@ impl RowPairs {
         self.len = 0;
     }
 
+    /// Exchanges the sides of all pairs.
+    pub fn mirror(&mut self) {
+        for block in &mut self.blocks {
+            block.starts.swap(0, 1);
+            block.lens.swap(0, 1);
+            block.sizes.swap(0, 1);
+        }
+    }
+
     #[inline]
     pub fn push(&mut self, block: Block) {
         self.len += block.len();

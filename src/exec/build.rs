@@ -11,16 +11,18 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::PhysicalExpr;
 
 use super::consume::sets_tell_total;
+use super::headroom::Headroom;
 use super::layout::{Layout, Yield};
 use super::metrics::BuildMetrics;
 use super::payload::Payload;
 use super::ranks::{Partners, Ranks};
-use super::read::{Reading, Share};
+use super::read::{Overflow, Reading, Share};
 use super::schedule::{Ranges, SpareSlices};
 use super::spec::Side;
+use super::spill::SpilledBuild;
 use super::visited::Visited;
 use crate::cancel::CancelFlag;
-use crate::config::{DeviceChoice, StrategyChoice};
+use crate::config::{DeviceChoice, SpillChoice, StrategyChoice};
 use crate::sets::{
     BuildEncoder, EncodeInput, FinishContext, KeyConverter, KeyDictionary, KeyRows, ProbeEncoder,
     SetCollection,
@@ -53,7 +55,17 @@ pub(super) struct BuildSide {
     pub ranges: Ranges,
     /// For joins of two inputs: probe rows that nobody has taken.
     pub spare: SpareSlices,
-    _reservation: MemoryReservation,
+    /// What is held apart from `prepared`, in bytes.
+    held: usize,
+    reservation: MemoryReservation,
+}
+
+/// What the partitions of a join probe.
+pub(super) enum Built {
+    /// With the layout and the keys to probe it with.
+    Memory { side: Arc<BuildSide>, layout: Arc<Layout>, converter: Option<Arc<KeyConverter>> },
+    /// What did not fit into memory.
+    Disk(Arc<SpilledBuild>),
 }
 
 impl BuildSide {
@@ -109,7 +121,11 @@ impl EncodedArguments {
     }
 }
 
+/// Called with a description of the chosen strategy, and with another one when a device fails.
+pub(super) type OnChoice = Arc<dyn Fn(String) + Send + Sync>;
+
 /// Everything that building needs.
+#[derive(Clone)]
 pub(super) struct BuildPlan {
     pub layout: Arc<Layout>,
     pub converter: Option<Arc<KeyConverter>>,
@@ -119,8 +135,9 @@ pub(super) struct BuildPlan {
     /// How many threads may encode and index at once, at least 1.
     pub threads: usize,
     pub metrics: BuildMetrics,
-    /// Called with a description of the chosen strategy, and with another one when a device fails.
-    pub on_choice: Arc<dyn Fn(String) + Send + Sync>,
+    pub on_choice: OnChoice,
+    /// Whether rows that do not fit into memory go elsewhere.
+    pub spill: SpillChoice,
 }
 
 impl BuildPlan {
@@ -128,24 +145,56 @@ impl BuildPlan {
     pub async fn run(
         self,
         input: SendableRecordBatchStream,
-        reservation: MemoryReservation,
-    ) -> Result<BuildSide> {
-        let reading = Arc::new(Reading::new(self, input, reservation));
+        memory: Arc<Headroom>,
+    ) -> Result<Arc<BuildSide>> {
+        match self.run_or_overflow(input, memory).await? {
+            Ok(build) => Ok(build),
+            Err((_, error)) => Err(error),
+        }
+    }
+
+    /// Like [`Self::run`]; where memory gets short while rows are read, what there is of them and
+    /// why.
+    pub async fn run_or_overflow(
+        self,
+        input: SendableRecordBatchStream,
+        memory: Arc<Headroom>,
+    ) -> Result<Result<Arc<BuildSide>, (Overflow, DataFusionError)>> {
+        let reservation = memory.reservation("rows");
+        let reading = Arc::new(Reading::new(self, input, Arc::clone(&memory), reservation));
         let shares = reading.run().await?;
-        let Ok(Reading { plan, reservation, .. }) = Arc::try_unwrap(reading) else {
+        let Ok(reading) = Arc::try_unwrap(reading) else {
             return internal_err!("somebody still reads the build side of a similarity join");
         };
-        let cancel = CancelFlag::default();
-        let _guard = cancel.on_drop();
+        let (plan, reservation, shares) = match reading.finish(shares) {
+            Ok(read) => read,
+            Err(overflow) => return Ok(Err(overflow)),
+        };
         let rows = shares.iter().map(|share| share.encoder.row_count()).sum();
-        let task = SpawnedTask::spawn_blocking(move || {
-            let layout = Arc::clone(&plan.layout);
-            plan.index(shares, reservation, &cancel).map_err(|e| out_of_memory(e, &layout, rows))
-        });
-        match task.join().await {
-            Ok(result) => result,
-            Err(error) => exec_err!("indexing the build side of a similarity join failed: {error}"),
-        }
+        let layout = Arc::clone(&plan.layout);
+        let indexed = on_thread(move |cancel| plan.index(shares, reservation, cancel)).await;
+        let build = indexed.map_err(|e| out_of_memory(e, &layout, rows))?;
+        memory.release();
+        Ok(Ok(build))
+    }
+
+    /// Prepares the same sets for this plan's layout, whose build side must be the same.
+    pub async fn again(self, build: BuildSide) -> Result<Arc<BuildSide>> {
+        let BuildSide { prepared, held, reservation, sets, .. } = build;
+        drop(prepared);
+        reservation.resize(held);
+        let indexed = Indexed {
+            sets,
+            encoder: build.encoder,
+            key_ids: build.key_ids,
+            row_bytes: build.row_bytes,
+            payload: build.payload,
+            ranks: build.ranks,
+            partners: build.partners,
+            visited: build.visited,
+            held,
+        };
+        on_thread(move |cancel| self.prepare(indexed, reservation, cancel)).await
     }
 
     fn index(
@@ -153,8 +202,8 @@ impl BuildPlan {
         shares: Vec<Share>,
         reservation: MemoryReservation,
         cancel: &CancelFlag,
-    ) -> Result<BuildSide> {
-        let _timer = self.metrics.index_time.timer();
+    ) -> Result<Arc<BuildSide>> {
+        let timer = self.metrics.index_time.timer();
         let peak = || self.metrics.peak_bytes.set_max(reservation.size());
         let (encoders, payload, order_column) = Share::split(shares);
         let context = FinishContext {
@@ -203,6 +252,31 @@ impl BuildPlan {
         self.metrics.distinct_sets.add(sets.len() as usize);
         self.metrics.tokens.add(encoder.token_count() as usize);
         self.metrics.keys.add(key_ids.len() as usize);
+        timer.done();
+        let indexed = Indexed {
+            sets,
+            encoder,
+            key_ids,
+            row_bytes: payload.row_bytes(),
+            payload: Arc::new(payload),
+            ranks,
+            partners,
+            visited: visited.map(Visited::new),
+            held,
+        };
+        self.prepare(indexed, reservation, cancel)
+    }
+
+    /// Chooses a strategy and prepares it.
+    fn prepare(
+        self,
+        indexed: Indexed,
+        reservation: MemoryReservation,
+        cancel: &CancelFlag,
+    ) -> Result<Arc<BuildSide>> {
+        let _timer = self.metrics.index_time.timer();
+        let peak = || self.metrics.peak_bytes.set_max(reservation.size());
+        let Indexed { sets, ranks, .. } = indexed;
         let threads = self.threads.max(1);
         let context = PrepareContext { reservation: &reservation, cancel, threads, device: None };
         let mut spec = self.layout.spec;
@@ -231,21 +305,48 @@ impl BuildPlan {
         let ranges = Ranges::new(&sets, &spec, self.partitions, unit);
         peak();
         self.metrics.bytes.set(reservation.size());
-        Ok(BuildSide {
+        Ok(Arc::new(BuildSide {
             sets,
-            encoder,
-            key_ids,
-            row_bytes: payload.row_bytes(),
-            payload: Arc::new(payload),
+            encoder: indexed.encoder,
+            key_ids: indexed.key_ids,
+            row_bytes: indexed.row_bytes,
+            payload: indexed.payload,
             ranks,
-            partners,
+            partners: indexed.partners,
             prepared,
-            visited: visited.map(Visited::new),
+            visited: indexed.visited,
             unfinished: AtomicUsize::new(self.partitions),
             ranges,
             spare: SpareSlices::default(),
-            _reservation: reservation,
-        })
+            held: indexed.held,
+            reservation,
+        }))
+    }
+}
+
+/// A build side that no strategy has been prepared for.
+struct Indexed {
+    sets: Arc<SetCollection>,
+    encoder: ProbeEncoder,
+    key_ids: KeyDictionary,
+    row_bytes: usize,
+    payload: Arc<Payload>,
+    ranks: Option<Ranks>,
+    partners: Vec<Option<Partners>>,
+    visited: Option<Visited>,
+    /// In bytes.
+    held: usize,
+}
+
+/// Runs long work apart from the runtime. Dropping the future stops it.
+async fn on_thread(
+    work: impl FnOnce(&CancelFlag) -> Result<Arc<BuildSide>> + Send + 'static,
+) -> Result<Arc<BuildSide>> {
+    let cancel = CancelFlag::default();
+    let _guard = cancel.on_drop();
+    match SpawnedTask::spawn_blocking(move || work(&cancel)).join().await {
+        Ok(result) => result,
+        Err(error) => exec_err!("indexing the build side of a similarity join failed: {error}"),
     }
 }
 

@@ -66,7 +66,7 @@ impl Running {
             }
         }
         if let Some(visited) = &self.build.visited {
-            matches.iter().for_each(|found| visited.mark(found.build));
+            matches.iter().for_each(|found| visited.mark(found.build as usize));
         }
         if self.layout.spec.need == MatchNeed::Exists
             && let Some(found) = matches.last()
@@ -139,7 +139,9 @@ impl Running {
         let (matches, counts) = (self.matches.matches(), self.matches.counts());
         let build = &self.build.sets;
         if self.layout.spec.pairing == Pairing::All {
-            return Some(counts.cross + total_pairs(matches, &unit.sets, build, |_| None, 1));
+            let orders = if self.layout.both_orders { 2 } else { 1 };
+            let total = total_pairs(matches, &unit.sets, build, |_| None, orders);
+            return Some(orders * counts.cross + total);
         }
         // A comparison holds in one order of two rows that differ, and all rows do.
         let operator = self.layout.row_order.map(|order| order.operator);
@@ -167,8 +169,20 @@ impl Running {
         if self.pairs.is_empty() {
             return Ok(());
         }
-        let (left, right) = self.layout.left_right(&**payload, &*self.build.payload);
-        let mut columns = PairColumns::new(&self.layout, &self.pairs, [left, right]);
+        let build = Arc::clone(&self.build.payload);
+        let (left, right) = self.layout.left_right(&**payload, &*build);
+        self.flush_pairs([left, right], counted)?;
+        if self.layout.both_orders {
+            self.pairs.mirror();
+            self.flush_pairs([right, left], counted)?;
+        }
+        self.pairs.clear();
+        Ok(())
+    }
+
+    /// Decides the gathered pairs, whose left and right rows are those of `payloads`.
+    fn flush_pairs(&mut self, payloads: [&Payload; 2], counted: &mut Counted) -> Result<()> {
+        let mut columns = PairColumns::new(&self.layout, &self.pairs, payloads);
         if let Some(residual) = &self.layout.residual {
             self.metrics.residual_rows.add(columns.len());
             columns.filter(residual)?;
@@ -184,7 +198,6 @@ impl Running {
             Yield::Total => self.total += columns.len() as u64,
             Yield::RowsOf(..) | Yield::CountsPerProbeRow => {}
         }
-        self.pairs.clear();
         Ok(())
     }
 
@@ -205,7 +218,7 @@ impl Running {
                 }
             }
             if let Some(visited) = &self.build.visited {
-                block.places(build).for_each(|place| visited.mark(place as u32));
+                block.places(build).for_each(|place| visited.mark(place));
             }
         }
     }
@@ -242,7 +255,7 @@ fn note_places(
     }
     if let Some(visited) = &build.visited {
         let build_places = columns.places(layout.build())?.values();
-        build_places.iter().for_each(|&place| visited.mark(place));
+        build_places.iter().for_each(|&place| visited.mark(place as usize));
     }
     Ok(())
 }

@@ -24,16 +24,31 @@ impl Running {
     /// The probe rows of a unit that the answer lists one by one.
     pub(super) fn finish_unit(&mut self, unit: &Unit) -> State {
         let probe = self.layout.probe;
-        let (matched, unmatched) = match self.layout.yields {
+        let (matched, lists_unmatched) = match self.layout.yields {
             Yield::RowsOf(side, RowsWith::Match) if side == probe => (true, false),
             Yield::RowsOf(side, RowsWith::NoMatch) if side == probe => (false, true),
             Yield::CountsPerProbeRow => (true, self.layout.pads(probe)),
             Yield::Pairs => (false, self.layout.pads(probe)),
             Yield::RowsOf(..) | Yield::Total => (false, false),
         };
-        if !matched && !unmatched {
+        if !matched && !lists_unmatched {
             return State::NextUnit;
         }
+        // Rows that meet several pieces of the build side are listed once.
+        let visit = unit.visit.as_ref();
+        let counts = self.layout.yields == Yield::CountsPerProbeRow;
+        let first_match = |place: u32| {
+            visit.is_none_or(|visit| {
+                let row = unit.sets.row_at(place);
+                let is_first = !visit.is_marked(row);
+                visit.mark(row);
+                is_first || counts
+            })
+        };
+        let unmatched = |place: u32| {
+            lists_unmatched
+                && visit.is_none_or(|v| v.is_last && !v.is_marked(unit.sets.row_at(place)))
+        };
         let mut places = vec![];
         let mut matches = vec![];
         let mut non_null = vec![vec![]; unit.counted.non_null.len()];
@@ -43,7 +58,7 @@ impl Running {
                 let index =
                     if self.layout.sets_decide() { set - unit.range.start } else { place - first };
                 let count = unit.counted.matches.get(index as usize).copied().unwrap_or(0);
-                if if count > 0 { matched } else { unmatched } {
+                if if count > 0 { first_match(place) && matched } else { unmatched(place) } {
                     places.push(place);
                     matches.push(count);
                     for (all, some) in unit.counted.non_null.iter().zip(&mut non_null) {
@@ -52,8 +67,8 @@ impl Running {
                 }
             }
         }
-        if unmatched && unit.has_setless {
-            places.extend(unit.sets.setless_places());
+        if lists_unmatched && unit.has_setless {
+            places.extend(unit.sets.setless_places().filter(|&place| unmatched(place)));
             matches.resize(places.len(), 0);
             let counted = non_null.iter_mut().zip(&unit.counted.non_null);
             counted
@@ -99,7 +114,7 @@ impl Running {
         while next_set < sets.len() && places.len() < self.batch_size {
             for place in sets.row_places(next_set..next_set + 1) {
                 let index = if self.layout.sets_decide() { next_set } else { place };
-                let marked = build.visited.as_ref().is_some_and(|v| v.is_marked(index));
+                let marked = build.visited.as_ref().is_some_and(|v| v.is_marked(index as usize));
                 if marked == wanted {
                     places.push(place);
                 }

@@ -60,6 +60,9 @@ pub(super) struct Layout {
     pub carried: [Vec<usize>; 2],
     pub spec: JoinSpec,
     pub match_buffer: usize,
+    /// Each pair of a probe and a build row stands for both orders of the two: they are rows of
+    /// the same input, and meet once.
+    pub both_orders: bool,
 }
 
 impl Layout {
@@ -145,11 +148,22 @@ impl Layout {
             carried,
             spec,
             match_buffer,
+            both_orders: false,
         })
     }
 
     pub fn build(&self) -> Side {
         self.probe.other()
+    }
+
+    /// Makes each pair of rows stand for both orders. Only for inner joins by a symmetric measure
+    /// whose sides have one schema.
+    pub fn give_both_orders(&mut self) {
+        self.both_orders = true;
+        let mut both = self.carried.concat();
+        both.sort_unstable();
+        both.dedup();
+        self.carried = [both.clone(), both];
     }
 
     /// Whether a matched pair of sets says all about its rows.

@@ -31,6 +31,11 @@ pub(super) struct BuildMetrics {
 }
 
 impl BuildMetrics {
+    /// The same counters for rows that come from disk: they have been counted when they came in.
+    pub fn of_stored(&self) -> Self {
+        Self { rows: Count::new(), ..self.clone() }
+    }
+
     pub fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
         let counter = |name: &'static str| MetricBuilder::new(metrics).global_counter(name);
         Self {
@@ -44,6 +49,41 @@ impl BuildMetrics {
             encode_time: MetricBuilder::new(metrics).subset_time("build_encode_time", 0),
             index_time: MetricBuilder::new(metrics).subset_time("index_time", 0),
         }
+    }
+}
+
+/// Counters of a join on disk.
+#[derive(Debug)]
+pub(super) struct DiskMetrics {
+    /// Bands of set sizes, times parts by blocking key.
+    pub bands: Count,
+    /// Pieces of the build side that were indexed.
+    pub passes: Count,
+    /// Probe rows read from disk: a row comes once for each piece that it meets.
+    pub visits: Count,
+    /// Rows and bytes (before compression) of the build side, and of the probe side.
+    sides: [(Count, Count); 2],
+}
+
+impl DiskMetrics {
+    pub fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
+        let counter = |name: &'static str| MetricBuilder::new(metrics).global_counter(name);
+        Self {
+            bands: counter("spill_bands"),
+            passes: counter("spill_passes"),
+            visits: counter("spill_probe_visits"),
+            sides: [
+                (counter("build_spilled_rows"), counter("build_spilled_bytes")),
+                (counter("probe_spilled_rows"), counter("probe_spilled_bytes")),
+            ],
+        }
+    }
+
+    /// Counts what a side takes on disk.
+    pub fn note_side(&self, is_build: bool, rows: u64, bytes: usize) {
+        let (all_rows, all_bytes) = &self.sides[usize::from(!is_build)];
+        all_rows.add(rows as usize);
+        all_bytes.add(bytes);
     }
 }
 
@@ -165,6 +205,30 @@ impl ProbeMetrics {
             device: None,
             metrics: metrics.clone(),
             partition,
+        }
+    }
+
+    /// The same counters, for another cursor.
+    pub fn again(&self) -> Self {
+        Self {
+            baseline: self.baseline.clone(),
+            rows: self.rows.clone(),
+            distinct_sets: self.distinct_sets.clone(),
+            postings: self.postings.clone(),
+            prefix_pairs: self.prefix_pairs.clone(),
+            candidates: self.candidates.clone(),
+            verified: self.verified.clone(),
+            matches: self.matches.clone(),
+            residual_rows: self.residual_rows.clone(),
+            peak_bytes: self.peak_bytes.clone(),
+            encode_time: self.encode_time.clone(),
+            filter_time: self.filter_time.clone(),
+            verify_time: self.verify_time.clone(),
+            output_time: self.output_time.clone(),
+            last: Funnel::default(),
+            device: None,
+            metrics: self.metrics.clone(),
+            partition: self.partition,
         }
     }
 

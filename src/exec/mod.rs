@@ -9,6 +9,7 @@ mod blocks;
 mod build;
 mod consume;
 mod emit;
+mod headroom;
 mod layout;
 mod metrics;
 mod mode;
@@ -20,7 +21,9 @@ mod ranks;
 mod read;
 mod schedule;
 mod similarity_join;
+mod slices;
 mod spec;
+mod spill;
 #[cfg(test)]
 mod tests;
 mod visited;

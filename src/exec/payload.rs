@@ -164,6 +164,19 @@ impl PayloadBuilder {
         self.rows += batch.num_rows();
     }
 
+    /// Forgets the batch added last. Its bytes stay counted: others may share its buffers.
+    pub fn pop(&mut self) {
+        if self.starts.pop().is_some() {
+            let popped = self.pieces.iter_mut().map(Vec::pop);
+            self.rows -= popped.flatten().map(|array| array.len()).max().unwrap_or(0);
+        }
+    }
+
+    /// The batches added: the columns, with one array for each batch.
+    pub fn pieces(&self) -> &[Vec<ArrayRef>] {
+        &self.pieces
+    }
+
     /// What several builders have collected of one input.
     pub fn merged(mut shares: Vec<Self>) -> Self {
         if shares.len() <= 1 {

@@ -14,14 +14,17 @@ use futures::StreamExt;
 use futures::future::{BoxFuture, Shared};
 
 use super::blocks::{Expansion, RowPairs};
-use super::build::{BuildSide, EncodedArguments, ROWS_PER_SLICE};
+use super::build::{BuildSide, Built, EncodedArguments, ROWS_PER_SLICE};
 use super::consume::Counted;
 use super::emit::RowEmission;
 use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::ProbeMetrics;
 use super::output::Output;
 use super::payload::Payload;
+use super::read::is_out_of_memory;
 use super::schedule::SpareSlices;
+use super::slices::{ProbeStreams, Slices};
+use super::spill::{Joining, SegmentReader, SpilledBuild, Visit};
 use crate::sets::{KeyConverter, ProbeScratch, SetCollection, SetId};
 use crate::strategy::{MatchBuffer, MatchCursor, ProbeSets, Progress};
 
@@ -30,7 +33,7 @@ const TIME_SLICE: Duration = Duration::from_millis(5);
 
 /// The build side while it is being made.
 pub(super) type BuildFuture =
-    Shared<BoxFuture<'static, Result<Arc<BuildSide>, Arc<DataFusionError>>>>;
+    Shared<BoxFuture<'static, Result<Arc<Built>, Arc<DataFusionError>>>>;
 
 /// Where probe sets come from.
 pub(super) enum ProbeInput {
@@ -38,6 +41,8 @@ pub(super) enum ProbeInput {
     Stream(Option<SendableRecordBatchStream>),
     /// The build side itself: partitions take ranges of its sets, [`super::schedule::Ranges`].
     Itself,
+    /// Rows on disk that meet a piece of the build side.
+    Stored(SegmentReader),
 }
 
 /// The next rows of the probe input: what another partition could spare, or the partition's own.
@@ -72,6 +77,14 @@ pub(super) struct Unit {
     /// All matches have been given.
     pub(super) matched: bool,
     pub(super) rows_at_once: usize,
+    /// For rows that may meet several pieces of the build side.
+    pub(super) visit: Option<Visit>,
+}
+
+/// Rows of the probe input.
+struct Slice {
+    rows: RecordBatch,
+    visit: Option<Visit>,
 }
 
 pub(super) enum State {
@@ -88,11 +101,21 @@ pub(super) enum State {
 
 /// One partition of the join.
 pub(super) struct ProbePartition {
-    pub layout: Arc<Layout>,
     pub build: BuildFuture,
+    /// Where the rows of this partition come from; `None` for a self-join.
+    pub probe: Option<Arc<ProbeStreams>>,
+    pub partition: usize,
+    /// For the cursor, and for probe batches.
+    pub reservation: MemoryReservation,
+    pub metrics: ProbeMetrics,
+    pub batch_size: usize,
+}
+
+/// What a partition, or a worker on a piece, starts with.
+pub(super) struct RunningSetup {
+    pub layout: Arc<Layout>,
     pub input: ProbeInput,
     pub converter: Option<Arc<KeyConverter>>,
-    /// For the cursor, and for probe batches.
     pub reservation: MemoryReservation,
     pub metrics: ProbeMetrics,
     pub batch_size: usize,
@@ -118,6 +141,8 @@ pub(super) struct Running {
     pub(super) state: State,
     /// Matches of former units may be on their way.
     pub(super) owed: bool,
+    /// Rows that were too many for the memory there was, the next ones last.
+    waiting: Vec<Slice>,
 }
 
 impl ProbePartition {
@@ -126,20 +151,71 @@ impl ProbePartition {
         enum Stage {
             Waiting(Box<ProbePartition>),
             Running(Box<Running>),
+            OnDisk(Arc<Joining>),
         }
         futures::stream::try_unfold(Stage::Waiting(Box::new(self)), |stage| async move {
-            let mut running = match stage {
-                Stage::Waiting(partition) => Box::new(partition.start().await?),
-                Stage::Running(running) => running,
+            let stage = match stage {
+                Stage::Waiting(partition) => {
+                    let built = partition.build.clone().await.map_err(DataFusionError::Shared)?;
+                    match &*built {
+                        Built::Memory { side, layout, converter } => {
+                            let (layout, converter) = (Arc::clone(layout), converter.clone());
+                            let setup = partition.setup(layout, converter)?;
+                            Stage::Running(Box::new(setup.start(Arc::clone(side))?))
+                        }
+                        Built::Disk(build) => Stage::OnDisk(partition.join_on_disk(build)?),
+                    }
+                }
+                later => later,
             };
-            let batch = running.next_batch().await?;
-            Ok(batch.map(|batch| (batch, Stage::Running(running))))
+            Ok(match stage {
+                Stage::Running(mut running) => {
+                    let batch = running.next_batch().await?;
+                    batch.map(|batch| (batch, Stage::Running(running)))
+                }
+                Stage::OnDisk(joining) => {
+                    let batch = joining.next().await?;
+                    batch.map(|batch| (batch, Stage::OnDisk(joining)))
+                }
+                Stage::Waiting(_) => None,
+            })
         })
     }
 
-    async fn start(self) -> Result<Running> {
-        let Self { layout, build, input, converter, reservation, metrics, batch_size } = self;
-        let build = build.await.map_err(DataFusionError::Shared)?;
+    fn setup(
+        self,
+        layout: Arc<Layout>,
+        converter: Option<Arc<KeyConverter>>,
+    ) -> Result<RunningSetup> {
+        let Self { probe, partition, reservation, metrics, batch_size, .. } = self;
+        let input = match probe {
+            Some(streams) => ProbeInput::Stream(streams.take(partition)?),
+            None => ProbeInput::Itself,
+        };
+        Ok(RunningSetup { layout, input, converter, reservation, metrics, batch_size })
+    }
+
+    /// Takes part in the join of what is on disk.
+    fn join_on_disk(&self, build: &Arc<SpilledBuild>) -> Result<Arc<Joining>> {
+        let Some(streams) = &self.probe else { return build.join_shared(|| Ok(vec![])) };
+        let slices = |stream| Slices::new(stream, self.metrics.rows.clone());
+        match streams.are_shared() {
+            true => build.join_shared(|| {
+                Ok(streams.take_all()?.into_iter().map(slices).collect())
+            }),
+            // The others answer for themselves, perhaps elsewhere.
+            false => {
+                let own = streams.take(self.partition)?;
+                Ok(build.join(own.into_iter().map(slices).collect()))
+            }
+        }
+    }
+}
+
+impl RunningSetup {
+    /// Opens what is needed to probe `build`.
+    pub fn start(self, build: Arc<BuildSide>) -> Result<Running> {
+        let Self { layout, input, converter, reservation, metrics, batch_size } = self;
         let matches = MatchBuffer::new(layout.match_buffer);
         let cursor_reservation = reservation.new_empty();
         cursor_reservation.try_grow(matches.footprint())?;
@@ -163,13 +239,15 @@ impl ProbePartition {
             output,
             state: State::NextUnit,
             owed: false,
+            waiting: vec![],
             layout,
         })
     }
 }
 
 impl Running {
-    async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+    /// The next batch of output; `None` at the end.
+    pub async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let mut since_yield = Instant::now();
         loop {
             if let Some(batch) = self.output.next_batch()? {
@@ -221,28 +299,65 @@ impl Running {
                     counted: Counted::default(),
                     matched: false,
                     rows_at_once: 0,
+                    visit: None,
                     range,
                 }
             }
-            ProbeInput::Stream(input) => {
-                let slice = match next_slice(input, &self.build.spare).await? {
-                    Some(slice) => slice,
-                    None => return self.finish(),
-                };
-                self.metrics.rows.add(slice.num_rows());
-                self.encode(&slice)?
-            }
+            _ => match self.next_probe_slice().await? {
+                Some(slice) => self.encode_what_fits(slice)?,
+                None => return self.finish(),
+            },
         };
         self.begin(unit)
     }
 
+    async fn next_probe_slice(&mut self) -> Result<Option<Slice>> {
+        if let Some(slice) = self.waiting.pop() {
+            return Ok(Some(slice));
+        }
+        Ok(match &mut self.input {
+            ProbeInput::Stream(input) => {
+                let slice = next_slice(input, &self.build.spare).await?;
+                self.metrics.rows.add(slice.as_ref().map_or(0, RecordBatch::num_rows));
+                slice.map(|rows| Slice { rows, visit: None })
+            }
+            ProbeInput::Stored(reader) => {
+                let slice = reader.next().await?;
+                slice.map(|(rows, visit)| Slice { rows, visit: Some(visit) })
+            }
+            ProbeInput::Itself => None,
+        })
+    }
+
+    /// Encodes a slice, or where memory is short a part of it: the rest waits.
+    fn encode_what_fits(&mut self, mut slice: Slice) -> Result<Unit> {
+        loop {
+            let rows = slice.rows.num_rows();
+            match self.encode(&slice) {
+                Err(error) if rows > 1 && is_out_of_memory(&error) => {
+                    let half = rows / 2;
+                    let visit = slice.visit.clone().map(|visit| visit.from_row(half));
+                    let rest = slice.rows.slice(half, rows - half);
+                    self.waiting.push(Slice { rows: rest, visit });
+                    slice.rows = slice.rows.slice(0, half);
+                }
+                encoded => return encoded,
+            }
+        }
+    }
+
     /// The sets of some rows of the probe input.
-    fn encode(&mut self, slice: &RecordBatch) -> Result<Unit> {
+    fn encode(&mut self, slice: &Slice) -> Result<Unit> {
         let _timer = self.metrics.encode_time.timer();
+        let Slice { rows: slice, visit } = slice;
         let side = self.layout.probe;
         let carried = &self.layout.carried[side as usize];
-        let arguments =
+        let mut arguments =
             EncodedArguments::evaluate(&self.layout, side, self.converter.as_deref(), slice)?;
+        if let (Some(visit), Yield::RowsOf(..)) = (visit, self.layout.yields) {
+            // One match is enough. Stored rows have no filter of their own.
+            arguments.filter = visit.without_match(slice.num_rows());
+        }
         let sets = self.build.encoder.encode(
             &arguments.as_input(),
             &self.build.key_ids,
@@ -263,6 +378,7 @@ impl Running {
             counted: Counted::default(),
             matched: false,
             rows_at_once: 0,
+            visit: visit.clone(),
         })
     }
 

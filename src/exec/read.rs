@@ -1,65 +1,77 @@
 //! Reading the build side: several tasks share the batches of one input.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::array::ArrayRef;
 use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
-use futures::StreamExt;
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::Mutex;
 
-use super::build::{BuildPlan, EncodedArguments, ROWS_PER_SLICE, out_of_memory};
+use super::build::{BuildPlan, EncodedArguments, out_of_memory};
+use super::headroom::Headroom;
+use super::layout::Layout;
 use super::payload::{PayloadBuilder, SeenBuffers};
-use crate::sets::{BuildEncoder, KeyDictionary};
+use super::slices::Slices;
+use crate::config::SpillChoice;
+use crate::sets::{BuildEncoder, FinishContext, KeyDictionary, Unload};
 
 /// The build side while it is being read.
 pub(super) struct Reading {
     pub plan: BuildPlan,
     pub reservation: MemoryReservation,
-    input: Mutex<Input>,
+    memory: Arc<Headroom>,
+    input: Slices,
     seen: SeenBuffers,
+    /// What all tasks together need beyond what they hold.
+    needed: Mutex<usize>,
     /// What is read is of no use any more.
     failed: AtomicBool,
+    /// What is read does not stay in memory, and why.
+    overflow: OnceLock<DataFusionError>,
 }
 
-struct Input {
-    /// `None` once it has ended.
-    stream: Option<SendableRecordBatchStream>,
-    /// A batch of which some rows are left, and the first of these.
-    batch: Option<(RecordBatch, usize)>,
-    /// The number of the next row.
-    next_row: u32,
+/// What has been read of an input that does not fit into memory.
+pub(super) struct Overflow {
+    pub shares: Vec<Share>,
+    pub rest: Slices,
+    /// For the shares.
+    pub held: MemoryReservation,
 }
 
 /// What one task has read.
 pub(super) struct Share {
     pub encoder: BuildEncoder,
-    keys: KeyDictionary,
-    payload: PayloadBuilder,
-    order_column: PayloadBuilder,
+    pub keys: KeyDictionary,
+    pub payload: PayloadBuilder,
+    pub order_column: PayloadBuilder,
 }
 
 impl Reading {
     pub fn new(
         plan: BuildPlan,
         input: SendableRecordBatchStream,
+        memory: Arc<Headroom>,
         reservation: MemoryReservation,
     ) -> Self {
-        let input = Input { stream: Some(input), batch: None, next_row: 0 };
+        let input = Slices::new(input, plan.metrics.rows.clone());
         Self {
             plan,
             reservation,
-            input: Mutex::new(input),
+            memory,
+            input,
             seen: SeenBuffers::default(),
+            needed: Mutex::default(),
             failed: AtomicBool::new(false),
+            overflow: OnceLock::new(),
         }
     }
 
-    /// Reads everything, on as many threads as the plan allows and the runtime has.
+    /// Reads everything, or until memory is short, on as many threads as the plan allows and the
+    /// runtime has.
     pub async fn run(self: &Arc<Self>) -> Result<Vec<Share>> {
         let tasks = self.plan.threads.min(Handle::current().metrics().num_workers());
         if tasks <= 1 {
@@ -86,7 +98,22 @@ impl Reading {
         shares.into_iter().collect()
     }
 
-    /// Encodes one slice after the other, until all have been taken.
+    /// What has been read, with what it is to be indexed with; or why it cannot stay in memory.
+    #[allow(clippy::type_complexity)]
+    pub fn finish(
+        self,
+        shares: Vec<Share>,
+    ) -> Result<(BuildPlan, MemoryReservation, Vec<Share>), (Overflow, DataFusionError)> {
+        match self.overflow.into_inner() {
+            None => Ok((self.plan, self.reservation, shares)),
+            Some(error) => {
+                let held = self.reservation;
+                Err((Overflow { shares, rest: self.input, held }, error))
+            }
+        }
+    }
+
+    /// Encodes one slice after the other, until all have been taken or memory is short.
     async fn read(&self) -> Result<Share> {
         let plan = &self.plan;
         let side = plan.layout.build();
@@ -98,8 +125,10 @@ impl Reading {
             payload: PayloadBuilder::new(carried.len(), self.seen.clone()),
             order_column: PayloadBuilder::new(ordered.len(), self.seen.clone()),
         };
-        while let Some((first_row, slice)) = self.next_slice().await?
-            && !self.failed.load(Ordering::Relaxed)
+        let mut needed = 0;
+        while !self.failed.load(Ordering::Relaxed)
+            && self.overflow.get().is_none()
+            && let Some((first_row, slice)) = self.input.next_of_build().await?
         {
             let timer = plan.metrics.encode_time.timer();
             share.payload.push(first_row, &slice, carried);
@@ -108,47 +137,75 @@ impl Reading {
             let converter = plan.converter.as_deref();
             let arguments = EncodedArguments::evaluate(&plan.layout, side, converter, &slice)?;
             let Share { encoder, keys, .. } = &mut share;
-            encoder
-                .push_at(first_row, &arguments.as_input(), keys, &self.reservation, base)
-                .map_err(|e| out_of_memory(e, &plan.layout, first_row as usize))?;
+            let added =
+                encoder.push_at(first_row, &arguments.as_input(), keys, &self.reservation, base);
+            if let Err(error) = added {
+                if plan.spill == SpillChoice::Never || !is_out_of_memory(&error) {
+                    return Err(out_of_memory(error, &plan.layout, first_row as usize));
+                }
+                // The rows of this slice are somebody else's.
+                share.payload.pop();
+                share.order_column.pop();
+                self.input.put_back(slice).await;
+                self.overflow.get_or_init(|| error);
+                break;
+            }
             plan.metrics.peak_bytes.set_max(self.reservation.size());
+            if plan.spill != SpillChoice::Never {
+                self.look_ahead(&share, &mut needed);
+            }
             timer.done();
             tokio::task::yield_now().await;
         }
         Ok(share)
     }
 
-    /// The next rows that nobody has taken, and the number of the first.
-    async fn next_slice(&self) -> Result<Option<(u32, RecordBatch)>> {
-        let mut input = self.input.lock().await;
-        let (batch, start) = loop {
-            if let Some(rest) = input.batch.take() {
-                break rest;
-            }
-            let Some(stream) = &mut input.stream else { return Ok(None) };
-            match stream.next().await.transpose()? {
-                Some(batch) if batch.num_rows() == 0 => {}
-                Some(batch) => {
-                    self.plan.metrics.rows.add(batch.num_rows());
-                    input.batch = Some((batch, 0));
-                }
-                None => input.stream = None,
-            }
+    /// Holds the memory that finishing this share is going to take, or notes that there is none.
+    fn look_ahead(&self, share: &Share, needed: &mut usize) {
+        let plan = &self.plan;
+        let now = share.finish_growth(&plan.layout, plan.partitions, plan.threads.max(1));
+        let mut all = self.needed.lock();
+        *all = *all + now - *needed;
+        *needed = now;
+        let held = match self.plan.spill {
+            SpillChoice::Always => Err(DataFusionError::ResourcesExhausted(
+                "simjoin.spill = 'always' keeps nothing in memory".to_string(),
+            )),
+            _ => self.memory.ensure(*all),
         };
-        let rows = ROWS_PER_SLICE.min(batch.num_rows() - start);
-        let slice = batch.slice(start, rows);
-        if start + rows < batch.num_rows() {
-            input.batch = Some((batch, start + rows));
+        if let Err(error) = held {
+            self.overflow.get_or_init(|| error);
         }
-        let first_row = input.next_row;
-        input.next_row = first_row.checked_add(rows as u32).ok_or_else(|| {
-            exec_datafusion_err!("a side of a similarity join holds at most {} rows", u32::MAX)
-        })?;
-        Ok(Some((first_row, slice)))
     }
 }
 
+/// Whether less data would have fitted.
+pub(super) fn is_out_of_memory(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+}
+
 impl Share {
+    /// An input column of the rows added by one call.
+    pub fn column(&self, layout: &Layout, column: usize, push: usize) -> Option<&ArrayRef> {
+        let builder = match layout.carried_index(layout.build(), column) {
+            Some(carried) => self.payload.pieces().get(carried),
+            None => self.order_column.pieces().first(),
+        };
+        builder?.get(push)
+    }
+
+    /// A bound on what ordering, indexing and the start of probing reserve on top of what the
+    /// share holds.
+    fn finish_growth(&self, layout: &Layout, partitions: usize, shares: usize) -> usize {
+        let Self { encoder, keys, payload, order_column } = self;
+        let finish = FinishContext::growth(encoder, keys);
+        let columns = payload.finish_growth() + order_column.finish_growth();
+        let prepare = layout.spec.prepared_bytes(encoder.set_count(), encoder.token_count());
+        let probes = partitions * layout.spec.cursor_bytes(layout.match_buffer) / shares;
+        let unload = Unload::footprint(encoder, keys);
+        (finish.max(prepare) + columns + probes).max(unload)
+    }
+
     /// The encoders with their keys, the payload and the column that rows are ordered by.
     pub fn split(
         shares: Vec<Self>,

@@ -26,13 +26,16 @@ use datafusion::physical_plan::{
 use futures::FutureExt;
 use parking_lot::Mutex;
 
-use super::build::BuildPlan;
+use super::build::{BuildPlan, Built};
+use super::headroom::Headroom;
 use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::{BuildMetrics, ProbeMetrics};
 use super::mode::JoinMode;
-use super::probe::{BuildFuture, ProbeInput, ProbePartition};
+use super::probe::{BuildFuture, ProbePartition};
+use super::slices::ProbeStreams;
 use super::spec::{Side, SimilarityJoin};
-use crate::config::{DeviceChoice, SimJoinOptions, StrategyChoice};
+use super::spill::Spilling;
+use crate::config::{DeviceChoice, SimJoinOptions, SpillChoice, StrategyChoice};
 use crate::sets::{KeyConverter, TokenKind};
 use crate::strategy::Pairing;
 
@@ -94,6 +97,8 @@ pub struct SetSimilarityJoinExec {
 /// An execution whose partitions have not all been asked for.
 struct Run {
     build: BuildFuture,
+    /// `None` for a self-join.
+    probe: Option<Arc<ProbeStreams>>,
     /// The partitions that have it.
     taken: Vec<bool>,
 }
@@ -281,6 +286,7 @@ impl SetSimilarityJoinExec {
         let chosen = Arc::clone(&self.chosen);
         let threads = context.session_config().target_partitions();
         let builds = self.partition_count() / partitions.max(1);
+        let has_disk = context.runtime_env().disk_manager.tmp_files_enabled();
         let plan = BuildPlan {
             layout: Arc::clone(&self.layout),
             converter,
@@ -290,41 +296,70 @@ impl SetSimilarityJoinExec {
             threads: (threads / builds.max(1)).max(1),
             metrics: BuildMetrics::new(&self.metrics),
             on_choice: Arc::new(move |choice| *chosen.lock() = Some(choice)),
+            spill: match self.options.spill {
+                SpillChoice::Auto if !has_disk => SpillChoice::Never,
+                SpillChoice::Always if !has_disk => {
+                    return plan_err!(
+                        "simjoin.spill = 'always' needs temporary files, which this session does \
+                         not allow; use auto or never, or enable its disk manager"
+                    );
+                }
+                choice => choice,
+            },
         };
         let input = self.input.side(self.layout.build()).execute(from, Arc::clone(context))?;
-        let reservation =
-            MemoryConsumer::new("SetSimilarityJoin build side").register(context.memory_pool());
-        let build =
-            async move { plan.run(input, reservation).await.map(Arc::new).map_err(Arc::new) };
-        Ok(build.boxed().shared())
+        let spilling = Spilling {
+            plan: plan.clone(),
+            inputs: [Side::Left, Side::Right].map(|side| self.input.side(side).schema()),
+            options: self.options.clone(),
+            metrics: self.metrics.clone(),
+            task: Arc::clone(context),
+        };
+        let memory = Headroom::new(context.memory_pool(), "SetSimilarityJoin build side");
+        let build = async move {
+            let (layout, converter) = (Arc::clone(&plan.layout), plan.converter.clone());
+            match plan.run_or_overflow(input, Arc::clone(&memory)).await? {
+                Ok(side) => Ok(Built::Memory { side, layout, converter }),
+                Err((overflow, _)) => spilling.build(overflow, memory).await,
+            }
+        };
+        Ok(build.map(|built| built.map(Arc::new).map_err(Arc::new)).boxed().shared())
     }
 
-    /// The build side of the execution that `partition` belongs to: a new one where it already
+    /// The build side and the probe input of the execution that `partition` belongs to: a new one where it already
     /// has its share of the last. Once all partitions have it, only they keep it alive.
     fn build_side(
         &self,
         partition: usize,
         converter: Option<Arc<KeyConverter>>,
         context: &Arc<TaskContext>,
-    ) -> Result<BuildFuture> {
+    ) -> Result<(BuildFuture, Option<Arc<ProbeStreams>>)> {
+        let probe = || match &self.input {
+            JoinInput::Two { .. } => {
+                let input = Arc::clone(self.input.side(self.layout.probe));
+                let shared = matches!(self.mode, JoinMode::Shared | JoinMode::Single);
+                Some(Arc::new(ProbeStreams::new(input, Arc::clone(context), shared)))
+            }
+            JoinInput::Itself { .. } => None,
+        };
         if let JoinMode::Partitioned { .. } = self.mode {
-            return self.start_build(partition, 1, converter, context);
+            return Ok((self.start_build(partition, 1, converter, context)?, probe()));
         }
         let partitions = self.partition_count();
         let mut run = self.run.lock();
         if run.as_ref().is_none_or(|r| r.taken[partition]) {
             let build = self.start_build(0, partitions, converter, context)?;
-            *run = Some(Run { build, taken: vec![false; partitions] });
+            *run = Some(Run { build, probe: probe(), taken: vec![false; partitions] });
         }
         let Some(current) = run.as_mut() else {
             return internal_err!("the build side of a similarity join is missing");
         };
         current.taken[partition] = true;
-        let build = current.build.clone();
+        let taken = (current.build.clone(), current.probe.clone());
         if current.taken.iter().all(|&t| t) {
             *run = None;
         }
-        Ok(build)
+        Ok(taken)
     }
 }
 
@@ -467,21 +502,16 @@ impl ExecutionPlan for SetSimilarityJoinExec {
         }
         self.mode.check_partitions(&self.input, &self.layout)?;
         let converter = self.converter()?;
-        let input = match &self.input {
-            JoinInput::Two { .. } => {
-                let probe = self.input.side(self.layout.probe);
-                ProbeInput::Stream(Some(probe.execute(partition, Arc::clone(&context))?))
-            }
-            JoinInput::Itself { .. } => ProbeInput::Itself,
-        };
-        let build = self.build_side(partition, converter.clone(), &context)?;
+        let (build, probe) = self.build_side(partition, converter, &context)?;
+        if let Some(probe) = &probe {
+            probe.ask(partition)?;
+        }
         let reservation = MemoryConsumer::new(format!("SetSimilarityJoin probe[{partition}]"))
             .register(context.memory_pool());
         let partition = ProbePartition {
-            layout: Arc::clone(&self.layout),
             build,
-            input,
-            converter,
+            probe,
+            partition,
             reservation,
             metrics: ProbeMetrics::new(&self.metrics, partition),
             batch_size: context.session_config().batch_size(),

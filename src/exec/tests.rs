@@ -20,7 +20,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::config::{PositiveCount, SimJoinOptions, StrategyChoice};
+use crate::config::{PositiveCount, RowLimit, SimJoinOptions, SpillChoice, StrategyChoice};
 use crate::measure::Measure;
 
 mod modes;
@@ -278,6 +278,10 @@ async fn the_operator_equals_nested_loops() {
             candidate_chunk: PositiveCount([1, 5, 1000][rng.random_range(0..3)]),
             strategy: StrategyChoice::ALL[round % 5],
             match_buffer: PositiveCount([1, 3, 1000][rng.random_range(0..3)]),
+            // Every other round from disk, in all sorts of pieces.
+            spill: [SpillChoice::Auto, SpillChoice::Always][rng.random_range(0..2)],
+            spill_bands: PositiveCount([1, 4, 64][rng.random_range(0..3)]),
+            spill_piece_rows: RowLimit([None, Some(1), Some(9), Some(30)][rng.random_range(0..4)]),
             ..SimJoinOptions::default()
         };
         let expected = case.expected(&left, &right);

@@ -21,8 +21,8 @@ impl Visited {
     }
 
     #[inline]
-    pub fn mark(&self, index: u32) {
-        let word = &self.words[index as usize / 64];
+    pub fn mark(&self, index: usize) {
+        let word = &self.words[index / 64];
         let bit = 1 << (index % 64);
         // Most marks repeat: reading first keeps the cache line shared.
         if word.load(Ordering::Relaxed) & bit == 0 {
@@ -33,8 +33,8 @@ impl Visited {
     /// Whether `index` was marked. All marks of a partition are seen once that partition's end
     /// has been observed through an acquiring operation.
     #[inline]
-    pub fn is_marked(&self, index: u32) -> bool {
-        self.words[index as usize / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
+    pub fn is_marked(&self, index: usize) -> bool {
+        self.words[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
     }
 }
 
@@ -46,7 +46,7 @@ mod tests {
     fn marks_stay_apart() {
         let visited = Visited::new(130);
         [0, 63, 64, 129, 129].iter().for_each(|&i| visited.mark(i));
-        let marked: Vec<u32> = (0..130).filter(|&i| visited.is_marked(i)).collect();
+        let marked: Vec<usize> = (0..130).filter(|&i| visited.is_marked(i)).collect();
         assert_eq!(marked, [0, 63, 64, 129]);
     }
 }

@@ -114,12 +114,18 @@ impl Gathered {
         let rows: usize = self.parts.iter().map(|p| p.set_of_row().len()).sum();
         let tokens: usize = self.parts.iter().map(DistinctSets::token_count).sum();
         let unknown = if self.parts.iter().any(DistinctSets::has_unknown) { sets * 4 } else { 0 };
-        let collection = tokens * 4 + (sets + 1) * 8 + unknown;
+        let freed: usize = self.parts.iter().map(DistinctSets::token_bytes).sum();
+        Self::collection_bytes(sets, rows, tokens, freed) + unknown
+    }
+
+    /// What laying out so many sets, rows and tokens allocates, of which `freed` bytes are given
+    /// back on the way.
+    pub fn collection_bytes(sets: usize, rows: usize, tokens: usize, freed: usize) -> usize {
+        let collection = tokens * 4 + (sets + 1) * 8;
         // First the order of the sets is on top, with the sizes counted; then, when the sets in
         // order of appearance are gone, the place of each set, offsets, a cursor, and the rows.
         let order = sets * size_of::<Entry>();
         let grouping = (sets + 1) * 12 + rows * 4;
-        let freed: usize = self.parts.iter().map(DistinctSets::token_bytes).sum();
         collection + order.max((order + grouping).saturating_sub(freed))
     }
 

@@ -168,6 +168,15 @@ impl BuildEncoder {
         self.row_count as usize
     }
 
+    /// The number of distinct sets, and of the tokens in them.
+    pub fn set_count(&self) -> usize {
+        self.sets.len()
+    }
+
+    pub fn token_count(&self) -> usize {
+        self.sets.token_count()
+    }
+
     /// The bytes allocated.
     pub fn size_in_bytes(&self) -> usize {
         self.dictionary.size()

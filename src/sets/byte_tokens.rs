@@ -102,6 +102,12 @@ fn with_length(word: u64, len: usize) -> u64 {
     (word & ((1 << (8 * len)) - 1)) | (len as u64) << (8 * PACKED_LEN)
 }
 
+/// The bytes of a packed word, and how many of them count.
+#[inline]
+pub(super) fn unpack(word: u64) -> ([u8; 8], usize) {
+    (word.to_le_bytes(), (word >> (8 * PACKED_LEN)) as usize)
+}
+
 #[cfg(test)]
 mod tests {
     use datafusion::arrow::array::{BinaryViewArray, LargeStringArray, StringArray};
@@ -117,6 +123,9 @@ mod tests {
         for (i, text) in texts.iter().enumerate() {
             let expected = pack(text.as_bytes());
             assert_eq!(expected.is_some(), text.len() <= PACKED_LEN);
+            if let Some((bytes, len)) = expected.map(unpack) {
+                assert_eq!(&bytes[..len], text.as_bytes());
+            }
             assert_eq!(plain.packed(i), expected, "{text:?}");
             assert_eq!(large.packed(i), expected, "{text:?}");
             assert_eq!(views.packed(i), expected, "{text:?}");

@@ -1,11 +1,12 @@
 //! Blocking keys: the values of equality conjuncts as dense ids.
 
-use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::array::{Array, ArrayRef, BinaryArray};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::arrow::row::{RowConverter, Rows, SortField};
+use datafusion::common::cast::as_binary_array;
 use datafusion::common::utils::normalize_float_zero;
-use datafusion::common::{NullEquality, Result};
+use datafusion::common::{NullEquality, Result, internal_err};
 
 use super::dictionary::Dictionary;
 use super::runs::KeyId;
@@ -14,15 +15,22 @@ use super::runs::KeyId;
 /// has it: NaN equals itself, -0.0 equals 0.0.
 #[derive(Debug)]
 pub struct KeyConverter {
-    converter: RowConverter,
+    /// `None` where the one key column holds the bytes of [`KeyRows::bytes`].
+    converter: Option<RowConverter>,
     null_equality: NullEquality,
 }
 
 /// The keys of a batch of rows.
 #[derive(Debug)]
 pub struct KeyRows {
-    rows: Rows,
+    bytes: KeyBytes,
     nulls: Option<NullBuffer>,
+}
+
+#[derive(Debug)]
+enum KeyBytes {
+    Rows(Rows),
+    Stored(BinaryArray),
 }
 
 /// A view on [`KeyRows`].
@@ -31,28 +39,44 @@ pub type Keys<'a> = &'a KeyRows;
 impl KeyConverter {
     pub fn try_new(types: Vec<DataType>, null_equality: NullEquality) -> Result<Self> {
         let fields = types.into_iter().map(SortField::new).collect();
-        Ok(Self { converter: RowConverter::new(fields)?, null_equality })
+        Ok(Self { converter: Some(RowConverter::new(fields)?), null_equality })
+    }
+
+    /// For a column of the bytes that another converter has given, NULL where a key equals
+    /// nothing.
+    pub fn of_stored() -> Self {
+        Self { converter: None, null_equality: NullEquality::NullEqualsNothing }
     }
 
     /// The keys of the rows of `columns`.
     pub fn convert(&self, columns: &[ArrayRef]) -> Result<KeyRows> {
+        let Some(converter) = &self.converter else {
+            let [column] = columns else {
+                return internal_err!("stored keys are one column, not {}", columns.len());
+            };
+            let stored = as_binary_array(column)?.clone();
+            return Ok(KeyRows { nulls: stored.nulls().cloned(), bytes: KeyBytes::Stored(stored) });
+        };
         let columns: Vec<ArrayRef> = columns.iter().map(normalize_float_zero).collect();
-        let rows = self.converter.convert_columns(&columns)?;
+        let bytes = KeyBytes::Rows(converter.convert_columns(&columns)?);
         let nulls = match self.null_equality {
             NullEquality::NullEqualsNull => None,
             NullEquality::NullEqualsNothing => columns.iter().fold(None, |nulls, c| {
                 NullBuffer::union(nulls.as_ref(), c.logical_nulls().as_ref())
             }),
         };
-        Ok(KeyRows { rows, nulls })
+        Ok(KeyRows { bytes, nulls })
     }
 }
 
 impl KeyRows {
-    /// The bytes of a row's key; `None` when it equals nothing.
-    fn key(&self, row: usize) -> Option<datafusion::arrow::row::Row<'_>> {
+    /// The bytes of a row's key; `None` when it equals nothing. Equal keys have equal bytes.
+    pub fn bytes(&self, row: usize) -> Option<&[u8]> {
         let null = self.nulls.as_ref().is_some_and(|n| n.is_null(row));
-        (!null).then(|| self.rows.row(row))
+        (!null).then(|| match &self.bytes {
+            KeyBytes::Rows(rows) => rows.row(row).data(),
+            KeyBytes::Stored(keys) => keys.value(row),
+        })
     }
 }
 
@@ -65,12 +89,12 @@ pub struct KeyDictionary {
 impl KeyDictionary {
     /// The id of a row's key, a new one if need be; `None` when the key equals nothing.
     pub(super) fn insert(&mut self, keys: Keys<'_>, row: usize) -> Result<Option<KeyId>> {
-        keys.key(row).map(|key| self.keys.bytes(key.as_ref())).transpose()
+        keys.bytes(row).map(|key| self.keys.bytes(key)).transpose()
     }
 
     /// The id of a row's key; `None` when no row of the build side has it.
     pub(super) fn find(&self, keys: Keys<'_>, row: usize) -> Option<KeyId> {
-        keys.key(row).and_then(|key| self.keys.find(key.as_ref()))
+        keys.bytes(row).and_then(|key| self.keys.find(key))
     }
 
     /// The number of distinct keys.

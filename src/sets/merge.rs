@@ -38,6 +38,20 @@ pub struct FinishContext<'a> {
 }
 
 impl FinishContext<'_> {
+    /// A bound on what finishing reserves, for one of the encoders, on top of what it holds.
+    pub fn growth(encoder: &BuildEncoder, keys: &KeyDictionary) -> usize {
+        let (sets, rows) = (encoder.sets.len(), encoder.sets.set_of_row().len());
+        let (tokens, distinct) = (encoder.sets.token_count(), encoder.dictionary.len() as usize);
+        let merge = 2 * (encoder.dictionary.size() + keys.size_in_bytes())
+            + distinct * size_of::<u32>();
+        let repeats = 2 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets);
+        // There are no more counters than make as many counts as there are tokens.
+        let order = (tokens + distinct) * size_of::<u32>() + TokenOrder::footprint(distinct, tokens);
+        let collection =
+            Gathered::collection_bytes(sets, rows, tokens, encoder.sets.token_bytes());
+        merge + repeats.max(order).max(collection)
+    }
+
     fn reserve(&self, bytes: usize) -> Result<()> {
         self.reservation.try_resize(self.base + bytes)?;
         (self.peak)();

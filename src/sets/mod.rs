@@ -5,7 +5,8 @@
 //! the batches. `merge` makes one of what they have read and orders tokens rare first
 //! ([`TokenOrder`]), `arrange` lays the distinct sets out in CSR form by blocking key and size
 //! ([`SetCollection`]). [`ProbeEncoder`] does the same for each probe batch with the build side's
-//! dictionary, whose ids have become ranks.
+//! dictionary, whose ids have become ranks. [`StoredRows`] are the rows of a side that is kept on
+//! disk.
 
 mod arena;
 mod arrange;
@@ -21,6 +22,7 @@ mod merge;
 pub(crate) mod parallel;
 mod probe_encoder;
 mod runs;
+mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -36,6 +38,7 @@ pub use lists::{Lists, list_element_type};
 pub use merge::FinishContext;
 pub use probe_encoder::{ProbeEncoder, ProbeScratch};
 pub use runs::{KeyId, Run, Runs};
+pub use stored::{StoredRows, StoredTokens, Unload};
 pub use token_order::TokenOrder;
 pub(crate) use tokens::with_byte_tokens;
 pub use tokens::{IntegerToken, TokenKind, Tokens};

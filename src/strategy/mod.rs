@@ -80,6 +80,29 @@ pub struct JoinSpec {
     pub gpu: GpuOptions,
 }
 
+impl JoinSpec {
+    /// About the bytes that the greediest strategy reserves when it prepares a join of so many
+    /// build sets with so many tokens, and keeps.
+    pub fn prepared_bytes(&self, sets: usize, tokens: usize) -> usize {
+        /// Of a posting with a signature.
+        const POSTING: usize = 24;
+        /// Of a set in blocks of signatures of 512 bits, with what is held while they are made.
+        const SIGNED_SET: usize = 2 * 64 + 40;
+        let size = (tokens / sets.max(1)).clamp(1, 1 << 16) as u32;
+        let least = self.bounds.size_range(self.probe_role, size).map_or(size, |range| range.0);
+        let prefix = self.bounds.prefix_len(self.probe_role.other(), size, least).max(1);
+        let postings = tokens / size as usize * prefix as usize;
+        (postings * POSTING).max(sets * SIGNED_SET)
+    }
+
+    /// About the bytes that a cursor and its buffers reserve, with a match buffer of
+    /// `match_buffer` pairs, besides what grows with the build side.
+    pub fn cursor_bytes(&self, match_buffer: usize) -> usize {
+        let matches = MatchBuffer::new(match_buffer).footprint();
+        matches + CandidateChunk::footprint(self.candidate_chunk) + (256 << 10)
+    }
+}
+
 /// What preparing a join may use.
 #[derive(Debug, Clone, Copy)]
 pub struct PrepareContext<'a> {

@@ -169,7 +169,11 @@ impl Case {
         .option("build_side", ["auto", "left", "right"].choose(rng).expect("sides"))
         .option("self_join", rng.random_bool(0.8))
         .option("candidate_chunk", [1, 5, 65_536].choose(rng).expect("sizes"))
-        .option("match_buffer", [1, 6, 65_536].choose(rng).expect("sizes"));
+        .option("match_buffer", [1, 6, 65_536].choose(rng).expect("sizes"))
+        // A third of the joins from disk, in all sorts of pieces.
+        .option("spill", ["auto", "never", "always"].choose(rng).expect("choices"))
+        .option("spill_bands", [1, 3, 64].choose(rng).expect("counts"))
+        .option("spill_piece_rows", ["auto", "1", "4", "25"].choose(rng).expect("limits"));
         Self {
             predicate,
             kind,

@@ -1,0 +1,482 @@
+//! The join of two sides on disk, piece by piece.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::arrow::array::RecordBatch;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use super::bands::{Bands, partner_sizes};
+use super::feed::{SegmentFeed, SegmentReader};
+use super::queue::BatchQueue;
+use super::segment::{Segment, SpilledSide};
+use super::store::SpillContext;
+use crate::config::SpillChoice;
+use crate::exec::build::{BuildPlan, BuildSide};
+use crate::exec::headroom::Headroom;
+use crate::exec::layout::{Layout, RowsWith, Yield};
+use crate::exec::metrics::ProbeMetrics;
+use crate::exec::probe::{ProbeInput, Running, RunningSetup};
+use crate::exec::read::is_out_of_memory;
+use crate::exec::slices::Slices;
+use crate::exec::visited::Visited;
+
+/// A build side on disk.
+pub(in crate::exec) struct SpilledBuild {
+    pub(super) context: Arc<SpillContext>,
+    pub(super) side: Arc<SpilledSide>,
+    pub(super) bands: Arc<Bands>,
+    /// Bytes in memory for each byte stored, at the peak, as far as that is known.
+    pub(super) growth: Mutex<f64>,
+    /// One piece at a time is in memory.
+    pub(super) turn: Arc<Semaphore>,
+    /// The join that all partitions have part in.
+    pub(super) shared: Mutex<Option<Arc<Joining>>>,
+}
+
+/// A join on its way. Dropping it ends the work.
+pub(in crate::exec) struct Joining {
+    queue: Arc<BatchQueue>,
+    _driver: SpawnedTask<()>,
+}
+
+impl Joining {
+    /// The next batch of the answer, for whichever partition asks.
+    pub async fn next(&self) -> Result<Option<RecordBatch>> {
+        self.queue.pop().await
+    }
+}
+
+impl SpilledBuild {
+    /// The whole side in memory after all, if that is likely to succeed: its rows are fewer
+    /// distinct sets than feared, or the memory of others has become free.
+    pub async fn reload(&self) -> Result<Option<(Arc<BuildSide>, Arc<Layout>)>> {
+        let context = &self.context;
+        if context.piece_rows.is_some() {
+            return Ok(None);
+        }
+        let bytes = self.side.bytes();
+        if let Some(available) = context.available()
+            && bytes as f64 * *self.growth.lock() > 0.9 * self.budget(available) as f64
+        {
+            return Ok(None);
+        }
+        let plan = &context.plan;
+        // The layouts agree in what they ask of the build side.
+        let (layout, probing) = match (&plan.itself, &plan.direct) {
+            (Some(itself), _) => (itself, itself),
+            (None, Some(direct)) => (&plan.cross, direct),
+            (None, None) => return internal_err!("a join of two inputs has no layout"),
+        };
+        let all = 0..self.side.segments.len();
+        match self.build(all, layout, context.partitions).await {
+            Ok(build) => Ok(Some((build, Arc::clone(probing)))),
+            Err(error) if is_out_of_memory(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Starts the join of all partitions that share `probe`, or gives the one that was started.
+    pub fn join_shared(
+        self: &Arc<Self>,
+        probe: impl FnOnce() -> Result<Vec<Slices>>,
+    ) -> Result<Arc<Joining>> {
+        let mut shared = self.shared.lock();
+        Ok(match &*shared {
+            Some(joining) => Arc::clone(joining),
+            None => Arc::clone(shared.insert(self.join(probe()?))),
+        })
+    }
+
+    /// Starts the join with the rows of `probe`; none for a self-join.
+    pub fn join(self: &Arc<Self>, probe: Vec<Slices>) -> Arc<Joining> {
+        let workers = self.context.threads.max(1);
+        let queue = Arc::new(BatchQueue::new(2 * workers));
+        let driver = Driver {
+            build: Arc::clone(self),
+            queue: Arc::clone(&queue),
+            workers,
+            metrics: (0..workers)
+                .map(|worker| ProbeMetrics::new(&self.context.plan_metrics, worker))
+                .collect(),
+            jobs: vec![],
+        };
+        let ended = Arc::clone(&queue);
+        let task = SpawnedTask::spawn(async move { ended.end(driver.run(probe).await) });
+        Arc::new(Joining { queue, _driver: task })
+    }
+
+    /// What a piece may take of what is available, in bytes.
+    fn budget(&self, available: usize) -> usize {
+        let context = &self.context;
+        let cursor = context.layout.spec.cursor_bytes(context.layout.match_buffer);
+        let workers = context.threads.max(1) * (cursor + (512 << 10));
+        available.saturating_sub(workers.min(available / 2))
+    }
+
+    /// Segments from `from` on that make a piece.
+    fn piece(&self, from: usize) -> Range<usize> {
+        let segments = &self.side.segments;
+        let growth = *self.growth.lock();
+        let available = self.context.available();
+        let target = available.map(|bytes| 0.8 * self.budget(bytes) as f64 / growth);
+        let rows_limit = self.context.piece_rows.unwrap_or(u32::MAX as usize);
+        let (mut end, mut bytes, mut rows) = (from, 0, 0);
+        while let Some(segment) = segments.get(end) {
+            bytes += segment.bytes;
+            rows += segment.rows;
+            if end > from && (target.is_some_and(|t| bytes as f64 > t) || rows > rows_limit) {
+                break;
+            }
+            end += 1;
+        }
+        from..end
+    }
+
+    fn plan(&self, layout: &Arc<Layout>, partitions: usize) -> BuildPlan {
+        let context = &self.context;
+        BuildPlan {
+            layout: Arc::clone(layout),
+            converter: context.plan.converter.clone(),
+            strategy: context.strategy,
+            device: context.device,
+            partitions,
+            threads: context.threads,
+            metrics: context.build_metrics.of_stored(),
+            on_choice: Arc::clone(&context.on_choice),
+            spill: SpillChoice::Never,
+        }
+    }
+
+    /// Collects and indexes some segments, for so many probe partitions.
+    async fn build(
+        &self,
+        segments: Range<usize>,
+        layout: &Arc<Layout>,
+        partitions: usize,
+    ) -> Result<Arc<BuildSide>> {
+        let bytes: usize = self.side.segments[segments.clone()].iter().map(|s| s.bytes).sum();
+        let pool = self.context.task.memory_pool();
+        let memory = Headroom::new(pool, "SetSimilarityJoin build side");
+        let plan = self.plan(layout, partitions);
+        let built = plan.run(self.side.read_all(segments), Arc::clone(&memory)).await;
+        // Small pieces say more about what every piece takes than about their rows.
+        if bytes > 1 << 20 {
+            let peak = memory.peak() as f64 / bytes as f64;
+            let mut growth = self.growth.lock();
+            match &built {
+                Ok(_) => *growth = peak.max(0.25),
+                Err(_) => *growth = growth.max(1.5 * peak),
+            }
+        }
+        built
+    }
+}
+
+/// What is left to do.
+#[derive(Debug, Clone)]
+enum Job {
+    /// A piece of a self-join against itself, then against the segments behind it.
+    Itself(Range<usize>),
+    /// A piece against some segments of the probe side.
+    Cross(Range<usize>, Range<usize>),
+}
+
+impl Job {
+    /// Both halves, where the piece has more than one segment.
+    fn halves(&self, segments: &[Segment]) -> Option<[Self; 2]> {
+        let (Job::Itself(piece) | Job::Cross(piece, _)) = self;
+        if piece.len() < 2 {
+            return None;
+        }
+        let all: usize = segments[piece.clone()].iter().map(|s| s.bytes).sum();
+        let (mut middle, mut before) = (piece.start + 1, segments[piece.start].bytes);
+        while middle + 1 < piece.end && before < all / 2 {
+            before += segments[middle].bytes;
+            middle += 1;
+        }
+        let (first, second) = (piece.start..middle, middle..piece.end);
+        Some(match self {
+            // What is behind the first half begins with the second one.
+            Job::Itself(_) => [Job::Itself(first), Job::Itself(second)],
+            Job::Cross(_, with) => {
+                [Job::Cross(first, with.clone()), Job::Cross(second, with.clone())]
+            }
+        })
+    }
+}
+
+struct Driver {
+    build: Arc<SpilledBuild>,
+    queue: Arc<BatchQueue>,
+    workers: usize,
+    metrics: Vec<ProbeMetrics>,
+    /// Taken up before further pieces, the last one first.
+    jobs: Vec<Job>,
+}
+
+impl Driver {
+    async fn run(mut self, probe: Vec<Slices>) -> Result<()> {
+        let context = Arc::clone(&self.build.context);
+        let plan = &context.plan;
+        let probe = match context.layout.self_join {
+            true => Arc::clone(&self.build.side),
+            false => Arc::new(context.store_probe(probe, &self.build.bands).await?),
+        };
+        let meetings = Meetings::new(&self.build.side, probe, &context)?;
+        let segments = self.build.side.segments.len();
+        let mut next = 0;
+        while !self.jobs.is_empty() || next < segments {
+            let turn = Arc::clone(&self.build.turn).acquire_owned().await;
+            let job = self.jobs.pop().unwrap_or_else(|| {
+                let piece = self.build.piece(next);
+                next = piece.end;
+                match plan.once {
+                    true => Job::Itself(piece),
+                    false => Job::Cross(piece, 0..meetings.probe.segments.len()),
+                }
+            });
+            match &job {
+                Job::Itself(piece) => self.join_itself(&job, piece, &meetings).await?,
+                Job::Cross(piece, with) => {
+                    self.join_cross(&job, piece, with, &meetings).await?;
+                }
+            }
+            drop(turn);
+        }
+        self.sweep(&meetings).await
+    }
+
+    async fn join_itself(
+        &mut self,
+        job: &Job,
+        piece: &Range<usize>,
+        meetings: &Meetings,
+    ) -> Result<()> {
+        let context = Arc::clone(&self.build.context);
+        let Some(itself) = &context.plan.itself else {
+            return internal_err!("a join of two inputs is no self-join");
+        };
+        let built = self.build.build(piece.clone(), itself, self.workers).await;
+        let Some(build) = self.unless_out_of_memory(built, job)? else { return Ok(()) };
+        let started = self.start(&build, itself, None).await;
+        let Some(running) = self.unless_out_of_memory(started, job)? else { return Ok(()) };
+        context.metrics.passes.add(1);
+        self.finish(running).await?;
+        let behind = piece.end..self.build.side.segments.len();
+        if meetings.of_piece(piece, &behind).is_empty() {
+            return Ok(());
+        }
+        // The same sets once more, for probe sets that are not among them.
+        let rest = Job::Cross(piece.clone(), behind.clone());
+        let cross = &context.plan.cross;
+        let Ok(build) = Arc::try_unwrap(build) else {
+            return internal_err!("somebody still probes a piece of a similarity join");
+        };
+        let plan = self.build.plan(cross, self.workers);
+        let built = plan.again(build).await;
+        let Some(build) = self.unless_out_of_memory(built, &rest)? else { return Ok(()) };
+        let feed = meetings.feed(piece, &behind, &context);
+        let started = self.start(&build, cross, Some(feed)).await;
+        match self.unless_out_of_memory(started, &rest)? {
+            Some(running) => self.finish(running).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn join_cross(
+        &mut self,
+        job: &Job,
+        piece: &Range<usize>,
+        with: &Range<usize>,
+        meetings: &Meetings,
+    ) -> Result<()> {
+        let context = Arc::clone(&self.build.context);
+        let cross = &context.plan.cross;
+        if meetings.of_piece(piece, with).is_empty() && !cross.marks_build() {
+            return Ok(());
+        }
+        let built = self.build.build(piece.clone(), cross, self.workers).await;
+        let Some(build) = self.unless_out_of_memory(built, job)? else { return Ok(()) };
+        let feed = meetings.feed(piece, with, &context);
+        let started = self.start(&build, cross, Some(feed)).await;
+        let Some(running) = self.unless_out_of_memory(started, job)? else { return Ok(()) };
+        context.metrics.passes.add(1);
+        self.finish(running).await
+    }
+
+    /// Gives out the probe rows that no piece was to meet, where the answer has them.
+    async fn sweep(&self, meetings: &Meetings) -> Result<()> {
+        let context = &self.build.context;
+        let cross = &context.plan.cross;
+        let lonely = meetings.lonely();
+        let wanted = cross.pads(cross.probe)
+            || cross.yields == Yield::RowsOf(cross.probe, RowsWith::NoMatch);
+        if !wanted || lonely.is_empty() {
+            return Ok(());
+        }
+        let build = self.build.build(0..0, cross, self.workers).await?;
+        let feed = meetings.feed_of(lonely, context);
+        let running = self.start(&build, cross, Some(feed)).await?;
+        self.finish(running).await
+    }
+
+    /// Notes what is to be done instead where memory did not suffice.
+    fn unless_out_of_memory<T>(&mut self, result: Result<T>, job: &Job) -> Result<Option<T>> {
+        match result {
+            Ok(done) => Ok(Some(done)),
+            Err(error) if is_out_of_memory(&error) => {
+                match job.halves(&self.build.side.segments) {
+                    Some([first, second]) => self.jobs.extend([second, first]),
+                    // Each worker has buffers of its own.
+                    None if self.workers > 1 => {
+                        self.workers = 1;
+                        self.jobs.push(job.clone());
+                    }
+                    None => return Err(error),
+                }
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Opens what every worker needs to probe `build`, with `feed` or with itself.
+    async fn start(
+        &self,
+        build: &Arc<BuildSide>,
+        layout: &Arc<Layout>,
+        feed: Option<Arc<SegmentFeed>>,
+    ) -> Result<Vec<Running>> {
+        let context = &self.build.context;
+        let mut running = vec![];
+        for (worker, metrics) in self.metrics.iter().enumerate().take(self.workers) {
+            let name = format!("SetSimilarityJoin probe[{worker}]");
+            let setup = RunningSetup {
+                layout: Arc::clone(layout),
+                input: match &feed {
+                    Some(feed) => ProbeInput::Stored(SegmentReader::new(Arc::clone(feed))),
+                    None => ProbeInput::Itself,
+                },
+                converter: context.plan.converter.clone(),
+                reservation: MemoryConsumer::new(name).register(context.task.memory_pool()),
+                metrics: metrics.again(),
+                batch_size: context.task.session_config().batch_size(),
+            };
+            running.push(setup.start(Arc::clone(build))?);
+        }
+        Ok(running)
+    }
+
+    /// Runs the workers to their ends.
+    async fn finish(&self, running: Vec<Running>) -> Result<()> {
+        let tasks: Vec<_> = running
+            .into_iter()
+            .map(|mut worker| {
+                let queue = Arc::clone(&self.queue);
+                SpawnedTask::spawn(async move {
+                    while let Some(batch) = worker.next_batch().await? {
+                        queue.push(batch).await;
+                    }
+                    Ok(())
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.join().await.unwrap_or_else(|error| {
+                exec_err!("joining a piece of a similarity join failed: {error}")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// Which segments of the probe side meet which of the build side.
+struct Meetings {
+    build: Arc<SpilledSide>,
+    probe: Arc<SpilledSide>,
+    /// By probe segment, the sizes of its partners.
+    partners: Vec<Option<Range<u64>>>,
+    /// By probe segment, the last build segment that it meets.
+    last: Vec<Option<usize>>,
+    /// Which probe rows have a match, where the answer depends on it.
+    marks: Option<Arc<Visited>>,
+    /// For the marks.
+    _reservation: MemoryReservation,
+}
+
+impl Meetings {
+    fn new(
+        build: &Arc<SpilledSide>,
+        probe: Arc<SpilledSide>,
+        context: &SpillContext,
+    ) -> Result<Self> {
+        let layout = &context.plan.cross;
+        let (bounds, role) = (&layout.spec.bounds, layout.spec.probe_role);
+        let partners: Vec<_> = probe
+            .segments
+            .iter()
+            .map(|segment| partner_sizes(bounds, role, segment.sizes.clone()))
+            .collect();
+        let asked = layout.pads(layout.probe)
+            || matches!(layout.yields, Yield::RowsOf(side, _) if side == layout.probe);
+        let rows = if asked && !context.plan.once { probe.rows as usize } else { 0 };
+        let reservation =
+            MemoryConsumer::new("SetSimilarityJoin marks").register(context.task.memory_pool());
+        reservation.try_grow(Visited::footprint(rows))?;
+        let mut meetings = Self {
+            build: Arc::clone(build),
+            last: vec![],
+            marks: (rows > 0).then(|| Arc::new(Visited::new(rows))),
+            _reservation: reservation,
+            probe,
+            partners,
+        };
+        let segments = 0..build.segments.len();
+        meetings.last = (0..meetings.probe.segments.len())
+            .map(|p| segments.clone().rev().find(|&b| meetings.meets(p, b)))
+            .collect();
+        Ok(meetings)
+    }
+
+    fn meets(&self, probe: usize, build: usize) -> bool {
+        let Some(partners) = &self.partners[probe] else { return false };
+        let (probe, build) = (&self.probe.segments[probe], &self.build.segments[build]);
+        probe.key_part == build.key_part
+            && partners.start < u64::from(build.sizes.end)
+            && u64::from(build.sizes.start) < partners.end
+    }
+
+    /// The probe segments among `with` that meet a piece.
+    fn of_piece(&self, piece: &Range<usize>, with: &Range<usize>) -> Vec<usize> {
+        with.clone().filter(|&p| piece.clone().any(|b| self.meets(p, b))).collect()
+    }
+
+    /// The probe segments that meet nothing.
+    fn lonely(&self) -> Vec<usize> {
+        (0..self.last.len()).filter(|&p| self.last[p].is_none()).collect()
+    }
+
+    fn feed(
+        &self,
+        piece: &Range<usize>,
+        with: &Range<usize>,
+        context: &SpillContext,
+    ) -> Arc<SegmentFeed> {
+        let mut segments = self.of_piece(piece, with);
+        // Large sets first: they take longest.
+        segments.reverse();
+        let is_last = |&p: &usize| (p, self.last[p].is_none_or(|last| last < piece.end));
+        let segments = segments.iter().map(is_last).collect();
+        Arc::new(SegmentFeed::new(&self.probe, segments, &self.marks, &context.metrics.visits))
+    }
+
+    fn feed_of(&self, segments: Vec<usize>, context: &SpillContext) -> Arc<SegmentFeed> {
+        let segments = segments.into_iter().map(|p| (p, true)).collect();
+        Arc::new(SegmentFeed::new(&self.probe, segments, &self.marks, &context.metrics.visits))
+    }
+}

@@ -1,0 +1,135 @@
+//! The rows on disk that probe a piece of the build side.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::arrow::array::{BooleanArray, RecordBatch};
+use datafusion::common::Result;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_plan::metrics::Count;
+use futures::StreamExt;
+
+use super::segment::SpilledSide;
+use crate::exec::build::ROWS_PER_SLICE;
+use crate::exec::visited::Visited;
+
+/// Segments of the probe side that meet one piece, taken by any number of workers.
+#[derive(Debug)]
+pub(in crate::exec) struct SegmentFeed {
+    side: Arc<SpilledSide>,
+    segments: Vec<(usize, bool)>,
+    next: AtomicUsize,
+    marks: Option<Arc<Visited>>,
+    visits: Count,
+}
+
+impl SegmentFeed {
+    /// Some segments of `side`, each with whether no later piece meets it. `marks` are the rows of
+    /// the side that have a match, where that is asked for; `visits` counts the rows read.
+    pub(super) fn new(
+        side: &Arc<SpilledSide>,
+        segments: Vec<(usize, bool)>,
+        marks: &Option<Arc<Visited>>,
+        visits: &Count,
+    ) -> Self {
+        Self {
+            side: Arc::clone(side),
+            segments,
+            next: AtomicUsize::new(0),
+            marks: marks.clone(),
+            visits: visits.clone(),
+        }
+    }
+}
+
+/// What is known of the probe rows of a unit from the pieces they have met.
+#[derive(Debug, Clone)]
+pub(in crate::exec) struct Visit {
+    pub marks: Option<Arc<Visited>>,
+    /// The number of the first row in its side.
+    pub first_row: u64,
+    /// No later piece meets these rows.
+    pub is_last: bool,
+}
+
+impl Visit {
+    /// Whether a row, counted from the first one on, has a match.
+    pub fn is_marked(&self, row: u32) -> bool {
+        let index = (self.first_row + u64::from(row)) as usize;
+        self.marks.as_ref().is_some_and(|marks| marks.is_marked(index))
+    }
+
+    /// What is known of the rows from `row` on.
+    pub fn from_row(self, row: usize) -> Self {
+        Self { first_row: self.first_row + row as u64, ..self }
+    }
+
+    pub fn mark(&self, row: u32) {
+        if let Some(marks) = &self.marks {
+            marks.mark((self.first_row + u64::from(row)) as usize);
+        }
+    }
+
+    /// Which of the first `rows` rows have no match yet. `None` where it makes no difference.
+    pub fn without_match(&self, rows: usize) -> Option<BooleanArray> {
+        let any = (0..rows as u32).any(|row| self.is_marked(row));
+        any.then(|| (0..rows as u32).map(|row| Some(!self.is_marked(row))).collect())
+    }
+}
+
+/// One worker's way through a feed.
+pub(in crate::exec) struct SegmentReader {
+    feed: Arc<SegmentFeed>,
+    open: Option<Open>,
+}
+
+struct Open {
+    stream: SendableRecordBatchStream,
+    /// What is left of a batch.
+    rest: Option<RecordBatch>,
+    next_row: u64,
+    is_last: bool,
+}
+
+impl SegmentReader {
+    pub fn new(feed: Arc<SegmentFeed>) -> Self {
+        Self { feed, open: None }
+    }
+
+    /// The next rows; `None` once all segments have been taken.
+    pub async fn next(&mut self) -> Result<Option<(RecordBatch, Visit)>> {
+        loop {
+            if let Some(open) = &mut self.open {
+                let batch = match open.rest.take() {
+                    Some(rest) => Some(rest),
+                    None => open.stream.next().await.transpose()?,
+                };
+                if let Some(batch) = batch {
+                    let rows = batch.num_rows().min(ROWS_PER_SLICE);
+                    if rows < batch.num_rows() {
+                        open.rest = Some(batch.slice(rows, batch.num_rows() - rows));
+                    }
+                    let visit = Visit {
+                        marks: self.feed.marks.clone(),
+                        first_row: open.next_row,
+                        is_last: open.is_last,
+                    };
+                    open.next_row += rows as u64;
+                    self.feed.visits.add(rows);
+                    return Ok(Some((batch.slice(0, rows), visit)));
+                }
+                self.open = None;
+            }
+            let next = self.feed.next.fetch_add(1, Ordering::Relaxed);
+            let Some(&(segment, is_last)) = self.feed.segments.get(next) else {
+                return Ok(None);
+            };
+            self.open = Some(Open {
+                stream: self.feed.side.read(segment)?,
+                rest: None,
+                next_row: self.feed.side.segments[segment].first_row,
+                is_last,
+            });
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! Joins that do not fit into memory.
+//!
+//! Out of core is no strategy but a driver above them. Both sides go to disk once, cut into bands
+//! ([`bands`]: by a hash of the blocking key, where there is one, then by the size of the set).
+//! The build side then comes back a piece at a time, as much as memory holds: a few bands, or a
+//! block of a band that is larger. Each piece has its own dictionary, token order and index, and
+//! is probed by the segments of the probe side whose sizes its sets admit.
+//!
+//! ```text
+//!  build input ─► sets, keys, columns ─► bands ─► segments ─► piece ─► BuildSide ──┐
+//!  probe input ─► sets, keys, columns ─► bands ─► segments, those that a piece meets ─► Running
+//!                                                                                  │
+//!                                      partitions ◄── queue of output batches ◄────┘
+//! ```
+//!
+//! A build row is in one piece, and every probe row that can match it meets that piece: what is
+//! asked of build rows is decided there. A probe row may meet several pieces; a bit for each tells
+//! whether it has a match, and the last piece that it meets answers for it. In a self-join that
+//! finds each pair once a piece is joined with itself, then with the rows behind it.
+//!
+//! Too little memory for a piece halves it, before any of its answer has been given.
+
+mod bands;
+mod driver;
+mod feed;
+mod plan;
+mod queue;
+mod segment;
+mod store;
+mod writer;
+
+pub(super) use driver::{Joining, SpilledBuild};
+pub(super) use feed::{SegmentReader, Visit};
+pub(super) use store::Spilling;

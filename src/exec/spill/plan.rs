@@ -1,0 +1,154 @@
+//! The join over rows as they lie on disk.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::{NullEquality, Result, internal_err};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+
+use crate::config::SimJoinOptions;
+use crate::exec::layout::Layout;
+use crate::exec::spec::{Residual, ResidualColumn, Side, SimilarityJoin};
+use crate::sets::{KeyConverter, StoredTokens};
+use crate::strategy::Pairing;
+
+/// What both sides of a join look like on disk, and how they are joined from there.
+///
+/// A row is stored as its set, its blocking key and the columns that output and residual read:
+/// `[set, key?, stored columns …]`. Expressions have been evaluated once, when the row was read.
+#[derive(Debug)]
+pub(in crate::exec) struct StoredPlan {
+    /// Per side, the input columns that are stored.
+    pub stored: [Vec<usize>; 2],
+    pub tokens: [StoredTokens; 2],
+    pub schemas: [SchemaRef; 2],
+    /// A piece of the build side against rows of the probe side.
+    pub cross: Arc<Layout>,
+    /// For a self-join: a piece against itself.
+    pub itself: Option<Arc<Layout>>,
+    /// Whether a self-join finds each pair once: the rows of a piece meet each other, then those
+    /// behind the piece. Else they meet all rows.
+    pub once: bool,
+    /// The build side from disk, the rows of the probe side as they come. Not for self-joins.
+    pub direct: Option<Arc<Layout>>,
+    /// For stored keys.
+    pub converter: Option<Arc<KeyConverter>>,
+    pub has_keys: bool,
+}
+
+impl StoredPlan {
+    /// `inputs` are the schemas of both sides.
+    pub fn try_new(
+        layout: &Layout,
+        inputs: [SchemaRef; 2],
+        options: &SimJoinOptions,
+    ) -> Result<Self> {
+        let join = &layout.join;
+        let has_keys = !join.on.is_empty();
+        let mut stored = layout.carried.clone();
+        for columns in &mut stored {
+            // Ranks are taken of this column; without ranks it is part of the residual.
+            columns.extend(layout.row_order.iter().map(|order| order.column));
+            columns.sort_unstable();
+            columns.dedup();
+        }
+        let mut tokens = [StoredTokens::Signed; 2];
+        let mut schemas = inputs.clone();
+        for side in [Side::Left, Side::Right] {
+            let (s, input) = (side as usize, &inputs[side as usize]);
+            tokens[s] = StoredTokens::of_list(&join.argument(side).data_type(input)?);
+            let mut fields = vec![Field::new("set", tokens[s].list_type(), true)];
+            if has_keys {
+                fields.push(Field::new("key", DataType::Binary, true));
+            }
+            let columns = stored[s].iter().map(|&column| input.field(column).clone());
+            fields.extend(columns.enumerate().map(|(i, field)| field.with_name(format!("c{i}"))));
+            schemas[s] = Arc::new(Schema::new(fields));
+        }
+        let both = over_stored(join, &stored, [true, true], has_keys)?;
+        let direct = match layout.self_join {
+            true => None,
+            false => {
+                let mut sides = [true, true];
+                sides[layout.probe as usize] = false;
+                let join = over_stored(join, &stored, sides, has_keys)?;
+                Some(Arc::new(Layout::try_new(join, Some(layout.build()), options)?))
+            }
+        };
+        let once = layout.self_join && layout.spec.pairing == Pairing::Unordered;
+        let mut cross = Layout::try_new(both.clone(), Some(layout.build()), options)?;
+        if once {
+            cross.give_both_orders();
+        }
+        let itself = match layout.self_join {
+            true => Some(Arc::new(Layout::try_new(both, None, options)?)),
+            false => None,
+        };
+        Ok(Self {
+            stored,
+            tokens,
+            schemas,
+            cross: Arc::new(cross),
+            itself,
+            once,
+            direct,
+            converter: has_keys.then(|| Arc::new(KeyConverter::of_stored())),
+            has_keys,
+        })
+    }
+
+    /// The columns of a batch of a side that are stored besides set and key.
+    pub fn columns(&self, side: Side, batch: &RecordBatch) -> Vec<ArrayRef> {
+        let columns = self.stored[side as usize].iter();
+        columns.map(|&column| ArrayRef::clone(batch.column(column))).collect()
+    }
+}
+
+/// `join` with its expressions over the stored rows of some `sides`.
+fn over_stored(
+    join: &SimilarityJoin,
+    stored: &[Vec<usize>; 2],
+    sides: [bool; 2],
+    has_keys: bool,
+) -> Result<SimilarityJoin> {
+    let first = 1 + usize::from(has_keys);
+    let place = |side: Side, column: usize| match stored[side as usize].binary_search(&column) {
+        _ if !sides[side as usize] => Ok(column),
+        Ok(place) => Ok(first + place),
+        Err(_) => internal_err!("column {column} of the {side} side is not stored"),
+    };
+    let column = |name: &str, index| Arc::new(Column::new(name, index)) as Arc<dyn PhysicalExpr>;
+    let output = join.output.iter().map(|output| match output.source() {
+        Some((side, column)) => Ok(output.with_source(place(side, column)?)),
+        None => Ok(*output),
+    });
+    let residual = match &join.residual {
+        Some(residual) => {
+            let columns = residual.columns.iter().map(|column| match *column {
+                ResidualColumn::Input(side, index) => {
+                    Ok(ResidualColumn::Input(side, place(side, index)?))
+                }
+                score @ ResidualColumn::Score(_) => Ok(score),
+            });
+            let columns = columns.collect::<Result<Vec<_>>>()?;
+            Some(Residual { columns, ..residual.clone() })
+        }
+        None => None,
+    };
+    let mut over = SimilarityJoin {
+        residual,
+        output: output.collect::<Result<Vec<_>>>()?,
+        ..join.clone()
+    };
+    for (side, _) in sides.iter().enumerate().filter(|(_, stored)| **stored) {
+        over.arguments[side] = column("set", 0);
+        over.side_filters[side] = None;
+    }
+    if has_keys && sides == [true, true] {
+        over.on = vec![(column("key", 1), column("key", 1))];
+        over.null_equality = NullEquality::NullEqualsNothing;
+    }
+    Ok(over)
+}

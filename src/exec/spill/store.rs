@@ -1,0 +1,272 @@
+//! Bringing both sides to disk.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::Array;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
+use datafusion::physical_plan::SpillManager;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use super::bands::Bands;
+use super::driver::SpilledBuild;
+use super::plan::StoredPlan;
+use super::segment::SpilledSide;
+use super::writer::{SideWriter, WriterLimits};
+use crate::config::{DeviceChoice, SimJoinOptions, StrategyChoice};
+use crate::exec::build::{BuildPlan, Built, EncodedArguments, OnChoice};
+use crate::exec::headroom::Headroom;
+use crate::exec::layout::{Layout, RowsWith, Yield};
+use crate::exec::metrics::{BuildMetrics, DiskMetrics};
+use crate::exec::read::Overflow;
+use crate::exec::slices::Slices;
+use crate::exec::spec::Side;
+use crate::sets::{KeyConverter, StoredRows, Unload};
+
+/// Sizes of sets that the bands are drawn from, at most, for each task that has read some.
+const SAMPLED_ROWS: usize = 1 << 16;
+/// What is gathered before it is written, in bytes, where memory allows.
+const BUFFER_BYTES: usize = 16 << 20;
+const LEAST_BUFFER_BYTES: usize = 64 << 10;
+/// Bytes of a segment, where memory allows.
+const SEGMENT_BYTES: usize = 32 << 20;
+/// Open files take memory besides.
+const OPEN_FILE_BYTES: usize = 64 << 10;
+
+/// What it takes to go on where a build side does not fit into memory.
+pub(in crate::exec) struct Spilling {
+    pub plan: BuildPlan,
+    /// The schemas of both sides.
+    pub inputs: [SchemaRef; 2],
+    pub options: SimJoinOptions,
+    pub metrics: ExecutionPlanMetricsSet,
+    pub task: Arc<TaskContext>,
+}
+
+impl Spilling {
+    /// Stores the build side, and reads it back where it is likely to fit after all. `memory` holds
+    /// what has been read of it.
+    pub async fn build(self, overflow: Overflow, memory: Arc<Headroom>) -> Result<Built> {
+        let Self { plan, inputs, options, metrics, task } = self;
+        let stored = StoredPlan::try_new(&plan.layout, inputs, &options)?;
+        let context = Arc::new(SpillContext {
+            layout: plan.layout,
+            converter: plan.converter,
+            plan: stored,
+            strategy: plan.strategy,
+            device: plan.device,
+            bands: options.spill_bands.0,
+            piece_rows: options.spill_piece_rows.0,
+            threads: plan.threads.max(1),
+            partitions: plan.partitions,
+            task,
+            build_metrics: plan.metrics,
+            metrics: DiskMetrics::new(&metrics),
+            plan_metrics: metrics,
+            on_choice: plan.on_choice,
+        });
+        let build = Arc::new(context.store_build(overflow, memory).await?);
+        Ok(match build.reload().await? {
+            Some((side, layout)) => {
+                // Keys are those that rows of the probe input give; a self-join asks for none.
+                Built::Memory { side, layout, converter: context.converter.clone() }
+            }
+            None => Built::Disk(build),
+        })
+    }
+}
+
+/// What a join on disk is run with.
+pub(in crate::exec) struct SpillContext {
+    /// The join over its inputs.
+    pub layout: Arc<Layout>,
+    pub converter: Option<Arc<KeyConverter>>,
+    /// The join over what is stored.
+    pub plan: StoredPlan,
+    pub strategy: StrategyChoice,
+    pub device: DeviceChoice,
+    /// Bands, at most.
+    pub bands: usize,
+    /// Rows of a piece of the build side, at most.
+    pub piece_rows: Option<usize>,
+    /// How many threads may work at once, at least 1.
+    pub threads: usize,
+    /// Output partitions that share what the driver finds.
+    pub partitions: usize,
+    pub task: Arc<TaskContext>,
+    pub build_metrics: BuildMetrics,
+    pub metrics: DiskMetrics,
+    pub plan_metrics: ExecutionPlanMetricsSet,
+    pub on_choice: OnChoice,
+}
+
+impl SpillContext {
+    /// What the session's memory pool has left; `None` where nobody knows.
+    pub fn available(&self) -> Option<usize> {
+        let pool = self.task.memory_pool();
+        match pool.memory_limit() {
+            MemoryLimit::Finite(limit) => Some(limit.saturating_sub(pool.reserved())),
+            MemoryLimit::Infinite | MemoryLimit::Unknown => None,
+        }
+    }
+
+    /// Whether rows of `side` that can match nothing are part of the answer.
+    fn keeps_setless(&self, side: Side) -> bool {
+        self.layout.pads(side) || self.layout.yields == Yield::RowsOf(side, RowsWith::NoMatch)
+    }
+
+    fn manager(&self, side: Side) -> SpillManager {
+        let compression = self.task.session_config().spill_compression();
+        let metrics = SpillMetrics::new(&self.plan_metrics, 0);
+        let schema = Arc::clone(&self.plan.schemas[side as usize]);
+        SpillManager::new(self.task.runtime_env(), metrics, schema)
+            .with_compression_type(compression)
+    }
+
+    fn writer(&self, side: Side, bands: &Arc<Bands>, keeps_setless: bool) -> Result<SideWriter> {
+        let available = self.available().unwrap_or(usize::MAX);
+        let limits = WriterLimits {
+            buffer_bytes: (available / 16).clamp(LEAST_BUFFER_BYTES, BUFFER_BYTES),
+            segment_bytes: (available / 16).clamp(LEAST_BUFFER_BYTES, SEGMENT_BYTES),
+            // Small enough that pieces of so many rows can be made.
+            segment_rows: self.piece_rows.map_or(usize::MAX, |rows| rows.div_ceil(2)),
+        };
+        let reservation = MemoryConsumer::new("SetSimilarityJoin spill buffer")
+            .register(self.task.memory_pool());
+        let manager = self.manager(side);
+        SideWriter::try_new(manager, Arc::clone(bands), keeps_setless, limits, reservation)
+    }
+
+    /// Stores the build side: what has been read of it, and the rest. `memory` holds what has been
+    /// read, and is free afterwards.
+    pub async fn store_build(
+        self: &Arc<Self>,
+        overflow: Overflow,
+        memory: Arc<Headroom>,
+    ) -> Result<SpilledBuild> {
+        let side = self.layout.build();
+        let Overflow { shares, rest, held } = overflow;
+        let reserved = held.size();
+        memory.release();
+        let sizes: Vec<u32> = shares
+            .iter()
+            .flat_map(|share| Unload::sizes(&share.encoder, SAMPLED_ROWS / shares.len()))
+            .collect();
+        let count = match self.available() {
+            Some(bytes) => self.bands.min((bytes / 4 / OPEN_FILE_BYTES).max(4)),
+            None => self.bands,
+        };
+        let bands = Arc::new(Bands::of_sizes(sizes, count, self.plan.has_keys));
+        // In a self-join these are the probe rows as well.
+        let keeps = self.keeps_setless(side)
+            || self.layout.self_join && self.keeps_setless(self.layout.probe);
+        let mut writer = self.writer(side, &bands, keeps)?;
+        let (mut unloaded, kind) = (0, self.plan.tokens[side as usize]);
+        for share in &shares {
+            let unload = Unload::new(&share.encoder, &share.keys, self.plan.has_keys, kind);
+            for push in 0..unload.pushes() {
+                for rows in unload.rows(push)? {
+                    let columns = self.plan.stored[side as usize].iter().map(|&column| {
+                        match share.column(&self.layout, column, push) {
+                            Some(array) => Ok(array.slice(rows.rows.start, rows.rows.len())),
+                            None => internal_err!("column {column} of the {side} side is gone"),
+                        }
+                    });
+                    let columns = columns.collect::<Result<Vec<_>>>()?;
+                    unloaded += rows.lists.get_array_memory_size();
+                    unloaded += columns.iter().map(|c| c.get_array_memory_size()).sum::<usize>();
+                    writer.push(rows, columns)?;
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        drop(shares);
+        drop(held);
+        let stored = Arc::new(self.store(side, vec![rest], writer).await?);
+        self.metrics.note_side(true, stored.rows, stored.bytes());
+        self.metrics.bands.add(bands.len());
+        // Ordering and indexing need more than reading.
+        let growth = match unloaded {
+            0 => 2.0,
+            bytes => (1.6 * reserved as f64 / bytes as f64).clamp(0.5, 8.0),
+        };
+        Ok(SpilledBuild {
+            context: Arc::clone(self),
+            side: stored,
+            bands,
+            growth: Mutex::new(growth),
+            turn: Arc::new(Semaphore::new(1)),
+            shared: Mutex::default(),
+        })
+    }
+
+    /// Stores the probe side.
+    pub async fn store_probe(
+        self: &Arc<Self>,
+        inputs: Vec<Slices>,
+        bands: &Arc<Bands>,
+    ) -> Result<SpilledSide> {
+        let side = self.layout.probe;
+        let writer = self.writer(side, bands, self.keeps_setless(side))?;
+        let stored = self.store(side, inputs, writer).await?;
+        self.metrics.note_side(false, stored.rows, stored.bytes());
+        Ok(stored)
+    }
+
+    /// Writes all rows of `inputs`.
+    async fn store(
+        self: &Arc<Self>,
+        side: Side,
+        inputs: Vec<Slices>,
+        writer: SideWriter,
+    ) -> Result<SpilledSide> {
+        let writer = Arc::new(Mutex::new(writer));
+        let tasks_each = self.threads.div_ceil(inputs.len().max(1));
+        let mut tasks = vec![];
+        for input in inputs {
+            let input = Arc::new(input);
+            for _ in 0..tasks_each {
+                let (context, input) = (Arc::clone(self), Arc::clone(&input));
+                let writer = Arc::clone(&writer);
+                tasks.push(SpawnedTask::spawn(async move {
+                    context.store_slices(side, &input, &writer).await
+                }));
+            }
+        }
+        let mut ended = vec![];
+        for task in tasks {
+            ended.push(task.join().await.unwrap_or_else(|error| {
+                exec_err!("spilling the {side} side of a similarity join failed: {error}")
+            }));
+        }
+        ended.into_iter().collect::<Result<()>>()?;
+        match Arc::try_unwrap(writer) {
+            Ok(writer) => writer.into_inner().finish(),
+            Err(_) => internal_err!("somebody still writes a side of a similarity join"),
+        }
+    }
+
+    async fn store_slices(
+        &self,
+        side: Side,
+        input: &Slices,
+        writer: &Mutex<SideWriter>,
+    ) -> Result<()> {
+        let kind = self.plan.tokens[side as usize];
+        while let Some((_, slice)) = input.next().await? {
+            let converter = self.converter.as_deref();
+            let arguments = EncodedArguments::evaluate(&self.layout, side, converter, &slice)?;
+            for rows in StoredRows::of_batch(kind, &arguments.as_input())? {
+                let part = slice.slice(rows.rows.start, rows.rows.len());
+                writer.lock().push(rows, self.plan.columns(side, &part))?;
+            }
+            tokio::task::yield_now().await;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,226 @@
+//! Rows on their way to disk: gathered, cut into bands, written band by band.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::arrow::compute::interleave_record_batch;
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::spill_file::SpillFile;
+use datafusion::physical_plan::SpillManager;
+
+use super::bands::Bands;
+use super::segment::{Segment, SpilledSide};
+use crate::sets::StoredRows;
+
+/// Rows of a batch on disk, at most: reading takes the memory of a batch.
+const BATCH_ROWS: usize = 8192;
+
+/// Writes one side.
+pub(super) struct SideWriter {
+    manager: SpillManager,
+    bands: Arc<Bands>,
+    /// Whether rows that can match nothing are part of the answer.
+    keeps_setless: bool,
+    limits: WriterLimits,
+    /// For `buffer_bytes`, and as much again for the rows of a band in one piece.
+    _reservation: MemoryReservation,
+    waiting: Vec<RecordBatch>,
+    waiting_bytes: usize,
+    /// By band, which rows of the waiting batches it gets.
+    rows: Vec<Vec<(usize, usize)>>,
+    open: Vec<Option<OpenSegment>>,
+    done: Vec<Segment>,
+    /// What has been written, for errors.
+    written_rows: u64,
+    written_bytes: u64,
+}
+
+/// How much is written at a time.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct WriterLimits {
+    /// What is gathered before it is written.
+    pub buffer_bytes: usize,
+    /// A segment ends when it holds so much.
+    pub segment_bytes: usize,
+    pub segment_rows: usize,
+}
+
+struct OpenSegment {
+    file: OpenFile,
+    sizes: Range<u32>,
+    rows: usize,
+    tokens: u64,
+    bytes: usize,
+}
+
+impl SideWriter {
+    /// A writer for rows of `manager`'s schema, of which the first column is the set. Reserves
+    /// twice what is gathered.
+    pub fn try_new(
+        manager: SpillManager,
+        bands: Arc<Bands>,
+        keeps_setless: bool,
+        limits: WriterLimits,
+        reservation: MemoryReservation,
+    ) -> Result<Self> {
+        reservation.try_grow(2 * limits.buffer_bytes)?;
+        let bands_and_rest = bands.len() + 1;
+        Ok(Self {
+            manager,
+            bands,
+            keeps_setless,
+            limits,
+            _reservation: reservation,
+            waiting: vec![],
+            waiting_bytes: 0,
+            rows: vec![vec![]; bands_and_rest],
+            open: (0..bands_and_rest).map(|_| None).collect(),
+            done: vec![],
+            written_rows: 0,
+            written_bytes: 0,
+        })
+    }
+
+    pub fn schema(&self) -> &SchemaRef {
+        self.manager.schema()
+    }
+
+    /// Adds rows with the columns stored for them besides set and key.
+    pub fn push(&mut self, rows: StoredRows, stored: Vec<ArrayRef>) -> Result<()> {
+        let bands = self.bands.of_rows(&rows.lists, rows.keys.as_ref());
+        let mut columns: Vec<ArrayRef> = vec![Arc::new(rows.lists)];
+        columns.extend(rows.keys.map(|keys| Arc::new(keys) as ArrayRef));
+        columns.extend(stored);
+        let batch = RecordBatch::try_new(Arc::clone(self.schema()), columns)?;
+        let number = self.waiting.len();
+        for (row, band) in bands.into_iter().enumerate() {
+            if band < self.bands.len() || self.keeps_setless {
+                self.rows[band].push((number, row));
+            }
+        }
+        self.waiting_bytes += batch.get_array_memory_size();
+        self.waiting.push(batch);
+        match self.waiting_bytes >= self.limits.buffer_bytes {
+            true => self.flush(),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes what has been gathered.
+    fn flush(&mut self) -> Result<()> {
+        let waiting = std::mem::take(&mut self.waiting);
+        self.waiting_bytes = 0;
+        let batches: Vec<&RecordBatch> = waiting.iter().collect();
+        for band in 0..self.rows.len() {
+            let rows = std::mem::take(&mut self.rows[band]);
+            for rows in rows.chunks(BATCH_ROWS.min(self.limits.segment_rows)) {
+                let batch = interleave_record_batch(&batches, rows)?;
+                self.write(band, &batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, band: usize, batch: &RecordBatch) -> Result<()> {
+        let mut open = match self.open[band].take() {
+            Some(open) => open,
+            None => OpenSegment {
+                file: open_file(&self.manager).map_err(|e| self.disk_error(e))?,
+                sizes: u32::MAX..0,
+                rows: 0,
+                tokens: 0,
+                bytes: 0,
+            },
+        };
+        let written = (open.file)(Some(batch)).map_err(|e| self.disk_error(e))?;
+        let bytes = if let Written::Batch(bytes) = written { bytes } else { 0 };
+        open.note_sets(batch);
+        open.rows += batch.num_rows();
+        open.bytes += bytes;
+        self.written_rows += batch.num_rows() as u64;
+        self.written_bytes += bytes as u64;
+        let limits = &self.limits;
+        match open.bytes >= limits.segment_bytes || open.rows >= limits.segment_rows {
+            true => self.close(band, open),
+            false => {
+                self.open[band] = Some(open);
+                Ok(())
+            }
+        }
+    }
+
+    fn close(&mut self, band: usize, mut open: OpenSegment) -> Result<()> {
+        let Written::End(Some(file)) = (open.file)(None).map_err(|e| self.disk_error(e))? else {
+            return Ok(());
+        };
+        self.done.push(Segment {
+            band,
+            key_part: self.bands.key_part(band),
+            sizes: if open.sizes.is_empty() { 0..0 } else { open.sizes },
+            rows: open.rows,
+            tokens: open.tokens,
+            bytes: open.bytes,
+            first_row: 0,
+            file,
+        });
+        Ok(())
+    }
+
+    /// No more rows.
+    pub fn finish(mut self) -> Result<SpilledSide> {
+        self.flush()?;
+        for band in 0..self.open.len() {
+            if let Some(open) = self.open[band].take() {
+                self.close(band, open)?;
+            }
+        }
+        Ok(SpilledSide::new(self.manager, self.done))
+    }
+
+    /// Says how far spilling came when the disk had no more room.
+    fn disk_error(&self, error: DataFusionError) -> DataFusionError {
+        error.context(format!(
+            "a similarity join that does not fit into the memory limit keeps its inputs on disk, \
+             and could not write more than {} rows ({} bytes before compression) of this one; \
+             give it more room with --disk-limit (datafusion.runtime.max_temp_directory_size) or \
+             another datafusion.runtime.temp_directory, or raise the memory limit",
+            self.written_rows, self.written_bytes
+        ))
+    }
+}
+
+/// A file that is being written: adds a batch and gives its bytes in memory, or without one ends
+/// the file.
+type OpenFile = Box<dyn FnMut(Option<&RecordBatch>) -> Result<Written> + Send>;
+
+enum Written {
+    Batch(usize),
+    End(Option<Arc<dyn SpillFile>>),
+}
+
+fn open_file(manager: &SpillManager) -> Result<OpenFile> {
+    // The file's own type cannot be named outside of DataFusion.
+    let mut file = manager.create_in_progress_file("SetSimilarityJoin")?;
+    Ok(Box::new(move |batch| match batch {
+        Some(batch) => file.append_batch(batch).map(Written::Batch),
+        None => file.finish().map(Written::End),
+    }))
+}
+
+impl OpenSegment {
+    /// Notes the sizes of the sets of a batch.
+    fn note_sets(&mut self, batch: &RecordBatch) {
+        use datafusion::arrow::array::AsArray;
+        let lists = batch.column(0).as_list::<i64>();
+        for (row, ends) in lists.value_offsets().windows(2).enumerate() {
+            let size = (ends[1] - ends[0]) as u32;
+            if lists.is_valid(row) {
+                self.tokens += u64::from(size);
+                self.sizes = self.sizes.start.min(size)..self.sizes.end.max(size + 1);
+            }
+        }
+    }
+}
