@@ -83,7 +83,15 @@ impl StoredPlan {
             cross.give_both_orders();
         }
         let itself = match layout.self_join {
-            true => Some(Arc::new(Layout::try_new(both, None, options)?)),
+            true => {
+                let mut itself = Layout::try_new(both, None, options)?;
+                if once {
+                    // The same piece meets other rows afterwards, which may ask for more of it:
+                    // ranks decide within the piece what an expression decides beyond.
+                    itself.carried = cross.carried.clone();
+                }
+                Some(Arc::new(itself))
+            }
             false => None,
         };
         Ok(Self {
