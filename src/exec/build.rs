@@ -16,7 +16,7 @@ use super::layout::{Layout, Yield};
 use super::metrics::BuildMetrics;
 use super::payload::Payload;
 use super::ranks::{Partners, Ranks};
-use super::read::{Overflow, Reading, Share};
+use super::read::{Overflow, Reading, Share, is_out_of_memory};
 use super::schedule::{Ranges, SpareSlices};
 use super::spec::Side;
 use super::spill::SpilledBuild;
@@ -197,6 +197,11 @@ impl BuildPlan {
         on_thread(move |cancel| self.prepare(indexed, reservation, cancel)).await
     }
 
+    /// Whether strategy and device are left to the join.
+    fn is_free_to_choose(&self) -> bool {
+        self.strategy == StrategyChoice::Auto && !matches!(self.device, DeviceChoice::Cuda(_))
+    }
+
     fn index(
         self,
         shares: Vec<Share>,
@@ -295,11 +300,23 @@ impl BuildPlan {
                 })
             },
         };
-        let choice = choose(self.strategy, &sets, &spec, &request, context)?;
-        (self.on_choice)(described.get_or_init(|| choice.to_string()).clone());
-        let statistics = &choice.statistics;
-        let context = PrepareContext { device: choice.device.as_ref(), ..context };
-        let prepared = choice.strategy.prepare(Arc::clone(&sets), spec, statistics, context)?;
+        let prepare = |strategy: StrategyChoice, request: &DeviceRequest, why: &str| {
+            let choice = choose(strategy, &sets, &spec, request, context)?;
+            let statistics = &choice.statistics;
+            let context = PrepareContext { device: choice.device.as_ref(), ..context };
+            let prepared = choice.strategy.prepare(Arc::clone(&sets), spec, statistics, context)?;
+            (self.on_choice)(described.get_or_init(|| format!("{choice}{why}")).clone());
+            Ok(prepared)
+        };
+        let prepared = match prepare(self.strategy, &request, "") {
+            Err(error) if is_out_of_memory(&error) && self.is_free_to_choose() => {
+                // The smallest index.
+                reservation.try_resize(indexed.held)?;
+                let request = DeviceRequest { choice: DeviceChoice::Cpu, ..request };
+                prepare(StrategyChoice::AllPairs, &request, ", for want of memory")?
+            }
+            prepared => prepared?,
+        };
         reservation.try_grow(Ranges::footprint(&sets))?;
         let unit = prepared.range_unit();
         let ranges = Ranges::new(&sets, &spec, self.partitions, unit);

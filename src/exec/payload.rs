@@ -264,7 +264,7 @@ fn column_bytes(pieces: &[ArrayRef]) -> usize {
 }
 
 /// The bytes of a column's rows: of a slice, its share of the buffers.
-fn slice_bytes(array: &ArrayRef) -> usize {
+pub(super) fn slice_bytes(array: &ArrayRef) -> usize {
     fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> usize {
         let offsets = array.value_offsets();
         let (first, last) = (offsets[0].as_usize(), offsets[array.len()].as_usize());

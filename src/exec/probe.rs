@@ -32,8 +32,7 @@ use crate::strategy::{MatchBuffer, MatchCursor, ProbeSets, Progress};
 const TIME_SLICE: Duration = Duration::from_millis(5);
 
 /// The build side while it is being made.
-pub(super) type BuildFuture =
-    Shared<BoxFuture<'static, Result<Arc<Built>, Arc<DataFusionError>>>>;
+pub(super) type BuildFuture = Shared<BoxFuture<'static, Result<Arc<Built>, Arc<DataFusionError>>>>;
 
 /// Where probe sets come from.
 pub(super) enum ProbeInput {
@@ -200,9 +199,7 @@ impl ProbePartition {
         let Some(streams) = &self.probe else { return build.join_shared(|| Ok(vec![])) };
         let slices = |stream| Slices::new(stream, self.metrics.rows.clone());
         match streams.are_shared() {
-            true => build.join_shared(|| {
-                Ok(streams.take_all()?.into_iter().map(slices).collect())
-            }),
+            true => build.join_shared(|| Ok(streams.take_all()?.into_iter().map(slices).collect())),
             // The others answer for themselves, perhaps elsewhere.
             false => {
                 let own = streams.take(self.partition)?;

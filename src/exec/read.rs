@@ -104,6 +104,10 @@ impl Reading {
         self,
         shares: Vec<Share>,
     ) -> Result<(BuildPlan, MemoryReservation, Vec<Share>), (Overflow, DataFusionError)> {
+        if self.overflow.get().is_none() {
+            // All shares together may need more than each by itself: now, they can still go.
+            self.hold(Share::finish_growth(&shares.iter().collect::<Vec<_>>(), &self.plan));
+        }
         match self.overflow.into_inner() {
             None => Ok((self.plan, self.reservation, shares)),
             Some(error) => {
@@ -151,9 +155,7 @@ impl Reading {
                 break;
             }
             plan.metrics.peak_bytes.set_max(self.reservation.size());
-            if plan.spill != SpillChoice::Never {
-                self.look_ahead(&share, &mut needed);
-            }
+            self.look_ahead(&share, &mut needed);
             timer.done();
             tokio::task::yield_now().await;
         }
@@ -162,16 +164,20 @@ impl Reading {
 
     /// Holds the memory that finishing this share is going to take, or notes that there is none.
     fn look_ahead(&self, share: &Share, needed: &mut usize) {
-        let plan = &self.plan;
-        let now = share.finish_growth(&plan.layout, plan.partitions, plan.threads.max(1));
+        let now = Share::finish_growth(&[share], &self.plan);
         let mut all = self.needed.lock();
         *all = *all + now - *needed;
         *needed = now;
+        self.hold(*all);
+    }
+
+    fn hold(&self, bytes: usize) {
         let held = match self.plan.spill {
+            SpillChoice::Never => Ok(()),
+            SpillChoice::Auto => self.memory.ensure(bytes),
             SpillChoice::Always => Err(DataFusionError::ResourcesExhausted(
                 "simjoin.spill = 'always' keeps nothing in memory".to_string(),
             )),
-            _ => self.memory.ensure(*all),
         };
         if let Err(error) = held {
             self.overflow.get_or_init(|| error);
@@ -194,16 +200,19 @@ impl Share {
         builder?.get(push)
     }
 
-    /// A bound on what ordering, indexing and the start of probing reserve on top of what the
-    /// share holds.
-    fn finish_growth(&self, layout: &Layout, partitions: usize, shares: usize) -> usize {
-        let Self { encoder, keys, payload, order_column } = self;
-        let finish = FinishContext::growth(encoder, keys);
-        let columns = payload.finish_growth() + order_column.finish_growth();
-        let prepare = layout.spec.prepared_bytes(encoder.set_count(), encoder.token_count());
-        let probes = partitions * layout.spec.cursor_bytes(layout.match_buffer) / shares;
-        let unload = Unload::footprint(encoder, keys);
-        (finish.max(prepare) + columns + probes).max(unload)
+    /// A bound on what ordering, indexing and the start of probing reserve on top of what some
+    /// shares hold; or on what giving their rows to the disk takes, where that is more.
+    fn finish_growth(shares: &[&Self], plan: &BuildPlan) -> usize {
+        let encoders: Vec<_> = shares.iter().map(|s| (&s.encoder, &s.keys)).collect();
+        let (finish, stays) = FinishContext::growth(&encoders);
+        let sum = |bytes: fn(&Self) -> usize| shares.iter().map(|s| bytes(s)).sum::<usize>();
+        let columns = sum(|s| s.payload.finish_growth() + s.order_column.finish_growth());
+        let (sets, tokens) = (sum(|s| s.encoder.set_count()), sum(|s| s.encoder.token_count()));
+        let spec = &plan.layout.spec;
+        let prepare = spec.prepared_bytes(sets, tokens);
+        let probes = plan.partitions * spec.cursor_bytes(plan.layout.match_buffer);
+        let unload = sum(|s| Unload::footprint(&s.encoder, &s.keys));
+        (finish.max(stays + prepare) + columns + probes).max(unload)
     }
 
     /// The encoders with their keys, the payload and the column that rows are ordered by.

@@ -38,18 +38,28 @@ pub struct FinishContext<'a> {
 }
 
 impl FinishContext<'_> {
-    /// A bound on what finishing reserves, for one of the encoders, on top of what it holds.
-    pub fn growth(encoder: &BuildEncoder, keys: &KeyDictionary) -> usize {
-        let (sets, rows) = (encoder.sets.len(), encoder.sets.set_of_row().len());
-        let (tokens, distinct) = (encoder.sets.token_count(), encoder.dictionary.len() as usize);
-        let merge = 2 * (encoder.dictionary.size() + keys.size_in_bytes())
-            + distinct * size_of::<u32>();
-        let repeats = 2 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets);
+    /// A bound on what finishing these encoders reserves on top of what they hold; and how much of
+    /// that may stay.
+    pub fn growth(encoders: &[(&BuildEncoder, &KeyDictionary)]) -> (usize, usize) {
+        let sum = |count: fn(&BuildEncoder) -> usize| encoders.iter().map(|(e, _)| count(e)).sum();
+        let sets: usize = sum(|e| e.sets.len());
+        let rows: usize = sum(|e| e.sets.set_of_row().len());
+        let tokens: usize = sum(|e| e.sets.token_count());
+        let distinct: usize = sum(|e| e.dictionary.len() as usize);
+        let token_bytes = sum(|e| e.sets.token_bytes());
+        let (mut merge, mut repeats) = (0, 0);
+        if encoders.len() > 1 {
+            let none = Dictionary::default();
+            merge = none.adoption(encoders.iter().map(|(e, _)| &e.dictionary))
+                + none.adoption(encoders.iter().map(|(_, keys)| &keys.keys));
+            repeats = 2 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets);
+        }
+        let maps = distinct * size_of::<u32>();
         // There are no more counters than make as many counts as there are tokens.
-        let order = (tokens + distinct) * size_of::<u32>() + TokenOrder::footprint(distinct, tokens);
-        let collection =
-            Gathered::collection_bytes(sets, rows, tokens, encoder.sets.token_bytes());
-        merge + repeats.max(order).max(collection)
+        let order =
+            (tokens + distinct) * size_of::<u32>() + TokenOrder::footprint(distinct, tokens);
+        let collection = Gathered::collection_bytes(sets, rows, tokens, token_bytes);
+        (merge + maps + repeats + order.max(collection), merge)
     }
 
     fn reserve(&self, bytes: usize) -> Result<()> {

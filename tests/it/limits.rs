@@ -38,14 +38,14 @@ fn expected(kind: JoinKind, a: &[Row], b: &[Row]) -> Vec<String> {
 }
 
 /// `n` sets of `width` tokens, all different.
-fn many(n: i64, width: i64) -> Vec<Row> {
+pub fn many(n: i64, width: i64) -> Vec<Row> {
     let mut rng = StdRng::seed_from_u64(41);
     let mut set = || ints((0..width).map(|_| rng.random_range(0..1_000_000)));
     (0..n).map(|id| Row::of(id, set())).collect()
 }
 
 /// Registers batches that own their memory: a slice would be counted as large as the whole.
-fn register_many(ctx: &SessionContext, name: &str, rows: &[Row]) {
+pub fn register_many(ctx: &SessionContext, name: &str, rows: &[Row]) {
     let batch = |rows: &[Row]| batch_of(rows, &DataType::Int64, crate::lists::Layout::List);
     let mut partitions = vec![Vec::new(), Vec::new()];
     for (i, rows) in rows.chunks(1024).enumerate() {
@@ -54,14 +54,16 @@ fn register_many(ctx: &SessionContext, name: &str, rows: &[Row]) {
     register_partitions(ctx, name, partitions);
 }
 
-/// A build side that does not fit is a resource error that says who asked, or it fits.
+/// Where nothing may go to disk, a build side that does not fit is a resource error that says who
+/// asked, or it fits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_little_memory_is_a_resource_error() {
     let rows = many(40_000, 20);
     let mut refused = 0;
     for memory in [10_000, 1 << 20, 3 << 20, 8 << 20, 512 << 20] {
         for kind in ["INNER", "FULL", "LEFT ANTI"] {
-            let ctx = Session { memory: Some(memory), ..Session::default() }.context();
+            let session = Session { memory: Some(memory), ..Session::default() };
+            let ctx = session.option("spill", "never").context();
             register_many(&ctx, "a", &rows);
             register_many(&ctx, "b", &rows);
             let columns = if kind == "LEFT ANTI" { "a.id" } else { "a.id AS x, b.id AS y" };
@@ -172,11 +174,21 @@ const KINDS: [(&str, JoinKind); 4] = [
     ("FULL", JoinKind::Full),
 ];
 
+/// Every join type, in memory and from disk.
+fn kinds_and_spill() -> impl Iterator<Item = ((&'static str, JoinKind), &'static str)> {
+    KINDS.into_iter().flat_map(|kind| [(kind, "auto"), (kind, "always")])
+}
+
+fn three_partitions(spill: &str) -> SessionContext {
+    let session = Session { partitions: 3, ..Session::default() };
+    session.option("spill", spill).option("spill_piece_rows", 20).context()
+}
+
 #[tokio::test]
 async fn a_plan_can_run_again_after_a_reset() {
     let (a, b) = small();
-    for (name, kind) in KINDS {
-        let ctx = Session { partitions: 3, ..Session::default() }.context();
+    for ((name, kind), spill) in kinds_and_spill() {
+        let ctx = three_partitions(spill);
         register(&ctx, "a", &a);
         register(&ctx, "b", &b);
         let expected = expected(kind, &a, &b);
@@ -191,9 +203,9 @@ async fn a_plan_can_run_again_after_a_reset() {
 #[tokio::test]
 async fn partitions_may_be_read_one_after_the_other() {
     let (a, b) = small();
-    for (name, kind) in KINDS {
+    for ((name, kind), spill) in kinds_and_spill() {
         for backwards in [false, true] {
-            let ctx = Session { partitions: 3, ..Session::default() }.context();
+            let ctx = three_partitions(spill);
             register(&ctx, "a", &a);
             register(&ctx, "b", &b);
             let plan = physical_plan(&ctx, name).await;
@@ -222,8 +234,8 @@ async fn partitions_may_be_read_one_after_the_other() {
 #[tokio::test]
 async fn one_partition_alone_ends() {
     let (a, b) = small();
-    for (name, _) in KINDS {
-        let ctx = Session { partitions: 3, ..Session::default() }.context();
+    for ((name, _), spill) in kinds_and_spill() {
+        let ctx = three_partitions(spill);
         register(&ctx, "a", &a);
         register(&ctx, "b", &b);
         let plan = physical_plan(&ctx, name).await;

@@ -40,5 +40,6 @@ mod properties;
 mod scores;
 mod self_joins;
 mod slt;
+mod spill;
 mod strategies;
 mod thresholds;

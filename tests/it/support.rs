@@ -47,6 +47,11 @@ impl Session {
     }
 
     pub fn context(&self) -> SessionContext {
+        self.context_with(RuntimeEnvBuilder::new())
+    }
+
+    /// A session with what `runtime` has set up.
+    pub fn context_with(&self, mut runtime: RuntimeEnvBuilder) -> SessionContext {
         let mut options = SimJoinOptions::default();
         for (name, value) in &self.options {
             options.set(name, value).expect("a valid option");
@@ -56,7 +61,6 @@ impl Session {
             .with_target_partitions(self.partitions)
             .with_information_schema(true)
             .with_option_extension(options);
-        let mut runtime = RuntimeEnvBuilder::new();
         if let Some(bytes) = self.memory {
             runtime = runtime.with_memory_limit(bytes, 1.0);
         }

@@ -3,9 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use datafusion::arrow::array::RecordBatch;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{Result, exec_err, internal_err};
-use datafusion::arrow::array::RecordBatch;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -25,8 +25,16 @@ use crate::exec::read::is_out_of_memory;
 use crate::exec::slices::Slices;
 use crate::exec::visited::Visited;
 
-/// A build side on disk.
+/// A build side on disk, for the partitions of a join.
 pub(in crate::exec) struct SpilledBuild {
+    stored: Arc<StoredBuild>,
+    /// The join that all partitions have part in. It ends with the last of them: nothing that
+    /// works on it holds what holds it.
+    shared: Mutex<Option<Arc<Joining>>>,
+}
+
+/// A build side on disk, and how it comes back.
+pub(super) struct StoredBuild {
     pub(super) context: Arc<SpillContext>,
     pub(super) side: Arc<SpilledSide>,
     pub(super) bands: Arc<Bands>,
@@ -34,8 +42,6 @@ pub(in crate::exec) struct SpilledBuild {
     pub(super) growth: Mutex<f64>,
     /// One piece at a time is in memory.
     pub(super) turn: Arc<Semaphore>,
-    /// The join that all partitions have part in.
-    pub(super) shared: Mutex<Option<Arc<Joining>>>,
 }
 
 /// A join on its way. Dropping it ends the work.
@@ -52,6 +58,40 @@ impl Joining {
 }
 
 impl SpilledBuild {
+    pub(super) fn new(stored: StoredBuild) -> Self {
+        Self { stored: Arc::new(stored), shared: Mutex::default() }
+    }
+
+    /// Starts the join of all partitions that share `probe`, or gives the one that was started.
+    pub fn join_shared(&self, probe: impl FnOnce() -> Result<Vec<Slices>>) -> Result<Arc<Joining>> {
+        let mut shared = self.shared.lock();
+        Ok(match &*shared {
+            Some(joining) => Arc::clone(joining),
+            None => Arc::clone(shared.insert(self.join(probe()?))),
+        })
+    }
+
+    /// Starts the join with the rows of `probe`; none for a self-join.
+    pub fn join(&self, probe: Vec<Slices>) -> Arc<Joining> {
+        let context = &self.stored.context;
+        let workers = context.threads.max(1);
+        let queue = Arc::new(BatchQueue::new(2 * workers));
+        let driver = Driver {
+            build: Arc::clone(&self.stored),
+            queue: Arc::clone(&queue),
+            workers,
+            metrics: (0..workers)
+                .map(|worker| ProbeMetrics::new(&context.plan_metrics, worker))
+                .collect(),
+            jobs: vec![],
+        };
+        let ended = Arc::clone(&queue);
+        let task = SpawnedTask::spawn(async move { ended.end(driver.run(probe).await) });
+        Arc::new(Joining { queue, _driver: task })
+    }
+}
+
+impl StoredBuild {
     /// The whole side in memory after all, if that is likely to succeed: its rows are fewer
     /// distinct sets than feared, or the memory of others has become free.
     pub async fn reload(&self) -> Result<Option<(Arc<BuildSide>, Arc<Layout>)>> {
@@ -78,36 +118,6 @@ impl SpilledBuild {
             Err(error) if is_out_of_memory(&error) => Ok(None),
             Err(error) => Err(error),
         }
-    }
-
-    /// Starts the join of all partitions that share `probe`, or gives the one that was started.
-    pub fn join_shared(
-        self: &Arc<Self>,
-        probe: impl FnOnce() -> Result<Vec<Slices>>,
-    ) -> Result<Arc<Joining>> {
-        let mut shared = self.shared.lock();
-        Ok(match &*shared {
-            Some(joining) => Arc::clone(joining),
-            None => Arc::clone(shared.insert(self.join(probe()?))),
-        })
-    }
-
-    /// Starts the join with the rows of `probe`; none for a self-join.
-    pub fn join(self: &Arc<Self>, probe: Vec<Slices>) -> Arc<Joining> {
-        let workers = self.context.threads.max(1);
-        let queue = Arc::new(BatchQueue::new(2 * workers));
-        let driver = Driver {
-            build: Arc::clone(self),
-            queue: Arc::clone(&queue),
-            workers,
-            metrics: (0..workers)
-                .map(|worker| ProbeMetrics::new(&self.context.plan_metrics, worker))
-                .collect(),
-            jobs: vec![],
-        };
-        let ended = Arc::clone(&queue);
-        let task = SpawnedTask::spawn(async move { ended.end(driver.run(probe).await) });
-        Arc::new(Joining { queue, _driver: task })
     }
 
     /// What a piece may take of what is available, in bytes.
@@ -211,7 +221,7 @@ impl Job {
 }
 
 struct Driver {
-    build: Arc<SpilledBuild>,
+    build: Arc<StoredBuild>,
     queue: Arc<BatchQueue>,
     workers: usize,
     metrics: Vec<ProbeMetrics>,

@@ -145,11 +145,8 @@ fn over_stored(
         }
         None => None,
     };
-    let mut over = SimilarityJoin {
-        residual,
-        output: output.collect::<Result<Vec<_>>>()?,
-        ..join.clone()
-    };
+    let mut over =
+        SimilarityJoin { residual, output: output.collect::<Result<Vec<_>>>()?, ..join.clone() };
     for (side, _) in sides.iter().enumerate().filter(|(_, stored)| **stored) {
         over.arguments[side] = column("set", 0);
         over.side_filters[side] = None;

@@ -77,9 +77,7 @@ impl SpilledSide {
     /// The rows of some segments, one after the other.
     pub fn read_all(self: &Arc<Self>, segments: Range<usize>) -> SendableRecordBatchStream {
         let side = Arc::clone(self);
-        let rows = stream::iter(segments)
-            .map(move |segment| side.read(segment))
-            .try_flatten();
+        let rows = stream::iter(segments).map(move |segment| side.read(segment)).try_flatten();
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(self.manager.schema()), rows))
     }
 }

@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::bands::Bands;
-use super::driver::SpilledBuild;
+use super::driver::{SpilledBuild, StoredBuild};
 use super::plan::StoredPlan;
 use super::segment::SpilledSide;
 use super::writer::{SideWriter, WriterLimits};
@@ -23,6 +23,7 @@ use crate::exec::build::{BuildPlan, Built, EncodedArguments, OnChoice};
 use crate::exec::headroom::Headroom;
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::{BuildMetrics, DiskMetrics};
+use crate::exec::payload::slice_bytes;
 use crate::exec::read::Overflow;
 use crate::exec::slices::Slices;
 use crate::exec::spec::Side;
@@ -70,13 +71,13 @@ impl Spilling {
             plan_metrics: metrics,
             on_choice: plan.on_choice,
         });
-        let build = Arc::new(context.store_build(overflow, memory).await?);
+        let build = context.store_build(overflow, memory).await?;
         Ok(match build.reload().await? {
             Some((side, layout)) => {
                 // Keys are those that rows of the probe input give; a self-join asks for none.
                 Built::Memory { side, layout, converter: context.converter.clone() }
             }
-            None => Built::Disk(build),
+            None => Built::Disk(Arc::new(SpilledBuild::new(build))),
         })
     }
 }
@@ -136,8 +137,8 @@ impl SpillContext {
             // Small enough that pieces of so many rows can be made.
             segment_rows: self.piece_rows.map_or(usize::MAX, |rows| rows.div_ceil(2)),
         };
-        let reservation = MemoryConsumer::new("SetSimilarityJoin spill buffer")
-            .register(self.task.memory_pool());
+        let reservation =
+            MemoryConsumer::new("SetSimilarityJoin spill buffer").register(self.task.memory_pool());
         let manager = self.manager(side);
         SideWriter::try_new(manager, Arc::clone(bands), keeps_setless, limits, reservation)
     }
@@ -148,7 +149,7 @@ impl SpillContext {
         self: &Arc<Self>,
         overflow: Overflow,
         memory: Arc<Headroom>,
-    ) -> Result<SpilledBuild> {
+    ) -> Result<StoredBuild> {
         let side = self.layout.build();
         let Overflow { shares, rest, held } = overflow;
         let reserved = held.size();
@@ -171,15 +172,15 @@ impl SpillContext {
             let unload = Unload::new(&share.encoder, &share.keys, self.plan.has_keys, kind);
             for push in 0..unload.pushes() {
                 for rows in unload.rows(push)? {
-                    let columns = self.plan.stored[side as usize].iter().map(|&column| {
-                        match share.column(&self.layout, column, push) {
-                            Some(array) => Ok(array.slice(rows.rows.start, rows.rows.len())),
-                            None => internal_err!("column {column} of the {side} side is gone"),
-                        }
+                    let columns = self.plan.stored[side as usize].iter().map(|&column| match share
+                        .column(&self.layout, column, push)
+                    {
+                        Some(array) => Ok(array.slice(rows.rows.start, rows.rows.len())),
+                        None => internal_err!("column {column} of the {side} side is gone"),
                     });
                     let columns = columns.collect::<Result<Vec<_>>>()?;
                     unloaded += rows.lists.get_array_memory_size();
-                    unloaded += columns.iter().map(|c| c.get_array_memory_size()).sum::<usize>();
+                    unloaded += columns.iter().map(slice_bytes).sum::<usize>();
                     writer.push(rows, columns)?;
                 }
                 tokio::task::yield_now().await;
@@ -195,13 +196,12 @@ impl SpillContext {
             0 => 2.0,
             bytes => (1.6 * reserved as f64 / bytes as f64).clamp(0.5, 8.0),
         };
-        Ok(SpilledBuild {
+        Ok(StoredBuild {
             context: Arc::clone(self),
             side: stored,
             bands,
             growth: Mutex::new(growth),
             turn: Arc::new(Semaphore::new(1)),
-            shared: Mutex::default(),
         })
     }
 

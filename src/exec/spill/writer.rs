@@ -1,11 +1,13 @@
 //! Rows on their way to disk: gathered, cut into bands, written band by band.
 
+use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::arrow::compute::interleave_record_batch;
 use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::spill_file::SpillFile;
@@ -13,6 +15,7 @@ use datafusion::physical_plan::SpillManager;
 
 use super::bands::Bands;
 use super::segment::{Segment, SpilledSide};
+use crate::exec::payload::slice_bytes;
 use crate::sets::StoredRows;
 
 /// Rows of a batch on disk, at most: reading takes the memory of a batch.
@@ -101,7 +104,7 @@ impl SideWriter {
                 self.rows[band].push((number, row));
             }
         }
-        self.waiting_bytes += batch.get_array_memory_size();
+        self.waiting_bytes += batch.columns().iter().map(slice_bytes).sum::<usize>();
         self.waiting.push(batch);
         match self.waiting_bytes >= self.limits.buffer_bytes {
             true => self.flush(),
@@ -182,6 +185,22 @@ impl SideWriter {
 
     /// Says how far spilling came when the disk had no more room.
     fn disk_error(&self, error: DataFusionError) -> DataFusionError {
+        // The limit reaches us as an error of the file.
+        let full = match error.find_root() {
+            DataFusionError::ArrowError(error, _) => match &**error {
+                ArrowError::IoError(message, error) => {
+                    message.contains("exceeded the allowable limit")
+                        || error.kind() == ErrorKind::StorageFull
+                }
+                _ => false,
+            },
+            DataFusionError::IoError(error) => error.kind() == ErrorKind::StorageFull,
+            _ => false,
+        };
+        let error = match full {
+            true => DataFusionError::ResourcesExhausted(error.strip_backtrace()),
+            false => error,
+        };
         error.context(format!(
             "a similarity join that does not fit into the memory limit keeps its inputs on disk, \
              and could not write more than {} rows ({} bytes before compression) of this one; \

@@ -1,0 +1,314 @@
+//! Joins on disk: every memory limit, the disk's limit, files that vanish, what EXPLAIN ANALYZE
+//! says. The answers of small joins from disk are compared with the oracle in [`crate::differential`].
+
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::DataFusionError;
+use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
+use datafusion::prelude::SessionContext;
+use futures::StreamExt;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::limits::{many, register_many};
+use crate::oracle::{Row, ints};
+use crate::support::{
+    Session, assert_contains, assert_same_rows, batch_of, error, explain, number, plan,
+    register_partitions, rows, shared,
+};
+
+const ALIKE: &str = "jaccard(a.toks, b.toks) >= 0.5";
+
+/// Statements over `a` and `b` whose answers every way of running them must agree on.
+const STATEMENTS: [&str; 9] = [
+    "SELECT count(*), sum(a.id), sum(b.id) FROM a SIMJOIN b ON ALIKE",
+    "SELECT count(*), count(y), sum(coalesce(x, 5) * 3 + coalesce(y, 1)) FROM \
+     (SELECT a.id AS x, b.id AS y FROM a FULL SIMJOIN b ON ALIKE)",
+    "SELECT count(*), sum(id) FROM (SELECT a.id FROM a LEFT SEMI SIMJOIN b ON ALIKE)",
+    "SELECT count(*), sum(id) FROM (SELECT a.id FROM a LEFT ANTI SIMJOIN b ON ALIKE)",
+    "SELECT count(*), sum(id) FROM (SELECT b.id FROM a RIGHT ANTI SIMJOIN b ON ALIKE)",
+    "SELECT a.id % 7 AS k, count(*), count(b.id) FROM a LEFT SIMJOIN b ON ALIKE GROUP BY 1",
+    "SELECT count(*), sum(x), sum(y) FROM (SELECT p.id AS x, q.id AS y FROM a p SIMJOIN a q \
+     ON jaccard(p.toks, q.toks) >= 0.5)",
+    "SELECT count(*), sum(x), sum(y) FROM (SELECT p.id AS x, q.id AS y FROM a p SIMJOIN a q \
+     ON jaccard(p.toks, q.toks) >= 0.5 AND p.id < q.id)",
+    "SELECT count(*), sum(id) FROM (SELECT p.id FROM a p LEFT ANTI SIMJOIN a q \
+     ON jaccard(p.toks, q.toks) >= 0.5 AND p.id <> q.id)",
+];
+
+/// `n` sets of 5 to 60 tokens; every third one is much like the one before.
+fn related(n: i64, first: i64) -> Vec<Row> {
+    let mut rng = StdRng::seed_from_u64(71);
+    let mut last: Vec<i64> = vec![];
+    let mut rows = vec![];
+    for i in 0..n {
+        if i % 3 == 0 || last.len() < 2 {
+            let size = rng.random_range(5..60);
+            last = (0..size).map(|_| rng.random_range(0..200_000)).collect();
+        } else {
+            let place = rng.random_range(0..last.len());
+            last[place] = rng.random_range(0..200_000);
+        }
+        rows.push(Row::of(first + i, ints(last.iter().copied())));
+    }
+    rows
+}
+
+async fn answers(ctx: &SessionContext) -> Vec<Vec<String>> {
+    let mut all = vec![];
+    for statement in STATEMENTS {
+        all.push(rows(ctx, &statement.replace("ALIKE", ALIKE)).await);
+    }
+    all
+}
+
+/// From a memory limit that a few buffers fill to one that holds everything, the answer is the
+/// same, and no memory is kept.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_memory_limit_gives_the_answer() {
+    let (a, b) = (related(12_000, 0), related(9_000, 100_000));
+    let whole = Session::default().context();
+    register_many(&whole, "a", &a);
+    register_many(&whole, "b", &b);
+    let expected = answers(&whole).await;
+    for kilobytes in [4 << 10, 5 << 10, 6 << 10, 8 << 10, 12 << 10, 20 << 10, 40 << 10] {
+        for strategy in ["auto", "ppjoin", "allpairs", "groupjoin", "bitmap"] {
+            if strategy != "auto" && kilobytes != 6 << 10 {
+                continue;
+            }
+            let session = Session { memory: Some(kilobytes << 10), ..Session::default() };
+            let ctx = session.option("strategy", strategy).context();
+            register_many(&ctx, "a", &a);
+            register_many(&ctx, "b", &b);
+            let found = answers(&ctx).await;
+            for (found, expected) in found.iter().zip(&expected) {
+                assert_same_rows(found, expected, &format!("{kilobytes} kB, {strategy}"));
+            }
+            assert_eq!(ctx.runtime_env().memory_pool.reserved(), 0, "{kilobytes} kB: kept memory");
+        }
+    }
+}
+
+/// A pool that shares what there is among those who can spill.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fair_pool_does_as_well() {
+    use datafusion::execution::memory_pool::FairSpillPool;
+    let (a, b) = (related(12_000, 0), related(9_000, 100_000));
+    let whole = Session::default().context();
+    register_many(&whole, "a", &a);
+    register_many(&whole, "b", &b);
+    let expected = answers(&whole).await;
+    let pool = std::sync::Arc::new(FairSpillPool::new(12 << 20));
+    let ctx = Session::default().context_with(RuntimeEnvBuilder::new().with_memory_pool(pool));
+    register_many(&ctx, "a", &a);
+    register_many(&ctx, "b", &b);
+    for (found, expected) in answers(&ctx).await.iter().zip(&expected) {
+        assert_same_rows(found, expected, "fair pool");
+    }
+}
+
+/// Sets of one size cannot be told apart by size, keys that are all one not by key, and one token
+/// may be in every set: blocks are joined then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn skew_is_joined_in_blocks() {
+    let mut rng = StdRng::seed_from_u64(5);
+    let skewed: Vec<Row> = (0..15_000_i64)
+        .map(|i| {
+            let mut tokens = vec![0];
+            tokens.extend((0..19).map(|t| 1 + t * 1000 + rng.random_range(0..1000) * (i % 2)));
+            Row { key: Some(1), ..Row::of(i, ints(tokens)) }
+        })
+        .collect();
+    let sql = "SELECT count(*), sum(x), sum(y) FROM (SELECT p.id AS x, q.id AS y FROM a p SIMJOIN \
+               a q ON jaccard(p.toks, q.toks) >= 0.8 AND p.key = q.key AND p.id < q.id)";
+    let mut answers = vec![];
+    for memory in [None, Some(5 << 20)] {
+        let ctx = Session { memory, ..Session::default() }.context();
+        register_many(&ctx, "a", &skewed);
+        answers.push(rows(&ctx, sql).await);
+    }
+    assert_eq!(answers[0], answers[1]);
+    assert!(answers[0][0].starts_with("28"), "{answers:?}");
+}
+
+fn runtime_in(dir: &Path, limit: u64) -> RuntimeEnvBuilder {
+    let disk = DiskManagerBuilder::default()
+        .with_mode(DiskManagerMode::Directories(vec![dir.to_path_buf()]))
+        .with_max_temp_directory_size(limit);
+    RuntimeEnvBuilder::new().with_disk_manager_builder(disk)
+}
+
+/// Files below a directory, however deep.
+fn files_in(dir: &Path) -> usize {
+    let entries = fs::read_dir(dir).map(|entries| entries.flatten().collect()).unwrap_or(vec![]);
+    let count = |path: &Path| if path.is_dir() { files_in(path) } else { 1 };
+    entries.iter().map(|entry| count(&entry.path())).sum()
+}
+
+async fn until_gone(dir: &Path, what: &str) {
+    let start = Instant::now();
+    while files_in(dir) > 0 {
+        assert!(start.elapsed() < Duration::from_secs(10), "{} files stay: {what}", files_in(dir));
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn spilling() -> Session {
+    Session::default().option("spill", "always").option("spill_piece_rows", 500)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn spill_files_vanish() {
+    let dir = tempfile::tempdir().unwrap();
+    let ctx = spilling().context_with(runtime_in(dir.path(), 1 << 30));
+    let rows = related(6_000, 0);
+    register_many(&ctx, "a", &rows);
+    register_many(&ctx, "b", &rows);
+    let sql = format!("SELECT a.id AS x, b.id AS y FROM a FULL SIMJOIN b ON {ALIKE}");
+    // Success.
+    let mut stream = plan(&ctx, &sql).await.unwrap().execute_stream().await.unwrap();
+    assert!(stream.next().await.unwrap().unwrap().num_rows() > 0);
+    assert!(files_in(dir.path()) > 0, "nothing was written");
+    while stream.next().await.is_some() {}
+    drop(stream);
+    until_gone(dir.path(), "after the end").await;
+    // Cancellation, at any time.
+    for polls in 0..40 {
+        let mut stream = plan(&ctx, &sql).await.unwrap().execute_stream().await.unwrap();
+        for _ in 0..polls {
+            let next = tokio::time::timeout(Duration::from_millis(2), stream.next()).await;
+            if let Ok(None) = next {
+                break;
+            }
+        }
+        drop(stream);
+        until_gone(dir.path(), "after cancellation").await;
+    }
+    // A failure in the middle.
+    let failing = format!(
+        "SELECT a.id AS x, b.id AS y FROM a SIMJOIN b ON {ALIKE} AND 10 / (a.id - 5000) > -20"
+    );
+    let message = error(&ctx, &failing).await;
+    assert_contains(&message, &["ivide by zero"]);
+    until_gone(dir.path(), "after a failure").await;
+    assert_eq!(ctx.runtime_env().memory_pool.reserved(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_full_disk_is_a_clear_error() {
+    let dir = tempfile::tempdir().unwrap();
+    let rows = many(20_000, 20);
+    for limit in [1, 100_000, 4_000_000] {
+        let ctx = spilling().context_with(runtime_in(dir.path(), limit));
+        register_many(&ctx, "a", &rows);
+        register_many(&ctx, "b", &rows);
+        let sql = format!("SELECT a.id AS x, b.id AS y FROM a SIMJOIN b ON {ALIKE}");
+        let result = plan(&ctx, &sql).await.unwrap().collect().await;
+        let error = result.expect_err("the disk is too small");
+        assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{error}");
+        assert_contains(
+            &error.to_string(),
+            &["could not write more than", "rows", "max_temp_directory_size", "--disk-limit"],
+        );
+        until_gone(dir.path(), "after a full disk").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_temporary_files_nothing_spills() {
+    let disk = DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled);
+    let disabled = || RuntimeEnvBuilder::new().with_disk_manager_builder(disk.clone());
+    let rows = many(20_000, 20);
+    let ctx = spilling().context_with(disabled());
+    register_many(&ctx, "a", &rows);
+    register_many(&ctx, "b", &rows);
+    let sql = format!("SELECT count(*) FROM a SIMJOIN b ON {ALIKE}");
+    assert_contains(&error(&ctx, &sql).await, &["simjoin.spill = 'always'", "temporary files"]);
+    // Too little memory is the error that it was without spilling.
+    let ctx = Session { memory: Some(1 << 20), ..Session::default() }.context_with(disabled());
+    register_many(&ctx, "a", &rows);
+    register_many(&ctx, "b", &rows);
+    assert_contains(&error(&ctx, &sql).await, &["SetSimilarityJoin", "raise the limit"]);
+}
+
+/// The sum of a metric in what EXPLAIN ANALYZE prints; thousands are printed as `1.50 K`.
+fn metric(text: &str, name: &str) -> f64 {
+    let place = text.find(&format!("{name}=")).unwrap_or_else(|| panic!("no {name} in {text}"));
+    let value = &text[place + name.len() + 1..];
+    let value: String = value.chars().take_while(|c| !",]|".contains(*c)).collect();
+    let (number, unit) = value.trim().split_once(' ').unwrap_or((value.trim(), ""));
+    let factor = match unit {
+        "K" => 1e3,
+        "M" => 1e6,
+        "KB" => 1024.0,
+        "MB" => 1024.0 * 1024.0,
+        _ => 1.0,
+    };
+    number.parse::<f64>().unwrap_or_else(|_| panic!("{name}={value}")) * factor
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_analyze_tells_of_the_disk() {
+    let (a, b) = (related(6_000, 0), related(4_000, 100_000));
+    let ctx = spilling().context();
+    register_many(&ctx, "a", &a);
+    register_many(&ctx, "b", &b);
+    let sql = format!("ANALYZE SELECT count(*) FROM a SIMJOIN b ON {ALIKE}");
+    let text = explain(&ctx, &sql).await;
+    assert!(metric(&text, "spill_bands") > 10.0, "{text}");
+    assert!((8.0..60.0).contains(&metric(&text, "spill_passes")), "{text}");
+    assert_eq!(metric(&text, "build_spilled_rows"), 4_000.0, "{text}");
+    assert_eq!(metric(&text, "probe_spilled_rows"), 6_000.0, "{text}");
+    assert!(metric(&text, "build_spilled_bytes") > 4_000.0 * 30.0 * 8.0, "{text}");
+    assert!(metric(&text, "spilled_bytes") > 10_000.0 * 30.0 * 8.0, "{text}");
+    let visits = metric(&text, "spill_probe_visits");
+    assert!((6_000.0..60_000.0).contains(&visits), "{text}");
+    // In memory nothing is said of it.
+    let ctx = Session::default().context();
+    register_many(&ctx, "a", &a);
+    register_many(&ctx, "b", &b);
+    assert!(!explain(&ctx, &sql).await.contains("spill_bands"));
+}
+
+/// A row whose set alone is large, and tokens that are long.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_sets_and_long_tokens_travel_too() {
+    let large: Vec<Row> = (0..6).map(|i| Row::of(i, ints(i * 10..i * 10 + 50_000))).collect();
+    let mut found = vec![];
+    for session in [Session::default(), Session { memory: Some(12 << 20), ..spilling() }] {
+        let ctx = session.context();
+        let batch = batch_of(&large, &DataType::Int64, crate::lists::Layout::List);
+        register_partitions(&ctx, "a", vec![vec![batch]]);
+        let sql = "SELECT count(*) FROM a p SIMJOIN a q ON jaccard(p.toks, q.toks) >= 0.999";
+        let texts = "SELECT count(*) FROM (SELECT id, [repeat('x', 10000) || id, 'b', 'c'] AS t \
+                     FROM a) p SIMJOIN (SELECT id, [repeat('x', 10000) || (id - id % 2), 'b', \
+                     'c'] AS t FROM a) q ON jaccard(p.t, q.t) >= 0.9";
+        found.push((number(&ctx, sql).await, number(&ctx, texts).await));
+    }
+    // Sets are alike up to two steps of ten tokens: 6 + 2 * 5 + 2 * 4 pairs.
+    assert_eq!(found, [(24, 6), (24, 6)]);
+}
+
+/// Real collections: counts from disk, in pieces, equal those in memory.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn real_collections_count_the_same_from_disk() {
+    for (file, column) in [("retail", "tokens"), ("dblp_coauthors", "tokens")] {
+        let Some(path) = shared(&format!("{file}.parquet")) else { return };
+        let path = path.display();
+        for threshold in [0.5, 0.8] {
+            let sql = format!(
+                "SELECT count(*) FROM '{path}' a SIMJOIN '{path}' b \
+                 ON jaccard(a.{column}, b.{column}) >= {threshold}"
+            );
+            let mut counts = vec![];
+            for session in [Session::default(), spilling().option("spill_piece_rows", 9_000)] {
+                counts.push(number(&session.context().enable_url_table(), &sql).await);
+            }
+            assert_eq!(counts[0], counts[1], "{sql}");
+        }
+    }
+}
