@@ -82,6 +82,18 @@ pub enum SpillChoice {
     Always,
 }
 
+/// How a cluster shares the work of a join. Within one process nothing has to be chosen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum DistributionChoice {
+    /// By the estimated sizes of the inputs.
+    #[default]
+    Auto,
+    /// Every task reads the whole of one side.
+    Broadcast,
+    /// Both sides are repartitioned by the sizes of their sets.
+    Repartition,
+}
+
 /// Declares the options once: name, field, default and documentation, which SQL shows as well.
 macro_rules! options {
     ($($(#[doc = $doc:literal])+ $name:literal $field:ident: $type:ty = $default:expr;)+) => {
@@ -154,6 +166,10 @@ options! {
     "self_join" self_join: bool = true;
     /// In plain joins with equality conjuncts, leave the join to the hash join when statistics promise at most this many rows per key.
     "hash_join_rows_per_key" hash_join_rows_per_key: f64 = 4.0;
+    /// How a cluster shares a join: each task reads one side whole (broadcast), both sides are repartitioned by the sizes of their sets (repartition), or by what is estimated of the inputs (auto).
+    "distribution" distribution: DistributionChoice = DistributionChoice::Auto;
+    /// Bytes up to which a side is read whole by each task of a cluster, where simjoin.distribution is auto.
+    "broadcast_limit" broadcast_limit: Bytes = Bytes(64 << 20);
     /// Candidate pairs filtered before they are verified, at least 1.
     "candidate_chunk" candidate_chunk: PositiveCount = PositiveCount(16_384);
     /// Greatest number of matched set pairs held between verification and output, at least 1.
@@ -487,6 +503,29 @@ impl fmt::Display for BlockSizeChoice {
     }
 }
 
+impl OptionValue for DistributionChoice {
+    const ACCEPTS: &'static str = "auto, broadcast or repartition";
+
+    fn parse(text: &str) -> Option<Self> {
+        Some(match text {
+            "auto" => Self::Auto,
+            "broadcast" => Self::Broadcast,
+            "repartition" => Self::Repartition,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for DistributionChoice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::Broadcast => "broadcast",
+            Self::Repartition => "repartition",
+        })
+    }
+}
+
 impl OptionValue for BuildSideChoice {
     const ACCEPTS: &'static str = "auto, left or right";
 
@@ -529,6 +568,10 @@ mod tests {
         options.set("gpu.memory_limit", "3000").unwrap();
         options.set("gpu.layout", "d8").unwrap();
         options.set("gpu.block_size", "64").unwrap();
+        options.set("distribution", "repartition").unwrap();
+        options.set("broadcast_limit", "3M").unwrap();
+        assert_eq!(options.distribution, DistributionChoice::Repartition);
+        assert_eq!(options.broadcast_limit, Bytes(3 << 20));
         assert_eq!(options.gpu_candidate_memory, Bytes(512 << 10));
         let shown = |key: &str| {
             let entries = options.entries().into_iter();
@@ -552,6 +595,7 @@ mod tests {
         assert!(options.set("hash_join_rows_per_key", "NaN").is_err());
         assert!(options.set("device", "cuda:x").is_err());
         assert!(options.set("gpu.block_size", "48").is_err());
+        assert!(options.set("distribution", "hash").is_err());
         assert!(options.set("gpu.candidate_memory", "0K").is_err());
         assert!(options.set("gpu.memory_limit", "99999999999G").is_err());
     }
