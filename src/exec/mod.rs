@@ -3,12 +3,13 @@
 //! [`SimilarityJoin`] says what is computed; `layout` resolves it into a probe side and what each
 //! match yields. `build` collects and indexes one side, `probe` streams the other against it,
 //! `mode` says what partitions share, `blocks` turns pairs of sets into blocks of pairs of rows and `pairs` those into columns, `emit` lists single rows, `output` makes
-//! batches. Algorithms live behind [`crate::strategy`].
+//! batches. [`grid`] sends the rows of large sides to the tasks of a cluster. Algorithms live behind [`crate::strategy`].
 
 mod blocks;
 mod build;
 mod consume;
 mod emit;
+pub mod grid;
 mod headroom;
 mod layout;
 mod metrics;

@@ -489,7 +489,7 @@ fn hash_word(word: u64) -> u32 {
 }
 
 #[inline]
-fn hash_bytes(bytes: &[u8]) -> u32 {
+pub(super) fn hash_bytes(bytes: &[u8]) -> u32 {
     // Collisions cost time, never answers, so that a fixed seed does.
     let hash = FixedState::default().hash_one(bytes);
     (hash >> 32) as u32 ^ hash as u32

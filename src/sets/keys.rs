@@ -8,7 +8,7 @@ use datafusion::common::cast::as_binary_array;
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{NullEquality, Result, internal_err};
 
-use super::dictionary::Dictionary;
+use super::dictionary::{Dictionary, hash_bytes};
 use super::runs::KeyId;
 
 /// Turns key columns into comparable bytes. Equal values give equal bytes, as DataFusion's `=`
@@ -77,6 +77,11 @@ impl KeyRows {
             KeyBytes::Rows(rows) => rows.row(row).data(),
             KeyBytes::Stored(keys) => keys.value(row),
         })
+    }
+
+    /// A hash of a row's key, the same in every process; `None` when the key equals nothing.
+    pub(super) fn key_hash(&self, row: usize) -> Option<u32> {
+        self.key(row).map(|key| hash_bytes(key.as_ref()))
     }
 }
 

@@ -1,0 +1,475 @@
+//! The second pass: each row to the tasks that may join it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::take_record_batch;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::hash_utils::create_hashes;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{EmissionType, SchedulingType};
+use datafusion::physical_plan::expressions::Column;
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, MetricsSet,
+    RecordOutput, Time,
+};
+use datafusion::physical_plan::repartition::{BatchPartitioner, REPARTITION_RANDOM_STATE};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
+    ExecutionPlanProperties, InputDistributionRequirements, Partitioning, PlanProperties,
+    ReplaceChildrenOptions, apply_expression_roots,
+};
+use futures::StreamExt;
+use hashbrown::HashMap;
+
+use super::histogram::Histogram;
+use super::once::{Making, Once};
+use super::placed::{PlacedReader, PlacedRows};
+use super::tiling::{GridSpec, Place, Tiling, place_of};
+use crate::exec::Side;
+
+/// The name of the column that holds a row's task.
+pub const TASK_COLUMN: &str = "__simjoin_task";
+
+/// Rows looked at without yielding to the runtime.
+const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
+
+/// Gives each row once for each task that may join it, with the task in a column behind the
+/// others, [`TASK_COLUMN`].
+///
+/// The tasks follow from the sizes of the sets on both sides: every partition reads the
+/// histograms of both ([`SizeHistogramExec`]) and derives the same tasks from them. Values of the
+/// task column are chosen so that a repartitioning by their hash into [`GridSpec::tasks`]
+/// partitions brings each task into a partition of its own; the join is right wherever they land.
+/// Rows that cannot match anything are dropped, or where their side
+/// [visits once](GridSpec::visits_once) spread over all tasks.
+///
+/// Where a row goes depends on nothing but its content and the histograms: a task that is run
+/// again sends the same rows to the same tasks.
+///
+/// [`SizeHistogramExec`]: super::SizeHistogramExec
+#[derive(Debug)]
+pub struct SizeGridExec {
+    input: Arc<dyn ExecutionPlan>,
+    histograms: Vec<Arc<dyn ExecutionPlan>>,
+    rows: PlacedRows,
+    spec: GridSpec,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    routes: Once<Routes>,
+}
+
+impl SizeGridExec {
+    /// Sends the rows of `input`, one side of the join `spec`, placed by `rows`. `histograms` are
+    /// those of the left and of the right side, or one that is both.
+    ///
+    /// # Errors
+    ///
+    /// When the argument is no list of tokens, or a histogram is something else.
+    pub fn try_new(
+        input: Arc<dyn ExecutionPlan>,
+        histograms: Vec<Arc<dyn ExecutionPlan>>,
+        rows: PlacedRows,
+        spec: GridSpec,
+    ) -> Result<Self> {
+        rows.reader(&input.schema())?;
+        if !(1..=2).contains(&histograms.len()) {
+            return internal_err!("SizeGridExec has {} histograms, not 1 or 2", histograms.len());
+        }
+        if let Some(other) = histograms.iter().find(|plan| plan.schema() != Histogram::schema()) {
+            return internal_err!("{} gives no histogram of set sizes", other.name());
+        }
+        if spec.tasks == 0 {
+            return internal_err!("a similarity join is to be shared by no task");
+        }
+        let mut fields: Vec<_> = input.schema().fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(TASK_COLUMN, DataType::UInt32, false)));
+        let schema = Schema::new_with_metadata(fields, input.schema().metadata().clone());
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::new(schema)),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            EmissionType::Incremental,
+            input.boundedness(),
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Ok(Self {
+            input,
+            histograms,
+            rows,
+            spec,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            routes: Once::default(),
+        })
+    }
+
+    /// What places the rows.
+    pub fn rows(&self) -> &PlacedRows {
+        &self.rows
+    }
+
+    /// The join whose rows are sent.
+    pub fn spec(&self) -> &GridSpec {
+        &self.spec
+    }
+
+    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    /// The histograms of the left and of the right side, or the one that is both.
+    pub fn histograms(&self) -> &[Arc<dyn ExecutionPlan>] {
+        &self.histograms
+    }
+
+    /// The task column, as an expression over the output.
+    pub fn task_column(&self) -> Column {
+        Column::new(TASK_COLUMN, self.input.schema().fields().len())
+    }
+
+    fn partition_count(&self) -> usize {
+        self.properties.output_partitioning().partition_count()
+    }
+
+    /// The routes of the execution that `partition` belongs to.
+    fn routes(&self, partition: usize, context: &Arc<TaskContext>) -> Result<Making<Routes>> {
+        self.routes.get(partition, self.partition_count(), || {
+            let (spec, side, keyed) = (self.spec, self.rows.side, self.rows.is_keyed());
+            let streams = self.histograms.iter().map(|plan| plan.execute(0, Arc::clone(context)));
+            let streams = streams.collect::<Result<Vec<_>>>()?;
+            Ok(async move {
+                let mut histograms = vec![];
+                for mut stream in streams {
+                    let mut histogram = Histogram::new(keyed);
+                    while let Some(batch) = stream.next().await.transpose()? {
+                        histogram.merge(&batch)?;
+                    }
+                    histograms.push(histogram);
+                }
+                match histograms.as_slice() {
+                    [both] => Routes::new(spec, side, [both, both]),
+                    [left, right] => Routes::new(spec, side, [left, right]),
+                    _ => internal_err!("SizeGridExec has {} histograms", histograms.len()),
+                }
+            })
+        })
+    }
+}
+
+impl DisplayAs for SizeGridExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if t == DisplayFormatType::TreeRender {
+            writeln!(f, "side={}", self.rows.side)?;
+            return writeln!(f, "tasks={}", self.spec.tasks);
+        }
+        write!(f, "SizeGridExec: {}, tasks={}", self.rows, self.spec.tasks)?;
+        if self.spec.visits_once[self.rows.side as usize] {
+            f.write_str(", each row to one task")?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for SizeGridExec {
+    fn name(&self) -> &str {
+        "SizeGridExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        std::iter::once(&self.input).chain(&self.histograms).collect()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        let mut requirements = vec![Distribution::SinglePartition; 1 + self.histograms.len()];
+        requirements[0] = Distribution::UnspecifiedDistribution;
+        InputDistributionRequirements::new(requirements)
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        self.input_distribution_requirements().into_per_child()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        apply_expression_roots(self.rows.expressions(), f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (ChildrenPropertiesMode::Keep | ChildrenPropertiesMode::Recompute) =
+            options.children_properties;
+        let mut children = children.into_iter();
+        let Some(input) = children.next() else {
+            return internal_err!("SizeGridExec lacks its input");
+        };
+        Ok(Arc::new(Self::try_new(input, children.collect(), self.rows.clone(), self.spec)?))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        for histogram in &self.histograms {
+            let partitions = histogram.output_partitioning().partition_count();
+            if partitions != 1 {
+                return internal_err!(
+                    "SizeGridExec reads a histogram of one partition, not {partitions}; add a \
+                     CoalescePartitionsExec"
+                );
+            }
+        }
+        let routes = self.routes(partition, &context)?;
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let reader = self.rows.reader(&input.schema())?;
+        let metrics = GridMetrics::new(&self.metrics, partition);
+        let batch_size = context.session_config().batch_size().max(1);
+        let schema = self.schema();
+        let expanded = futures::stream::once(async move {
+            let routes = routes.await.map_err(DataFusionError::Shared)?;
+            metrics.tasks.set_max(routes.tiling.tiles.len());
+            let sender =
+                Sender { routes, reader, metrics, schema, cache: HashMap::new(), batch_size };
+            Ok::<_, DataFusionError>(sender.into_stream(input))
+        });
+        let stream = Box::pin(futures::TryStreamExt::try_flatten(expanded));
+        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), stream))))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}
+
+/// Counters of one partition.
+#[derive(Debug)]
+struct GridMetrics {
+    baseline: BaselineMetrics,
+    /// Rows read, and those of them that no task asked for.
+    input_rows: Count,
+    dropped_rows: Count,
+    /// A row of the output each beyond the first of a row of the input. The replication factor is
+    /// `1 + repeated_rows / (input_rows - dropped_rows)`.
+    repeated_rows: Count,
+    /// Tasks that have work.
+    tasks: Gauge,
+    place_time: Time,
+}
+
+impl GridMetrics {
+    fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
+        Self {
+            baseline: BaselineMetrics::new(metrics, partition),
+            input_rows: counter("input_rows"),
+            dropped_rows: counter("dropped_rows"),
+            repeated_rows: counter("repeated_rows"),
+            tasks: MetricBuilder::new(metrics).gauge("tasks", partition),
+            place_time: MetricBuilder::new(metrics).subset_time("place_time", partition),
+        }
+    }
+}
+
+/// Where rows are sent.
+#[derive(Debug)]
+struct Routes {
+    spec: GridSpec,
+    side: Side,
+    tiling: Tiling,
+    /// The value of the task column for each task.
+    values: Vec<u32>,
+    /// For the classes of keys.
+    histogram: Histogram,
+}
+
+impl Routes {
+    fn new(spec: GridSpec, side: Side, histograms: [&Histogram; 2]) -> Result<Self> {
+        let tiling = Tiling::new(&spec, histograms);
+        let histogram = Histogram { rows: Default::default(), ..histograms[0].clone() };
+        Ok(Self { spec, side, tiling, values: task_values(spec.tasks)?, histogram })
+    }
+}
+
+/// A value for each of so many tasks, whose hash brings it into the partition of that number.
+pub(super) fn task_values(tasks: usize) -> Result<Vec<u32>> {
+    let mut values = vec![None; tasks];
+    let mut missing = tasks;
+    let schema = Arc::new(Schema::new(vec![Field::new(TASK_COLUMN, DataType::UInt32, false)]));
+    let column = Arc::new(Column::new(TASK_COLUMN, 0)) as Arc<dyn PhysicalExpr>;
+    let mut partitioner =
+        BatchPartitioner::new_hash_partitioner(vec![column], tasks, Time::default())?;
+    let mut first = 0_u32;
+    while missing > 0 {
+        let next = first.saturating_add(4096);
+        if next == first {
+            return internal_err!("no values hash into {missing} of {tasks} partitions");
+        }
+        let candidates = Arc::new(UInt32Array::from_iter_values(first..next)) as ArrayRef;
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![candidates])?;
+        partitioner.partition(batch, |partition, batch| {
+            let candidates = batch.column(0).as_any().downcast_ref::<UInt32Array>();
+            let least = candidates.and_then(|c| c.values().iter().min().copied());
+            if let (Some(value @ None), Some(least)) = (values.get_mut(partition), least) {
+                *value = Some(least);
+                missing -= 1;
+            }
+            Ok(())
+        })?;
+        first = next;
+    }
+    Ok(values.into_iter().flatten().collect())
+}
+
+/// Sends the rows of one partition.
+struct Sender {
+    routes: Arc<Routes>,
+    reader: PlacedReader,
+    metrics: GridMetrics,
+    schema: SchemaRef,
+    /// For each key class and size, where rows may be sent.
+    cache: HashMap<(u32, u32), Vec<(std::ops::Range<Place>, u32)>>,
+    batch_size: usize,
+}
+
+impl Sender {
+    fn into_stream(
+        self,
+        input: SendableRecordBatchStream,
+    ) -> impl futures::Stream<Item = Result<RecordBatch>> + Send {
+        struct Sending {
+            sender: Sender,
+            input: SendableRecordBatchStream,
+            /// Rows on their way, and for each row sent its number there and its task.
+            slice: Option<(RecordBatch, Vec<u32>, Vec<u32>)>,
+            next: usize,
+            batch: Option<(RecordBatch, usize)>,
+        }
+        let sending = Sending { sender: self, input, slice: None, next: 0, batch: None };
+        futures::stream::try_unfold(sending, |mut s| async move {
+            loop {
+                if let Some((slice, rows, tasks)) = &s.slice {
+                    if s.next < rows.len() {
+                        let to = rows.len().min(s.next + s.sender.batch_size);
+                        let (rows, tasks) = (&rows[s.next..to], &tasks[s.next..to]);
+                        let batch = s.sender.expanded(slice, rows, tasks)?;
+                        s.next = to;
+                        return Ok(Some((batch, s)));
+                    }
+                    s.slice = None;
+                }
+                let (batch, start) = match s.batch.take() {
+                    Some(rest) => rest,
+                    None => match s.input.next().await.transpose()? {
+                        Some(batch) => (batch, 0),
+                        None => {
+                            s.sender.metrics.baseline.done();
+                            return Ok(None);
+                        }
+                    },
+                };
+                let rows = ROWS_PER_SLICE.min(batch.num_rows() - start);
+                let slice = batch.slice(start, rows);
+                if start + rows < batch.num_rows() {
+                    s.batch = Some((batch, start + rows));
+                }
+                let (rows, tasks) = s.sender.place(&slice)?;
+                s.slice = Some((slice, rows, tasks));
+                s.next = 0;
+                tokio::task::yield_now().await;
+            }
+        })
+    }
+
+    /// Which rows of a slice are sent, and the task column of each.
+    fn place(&mut self, slice: &RecordBatch) -> Result<(Vec<u32>, Vec<u32>)> {
+        let _timer = self.metrics.place_time.timer();
+        let Self { routes, reader, cache, .. } = self;
+        let mut shapes = vec![];
+        reader.read(slice, &mut shapes)?;
+        let once = routes.spec.visits_once[routes.side as usize];
+        let (mut rows, mut tasks) = (vec![], vec![]);
+        let mut alone = vec![];
+        let mut dropped = 0;
+        for (row, &shape) in (0..).zip(&shapes) {
+            let sent = rows.len();
+            if shape.size > 0 {
+                let key = routes.histogram.key_class(shape);
+                let size = shape.size;
+                let possible = cache
+                    .entry((key, size))
+                    .or_insert_with(|| routes.tiling.tasks(&routes.spec, routes.side, key, size));
+                let place = place_of(shape);
+                for (places, task) in possible.iter() {
+                    if places.contains(&place) {
+                        rows.push(row);
+                        tasks.push(routes.values[*task as usize]);
+                    }
+                }
+            }
+            if rows.len() == sent {
+                match once {
+                    true => alone.push(row),
+                    false => dropped += 1,
+                }
+            }
+        }
+        let joined = shapes.len() - alone.len() - dropped;
+        self.metrics.input_rows.add(shapes.len());
+        self.metrics.dropped_rows.add(dropped);
+        self.metrics.repeated_rows.add(rows.len() - joined);
+        for (row, hash) in alone.iter().zip(content_hashes(slice, &alone)?) {
+            rows.push(*row);
+            tasks.push(routes.values[(hash % routes.values.len() as u64) as usize]);
+        }
+        Ok((rows, tasks))
+    }
+
+    /// The rows with their tasks.
+    fn expanded(&self, slice: &RecordBatch, rows: &[u32], tasks: &[u32]) -> Result<RecordBatch> {
+        let _timer = self.metrics.baseline.elapsed_compute().timer();
+        let rows = take_record_batch(slice, &UInt32Array::from(rows.to_vec()))?;
+        let mut columns = rows.columns().to_vec();
+        columns.push(Arc::new(UInt32Array::from(tasks.to_vec())));
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
+        Ok(batch.record_output(&self.metrics.baseline))
+    }
+}
+
+/// Hashes of some rows' content, to spread them; 0 where a column's type has no hash.
+fn content_hashes(slice: &RecordBatch, rows: &[u32]) -> Result<Vec<u64>> {
+    let mut hashes = vec![0; rows.len()];
+    if rows.is_empty() {
+        return Ok(hashes);
+    }
+    let rows = take_record_batch(slice, &UInt32Array::from(rows.to_vec()))?;
+    let random_state = REPARTITION_RANDOM_STATE.random_state();
+    if create_hashes(rows.columns(), random_state, &mut hashes).is_err() {
+        hashes.fill(0);
+    }
+    Ok(hashes)
+}

@@ -1,0 +1,259 @@
+//! A part of all pairs of rows on the way to a [`Tile`]: what is estimated of it, and where it is
+//! cut.
+
+use std::ops::Range;
+
+use super::histogram::Histogram;
+use super::tiling::{GridSpec, Place, Tile};
+use crate::exec::Side;
+
+/// The work to take a row up, and for each of its tokens; a pair of rows whose sizes can match
+/// counts 1. Units of a nanosecond or so.
+const WORK_PER_ROW: f64 = 100.0;
+const WORK_PER_TOKEN: f64 = 10.0;
+/// The bytes of a row next to its tokens, and of each token.
+const BYTES_PER_ROW: f64 = 32.0;
+const BYTES_PER_TOKEN: f64 = 8.0;
+/// The work that sending a byte makes.
+const WORK_PER_BYTE: f64 = 2.0;
+/// Looks for an even cut on an axis.
+const STEPS: usize = 40;
+
+/// Rows of one class of keys and sizes, spread evenly over their places.
+#[derive(Debug, Clone)]
+struct Cell {
+    key: u32,
+    places: Range<Place>,
+    rows: f64,
+    /// The sizes that partners may have.
+    partners: Option<(u32, u32)>,
+}
+
+impl Cell {
+    /// The mean size of the sets.
+    fn size(&self) -> f64 {
+        let (least, greatest) = ((self.places.start >> 32) as f64, (self.places.end >> 32) as f64);
+        least.midpoint(greatest.max(least))
+    }
+
+    /// What lies in a range of places.
+    fn within(&self, places: &Range<Place>) -> Option<Self> {
+        let start = self.places.start.max(places.start);
+        let end = self.places.end.min(places.end);
+        if start >= end {
+            return None;
+        }
+        let width = (self.places.end - self.places.start) as f64;
+        let rows = self.rows * (end - start) as f64 / width;
+        Some(Self { places: start..end, rows, ..self.clone() })
+    }
+}
+
+/// What is estimated of a region.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Estimate {
+    pub work: f64,
+    /// Of the rows that are sent.
+    pub bytes: f64,
+}
+
+impl Estimate {
+    fn add(&mut self, other: Self) {
+        self.work += other.work;
+        self.bytes += other.bytes;
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Region {
+    tile: Tile,
+    /// Per side, by key and place.
+    cells: [Vec<Cell>; 2],
+}
+
+/// Two parts of a region, each with its number of tasks.
+type Cut = [(Region, usize); 2];
+
+impl Region {
+    /// All pairs.
+    pub fn whole(spec: &GridSpec, histograms: [&Histogram; 2]) -> Self {
+        let cells = [Side::Left, Side::Right].map(|side| {
+            let histogram = histograms[side as usize];
+            let cell = |(&(key, class), &rows): (&(u32, u32), &u64)| {
+                let (least, greatest) = histogram.resolution.sizes(class);
+                let partners = (spec.partners(side, least)).zip(spec.partners(side, greatest));
+                Cell {
+                    key,
+                    places: u64::from(least) << 32..(u64::from(greatest) << 32) + (1 << 32) - 1,
+                    rows: rows as f64,
+                    partners: partners.map(|((least, _), (_, greatest))| (least, greatest)),
+                }
+            };
+            histogram.rows.iter().map(cell).collect()
+        });
+        Self { tile: Tile::whole(), cells }
+    }
+
+    pub fn into_tile(self) -> Tile {
+        self.tile
+    }
+
+    /// The cells of each key, per side.
+    fn by_key(&self) -> impl Iterator<Item = (u32, [&[Cell]; 2])> {
+        let mut rest = self.cells.each_ref().map(Vec::as_slice);
+        std::iter::from_fn(move || {
+            let key = rest.iter().filter_map(|cells| cells.first()).map(|cell| cell.key).min()?;
+            let split =
+                rest.map(|cells| cells.split_at(cells.partition_point(|cell| cell.key <= key)));
+            rest = split.map(|(_, others)| others);
+            Some((key, split.map(|(own, _)| own)))
+        })
+    }
+
+    /// What joining the region takes.
+    pub fn estimate(&self, spec: &GridSpec) -> Estimate {
+        let mut all = Estimate::default();
+        self.by_key().for_each(|(_, cells)| all.add(estimate(spec, cells)));
+        all
+    }
+
+    /// Two parts of even work for each of `tasks`; `None` where there is nothing to cut.
+    pub fn cut(&self, spec: &GridSpec, tasks: usize) -> Option<Cut> {
+        if tasks <= 1 {
+            return None;
+        }
+        // A cut across one axis repeats rows of the other side.
+        let across = [Side::Left, Side::Right]
+            .into_iter()
+            .filter(|side| !spec.visits_once[side.other() as usize])
+            .filter_map(|side| self.cut_places(spec, side, tasks));
+        let cuts = self.cut_keys(spec, tasks).into_iter().chain(across);
+        let scored = cuts.map(|cut| {
+            let [lower, upper] = cut.each_ref().map(|(region, _)| region.estimate(spec));
+            let per_task = (lower.work / cut[0].1 as f64).max(upper.work / cut[1].1 as f64);
+            let sending = WORK_PER_BYTE * (lower.bytes + upper.bytes) / tasks as f64;
+            (cut, per_task + sending)
+        });
+        scored.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(cut, _)| cut)
+    }
+
+    /// Between two classes of keys.
+    fn cut_keys(&self, spec: &GridSpec, tasks: usize) -> Option<Cut> {
+        let work: Vec<(u32, f64)> =
+            self.by_key().map(|(key, cells)| (key, estimate(spec, cells).work)).collect();
+        let total: f64 = work.iter().map(|(_, work)| work).sum();
+        let mut lower = 0.0;
+        let mut best: Option<(f64, u32, usize)> = None;
+        for pair in work.windows(2) {
+            lower += pair[0].1;
+            // As many tasks as the lower part's share of the work.
+            let share = (lower / total * tasks as f64).round();
+            let of_lower = (share as usize).clamp(1, tasks - 1);
+            let upper = total - lower;
+            let per_task = (lower / of_lower as f64).max(upper / (tasks - of_lower) as f64);
+            if best.is_none_or(|(least, ..)| per_task < least) {
+                best = Some((per_task, pair[1].0, of_lower));
+            }
+        }
+        let (_, key, of_lower) = best?;
+        let part = |keys: Range<u32>| {
+            let of = |cells: &[Cell]| {
+                cells.iter().filter(|cell| keys.contains(&cell.key)).cloned().collect()
+            };
+            Region {
+                cells: [of(&self.cells[0]), of(&self.cells[1])],
+                tile: Tile { keys: keys.clone(), ..self.tile.clone() },
+            }
+        };
+        let (lower, upper) = (part(self.tile.keys.start..key), part(key..self.tile.keys.end));
+        Some([(lower, of_lower), (upper, tasks - of_lower)])
+    }
+
+    /// Across the axis of `side`, half of the tasks below.
+    fn cut_places(&self, spec: &GridSpec, side: Side, tasks: usize) -> Option<Cut> {
+        let own = &self.cells[side as usize];
+        let mut low = own.iter().map(|cell| cell.places.start).min()?;
+        let mut high = own.iter().map(|cell| cell.places.end).max()?;
+        let of_lower = tasks / 2;
+        for _ in 0..STEPS {
+            let middle = low.midpoint(high);
+            if middle == low {
+                break;
+            }
+            let [lower, upper] = self.parts(side, middle).map(|part| part.estimate(spec).work);
+            match lower / (of_lower as f64) < upper / ((tasks - of_lower) as f64) {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        let places = &self.tile.places[side as usize];
+        if high <= places.start || high >= places.end {
+            return None;
+        }
+        let [lower, upper] = self.parts(side, high);
+        Some([(lower, of_lower), (upper, tasks - of_lower)])
+    }
+
+    /// What is below and what is above a place on the axis of `side`.
+    fn parts(&self, side: Side, at: Place) -> [Self; 2] {
+        let places = &self.tile.places[side as usize];
+        [places.start..at, at..places.end].map(|places| {
+            let mut part = Self { tile: self.tile.clone(), cells: self.cells.clone() };
+            let own = &mut part.cells[side as usize];
+            *own = own.iter().filter_map(|cell| cell.within(&places)).collect();
+            part.tile.places[side as usize] = places;
+            part
+        })
+    }
+}
+
+/// What joining the cells of one key takes.
+fn estimate(spec: &GridSpec, cells: [&[Cell]; 2]) -> Estimate {
+    let mut all = Estimate::default();
+    for side in [Side::Left, Side::Right] {
+        let (own, others) = (cells[side as usize], cells[side.other() as usize]);
+        let others = Cumulated::of(others);
+        for cell in own {
+            let Some((least, greatest)) = cell.partners else { continue };
+            let end = (u64::from(greatest) << 32).saturating_add(1 << 32);
+            let partners = others.below(end) - others.below(u64::from(least) << 32);
+            // Others are not sent, unless they are part of the answer.
+            if partners > 0.0 || spec.visits_once[side as usize] {
+                all.work += cell.rows * (WORK_PER_ROW + WORK_PER_TOKEN * cell.size());
+                all.bytes += cell.rows * (BYTES_PER_ROW + BYTES_PER_TOKEN * cell.size());
+                // Once for both sides.
+                all.work += cell.rows * partners / 2.0;
+            }
+        }
+    }
+    all
+}
+
+/// How many rows lie below a place.
+struct Cumulated<'a> {
+    cells: &'a [Cell],
+    before: Vec<f64>,
+}
+
+impl<'a> Cumulated<'a> {
+    fn of(cells: &'a [Cell]) -> Self {
+        let mut before = Vec::with_capacity(cells.len() + 1);
+        before.push(0.0);
+        let mut sum = 0.0;
+        before.extend(cells.iter().map(|cell| {
+            sum += cell.rows;
+            sum
+        }));
+        Self { cells, before }
+    }
+
+    fn below(&self, place: Place) -> f64 {
+        let whole = self.cells.partition_point(|cell| cell.places.end <= place);
+        let part =
+            self.cells.get(whole).filter(|cell| cell.places.start < place).map_or(0.0, |c| {
+                let width = (c.places.end - c.places.start) as f64;
+                c.rows * (place - c.places.start) as f64 / width
+            });
+        self.before[whole] + part
+    }
+}

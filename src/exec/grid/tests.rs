@@ -1,0 +1,222 @@
+//! Where rows are sent.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use super::expand::task_values;
+use super::histogram::{Histogram, KEY_CLASSES};
+use super::tiling::{GridSpec, Tiling, place_of};
+use crate::exec::{MeasureCall, Side};
+use crate::measure::{Bounds, Measure};
+use crate::sets::RowShape;
+
+fn spec(measure: Measure, threshold: f64, tasks: usize, visits_once: [bool; 2]) -> GridSpec {
+    let call = MeasureCall { measure, first: Side::Left };
+    GridSpec { call, threshold, tasks, visits_once }
+}
+
+fn shape(rng: &mut StdRng, size: u32) -> RowShape {
+    RowShape { size, hash: rng.random(), key_hash: 0 }
+}
+
+fn histogram(rows: &[RowShape], keyed: bool) -> Histogram {
+    let mut histogram = Histogram::new(keyed);
+    histogram.add(rows);
+    histogram
+}
+
+fn tasks_of(tiling: &Tiling, spec: &GridSpec, side: Side, row: RowShape, keyed: bool) -> Vec<u32> {
+    let key = Histogram::new(keyed).key_class(row);
+    let tasks = tiling.tasks(spec, side, key, row.size).into_iter();
+    tasks.filter(|(places, _)| places.contains(&place_of(row))).map(|(_, task)| task).collect()
+}
+
+/// Rows of every shape: many sizes, one size, few rows, large sets.
+fn collections(rng: &mut StdRng) -> Vec<Vec<RowShape>> {
+    let skewed = |rng: &mut StdRng| {
+        let octave = rng.random_range(0..8_u32);
+        let size = rng.random_range(1..=1 << octave);
+        shape(rng, size)
+    };
+    vec![
+        (0..400).map(|_| skewed(rng)).collect(),
+        (0..300).map(|_| shape(rng, 7)).collect(),
+        (0..90).map(|i| shape(rng, if i % 3 == 0 { 1_000_000 } else { 900_000 + i })).collect(),
+        vec![],
+        (0..5).map(|i| shape(rng, 40 + i)).collect(),
+    ]
+}
+
+#[test]
+fn rows_that_may_match_meet_in_exactly_one_task() {
+    let mut rng = StdRng::seed_from_u64(5);
+    let mut met = 0;
+    for measure in Measure::ALL {
+        for threshold in [0.3, 0.8, 1.0] {
+            for visits_once in [[false, false], [true, false], [false, true]] {
+                let tasks = [1, 2, 3, 7, 16][rng.random_range(0..5)];
+                let all = collections(&mut rng);
+                let (left, right) = (&all[rng.random_range(0..5)], &all[rng.random_range(0..5)]);
+                let keyed = rng.random_range(0..3) == 0;
+                let with_keys = |rng: &mut StdRng, rows: &[RowShape]| -> Vec<RowShape> {
+                    let key_hash = rng.random::<u32>();
+                    let keys = [1, 2, 900][rng.random_range(0..3)];
+                    let key = |rng: &mut StdRng| key_hash.wrapping_mul(rng.random_range(0..keys));
+                    rows.iter().map(|row| RowShape { key_hash: key(rng), ..*row }).collect()
+                };
+                let [left, right] = [left, right].map(|rows| match keyed {
+                    true => with_keys(&mut rng, rows),
+                    false => rows.clone(),
+                });
+                let spec = spec(measure, threshold, tasks, visits_once);
+                let histograms = [histogram(&left, keyed), histogram(&right, keyed)];
+                let tiling = Tiling::new(&spec, histograms.each_ref());
+                assert!((1..=tasks).contains(&tiling.tiles.len()));
+                // Also rows that no histogram has counted.
+                let mut rows = [left, right];
+                for rows in &mut rows {
+                    rows.truncate(120);
+                    rows.extend((0..30).map(|i| RowShape {
+                        size: 1 << (i % 20),
+                        hash: rng.random(),
+                        key_hash: rng.random(),
+                    }));
+                }
+                let bounds = Bounds::new(measure, threshold);
+                let sent = [Side::Left, Side::Right].map(|side| {
+                    let rows = rows[side as usize].iter();
+                    let tasks = |row: &RowShape| tasks_of(&tiling, &spec, side, *row, keyed);
+                    rows.map(tasks).collect::<Vec<_>>()
+                });
+                for side in [Side::Left, Side::Right] {
+                    for (row, tasks) in rows[side as usize].iter().zip(&sent[side as usize]) {
+                        let may_match = spec.partners(side, row.size).is_some();
+                        if visits_once[side as usize] && may_match {
+                            assert_eq!(tasks.len(), 1, "{spec:?} {side} {row:?}");
+                        }
+                    }
+                }
+                for (l, of_left) in rows[0].iter().zip(&sent[0]) {
+                    for (r, of_right) in rows[1].iter().zip(&sent[1]) {
+                        let class = |row: &RowShape| row.key_hash % KEY_CLASSES;
+                        let role = spec.call.role(Side::Left);
+                        let may_match = bounds.sizes_can_match(role, l.size, r.size)
+                            && (!keyed || class(l) == class(r));
+                        let common = of_left.iter().filter(|task| of_right.contains(task)).count();
+                        if may_match {
+                            met += 1;
+                            assert_eq!(common, 1, "{spec:?} {l:?} {r:?} {tiling:?}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+    assert!(met > 10_000, "{met}");
+}
+
+/// The work of each task, pairs of rows that it compares and what each row takes, and the rows
+/// that are sent.
+fn loads(
+    tiling: &Tiling,
+    spec: &GridSpec,
+    rows: [&[RowShape]; 2],
+    keyed: bool,
+) -> (Vec<u64>, usize) {
+    let bounds = Bounds::new(spec.call.measure, spec.threshold);
+    let mut at = vec![[vec![], vec![]]; spec.tasks];
+    let mut sent = 0;
+    for side in [Side::Left, Side::Right] {
+        for &row in rows[side as usize] {
+            for task in tasks_of(tiling, spec, side, row, keyed) {
+                at[task as usize][side as usize].push(row);
+                sent += 1;
+            }
+        }
+    }
+    let work = |[left, right]: &[Vec<RowShape>; 2]| {
+        let role = spec.call.role(Side::Left);
+        let pairs = left.iter().flat_map(|l| right.iter().map(move |r| (l, r)));
+        let may_match = |(l, r): &(&RowShape, &RowShape)| {
+            bounds.sizes_can_match(role, l.size, r.size) && (!keyed || l.key_hash == r.key_hash)
+        };
+        let rows = left.iter().chain(right).map(|row| 100 + 10 * u64::from(row.size));
+        pairs.filter(may_match).count() as u64 + rows.sum::<u64>()
+    };
+    (at.iter().map(work).collect(), sent)
+}
+
+/// The greatest load over the mean one, and the replication factor.
+fn balance(spec: &GridSpec, rows: [&[RowShape]; 2], keyed: bool) -> (f64, f64) {
+    let histograms = rows.map(|rows| histogram(rows, keyed));
+    let tiling = Tiling::new(spec, histograms.each_ref());
+    let (loads, sent) = loads(&tiling, spec, rows, keyed);
+    let mean = loads.iter().sum::<u64>() as f64 / loads.len() as f64;
+    let most = loads.iter().copied().max().unwrap_or(0) as f64;
+    (most / mean, sent as f64 / (rows[0].len() + rows[1].len()) as f64)
+}
+
+#[test]
+fn tasks_have_even_work_whatever_the_sizes_are() {
+    let mut rng = StdRng::seed_from_u64(11);
+    let zipf = |rng: &mut StdRng| (3.0 / rng.random_range(0.02..1.0_f64)) as u32;
+    let sizes: [(&str, Vec<u32>); 3] = [
+        ("zipf", (0..4000).map(|_| zipf(&mut rng)).collect()),
+        ("one size", vec![20; 4000]),
+        ("two sizes", (0..4000).map(|i| if i % 10 == 0 { 100 } else { 20 }).collect()),
+    ];
+    for (name, sizes) in sizes {
+        let rows: Vec<RowShape> = sizes.iter().map(|&size| shape(&mut rng, size)).collect();
+        for visits_once in [[false, false], [true, false], [false, true]] {
+            for (tasks, threshold) in [(2, 0.8), (4, 0.8), (7, 0.5), (16, 0.8)] {
+                let spec = spec(Measure::Jaccard, threshold, tasks, visits_once);
+                let (most, replication) = balance(&spec, [&rows, &rows], false);
+                assert!(most < 1.4, "{name} {spec:?}: {most}");
+                let once = visits_once.contains(&true);
+                let bound = if once { (1.0 + tasks as f64) / 2.0 } else { (tasks as f64).sqrt() };
+                assert!(replication <= bound * 1.2, "{name} {spec:?}: {replication}");
+            }
+        }
+    }
+}
+
+#[test]
+fn keys_share_the_work_and_a_heavy_one_is_cut() {
+    let mut rng = StdRng::seed_from_u64(3);
+    for heavy in [0.0, 0.5, 1.0] {
+        let rows: Vec<RowShape> = (0..3000)
+            .map(|_| {
+                let key = if rng.random_bool(heavy) { 0 } else { rng.random_range(0..200_u32) };
+                let size = rng.random_range(3..30);
+                RowShape { key_hash: key.wrapping_mul(0x9E37_79B9), ..shape(&mut rng, size) }
+            })
+            .collect();
+        let spec = spec(Measure::Jaccard, 0.5, 8, [false, false]);
+        let (most, replication) = balance(&spec, [&rows, &rows], true);
+        assert!(most < 1.5, "{heavy}: {most}");
+        assert!(replication < if heavy == 0.0 { 1.3 } else { 3.4 }, "{heavy}: {replication}");
+    }
+}
+
+#[test]
+fn rows_that_both_visit_once_are_told_apart_by_keys_alone() {
+    let mut rng = StdRng::seed_from_u64(3);
+    let rows: Vec<RowShape> =
+        (0..1000).map(|i| RowShape { key_hash: i % 50, ..shape(&mut rng, 5) }).collect();
+    let spec = spec(Measure::Jaccard, 0.5, 5, [true, true]);
+    let (most, replication) = balance(&spec, [&rows, &rows], true);
+    assert!(most < 1.3, "{most}");
+    assert_eq!(replication, 1.0);
+}
+
+#[test]
+fn the_value_of_a_task_hashes_into_its_partition() {
+    for tasks in [1, 2, 7, 16, 200] {
+        let values = task_values(tasks).unwrap();
+        assert_eq!(values.len(), tasks);
+        let mut distinct = values.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        assert_eq!(distinct.len(), tasks);
+    }
+}

@@ -1,0 +1,135 @@
+//! Which task joins which rows with which.
+//!
+//! The rows of a side lie on an axis: by the size of their set, those of one size by a hash of the
+//! set. A *tile* is an interval of either axis (and of classes of blocking keys). The tiles cover
+//! all pairs of places and do not overlap, so that two rows meet in exactly one tile. A row is
+//! sent to the tiles that it lies in and whose other side has sizes which it can match:
+//!
+//! ```text
+//! right size          the tiles of four tasks; pairs outside of the diagonal band cannot match,
+//!   ▲ ┌───────┬──/─┐  so that no row is sent to the tiles' corners for their sake
+//!   │ │    3  │/ 4/│
+//!   │ ├────┬─/┼─/──┤
+//!   │ │  1/│2/│/   │
+//!   │ │  / │/ /    │
+//!   └─┴─/──┴/─┴────┴─► left size
+//! ```
+//!
+//! One tile is cut in two until there is one for each task: by the classes of keys, which repeats
+//! no row, or across the axis of one side, which repeats rows of the other one; where the
+//! estimated work comes out even, and as few bytes as possible are repeated. This is the
+//! decomposition of a k-d tree (Bentley: "Multidimensional binary search trees", CACM 1975) over
+//! the join matrix (Okcan, Riedewald: "Processing theta-joins using MapReduce", SIGMOD 2011).
+
+use std::ops::Range;
+
+use super::histogram::{Histogram, KEY_CLASSES};
+use super::region::Region;
+use crate::exec::{MeasureCall, Side};
+use crate::measure::Bounds;
+use crate::sets::RowShape;
+
+/// A place on the axis of a side: the size of a set above, its hash below.
+pub(super) type Place = u64;
+
+/// The place of a row.
+pub(super) fn place_of(shape: RowShape) -> Place {
+    u64::from(shape.size) << 32 | u64::from(shape.hash)
+}
+
+/// What is joined, as far as sending rows to tasks goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GridSpec {
+    pub call: MeasureCall,
+    /// `t*`, the least qualifying value.
+    pub threshold: f64,
+    /// How many tasks share the work, at least 1.
+    pub tasks: usize,
+    /// Per side, whether each of its rows must be sent to exactly one task: where the answer lists
+    /// rows of the side one by one.
+    pub visits_once: [bool; 2],
+}
+
+impl GridSpec {
+    /// The sizes that partners of a set of `side` may have.
+    pub(super) fn partners(&self, side: Side, size: u32) -> Option<(u32, u32)> {
+        let bounds = Bounds::new(self.call.measure, self.threshold);
+        bounds.size_range(self.call.role(side), size)
+    }
+}
+
+/// What one task joins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tile {
+    /// Classes of blocking keys.
+    pub keys: Range<u32>,
+    /// Per side.
+    pub places: [Range<Place>; 2],
+}
+
+impl Tile {
+    /// All pairs of rows.
+    pub fn whole() -> Self {
+        Self { keys: 0..KEY_CLASSES, places: [0..Place::MAX, 0..Place::MAX] }
+    }
+
+    /// The sizes of a side's sets that lie in the tile, some of them at least.
+    fn sizes(&self, side: Side) -> (u32, u32) {
+        let places = &self.places[side as usize];
+        ((places.start >> 32) as u32, (places.end.saturating_sub(1) >> 32) as u32)
+    }
+}
+
+/// The tiles of a join; tile `i` is that of task `i`. There may be fewer than tasks, and is one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Tiling {
+    pub tiles: Vec<Tile>,
+}
+
+impl Tiling {
+    /// Tiles of even work for the rows that `histograms` (of the left and the right side) count.
+    ///
+    /// Equal histograms give equal tiles: those who send the rows of either side each make their
+    /// own. The answer is right with any histograms.
+    pub fn new(spec: &GridSpec, histograms: [&Histogram; 2]) -> Self {
+        let mut tiles = vec![];
+        // Depth first, the lower part first.
+        let mut rest = vec![(Region::whole(spec, histograms), spec.tasks.max(1))];
+        while let Some((region, tasks)) = rest.pop() {
+            match region.cut(spec, tasks) {
+                Some([(lower, of_lower), (upper, of_upper)]) => {
+                    rest.push((upper, of_upper));
+                    rest.push((lower, of_lower));
+                }
+                None => tiles.push(region.into_tile()),
+            }
+        }
+        Self { tiles }
+    }
+
+    /// The tasks that the rows of `side` with a set of this size and key class may be sent to,
+    /// with the places of those that are.
+    pub fn tasks(
+        &self,
+        spec: &GridSpec,
+        side: Side,
+        key_class: u32,
+        size: u32,
+    ) -> Vec<(Range<Place>, u32)> {
+        let Some((least, greatest)) = spec.partners(side, size) else { return vec![] };
+        let (first, last) = (u64::from(size) << 32, u64::from(size) << 32 | u64::from(u32::MAX));
+        (0..)
+            .zip(&self.tiles)
+            .filter(|(_, tile)| {
+                let places = &tile.places[side as usize];
+                let (other_least, other_greatest) = tile.sizes(side.other());
+                tile.keys.contains(&key_class)
+                    && places.start <= last
+                    && places.end > first
+                    && other_least <= greatest
+                    && other_greatest >= least
+            })
+            .map(|(task, tile)| (tile.places[side as usize].clone(), task))
+            .collect()
+    }
+}
