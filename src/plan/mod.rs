@@ -9,7 +9,7 @@
 //!
 //! `predicate` says what a similarity predicate is and which threshold it comes to; `cost`
 //! chooses between a hash join and the operator; `declined` shows in EXPLAIN why a join was
-//! left alone; `narrow` drops columns that the passes free. [`SimJoinQueryPlanner`] ties them
+//! left alone; `distribute` shares a join among the tasks of a cluster; `narrow` drops columns that the passes free. [`SimJoinQueryPlanner`] ties them
 //! together.
 
 mod columns;
@@ -17,6 +17,7 @@ mod convert;
 mod cost;
 mod counts;
 mod declined;
+mod distribute;
 mod logical;
 mod marker;
 mod narrow;
@@ -33,6 +34,7 @@ mod rewrite_tests;
 mod tests;
 
 pub use declined::SimilarityJoinDeclinedExec;
+pub use distribute::ClusterPlanning;
 pub use logical::{SharedInput, SimJoinNode, column_name};
 pub use marker::{MarkSimilarityJoins, functions as marker_functions, insist};
 pub use physical::SimJoinPlanner;

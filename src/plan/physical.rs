@@ -18,8 +18,10 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use super::cost;
 use super::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
+use super::distribute::{ClusterPlanning, Distribution};
 use super::logical::SimJoinNode;
 use super::predicate::call_over;
+use super::self_join::is_repeatable;
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::exec::{
     JoinInput, MeasureCall, Need, Residual, ResidualColumn, SetSimilarityJoinExec, Side,
@@ -107,6 +109,11 @@ impl Compiler<'_> {
             schema: Arc::clone(node.schema.inner()),
         };
         let input = self.join_input(inputs, &options)?;
+        if let Some(tasks) = ClusterPlanning::tasks_of(self.session.config()) {
+            let repeatable = [is_repeatable(&node.left)?, is_repeatable(&node.right)?];
+            let options = &options;
+            return Distribution { input, join, options, tasks, repeatable }.plan();
+        }
         Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, options)?))
     }
 

@@ -76,7 +76,7 @@ fn share(node: &SimJoinNode) -> Result<Option<SimJoinNode>> {
 }
 
 /// Whether two readings of `plan` give the same rows.
-fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
+pub(super) fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut repeatable = true;
     plan.apply_with_subqueries(|plan| {
         repeatable = match plan {

@@ -18,7 +18,7 @@ use crate::lists::Layout;
 use crate::oracle::{Cell, JoinKind, Joined, Measure, Row, and, join, line, set, similarity};
 use crate::support::{
     OPERATOR, STRATEGIES, Session, assert_same_rows, batch_of, physical, register_partitions,
-    rows_with, split, uses_operator,
+    rows_of_tasks, rows_with, split, uses_operator,
 };
 
 /// Cases drawn for each threshold: 8, or as many as `SIMJOIN_TEST_CASES` says.
@@ -327,6 +327,17 @@ impl Case {
         cells
     }
 
+    /// Has the join shared by tasks.
+    fn on_tasks(mut self, rng: &mut StdRng) -> Self {
+        self.session.partitions = *[1, 2, 3, 7].choose(rng).expect("counts");
+        self.session.tasks_of = Some(rng.random_range(1..3));
+        let choices = ["auto", "broadcast", "repartition", "repartition"];
+        let choice = choices.choose(rng).expect("choices").to_string();
+        let limit = ["1", "64M"].choose(rng).expect("limits").to_string();
+        self.session.options.extend([("distribution", choice), ("broadcast_limit", limit)]);
+        self
+    }
+
     /// Has candidates verified on this device, in chunks and memory of any size.
     #[cfg(all(feature = "cuda", unix))]
     fn on_device(mut self, rng: &mut StdRng, ordinal: u32) -> Self {
@@ -373,6 +384,10 @@ impl Case {
         let parameters = self.predicate.parameters();
         let found = rows_with(&ctx, &sql, parameters.clone()).await;
         assert_same_rows(&found, &expected, &what());
+        if let Some(partitions) = self.session.tasks_of {
+            let found = rows_of_tasks(&ctx, &sql, parameters.clone(), partitions).await;
+            assert_same_rows(&found, &expected, &format!("task by task, {}", what()));
+        }
         // A plain join with equalities may be left to the hash join; a parameter that has no
         // value yet leaves nothing to plan.
         if parameters.is_empty() && (self.simjoin || self.equality.is_none()) {
@@ -428,6 +443,24 @@ async fn overlap_coefficient_joins_equal_the_oracle() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn containment_joins_equal_the_oracle() {
     compare_with_the_oracle(Measure::Containment, 6).await;
+}
+
+/// The same by tasks that share nothing: four cases for each threshold, half of what
+/// `SIMJOIN_TEST_CASES` says.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_by_tasks_equal_the_oracle() {
+    for (measure, base) in Measure::ALL.into_iter().zip(21..) {
+        let mut total = 0;
+        for (cell, threshold) in thresholds(measure).into_iter().enumerate() {
+            for case in 0..cases().div_ceil(2) {
+                let seed = base * 1_000_000 + cell as u64 * 1_000 + case;
+                let mut rng = StdRng::seed_from_u64(seed);
+                let case = Case::draw(&mut rng, measure, threshold).on_tasks(&mut rng);
+                total += case.check(seed).await.0;
+            }
+        }
+        assert!(total >= 500, "{measure:?} had only {total} matches");
+    }
 }
 
 /// The same on a GPU, or its emulator: two cases for each threshold, a quarter of what

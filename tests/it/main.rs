@@ -11,11 +11,13 @@ mod oracle;
 
 mod cases;
 mod lists;
+mod stages;
 mod support;
 
 mod bad_input;
 mod cli;
 mod cli_errors;
+mod cluster;
 mod counts;
 mod data;
 mod differential;

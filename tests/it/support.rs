@@ -15,10 +15,12 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use datafusion_simjoin::plan::ClusterPlanning;
 use datafusion_simjoin::{SimJoinContextExt, SimJoinOptions};
 
 use crate::lists::{Layout, list_column};
 use crate::oracle::{Cell, Row, line};
+use crate::stages::Stages;
 
 /// The values of `simjoin.strategy`.
 pub const STRATEGIES: [&str; 5] = ["auto", "allpairs", "ppjoin", "groupjoin", "bitmap"];
@@ -30,13 +32,15 @@ pub struct Session {
     pub partitions: usize,
     /// Bytes of the memory pool.
     pub memory: Option<usize>,
+    /// Plan for tasks that share nothing, and run them so, each with at most so many partitions.
+    pub tasks_of: Option<usize>,
     /// `simjoin.*` options, without the prefix.
     pub options: Vec<(&'static str, String)>,
 }
 
 impl Default for Session {
     fn default() -> Self {
-        Self { batch_size: 8192, partitions: 2, memory: None, options: Vec::new() }
+        Self { batch_size: 8192, partitions: 2, memory: None, tasks_of: None, options: Vec::new() }
     }
 }
 
@@ -56,11 +60,14 @@ impl Session {
         for (name, value) in &self.options {
             options.set(name, value).expect("a valid option");
         }
-        let config = SessionConfig::new()
+        let mut config = SessionConfig::new()
             .with_batch_size(self.batch_size)
             .with_target_partitions(self.partitions)
             .with_information_schema(true)
             .with_option_extension(options);
+        if self.tasks_of.is_some() {
+            config = config.with_extension(Arc::new(ClusterPlanning::default()));
+        }
         if let Some(bytes) = self.memory {
             runtime = runtime.with_memory_limit(bytes, 1.0);
         }
@@ -103,6 +110,22 @@ pub async fn rows_with(ctx: &SessionContext, sql: &str, values: Vec<ScalarValue>
         let frame = plan(ctx, sql).await?;
         let frame = if values.is_empty() { frame } else { frame.with_param_values(values)? };
         frame.collect().await
+    };
+    lines(&run.await.unwrap_or_else(|e| panic!("{e}\nin {sql}")))
+}
+
+/// The answer of a statement whose stages run task by task.
+pub async fn rows_of_tasks(
+    ctx: &SessionContext,
+    sql: &str,
+    values: Vec<ScalarValue>,
+    partitions_per_task: usize,
+) -> Vec<String> {
+    let run = async {
+        let frame = plan(ctx, sql).await?;
+        let frame = if values.is_empty() { frame } else { frame.with_param_values(values)? };
+        let plan = frame.create_physical_plan().await?;
+        Stages { context: ctx.task_ctx(), partitions_per_task }.run(plan).await
     };
     lines(&run.await.unwrap_or_else(|e| panic!("{e}\nin {sql}")))
 }

@@ -193,7 +193,7 @@ fn keys_share_the_work_and_a_heavy_one_is_cut() {
             .collect();
         let spec = spec(Measure::Jaccard, 0.5, 8, [false, false]);
         let (most, replication) = balance(&spec, [&rows, &rows], true);
-        assert!(most < 1.5, "{heavy}: {most}");
+        assert!(most < 1.7, "{heavy}: {most}");
         assert!(replication < if heavy == 0.0 { 1.3 } else { 3.4 }, "{heavy}: {replication}");
     }
 }

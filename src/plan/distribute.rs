@@ -1,0 +1,327 @@
+//! Plans for a cluster, whose tasks share nothing.
+//!
+//! | plan | each task reads | for |
+//! | --- | --- | --- |
+//! | one task | both sides | what cannot be shared |
+//! | broadcast | one side whole, its part of the other | a small side |
+//! | repartition | the rows that the [grid](crate::exec::grid) sends to it | two large sides |
+//!
+//! Rows that the answer lists one by one (preserved rows, those of semi and anti joins) are known
+//! to one task each: a broadcast side has none, and the grid sends each of them to one task. A
+//! join of an input with itself reads it once for each side, which its tasks cannot share either.
+//! Where two readings may give different rows, there is one.
+
+use std::any::Any;
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::{JoinType, Result};
+use datafusion::datasource::physical_plan::FileScanConfig;
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::memory_pool::human_readable_size;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use datafusion::prelude::SessionConfig;
+
+use super::cost;
+use crate::config::{DistributionChoice, SimJoinOptions};
+use crate::exec::grid::{GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
+use crate::exec::{JoinInput, JoinMode, Need, SetSimilarityJoinExec, Side, SimilarityJoin};
+
+/// Says that a session plans for a cluster, whose tasks run in processes of their own.
+///
+/// The scheduler of a cluster sets it as an extension of its sessions' configuration:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use datafusion::prelude::SessionConfig;
+/// use datafusion_simjoin::plan::ClusterPlanning;
+///
+/// let config = SessionConfig::new()
+///     .with_target_partitions(16)
+///     .with_extension(Arc::new(ClusterPlanning::default()));
+/// assert_eq!(ClusterPlanning::tasks_of(&config), Some(16));
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct ClusterPlanning {}
+
+impl ClusterPlanning {
+    /// How many tasks share a join, the session's target partitions; `None` where the session does
+    /// not plan for a cluster.
+    pub fn tasks_of(config: &SessionConfig) -> Option<usize> {
+        let cluster = config.get_extension::<Self>();
+        cluster.map(|_| config.target_partitions().max(1))
+    }
+}
+
+/// A join that is to be shared by tasks.
+pub(super) struct Distribution<'a> {
+    /// As one process would run it.
+    pub input: JoinInput,
+    pub join: SimilarityJoin,
+    pub options: &'a SimJoinOptions,
+    pub tasks: usize,
+    /// Per side, whether two readings of its input give the same rows.
+    pub repeatable: [bool; 2],
+}
+
+/// How the work is shared, and why so.
+#[derive(Debug, PartialEq)]
+enum Shared {
+    ByNone(String),
+    /// Each task reads this side.
+    Broadcast(Side, String),
+    Repartition(String),
+}
+
+/// What is known of the bytes of an input.
+#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
+struct Size(usize);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&human_readable_size(self.0))
+    }
+}
+
+impl Distribution<'_> {
+    /// The plan.
+    pub fn plan(self) -> Result<Arc<dyn ExecutionPlan>> {
+        match self.choose() {
+            Shared::ByNone(reason) => {
+                let Self { input, join, options, .. } = self;
+                let input = match input {
+                    JoinInput::Itself { input, .. } => JoinInput::Itself { input, partitions: 1 },
+                    two => two,
+                };
+                Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
+                    input,
+                    join,
+                    options.clone(),
+                    JoinMode::Single,
+                    Some(reason),
+                )?))
+            }
+            Shared::Broadcast(build, reason) => {
+                let [left, right] = self.sides()?;
+                Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
+                    JoinInput::Two { left, right, build },
+                    self.join,
+                    self.options.clone(),
+                    JoinMode::Broadcast,
+                    Some(reason),
+                )?))
+            }
+            Shared::Repartition(reason) => self.repartitioned(reason),
+        }
+    }
+
+    /// An input for each side. One that is both sides is read twice, by plans that do not share
+    /// what they know of an execution.
+    fn sides(&self) -> Result<[Arc<dyn ExecutionPlan>; 2]> {
+        Ok(match &self.input {
+            JoinInput::Two { left, right, .. } => [Arc::clone(left), Arc::clone(right)],
+            JoinInput::Itself { input, .. } => {
+                [Arc::clone(input), reset_plan_states(Arc::clone(input))?]
+            }
+        })
+    }
+
+    /// Whether the answer lists rows of `side` one by one.
+    fn lists_rows_of(&self, side: Side) -> bool {
+        let semi = match side {
+            Side::Left => JoinType::LeftSemi,
+            Side::Right => JoinType::RightSemi,
+        };
+        side.is_preserved(self.join.join_type) || self.join.join_type == semi
+    }
+
+    /// Whether each task can read `side` whole. An input of one partition is part of the tasks
+    /// that read it, and so read by each of them; one of several is gathered before.
+    fn can_broadcast(&self, side: Side) -> bool {
+        let input = self.input.side(side);
+        !self.lists_rows_of(side)
+            && self.join.need != Need::Counts(Some(side))
+            && (self.repeatable[side as usize] || input.output_partitioning().partition_count() > 1)
+            && (!self.is_self_join() || self.repeatable == [true, true])
+    }
+
+    fn is_self_join(&self) -> bool {
+        matches!(self.input, JoinInput::Itself { .. })
+    }
+
+    /// Why the sides cannot be repartitioned, if they cannot.
+    fn not_repartitioned(&self) -> Option<&'static str> {
+        if self.repeatable != [true, true] {
+            return Some("an input may give other rows when it is read twice");
+        }
+        let both = [Side::Left, Side::Right].iter().all(|side| self.lists_rows_of(*side));
+        (both && self.join.on.is_empty())
+            .then_some("rows of both sides are part of the answer even without a match")
+    }
+
+    fn choose(&self) -> Shared {
+        if self.tasks <= 1 {
+            return Shared::ByNone("there is one task".to_string());
+        }
+        let sizes = [Side::Left, Side::Right].map(|side| size_of(self.input.side(side)));
+        let size = |side: Side| sizes[side as usize];
+        // The smallest side that can be broadcast, one of unknown size last.
+        let broadcast = [Side::Left, Side::Right]
+            .into_iter()
+            .filter(|side| self.can_broadcast(*side))
+            .min_by_key(|side| size(*side).map_or(usize::MAX, |size| size.0));
+        let not_repartitioned = self.not_repartitioned();
+        let limit = self.options.broadcast_limit;
+        let choice = self.options.distribution;
+        match (choice, broadcast, not_repartitioned) {
+            (DistributionChoice::Broadcast, Some(side), _) => {
+                Shared::Broadcast(side, "simjoin.distribution = broadcast".to_string())
+            }
+            (DistributionChoice::Repartition, _, None) => {
+                Shared::Repartition("simjoin.distribution = repartition".to_string())
+            }
+            (_, None, Some(why)) => {
+                Shared::ByNone(format!("neither side can be broadcast, and {why}"))
+            }
+            (DistributionChoice::Repartition, Some(side), Some(why)) => {
+                Shared::Broadcast(side, format!("not repartitioned: {why}"))
+            }
+            (_, None, None) => Shared::Repartition(
+                "no side can be broadcast whose rows are not part of the answer".to_string(),
+            ),
+            (_, Some(side), not_repartitioned) => match (size(side), not_repartitioned) {
+                (Some(size), _) if size.0 as u64 <= limit.0 => Shared::Broadcast(
+                    side,
+                    format!("the {side} side of about {size} is within {limit}"),
+                ),
+                (_, Some(why)) => Shared::Broadcast(side, format!("not repartitioned: {why}")),
+                (Some(size), None) => Shared::Repartition(format!(
+                    "the {side} side of about {size} is beyond {limit}"
+                )),
+                (None, None) => Shared::Repartition(format!(
+                    "statistics do not tell whether the {side} side is within {limit}"
+                )),
+            },
+        }
+    }
+
+    /// Both sides on a grid over the sizes of their sets.
+    fn repartitioned(self, reason: String) -> Result<Arc<dyn ExecutionPlan>> {
+        let sides = [Side::Left, Side::Right];
+        let spec = GridSpec {
+            call: self.join.call,
+            threshold: self.join.threshold,
+            tasks: self.tasks,
+            visits_once: sides.map(|side| self.lists_rows_of(side)),
+        };
+        let inputs = self.sides()?;
+        let mut grids = vec![];
+        for side in sides {
+            // Both sides read the histograms of both.
+            let measured = if self.is_self_join() { &sides[..1] } else { &sides[..] };
+            let histograms = measured.iter().map(|side| {
+                let input = reset_plan_states(Arc::clone(&inputs[*side as usize]))?;
+                histogram(input, placed_rows(&self.join, *side))
+            });
+            grids.push(SizeGridExec::try_new(
+                Arc::clone(&inputs[side as usize]),
+                histograms.collect::<Result<Vec<_>>>()?,
+                placed_rows(&self.join, side),
+                spec,
+            )?);
+        }
+        let mut join = self.join;
+        let tasks = grids.iter().map(|grid| Arc::new(grid.task_column()) as PhysicalExprRef);
+        if let [left, right] = tasks.collect::<Vec<_>>().as_slice() {
+            join.on.insert(0, (Arc::clone(left), Arc::clone(right)));
+        }
+        let build = match (join.need, &self.input) {
+            (Need::Counts(Some(side)), _) => side.other(),
+            (_, JoinInput::Two { build, .. }) => *build,
+            (_, JoinInput::Itself { .. }) => Side::Right,
+        };
+        let mut grids = grids.into_iter().map(|grid| Arc::new(grid) as Arc<dyn ExecutionPlan>);
+        let (Some(left), Some(right)) = (grids.next(), grids.next()) else {
+            return datafusion::common::internal_err!("a join has two sides");
+        };
+        Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
+            JoinInput::Two { left, right, build },
+            join,
+            self.options.clone(),
+            JoinMode::Partitioned { keys: 1 },
+            Some(reason),
+        )?))
+    }
+}
+
+/// What places the rows of a side.
+fn placed_rows(join: &SimilarityJoin, side: Side) -> PlacedRows {
+    let keys = join.on.iter().map(|(left, right)| match side {
+        Side::Left => Arc::clone(left),
+        Side::Right => Arc::clone(right),
+    });
+    PlacedRows {
+        side,
+        argument: Arc::clone(join.argument(side)),
+        keys: keys.collect(),
+        null_equality: join.null_equality,
+        filter: join.side_filter(side).cloned(),
+    }
+}
+
+/// The sizes of the sets of `input`, in one partition.
+fn histogram(input: Arc<dyn ExecutionPlan>, rows: PlacedRows) -> Result<Arc<dyn ExecutionPlan>> {
+    // Its own columns only, so that the scan reads no others.
+    let exprs = rows.expressions().enumerate().map(|(i, expr)| ProjectionExpr {
+        expr: Arc::clone(expr),
+        alias: format!("__simjoin_{i}"),
+    });
+    let column = |index: usize| {
+        Arc::new(Column::new(&format!("__simjoin_{index}"), index)) as PhysicalExprRef
+    };
+    let projected = ProjectionExec::try_new(exprs.collect::<Vec<_>>(), input)?;
+    let keys = rows.keys.len();
+    let rows = PlacedRows {
+        argument: column(0),
+        keys: (1..=keys).map(column).collect(),
+        filter: rows.filter.as_ref().map(|_| column(1 + keys)),
+        ..rows
+    };
+    let histogram = Arc::new(SizeHistogramExec::try_new(Arc::new(projected), rows)?);
+    // The limit is never reached: it keeps the optimizer from removing the node where the input
+    // has one partition, so that a cluster counts it in a stage of its own and not in each task.
+    Ok(Arc::new(CoalescePartitionsExec::new(histogram).with_fetch(Some(u32::MAX as usize))))
+}
+
+/// The bytes of an input by its statistics, or else of the files that it reads.
+fn size_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Size> {
+    let statistics = cost::statistics(plan);
+    let bytes = statistics.and_then(|s| s.total_byte_size.get_value().copied());
+    bytes.filter(|bytes| *bytes > 0).or_else(|| file_bytes(plan)).map(Size)
+}
+
+/// The bytes of all files that are read; `None` where something else is read as well.
+fn file_bytes(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
+    let mut bytes = Some(0_u64);
+    let visited = plan.apply(|plan| {
+        if plan.children().is_empty() {
+            let files = plan.downcast_ref::<DataSourceExec>().and_then(|scan| {
+                let source: &dyn Any = scan.data_source().as_ref();
+                let files = source.downcast_ref::<FileScanConfig>()?.file_groups.iter();
+                Some(files.flat_map(|g| g.files()).map(|file| file.object_meta.size).sum::<u64>())
+            });
+            bytes = bytes.zip(files).map(|(sum, more)| sum.saturating_add(more));
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    visited.ok()?;
+    bytes.and_then(|bytes| usize::try_from(bytes).ok())
+}

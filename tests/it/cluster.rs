@@ -1,0 +1,138 @@
+//! Plans for a cluster, and that their tasks give the join together.
+
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::oracle::{Row, ints};
+use crate::support::{
+    Session, assert_contains, assert_same_rows, explain, number, physical, register, rows,
+    rows_of_tasks,
+};
+
+/// A session that plans for a cluster of so many tasks.
+fn cluster(tasks: usize) -> Session {
+    Session { partitions: tasks, tasks_of: Some(1), ..Session::default() }
+}
+
+/// Sets of up to `greatest` tokens, some of them alike.
+fn random_rows(seed: u64, count: i64, greatest: i64) -> Vec<Row> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut rows: Vec<Row> = vec![];
+    for id in 0..count {
+        let mut row = Row::of(id, None);
+        row.toks = match rows.len() {
+            n if n > 0 && rng.random_bool(0.5) => rows[rng.random_range(0..n)].toks.clone(),
+            _ => {
+                let size = rng.random_range(0..=greatest);
+                ints((0..size).map(|_| rng.random_range(0..3 * greatest)))
+            }
+        };
+        row.key = (id % 5 > 0).then_some(id % 4);
+        rows.push(row);
+    }
+    rows
+}
+
+const JOINS: [(&str, &str); 8] = [
+    ("SIMJOIN", "a.id, b.id"),
+    ("LEFT SIMJOIN", "a.id, b.id"),
+    ("RIGHT SIMJOIN", "a.id, b.id"),
+    ("FULL SIMJOIN", "a.id, b.id"),
+    ("LEFT SEMI SIMJOIN", "a.id"),
+    ("LEFT ANTI SIMJOIN", "a.id"),
+    ("RIGHT SEMI SIMJOIN", "b.id"),
+    ("RIGHT ANTI SIMJOIN", "b.id"),
+];
+
+/// Every join type, forced either way, with and without keys, on tables of every skew: the answer
+/// of one process, which the differential tests compare with the oracle.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tasks_give_the_answer_of_one_process_whatever_the_skew() {
+    let one_size: Vec<Row> =
+        (0..60).map(|id| Row::of(id, ints([id % 7, 10 + id % 5, 20 + id % 3, 30]))).collect();
+    let one_token: Vec<Row> =
+        (0..60).map(|id| Row::of(id, ints((0..id % 9).chain([99])))).collect();
+    let one_key: Vec<Row> =
+        random_rows(2, 70, 12).into_iter().map(|row| Row { key: Some(7), ..row }).collect();
+    let nothing = vec![Row::of(1, None), Row::of(2, ints([]))];
+    let tables = [random_rows(1, 80, 20), one_size, one_token, one_key, nothing];
+    for (t, table) in tables.iter().enumerate() {
+        let other = &tables[[0, 1, 2, 0, 3][t]];
+        let alone = Session::default().context();
+        register(&alone, "a", table);
+        register(&alone, "b", other);
+        for distribution in ["broadcast", "repartition"] {
+            let session = cluster([2, 3, 7, 5, 4][t]).option("distribution", distribution);
+            let ctx = session.context();
+            register(&ctx, "a", table);
+            register(&ctx, "b", other);
+            for (join, columns) in JOINS {
+                for right in ["b", "a"] {
+                    for and in ["", " AND a.key = b.key", " AND a.id < b.id"] {
+                        let sql = format!(
+                            "SELECT {columns} FROM a {join} {right} b \
+                             ON jaccard(a.toks, b.toks) >= 0.6{and}"
+                        );
+                        let expected = rows(&alone, &sql).await;
+                        let found = rows_of_tasks(&ctx, &sql, vec![], 1).await;
+                        let what = format!("{distribution} table {t}\n{sql}");
+                        assert_same_rows(&found, &expected, &what);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn small_sides_are_broadcast_and_large_ones_repartitioned() {
+    let (small, large) = (random_rows(1, 20, 8), random_rows(2, 400, 30));
+    let plan = async |session: Session, join: &str| {
+        let ctx = session.context();
+        register(&ctx, "a", &small);
+        register(&ctx, "b", &large);
+        let sql = format!("SELECT count(*) FROM a {join} b ON jaccard(a.toks, b.toks) >= 0.6");
+        explain(&ctx, &sql).await
+    };
+    let inner = plan(cluster(4), "SIMJOIN").await;
+    assert_contains(&inner, &["build=left", "mode=broadcast (the left side of about", "64M)"]);
+    let left = plan(cluster(4), "LEFT SIMJOIN").await;
+    assert_contains(&left, &["build=right", "mode=broadcast (the right side of about"]);
+    let beyond = plan(cluster(4).option("broadcast_limit", "2K"), "LEFT SIMJOIN").await;
+    assert_contains(
+        &beyond,
+        &["mode=partitioned (the right side of about", "is beyond 2K", "each row to one task"],
+    );
+    let forced = plan(cluster(4).option("distribution", "repartition"), "SIMJOIN").await;
+    assert_contains(
+        &forced,
+        &[
+            "mode=partitioned (simjoin.distribution = repartition)",
+            "RepartitionExec: partitioning=Hash([__simjoin_task",
+            "SizeGridExec: left",
+            "SizeGridExec: right",
+            "SizeHistogramExec: left",
+            "CoalescePartitionsExec: fetch=",
+        ],
+    );
+    let one = plan(cluster(1), "SIMJOIN").await;
+    assert_contains(&one, &["mode=single (there is one task)"]);
+    let full = plan(cluster(4).option("distribution", "broadcast"), "FULL SIMJOIN").await;
+    assert_contains(&full, &["mode=single (neither side can be broadcast"]);
+}
+
+/// What may differ from reading to reading is read once.
+#[tokio::test]
+async fn inputs_that_may_change_are_not_read_twice() {
+    let ctx = cluster(4).option("distribution", "repartition").context();
+    register(&ctx, "a", &random_rows(1, 30, 8));
+    for input in ["SELECT * FROM a WHERE random() < 2", "SELECT * FROM a LIMIT 20"] {
+        let sql = format!(
+            "SELECT count(*) FROM ({input}) x SIMJOIN ({input}) y ON jaccard(x.toks, y.toks) >= 1"
+        );
+        let plan = physical(&ctx, &sql).await;
+        assert!(!plan.contains("SizeGridExec"), "{plan}");
+        assert_contains(&plan, &["an input may give other rows when it is read twice"]);
+        assert!(number(&ctx, &sql).await > 0);
+    }
+}
