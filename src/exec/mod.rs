@@ -14,6 +14,7 @@ mod headroom;
 mod layout;
 mod metrics;
 mod mode;
+mod once;
 mod output;
 mod pairs;
 mod payload;

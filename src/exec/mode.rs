@@ -3,7 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
+use datafusion::arrow::array::new_empty_array;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::hash_utils::create_hashes;
 use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_plan::expressions::Column;
+use datafusion::physical_plan::repartition::REPARTITION_RANDOM_STATE;
 use datafusion::physical_plan::{
     Distribution, ExecutionPlan, ExecutionPlanProperties, InputDistributionRequirements,
 };
@@ -114,10 +120,16 @@ impl JoinMode {
             (JoinMode::Partitioned { keys }, JoinInput::Itself { .. }) => {
                 InputDistributionRequirements::new(vec![by_keys(Side::Left, keys)])
             }
-            (_, JoinInput::Two { build, .. }) => InputDistributionRequirements::new(match build {
-                Side::Left => vec![SinglePartition, UnspecifiedDistribution],
-                Side::Right => vec![UnspecifiedDistribution, SinglePartition],
-            }),
+            (_, JoinInput::Two { build, .. }) => {
+                let probe = match self {
+                    JoinMode::Broadcast => spread(input.side(build.other())),
+                    _ => UnspecifiedDistribution,
+                };
+                InputDistributionRequirements::new(match build {
+                    Side::Left => vec![SinglePartition, probe],
+                    Side::Right => vec![probe, SinglePartition],
+                })
+            }
             (_, JoinInput::Itself { .. }) => {
                 InputDistributionRequirements::new(vec![SinglePartition])
             }
@@ -150,4 +162,28 @@ impl JoinMode {
             _ => Ok(()),
         }
     }
+}
+
+/// Any distribution of an input that has several partitions. An engine for clusters makes tasks of
+/// partitions and does not deal the rows of one out in turn, as a process would: a shuffle does.
+fn spread(input: &Arc<dyn ExecutionPlan>) -> Distribution {
+    if input.output_partitioning().partition_count() > 1 {
+        return Distribution::UnspecifiedDistribution;
+    }
+    let schema = input.schema();
+    let columns: Vec<PhysicalExprRef> = (0..)
+        .zip(schema.fields())
+        .filter(|(_, field)| has_hash(field.data_type()))
+        .map(|(index, field)| Arc::new(Column::new(field.name(), index)) as PhysicalExprRef)
+        .collect();
+    match columns.is_empty() {
+        true => Distribution::UnspecifiedDistribution,
+        false => Distribution::KeyPartitioned(columns),
+    }
+}
+
+/// Whether values of a type can be hashed.
+fn has_hash(data_type: &DataType) -> bool {
+    let random_state = REPARTITION_RANDOM_STATE.random_state();
+    create_hashes([new_empty_array(data_type)].iter(), random_state, &mut []).is_ok()
 }

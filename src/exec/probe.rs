@@ -11,7 +11,6 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::metrics::RecordOutput;
 use futures::StreamExt;
-use futures::future::{BoxFuture, Shared};
 
 use super::blocks::{Expansion, RowPairs};
 use super::build::{BuildSide, Built, EncodedArguments, ROWS_PER_SLICE};
@@ -19,6 +18,7 @@ use super::consume::Counted;
 use super::emit::RowEmission;
 use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::ProbeMetrics;
+use super::once::Making;
 use super::output::Output;
 use super::payload::Payload;
 use super::read::is_out_of_memory;
@@ -32,7 +32,7 @@ use crate::strategy::{MatchBuffer, MatchCursor, ProbeSets, Progress};
 const TIME_SLICE: Duration = Duration::from_millis(5);
 
 /// The build side while it is being made.
-pub(super) type BuildFuture = Shared<BoxFuture<'static, Result<Arc<Built>, Arc<DataFusionError>>>>;
+pub(super) type BuildFuture = Making<Built>;
 
 /// Where probe sets come from.
 pub(super) enum ProbeInput {

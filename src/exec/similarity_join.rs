@@ -23,7 +23,6 @@ use datafusion::physical_plan::{
     ExecutionPlanProperties, InputDistributionRequirements, Partitioning, PlanProperties,
     ReplaceChildrenOptions, apply_expression_roots,
 };
-use futures::FutureExt;
 use parking_lot::Mutex;
 
 use super::build::{BuildPlan, Built};
@@ -31,6 +30,7 @@ use super::headroom::Headroom;
 use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::{BuildMetrics, ProbeMetrics};
 use super::mode::JoinMode;
+use super::once::{Once, making};
 use super::probe::{BuildFuture, ProbePartition};
 use super::slices::ProbeStreams;
 use super::spec::{Side, SimilarityJoin};
@@ -89,24 +89,9 @@ pub struct SetSimilarityJoinExec {
     options: SimJoinOptions,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    run: Mutex<Option<Run>>,
+    build: Once<Built, Option<Arc<ProbeStreams>>>,
     /// What the last execution chose, for EXPLAIN ANALYZE.
     chosen: Arc<Mutex<Option<String>>>,
-}
-
-/// An execution whose partitions have not all been asked for.
-struct Run {
-    build: BuildFuture,
-    /// `None` for a self-join.
-    probe: Option<Arc<ProbeStreams>>,
-    /// The partitions that have it.
-    taken: Vec<bool>,
-}
-
-impl fmt::Debug for Run {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Run").field("taken", &self.taken).finish_non_exhaustive()
-    }
 }
 
 impl SetSimilarityJoinExec {
@@ -222,7 +207,7 @@ impl SetSimilarityJoinExec {
             options,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
-            run: Mutex::new(None),
+            build: Once::default(),
             chosen: Arc::default(),
         })
     }
@@ -275,14 +260,14 @@ impl SetSimilarityJoinExec {
         Ok(Some(Arc::new(KeyConverter::try_new(types, join.null_equality)?)))
     }
 
-    /// Begins to build from partition `from` of the build input, for `partitions` probe partitions.
+    /// Builds from partition `from` of the build input, for `partitions` probe partitions.
     fn start_build(
         &self,
         from: usize,
         partitions: usize,
         converter: Option<Arc<KeyConverter>>,
         context: &Arc<TaskContext>,
-    ) -> Result<BuildFuture> {
+    ) -> Result<impl Future<Output = Result<Built>> + Send + use<>> {
         let chosen = Arc::clone(&self.chosen);
         let threads = context.session_config().target_partitions();
         let builds = self.partition_count() / partitions.max(1);
@@ -316,18 +301,16 @@ impl SetSimilarityJoinExec {
             task: Arc::clone(context),
         };
         let memory = Headroom::new(context.memory_pool(), "SetSimilarityJoin build side");
-        let build = async move {
+        Ok(async move {
             let (layout, converter) = (Arc::clone(&plan.layout), plan.converter.clone());
             match plan.run_or_overflow(input, Arc::clone(&memory)).await? {
                 Ok(side) => Ok(Built::Memory { side, layout, converter }),
                 Err((overflow, _)) => spilling.build(overflow, memory).await,
             }
-        };
-        Ok(build.map(|built| built.map(Arc::new).map_err(Arc::new)).boxed().shared())
+        })
     }
 
-    /// The build side and the probe input of the execution that `partition` belongs to: a new one where it already
-    /// has its share of the last. Once all partitions have it, only they keep it alive.
+    /// The build side and the probe input of the execution that `partition` belongs to.
     fn build_side(
         &self,
         partition: usize,
@@ -343,23 +326,13 @@ impl SetSimilarityJoinExec {
             JoinInput::Itself { .. } => None,
         };
         if let JoinMode::Partitioned { .. } = self.mode {
-            return Ok((self.start_build(partition, 1, converter, context)?, probe()));
+            let build = making(self.start_build(partition, 1, converter, context)?);
+            return Ok((build, probe()));
         }
         let partitions = self.partition_count();
-        let mut run = self.run.lock();
-        if run.as_ref().is_none_or(|r| r.taken[partition]) {
-            let build = self.start_build(0, partitions, converter, context)?;
-            *run = Some(Run { build, probe: probe(), taken: vec![false; partitions] });
-        }
-        let Some(current) = run.as_mut() else {
-            return internal_err!("the build side of a similarity join is missing");
-        };
-        current.taken[partition] = true;
-        let taken = (current.build.clone(), current.probe.clone());
-        if current.taken.iter().all(|&t| t) {
-            *run = None;
-        }
-        Ok(taken)
+        self.build.get_with(partition, partitions, || {
+            Ok((self.start_build(0, partitions, converter, context)?, probe()))
+        })
     }
 }
 

@@ -68,7 +68,7 @@ pub(super) struct Distribution<'a> {
     pub join: SimilarityJoin,
     pub options: &'a SimJoinOptions,
     pub tasks: usize,
-    /// Per side, whether two readings of its input give the same rows.
+    /// Per side, whether two readings of its input give the same rows, in whatever order.
     pub repeatable: [bool; 2],
 }
 

@@ -21,7 +21,7 @@ use super::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
 use super::distribute::{ClusterPlanning, Distribution};
 use super::logical::SimJoinNode;
 use super::predicate::call_over;
-use super::self_join::is_repeatable;
+use super::self_join::is_deterministic;
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::exec::{
     JoinInput, MeasureCall, Need, Residual, ResidualColumn, SetSimilarityJoinExec, Side,
@@ -110,7 +110,7 @@ impl Compiler<'_> {
         };
         let input = self.join_input(inputs, &options)?;
         if let Some(tasks) = ClusterPlanning::tasks_of(self.session.config()) {
-            let repeatable = [is_repeatable(&node.left)?, is_repeatable(&node.right)?];
+            let repeatable = [is_deterministic(&node.left)?, is_deterministic(&node.right)?];
             let options = &options;
             return Distribution { input, join, options, tasks, repeatable }.plan();
         }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::listing::ListingTable;
@@ -16,7 +16,7 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr_rewriter::unalias;
 use datafusion::logical_expr::logical_plan::TableScanBuilder;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection, TableScan};
+use datafusion::logical_expr::{Distinct, Expr, Filter, LogicalPlan, Projection, TableScan};
 
 use super::columns::{column_at, fresh_name, map_columns, reaches_outside, without_aliases};
 use super::logical::{SharedInput, SimJoinNode};
@@ -76,7 +76,7 @@ fn share(node: &SimJoinNode) -> Result<Option<SimJoinNode>> {
 }
 
 /// Whether two readings of `plan` give the same rows.
-pub(super) fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
+fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut repeatable = true;
     plan.apply_with_subqueries(|plan| {
         repeatable = match plan {
@@ -106,6 +106,36 @@ pub(super) fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
         Ok(if repeatable { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     })?;
     Ok(repeatable)
+}
+
+/// Whether two readings of `plan` give the same rows even where the order of the rows below
+/// differs, as it does between the tasks of a cluster.
+pub(super) fn is_deterministic(plan: &LogicalPlan) -> Result<bool> {
+    let mut deterministic = is_repeatable(plan)?;
+    plan.apply_with_subqueries(|plan| {
+        deterministic = deterministic
+            && match plan {
+                LogicalPlan::Window(_) | LogicalPlan::Distinct(Distinct::On(_)) => false,
+                LogicalPlan::Aggregate(aggregate) => !aggregate.aggr_expr.iter().any(follows_order),
+                _ => true,
+            };
+        Ok(if deterministic { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(deterministic)
+}
+
+/// Whether an aggregate takes one row of several rather than all of them.
+fn follows_order(expr: &Expr) -> bool {
+    let follows = |expr: &Expr| match expr {
+        Expr::AggregateFunction(function) => {
+            let name = function.func.name();
+            ["first_value", "last_value", "nth_value", "string_agg"].contains(&name)
+                || name.starts_with("approx_")
+        }
+        _ => false,
+    };
+    // What cannot be searched is taken to follow the order.
+    expr.exists(|expr| Ok(follows(expr))).unwrap_or(true)
 }
 
 fn is_work_table(scan: &TableScan) -> bool {

@@ -81,7 +81,7 @@ impl KeyRows {
 
     /// A hash of a row's key, the same in every process; `None` when the key equals nothing.
     pub(super) fn key_hash(&self, row: usize) -> Option<u32> {
-        self.key(row).map(|key| hash_bytes(key.as_ref()))
+        self.bytes(row).map(hash_bytes)
     }
 }
 

@@ -5,13 +5,9 @@
 //! the batches. `merge` makes one of what they have read and orders tokens rare first
 //! ([`TokenOrder`]), `arrange` lays the distinct sets out in CSR form by blocking key and size
 //! ([`SetCollection`]). [`ProbeEncoder`] does the same for each probe batch with the build side's
-<<<<<<< HEAD
 //! dictionary, whose ids have become ranks. [`StoredRows`] are the rows of a side that is kept on
-//! disk.
-=======
-//! dictionary, whose ids have become ranks. [`ShapeReader`] tells the size and a hash of each row's
+//! disk. [`ShapeReader`] tells the size and a hash of each row's
 //! set, which is all that sending rows to the tasks of a cluster takes.
->>>>>>> dc1fa6b (Send the rows of large sides to the tasks of a cluster by their sets' sizes)
 
 mod arena;
 mod arrange;
@@ -27,11 +23,8 @@ mod merge;
 pub(crate) mod parallel;
 mod probe_encoder;
 mod runs;
-<<<<<<< HEAD
-mod stored;
-=======
 mod shape;
->>>>>>> dc1fa6b (Send the rows of large sides to the tasks of a cluster by their sets' sizes)
+mod stored;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -47,11 +40,8 @@ pub use lists::{Lists, list_element_type};
 pub use merge::FinishContext;
 pub use probe_encoder::{ProbeEncoder, ProbeScratch};
 pub use runs::{KeyId, Run, Runs};
-<<<<<<< HEAD
-pub use stored::{StoredRows, StoredTokens, Unload};
-=======
 pub use shape::{RowShape, ShapeReader};
->>>>>>> dc1fa6b (Send the rows of large sides to the tasks of a cluster by their sets' sizes)
+pub use stored::{StoredRows, StoredTokens, Unload};
 pub use token_order::TokenOrder;
 pub(crate) use tokens::with_byte_tokens;
 pub use tokens::{IntegerToken, TokenKind, Tokens};

@@ -1,12 +1,14 @@
 //! Plans for a cluster, and that their tasks give the join together.
 
+use datafusion::arrow::datatypes::DataType;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use crate::lists::Layout;
 use crate::oracle::{Row, ints};
 use crate::support::{
-    Session, assert_contains, assert_same_rows, explain, number, physical, register, rows,
-    rows_of_tasks,
+    Session, assert_contains, assert_same_rows, batch_of, explain, number, physical, register,
+    register_partitions, rows, rows_of_tasks,
 };
 
 /// A session that plans for a cluster of so many tasks.
@@ -121,12 +123,33 @@ async fn small_sides_are_broadcast_and_large_ones_repartitioned() {
     assert_contains(&full, &["mode=single (neither side can be broadcast"]);
 }
 
+/// A table of one partition does not make one task of the join.
+#[tokio::test]
+async fn a_probe_side_of_one_partition_is_spread() {
+    let ctx =
+        Session { batch_size: 16, ..cluster(4) }.option("distribution", "broadcast").context();
+    let batch = batch_of(&random_rows(1, 90, 12), &DataType::Int64, Layout::List);
+    register_partitions(&ctx, "a", vec![vec![batch]]);
+    let sql = "SELECT a.id, b.id FROM a SIMJOIN a b ON jaccard(a.toks, b.toks) >= 0.6";
+    let plan = physical(&ctx, sql).await;
+    assert_contains(&plan, &["mode=broadcast", "RepartitionExec: partitioning=Hash([id"]);
+    let alone = Session::default().context();
+    register(&alone, "a", &random_rows(1, 90, 12));
+    let expected = rows(&alone, sql).await;
+    assert_same_rows(&rows_of_tasks(&ctx, sql, vec![], 1).await, &expected, &plan);
+}
+
 /// What may differ from reading to reading is read once.
 #[tokio::test]
 async fn inputs_that_may_change_are_not_read_twice() {
     let ctx = cluster(4).option("distribution", "repartition").context();
     register(&ctx, "a", &random_rows(1, 30, 8));
-    for input in ["SELECT * FROM a WHERE random() < 2", "SELECT * FROM a LIMIT 20"] {
+    for input in [
+        "SELECT * FROM a WHERE random() < 2",
+        "SELECT * FROM a LIMIT 20",
+        "SELECT toks, row_number() OVER () FROM a",
+        "SELECT first_value(toks) AS toks FROM a GROUP BY id % 9",
+    ] {
         let sql = format!(
             "SELECT count(*) FROM ({input}) x SIMJOIN ({input}) y ON jaccard(x.toks, y.toks) >= 1"
         );

@@ -445,21 +445,21 @@ async fn containment_joins_equal_the_oracle() {
     compare_with_the_oracle(Measure::Containment, 6).await;
 }
 
-/// The same by tasks that share nothing: four cases for each threshold, half of what
+/// The same by tasks that share nothing: two cases for each threshold, a quarter of what
 /// `SIMJOIN_TEST_CASES` says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_by_tasks_equal_the_oracle() {
     for (measure, base) in Measure::ALL.into_iter().zip(21..) {
         let mut total = 0;
         for (cell, threshold) in thresholds(measure).into_iter().enumerate() {
-            for case in 0..cases().div_ceil(2) {
+            for case in 0..cases().div_ceil(4) {
                 let seed = base * 1_000_000 + cell as u64 * 1_000 + case;
                 let mut rng = StdRng::seed_from_u64(seed);
                 let case = Case::draw(&mut rng, measure, threshold).on_tasks(&mut rng);
                 total += case.check(seed).await.0;
             }
         }
-        assert!(total >= 500, "{measure:?} had only {total} matches");
+        assert!(total >= 250, "{measure:?} had only {total} matches");
     }
 }
 

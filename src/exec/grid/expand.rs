@@ -29,10 +29,10 @@ use futures::StreamExt;
 use hashbrown::HashMap;
 
 use super::histogram::Histogram;
-use super::once::{Making, Once};
 use super::placed::{PlacedReader, PlacedRows};
-use super::tiling::{GridSpec, Place, Tiling, place_of};
+use super::tiling::{GridSpec, PlacesOfTask, Tiling, place_of};
 use crate::exec::Side;
+use crate::exec::once::{Making, Once};
 
 /// The name of the column that holds a row's task.
 pub const TASK_COLUMN: &str = "__simjoin_task";
@@ -352,7 +352,7 @@ struct Sender {
     metrics: GridMetrics,
     schema: SchemaRef,
     /// For each key class and size, where rows may be sent.
-    cache: HashMap<(u32, u32), Vec<(std::ops::Range<Place>, u32)>>,
+    cache: HashMap<(u32, u32), Vec<PlacesOfTask>>,
     batch_size: usize,
 }
 

@@ -18,7 +18,6 @@
 mod expand;
 mod histogram;
 mod measure;
-mod once;
 mod placed;
 mod region;
 #[cfg(test)]

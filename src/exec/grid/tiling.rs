@@ -32,6 +32,9 @@ use crate::sets::RowShape;
 /// A place on the axis of a side: the size of a set above, its hash below.
 pub(super) type Place = u64;
 
+/// A task, and the places on a side's axis whose rows it joins.
+pub(super) type PlacesOfTask = (Range<Place>, u32);
+
 /// The place of a row.
 pub(super) fn place_of(shape: RowShape) -> Place {
     u64::from(shape.size) << 32 | u64::from(shape.hash)
@@ -115,7 +118,7 @@ impl Tiling {
         side: Side,
         key_class: u32,
         size: u32,
-    ) -> Vec<(Range<Place>, u32)> {
+    ) -> Vec<PlacesOfTask> {
         let Some((least, greatest)) = spec.partners(side, size) else { return vec![] };
         let (first, last) = (u64::from(size) << 32, u64::from(size) << 32 | u64::from(u32::MAX));
         (0..)
