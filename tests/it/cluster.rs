@@ -119,8 +119,13 @@ async fn small_sides_are_broadcast_and_large_ones_repartitioned() {
     );
     let one = plan(cluster(1), "SIMJOIN").await;
     assert_contains(&one, &["mode=single (there is one task)"]);
+    let full = plan(cluster(4), "FULL SIMJOIN").await;
+    assert_contains(&full, &["mode=single (both sides of about"]);
     let full = plan(cluster(4).option("distribution", "broadcast"), "FULL SIMJOIN").await;
-    assert_contains(&full, &["mode=single (neither side can be broadcast"]);
+    assert_contains(
+        &full,
+        &["UnionExec", "join_type=Left", "join_type=RightAnti", "build=right", "build=left"],
+    );
 }
 
 /// A table of one partition does not make one task of the join.

@@ -5,30 +5,28 @@
 //! | one task | both sides | what cannot be shared |
 //! | broadcast | one side whole, its part of the other | a small side |
 //! | repartition | the rows that the [grid](crate::exec::grid) sends to it | two large sides |
+//! | two joins | as either of them needs | FULL joins of large sides |
 //!
 //! Rows that the answer lists one by one (preserved rows, those of semi and anti joins) are known
 //! to one task each: a broadcast side has none, and the grid sends each of them to one task. A
 //! join of an input with itself reads it once for each side, which its tasks cannot share either.
 //! Where two readings may give different rows, there is one.
 
-use std::any::Any;
-use std::fmt;
+mod full;
+mod size;
+
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinType, Result};
-use datafusion::datasource::physical_plan::FileScanConfig;
-use datafusion::datasource::source::DataSourceExec;
-use datafusion::execution::memory_pool::human_readable_size;
+use datafusion::common::{JoinType, Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use datafusion::prelude::SessionConfig;
 
-use super::cost;
+use self::size::Size;
 use crate::config::{DistributionChoice, SimJoinOptions};
 use crate::exec::grid::{GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
 use crate::exec::{JoinInput, JoinMode, Need, SetSimilarityJoinExec, Side, SimilarityJoin};
@@ -76,25 +74,18 @@ pub(super) struct Distribution<'a> {
 #[derive(Debug, PartialEq)]
 enum Shared {
     ByNone(String),
+    /// As a LEFT join and the right rows without a partner.
+    AsTwo,
     /// Each task reads this side.
     Broadcast(Side, String),
     Repartition(String),
-}
-
-/// What is known of the bytes of an input.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-struct Size(usize);
-
-impl fmt::Display for Size {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&human_readable_size(self.0))
-    }
 }
 
 impl Distribution<'_> {
     /// The plan.
     pub fn plan(self) -> Result<Arc<dyn ExecutionPlan>> {
         match self.choose() {
+            Shared::AsTwo => self.full(),
             Shared::ByNone(reason) => {
                 let Self { input, join, options, .. } = self;
                 let input = match input {
@@ -143,13 +134,13 @@ impl Distribution<'_> {
         side.is_preserved(self.join.join_type) || self.join.join_type == semi
     }
 
-    /// Whether each task can read `side` whole. An input of one partition is part of the tasks
-    /// that read it, and so read by each of them; one of several is gathered before.
+    /// Whether each task can read `side` whole. An engine may have the tasks read the scan instead
+    /// of what one stage gathered from it: several readings must give the same rows. A self-join
+    /// reads its input for the probe side as well.
     fn can_broadcast(&self, side: Side) -> bool {
-        let input = self.input.side(side);
         !self.lists_rows_of(side)
             && self.join.need != Need::Counts(Some(side))
-            && (self.repeatable[side as usize] || input.output_partitioning().partition_count() > 1)
+            && self.repeatable[side as usize]
             && (!self.is_self_join() || self.repeatable == [true, true])
     }
 
@@ -159,19 +150,15 @@ impl Distribution<'_> {
 
     /// Why the sides cannot be repartitioned, if they cannot.
     fn not_repartitioned(&self) -> Option<&'static str> {
-        if self.repeatable != [true, true] {
-            return Some("an input may give other rows when it is read twice");
-        }
-        let both = [Side::Left, Side::Right].iter().all(|side| self.lists_rows_of(*side));
-        (both && self.join.on.is_empty())
-            .then_some("rows of both sides are part of the answer even without a match")
+        (self.repeatable != [true, true])
+            .then_some("an input may give other rows when it is read twice")
     }
 
     fn choose(&self) -> Shared {
         if self.tasks <= 1 {
             return Shared::ByNone("there is one task".to_string());
         }
-        let sizes = [Side::Left, Side::Right].map(|side| size_of(self.input.side(side)));
+        let sizes = [Side::Left, Side::Right].map(|side| Size::of(self.input.side(side)));
         let size = |side: Side| sizes[side as usize];
         // The smallest side that can be broadcast, one of unknown size last.
         let broadcast = [Side::Left, Side::Right]
@@ -181,6 +168,17 @@ impl Distribution<'_> {
         let not_repartitioned = self.not_repartitioned();
         let limit = self.options.broadcast_limit;
         let choice = self.options.distribution;
+        // Classes of keys alone tell the rows of a FULL join apart.
+        let full = self.join.join_type == JoinType::Full && self.join.on.is_empty();
+        if full && not_repartitioned.is_none() {
+            let both = sizes[0].zip(sizes[1]).map(|(l, r)| Size(l.0.saturating_add(r.0)));
+            return match both {
+                Some(both) if choice == DistributionChoice::Auto && both.0 as u64 <= limit.0 => {
+                    Shared::ByNone(format!("both sides of about {both} are within {limit}"))
+                }
+                _ => Shared::AsTwo,
+            };
+        }
         match (choice, broadcast, not_repartitioned) {
             (DistributionChoice::Broadcast, Some(side), _) => {
                 Shared::Broadcast(side, "simjoin.distribution = broadcast".to_string())
@@ -250,7 +248,7 @@ impl Distribution<'_> {
         };
         let mut grids = grids.into_iter().map(|grid| Arc::new(grid) as Arc<dyn ExecutionPlan>);
         let (Some(left), Some(right)) = (grids.next(), grids.next()) else {
-            return datafusion::common::internal_err!("a join has two sides");
+            return internal_err!("a join has two sides");
         };
         Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
             JoinInput::Two { left, right, build },
@@ -299,29 +297,4 @@ fn histogram(input: Arc<dyn ExecutionPlan>, rows: PlacedRows) -> Result<Arc<dyn 
     // The limit is never reached: it keeps the optimizer from removing the node where the input
     // has one partition, so that a cluster counts it in a stage of its own and not in each task.
     Ok(Arc::new(CoalescePartitionsExec::new(histogram).with_fetch(Some(u32::MAX as usize))))
-}
-
-/// The bytes of an input by its statistics, or else of the files that it reads.
-fn size_of(plan: &Arc<dyn ExecutionPlan>) -> Option<Size> {
-    let statistics = cost::statistics(plan);
-    let bytes = statistics.and_then(|s| s.total_byte_size.get_value().copied());
-    bytes.filter(|bytes| *bytes > 0).or_else(|| file_bytes(plan)).map(Size)
-}
-
-/// The bytes of all files that are read; `None` where something else is read as well.
-fn file_bytes(plan: &Arc<dyn ExecutionPlan>) -> Option<usize> {
-    let mut bytes = Some(0_u64);
-    let visited = plan.apply(|plan| {
-        if plan.children().is_empty() {
-            let files = plan.downcast_ref::<DataSourceExec>().and_then(|scan| {
-                let source: &dyn Any = scan.data_source().as_ref();
-                let files = source.downcast_ref::<FileScanConfig>()?.file_groups.iter();
-                Some(files.flat_map(|g| g.files()).map(|file| file.object_meta.size).sum::<u64>())
-            });
-            bytes = bytes.zip(files).map(|(sum, more)| sum.saturating_add(more));
-        }
-        Ok(TreeNodeRecursion::Continue)
-    });
-    visited.ok()?;
-    bytes.and_then(|bytes| usize::try_from(bytes).ok())
 }
