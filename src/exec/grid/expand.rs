@@ -40,6 +40,10 @@ pub const TASK_COLUMN: &str = "__simjoin_task";
 /// Rows looked at without yielding to the runtime.
 const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
 
+/// Bytes of an output batch, about, and the rows that it has in any case.
+const BATCH_BYTES: usize = 4 << 20;
+const LEAST_ROWS: usize = 64;
+
 /// Gives each row once for each task that may join it, with the task in a column behind the
 /// others, [`TASK_COLUMN`].
 ///
@@ -367,14 +371,17 @@ impl Sender {
             /// Rows on their way, and for each row sent its number there and its task.
             slice: Option<(RecordBatch, Vec<u32>, Vec<u32>)>,
             next: usize,
+            rows_at_once: usize,
+            /// A batch of which some rows are left, and the first of these.
             batch: Option<(RecordBatch, usize)>,
         }
-        let sending = Sending { sender: self, input, slice: None, next: 0, batch: None };
+        let sending =
+            Sending { sender: self, input, slice: None, next: 0, rows_at_once: 1, batch: None };
         futures::stream::try_unfold(sending, |mut s| async move {
             loop {
                 if let Some((slice, rows, tasks)) = &s.slice {
                     if s.next < rows.len() {
-                        let to = rows.len().min(s.next + s.sender.batch_size);
+                        let to = rows.len().min(s.next + s.rows_at_once);
                         let (rows, tasks) = (&rows[s.next..to], &tasks[s.next..to]);
                         let batch = s.sender.expanded(slice, rows, tasks)?;
                         s.next = to;
@@ -385,7 +392,12 @@ impl Sender {
                 let (batch, start) = match s.batch.take() {
                     Some(rest) => rest,
                     None => match s.input.next().await.transpose()? {
-                        Some(batch) => (batch, 0),
+                        Some(batch) => {
+                            let row = batch.get_array_memory_size() / batch.num_rows().max(1);
+                            let rows = (BATCH_BYTES / row.max(1)).max(LEAST_ROWS);
+                            s.rows_at_once = rows.min(s.sender.batch_size);
+                            (batch, 0)
+                        }
                         None => {
                             s.sender.metrics.baseline.done();
                             return Ok(None);

@@ -27,7 +27,7 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::prelude::SessionConfig;
 
 use self::size::Size;
-use crate::config::{DistributionChoice, SimJoinOptions};
+use crate::config::{BuildSideChoice, DistributionChoice, SimJoinOptions};
 use crate::exec::grid::{GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
 use crate::exec::{JoinInput, JoinMode, Need, SetSimilarityJoinExec, Side, SimilarityJoin};
 
@@ -160,11 +160,13 @@ impl Distribution<'_> {
         }
         let sizes = [Side::Left, Side::Right].map(|side| Size::of(self.input.side(side)));
         let size = |side: Side| sizes[side as usize];
-        // The smallest side that can be broadcast, one of unknown size last.
+        // The side that is to be built, or else the smallest that can be broadcast, one of unknown
+        // size last.
+        let wanted = |side: Side| self.options.build_side == BuildSideChoice::Fixed(side);
         let broadcast = [Side::Left, Side::Right]
             .into_iter()
             .filter(|side| self.can_broadcast(*side))
-            .min_by_key(|side| size(*side).map_or(usize::MAX, |size| size.0));
+            .min_by_key(|side| (!wanted(*side), size(*side).map_or(usize::MAX, |size| size.0)));
         let not_repartitioned = self.not_repartitioned();
         let limit = self.options.broadcast_limit;
         let choice = self.options.distribution;
