@@ -56,15 +56,16 @@ async fn tasks_give_the_answer_of_one_process_whatever_the_skew() {
         (0..60).map(|id| Row::of(id, ints((0..id % 9).chain([99])))).collect();
     let one_key: Vec<Row> =
         random_rows(2, 70, 12).into_iter().map(|row| Row { key: Some(7), ..row }).collect();
+    let one_set: Vec<Row> = (0..60).map(|id| Row::of(id, ints([1, 2, 3 + id / 50]))).collect();
     let nothing = vec![Row::of(1, None), Row::of(2, ints([]))];
-    let tables = [random_rows(1, 80, 20), one_size, one_token, one_key, nothing];
+    let tables = [random_rows(1, 80, 20), one_size, one_token, one_key, one_set, nothing];
     for (t, table) in tables.iter().enumerate() {
-        let other = &tables[[0, 1, 2, 0, 3][t]];
+        let other = &tables[[0, 1, 2, 0, 4, 3][t]];
         let alone = Session::default().context();
         register(&alone, "a", table);
         register(&alone, "b", other);
         for distribution in ["broadcast", "repartition"] {
-            let session = cluster([2, 3, 7, 5, 4][t]).option("distribution", distribution);
+            let session = cluster([2, 3, 7, 5, 6, 4][t]).option("distribution", distribution);
             let ctx = session.context();
             register(&ctx, "a", table);
             register(&ctx, "b", other);

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::take_record_batch;
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::hash_utils::create_hashes;
@@ -309,13 +309,15 @@ struct Routes {
     values: Vec<u32>,
     /// For the classes of keys.
     histogram: Histogram,
+    divides_sets: bool,
 }
 
 impl Routes {
     fn new(spec: GridSpec, side: Side, histograms: [&Histogram; 2]) -> Result<Self> {
         let tiling = Tiling::new(&spec, histograms);
         let histogram = Histogram { rows: Default::default(), ..histograms[0].clone() };
-        Ok(Self { spec, side, tiling, values: task_values(spec.tasks)?, histogram })
+        let (values, divides_sets) = (task_values(spec.tasks)?, tiling.divides_sets(side));
+        Ok(Self { spec, side, tiling, values, histogram, divides_sets })
     }
 }
 
@@ -424,6 +426,10 @@ impl Sender {
         let mut shapes = vec![];
         reader.read(slice, &mut shapes)?;
         let once = routes.spec.visits_once[routes.side as usize];
+        let row_hashes = match routes.divides_sets {
+            true => content_hashes(slice.columns()),
+            false => vec![],
+        };
         let (mut rows, mut tasks) = (vec![], vec![]);
         let mut alone = vec![];
         let mut dropped = 0;
@@ -435,7 +441,8 @@ impl Sender {
                 let possible = cache
                     .entry((key, size))
                     .or_insert_with(|| routes.tiling.tasks(&routes.spec, routes.side, key, size));
-                let place = place_of(shape);
+                let row_hash = row_hashes.get(row as usize).copied().unwrap_or(0);
+                let place = place_of(shape, row_hash);
                 for (places, task) in possible.iter() {
                     if places.contains(&place) {
                         rows.push(row);
@@ -454,9 +461,12 @@ impl Sender {
         self.metrics.input_rows.add(shapes.len());
         self.metrics.dropped_rows.add(dropped);
         self.metrics.repeated_rows.add(rows.len() - joined);
-        for (row, hash) in alone.iter().zip(content_hashes(slice, &alone)?) {
-            rows.push(*row);
-            tasks.push(routes.values[(hash % routes.values.len() as u64) as usize]);
+        if !alone.is_empty() {
+            let of_alone = take_record_batch(slice, &UInt32Array::from(alone.clone()))?;
+            for (row, hash) in alone.into_iter().zip(content_hashes(of_alone.columns())) {
+                rows.push(row);
+                tasks.push(routes.values[(hash % routes.values.len() as u64) as usize]);
+            }
         }
         Ok((rows, tasks))
     }
@@ -472,16 +482,13 @@ impl Sender {
     }
 }
 
-/// Hashes of some rows' content, to spread them; 0 where a column's type has no hash.
-fn content_hashes(slice: &RecordBatch, rows: &[u32]) -> Result<Vec<u64>> {
-    let mut hashes = vec![0; rows.len()];
-    if rows.is_empty() {
-        return Ok(hashes);
-    }
-    let rows = take_record_batch(slice, &UInt32Array::from(rows.to_vec()))?;
-    let random_state = REPARTITION_RANDOM_STATE.random_state();
-    if create_hashes(rows.columns(), random_state, &mut hashes).is_err() {
+/// Hashes of rows by their content, to tell them apart; 0 where a column's type has no hash.
+fn content_hashes(columns: &[ArrayRef]) -> Vec<u64> {
+    let mut hashes = vec![0; columns.first().map_or(0, |column| column.len())];
+    if create_hashes(columns, REPARTITION_RANDOM_STATE.random_state(), &mut hashes).is_err() {
         hashes.fill(0);
     }
-    Ok(hashes)
+    // Partitions of a shuffle are the remainders of such hashes as well: not those here.
+    hashes.iter_mut().for_each(|hash| *hash = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20);
+    hashes
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::array::{
-    ArrayRef, AsArray, RecordBatch, UInt32Array, UInt32Builder, UInt64Builder,
-};
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Builder, UInt64Builder};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type, UInt64Type};
 use datafusion::common::{Result, internal_err};
+use hashbrown::HashMap;
 
+use super::tiling::{Place, block_of};
 use crate::sets::RowShape;
 
 /// Rows with blocking keys are told apart by this many classes of their keys' hashes.
@@ -49,14 +49,19 @@ impl Resolution {
     }
 }
 
-/// The rows of one side that can match something, by class of their blocking key and of the size
-/// of their set.
+/// Sets that are told apart from others of their size, at most, and the least part of a
+/// partition's rows that each of them has.
+const HEAVY_SETS: usize = 256;
+
+/// The rows of one side that can match something, by the class of their blocking key, by the class
+/// of the size of their set, and where many rows have one set, by that set's block of places; 0
+/// stands for all other sets of the class.
 ///
 /// What it holds is bounded by the number of classes, whatever the rows are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Histogram {
     pub resolution: Resolution,
-    pub rows: BTreeMap<(u32, u32), u64>,
+    pub rows: BTreeMap<(u32, u32, Place), u64>,
 }
 
 impl Histogram {
@@ -73,56 +78,106 @@ impl Histogram {
         }
     }
 
-    /// Adds rows, unless they cannot match anything.
-    pub fn add(&mut self, shapes: &[RowShape]) {
-        for shape in shapes.iter().filter(|shape| shape.size > 0) {
-            let class = (self.key_class(*shape), self.resolution.class(shape.size));
-            *self.rows.entry(class).or_default() += 1;
-        }
-    }
-
     /// The columns of [`Self::to_batch`].
     pub fn schema() -> SchemaRef {
         static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
             Arc::new(Schema::new(vec![
                 Field::new("key_class", DataType::UInt32, false),
                 Field::new("size_class", DataType::UInt32, false),
+                Field::new("block", DataType::UInt64, false),
                 Field::new("rows", DataType::UInt64, false),
             ]))
         });
         Arc::clone(&SCHEMA)
     }
 
-    /// One row for each class.
+    /// One row for each entry.
     pub fn to_batch(&self) -> Result<RecordBatch> {
         let (mut keys, mut sizes) = (UInt32Builder::new(), UInt32Builder::new());
-        let mut rows = UInt64Builder::new();
-        for (&(key, size), &count) in &self.rows {
+        let (mut blocks, mut rows) = (UInt64Builder::new(), UInt64Builder::new());
+        for (&(key, size, block), &count) in &self.rows {
             keys.append_value(key);
             sizes.append_value(size);
+            blocks.append_value(block);
             rows.append_value(count);
         }
-        let columns: Vec<ArrayRef> =
-            vec![Arc::new(keys.finish()), Arc::new(sizes.finish()), Arc::new(rows.finish())];
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(keys.finish()),
+            Arc::new(sizes.finish()),
+            Arc::new(blocks.finish()),
+            Arc::new(rows.finish()),
+        ];
         Ok(RecordBatch::try_new(Self::schema(), columns)?)
     }
 
     /// Adds what another histogram of the same side says: the order does not matter.
     pub fn merge(&mut self, batch: &RecordBatch) -> Result<()> {
-        let class = |column: usize| -> Option<&UInt32Array> {
-            batch.column(column).as_primitive_opt::<UInt32Type>()
-        };
-        if batch.num_columns() != 3 {
-            return internal_err!("a histogram of set sizes has {} columns", batch.num_columns());
+        if batch.schema().fields().len() != Self::schema().fields().len() {
+            return internal_err!("this is no histogram of set sizes: {}", batch.schema());
         }
-        let rows = batch.column(2).as_primitive_opt::<UInt64Type>();
-        let (Some(keys), Some(sizes), Some(rows)) = (class(0), class(1), rows) else {
+        let class = |column: usize| batch.column(column).as_primitive_opt::<UInt32Type>();
+        let number = |column: usize| batch.column(column).as_primitive_opt::<UInt64Type>();
+        let (Some(keys), Some(sizes), Some(blocks), Some(rows)) =
+            (class(0), class(1), number(2), number(3))
+        else {
             return internal_err!("this is no histogram of set sizes: {}", batch.schema());
         };
-        for ((key, size), rows) in keys.values().iter().zip(sizes.values()).zip(rows.values()) {
-            *self.rows.entry((*key, *size)).or_default() += rows;
+        for row in 0..batch.num_rows() {
+            let entry = (keys.value(row), sizes.value(row), blocks.value(row));
+            *self.rows.entry(entry).or_default() += rows.value(row);
         }
         Ok(())
+    }
+}
+
+/// Counts rows into a [`Histogram`].
+#[derive(Debug)]
+pub(super) struct Counter {
+    histogram: Histogram,
+    rows: u64,
+    /// Sets that may be heavy, with counts that may be too low: Misra, Gries: "Finding repeated
+    /// elements", Science of Computer Programming 1982.
+    heavy: HashMap<(u32, Place), u64>,
+}
+
+impl Counter {
+    pub fn new(keyed: bool) -> Self {
+        Self { histogram: Histogram::new(keyed), rows: 0, heavy: HashMap::new() }
+    }
+
+    /// Adds rows, unless they cannot match anything.
+    pub fn add(&mut self, shapes: &[RowShape]) {
+        for &shape in shapes.iter().filter(|shape| shape.size > 0) {
+            let key = self.histogram.key_class(shape);
+            let class = self.histogram.resolution.class(shape.size);
+            *self.histogram.rows.entry((key, class, 0)).or_default() += 1;
+            self.rows += 1;
+            let set = (key, block_of(shape));
+            if let Some(count) = self.heavy.get_mut(&set) {
+                *count += 1;
+            } else if self.heavy.len() < HEAVY_SETS {
+                self.heavy.insert(set, 1);
+            } else {
+                self.heavy.retain(|_, count| {
+                    *count -= 1;
+                    *count > 0
+                });
+            }
+        }
+    }
+
+    pub fn finish(mut self) -> Histogram {
+        let least = self.rows / HEAVY_SETS as u64;
+        for ((key, block), count) in self.heavy {
+            let class = self.histogram.resolution.class((block >> 32) as u32);
+            if count > least
+                && let Some(all) = self.histogram.rows.get_mut(&(key, class, 0))
+            {
+                *all -= count;
+                self.histogram.rows.insert((key, class, block), count);
+            }
+        }
+        self.histogram
     }
 }
 
@@ -151,19 +206,26 @@ mod tests {
 
     #[test]
     fn partial_histograms_add_up() {
-        let shapes: Vec<RowShape> =
-            (0..1000).map(|i| RowShape { size: i % 97, hash: i, key_hash: i % 7 }).collect();
+        // Every third row has the same set.
+        let shapes: Vec<RowShape> = (0..9_000_u32)
+            .map(|i| match i % 3 {
+                0 => RowShape { size: 40, hash: 77 << 20, key_hash: 5 },
+                _ => RowShape { size: i % 97, hash: i.wrapping_mul(0x9E37_79B9), key_hash: i % 7 },
+            })
+            .collect();
+        let with_set = shapes.iter().filter(|shape| shape.size > 0).count() as u64;
         for keyed in [false, true] {
-            let mut all = Histogram::new(keyed);
-            all.add(&shapes);
-            assert_eq!(all.rows.values().sum::<u64>(), 1000 - 11);
             let mut merged = Histogram::new(keyed);
-            for part in shapes.chunks(300).rev() {
-                let mut histogram = Histogram::new(keyed);
-                histogram.add(part);
-                merged.merge(&histogram.to_batch().unwrap()).unwrap();
+            for part in shapes.chunks(3000).rev() {
+                let mut counter = Counter::new(keyed);
+                counter.add(part);
+                merged.merge(&counter.finish().to_batch().unwrap()).unwrap();
             }
-            assert_eq!(merged, all);
+            assert_eq!(merged.rows.values().sum::<u64>(), with_set);
+            let heavy: Vec<_> = merged.rows.iter().filter(|((.., block), _)| *block > 0).collect();
+            let [((key, _, block), rows)] = heavy.as_slice() else { panic!("{heavy:?}") };
+            assert_eq!((*key, *block), (if keyed { 5 } else { 0 }, 40 << 32 | 77 << 20));
+            assert!((2_900..=3_100).contains(*rows), "{rows}");
         }
         let mut histogram = Histogram::new(false);
         assert!(histogram.merge(&RecordBatch::new_empty(Arc::new(Schema::empty()))).is_err());

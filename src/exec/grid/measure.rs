@@ -20,7 +20,7 @@ use datafusion::physical_plan::{
 };
 use futures::StreamExt;
 
-use super::histogram::Histogram;
+use super::histogram::{Counter, Histogram};
 use super::placed::PlacedRows;
 
 /// Counts the rows of each input partition by the size of their set and the class of their
@@ -136,15 +136,15 @@ impl ExecutionPlan for SizeHistogramExec {
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let input_rows = MetricBuilder::new(&self.metrics).counter("input_rows", partition);
         let count = async move {
-            let mut histogram = Histogram::new(keyed);
+            let mut counter = Counter::new(keyed);
             let mut shapes = vec![];
             while let Some(batch) = input.next().await.transpose()? {
                 let _timer = baseline.elapsed_compute().timer();
                 input_rows.add(batch.num_rows());
                 reader.read(&batch, &mut shapes)?;
-                histogram.add(&shapes);
+                counter.add(&shapes);
             }
-            Ok(histogram.to_batch()?.record_output(&baseline))
+            Ok(counter.finish().to_batch()?.record_output(&baseline))
         };
         let stream =
             RecordBatchStreamAdapter::new(self.schema(), Box::pin(futures::stream::once(count)));

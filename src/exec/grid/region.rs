@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use super::histogram::Histogram;
-use super::tiling::{GridSpec, Place, Tile};
+use super::tiling::{BLOCK, GridSpec, Place, Tile};
 use crate::exec::Side;
 
 /// The work to take a row up, and for each of its tokens; a pair of rows whose sizes can match
@@ -16,8 +16,8 @@ const BYTES_PER_ROW: f64 = 32.0;
 const BYTES_PER_TOKEN: f64 = 8.0;
 /// The work that sending a byte makes.
 const WORK_PER_BYTE: f64 = 2.0;
-/// Looks for an even cut on an axis.
-const STEPS: usize = 40;
+/// The last place of a size, as a distance from its first.
+const LAST: Place = (1 << 32) - 1;
 
 /// Rows of one class of keys and sizes, spread evenly over their places.
 #[derive(Debug, Clone)]
@@ -34,6 +34,21 @@ impl Cell {
     fn size(&self) -> f64 {
         let (least, greatest) = ((self.places.start >> 32) as f64, (self.places.end >> 32) as f64);
         least.midpoint(greatest.max(least))
+    }
+
+    fn holds(&self, other: &Self) -> bool {
+        self.key == other.key
+            && self.places.start <= other.places.start
+            && self.places.end >= other.places.end
+    }
+
+    /// What lies below `heavy`, `heavy` with what lies there, and what lies above.
+    fn around(&self, heavy: Self) -> impl Iterator<Item = Self> {
+        let below = self.within(&(self.places.start..heavy.places.start));
+        let above = self.within(&(heavy.places.end..self.places.end));
+        let there = self.within(&heavy.places).map_or(0.0, |cell| cell.rows);
+        let heavy = Self { rows: heavy.rows + there, ..heavy };
+        below.into_iter().chain([heavy]).chain(above)
     }
 
     /// What lies in a range of places.
@@ -79,17 +94,27 @@ impl Region {
     pub fn whole(spec: &GridSpec, histograms: [&Histogram; 2]) -> Self {
         let cells = [Side::Left, Side::Right].map(|side| {
             let histogram = histograms[side as usize];
-            let cell = |(&(key, class), &rows): (&(u32, u32), &u64)| {
+            let mut cells: Vec<Cell> = vec![];
+            for (&(key, class, block), &rows) in &histogram.rows {
                 let (least, greatest) = histogram.resolution.sizes(class);
-                let partners = (spec.partners(side, least)).zip(spec.partners(side, greatest));
-                Cell {
-                    key,
-                    places: u64::from(least) << 32..(u64::from(greatest) << 32) + (1 << 32) - 1,
-                    rows: rows as f64,
-                    partners: partners.map(|((least, _), (_, greatest))| (least, greatest)),
+                let of_class = u64::from(least) << 32..u64::from(greatest) << 32 | LAST;
+                let (places, least, greatest) = match block {
+                    0 => (of_class, least, greatest),
+                    block => {
+                        let size = (block >> 32) as u32;
+                        (block..block.saturating_add(BLOCK), size, size)
+                    }
+                };
+                let partners = spec.partners(side, least).zip(spec.partners(side, greatest));
+                let partners = partners.map(|((least, _), (_, greatest))| (least, greatest));
+                let cell = Cell { key, places, rows: rows as f64, partners };
+                // Of a class, the block of a heavy set follows the rest of the sets.
+                match cells.pop_if(|last| block > 0 && last.holds(&cell)) {
+                    Some(rest) => cells.extend(rest.around(cell)),
+                    None => cells.push(cell),
                 }
-            };
-            histogram.rows.iter().map(cell).collect()
+            }
+            cells
         });
         Self { tile: Tile::whole(), cells }
     }
@@ -175,11 +200,8 @@ impl Region {
         let mut low = own.iter().map(|cell| cell.places.start).min()?;
         let mut high = own.iter().map(|cell| cell.places.end).max()?;
         let of_lower = tasks / 2;
-        for _ in 0..STEPS {
+        while high - low > 1 {
             let middle = low.midpoint(high);
-            if middle == low {
-                break;
-            }
             let [lower, upper] = self.parts(side, middle).map(|part| part.estimate(spec).work);
             match lower / (of_lower as f64) < upper / ((tasks - of_lower) as f64) {
                 true => low = middle,

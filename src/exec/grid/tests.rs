@@ -4,7 +4,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::expand::task_values;
-use super::histogram::{Histogram, KEY_CLASSES};
+use super::histogram::{Counter, Histogram, KEY_CLASSES};
 use super::tiling::{GridSpec, Tiling, place_of};
 use crate::exec::{MeasureCall, Side};
 use crate::measure::{Bounds, Measure};
@@ -19,16 +19,28 @@ fn shape(rng: &mut StdRng, size: u32) -> RowShape {
     RowShape { size, hash: rng.random(), key_hash: 0 }
 }
 
-fn histogram(rows: &[RowShape], keyed: bool) -> Histogram {
-    let mut histogram = Histogram::new(keyed);
-    histogram.add(rows);
-    histogram
+/// The rows, each with the hash of its content.
+fn numbered(rows: &[RowShape]) -> Vec<(RowShape, u64)> {
+    (0_u64..).map(|i| i * 0x9E37_79B9 >> 7).zip(rows).map(|(hash, row)| (*row, hash)).collect()
 }
 
-fn tasks_of(tiling: &Tiling, spec: &GridSpec, side: Side, row: RowShape, keyed: bool) -> Vec<u32> {
+fn histogram(rows: &[RowShape], keyed: bool) -> Histogram {
+    let mut counter = Counter::new(keyed);
+    counter.add(rows);
+    counter.finish()
+}
+
+fn tasks_of(
+    tiling: &Tiling,
+    spec: &GridSpec,
+    side: Side,
+    (row, row_hash): (RowShape, u64),
+    keyed: bool,
+) -> Vec<u32> {
     let key = Histogram::new(keyed).key_class(row);
+    let place = place_of(row, row_hash);
     let tasks = tiling.tasks(spec, side, key, row.size).into_iter();
-    tasks.filter(|(places, _)| places.contains(&place_of(row))).map(|(_, task)| task).collect()
+    tasks.filter(|(places, _)| places.contains(&place)).map(|(_, task)| task).collect()
 }
 
 /// Rows of every shape: many sizes, one size, few rows, large sets.
@@ -44,6 +56,7 @@ fn collections(rng: &mut StdRng) -> Vec<Vec<RowShape>> {
         (0..90).map(|i| shape(rng, if i % 3 == 0 { 1_000_000 } else { 900_000 + i })).collect(),
         vec![],
         (0..5).map(|i| shape(rng, 40 + i)).collect(),
+        vec![shape(rng, 9); 200],
     ]
 }
 
@@ -56,7 +69,7 @@ fn rows_that_may_match_meet_in_exactly_one_task() {
             for visits_once in [[false, false], [true, false], [false, true]] {
                 let tasks = [1, 2, 3, 7, 16][rng.random_range(0..5)];
                 let all = collections(&mut rng);
-                let (left, right) = (&all[rng.random_range(0..5)], &all[rng.random_range(0..5)]);
+                let (left, right) = (&all[rng.random_range(0..6)], &all[rng.random_range(0..6)]);
                 let keyed = rng.random_range(0..3) == 0;
                 let with_keys = |rng: &mut StdRng, rows: &[RowShape]| -> Vec<RowShape> {
                     let key_hash = rng.random::<u32>();
@@ -82,22 +95,23 @@ fn rows_that_may_match_meet_in_exactly_one_task() {
                         key_hash: rng.random(),
                     }));
                 }
+                let rows = rows.map(|rows| numbered(&rows));
                 let bounds = Bounds::new(measure, threshold);
                 let sent = [Side::Left, Side::Right].map(|side| {
                     let rows = rows[side as usize].iter();
-                    let tasks = |row: &RowShape| tasks_of(&tiling, &spec, side, *row, keyed);
+                    let tasks = |row: &_| tasks_of(&tiling, &spec, side, *row, keyed);
                     rows.map(tasks).collect::<Vec<_>>()
                 });
                 for side in [Side::Left, Side::Right] {
-                    for (row, tasks) in rows[side as usize].iter().zip(&sent[side as usize]) {
+                    for ((row, _), tasks) in rows[side as usize].iter().zip(&sent[side as usize]) {
                         let may_match = spec.partners(side, row.size).is_some();
                         if visits_once[side as usize] && may_match {
                             assert_eq!(tasks.len(), 1, "{spec:?} {side} {row:?}");
                         }
                     }
                 }
-                for (l, of_left) in rows[0].iter().zip(&sent[0]) {
-                    for (r, of_right) in rows[1].iter().zip(&sent[1]) {
+                for ((l, _), of_left) in rows[0].iter().zip(&sent[0]) {
+                    for ((r, _), of_right) in rows[1].iter().zip(&sent[1]) {
                         let class = |row: &RowShape| row.key_hash % KEY_CLASSES;
                         let role = spec.call.role(Side::Left);
                         let may_match = bounds.sizes_can_match(role, l.size, r.size)
@@ -127,9 +141,9 @@ fn loads(
     let mut at = vec![[vec![], vec![]]; spec.tasks];
     let mut sent = 0;
     for side in [Side::Left, Side::Right] {
-        for &row in rows[side as usize] {
+        for row in numbered(rows[side as usize]) {
             for task in tasks_of(tiling, spec, side, row, keyed) {
-                at[task as usize][side as usize].push(row);
+                at[task as usize][side as usize].push(row.0);
                 sent += 1;
             }
         }
@@ -176,6 +190,30 @@ fn tasks_have_even_work_whatever_the_sizes_are() {
                 let bound = if once { (1.0 + tasks as f64) / 2.0 } else { (tasks as f64).sqrt() };
                 assert!(replication <= bound * 1.2, "{name} {spec:?}: {replication}");
             }
+        }
+    }
+}
+
+/// However many rows have one set.
+#[test]
+fn a_set_that_many_rows_have_is_divided() {
+    let mut rng = StdRng::seed_from_u64(17);
+    let [heavy, other] = [30, 25].map(|size| shape(&mut rng, size));
+    for part in [0.3, 0.9, 1.0] {
+        let rows: Vec<RowShape> = (0..4000)
+            .map(|i| match rng.random_bool(part) {
+                true if i % 4 == 0 => other,
+                true => heavy,
+                false => {
+                    let size = rng.random_range(2..90);
+                    shape(&mut rng, size)
+                }
+            })
+            .collect();
+        for visits_once in [[false, false], [true, false]] {
+            let spec = spec(Measure::Jaccard, 0.8, 8, visits_once);
+            let (most, _) = balance(&spec, [&rows, &rows], false);
+            assert!(most < 1.4, "{part} {spec:?}: {most}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which task joins which rows with which.
 //!
 //! The rows of a side lie on an axis: by the size of their set, those of one size by a hash of the
-//! set. A *tile* is an interval of either axis (and of classes of blocking keys). The tiles cover
+//! set, and those with one set, of which there may be many, by a hash of the row. A *tile* is an interval of either axis (and of classes of blocking keys). The tiles cover
 //! all pairs of places and do not overlap, so that two rows meet in exactly one tile. A row is
 //! sent to the tiles that it lies in and whose other side has sizes which it can match:
 //!
@@ -29,15 +29,24 @@ use crate::exec::{MeasureCall, Side};
 use crate::measure::Bounds;
 use crate::sets::RowShape;
 
-/// A place on the axis of a side: the size of a set above, its hash below.
+/// A place on the axis of a side: from above, 32 bits of the size of a set, 20 of its hash, and 12
+/// of a hash of the row, which tell rows with the same set apart.
 pub(super) type Place = u64;
+
+/// The places of rows with one set, and of those whose sets have similar hashes.
+pub(super) const BLOCK: Place = 1 << 12;
 
 /// A task, and the places on a side's axis whose rows it joins.
 pub(super) type PlacesOfTask = (Range<Place>, u32);
 
-/// The place of a row.
-pub(super) fn place_of(shape: RowShape) -> Place {
-    u64::from(shape.size) << 32 | u64::from(shape.hash)
+/// Where the block of a row's set starts.
+pub(super) fn block_of(shape: RowShape) -> Place {
+    u64::from(shape.size) << 32 | u64::from(shape.hash) / BLOCK * BLOCK
+}
+
+/// The place of a row; `row_hash` is that of all its columns.
+pub(super) fn place_of(shape: RowShape, row_hash: u64) -> Place {
+    block_of(shape) + row_hash % BLOCK
 }
 
 /// What is joined, as far as sending rows to tasks goes.
@@ -108,6 +117,11 @@ impl Tiling {
             }
         }
         Self { tiles }
+    }
+
+    /// Whether rows of `side` with one set go different ways.
+    pub fn divides_sets(&self, side: Side) -> bool {
+        self.tiles.iter().any(|tile| !tile.places[side as usize].start.is_multiple_of(BLOCK))
     }
 
     /// The tasks that the rows of `side` with a set of this size and key class may be sent to,
