@@ -44,7 +44,12 @@ const TEXTS: &[(&str, &[&str], &str, bool)] = &[
     ("glottolog_2g", &["glottolog_refs"], "qgrams(text, 2)", true),
     ("papers_2g", &["ml_papers"], "qgrams(text, 2)", true),
     ("biblio_2g", &["glottolog_refs", "ml_papers"], "qgrams(text, 2)", true),
+    ("imdb_dbpedia_3g", &["imdb_dbpedia_a", "imdb_dbpedia_b"], "qgrams(text, 3)", false),
 ];
+
+/// Any other file of texts, by the end of the name.
+const TOKENIZED: &[(&str, &str)] =
+    &[("_2g", "qgrams(text, 2)"), ("_3g", "qgrams(text, 3)"), ("_words", "word_tokens(text)")];
 
 /// The data sets on which the project states its speed, small sets first.
 pub const STATED: &[&str] = &[
@@ -97,6 +102,11 @@ impl DataOptions {
         if let Some((_, files, sets, distinct)) = TEXTS.iter().find(|(n, ..)| *n == name) {
             let files: Vec<PathBuf> = files.iter().map(|file| real(file)).collect();
             return DataSet::of(name, &files, sets, *distinct).checked(&files);
+        }
+        for (suffix, sets) in TOKENIZED {
+            if let Some(file) = name.strip_suffix(suffix).map(real).filter(|file| file.is_file()) {
+                return Ok(DataSet::of(name, &[file], sets, false));
+            }
         }
         let file = if name.ends_with(".parquet") { name.into() } else { real(name) };
         let short = Path::new(name).file_stem().and_then(|s| s.to_str()).unwrap_or(name);

@@ -25,6 +25,7 @@ mod plot;
 mod popcount;
 mod report;
 mod selfcheck;
+mod shuffle;
 mod sql;
 mod versus;
 
@@ -63,6 +64,8 @@ enum Command {
     Gpu(gpu::Arguments),
     /// Time and memory against size
     Growth(growth::Arguments),
+    /// Count what distributed plans send and do, and how many bands rows visit out of core
+    Shuffle(shuffle::Arguments),
     /// Turn the CSV files of a run into a summary and plots
     Report(report::Arguments),
 }
@@ -78,6 +81,7 @@ fn main() -> Result<()> {
         Some(Command::Versus(arguments)) => versus::run(&arguments),
         Some(Command::Gpu(arguments)) => gpu::run(&arguments),
         Some(Command::Growth(arguments)) => growth::run(&arguments),
+        Some(Command::Shuffle(arguments)) => shuffle::run(&arguments),
         Some(Command::Report(arguments)) => report::run(&arguments),
     }
 }

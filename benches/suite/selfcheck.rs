@@ -6,6 +6,7 @@ use datafusion_simjoin::config::StrategyChoice;
 use crate::data;
 use crate::engine::{self, Point};
 use crate::generate::{self, collection::COLLECTIONS};
+use crate::shuffle;
 
 /// Generates a little of every collection and joins it, and holds sizes and strategies to what
 /// they should be.
@@ -38,5 +39,7 @@ pub fn run() -> Result<()> {
         }
         println!("{}: average size {average:.2}, {} pairs at 0.8", collection.name, pairs[0]);
     }
+    shuffle::check()?;
+    println!("shuffle: each pair meets in one task");
     Ok(())
 }

@@ -15,6 +15,8 @@ pub enum Content {
         /// Exponent and shift of the tokens' frequencies, by rank.
         exponent: f64,
         shift: f64,
+        /// The share of sets that are given the token of the first rank.
+        common: f64,
     },
     /// Titles and authors, whose sets are their 2-grams; so many of them at full size.
     Titles { universe: u64 },
@@ -32,11 +34,15 @@ pub struct Collection {
 
 const fn tokens(deviation: f64, universe: u64, exponent: f64, shift: f64) -> Content {
     let sizes = Shape::LogNormal { deviation };
-    Content::Tokens { sizes, universe, fixed: false, exponent, shift }
+    Content::Tokens { sizes, universe, fixed: false, exponent, shift, common: 0.0 }
 }
 
 const fn zipf(universe: u64, exponent: f64) -> Content {
-    Content::Tokens { sizes: Shape::Poisson, universe, fixed: true, exponent, shift: 0.0 }
+    skewed(Shape::Poisson, universe, exponent, 0.0)
+}
+
+const fn skewed(sizes: Shape, universe: u64, exponent: f64, common: f64) -> Content {
+    Content::Tokens { sizes, universe, fixed: true, exponent, shift: 0.0, common }
 }
 
 /// Rows, average and greatest size and universe are those that Mann, Augsten and Bouros ("An
@@ -54,6 +60,15 @@ pub const COLLECTIONS: &[Collection] = &[
     collection("orkut", 2_700_000, 120.0, 40_425, tokens(1.35, 8_700_000, 1.0, 80.0)),
     collection("zipf10", 200_000, 9.8, 30, zipf(100_000, 0.9)),
     collection("zipf55", 200_000, 54.5, 100, zipf(400_000, 1.0)),
+    // What a distributed plan may stumble on: one size for nine sets in ten, one token in as many.
+    collection(
+        "onesize",
+        200_000,
+        20.0,
+        60,
+        skewed(Shape::Mostly { size: 20, share: 0.9 }, 100_000, 0.9, 0.0),
+    ),
+    collection("onetoken", 200_000, 12.0, 40, skewed(Shape::Poisson, 100_000, 0.9, 0.9)),
 ];
 
 const fn collection(

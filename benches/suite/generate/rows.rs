@@ -24,7 +24,7 @@ pub enum Row {
 }
 
 enum Source {
-    Tokens { sizes: Sizes, tokens: Zipf, names: Names },
+    Tokens { sizes: Sizes, tokens: Zipf, names: Names, common: f64 },
     Titles(Box<Titles>),
 }
 
@@ -41,8 +41,8 @@ pub struct Rows {
 impl Rows {
     pub fn new(collection: &Collection, copies: f64, seed: u64) -> Self {
         let source = match (collection.content, collection.sizes(), collection.tokens()) {
-            (Content::Tokens { .. }, Some(sizes), Some(tokens)) => {
-                Source::Tokens { sizes, tokens, names: Names::new(tokens.len()) }
+            (Content::Tokens { common, .. }, Some(sizes), Some(tokens)) => {
+                Source::Tokens { sizes, tokens, names: Names::new(tokens.len()), common }
             }
             _ => Source::Titles(Box::new(Titles::new())),
         };
@@ -65,10 +65,15 @@ impl Rows {
                 titles.draw(&mut self.random, &mut text);
                 Row::Text(text)
             }
-            Source::Tokens { sizes, tokens, names } => {
+            Source::Tokens { sizes, tokens, names, common } => {
                 let size = sizes.draw(&mut self.random);
                 self.seen.clear();
                 let mut list = Vec::with_capacity(size);
+                // Draws nothing where no token is common, so that data stays as it was.
+                if *common > 0.0 && self.random.chance(*common) {
+                    list.push(names.of(0) as i32);
+                    self.seen.insert(names.of(0));
+                }
                 extend_distinct(&mut list, size, tokens, names, &mut self.seen, &mut self.random);
                 Row::Tokens(list)
             }

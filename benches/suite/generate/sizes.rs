@@ -9,6 +9,8 @@ pub enum Shape {
     Poisson,
     /// A long tail: the logarithm of the size is normal with this deviation.
     LogNormal { deviation: f64 },
+    /// One size for this share of the sets, those of habit for the others.
+    Mostly { size: usize, share: f64 },
 }
 
 /// Set sizes from 1 to a maximum with a given mean.
@@ -55,6 +57,14 @@ fn weights(shape: Shape, location: f64, max: usize) -> Vec<f64> {
                 (-z * z / 2.0).exp() / size as f64
             })
             .collect(),
+        Shape::Mostly { size, share } => {
+            let mut weights = weights(Shape::Poisson, location, max);
+            let others: f64 = weights.iter().sum();
+            if let Some(weight) = weights.get_mut(size - 1) {
+                *weight += others * share / (1.0 - share);
+            }
+            weights
+        }
         Shape::Poisson => {
             // In logarithms, so that no power overflows.
             let mut log_factorial = 0.0;

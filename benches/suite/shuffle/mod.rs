@@ -1,0 +1,260 @@
+//! What the plans of a distributed join would send and do, and the bands of an out-of-core one:
+//! counted on real and generated collections, without running a join.
+//!
+//! ```text
+//! collection ──► rows: sets by (size, hash) ─┬► broadcast ─┐
+//!                       │                    ├► prefix ────┼► load of each task ──► shuffle.csv
+//!                       └► histogram ► tiling ► grid ──────┘
+//!                               ├────► bands ──────────────► visits of each row ──► bands.csv
+//!                               └────► model ──────────────► the tables of docs/scale.md
+//! ```
+
+mod bands;
+mod broadcast;
+mod check;
+mod grid;
+mod load;
+mod model;
+mod postings;
+mod prefix;
+mod rows;
+mod tiling;
+
+use std::path::PathBuf;
+
+use datafusion::common::Result;
+use datafusion_simjoin::measure::{Bounds, Measure};
+
+use crate::csv::CsvWriter;
+use crate::data::{self, DataOptions, Encoded};
+use crate::{engine, machine};
+use bands::Bands;
+use broadcast::Broadcast;
+pub use check::run as check;
+use grid::{Grid, Shape};
+use load::{Load, Summary};
+use postings::Lists;
+use prefix::PrefixTokens;
+use rows::{Input, ROW_BYTES, TOKEN_BYTES, mix};
+use tiling::Work;
+
+/// Data sets on which the plans are compared: real ones, the published collections, and those that
+/// are skewed on purpose.
+const PLANNED: &[&str] = &[
+    "retail",
+    "kosarak_36k",
+    "tags_askubuntu",
+    "dblp_coauthors",
+    "accidents_15k",
+    "ego_twitter",
+    "imdb_reviews",
+    "abcnews_3g",
+    "glottolog_2g",
+    "soc_slashdot",
+    "chess",
+    "zipf10@1",
+    "zipf55@1",
+    "aol@200000",
+    "bms-pos@200000",
+    "dblp@64000",
+    "enron@50000",
+    "kosarak@200000",
+    "livejournal@100000",
+    "orkut@50000",
+    "onesize@100000",
+    "onetoken@100000",
+];
+
+#[derive(Debug, clap::Args)]
+pub struct Arguments {
+    #[command(flatten)]
+    data: DataOptions,
+    /// What to count: plans, bands
+    #[arg(long, value_delimiter = ',', default_values_t = ["plans", "bands"].map(str::to_string))]
+    parts: Vec<String>,
+    /// Joins of a collection with itself (self), of its even with its odd rows (halves), or of
+    /// its first rows with the others (a number)
+    #[arg(long, value_delimiter = ',', default_values_t = ["self".to_string()])]
+    joins: Vec<String>,
+    #[arg(long, value_delimiter = ',', default_values_t = [0.5, 0.6, 0.7, 0.8, 0.9, 0.95])]
+    thresholds: Vec<f64>,
+    /// Symmetric measures with bounds of size
+    #[arg(long, value_delimiter = ',', value_parser = engine::measure,
+        default_values_t = [Measure::Jaccard])]
+    measures: Vec<Measure>,
+    /// Tasks
+    #[arg(long, value_delimiter = ',', default_values_t = [2, 4, 16, 64, 256, 1024])]
+    tasks: Vec<usize>,
+    /// Bands
+    #[arg(long, value_delimiter = ',', default_values_t = [5, 10, 20, 50])]
+    bands: Vec<usize>,
+    /// Tokens whose frequencies all tasks know; others are ordered by hash
+    #[arg(long, default_value_t = 16_384)]
+    heavy: usize,
+    /// Print the tables of docs/scale.md instead
+    #[arg(long)]
+    model: bool,
+    /// Folder of the figures
+    #[arg(long, value_name = "DIR", default_value = "target/bench-runs")]
+    out: PathBuf,
+}
+
+/// The columns of shuffle.csv. `rows`, `sets` and `tokens` are those of the input, `sent_*` what
+/// moves, `copies` the rows sent for each of the input. Of rows, tokens, admissible pairs,
+/// postings and estimated seconds of one core (55 ns a token and 0.3 ns a pair, or 70 ns a token,
+/// 59 ns a lookup and 4 ns a posting) the mean task and the greatest one, as a multiple of it.
+/// `sampled` is the share of the sets whose postings were counted.
+const PLANS: &str = "data,join,rows,sets,tokens,measure,threshold,plan,tasks,sent_rows,sent_bytes,\
+                     copies,rows_mean,rows_skew,tokens_mean,tokens_skew,pairs_mean,pairs_skew,\
+                     postings_mean,postings_skew,bitmap_seconds_mean,bitmap_seconds_skew,\
+                     prefix_seconds_mean,prefix_seconds_skew,sampled";
+
+/// The columns of bands.csv: the mean number of bands that a row visits, and weighted by tokens.
+/// `cuts` is `anywhere` (bands of equal tokens, a size may be cut into blocks) or `sizes` (bands
+/// of whole sizes; `made` of them, the greatest `greatest` times an equal share).
+const BANDS: &str =
+    "data,join,rows,sizes,measure,threshold,bands,cuts,made,greatest,visits,visits_by_tokens";
+
+/// Counts, and appends to shuffle.csv and bands.csv.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.model {
+        return model::run(&arguments.data, arguments.heavy);
+    }
+    machine::describe(&arguments.out)?;
+    let asked = |part: &str| arguments.parts.iter().any(|p| p == part);
+    for name in arguments.data.names(PLANNED) {
+        let set = arguments.data.find(&name)?;
+        let encoded = data::encode(&set.name, &set.read()?, 1)?;
+        for join in &arguments.joins {
+            let input = match (join.as_str(), join.parse()) {
+                (_, Ok(first)) => Input::two_sided(&encoded.sets, |row: u32| row < first),
+                ("halves", _) => Input::two_sided(&encoded.sets, |row| mix(row.into()) % 2 == 0),
+                ("self", _) => Input::self_join(&encoded.sets),
+                _ => {
+                    return datafusion::common::exec_err!(
+                        "'{join}' is no join; there are self, halves, and a number of rows"
+                    );
+                }
+            };
+            for &measure in &arguments.measures {
+                if asked("bands") {
+                    count_bands(arguments, &encoded, join, &input, measure)?;
+                }
+                for &threshold in &arguments.thresholds {
+                    if asked("plans") {
+                        let bounds = Bounds::new(measure, threshold);
+                        count_plans(arguments, &encoded, join, &input, bounds)?;
+                    }
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn count_plans(
+    arguments: &Arguments,
+    encoded: &Encoded,
+    join: &str,
+    input: &Input,
+    bounds: Bounds,
+) -> Result<()> {
+    let mut csv = CsvWriter::append(&arguments.out.join("shuffle.csv"), PLANS)?;
+    let lists = Lists::new(input, bounds);
+    let broadcast = Broadcast::new(input, bounds, &lists);
+    let prefix = PrefixTokens::new(input, bounds, arguments.heavy);
+    let postings = broadcast.loads(1).iter().map(|load| load.postings).sum();
+    let by_postings = grid::postings_work(input, bounds, postings);
+    let (rows, tokens) = input.all();
+    let mut write =
+        |plan: &str, tasks: usize, loads: &[Load], sent: Option<(u64, u64)>, sampled| {
+            let summary = Summary::new(loads, tasks);
+            let sent = sent.unwrap_or((summary.sum.rows, summary.sum.tokens));
+            let figure = |value: f64| match value {
+                value if value == 0.0 || value >= 1000.0 => format!("{value:.0}"),
+                value => format!("{value:.3e}"),
+            };
+            let skew = |spread: load::Spread| format!("{:.3}", spread.skew());
+            csv.row(&[
+                &encoded.name,
+                &join,
+                &rows,
+                &input.content.len(),
+                &tokens,
+                &bounds.measure.name(),
+                &bounds.threshold,
+                &plan,
+                &tasks,
+                &sent.0,
+                &(sent.0 * ROW_BYTES + sent.1 * TOKEN_BYTES),
+                &format!("{:.3}", sent.0 as f64 / rows.max(1) as f64),
+                &figure(summary.rows.mean),
+                &skew(summary.rows),
+                &figure(summary.tokens.mean),
+                &skew(summary.tokens),
+                &figure(summary.pairs.mean),
+                &skew(summary.pairs),
+                &figure(summary.postings.mean),
+                &skew(summary.postings),
+                &figure(summary.bitmap_seconds.mean),
+                &skew(summary.bitmap_seconds),
+                &figure(summary.prefix_seconds.mean),
+                &skew(summary.prefix_seconds),
+                &format!("{:.3}", 1.0 / sampled),
+            ])
+        };
+    for &tasks in &arguments.tasks {
+        let once = broadcast.sample().weight();
+        write("broadcast", tasks, &broadcast.loads(tasks), Some(broadcast.sent(tasks)), once)?;
+        let grids = [
+            ("grid", Shape::Tiles, Work::Pairs),
+            ("grid by postings", Shape::Tiles, by_postings),
+            ("left bands", Shape::LeftBands, Work::Pairs),
+        ];
+        // Only two-sided joins preserve rows of one side.
+        let grids = grids.into_iter().take(if input.is_self_join() { 2 } else { 3 });
+        for (plan, shape, work) in grids {
+            let grid = Grid::plan(input, bounds, tasks, shape, work);
+            let (loads, sample) = grid.loads(input, bounds, &lists);
+            write(plan, tasks, &loads, None, sample.weight())?;
+        }
+        write("prefix", tasks, &prefix.loads(tasks), None, prefix.sample().weight())?;
+    }
+    Ok(())
+}
+
+fn count_bands(
+    arguments: &Arguments,
+    encoded: &Encoded,
+    join: &str,
+    input: &Input,
+    measure: Measure,
+) -> Result<()> {
+    let mut csv = CsvWriter::append(&arguments.out.join("bands.csv"), BANDS)?;
+    let (build, probe) = (input.right().histogram(), input.left.histogram());
+    for &threshold in &arguments.thresholds {
+        let bounds = Bounds::new(measure, threshold);
+        for &pieces in &arguments.bands {
+            for (cuts, whole_sizes) in [("anywhere", false), ("sizes", true)] {
+                let bands = Bands::new(&build, pieces, whole_sizes);
+                let (visits, by_tokens) =
+                    bands::replication(&bands, &probe, bounds, input.is_self_join());
+                csv.row(&[
+                    &encoded.name,
+                    &join,
+                    &input.all().0,
+                    &build.len(),
+                    &measure.name(),
+                    &threshold,
+                    &pieces,
+                    &cuts,
+                    &bands.bands,
+                    &format!("{:.2}", bands.greatest),
+                    &format!("{visits:.3}"),
+                    &format!("{by_tokens:.3}"),
+                ])?;
+            }
+        }
+    }
+    Ok(())
+}

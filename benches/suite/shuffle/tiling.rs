@@ -1,0 +1,335 @@
+//! The grid: tiles of the admissible pairs of set sizes, of balanced work and few copied rows.
+//!
+//! Rows of both sides are ordered by (size, hash of the content). A place in that order is the
+//! weight of the rows in front of it, such that the work of an area is proportional to it; the pairs whose sizes can match are a band along the diagonal, in a self-join
+//! its lower half. The band is cut into *strips* of the left side, and each strip into *pieces* of
+//! the right side. A row is sent to each tile that it has partners in:
+//!
+//! ```text
+//!   right │        ┌──┬─┘           strip 1: one tile; strip 2: two pieces;
+//!         │   ┌────┼──┤             a left row of strip 2 goes to one or two tiles,
+//!         │ ┌─┤ 2  │ 3│             a right row at the height of both strips to two
+//!         │ │1├────┘  │
+//!         └─┴─┴───────┴── left
+//! ```
+//!
+//! All tiles have the same estimated work (the rows of the right side left out), so a strip of `p` pieces that begins behind `i` tiles
+//! is known by (i, p), and the cheapest sequence of strips is found by dynamic programming over
+//! the tiles used up. Only the histogram of sizes is needed; within a size, hashes are uniform.
+
+use std::ops::Range;
+
+use datafusion_simjoin::measure::{Bounds, Role};
+
+use super::load::nanos;
+use super::rows::{ROW_BYTES, Side, TOKEN_BYTES};
+
+/// A side is looked at in about so many steps; cuts fall anywhere between them.
+const STEPS: f64 = 4096.0;
+/// Strips of more pieces are not tried: tiles would be far from square.
+const MAX_PIECES: usize = 512;
+
+/// What the work of a tile is estimated by.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Work {
+    /// Admissible pairs, as signatures are compared. The histograms say it all.
+    Pairs,
+    /// Postings, as a prefix filter meets them: of a pair, the product of the prefix lengths times
+    /// a number of nanoseconds, which depends on how frequent prefix tokens are.
+    Postings { bounds: Bounds, nanos: f64 },
+}
+
+impl Work {
+    /// The weight of a row of a size.
+    pub fn weight(&self, size: u32) -> f64 {
+        match self {
+            Work::Pairs => 1.0,
+            Work::Postings { bounds, .. } => {
+                f64::from(bounds.prefix_len(Role::First, size, 1).max(1))
+            }
+        }
+    }
+
+    /// Nanoseconds for each unit of weight on the left and on the right.
+    fn nanos(&self) -> f64 {
+        match self {
+            Work::Pairs => nanos::PAIR,
+            Work::Postings { nanos, .. } => *nanos,
+        }
+    }
+
+    /// Nanoseconds for a row alone.
+    fn row_nanos(&self, size: u32) -> f64 {
+        let tokens = f64::from(size);
+        match self {
+            Work::Pairs => tokens * nanos::ENCODE,
+            Work::Postings { .. } => {
+                tokens * (nanos::ENCODE + nanos::INDEX) + self.weight(size) * nanos::LOOKUP
+            }
+        }
+    }
+}
+
+/// A place in the order of one side: in front of the given share of the hashes of a size.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cut {
+    pub size: u32,
+    pub share: f64,
+}
+
+impl Cut {
+    /// The first set of a side behind the cut.
+    pub fn place(&self, side: &Side) -> usize {
+        // A share of 1.0 saturates, and then leaves the greatest hash behind the cut: the next cut
+        // has it, as cuts are used in pairs.
+        side.first_from(self.size, (self.share * 2f64.powi(64)) as u64)
+    }
+}
+
+/// The sizes of one side, as places.
+#[derive(Debug, Clone)]
+pub struct Axis {
+    sizes: Vec<u32>,
+    /// Weight, rows and bytes in front of each size, and of all.
+    weight: Vec<f64>,
+    rows: Vec<f64>,
+    bytes: Vec<f64>,
+    work: Work,
+}
+
+impl Axis {
+    /// From the sizes, ascending, and the rows of each.
+    pub fn new(histogram: &[(u32, f64)], work: Work) -> Self {
+        let sums = |of: &dyn Fn(u32) -> f64| {
+            let mut sums = vec![0.0];
+            histogram
+                .iter()
+                .for_each(|&(size, rows)| sums.push(sums[sums.len() - 1] + rows * of(size)));
+            sums
+        };
+        Self {
+            sizes: histogram.iter().map(|h| h.0).collect(),
+            weight: sums(&|size| work.weight(size)),
+            rows: sums(&|_| 1.0),
+            bytes: sums(&|size| (ROW_BYTES + TOKEN_BYTES * u64::from(size)) as f64),
+            work,
+        }
+    }
+
+    fn end(&self) -> f64 {
+        self.weight[self.weight.len() - 1]
+    }
+
+    /// The place in front of the first row of this size or more.
+    fn first_of_size(&self, size: u32) -> f64 {
+        self.weight[self.sizes.partition_point(|&s| s < size)]
+    }
+
+    /// The size that a place is in, and the share of it in front.
+    fn at(&self, place: f64) -> (usize, f64) {
+        let class = self.weight.partition_point(|&weight| weight <= place);
+        let class = class.saturating_sub(1).min(self.sizes.len().saturating_sub(1));
+        let (start, end) = (self.weight[class], self.weight[class + 1]);
+        (class, ((place - start) / (end - start)).clamp(0.0, 1.0))
+    }
+
+    fn between(&self, sums: &[f64], places: Range<f64>) -> f64 {
+        let at = |place: f64| {
+            let (class, share) = self.at(place);
+            sums[class] + share * (sums[class + 1] - sums[class])
+        };
+        match places.start < places.end {
+            true => at(places.end) - at(places.start),
+            false => 0.0,
+        }
+    }
+
+    /// Bytes of the rows between two places.
+    pub fn bytes(&self, places: Range<f64>) -> f64 {
+        self.between(&self.bytes, places)
+    }
+
+    /// Rows between two places.
+    pub fn rows(&self, places: Range<f64>) -> f64 {
+        self.between(&self.rows, places)
+    }
+
+    fn cut(&self, place: f64) -> Cut {
+        if place >= self.end() {
+            return Cut { size: u32::MAX, share: 0.0 };
+        }
+        let (class, share) = self.at(place);
+        Cut { size: self.sizes[class], share }
+    }
+}
+
+/// Left rows of one size with the places of their partners.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    start: f64,
+    end: f64,
+    low: f64,
+    high: f64,
+    /// Nanoseconds of a unit of weight for its rows alone.
+    alone: f64,
+}
+
+/// A strip of the left side and the places on the right at which it is cut.
+#[derive(Debug, Clone)]
+pub struct Strip {
+    pub left: Range<f64>,
+    pub pieces: Vec<f64>,
+    pub left_cuts: (Cut, Cut),
+    pub right_cuts: Vec<Cut>,
+    /// Weight on the left times weight on the right, of each piece.
+    pub products: f64,
+}
+
+/// A tiling into so many tiles, or fewer where there is not enough to cut.
+#[derive(Debug, Clone)]
+pub struct Tiling {
+    pub strips: Vec<Strip>,
+    /// Estimate of the bytes that are sent.
+    pub bytes: f64,
+    /// Weight on the left times weight on the right, of all admissible pairs: these themselves,
+    /// where the work is that of pairs.
+    pub products: f64,
+}
+
+impl Tiling {
+    /// Tiles the pairs of `left` and `right`, in a self-join (`right` is `left`) those with the
+    /// larger set on the left. `max_pieces` of 1 keeps every left row in one tile.
+    pub fn plan(
+        left: &Axis,
+        right: &Axis,
+        bounds: Bounds,
+        self_join: bool,
+        tiles: usize,
+        max_pieces: usize,
+    ) -> Self {
+        let steps = steps(left, right, bounds, self_join);
+        let products = steps.iter().map(|s| (s.end - s.start) * (s.high - s.low)).sum();
+        let nanos = left.work.nanos();
+        let work = |s: &Step| (s.end - s.start) * ((s.high - s.low) * nanos + s.alone);
+        let total: f64 = steps.iter().map(work).sum();
+        if total <= 0.0 || tiles == 0 {
+            return Self { strips: vec![], bytes: 0.0, products: 0.0 };
+        }
+        // The place on the left behind i tiles' worth of work, and the partners of what begins or
+        // ends there.
+        let mut edges = vec![(steps[0].start, steps[0].low, steps[0].high)];
+        let (mut done, mut at) = (0.0, 0);
+        for tile in 1..tiles {
+            let goal = total * tile as f64 / tiles as f64;
+            while at + 1 < steps.len() && done + work(&steps[at]) < goal {
+                done += work(&steps[at]);
+                at += 1;
+            }
+            let step = &steps[at];
+            let share = ((goal - done) / work(step)).clamp(0.0, 1.0);
+            let place = step.start + share * (step.end - step.start);
+            edges.push((place, step.low, if self_join { place } else { step.high }));
+        }
+        let last = steps[steps.len() - 1];
+        edges.push((last.end, last.low, if self_join { last.end } else { last.high }));
+
+        let cost = |from: usize, pieces: usize| {
+            let ((start, low, _), (end, _, high)) = (edges[from], edges[from + pieces]);
+            // In a self-join the rows of the strip are in its tiles already.
+            let high = if self_join { start } else { high };
+            pieces as f64 * left.bytes(start..end) + right.bytes(low..high)
+        };
+        let max_pieces = max_pieces.min(MAX_PIECES);
+        let mut best = vec![(f64::INFINITY, 0); tiles + 1];
+        best[0] = (0.0, 0);
+        for end in 1..=tiles {
+            for pieces in 1..=end.min(max_pieces) {
+                let bytes = best[end - pieces].0 + cost(end - pieces, pieces);
+                if bytes < best[end].0 {
+                    best[end] = (bytes, pieces);
+                }
+            }
+        }
+        let mut strips = vec![];
+        let mut end = tiles;
+        while end > 0 {
+            let pieces = best[end].1;
+            let places = edges[end - pieces].0..edges[end].0;
+            strips.extend(strip(left, right, &steps, places, pieces, self_join));
+            end -= pieces;
+        }
+        strips.reverse();
+        Self { strips, bytes: best[tiles].0, products }
+    }
+
+    /// Tiles.
+    pub fn tiles(&self) -> usize {
+        self.strips.iter().map(|strip| strip.right_cuts.len() - 1).sum()
+    }
+}
+
+/// The left side by sizes, large ones cut further; sizes without partners are left out.
+fn steps(left: &Axis, right: &Axis, bounds: Bounds, self_join: bool) -> Vec<Step> {
+    let mut steps = vec![];
+    for (class, &size) in left.sizes.iter().enumerate() {
+        let Some((least, greatest)) = bounds.size_range(Role::First, size) else { continue };
+        let (low, high) = (right.first_of_size(least), right.first_of_size(greatest + 1));
+        if low >= high {
+            continue;
+        }
+        let (start, weight) = (left.weight[class], left.weight[class + 1] - left.weight[class]);
+        let alone = left.work.row_nanos(size) / left.work.weight(size);
+        let parts = (weight / left.end() * STEPS).ceil().max(1.0) as usize;
+        for part in 0..parts {
+            let at = |part: usize| start + weight * part as f64 / parts as f64;
+            let (start, end) = (at(part), at(part + 1));
+            let high = if self_join { (start + end) / 2.0 } else { high };
+            steps.push(Step { start, end, low, high, alone });
+        }
+    }
+    steps
+}
+
+/// Cuts a strip into pieces of as many pairs each; `None` where nothing is in it.
+fn strip(
+    left: &Axis,
+    right: &Axis,
+    steps: &[Step],
+    places: Range<f64>,
+    pieces: usize,
+    self_join: bool,
+) -> Option<Strip> {
+    let first = steps.partition_point(|s| s.end <= places.start);
+    let inside = steps[first..].iter().take_while(|s| s.start < places.end).map(|s| {
+        let (start, end) = (s.start.max(places.start), s.end.min(places.end));
+        Step { start, end, high: if self_join { (start + end) / 2.0 } else { s.high }, ..*s }
+    });
+    let inside: Vec<Step> = inside.collect();
+    let (low, mut high) = (inside.first()?.low, inside.last()?.high);
+    if self_join {
+        high = places.end;
+    }
+    let below = |y: f64| -> f64 {
+        let products = |s: &Step| (s.end - s.start) * (y - s.low).clamp(0.0, s.high - s.low);
+        inside.iter().map(products).sum()
+    };
+    let total = below(high);
+    let mut cuts = vec![low];
+    for piece in 1..pieces {
+        let goal = total * piece as f64 / pieces as f64;
+        let (mut from, mut to) = (cuts[piece - 1], high);
+        for _ in 0..40 {
+            let middle = (from + to) / 2.0;
+            if below(middle) < goal { from = middle } else { to = middle }
+        }
+        cuts.push(to);
+    }
+    cuts.push(high);
+    Some(Strip {
+        left_cuts: (left.cut(places.start), left.cut(places.end)),
+        right_cuts: cuts.iter().map(|&place| right.cut(place)).collect(),
+        left: places,
+        pieces: cuts,
+        products: total / pieces as f64,
+    })
+}
