@@ -5,6 +5,7 @@ use datafusion_simjoin::measure::Bounds;
 use super::load::Load;
 use super::postings::{Lists, Sample, prefix_of};
 use super::rows::{Input, Partners, Side, mix};
+use super::tiling::Rates;
 
 /// Probe sets that a task of a self-join takes at a time, at most.
 const MAX_RANGE: usize = 1024;
@@ -67,6 +68,18 @@ impl<'a> Broadcast<'a> {
             loads[self.task(place, tasks)].add(work);
         }
         loads
+    }
+
+    /// How many postings pairs meet, by size, as far as the sample says.
+    pub fn rates(&self, bounds: Bounds) -> Rates {
+        let partners = Partners::new(self.probe, self.build, bounds, self.input.is_self_join());
+        let sampled = (0..self.probe.len()).filter(|&place| self.sample.takes(place));
+        let sets = sampled.map(|place| {
+            let postings = self.work[place].postings / self.sample.weight();
+            (self.probe.size(place), partners.of(place), postings)
+        });
+        let sizes: Vec<u32> = (0..self.build.len()).map(|place| self.build.size(place)).collect();
+        Rates::fit(bounds, &sets.collect::<Vec<_>>(), &sizes)
     }
 
     pub fn sample(&self) -> Sample {

@@ -1,5 +1,7 @@
 //! The simulation's invariants, tried pair by pair on small collections.
 
+use std::sync::Arc;
+
 use datafusion::common::{Result, exec_err};
 use datafusion_simjoin::measure::{Bounds, Measure, Role};
 
@@ -54,6 +56,7 @@ fn check(input: &Input, bounds: Bounds) -> Result<()> {
     let lists = Lists::new(input, bounds);
     let prefix = PrefixTokens::new(input, bounds, 100);
     let broadcast = Broadcast::new(input, bounds, &lists);
+    let by_postings = Work::Postings(Arc::new(broadcast.rates(bounds)));
     let mut all_postings = vec![];
     for &tasks in TASKS {
         let loads = broadcast.loads(tasks);
@@ -61,11 +64,10 @@ fn check(input: &Input, bounds: Bounds) -> Result<()> {
         if sum(&loads).pairs != pairs as u64 {
             return exec_err!("broadcast to {tasks}: {} pairs of {pairs}", sum(&loads).pairs);
         }
-        let by_postings = Work::Postings { bounds, nanos: 0.1 };
         for (shape, work) in [
-            (Shape::Tiles, Work::Pairs),
-            (Shape::Tiles, by_postings),
-            (Shape::LeftBands, Work::Pairs),
+            (Shape::Tiles, &Work::Pairs),
+            (Shape::Tiles, &by_postings),
+            (Shape::LeftBands, &Work::Pairs),
         ] {
             let grid = Grid::plan(input, bounds, tasks, shape, work);
             let routes = grid.routes(input, bounds);

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use datafusion_simjoin::measure::Bounds;
 
-use super::load::{Load, nanos};
+use super::load::Load;
 use super::postings::{Lists, Sample, prefix_of};
 use super::rows::{Input, Partners, Side};
 use super::tiling::{Axis, Tiling, Work};
@@ -38,10 +38,10 @@ pub enum Shape {
 
 impl Grid {
     /// The grid of so many tasks that the size histograms of both sides give.
-    pub fn plan(input: &Input, bounds: Bounds, tasks: usize, shape: Shape, work: Work) -> Self {
+    pub fn plan(input: &Input, bounds: Bounds, tasks: usize, shape: Shape, work: &Work) -> Self {
         let self_join = input.is_self_join();
-        let left = Axis::new(&input.left.histogram(), work);
-        let right = Axis::new(&input.right().histogram(), work);
+        let left = Axis::new(&input.left.histogram(), work.clone());
+        let right = Axis::new(&input.right().histogram(), work.clone());
         let pieces = if shape == Shape::Tiles { usize::MAX } else { 1 };
         let mut tiling = Tiling::plan(&left, &right, bounds, self_join, tasks, pieces);
         let mut swapped = false;
@@ -166,14 +166,6 @@ impl Strip {
         });
         pieces.filter(|(_, places)| !places.is_empty()).collect::<Vec<_>>().into_iter()
     }
-}
-
-/// Work by postings, from those that a join meets in all.
-pub fn postings_work(input: &Input, bounds: Bounds, postings: f64) -> Work {
-    let work = Work::Postings { bounds, nanos: 0.0 };
-    let [left, right] = [&input.left, input.right()].map(|side| Axis::new(&side.histogram(), work));
-    let products = Tiling::plan(&left, &right, bounds, input.is_self_join(), 1, 1).products;
-    Work::Postings { bounds, nanos: nanos::POSTING * postings / products.max(1.0) }
 }
 
 fn sides(input: &Input, swapped: bool) -> (&Side, &Side) {

@@ -21,6 +21,7 @@ mod rows;
 mod tiling;
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion_simjoin::measure::{Bounds, Measure};
@@ -163,8 +164,7 @@ fn count_plans(
     let lists = Lists::new(input, bounds);
     let broadcast = Broadcast::new(input, bounds, &lists);
     let prefix = PrefixTokens::new(input, bounds, arguments.heavy);
-    let postings = broadcast.loads(1).iter().map(|load| load.postings).sum();
-    let by_postings = grid::postings_work(input, bounds, postings);
+    let by_postings = Work::Postings(Arc::new(broadcast.rates(bounds)));
     let (rows, tokens) = input.all();
     let mut write =
         |plan: &str, tasks: usize, loads: &[Load], sent: Option<(u64, u64)>, sampled| {
@@ -207,9 +207,9 @@ fn count_plans(
         let once = broadcast.sample().weight();
         write("broadcast", tasks, &broadcast.loads(tasks), Some(broadcast.sent(tasks)), once)?;
         let grids = [
-            ("grid", Shape::Tiles, Work::Pairs),
-            ("grid by postings", Shape::Tiles, by_postings),
-            ("left bands", Shape::LeftBands, Work::Pairs),
+            ("grid", Shape::Tiles, &Work::Pairs),
+            ("grid by postings", Shape::Tiles, &by_postings),
+            ("left bands", Shape::LeftBands, &Work::Pairs),
         ];
         // Only two-sided joins preserve rows of one side.
         let grids = grids.into_iter().take(if input.is_self_join() { 2 } else { 3 });

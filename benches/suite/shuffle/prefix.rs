@@ -46,6 +46,25 @@ impl<'a> PrefixTokens<'a> {
         self.sample
     }
 
+    /// Postings met by each token.
+    pub fn postings(&self) -> impl Iterator<Item = f64> + Clone {
+        self.tokens.iter().map(|token| token.1)
+    }
+
+    /// The rows of the left side with each token in their prefixes, and the tokens of these rows.
+    pub fn holders(&self) -> Vec<(u64, u64)> {
+        let side = &self.input.left;
+        let mut holders = vec![(0, 0); self.content.universe()];
+        for place in 0..side.len() {
+            let (rows, tokens) = side.rows(place..place + 1);
+            for &token in self.prefix(side, place) {
+                let of_token = &mut holders[token as usize];
+                *of_token = (of_token.0 + rows, of_token.1 + tokens);
+            }
+        }
+        holders
+    }
+
     /// The task of a token.
     pub fn task(token: u32, tasks: usize) -> usize {
         // Not the hash that orders tokens.

@@ -152,15 +152,20 @@ pub struct Input {
 impl Input {
     /// The join of a collection with itself.
     pub fn self_join(sets: &SetCollection) -> Self {
-        Self::of(sets, None)
+        Self::of(sets, u32::MAX, None)
+    }
+
+    /// The same of the rows with smaller numbers than `end`.
+    pub fn first_rows(sets: &SetCollection, end: u32) -> Self {
+        Self::of(sets, end, None)
     }
 
     /// A join of the rows that `is_left` takes with the others.
     pub fn two_sided(sets: &SetCollection, is_left: impl Fn(u32) -> bool) -> Self {
-        Self::of(sets, Some(&is_left))
+        Self::of(sets, u32::MAX, Some(&is_left))
     }
 
-    fn of(sets: &SetCollection, is_left: Option<&dyn Fn(u32) -> bool>) -> Self {
+    fn of(sets: &SetCollection, end: u32, is_left: Option<&dyn Fn(u32) -> bool>) -> Self {
         let hash =
             |set: u32| sets.tokens(set).iter().fold(0, |hash: u64, &t| mix(hash ^ u64::from(t)));
         let hashes: Vec<u64> = (0..sets.len()).map(hash).collect();
@@ -179,16 +184,16 @@ impl Input {
         }
         let (mut left, mut right) = (Side::default(), is_left.map(|_| Side::default()));
         for (place, &set) in order.iter().enumerate() {
-            let rows = sets.rows(set);
-            let on_left = match is_left {
-                Some(is_left) => rows.iter().filter(|&&row| is_left(row)).count(),
-                None => rows.len(),
+            let rows = || sets.rows(set).iter().filter(|&&row| row < end);
+            let (all, on_left) = match is_left {
+                Some(is_left) => (rows().count(), rows().filter(|&&row| is_left(row)).count()),
+                None => (rows().count(), rows().count()),
             };
             if on_left > 0 {
                 left.push(&content, place as u32, on_left as u64);
             }
-            if let (Some(right), true) = (&mut right, on_left < rows.len()) {
-                right.push(&content, place as u32, (rows.len() - on_left) as u64);
+            if let (Some(right), true) = (&mut right, on_left < all) {
+                right.push(&content, place as u32, (all - on_left) as u64);
             }
         }
         Self { content, left, right }

@@ -18,6 +18,7 @@
 //! the tiles used up. Only the histogram of sizes is needed; within a size, hashes are uniform.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use datafusion_simjoin::measure::{Bounds, Role};
 
@@ -30,23 +31,75 @@ const STEPS: f64 = 4096.0;
 const MAX_PIECES: usize = 512;
 
 /// What the work of a tile is estimated by.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone)]
 pub enum Work {
     /// Admissible pairs, as signatures are compared. The histograms say it all.
     Pairs,
-    /// Postings, as a prefix filter meets them: of a pair, the product of the prefix lengths times
-    /// a number of nanoseconds, which depends on how frequent prefix tokens are.
-    Postings { bounds: Bounds, nanos: f64 },
+    /// Postings, as a prefix filter meets them.
+    Postings(Arc<Rates>),
+}
+
+/// How many postings an admissible pair meets: about the product of two factors, one for the size
+/// of each set. Small sets have frequent tokens in their prefixes, large ones have many.
+#[derive(Debug)]
+pub struct Rates {
+    bounds: Bounds,
+    /// By [`Rates::class`] of the size.
+    factors: Vec<f64>,
+}
+
+impl Rates {
+    const CLASSES: usize = 16 + 8 * 28;
+
+    /// Sizes to 15 alone, then eight to an octave.
+    pub fn class(size: u32) -> usize {
+        match size {
+            0..16 => size as usize,
+            _ => 16 + (8.0 * (f64::from(size).log2() - 4.0)) as usize,
+        }
+    }
+
+    /// From the size of each set, its admissible partners and the postings it meets among them:
+    /// the factors that explain these sums, by alternating proportions.
+    pub fn fit(bounds: Bounds, sets: &[(u32, Range<usize>, f64)], partners: &[u32]) -> Self {
+        let mut factors = vec![1.0; Self::CLASSES];
+        for _ in 0..12 {
+            let mut sums = vec![0.0];
+            for &size in partners {
+                sums.push(sums[sums.len() - 1] + factors[Self::class(size)]);
+            }
+            let mut classes = vec![(0.0, 0.0); Self::CLASSES];
+            for (size, partners, postings) in sets {
+                let class = &mut classes[Self::class(*size)];
+                class.0 += postings;
+                class.1 += sums[partners.end] - sums[partners.start];
+            }
+            let all = classes.iter().fold((0.0, 0.0), |a, c| (a.0 + c.0, a.1 + c.1));
+            let mean = f64::max(all.0 / f64::max(all.1, f64::MIN_POSITIVE), f64::MIN_POSITIVE);
+            for (factor, (postings, explained)) in factors.iter_mut().zip(classes) {
+                // Classes of few pairs say little: a hundred as the others behave are added.
+                let ratio = (postings + 100.0 * mean) / (explained + 100.0);
+                *factor = (*factor * ratio.sqrt()).max(1e-6);
+            }
+        }
+        Self { bounds, factors }
+    }
 }
 
 impl Work {
     /// The weight of a row of a size.
-    pub fn weight(&self, size: u32) -> f64 {
+    fn weight(&self, size: u32) -> f64 {
         match self {
             Work::Pairs => 1.0,
-            Work::Postings { bounds, .. } => {
-                f64::from(bounds.prefix_len(Role::First, size, 1).max(1))
-            }
+            Work::Postings(rates) => rates.factors[Rates::class(size)],
+        }
+    }
+
+    /// Tokens of a row that are looked up.
+    fn prefix(&self, size: u32) -> f64 {
+        match self {
+            Work::Pairs => 0.0,
+            Work::Postings(rates) => f64::from(rates.bounds.prefix_len(Role::First, size, 1)),
         }
     }
 
@@ -54,7 +107,7 @@ impl Work {
     fn nanos(&self) -> f64 {
         match self {
             Work::Pairs => nanos::PAIR,
-            Work::Postings { nanos, .. } => *nanos,
+            Work::Postings(_) => nanos::POSTING,
         }
     }
 
@@ -63,8 +116,8 @@ impl Work {
         let tokens = f64::from(size);
         match self {
             Work::Pairs => tokens * nanos::ENCODE,
-            Work::Postings { .. } => {
-                tokens * (nanos::ENCODE + nanos::INDEX) + self.weight(size) * nanos::LOOKUP
+            Work::Postings(_) => {
+                tokens * (nanos::ENCODE + nanos::INDEX) + self.prefix(size) * nanos::LOOKUP
             }
         }
     }
@@ -90,10 +143,13 @@ impl Cut {
 #[derive(Debug, Clone)]
 pub struct Axis {
     sizes: Vec<u32>,
-    /// Weight, rows and bytes in front of each size, and of all.
+    /// Weight, rows, bytes and tokens looked up in front of each size, and of all.
     weight: Vec<f64>,
     rows: Vec<f64>,
     bytes: Vec<f64>,
+    prefixes: Vec<f64>,
+    /// Nanoseconds for these rows alone.
+    alone: Vec<f64>,
     work: Work,
 }
 
@@ -112,6 +168,8 @@ impl Axis {
             weight: sums(&|size| work.weight(size)),
             rows: sums(&|_| 1.0),
             bytes: sums(&|size| (ROW_BYTES + TOKEN_BYTES * u64::from(size)) as f64),
+            prefixes: sums(&|size| work.prefix(size)),
+            alone: sums(&|size| work.row_nanos(size)),
             work,
         }
     }
@@ -154,6 +212,11 @@ impl Axis {
         self.between(&self.rows, places)
     }
 
+    /// Prefix tokens of the rows between two places.
+    pub fn lookups(&self, places: Range<f64>) -> f64 {
+        self.between(&self.prefixes, places)
+    }
+
     fn cut(&self, place: f64) -> Cut {
         if place >= self.end() {
             return Cut { size: u32::MAX, share: 0.0 };
@@ -182,7 +245,7 @@ pub struct Strip {
     pub left_cuts: (Cut, Cut),
     pub right_cuts: Vec<Cut>,
     /// Weight on the left times weight on the right, of each piece.
-    pub products: f64,
+    pub products: Vec<f64>,
 }
 
 /// A tiling into so many tiles, or fewer where there is not enough to cut.
@@ -210,7 +273,8 @@ impl Tiling {
         let steps = steps(left, right, bounds, self_join);
         let products = steps.iter().map(|s| (s.end - s.start) * (s.high - s.low)).sum();
         let nanos = left.work.nanos();
-        let work = |s: &Step| (s.end - s.start) * ((s.high - s.low) * nanos + s.alone);
+        // A row is about as often on the right as on the left.
+        let work = |s: &Step| (s.end - s.start) * ((s.high - s.low) * nanos + 2.0 * s.alone);
         let total: f64 = steps.iter().map(work).sum();
         if total <= 0.0 || tiles == 0 {
             return Self { strips: vec![], bytes: 0.0, products: 0.0 };
@@ -233,11 +297,17 @@ impl Tiling {
         let last = steps[steps.len() - 1];
         edges.push((last.end, last.low, if self_join { last.end } else { last.high }));
 
+        // Bytes in front of each edge: of its place, its least partner and its greatest one, which in
+        // a self-join is looked at as the place, as the rows of the strip are in its tiles already.
+        let sums = |axis: &Axis, place: f64| axis.bytes(0.0..place);
+        let sums: Vec<(f64, f64, f64)> = edges
+            .iter()
+            .map(|&(at, low, high)| (sums(left, at), sums(right, low), sums(right, high)))
+            .collect();
         let cost = |from: usize, pieces: usize| {
-            let ((start, low, _), (end, _, high)) = (edges[from], edges[from + pieces]);
-            // In a self-join the rows of the strip are in its tiles already.
-            let high = if self_join { start } else { high };
-            pieces as f64 * left.bytes(start..end) + right.bytes(low..high)
+            let (start, end) = (sums[from], sums[from + pieces]);
+            let right = if self_join { start.0 } else { end.2 } - start.1;
+            pieces as f64 * (end.0 - start.0) + right.max(0.0)
         };
         let max_pieces = max_pieces.min(MAX_PIECES);
         let mut best = vec![(f64::INFINITY, 0); tiles + 1];
@@ -261,10 +331,26 @@ impl Tiling {
         strips.reverse();
         Self { strips, bytes: best[tiles].0, products }
     }
+}
 
-    /// Tiles.
-    pub fn tiles(&self) -> usize {
-        self.strips.iter().map(|strip| strip.right_cuts.len() - 1).sum()
+impl Strip {
+    /// In a self-join, the places of the rows that a piece of the strip gets: those on the left
+    /// that have partners in it, and those on the right that are not in the strip themselves.
+    pub fn rows_of(
+        &self,
+        axis: &Axis,
+        bounds: Bounds,
+        piece: Range<f64>,
+    ) -> (Range<f64>, Range<f64>) {
+        let mut left = self.left.start.max(piece.start)..self.left.end;
+        let (class, share) = axis.at(piece.end);
+        // A cut between two sizes stands in front of the larger one.
+        let class = if share == 0.0 { class.max(1) - 1 } else { class };
+        if let Some((_, greatest)) = bounds.size_range(Role::First, axis.sizes[class]) {
+            left.end = left.end.min(axis.first_of_size(greatest + 1));
+        }
+        let right = piece.start..piece.end.min(self.left.start).max(piece.start);
+        (left, right)
     }
 }
 
@@ -290,7 +376,7 @@ fn steps(left: &Axis, right: &Axis, bounds: Bounds, self_join: bool) -> Vec<Step
     steps
 }
 
-/// Cuts a strip into pieces of as many pairs each; `None` where nothing is in it.
+/// Cuts a strip into pieces of as much work each, beside that of the strip's own rows; `None` where nothing is in it.
 fn strip(
     left: &Axis,
     right: &Axis,
@@ -309,9 +395,15 @@ fn strip(
     if self_join {
         high = places.end;
     }
-    let below = |y: f64| -> f64 {
-        let products = |s: &Step| (s.end - s.start) * (y - s.low).clamp(0.0, s.high - s.low);
-        inside.iter().map(products).sum()
+    let products = |y: f64| -> f64 {
+        let below = |s: &Step| (s.end - s.start) * (y - s.low).clamp(0.0, s.high - s.low);
+        inside.iter().map(below).sum()
+    };
+    // With the rows of the right side; in a self-join those of the strip are there already.
+    let nanos = left.work.nanos();
+    let below = |y: f64| {
+        let rows = if self_join { low..y.min(places.start) } else { low..y };
+        products(y) * nanos + right.between(&right.alone, rows)
     };
     let total = below(high);
     let mut cuts = vec![low];
@@ -328,8 +420,8 @@ fn strip(
     Some(Strip {
         left_cuts: (left.cut(places.start), left.cut(places.end)),
         right_cuts: cuts.iter().map(|&place| right.cut(place)).collect(),
+        products: cuts.windows(2).map(|cuts| products(cuts[1]) - products(cuts[0])).collect(),
         left: places,
         pieces: cuts,
-        products: total / pieces as f64,
     })
 }
