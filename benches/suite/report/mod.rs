@@ -8,6 +8,7 @@ mod growth;
 mod phases;
 mod rivals;
 mod scaling;
+mod shuffle;
 mod strategies;
 
 use std::path::PathBuf;
@@ -92,10 +93,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(table) = read("pipeline.csv")? {
         sections.push(gpu::report_pipeline(&table)?);
     }
+    if let Some(table) = read("shuffle.csv")? {
+        sections.push(shuffle::report(&table)?);
+    }
+    if let Some(table) = read("bands.csv")? {
+        sections.push(shuffle::report_bands(&table)?);
+    }
     if sections.is_empty() {
         return exec_err!(
-            "{} holds no versus.csv, joins.csv, growth.csv, phases.csv, sql.csv, verify.csv or \
-             pipeline.csv",
+            "{} holds no versus.csv, joins.csv, growth.csv, phases.csv, sql.csv, verify.csv, \
+             pipeline.csv, shuffle.csv or bands.csv",
             folder.display()
         );
     }

@@ -17,7 +17,7 @@ use crate::data;
 use crate::generate::{self, collection::COLLECTIONS};
 
 /// Rows of each collection.
-const ROWS: u64 = 100;
+const ROWS: u64 = 60;
 const TASKS: &[usize] = &[1, 2, 7, 64];
 
 /// Holds that each pair of sets that can match meets in exactly one task of each plan, and that

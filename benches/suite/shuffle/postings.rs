@@ -7,7 +7,7 @@ use datafusion_simjoin::measure::{Bounds, Role};
 use super::rows::{Content, Input, Side};
 
 /// Tokens looked up when a plan is simulated; beyond that, sets are sampled.
-const LOOKUPS: f64 = 4e6;
+const LOOKUPS: f64 = 1e6;
 
 /// For each token the places of a side, ascending, in whose indexed prefixes it is.
 pub struct Postings {

@@ -62,24 +62,27 @@ impl Rates {
     /// From the size of each set, its admissible partners and the postings it meets among them:
     /// the factors that explain these sums, by alternating proportions.
     pub fn fit(bounds: Bounds, sets: &[(u32, Range<usize>, f64)], partners: &[u32]) -> Self {
-        let mut factors = vec![1.0; Self::CLASSES];
+        /// Postings as expected that are added to each class: few of them say little.
+        const PRIOR: f64 = 30.0;
+        let (postings, pairs) = sets
+            .iter()
+            .fold((0.0, 0), |sum, (_, partners, met)| (sum.0 + met, sum.1 + partners.len()));
+        let mean = f64::max(postings, 1.0) / pairs.max(1) as f64;
+        let mut factors = vec![mean.sqrt(); Self::CLASSES];
         for _ in 0..12 {
             let mut sums = vec![0.0];
             for &size in partners {
                 sums.push(sums[sums.len() - 1] + factors[Self::class(size)]);
             }
-            let mut classes = vec![(0.0, 0.0); Self::CLASSES];
-            for (size, partners, postings) in sets {
-                let class = &mut classes[Self::class(*size)];
-                class.0 += postings;
-                class.1 += sums[partners.end] - sums[partners.start];
+            let mut classes = vec![(PRIOR, PRIOR); Self::CLASSES];
+            for (size, partners, met) in sets {
+                let class = Self::class(*size);
+                let expected = factors[class] * (sums[partners.end] - sums[partners.start]);
+                classes[class].0 += met;
+                classes[class].1 += expected;
             }
-            let all = classes.iter().fold((0.0, 0.0), |a, c| (a.0 + c.0, a.1 + c.1));
-            let mean = f64::max(all.0 / f64::max(all.1, f64::MIN_POSITIVE), f64::MIN_POSITIVE);
-            for (factor, (postings, explained)) in factors.iter_mut().zip(classes) {
-                // Classes of few pairs say little: a hundred as the others behave are added.
-                let ratio = (postings + 100.0 * mean) / (explained + 100.0);
-                *factor = (*factor * ratio.sqrt()).max(1e-6);
+            for (factor, (met, expected)) in factors.iter_mut().zip(classes) {
+                *factor *= (met / expected).sqrt();
             }
         }
         Self { bounds, factors }

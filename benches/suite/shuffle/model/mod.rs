@@ -160,38 +160,36 @@ fn print_checks(checks: &[Check]) {
 
 fn print_needs(all: &[Measured]) {
     println!(
-        "| collection | threshold | sets | tasks | broadcast: TB sent | GB a task | hours | grid: TB \
-         sent | copies | GB a task | hours | by | prefix: TB sent | copies | GB a task | hours |"
+        "| collection | threshold | sets | tasks | TB sent: broadcast | grid | prefix | copies: grid | \
+         prefix | GB a task: broadcast | grid | prefix | time: broadcast | grid | prefix |"
     );
-    println!("|---|{}", "---|".repeat(15));
+    println!("|---|{}", "---|".repeat(14));
     for constants in all {
         for &(rows, tasks) in SIZES {
             let size = Size { rows, tasks };
-            let [broadcast, grid, prefix] = [Plan::Broadcast, Plan::Grid, Plan::Prefix]
+            let needs = [Plan::Broadcast, Plan::Grid, Plan::Prefix]
                 .map(|plan| predict::needs(constants, size, plan));
-            let shown = |needs: &Needs| {
-                [needs.sent / 1e12, needs.memory / 1e9, needs.seconds / 3600.0].map(three_digits)
-            };
-            let [b, g, p] = [&broadcast, &grid, &prefix].map(shown);
+            let [_, grid, prefix] = &needs;
+            let cells = |of: &dyn Fn(&Needs) -> String| needs.each_ref().map(of).join(" | ");
             println!(
-                "| {} | {} | {rows:.0e} | {tasks} | {} | {} | {} | {} | {:.1} | {} | {} | {} | {} | \
-                 {:.1} | {} | {} |",
+                "| {} | {} | {rows:.0e} | {tasks} | {} | {:.1} | {:.1} | {} | {} |",
                 constants.name,
                 constants.bounds.threshold,
-                b[0],
-                b[1],
-                b[2],
-                g[0],
+                cells(&|needs| three_digits(needs.sent / 1e12)),
                 grid.copies,
-                g[1],
-                g[2],
-                grid.strategy,
-                p[0],
                 prefix.copies,
-                p[1],
-                p[2],
+                cells(&|needs| three_digits(needs.memory / 1e9)),
+                cells(&|needs| format!("{}, {}", time(needs.seconds), needs.strategy)),
             );
         }
+    }
+}
+
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s < 120.0 => format!("{} s", three_digits(s)),
+        s if s < 7200.0 => format!("{} min", three_digits(s / 60.0)),
+        s => format!("{} h", three_digits(s / 3600.0)),
     }
 }
 

@@ -119,8 +119,8 @@ pub fn needs(measured: &Measured, size: Size, plan: Plan) -> Needs {
     };
     let (pairs, postings) = (of(&Work::Pairs), of(&measured.postings_work()));
     match pairs.seconds < postings.seconds {
-        true => Needs { strategy: "bitmap", ..pairs },
-        false => Needs { strategy: "prefix filter", ..postings },
+        true => Needs { strategy: "signatures", ..pairs },
+        false => Needs { strategy: "prefixes", ..postings },
     }
 }
 
