@@ -172,9 +172,11 @@ fn print_needs(all: &[Measured]) {
             let [_, grid, prefix] = &needs;
             let cells = |of: &dyn Fn(&Needs) -> String| needs.each_ref().map(of).join(" | ");
             println!(
-                "| {} | {} | {rows:.0e} | {tasks} | {} | {:.1} | {:.1} | {} | {} |",
+                "| {} | {} | {} | {} | {} | {:.1} | {:.1} | {} | {} |",
                 constants.name,
                 constants.bounds.threshold,
+                power_of_ten(rows),
+                thousands(tasks),
                 cells(&|needs| three_digits(needs.sent / 1e12)),
                 grid.copies,
                 prefix.copies,
@@ -182,6 +184,20 @@ fn print_needs(all: &[Measured]) {
                 cells(&|needs| format!("{}, {}", time(needs.seconds), needs.strategy)),
             );
         }
+    }
+}
+
+/// 10⁷ for 1e7.
+fn power_of_ten(value: f64) -> String {
+    let digits = (value.log10().round() as u32).to_string();
+    let raised = digits.chars().filter_map(|digit| "⁰¹²³⁴⁵⁶⁷⁸⁹".chars().nth(digit as usize - 48));
+    format!("10{}", raised.collect::<String>())
+}
+
+fn thousands(value: usize) -> String {
+    match value {
+        0..1000 => value.to_string(),
+        _ => format!("{},{:03}", value / 1000, value % 1000),
     }
 }
 
