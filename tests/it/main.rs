@@ -9,6 +9,7 @@
 mod emulator;
 mod oracle;
 
+mod case;
 mod cases;
 mod lists;
 mod stages;
