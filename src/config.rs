@@ -170,6 +170,8 @@ options! {
     "distribution" distribution: DistributionChoice = DistributionChoice::Auto;
     /// Bytes up to which a side is read whole by each task of a cluster, where simjoin.distribution is auto.
     "broadcast_limit" broadcast_limit: Bytes = Bytes(64 << 20);
+    /// Tasks into which the scheduler of a cluster cuts a statement: auto (as many as its executors run at the same time), or a number of at least 1.
+    "cluster_partitions" cluster_partitions: PartitionCount = PartitionCount(None);
     /// Candidate pairs filtered before they are verified, at least 1.
     "candidate_chunk" candidate_chunk: PositiveCount = PositiveCount(16_384);
     /// Greatest number of matched set pairs held between verification and output, at least 1.
@@ -254,6 +256,10 @@ impl fmt::Display for PositiveCount {
         self.0.fmt(f)
     }
 }
+
+/// A count of partitions; `None` where the cluster decides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PartitionCount(pub Option<PositiveCount>);
 
 /// A number of bytes of at least 1; `K`, `M` and `G` stand for powers of 1,024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -362,6 +368,26 @@ impl OptionValue for PositiveCount {
 
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok().filter(|v| *v >= 1).map(Self)
+    }
+}
+
+impl OptionValue for PartitionCount {
+    const ACCEPTS: &'static str = "auto, or a whole number of at least 1";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "auto" => Some(Self(None)),
+            count => PositiveCount::parse(count).map(|count| Self(Some(count))),
+        }
+    }
+}
+
+impl fmt::Display for PartitionCount {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            None => f.write_str("auto"),
+            Some(count) => count.fmt(f),
+        }
     }
 }
 
@@ -570,6 +596,8 @@ mod tests {
         options.set("gpu.block_size", "64").unwrap();
         options.set("distribution", "repartition").unwrap();
         options.set("broadcast_limit", "3M").unwrap();
+        options.set("cluster_partitions", "6").unwrap();
+        assert_eq!(options.cluster_partitions, PartitionCount(Some(PositiveCount(6))));
         assert_eq!(options.distribution, DistributionChoice::Repartition);
         assert_eq!(options.broadcast_limit, Bytes(3 << 20));
         assert_eq!(options.gpu_candidate_memory, Bytes(512 << 10));
@@ -596,6 +624,7 @@ mod tests {
         assert!(options.set("device", "cuda:x").is_err());
         assert!(options.set("gpu.block_size", "48").is_err());
         assert!(options.set("distribution", "hash").is_err());
+        assert!(options.set("cluster_partitions", "0").is_err());
         assert!(options.set("gpu.candidate_memory", "0K").is_err());
         assert!(options.set("gpu.memory_limit", "99999999999G").is_err());
     }
