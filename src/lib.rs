@@ -55,6 +55,8 @@
 pub mod cancel;
 #[cfg(feature = "cli")]
 pub mod cli;
+#[cfg(feature = "ballista")]
+pub mod cluster;
 pub mod config;
 pub mod cuda;
 pub mod exec;

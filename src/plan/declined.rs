@@ -85,6 +85,11 @@ impl SimilarityJoinDeclinedExec {
     pub fn new(input: Arc<dyn ExecutionPlan>, reason: String) -> Self {
         Self { input, reason }
     }
+
+    /// Why the operator does not run the join.
+    pub fn reason(&self) -> &str {
+        &self.reason
+    }
 }
 
 impl DisplayAs for SimilarityJoinDeclinedExec {

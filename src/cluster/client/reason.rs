@@ -1,0 +1,137 @@
+//! Why a statement failed, out of what Ballista says.
+//!
+//! A task's error reaches the client as the text of its `Debug` form, inside the texts of the
+//! layers that it came through: `Job failed due to stage 0 failed: Task failed due to runtime
+//! execution error: DataFusionError(Shared(ArrowError(CastError("Cannot cast …"))))`.
+
+use datafusion::common::DataFusionError;
+
+/// What the layers put before an error.
+const LAYERS: [&str; 11] = [
+    "Task failed due to runtime execution error: ",
+    "Failed to create SessionContext: ",
+    "Could not parse plan: ",
+    "Internal Ballista error: ",
+    "General error: ",
+    "DataFusion error: ",
+    "Execution error: ",
+    "External error: ",
+    "Arrow error: ",
+    "Error during planning: ",
+    "Fail to build execution graph: ",
+];
+
+/// The error of a statement that the cluster gave up.
+pub(super) fn failure(text: &str) -> DataFusionError {
+    let reason = plain(text);
+    match text.contains("ResourcesExhausted(") || text.contains("Resources exhausted: ") {
+        true => DataFusionError::ResourcesExhausted(format!("on the cluster: {reason}")),
+        false => DataFusionError::Execution(format!("the cluster failed: {reason}")),
+    }
+}
+
+/// The text of an error without the layers that it came through.
+pub(super) fn plain(text: &str) -> String {
+    let mut rest = text.trim();
+    loop {
+        let shorter = LAYERS.iter().find_map(|layer| rest.strip_prefix(layer));
+        let Some(shorter) = shorter.or_else(|| after_stage(rest)) else { break };
+        rest = shorter.trim_start();
+    }
+    // The first line says it; further ones are a backtrace.
+    let text = opened(rest).unwrap_or_else(|| rest.to_string());
+    text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or_default().trim().to_string()
+}
+
+/// What follows `Job failed due to stage 3 failed: ` or `Error planning job 038FTPTXP8000: `.
+fn after_stage(text: &str) -> Option<&str> {
+    if let Some(job) = text.strip_prefix("Error planning job ") {
+        return Some(job.split_once(": ")?.1);
+    }
+    let rest = text.strip_prefix("Job failed due to stage ")?;
+    let (stage, rest) = rest.split_once(" failed: ")?;
+    stage.chars().all(|c| c.is_ascii_digit()).then_some(rest)
+}
+
+/// What stands innermost in the `Debug` form of an error; None for another text.
+fn opened(text: &str) -> Option<String> {
+    let (name, inside) = text.strip_suffix(')')?.split_once('(')?;
+    if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric()) {
+        return None;
+    }
+    if let Some((first, rest)) = quoted(inside) {
+        return Some(match rest.strip_prefix(", ") {
+            // A context, and what it is the context of. Backtraces stand there as well.
+            Some(rest) => match opened(rest) {
+                Some(inner) => format!("{first}: {inner}"),
+                None => first,
+            },
+            None => first,
+        });
+    }
+    Some(opened(inside).unwrap_or_else(|| inside.to_string()))
+}
+
+/// The string literal that a text begins with, and the rest.
+fn quoted(text: &str) -> Option<(String, &str)> {
+    let text = text.strip_prefix('"')?;
+    let mut unquoted = String::new();
+    let mut chars = text.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '"' => return Some((unquoted, &text[at + 1..])),
+            '\\' => match chars.next()?.1 {
+                'n' => unquoted.push('\n'),
+                't' => unquoted.push('\t'),
+                c => unquoted.push(c),
+            },
+            c => unquoted.push(c),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn layers_are_taken_away() {
+        for (text, expected) in [
+            (
+                "Job failed due to stage 0 failed: Task failed due to runtime execution error: \
+                 DataFusionError(Shared(External(ArrowError(CastError(\"Cannot cast 'a \\\"b\\\"' \
+                 to Int32\")))))",
+                "Cannot cast 'a \"b\"' to Int32",
+            ),
+            ("DataFusionError(Shared(External(ArrowError(DivideByZero))))", "DivideByZero"),
+            ("Failed to create SessionContext: DataFusionError(Execution(\"no\"))", "no"),
+            (
+                "DataFusionError(Context(\"while reading\", Execution(\"gone\")))",
+                "while reading: gone",
+            ),
+            (
+                "DataFusionError(ArrowError(CsvError(\"bad\"), Some(\"\")))",
+                "CsvError(\"bad\"), Some(\"\")",
+            ),
+            ("Job 12 was cancelled (by somebody)", "Job 12 was cancelled (by somebody)"),
+            ("the first (of \"two\")", "the first (of \"two\")"),
+            ("Error planning job 038F: DataFusionError(Plan(\"no\"))", "no"),
+            ("Could not parse plan: Error during planning: no such thing", "no such thing"),
+            ("", ""),
+        ] {
+            assert_eq!(plain(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn memory_that_ran_out_stays_such_an_error() {
+        let text = "Task failed due to runtime execution error: \
+                    DataFusionError(Shared(ResourcesExhausted(\"Failed to allocate\")))";
+        let error = failure(text);
+        assert!(
+            matches!(&error, DataFusionError::ResourcesExhausted(m) if m.contains("Failed to"))
+        );
+        assert!(matches!(failure("x"), DataFusionError::Execution(_)));
+    }
+}

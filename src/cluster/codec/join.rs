@@ -1,0 +1,290 @@
+//! The join itself as a message, and back.
+
+use std::sync::Arc;
+
+use datafusion::common::config::ExtensionOptions;
+use datafusion::common::{JoinType, NullEquality, Result, internal_datafusion_err, internal_err};
+use datafusion::physical_plan::ExecutionPlan;
+
+use super::messages::*;
+use super::{Reader, Writer};
+use crate::config::SimJoinOptions;
+use crate::exec::{
+    CountOf, JoinInput, JoinMode, MeasureCall, Need, OutputColumn, Residual, ResidualColumn,
+    SetSimilarityJoinExec, Side, SimilarityJoin,
+};
+use crate::measure::Measure;
+
+/// The node without its inputs.
+pub(super) fn write(node: &SetSimilarityJoinExec, writer: &Writer<'_>) -> Result<JoinNode> {
+    let input = match node.input() {
+        JoinInput::Two { build, .. } => JoinInputKind::Two(write_side(*build)),
+        JoinInput::Itself { partitions, .. } => JoinInputKind::Itself(*partitions as u64),
+    };
+    let mode = match node.mode() {
+        JoinMode::Shared => JoinModeKind::Shared(Nothing {}),
+        JoinMode::Single => JoinModeKind::Single(Nothing {}),
+        JoinMode::Broadcast => JoinModeKind::Broadcast(Nothing {}),
+        JoinMode::Partitioned { keys } => JoinModeKind::Partitioned(keys as u64),
+    };
+    Ok(JoinNode {
+        input: JoinInputNode { kind: Some(input) },
+        join: write_join(node.join(), writer)?,
+        mode: JoinModeNode { kind: Some(mode) },
+        reason: node.reason().map(str::to_string),
+        options: write_options(node.options()),
+    })
+}
+
+/// The node over its inputs.
+pub(super) fn read(
+    node: JoinNode,
+    inputs: &[Arc<dyn ExecutionPlan>],
+    reader: &Reader<'_>,
+) -> Result<SetSimilarityJoinExec> {
+    let input = match (node.input.kind, inputs) {
+        (Some(JoinInputKind::Two(build)), [left, right]) => JoinInput::Two {
+            left: Arc::clone(left),
+            right: Arc::clone(right),
+            build: read_side(build)?,
+        },
+        (Some(JoinInputKind::Itself(partitions)), [input]) => {
+            JoinInput::Itself { input: Arc::clone(input), partitions: count(partitions)? }
+        }
+        (_, inputs) => {
+            return internal_err!("a similarity join came with {} inputs", inputs.len());
+        }
+    };
+    let mode = match node.mode.kind {
+        Some(JoinModeKind::Shared(_)) => JoinMode::Shared,
+        Some(JoinModeKind::Single(_)) => JoinMode::Single,
+        Some(JoinModeKind::Broadcast(_)) => JoinMode::Broadcast,
+        Some(JoinModeKind::Partitioned(keys)) => JoinMode::Partitioned { keys: count(keys)? },
+        None => return unknown("mode"),
+    };
+    let join = read_join(node.join, &input, reader)?;
+    let options = read_options(&node.options)?;
+    SetSimilarityJoinExec::try_new_in_mode(input, join, options, mode, node.reason)
+}
+
+fn write_options(options: &SimJoinOptions) -> Vec<OptionNode> {
+    let entries = options.entries().into_iter().map(|entry| {
+        let name = entry.key.strip_prefix("simjoin.").unwrap_or(&entry.key).to_string();
+        OptionNode { name, value: entry.value.unwrap_or_default() }
+    });
+    entries.collect()
+}
+
+fn read_options(nodes: &[OptionNode]) -> Result<SimJoinOptions> {
+    let mut options = SimJoinOptions::default();
+    for OptionNode { name, value } in nodes {
+        options.set(name, value)?;
+    }
+    Ok(options)
+}
+
+fn write_join(join: &SimilarityJoin, writer: &Writer<'_>) -> Result<SimilarityJoinNode> {
+    let join_type = JoinTypeNode::PAIRS.iter().find(|(_, of)| *of == join.join_type);
+    let Some((join_type, _)) = join_type else {
+        return internal_err!("a similarity join cannot be a {} join", join.join_type);
+    };
+    let on = join
+        .on
+        .iter()
+        .map(|(left, right)| {
+            Ok(KeyPairNode { left: writer.expression(left)?, right: writer.expression(right)? })
+        })
+        .collect::<Result<_>>()?;
+    let residual = join
+        .residual
+        .as_ref()
+        .map(|residual| {
+            let columns = residual.columns.iter().map(|column| match column {
+                ResidualColumn::Input(side, index) => OutputColumn::Input(*side, *index),
+                ResidualColumn::Score(call) => OutputColumn::Score(*call),
+            });
+            Ok::<_, datafusion::error::DataFusionError>(ResidualNode {
+                expression: writer.expression(&residual.expression)?,
+                columns: columns.map(write_output).collect(),
+                schema: writer.schema(&residual.schema)?,
+            })
+        })
+        .transpose()?;
+    let need = match join.need {
+        Need::Rows => NeedKind::Rows(Nothing {}),
+        Need::Counts(None) => NeedKind::Counts(Nothing {}),
+        Need::Counts(Some(side)) => NeedKind::CountsPerRow(write_side(side)),
+    };
+    Ok(SimilarityJoinNode {
+        call: write_call(join.call),
+        threshold: join.threshold.to_bits(),
+        predicate: join.predicate.clone(),
+        join_type: *join_type as i32,
+        left_argument: writer.expression(join.argument(Side::Left))?,
+        right_argument: writer.expression(join.argument(Side::Right))?,
+        on,
+        nulls_are_equal: join.null_equality == NullEquality::NullEqualsNull,
+        left_filter: writer.optional(join.side_filter(Side::Left))?,
+        right_filter: writer.optional(join.side_filter(Side::Right))?,
+        residual,
+        need: NeedNode { kind: Some(need) },
+        output: join.output.iter().copied().map(write_output).collect(),
+        schema: writer.schema(&join.schema)?,
+    })
+}
+
+fn read_join(
+    node: SimilarityJoinNode,
+    input: &JoinInput,
+    reader: &Reader<'_>,
+) -> Result<SimilarityJoin> {
+    let (left, right) = (input.side(Side::Left).schema(), input.side(Side::Right).schema());
+    let on = node
+        .on
+        .iter()
+        .map(|pair| {
+            Ok((reader.expression(&pair.left, &left)?, reader.expression(&pair.right, &right)?))
+        })
+        .collect::<Result<_>>()?;
+    let residual = node
+        .residual
+        .map(|residual| {
+            let schema = reader.schema(&residual.schema)?;
+            let columns = residual.columns.into_iter().map(|column| match read_output(column)? {
+                OutputColumn::Input(side, index) => Ok(ResidualColumn::Input(side, index)),
+                OutputColumn::Score(call) => Ok(ResidualColumn::Score(call)),
+                OutputColumn::Count(_) => unknown("column of a residual filter"),
+            });
+            Ok::<_, datafusion::error::DataFusionError>(Residual {
+                expression: reader.expression(&residual.expression, &schema)?,
+                columns: columns.collect::<Result<_>>()?,
+                schema,
+            })
+        })
+        .transpose()?;
+    let need = match node.need.kind {
+        Some(NeedKind::Rows(_)) => Need::Rows,
+        Some(NeedKind::Counts(_)) => Need::Counts(None),
+        Some(NeedKind::CountsPerRow(side)) => Need::Counts(Some(read_side(side)?)),
+        None => return unknown("need"),
+    };
+    Ok(SimilarityJoin {
+        call: read_call(node.call)?,
+        threshold: f64::from_bits(node.threshold),
+        predicate: node.predicate,
+        join_type: read_join_type(node.join_type)?,
+        arguments: [
+            reader.expression(&node.left_argument, &left)?,
+            reader.expression(&node.right_argument, &right)?,
+        ],
+        on,
+        null_equality: null_equality(node.nulls_are_equal),
+        side_filters: [
+            reader.optional(node.left_filter.as_ref(), &left)?,
+            reader.optional(node.right_filter.as_ref(), &right)?,
+        ],
+        residual,
+        need,
+        output: node.output.into_iter().map(read_output).collect::<Result<_>>()?,
+        schema: reader.schema(&node.schema)?,
+    })
+}
+
+fn write_output(column: OutputColumn) -> OutputColumnNode {
+    let of_input =
+        |side: Side, index: usize| ColumnNode { side: write_side(side), index: index as u64 };
+    let kind = match column {
+        OutputColumn::Input(side, index) => OutputColumnKind::Input(of_input(side, index)),
+        OutputColumn::Score(call) => OutputColumnKind::Score(write_call(call)),
+        OutputColumn::Count(CountOf::Rows) => OutputColumnKind::CountRows(Nothing {}),
+        OutputColumn::Count(CountOf::Matched(side)) => {
+            OutputColumnKind::CountMatched(write_side(side))
+        }
+        OutputColumn::Count(CountOf::NonNull(side, index)) => {
+            OutputColumnKind::CountNonNull(of_input(side, index))
+        }
+    };
+    OutputColumnNode { kind: Some(kind) }
+}
+
+fn read_output(node: OutputColumnNode) -> Result<OutputColumn> {
+    Ok(match node.kind {
+        Some(OutputColumnKind::Input(ColumnNode { side, index })) => {
+            OutputColumn::Input(read_side(side)?, count(index)?)
+        }
+        Some(OutputColumnKind::Score(call)) => OutputColumn::Score(read_call(call)?),
+        Some(OutputColumnKind::CountRows(_)) => OutputColumn::Count(CountOf::Rows),
+        Some(OutputColumnKind::CountMatched(side)) => {
+            OutputColumn::Count(CountOf::Matched(read_side(side)?))
+        }
+        Some(OutputColumnKind::CountNonNull(ColumnNode { side, index })) => {
+            OutputColumn::Count(CountOf::NonNull(read_side(side)?, count(index)?))
+        }
+        None => return unknown("output column"),
+    })
+}
+
+pub(super) fn write_call(call: MeasureCall) -> MeasureCallNode {
+    let measure = match call.measure {
+        Measure::Jaccard => MeasureNode::Jaccard,
+        Measure::Dice => MeasureNode::Dice,
+        Measure::Cosine => MeasureNode::Cosine,
+        Measure::Overlap => MeasureNode::Overlap,
+        Measure::OverlapCoefficient => MeasureNode::OverlapCoefficient,
+        Measure::Containment => MeasureNode::Containment,
+    };
+    MeasureCallNode { measure: measure as i32, first: write_side(call.first) }
+}
+
+pub(super) fn read_call(node: MeasureCallNode) -> Result<MeasureCall> {
+    let measure = match MeasureNode::try_from(node.measure) {
+        Ok(MeasureNode::Jaccard) => Measure::Jaccard,
+        Ok(MeasureNode::Dice) => Measure::Dice,
+        Ok(MeasureNode::Cosine) => Measure::Cosine,
+        Ok(MeasureNode::Overlap) => Measure::Overlap,
+        Ok(MeasureNode::OverlapCoefficient) => Measure::OverlapCoefficient,
+        Ok(MeasureNode::Containment) => Measure::Containment,
+        Ok(MeasureNode::Unspecified) | Err(_) => return unknown("measure"),
+    };
+    Ok(MeasureCall { measure, first: read_side(node.first)? })
+}
+
+pub(super) fn write_side(side: Side) -> i32 {
+    match side {
+        Side::Left => SideNode::Left as i32,
+        Side::Right => SideNode::Right as i32,
+    }
+}
+
+pub(super) fn read_side(side: i32) -> Result<Side> {
+    match SideNode::try_from(side) {
+        Ok(SideNode::Left) => Ok(Side::Left),
+        Ok(SideNode::Right) => Ok(Side::Right),
+        Ok(SideNode::Unspecified) | Err(_) => unknown("side"),
+    }
+}
+
+pub(super) fn null_equality(nulls_are_equal: bool) -> NullEquality {
+    match nulls_are_equal {
+        true => NullEquality::NullEqualsNull,
+        false => NullEquality::NullEqualsNothing,
+    }
+}
+
+fn read_join_type(join_type: i32) -> Result<JoinType> {
+    let found = JoinTypeNode::PAIRS.iter().find(|(node, _)| *node as i32 == join_type);
+    match found {
+        Some((_, join_type)) => Ok(*join_type),
+        None => unknown("join type"),
+    }
+}
+
+pub(super) fn count(value: u64) -> Result<usize> {
+    usize::try_from(value).map_err(|_| {
+        internal_datafusion_err!("the bytes of a similarity join have a count of {value}")
+    })
+}
+
+fn unknown<T>(what: &str) -> Result<T> {
+    internal_err!("the bytes of a similarity join have a {what} that is not known")
+}

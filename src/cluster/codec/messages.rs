@@ -1,0 +1,295 @@
+//! The protobuf messages of the operators.
+//!
+//! A change of any of them is a change of [`super::FORMAT`].
+
+use datafusion::common::JoinType;
+use datafusion_proto::protobuf::{PhysicalExprNode, Schema};
+use prost::{Enumeration, Message, Oneof};
+
+/// What tells whether the rest can be read; its own tags never change their meaning.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Envelope {
+    #[prost(uint32, tag = "1")]
+    pub format: u32,
+    /// The version of this crate.
+    #[prost(string, tag = "2")]
+    pub version: String,
+    /// An [`Operator`].
+    #[prost(bytes = "vec", tag = "3")]
+    pub operator: Vec<u8>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct Operator {
+    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4")]
+    pub kind: Option<OperatorKind>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(super) enum OperatorKind {
+    #[prost(message, tag = "1")]
+    Join(Box<JoinNode>),
+    #[prost(message, tag = "2")]
+    Declined(DeclinedNode),
+    #[prost(message, tag = "3")]
+    SizeHistogram(Box<PlacedRowsNode>),
+    #[prost(message, tag = "4")]
+    SizeGrid(Box<SizeGridNode>),
+}
+
+/// A [`SetSimilarityJoinExec`](crate::exec::SetSimilarityJoinExec) without its inputs.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct JoinNode {
+    #[prost(message, required, tag = "1")]
+    pub input: JoinInputNode,
+    #[prost(message, required, tag = "2")]
+    pub join: SimilarityJoinNode,
+    #[prost(message, required, tag = "3")]
+    pub mode: JoinModeNode,
+    /// Why this mode.
+    #[prost(string, optional, tag = "4")]
+    pub reason: Option<String>,
+    #[prost(message, repeated, tag = "5")]
+    pub options: Vec<OptionNode>,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct JoinInputNode {
+    #[prost(oneof = "JoinInputKind", tags = "1, 2")]
+    pub kind: Option<JoinInputKind>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(super) enum JoinInputKind {
+    /// Two inputs: the side that is built.
+    #[prost(enumeration = "SideNode", tag = "1")]
+    Two(i32),
+    /// One input that is both sides: the partitions of the output.
+    #[prost(uint64, tag = "2")]
+    Itself(u64),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct JoinModeNode {
+    #[prost(oneof = "JoinModeKind", tags = "1, 2, 3, 4")]
+    pub kind: Option<JoinModeKind>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(super) enum JoinModeKind {
+    #[prost(message, tag = "1")]
+    Shared(Nothing),
+    #[prost(message, tag = "2")]
+    Single(Nothing),
+    #[prost(message, tag = "3")]
+    Broadcast(Nothing),
+    /// The blocking keys by which the inputs are partitioned.
+    #[prost(uint64, tag = "4")]
+    Partitioned(u64),
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct Nothing {}
+
+/// An option of the session as it was when the join was planned.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct OptionNode {
+    /// Without the prefix `simjoin.`.
+    #[prost(string, tag = "1")]
+    pub name: String,
+    #[prost(string, tag = "2")]
+    pub value: String,
+}
+
+/// A [`SimilarityJoin`](crate::exec::SimilarityJoin).
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SimilarityJoinNode {
+    #[prost(message, required, tag = "1")]
+    pub call: MeasureCallNode,
+    /// The bits of the threshold, which may be NaN.
+    #[prost(fixed64, tag = "2")]
+    pub threshold: u64,
+    #[prost(string, tag = "3")]
+    pub predicate: String,
+    #[prost(enumeration = "JoinTypeNode", tag = "4")]
+    pub join_type: i32,
+    #[prost(message, required, tag = "5")]
+    pub left_argument: PhysicalExprNode,
+    #[prost(message, required, tag = "6")]
+    pub right_argument: PhysicalExprNode,
+    #[prost(message, repeated, tag = "7")]
+    pub on: Vec<KeyPairNode>,
+    #[prost(bool, tag = "8")]
+    pub nulls_are_equal: bool,
+    #[prost(message, optional, tag = "9")]
+    pub left_filter: Option<PhysicalExprNode>,
+    #[prost(message, optional, tag = "10")]
+    pub right_filter: Option<PhysicalExprNode>,
+    #[prost(message, optional, tag = "11")]
+    pub residual: Option<ResidualNode>,
+    #[prost(message, required, tag = "12")]
+    pub need: NeedNode,
+    #[prost(message, repeated, tag = "13")]
+    pub output: Vec<OutputColumnNode>,
+    #[prost(message, required, tag = "14")]
+    pub schema: Schema,
+}
+
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct MeasureCallNode {
+    #[prost(enumeration = "MeasureNode", tag = "1")]
+    pub measure: i32,
+    #[prost(enumeration = "SideNode", tag = "2")]
+    pub first: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct KeyPairNode {
+    #[prost(message, required, tag = "1")]
+    pub left: PhysicalExprNode,
+    #[prost(message, required, tag = "2")]
+    pub right: PhysicalExprNode,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ResidualNode {
+    #[prost(message, required, tag = "1")]
+    pub expression: PhysicalExprNode,
+    #[prost(message, repeated, tag = "2")]
+    pub columns: Vec<OutputColumnNode>,
+    #[prost(message, required, tag = "3")]
+    pub schema: Schema,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct NeedNode {
+    #[prost(oneof = "NeedKind", tags = "1, 2, 3")]
+    pub kind: Option<NeedKind>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(super) enum NeedKind {
+    #[prost(message, tag = "1")]
+    Rows(Nothing),
+    #[prost(message, tag = "2")]
+    Counts(Nothing),
+    #[prost(enumeration = "SideNode", tag = "3")]
+    CountsPerRow(i32),
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct OutputColumnNode {
+    #[prost(oneof = "OutputColumnKind", tags = "1, 2, 3, 4, 5")]
+    pub kind: Option<OutputColumnKind>,
+}
+
+#[derive(Clone, PartialEq, Oneof)]
+pub(super) enum OutputColumnKind {
+    #[prost(message, tag = "1")]
+    Input(ColumnNode),
+    #[prost(message, tag = "2")]
+    Score(MeasureCallNode),
+    #[prost(message, tag = "3")]
+    CountRows(Nothing),
+    #[prost(enumeration = "SideNode", tag = "4")]
+    CountMatched(i32),
+    #[prost(message, tag = "5")]
+    CountNonNull(ColumnNode),
+}
+
+/// A column of one side's input.
+#[derive(Clone, Copy, PartialEq, Message)]
+pub(super) struct ColumnNode {
+    #[prost(enumeration = "SideNode", tag = "1")]
+    pub side: i32,
+    #[prost(uint64, tag = "2")]
+    pub index: u64,
+}
+
+/// A [`SimilarityJoinDeclinedExec`](crate::plan::SimilarityJoinDeclinedExec) without its input.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct DeclinedNode {
+    #[prost(string, tag = "1")]
+    pub reason: String,
+}
+
+/// A [`SizeGridExec`](crate::exec::grid::SizeGridExec) without its inputs.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SizeGridNode {
+    #[prost(message, required, tag = "1")]
+    pub rows: PlacedRowsNode,
+    #[prost(message, required, tag = "2")]
+    pub call: MeasureCallNode,
+    /// The bits of the threshold.
+    #[prost(fixed64, tag = "3")]
+    pub threshold: u64,
+    #[prost(uint64, tag = "4")]
+    pub tasks: u64,
+    #[prost(bool, tag = "5")]
+    pub left_visits_once: bool,
+    #[prost(bool, tag = "6")]
+    pub right_visits_once: bool,
+}
+
+/// A [`PlacedRows`](crate::exec::grid::PlacedRows).
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PlacedRowsNode {
+    #[prost(enumeration = "SideNode", tag = "1")]
+    pub side: i32,
+    #[prost(message, required, tag = "2")]
+    pub argument: PhysicalExprNode,
+    #[prost(message, repeated, tag = "3")]
+    pub keys: Vec<PhysicalExprNode>,
+    #[prost(bool, tag = "4")]
+    pub nulls_are_equal: bool,
+    #[prost(message, optional, tag = "5")]
+    pub filter: Option<PhysicalExprNode>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub(super) enum SideNode {
+    Unspecified = 0,
+    Left = 1,
+    Right = 2,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub(super) enum MeasureNode {
+    Unspecified = 0,
+    Jaccard = 1,
+    Dice = 2,
+    Cosine = 3,
+    Overlap = 4,
+    OverlapCoefficient = 5,
+    Containment = 6,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub(super) enum JoinTypeNode {
+    Unspecified = 0,
+    Inner = 1,
+    Left = 2,
+    Right = 3,
+    Full = 4,
+    LeftSemi = 5,
+    RightSemi = 6,
+    LeftAnti = 7,
+    RightAnti = 8,
+}
+
+impl JoinTypeNode {
+    /// The join types that the operator has.
+    pub const PAIRS: [(Self, JoinType); 8] = [
+        (Self::Inner, JoinType::Inner),
+        (Self::Left, JoinType::Left),
+        (Self::Right, JoinType::Right),
+        (Self::Full, JoinType::Full),
+        (Self::LeftSemi, JoinType::LeftSemi),
+        (Self::RightSemi, JoinType::RightSemi),
+        (Self::LeftAnti, JoinType::LeftAnti),
+        (Self::RightAnti, JoinType::RightAnti),
+    ];
+}

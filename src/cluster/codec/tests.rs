@@ -1,0 +1,242 @@
+//! Every part of an operator survives the way through bytes.
+
+use std::sync::Arc;
+
+use ballista_core::serde::BallistaPhysicalExtensionCodec;
+use datafusion::common::DataFusionError;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::prelude::SessionContext;
+use datafusion_proto::physical_plan::{AsExecutionPlan, DefaultPhysicalProtoConverter};
+use datafusion_proto::protobuf::PhysicalPlanNode;
+
+use super::*;
+use crate::SimJoinContextExt;
+use crate::cluster::{physical_codec, scheduler_session, session_config};
+use crate::exec::grid::{GridSpec, PlacedRows};
+use crate::exec::{JoinInput, JoinMode, Side};
+
+async fn session() -> SessionContext {
+    let ctx = SessionContext::new_with_state(scheduler_session(session_config()).unwrap());
+    ctx.sql(
+        "CREATE TABLE doc(id, toks, k, w) AS VALUES \
+         (1, [1, 2, 3], 'x', 0.5), (2, [2, 3], 'y', 1.5), (3, NULL, NULL, 2.5)",
+    )
+    .await
+    .unwrap();
+    ctx
+}
+
+async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+    ctx.simjoin_sql(sql).await.unwrap().create_physical_plan().await.unwrap()
+}
+
+fn through_bytes(
+    ctx: &SessionContext,
+    plan: &Arc<dyn ExecutionPlan>,
+) -> Result<Arc<dyn ExecutionPlan>> {
+    let codec = physical_codec();
+    let node = PhysicalPlanNode::try_from_physical_plan(Arc::clone(plan), codec.as_ref())?;
+    let mut bytes = vec![];
+    node.try_encode(&mut bytes)?;
+    PhysicalPlanNode::try_decode(&bytes)?
+        .try_into_physical_plan(ctx.task_ctx().as_ref(), codec.as_ref())
+}
+
+fn find_join(plan: &Arc<dyn ExecutionPlan>) -> Option<&SetSimilarityJoinExec> {
+    let here = plan.downcast_ref::<SetSimilarityJoinExec>();
+    here.or_else(|| plan.children().into_iter().find_map(find_join))
+}
+
+/// All that a join says of itself: EXPLAIN leaves columns out.
+fn told(plan: &Arc<dyn ExecutionPlan>) -> String {
+    let join = find_join(plan).unwrap();
+    format!(
+        "{:?} {:?} {:?} {:?} {:x} {:?}",
+        join.join(),
+        join.options(),
+        join.mode(),
+        join.reason(),
+        join.join().threshold.to_bits(),
+        join.properties().output_partitioning(),
+    )
+}
+
+const JOINS: [&str; 9] = [
+    "SELECT a.id, b.id, jaccard(a.toks, b.toks) FROM doc a SIMJOIN doc b \
+     ON jaccard(a.toks, b.toks) >= 0.1 + 0.2",
+    "SELECT a.id, b.k FROM doc a LEFT SIMJOIN (SELECT * FROM doc WHERE w > 0.7) b \
+     ON dice(a.toks, b.toks) >= 0.5 AND a.k = b.k AND a.w + b.w < 3 AND a.w < 2",
+    "SELECT a.id, b.k FROM doc a RIGHT SIMJOIN (SELECT * FROM doc WHERE w > 0.7) b \
+     ON containment(b.toks, a.toks) >= 0.5 AND a.k IS NOT DISTINCT FROM b.k",
+    "SELECT a.id, b.k FROM doc a FULL SIMJOIN (SELECT * FROM doc WHERE w > 0.7) b \
+     ON overlap(a.toks, b.toks) >= 2 AND set_cosine(a.toks, b.toks) < a.w",
+    "SELECT * FROM doc a LEFT ANTI SIMJOIN doc b ON overlap_coefficient(a.toks, b.toks) >= 0.5 \
+     AND a.id <> b.id",
+    "SELECT a.id, count(*), count(b.k) FROM doc a LEFT SIMJOIN doc b \
+     ON jaccard(a.toks, b.toks) >= 0.5 GROUP BY a.id",
+    "SELECT count(*) FROM doc a SIMJOIN (SELECT * FROM doc WHERE w > 0.7) b \
+     ON jaccard(a.toks, b.toks) >= 0.5",
+    "SELECT a.id FROM doc a SIMJOIN doc b ON jaccard(a.toks, b.toks) >= 'NaN'::DOUBLE",
+    "SELECT a.id FROM doc a SIMJOIN doc b ON jaccard(qgrams(a.k, 2), word_tokens(b.k)) >= 0.5 \
+     AND upper(a.k) = lower(b.k)",
+];
+
+#[tokio::test]
+async fn joins_survive_the_way_through_bytes() {
+    let ctx = session().await;
+    for set in ["strategy = 'auto'", "strategy = 'groupjoin'", "candidate_chunk = 7"] {
+        ctx.sql(&format!("SET simjoin.{set}")).await.unwrap();
+        for sql in JOINS {
+            let plan = planned(&ctx, sql).await;
+            let back = through_bytes(&ctx, &plan).unwrap_or_else(|e| panic!("{sql}: {e}"));
+            assert_eq!(told(&plan), told(&back), "{sql}");
+            let text =
+                |plan: &Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(true).to_string();
+            assert_eq!(text(&plan), text(&back), "{sql}");
+            assert_eq!(plan.schema(), back.schema(), "{sql}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn every_mode_survives() {
+    let ctx = session().await;
+    let plan = planned(&ctx, JOINS[1]).await;
+    let join = find_join(&plan).unwrap();
+    let keys = join.join().on.len();
+    for mode in
+        [JoinMode::Shared, JoinMode::Single, JoinMode::Broadcast, JoinMode::Partitioned { keys }]
+    {
+        // A build side that any mode takes.
+        let JoinInput::Two { left, right, .. } = join.input().clone() else { unreachable!() };
+        let input = JoinInput::Two { left, right, build: Side::Right };
+        let reason = Some(format!("because of {mode}"));
+        let join = join.join().clone();
+        let options = crate::SimJoinOptions::default();
+        let plan: Arc<dyn ExecutionPlan> = Arc::new(
+            SetSimilarityJoinExec::try_new_in_mode(input, join, options, mode, reason).unwrap(),
+        );
+        assert_eq!(told(&plan), told(&through_bytes(&ctx, &plan).unwrap()));
+    }
+}
+
+#[tokio::test]
+async fn thresholds_survive_to_the_last_bit() {
+    let ctx = session().await;
+    let plan = planned(&ctx, JOINS[0]).await;
+    let join = find_join(&plan).unwrap();
+    for bits in [f64::NAN.to_bits(), 0x7ff8_0000_0000_0001, (0.1_f64 + 0.2).to_bits(), 1] {
+        let mut changed = join.join().clone();
+        changed.threshold = f64::from_bits(bits);
+        let options = crate::SimJoinOptions::default();
+        let changed = SetSimilarityJoinExec::try_new(join.input().clone(), changed, options);
+        let plan: Arc<dyn ExecutionPlan> = Arc::new(changed.unwrap());
+        let back = through_bytes(&ctx, &plan).unwrap();
+        assert_eq!(find_join(&back).unwrap().join().threshold.to_bits(), bits);
+    }
+}
+
+#[tokio::test]
+async fn the_grid_survives() {
+    let ctx = session().await;
+    let plan = planned(&ctx, JOINS[1]).await;
+    let join = find_join(&plan).unwrap();
+    let call = join.join().call;
+    let of = |side: Side| {
+        let join = join.join();
+        let rows = PlacedRows {
+            side,
+            argument: Arc::clone(join.argument(side)),
+            keys: join
+                .on
+                .iter()
+                .map(|(l, r)| Arc::clone(if side == Side::Left { l } else { r }))
+                .collect(),
+            null_equality: join.null_equality,
+            filter: join.side_filter(side).cloned(),
+        };
+        (rows, Arc::clone(join_input(&plan).side(side)))
+    };
+    let mut histograms: Vec<Arc<dyn ExecutionPlan>> = vec![];
+    for side in [Side::Left, Side::Right] {
+        let (rows, input) = of(side);
+        histograms.push(Arc::new(SizeHistogramExec::try_new(input, rows).unwrap()));
+    }
+    for (side, visits_once) in [(Side::Left, [true, false]), (Side::Right, [false, true])] {
+        let (rows, input) = of(side);
+        let spec = GridSpec {
+            call,
+            threshold: f64::from_bits(0x3fe5_5555_5555_5556),
+            tasks: 7,
+            visits_once,
+        };
+        let grid: Arc<dyn ExecutionPlan> =
+            Arc::new(SizeGridExec::try_new(input, histograms.clone(), rows, spec).unwrap());
+        let back = through_bytes(&ctx, &grid).unwrap();
+        let found = back.downcast_ref::<SizeGridExec>().unwrap();
+        assert_eq!(*found.spec(), spec);
+        assert_eq!(found.histograms().len(), 2);
+        let told = |grid: &Arc<dyn ExecutionPlan>| {
+            let rows = format!("{:?}", grid.downcast_ref::<SizeGridExec>().unwrap().rows());
+            rows + &displayable(grid.as_ref()).indent(true).to_string()
+        };
+        assert_eq!(told(&grid), told(&back));
+    }
+}
+
+fn join_input(plan: &Arc<dyn ExecutionPlan>) -> &JoinInput {
+    find_join(plan).unwrap().input()
+}
+
+#[tokio::test]
+async fn a_declined_join_keeps_its_reason() {
+    let ctx = session().await;
+    let input = planned(&ctx, "SELECT * FROM doc").await;
+    let plan: Arc<dyn ExecutionPlan> =
+        Arc::new(SimilarityJoinDeclinedExec::new(input, "no reason".to_string()));
+    let back = through_bytes(&ctx, &plan).unwrap();
+    let back = back.downcast_ref::<SimilarityJoinDeclinedExec>().unwrap();
+    assert_eq!(back.reason(), "no reason");
+}
+
+fn sealed(version: &str, format: u32) -> Vec<u8> {
+    let mut bytes = vec![];
+    let declined = OperatorKind::Declined(DeclinedNode { reason: "x".to_string() });
+    seal(declined, version, format, &mut bytes).unwrap();
+    bytes
+}
+
+async fn decoded_by(
+    codec: &dyn PhysicalExtensionCodec,
+    bytes: &[u8],
+) -> Result<Arc<dyn ExecutionPlan>, DataFusionError> {
+    let ctx = session().await;
+    let inputs = [planned(&ctx, "SELECT * FROM doc").await];
+    codec.try_decode(bytes, &inputs, ctx.task_ctx().as_ref(), &DefaultPhysicalProtoConverter {})
+}
+
+#[tokio::test]
+async fn bytes_of_another_version_are_refused_with_both_versions() {
+    let ours = env!("CARGO_PKG_VERSION");
+    let codec = physical_codec();
+    assert!(decoded_by(codec.as_ref(), &sealed(ours, FORMAT)).await.is_ok());
+    for (version, format) in [("99.1.2", FORMAT), (ours, FORMAT + 1)] {
+        let error = decoded_by(codec.as_ref(), &sealed(version, format)).await.unwrap_err();
+        let error = error.to_string();
+        for part in [ours, version, &format!("plan format {format}"), "run the same version"] {
+            assert!(error.contains(part), "{error} lacks {part}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn bytes_that_are_cut_or_unknown_are_errors() {
+    let codec = physical_codec();
+    let whole = sealed(env!("CARGO_PKG_VERSION"), FORMAT);
+    for end in MARK.len()..whole.len() {
+        assert!(decoded_by(codec.as_ref(), &whole[..end]).await.is_err(), "{end}");
+    }
+    // A process without this codec fails, whatever it makes of the bytes.
+    let ballista = BallistaPhysicalExtensionCodec::default();
+    assert!(decoded_by(&ballista, &whole).await.is_err());
+}

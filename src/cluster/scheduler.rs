@@ -1,0 +1,129 @@
+//! A scheduler whose sessions plan similarity joins for the executors that it has.
+
+use std::net::IpAddr;
+use std::sync::{Arc, OnceLock};
+
+use ballista_scheduler::cluster::{BallistaCluster, ClusterState};
+use ballista_scheduler::config::SchedulerConfig;
+use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
+use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use datafusion::execution::SessionState;
+use datafusion::prelude::SessionConfig;
+use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+use futures::FutureExt;
+use tokio::net::TcpListener;
+
+use super::{MAX_MESSAGE_BYTES, configure_scheduler, scheduler_session, session_config};
+use crate::config::SimJoinOptions;
+
+/// How a scheduler is started.
+#[derive(Debug, Clone)]
+pub struct SchedulerOptions {
+    /// The address to listen on.
+    pub bind_host: IpAddr,
+    /// The port to listen on; 0 for any that is free.
+    pub bind_port: u16,
+    /// The name or address by which executors reach the scheduler.
+    pub external_host: String,
+    /// An executor that has not been heard of for so many seconds is given up, and its tasks run
+    /// again elsewhere.
+    pub executor_timeout_seconds: u64,
+}
+
+/// A scheduler that listens, but does not serve yet.
+#[derive(Debug)]
+pub struct Scheduler {
+    listener: TcpListener,
+    port: u16,
+    options: SchedulerOptions,
+}
+
+/// Rows of a result that no client has read after so many seconds are removed.
+const RESULT_SECONDS: u64 = 3600;
+
+/// An executor that says that it stops is given so many seconds to end its tasks.
+pub(super) const DRAIN_SECONDS: u64 = 10;
+
+impl Scheduler {
+    /// Listens on the address of `options`.
+    ///
+    /// # Errors
+    ///
+    /// An execution error when the address cannot be had.
+    pub async fn bind(options: SchedulerOptions) -> Result<Self> {
+        let address = (options.bind_host, options.bind_port);
+        let listener = TcpListener::bind(address).await.map_err(|e| {
+            exec_datafusion_err!(
+                "the scheduler cannot listen on {}:{}: {e}; choose another --bind-port",
+                options.bind_host,
+                options.bind_port
+            )
+        })?;
+        let port = listener.local_addr()?.port();
+        Ok(Self { listener, port, options })
+    }
+
+    /// The port that it listens on.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Serves clients and executors until the future is dropped, or an error ends it.
+    pub async fn serve(self) -> Result<()> {
+        let cluster: Arc<OnceLock<Arc<dyn ClusterState>>> = Arc::default();
+        let slots = Arc::clone(&cluster);
+        let builder = Arc::new(move |config: SessionConfig| {
+            session(config, slots.get().map_or(0, |cluster| task_slots(cluster.as_ref())))
+        });
+        let options = self.options;
+        let mut config = configure_scheduler(SchedulerConfig {
+            external_host: options.external_host,
+            bind_host: options.bind_host.to_string(),
+            bind_port: self.port,
+            executor_timeout_seconds: options.executor_timeout_seconds,
+            // Ballista looks for lost executors this often.
+            expire_dead_executor_interval_seconds: 1,
+            no_executors_grace_period_seconds: options.executor_timeout_seconds,
+            executor_termination_grace_period: DRAIN_SECONDS,
+            finished_job_data_clean_up_interval_seconds: RESULT_SECONDS,
+            grpc_server_max_decoding_message_size: MAX_MESSAGE_BYTES,
+            grpc_server_max_encoding_message_size: MAX_MESSAGE_BYTES,
+            grpc_client_max_message_size: MAX_MESSAGE_BYTES,
+            ..SchedulerConfig::default()
+        });
+        config.override_session_builder = Some(builder.clone());
+        config.validate().map_err(|e| exec_datafusion_err!("the scheduler's settings: {e}"))?;
+        let ballista = BallistaCluster::new_memory(
+            config.scheduler_id.clone(),
+            builder,
+            Arc::new(session_config),
+        );
+        // Nothing else sets it.
+        let _ = cluster.set(ballista.cluster_state());
+        let scheduler =
+            create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(ballista, Arc::new(config))
+                .await
+                .map_err(|e| exec_datafusion_err!("the scheduler cannot start: {e}"))?;
+        start_grpc_service_with_listener(self.listener, scheduler)
+            .await
+            .map_err(|e| exec_datafusion_err!("the scheduler stopped: {e}"))
+    }
+}
+
+/// The tasks that the executors can run at the same time.
+fn task_slots(cluster: &dyn ClusterState) -> usize {
+    // The state is in memory: nothing is waited for.
+    let executors = cluster.registered_executor_metadata().now_or_never().unwrap_or_default();
+    executors.iter().map(|executor| executor.specification.vcores as usize).sum()
+}
+
+/// The session of a statement, which is cut into as many tasks as can run at the same time.
+fn session(config: SessionConfig, slots: usize) -> Result<SessionState> {
+    if slots == 0 {
+        return exec_err!(
+            "the cluster has no executors; start one with: simjoin executor --scheduler HOST:PORT"
+        );
+    }
+    let partitions = SimJoinOptions::of(config.options()).cluster_partitions;
+    scheduler_session(config.with_target_partitions(partitions.0.map_or(slots, |n| n.0)))
+}

@@ -1,0 +1,122 @@
+//! What scheduler, executors and clients must have in their sessions.
+
+use std::sync::Arc;
+
+use ballista_core::extension::{SessionConfigExt, SessionStateExt};
+use ballista_core::registry::BallistaFunctionRegistry;
+use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
+use ballista_core::utils::default_session_builder;
+use ballista_executor::executor_process::ExecutorProcessConfig;
+use ballista_scheduler::config::SchedulerConfig;
+use datafusion::common::Result;
+use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::prelude::SessionConfig;
+use datafusion_proto::logical_plan::LogicalExtensionCodec;
+use datafusion_proto::physical_plan::PhysicalExtensionCodec;
+
+use super::explain::SchedulerPlanner;
+use super::{SimJoinLogicalCodec, SimJoinPhysicalCodec};
+use crate::config::SimJoinOptions;
+use crate::functions;
+use crate::plan::{ClusterPlanning, marker_functions};
+use crate::session::install_parts;
+
+/// The codec of physical plans: this crate's around Ballista's.
+pub fn physical_codec() -> Arc<dyn PhysicalExtensionCodec> {
+    let ballista = BallistaPhysicalExtensionCodec::default();
+    Arc::new(SimJoinPhysicalCodec::new(Arc::new(ballista)))
+}
+
+/// The codec of logical plans: this crate's around Ballista's.
+pub fn logical_codec() -> Arc<dyn LogicalExtensionCodec> {
+    let ballista = BallistaLogicalExtensionCodec::default();
+    Arc::new(SimJoinLogicalCodec::new(Arc::new(ballista)))
+}
+
+/// The configuration that sessions of a scheduler and tasks of an executor begin with: Ballista's,
+/// with the options of the join, which a client's `SET` changes.
+pub fn session_config() -> SessionConfig {
+    SessionConfig::new_with_ballista()
+        .with_option_extension(SimJoinOptions::default())
+        .with_ballista_logical_extension_codec(logical_codec())
+        .with_ballista_physical_extension_codec(physical_codec())
+}
+
+/// The session in which a scheduler plans a client's statement: Ballista's with the join, planned
+/// for tasks that share nothing.
+///
+/// # Errors
+///
+/// Those of DataFusion's runtime.
+pub fn scheduler_session(config: SessionConfig) -> Result<SessionState> {
+    let config = config
+        .with_extension(Arc::new(ClusterPlanning::default()))
+        // Ballista's adaptive planner plans again after each stage, by rules that know DataFusion's
+        // own operators: a side that turns out to be empty it repartitions again and again, without
+        // an end, and partitions of a UNION it takes for co-partitioned no more. The other planner
+        // cuts the plan into stages once.
+        .with_ballista_adaptive_query_planner(false);
+    let state = default_session_builder(config)?;
+    let session_id = state.session_id().to_string();
+    let builder = SessionStateBuilder::new_from_existing(state).with_session_id(session_id);
+    let planner = Arc::new(SchedulerPlanner::new());
+    Ok(install_parts(builder)?.with_query_planner(planner).build())
+}
+
+/// The functions that tasks may call: DataFusion's and this crate's.
+pub fn function_registry() -> BallistaFunctionRegistry {
+    let mut registry = BallistaFunctionRegistry::default();
+    let nested = datafusion::functions_nested::all_default_nested_functions();
+    for function in nested.into_iter().chain(functions::all()).chain(marker_functions()) {
+        for alias in function.aliases() {
+            registry.scalar_functions.insert(alias.clone(), Arc::clone(&function));
+        }
+        registry.scalar_functions.insert(function.name().to_string(), function);
+    }
+    registry
+}
+
+/// Makes a scheduler plan similarity joins: its sessions, their configuration and both codecs.
+pub fn configure_scheduler(mut config: SchedulerConfig) -> SchedulerConfig {
+    config.override_config_producer = Some(Arc::new(session_config));
+    config.override_session_builder = Some(Arc::new(scheduler_session));
+    config.override_logical_codec = Some(logical_codec());
+    config.override_physical_codec = Some(physical_codec());
+    config
+}
+
+/// Makes an executor run similarity joins: its functions, the configuration of its tasks and both
+/// codecs.
+pub fn configure_executor(mut config: ExecutorProcessConfig) -> ExecutorProcessConfig {
+    config.override_config_producer = Some(Arc::new(session_config));
+    config.override_function_registry = Some(Arc::new(function_registry()));
+    config.override_logical_codec = Some(logical_codec());
+    config.override_physical_codec = Some(physical_codec());
+    config
+}
+
+/// Prepares a session for statements that a scheduler runs: Ballista's settings, planner and
+/// functions, and this crate's functions, options and SIMJOIN on top.
+///
+/// The planner is [`client::ClusterPlanner`](super::client::ClusterPlanner), in place of the one
+/// that the session has; Ballista's own sends the same plans.
+///
+/// # Errors
+///
+/// A plan error for a URL that is none, or when the session has other functions under the names
+/// of this crate's.
+pub fn client_session(builder: SessionStateBuilder, scheduler: &str) -> Result<SessionState> {
+    let address = super::client::SchedulerAddress::parse(scheduler)?;
+    let planner = super::client::ClusterPlanner::new(address.clone());
+    let mut builder = install_parts(builder)?;
+    let config = std::mem::take(builder.config()).unwrap_or_default();
+    let config = config
+        .upgrade_for_ballista()
+        .with_ballista_grpc_client_max_message_size(super::MAX_MESSAGE_BYTES as usize)
+        .with_ballista_logical_extension_codec(logical_codec())
+        .with_ballista_physical_extension_codec(physical_codec())
+        .with_ballista_query_planner(Arc::new(planner));
+    let state = builder.with_config(config).build().upgrade_for_ballista(address.url().into())?;
+    // The upgrade puts Ballista's functions in place of all others.
+    Ok(install_parts(SessionStateBuilder::new_from_existing(state))?.build())
+}
