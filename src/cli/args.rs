@@ -4,13 +4,21 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
+use super::cluster_args::Process;
 use super::output::{Format, MaxRows, PrintOptions};
 
 /// Exact set-similarity joins in SQL. Without -c and -f, statements are read from standard input,
 /// with a prompt where that is a terminal.
 #[derive(Debug, Parser)]
-#[command(name = "simjoin", version, about)]
+#[command(name = "simjoin", version, about, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[command(subcommand)]
+    pub process: Option<Process>,
+
+    /// Run the statements on the cluster of this scheduler, such as localhost:50050
+    #[arg(long, value_name = "HOST:PORT")]
+    pub scheduler: Option<String>,
+
     /// Run the SQL or backslash command and exit; repeatable
     #[arg(short = 'c', long, value_name = "SQL", num_args = 1..)]
     pub command: Vec<String>,
@@ -32,7 +40,8 @@ pub struct Args {
     pub batch_size: Option<usize>,
 
     /// Greatest memory for the data of running statements, such as 512m or 2g [default: no limit]
-    #[arg(short = 'm', long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(short = 'm', long, value_name = "SIZE", value_parser = parse_size,
+        conflicts_with = "scheduler")]
     pub memory_limit: Option<u64>,
 
     /// How statements share the memory limit
@@ -44,7 +53,8 @@ pub struct Args {
     pub top_memory_consumers: usize,
 
     /// Greatest size of spilled data on disk, such as 10g [default: DataFusion's]
-    #[arg(short = 'd', long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(short = 'd', long, value_name = "SIZE", value_parser = parse_size,
+        conflicts_with = "scheduler")]
     pub disk_limit: Option<u64>,
 
     /// Format of results
@@ -88,7 +98,7 @@ fn parse_batch_size(text: &str) -> Result<usize, String> {
 
 /// Reads a size in bytes: `1024`, `64k`, `512m`, `2g`, `1.5G`, `2gb`, `2GiB`; units are powers of
 /// 1024.
-fn parse_size(text: &str) -> Result<u64, String> {
+pub(super) fn parse_size(text: &str) -> Result<u64, String> {
     let wrong = || format!("{text} is no size; use a number with k, m, g or t, such as 512m or 2g");
     let lower = text.trim().to_ascii_lowercase();
     let digits = lower.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(lower.len());

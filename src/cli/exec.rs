@@ -1,11 +1,11 @@
 //! Running statements.
 
 use std::io::{self, Write};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use datafusion::common::{DataFusionError, Result as DataFusionResult, plan_datafusion_err};
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use datafusion::sql::sqlparser::dialect::dialect_from_str;
@@ -13,6 +13,7 @@ use futures::StreamExt;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
+use super::cluster;
 use super::commands::Next;
 use super::errors::CliError;
 use super::interrupt::Interrupt;
@@ -71,7 +72,9 @@ impl Shell {
         let started = Instant::now();
         let progress = Progress::new(self.options.quiet);
         let mut task = JoinSet::new();
-        let statement = execute(self.ctx.clone(), statement, self.options, progress.clone());
+        let plan = Arc::new(OnceLock::new());
+        let statement =
+            execute(self.ctx.clone(), statement, self.options, progress.clone(), Arc::clone(&plan));
         task.spawn_on(statement, &self.statements);
         let outcome = self
             .interrupt
@@ -86,6 +89,9 @@ impl Shell {
         let written = match outcome {
             None => {
                 let _ = tokio::time::timeout(CANCEL_PATIENCE, task.shutdown()).await;
+                if let Some(plan) = plan.get() {
+                    cluster::cancelled(plan).await;
+                }
                 return Err(CliError::Interrupted);
             }
             Some(Some(Ok(result))) => result?,
@@ -101,12 +107,14 @@ impl Shell {
     }
 }
 
-/// Plans and runs a statement and writes its result; None for a statement that has none.
+/// Plans and runs a statement and writes its result; None for a statement that has none. The plan
+/// that runs is told in `running`.
 async fn execute(
     ctx: SessionContext,
     statement: Statement,
     options: PrintOptions,
     progress: Progress,
+    running: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
 ) -> Result<Option<Written>, CliError> {
     let plan = ctx.state().statement_to_plan(statement).await?;
     let frame = ctx.execute_logical_plan(plan).await?;
@@ -114,6 +122,8 @@ async fn execute(
     let format = task_ctx.session_config().options().format.clone();
     let plan = frame.create_physical_plan().await?;
     progress.watch(&plan);
+    // A statement has one plan.
+    let _ = running.set(Arc::clone(&plan));
     let mut batches = execute_stream(plan, task_ctx)?;
     let schema = batches.schema();
     let has_result = !schema.fields().is_empty();

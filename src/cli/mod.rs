@@ -7,11 +7,20 @@
 //! [`output`]; [`progress`] tells what a long statement does; Ctrl-C goes through [`interrupt`];
 //! [`errors`] turns an error into one line and a hint.
 //!
+//! With `--scheduler`, statements run on a cluster; the sub-commands `scheduler` and `executor`
+//! start its processes ([`cluster`]).
+//!
 //! Results go to standard output, errors and progress to standard error. The exit status is 0 only
 //! when every statement succeeded, 1 when one failed, 2 for a wrong command line and 130 after
 //! Ctrl-C. A reader that closes the pipe, such as `head`, ends the program quietly.
 
 pub mod args;
+#[cfg(feature = "ballista")]
+mod cluster;
+#[cfg(not(feature = "ballista"))]
+#[path = "cluster_disabled.rs"]
+mod cluster;
+mod cluster_args;
 mod commands;
 mod errors;
 mod exec;
@@ -40,7 +49,13 @@ use input::{Item, StatementReader};
 /// Runs the command line of this process.
 pub fn run() -> ExitCode {
     // Prints help, version and mistakes itself, and exits.
-    let args = Args::parse();
+    let mut args = Args::parse();
+    if let Some(process) = args.process.take() {
+        return match cluster::run(process) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => report(&error),
+        };
+    }
     // Statements have a runtime of their own. The shell's timers keep going when a statement keeps
     // all of its workers busy.
     let runtimes =

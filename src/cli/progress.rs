@@ -9,6 +9,8 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use super::cluster;
+
 /// A statement that ends sooner shows no line.
 const PATIENCE: Duration = Duration::from_secs(1);
 const REFRESH: Duration = Duration::from_millis(200);
@@ -66,7 +68,9 @@ impl Progress {
         shown.bar.set_draw_target(ProgressDrawTarget::stderr());
         let mut status = None;
         loop {
-            if let Some(plan) = shown.plan.get() {
+            if let Some(line) = shown.plan.get().and_then(cluster::status) {
+                shown.bar.set_message(line);
+            } else if let Some(plan) = shown.plan.get() {
                 let status = status.get_or_insert_with(|| PlanStatus::new(Arc::clone(plan)));
                 shown.bar.set_message(status.line());
             } else {

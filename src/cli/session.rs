@@ -13,15 +13,18 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::args::{Args, PoolType};
+use super::cluster;
 use crate::config::SimJoinOptions;
 use crate::session::install;
 
 /// Builds the session: options from the environment (`DATAFUSION_*`, `SIMJOIN_*`) and the flags,
-/// the similarity join, and tables by file name.
+/// the similarity join, and tables by file name. With `--scheduler`, its statements run on that
+/// cluster.
 ///
 /// # Errors
 ///
-/// A configuration error for a wrong value in the environment.
+/// A configuration error for a wrong value in the environment or a scheduler's address that is
+/// none.
 pub fn build(args: &Args) -> Result<SessionContext> {
     let mut config = SessionConfig::from_env()?
         .with_information_schema(true)
@@ -47,8 +50,11 @@ pub fn build(args: &Args) -> Result<SessionContext> {
         .with_config(config)
         .with_runtime_env(runtime.build_arc()?)
         .with_default_features();
-    let state = install(builder)?.build();
-    Ok(SessionContext::new_with_state(state).enable_url_table())
+    let ctx = match &args.scheduler {
+        Some(scheduler) => cluster::connect(scheduler, builder)?,
+        None => SessionContext::new_with_state(install(builder)?.build()),
+    };
+    Ok(ctx.enable_url_table())
 }
 
 fn memory_pool(args: &Args, bytes: usize) -> Arc<dyn MemoryPool> {

@@ -1,0 +1,30 @@
+//! What a build without the feature `ballista` says of clusters.
+
+use std::sync::Arc;
+
+use datafusion::common::{Result, not_impl_err};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::prelude::SessionContext;
+
+use super::cluster_args::Process;
+use super::errors::CliError;
+
+const MISSING: &str = "this simjoin was built without the feature ballista, which clusters need; \
+                       build it with: cargo build --release --features ballista";
+
+pub(super) fn run(_process: Process) -> std::result::Result<(), CliError> {
+    Err(CliError::Usage(MISSING.to_string()))
+}
+
+pub(super) fn connect(_scheduler: &str, _builder: SessionStateBuilder) -> Result<SessionContext> {
+    not_impl_err!("{MISSING}")
+}
+
+/// What a statement on a cluster is doing.
+pub(super) fn status(_plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
+    None
+}
+
+/// Waits until the cluster knows that the statement is cancelled.
+pub(super) async fn cancelled(_plan: &Arc<dyn ExecutionPlan>) {}
