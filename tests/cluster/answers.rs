@@ -1,0 +1,69 @@
+//! What a cluster answers is what the oracle answers.
+
+use datafusion::prelude::SessionContext;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::case::Case;
+use crate::oracle::Measure;
+use crate::processes::{Cluster, shared};
+use crate::support::{assert_contains, explain};
+
+/// Cases drawn for each measure: 24, or as many as `SIMJOIN_TEST_CASES` says.
+fn cases() -> u64 {
+    let wanted = std::env::var("SIMJOIN_TEST_CASES");
+    wanted.map_or(24, |n| n.parse().expect("SIMJOIN_TEST_CASES is a number"))
+}
+
+fn threshold(rng: &mut StdRng, measure: Measure) -> f64 {
+    let thresholds: &[f64] = match measure {
+        Measure::Overlap => &[1.0, 2.0, 3.0, 5.0],
+        _ => &[1.0, 0.9, 0.8, 2.0 / 3.0, 0.5, 1.0 / 3.0, 0.1],
+    };
+    *thresholds.choose(rng).expect("thresholds")
+}
+
+async fn set(ctx: &SessionContext, option: &str, value: &str) {
+    ctx.sql(&format!("SET {option} = '{value}'")).await.expect("a valid option");
+}
+
+async fn compare(cluster: &Cluster, measure: Measure, base: u64, distribution: Option<&str>) {
+    let (mut matches, mut others) = (0, 0);
+    for number in 0..cases() {
+        let seed = base * 1_000_000 + number;
+        let mut rng = StdRng::seed_from_u64(seed);
+        let threshold = threshold(&mut rng, measure);
+        let case = Case::draw(&mut rng, measure, threshold);
+        let ctx = cluster.context();
+        for (name, value) in &case.session.options {
+            set(&ctx, &format!("simjoin.{name}"), value).await;
+        }
+        let distributions = ["auto", "broadcast", "repartition"];
+        let distribution =
+            distribution.unwrap_or_else(|| distributions.choose(&mut rng).expect("choices"));
+        set(&ctx, "simjoin.distribution", distribution).await;
+        set(&ctx, "datafusion.execution.batch_size", &case.session.batch_size.to_string()).await;
+        let partitions = rng.random_range(1..6).to_string();
+        set(&ctx, "simjoin.cluster_partitions", &partitions).await;
+        case.register(&ctx);
+        if std::env::var("SIMJOIN_TEST_TELL").is_ok() {
+            eprintln!("seed {seed}, {distribution}, {partitions} partitions: {}", case.sql());
+        }
+        let (m, o) = case.check_in(&ctx, seed).await;
+        (matches, others) = (matches + m, others + o);
+        if number % 6 == 0 && case.must_use_operator() {
+            let plan = explain(&ctx, &case.sql()).await;
+            assert_contains(&plan, &["SetSimilarityJoinExec"]);
+        }
+    }
+    assert!(matches > 100 && others > 100, "{measure:?}: {matches} matches, {others} others");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn random_joins_equal_the_oracle() {
+    let cluster = shared();
+    for (measure, base) in Measure::ALL.into_iter().zip(1..) {
+        compare(&cluster, measure, base, None).await;
+    }
+}
