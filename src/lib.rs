@@ -47,7 +47,8 @@
 //!
 //! Programs that parse SQL by themselves hand the text to [`sql::rewrite_sql`] first. The same
 //! predicate in a plain `JOIN`, in `WHERE` over a cross join, or in `EXISTS` is recognised without
-//! any sugar. The options are in [`config`], the functions in [`functions`].
+//! any sugar. The options are in [`config`], the functions in [`functions`]. What does not fit into
+//! memory is joined from disk, a piece of the build side at a time (`exec::spill`).
 
 // The prose of a module leads its reader to the private parts as well.
 #![allow(rustdoc::private_intra_doc_links)]
