@@ -25,7 +25,7 @@ use crate::cancel::CancelFlag;
 use crate::config::{DeviceChoice, SpillChoice, StrategyChoice};
 use crate::sets::{
     BuildEncoder, EncodeInput, FinishContext, KeyConverter, KeyDictionary, KeyRows, ProbeEncoder,
-    SetCollection,
+    SetCollection, ValueSet,
 };
 use crate::strategy::{MatchNeed, PrepareContext, PreparedJoin, choose};
 use crate::verify::DeviceRequest;
@@ -138,6 +138,8 @@ pub(super) struct BuildPlan {
     pub on_choice: OnChoice,
     /// Whether rows that do not fit into memory go elsewhere.
     pub spill: SpillChoice,
+    /// All tokens of the rows, where they are known and integers.
+    pub values: Option<Arc<ValueSet>>,
 }
 
 impl BuildPlan {

@@ -124,7 +124,10 @@ impl Reading {
         let carried = &plan.layout.carried[side as usize];
         let ordered: Vec<usize> = plan.layout.row_order.iter().map(|order| order.column).collect();
         let mut share = Share {
-            encoder: BuildEncoder::default(),
+            encoder: match &plan.values {
+                Some(values) => BuildEncoder::with_values(Arc::clone(values)),
+                None => BuildEncoder::default(),
+            },
             keys: KeyDictionary::default(),
             payload: PayloadBuilder::new(carried.len(), self.seen.clone()),
             order_column: PayloadBuilder::new(ordered.len(), self.seen.clone()),

@@ -291,6 +291,7 @@ impl SetSimilarityJoinExec {
                 }
                 choice => choice,
             },
+            values: None,
         };
         let input = self.input.side(self.layout.build()).execute(from, Arc::clone(context))?;
         let spilling = Spilling {

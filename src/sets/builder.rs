@@ -1,6 +1,7 @@
 //! From list columns to distinct sets: the side of the join that makes the dictionary.
 
 use std::mem::size_of;
+use std::sync::Arc;
 
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -12,6 +13,7 @@ use super::distinct::{DistinctSets, SetHash};
 use super::keys::KeyDictionary;
 use super::merge::{FinishContext, finish};
 use super::probe_encoder::ProbeEncoder;
+use super::value_set::ValueSet;
 use crate::cancel::CancelFlag;
 use crate::measure::MAX_SET_SIZE;
 
@@ -49,6 +51,11 @@ pub(super) struct Push {
 }
 
 impl BuildEncoder {
+    /// For rows whose tokens are the integers in `values`. Encoders of one input share them.
+    pub fn with_values(values: Arc<ValueSet>) -> Self {
+        Self { dictionary: Dictionary::of_values(values), ..Self::default() }
+    }
+
     /// Adds the rows of a batch behind those added before. `reservation` is grown by what this
     /// encoder allocates, on top of `base` bytes of other things.
     pub fn push(

@@ -10,13 +10,15 @@
 use std::hash::BuildHasher;
 use std::mem::size_of;
 use std::ops::Range;
+use std::sync::Arc;
 
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Result, exec_err, internal_err};
 use foldhash::fast::FixedState;
 
 use super::byte_tokens::{ByteTokens, PACKED_LEN, pack};
 use super::table::{Slot, Table};
 use super::tokens::{IntegerToken, Tokens, signed_token, unsigned_token, with_byte_tokens};
+use super::value_set::ValueSet;
 
 /// Non-negative integers below this index an array in any case, further ones where the tokens
 /// known fill enough of it.
@@ -40,6 +42,25 @@ pub struct Dictionary {
     arena: Vec<u8>,
     /// The words are packed byte strings.
     holds_bytes: bool,
+    /// All tokens there are, where that is known from the beginning.
+    values: Option<Values>,
+}
+
+#[derive(Debug)]
+struct Values {
+    set: Arc<ValueSet>,
+    /// By number of the value, its id; empty where they are the same.
+    ids: Vec<u32>,
+}
+
+impl Values {
+    #[inline]
+    fn id(&self, token: IntegerToken) -> u32 {
+        match self.set.number(token.bits).filter(|_| !token.negative) {
+            Some(number) => self.ids.get(number as usize).copied().unwrap_or(number),
+            None => NO_ID,
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -93,6 +114,17 @@ pub(super) enum Key<'a> {
 }
 
 impl Dictionary {
+    /// The dictionary of some non-negative integers, which knows all of them, with their numbers
+    /// as ids. No token can be added.
+    pub(super) fn of_values(set: Arc<ValueSet>) -> Self {
+        Self { len: set.len(), values: Some(Values { set, ids: vec![] }), ..Self::default() }
+    }
+
+    /// Whether all tokens are known from the beginning, with ids that others have as well.
+    pub(super) fn is_of_values(&self) -> bool {
+        self.values.is_some()
+    }
+
     /// The number of distinct tokens.
     pub fn len(&self) -> u32 {
         self.len
@@ -109,11 +141,17 @@ impl Dictionary {
             + self.negative.size_in_bytes()
             + self.long.size_in_bytes()
             + self.arena.capacity()
+            + self.values.as_ref().map_or(0, |values| {
+                values.set.size_in_bytes() + values.ids.capacity() * size_of::<u32>()
+            })
     }
 
     /// How many bytes may be allocated on top of [`Self::size`], at most, when `count` tokens are
     /// added: integers, or strings of `bytes` bytes in all.
     pub fn growth(&self, count: usize, bytes: Option<usize>) -> usize {
+        if self.is_of_values() {
+            return 0;
+        }
         let Some(bytes) = bytes else {
             let limit = self.direct_limit(count).next_power_of_two() as usize;
             let direct = if limit > self.direct.len() { limit * size_of::<u32>() } else { 0 };
@@ -284,6 +322,14 @@ impl Dictionary {
         ids: &mut Vec<u32>,
     ) -> bool {
         let mut missing = false;
+        if let Some(all) = &self.values {
+            ids.extend(values.iter().map(|&value| {
+                let id = all.id(token(value));
+                missing |= id == NO_ID;
+                id
+            }));
+            return missing;
+        }
         ids.extend(values.iter().map(|&value| {
             let token = token(value);
             let direct = self.direct.get(token.bits as usize).filter(|_| !token.negative);
@@ -330,6 +376,9 @@ impl Dictionary {
 
     #[inline]
     fn find_integer(&self, token: IntegerToken) -> u32 {
+        if let Some(values) = &self.values {
+            return values.id(token);
+        }
         if token.negative {
             return find_word(&self.negative, token.bits);
         }
@@ -343,6 +392,9 @@ impl Dictionary {
         let known = self.find_integer(token);
         if known != NO_ID {
             return Ok(known);
+        }
+        if self.is_of_values() {
+            return internal_err!("a token was not there when all of them were read");
         }
         let id = self.new_id()?;
         if token.negative {
@@ -425,6 +477,14 @@ impl Dictionary {
 
     /// Gives every token the id that `map` has for it.
     pub(super) fn map_ids(&mut self, map: &[u32]) {
+        if let Some(values) = &mut self.values {
+            values.ids = (0..self.len)
+                .map(|number| {
+                    map[values.ids.get(number as usize).copied().unwrap_or(number) as usize]
+                })
+                .collect();
+            return;
+        }
         let direct = self.direct.iter_mut().filter(|id| **id != NO_ID);
         let words = self.words.iter_mut().chain(self.negative.iter_mut()).map(|s| &mut s.id);
         let long = self.long.iter_mut().map(|s| &mut s.id);

@@ -113,7 +113,7 @@ struct Parts {
     /// Ids in the order in which one encoder would have given them: for each push, by row, its
     /// part and the ids of its new tokens and keys.
     news: Vec<New>,
-    /// From each part's token ids to the merged ones. Empty where there is one part only.
+    /// From each part's token ids to the merged ones. Empty where these are the same.
     maps: Vec<Vec<u32>>,
 }
 
@@ -170,6 +170,11 @@ impl Parts {
         self.gathered.parts.len() <= 1
     }
 
+    /// Whether a token has the same id in all parts.
+    fn share_ids(&self) -> bool {
+        self.dictionaries.iter().all(Dictionary::is_of_values)
+    }
+
     fn size_in_bytes(&self) -> usize {
         self.gathered.size_in_bytes()
             + self.dictionaries.iter().map(Dictionary::size).sum::<usize>()
@@ -182,15 +187,18 @@ impl Parts {
         if self.is_one() {
             return 0;
         }
-        let tokens: usize = self.dictionaries.iter().map(|d| d.len() as usize).sum();
         let keys = self.keys.iter().map(|keys| &keys.keys);
-        tokens * size_of::<u32>()
-            + Dictionary::default().adoption(self.dictionaries.iter())
-            + Dictionary::default().adoption(keys)
+        let keys = Dictionary::default().adoption(keys);
+        if self.share_ids() {
+            return keys;
+        }
+        let tokens: usize = self.dictionaries.iter().map(|d| d.len() as usize).sum();
+        tokens * size_of::<u32>() + Dictionary::default().adoption(self.dictionaries.iter()) + keys
     }
 
     /// One dictionary of all tokens.
     fn merge_tokens(&mut self, cancel: &CancelFlag) -> Result<Dictionary> {
+        let share_ids = self.share_ids();
         let mut dictionaries = std::mem::take(&mut self.dictionaries);
         if self.is_one() {
             return Ok(dictionaries.pop().unwrap_or_default());
@@ -198,6 +206,9 @@ impl Parts {
         let sets: usize = self.gathered.parts.iter().map(DistinctSets::len).sum();
         if sets >= NO_SET as usize {
             return exec_err!("a side of a similarity join holds at most {NO_SET} sets");
+        }
+        if share_ids {
+            return Ok(dictionaries.pop().unwrap_or_default());
         }
         let news = self.news.iter().map(|new| (new.part, new.tokens.clone()));
         let (dictionary, maps) = merge(&dictionaries, news, cancel)?;
@@ -234,7 +245,8 @@ impl Parts {
         let mut hashes = vec![0; sets];
         let mut tasks = vec![];
         let mut rest = hashes.as_mut_slice();
-        for (part, map) in self.gathered.parts.iter().zip(&self.maps) {
+        for (number, part) in self.gathered.parts.iter().enumerate() {
+            let map = self.maps.get(number);
             let (own, others) = rest.split_at_mut(part.len());
             rest = others;
             for (i, hashes) in own.chunks_mut(CHECK_EVERY).enumerate() {
@@ -246,7 +258,7 @@ impl Parts {
             context.cancel.check()?;
             for (set, hash) in (first..).zip(hashes) {
                 let mut all = SetHash::default();
-                part.tokens(set).iter().for_each(|&token| all.add(map[token as usize]));
+                part.tokens(set).iter().for_each(|&token| all.add(mapped(map, token)));
                 *hash = all.finish(part.key(set), 0);
             }
             Ok(())
@@ -293,7 +305,7 @@ impl Parts {
         let sides = [(part_a, tokens_a), (part_b, tokens_b)];
         for (scratch, (part, tokens)) in scratch.iter_mut().zip(sides) {
             scratch.clear();
-            scratch.extend(tokens.iter().map(|&token| self.maps[part][token as usize]));
+            scratch.extend(tokens.iter().map(|&token| mapped(self.maps.get(part), token)));
         }
         let [a, b] = scratch;
         a == b || {
@@ -378,6 +390,12 @@ impl Parts {
             Ok(())
         })
     }
+}
+
+/// The merged id of a part's token.
+#[inline]
+fn mapped(map: Option<&Vec<u32>>, token: u32) -> u32 {
+    map.map_or(token, |map| map[token as usize])
 }
 
 /// Merges dictionaries. `news` lists, in the order of reading, ids that a dictionary gave then;

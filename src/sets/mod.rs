@@ -6,8 +6,8 @@
 //! ([`TokenOrder`]), `arrange` lays the distinct sets out in CSR form by blocking key and size
 //! ([`SetCollection`]). [`ProbeEncoder`] does the same for each probe batch with the build side's
 //! dictionary, whose ids have become ranks. [`StoredRows`] are the rows of a side that is kept on
-//! disk. [`ShapeReader`] tells the size and a hash of each row's
-//! set, which is all that sending rows to the tasks of a cluster takes.
+//! disk, where [`ValueSet`] can take the place of the dictionary. [`ShapeReader`] tells the size and
+//! a hash of each row's set, which is all that sending rows to the tasks of a cluster takes.
 
 mod arena;
 mod arrange;
@@ -30,6 +30,7 @@ mod table;
 mod tests;
 mod token_order;
 mod tokens;
+mod value_set;
 
 pub use batch::EncodeInput;
 pub use builder::BuildEncoder;
@@ -45,3 +46,4 @@ pub use stored::{StoredRows, StoredTokens, Unload};
 pub use token_order::TokenOrder;
 pub(crate) use tokens::with_byte_tokens;
 pub use tokens::{IntegerToken, TokenKind, Tokens};
+pub use value_set::ValueSet;

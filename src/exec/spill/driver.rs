@@ -24,6 +24,7 @@ use crate::exec::probe::{ProbeInput, Running, RunningSetup};
 use crate::exec::read::is_out_of_memory;
 use crate::exec::slices::Slices;
 use crate::exec::visited::Visited;
+use crate::sets::ValueSet;
 
 /// A build side on disk, for the partitions of a join.
 pub(in crate::exec) struct SpilledBuild {
@@ -159,6 +160,7 @@ impl StoredBuild {
             metrics: context.build_metrics.of_stored(),
             on_choice: Arc::clone(&context.on_choice),
             spill: SpillChoice::Never,
+            values: None,
         }
     }
 
@@ -172,7 +174,16 @@ impl StoredBuild {
         let bytes: usize = self.side.segments[segments.clone()].iter().map(|s| s.bytes).sum();
         let pool = self.context.task.memory_pool();
         let memory = Headroom::new(pool, "SetSimilarityJoin build side");
-        let plan = self.plan(layout, partitions);
+        let mut plan = self.plan(layout, partitions);
+        // Integers need no table to be numbered, where they are not too far apart.
+        let greatest = self.side.greatest(segments.clone());
+        let limit = self.context.available().unwrap_or(usize::MAX) as u64 / 8;
+        if let Some(greatest) = greatest.filter(|&g| ValueSet::footprint(g) <= limit) {
+            let reservation = memory.reservation("values");
+            reservation.try_grow(ValueSet::footprint(greatest) as usize)?;
+            let values = self.side.values(segments.clone(), greatest).await?;
+            plan.values = Some(Arc::new(values));
+        }
         let built = plan.run(self.side.read_all(segments), Arc::clone(&memory)).await;
         // Small pieces say more about what every piece takes than about their rows.
         if bytes > 1 << 20 {

@@ -4,12 +4,16 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use datafusion::arrow::array::AsArray;
+use datafusion::arrow::datatypes::{Int64Type, UInt64Type};
 use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::spill_file::SpillFile;
 use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
+
+use crate::sets::ValueSet;
 
 /// Rows of one band. The unit that is read again, and that pieces of a build side are made of.
 pub(super) struct Segment {
@@ -20,6 +24,8 @@ pub(super) struct Segment {
     pub sizes: Range<u32>,
     pub rows: usize,
     pub tokens: u64,
+    /// The greatest token; `None` where they are not all non-negative integers.
+    pub greatest: Option<u64>,
     /// In memory, as batches.
     pub bytes: usize,
     /// The number of the first row among the rows of its side.
@@ -61,6 +67,31 @@ impl SpilledSide {
         // reserved.
         let manager = manager.with_batch_read_buffer_capacity(1);
         Self { manager, segments, rows }
+    }
+
+    /// The greatest token of some segments; `None` where they are not all non-negative integers.
+    pub fn greatest(&self, segments: Range<usize>) -> Option<u64> {
+        let all = self.segments[segments].iter().map(|segment| segment.greatest);
+        all.collect::<Option<Vec<u64>>>()?.into_iter().max()
+    }
+
+    /// The tokens of some segments, which are integers up to `greatest`.
+    pub async fn values(&self, segments: Range<usize>, greatest: u64) -> Result<ValueSet> {
+        let mut values = ValueSet::with_greatest(greatest);
+        for segment in segments {
+            let mut batches = self.read(segment)?;
+            while let Some(batch) = batches.next().await.transpose()? {
+                let tokens = batch.column(0).as_list::<i64>().values();
+                if let Some(tokens) = tokens.as_primitive_opt::<Int64Type>() {
+                    tokens.values().iter().for_each(|&token| values.insert(token as u64));
+                } else if let Some(tokens) = tokens.as_primitive_opt::<UInt64Type>() {
+                    tokens.values().iter().for_each(|&token| values.insert(token));
+                }
+                tokio::task::yield_now().await;
+            }
+        }
+        values.number_all();
+        Ok(values)
     }
 
     /// The bytes of all rows in memory, as batches.

@@ -4,9 +4,9 @@ use std::io::ErrorKind;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch};
-use datafusion::arrow::compute::interleave_record_batch;
-use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::compute::{interleave_record_batch, max, min};
+use datafusion::arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -56,6 +56,7 @@ struct OpenSegment {
     sizes: Range<u32>,
     rows: usize,
     tokens: u64,
+    greatest: Option<u64>,
     bytes: usize,
 }
 
@@ -135,6 +136,7 @@ impl SideWriter {
                 sizes: u32::MAX..0,
                 rows: 0,
                 tokens: 0,
+                greatest: Some(0),
                 bytes: 0,
             },
         };
@@ -165,6 +167,7 @@ impl SideWriter {
             sizes: if open.sizes.is_empty() { 0..0 } else { open.sizes },
             rows: open.rows,
             tokens: open.tokens,
+            greatest: open.greatest,
             bytes: open.bytes,
             first_row: 0,
             file,
@@ -230,10 +233,17 @@ fn open_file(manager: &SpillManager) -> Result<OpenFile> {
 }
 
 impl OpenSegment {
-    /// Notes the sizes of the sets of a batch.
+    /// Notes the sizes of the sets of a batch, and their greatest token.
     fn note_sets(&mut self, batch: &RecordBatch) {
-        use datafusion::arrow::array::AsArray;
         let lists = batch.column(0).as_list::<i64>();
+        let tokens = lists.values();
+        let greatest = if let Some(tokens) = tokens.as_primitive_opt::<Int64Type>() {
+            let all_natural = min(tokens).is_none_or(|least| least >= 0);
+            all_natural.then(|| max(tokens).unwrap_or(0) as u64)
+        } else {
+            tokens.as_primitive_opt::<UInt64Type>().map(|tokens| max(tokens).unwrap_or(0))
+        };
+        self.greatest = self.greatest.zip(greatest).map(|(a, b)| a.max(b));
         for (row, ends) in lists.value_offsets().windows(2).enumerate() {
             let size = (ends[1] - ends[0]) as u32;
             if lists.is_valid(row) {
