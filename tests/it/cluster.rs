@@ -129,6 +129,22 @@ async fn small_sides_are_broadcast_and_large_ones_repartitioned() {
     );
 }
 
+/// What was sent where is in the metrics, for each side.
+#[tokio::test]
+async fn explain_analyze_shows_what_was_sent() {
+    let ctx = cluster(3).option("distribution", "repartition").context();
+    register(&ctx, "a", &random_rows(1, 90, 12));
+    let sql = "EXPLAIN ANALYZE SELECT a.id, b.id FROM a LEFT SIMJOIN a b \
+               ON jaccard(a.toks, b.toks) >= 0.6";
+    let plan = rows(&ctx, sql).await.join("\n");
+    let grids: Vec<&str> = plan.lines().filter(|line| line.contains("SizeGridExec")).collect();
+    let [left, right] = grids.as_slice() else { panic!("{plan}") };
+    // Each left row goes to one task.
+    assert_contains(left, &["input_rows=90", "dropped_rows=0", "repeated_rows=0", "tasks=3"]);
+    assert_contains(right, &["input_rows=90", "repeated_rows=", "tasks=3"]);
+    assert!(!right.contains("dropped_rows=0,") && !right.contains("repeated_rows=0,"), "{plan}");
+}
+
 /// A table of one partition does not make one task of the join.
 #[tokio::test]
 async fn a_probe_side_of_one_partition_is_spread() {

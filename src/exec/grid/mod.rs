@@ -11,7 +11,7 @@
 //! ```
 //!
 //! `histogram` counts rows by the sizes of their sets, `tiling` makes tasks of even work from
-//! that (`region` estimates it), `expand` is the operator that sends the rows. A row's task is a
+//! that (`region` estimates it), `expand` is the operator that sends the rows, `send` how. A row's task is a
 //! blocking key of the join above: rows meet in the one task whose tile holds both, whichever
 //! partition the shuffle brings a task to, and no pair is found twice.
 
@@ -20,6 +20,7 @@ mod histogram;
 mod measure;
 mod placed;
 mod region;
+mod send;
 #[cfg(test)]
 mod tests;
 mod tiling;

@@ -151,7 +151,7 @@ impl Region {
         let across = [Side::Left, Side::Right]
             .into_iter()
             .filter(|side| !spec.visits_once[side.other() as usize])
-            .filter_map(|side| self.cut_places(spec, side, tasks));
+            .filter_map(|side| self.cut_places(side, tasks));
         let cuts = self.cut_keys(spec, tasks).into_iter().chain(across);
         let scored = cuts.map(|cut| {
             let [lower, upper] = cut.each_ref().map(|(region, _)| region.estimate(spec));
@@ -194,16 +194,28 @@ impl Region {
         Some([(lower, of_lower), (upper, tasks - of_lower)])
     }
 
-    /// Across the axis of `side`, half of the tasks below.
-    fn cut_places(&self, spec: &GridSpec, side: Side, tasks: usize) -> Option<Cut> {
-        let own = &self.cells[side as usize];
-        let mut low = own.iter().map(|cell| cell.places.start).min()?;
-        let mut high = own.iter().map(|cell| cell.places.end).max()?;
+    /// Across the axis of `side`, half of the tasks below. The work is taken to be that of the
+    /// side's rows with their pairs, which the two parts share without a rest.
+    fn cut_places(&self, side: Side, tasks: usize) -> Option<Cut> {
+        let work: Vec<(&Range<Place>, f64)> = self
+            .by_key()
+            .flat_map(|(_, cells)| {
+                let others = Cumulated::of(cells[side.other() as usize]);
+                let work = move |cell: &Cell| {
+                    cell.rows * (work_per_row(cell) + others.partners(cell).unwrap_or(0.0))
+                };
+                cells[side as usize].iter().map(move |cell| (&cell.places, work(cell)))
+            })
+            .collect();
         let of_lower = tasks / 2;
+        let total: f64 = work.iter().map(|(_, work)| work).sum();
+        let wanted = total * of_lower as f64 / tasks as f64;
+        let mut low = work.iter().map(|(places, _)| places.start).min()?;
+        let mut high = work.iter().map(|(places, _)| places.end).max()?;
         while high - low > 1 {
             let middle = low.midpoint(high);
-            let [lower, upper] = self.parts(side, middle).map(|part| part.estimate(spec).work);
-            match lower / (of_lower as f64) < upper / ((tasks - of_lower) as f64) {
+            let below: f64 = work.iter().map(|(places, work)| work * part(places, middle)).sum();
+            match below < wanted {
                 true => low = middle,
                 false => high = middle,
             }
@@ -216,35 +228,54 @@ impl Region {
         Some([(lower, of_lower), (upper, tasks - of_lower)])
     }
 
-    /// What is below and what is above a place on the axis of `side`.
+    /// What is below and what is above a place on the axis of `side`. Rows of the other side
+    /// without a partner there are left out.
     fn parts(&self, side: Side, at: Place) -> [Self; 2] {
         let places = &self.tile.places[side as usize];
         [places.start..at, at..places.end].map(|places| {
-            let mut part = Self { tile: self.tile.clone(), cells: self.cells.clone() };
-            let own = &mut part.cells[side as usize];
-            *own = own.iter().filter_map(|cell| cell.within(&places)).collect();
+            let cells = self.cells[side as usize].iter();
+            let own: Vec<Cell> = cells.filter_map(|cell| cell.within(&places)).collect();
+            let least = own.iter().map(|cell| cell.places.start >> 32).min();
+            let greatest = own.iter().map(|cell| cell.places.end >> 32).max();
+            let sizes = least.zip(greatest);
+            let has_partners = |cell: &&Cell| {
+                cell.partners.zip(sizes).is_some_and(|(partners, (least, greatest))| {
+                    u64::from(partners.0) <= greatest && u64::from(partners.1) >= least
+                })
+            };
+            let others = self.cells[side.other() as usize].iter().filter(has_partners);
+            let mut part = Self { tile: self.tile.clone(), cells: [vec![], vec![]] };
+            part.cells[side.other() as usize] = others.cloned().collect();
+            part.cells[side as usize] = own;
             part.tile.places[side as usize] = places;
             part
         })
     }
 }
 
+/// What taking a row of the cell up takes.
+fn work_per_row(cell: &Cell) -> f64 {
+    WORK_PER_ROW + WORK_PER_TOKEN * cell.size()
+}
+
+/// The part of `places` that is below `place`.
+fn part(places: &Range<Place>, place: Place) -> f64 {
+    let below = place.clamp(places.start, places.end) - places.start;
+    below as f64 / (places.end - places.start) as f64
+}
+
 /// What joining the cells of one key takes.
 fn estimate(spec: &GridSpec, cells: [&[Cell]; 2]) -> Estimate {
     let mut all = Estimate::default();
     for side in [Side::Left, Side::Right] {
-        let (own, others) = (cells[side as usize], cells[side.other() as usize]);
-        let others = Cumulated::of(others);
-        for cell in own {
-            let Some((least, greatest)) = cell.partners else { continue };
-            let end = (u64::from(greatest) << 32).saturating_add(1 << 32);
-            let partners = others.below(end) - others.below(u64::from(least) << 32);
+        let others = Cumulated::of(cells[side.other() as usize]);
+        for cell in cells[side as usize] {
+            let Some(partners) = others.partners(cell) else { continue };
             // Others are not sent, unless they are part of the answer.
             if partners > 0.0 || spec.visits_once[side as usize] {
-                all.work += cell.rows * (WORK_PER_ROW + WORK_PER_TOKEN * cell.size());
+                // The pairs once for both sides.
+                all.work += cell.rows * (work_per_row(cell) + partners / 2.0);
                 all.bytes += cell.rows * (BYTES_PER_ROW + BYTES_PER_TOKEN * cell.size());
-                // Once for both sides.
-                all.work += cell.rows * partners / 2.0;
             }
         }
     }
@@ -271,11 +302,15 @@ impl<'a> Cumulated<'a> {
 
     fn below(&self, place: Place) -> f64 {
         let whole = self.cells.partition_point(|cell| cell.places.end <= place);
-        let part =
-            self.cells.get(whole).filter(|cell| cell.places.start < place).map_or(0.0, |c| {
-                let width = (c.places.end - c.places.start) as f64;
-                c.rows * (place - c.places.start) as f64 / width
-            });
-        self.before[whole] + part
+        let split = self.cells.get(whole).map_or(0.0, |cell| cell.rows * part(&cell.places, place));
+        self.before[whole] + split
+    }
+
+    /// How many of these rows may match each row of a cell of the other side; `None` where none
+    /// ever can.
+    fn partners(&self, cell: &Cell) -> Option<f64> {
+        let (least, greatest) = cell.partners?;
+        let end = (u64::from(greatest) << 32).saturating_add(1 << 32);
+        Some(self.below(end) - self.below(u64::from(least) << 32))
     }
 }

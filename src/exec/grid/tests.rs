@@ -3,8 +3,8 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::expand::task_values;
 use super::histogram::{Counter, Histogram, KEY_CLASSES};
+use super::send::task_values;
 use super::tiling::{GridSpec, Tiling, place_of};
 use crate::exec::{MeasureCall, Side};
 use crate::measure::{Bounds, Measure};
@@ -256,5 +256,28 @@ fn the_value_of_a_task_hashes_into_its_partition() {
         distinct.sort_unstable();
         distinct.dedup();
         assert_eq!(distinct.len(), tasks);
+    }
+}
+
+/// Every partition makes the tiles by itself, so that it has to be quick. The time is that of a
+/// busy machine, hundreds of times what it takes.
+#[test]
+fn tiles_of_many_tasks_are_soon_made() {
+    let mut rng = StdRng::seed_from_u64(2);
+    let rows: Vec<RowShape> = (0..20_000)
+        .map(|_| {
+            let octave = rng.random_range(0.0..14.0_f64);
+            RowShape { key_hash: rng.random(), ..shape(&mut rng, octave.exp2() as u32) }
+        })
+        .collect();
+    for (keyed, visits_once) in
+        [(false, [false, false]), (true, [false; 2]), (false, [true, false])]
+    {
+        let spec = spec(Measure::Jaccard, 0.5, 256, visits_once);
+        let histogram = histogram(&rows, keyed);
+        let started = std::time::Instant::now();
+        let tiling = Tiling::new(&spec, [&histogram, &histogram]);
+        assert_eq!(tiling.tiles.len(), 256);
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     }
 }
