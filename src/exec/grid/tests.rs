@@ -21,7 +21,7 @@ fn shape(rng: &mut StdRng, size: u32) -> RowShape {
 
 /// The rows, each with the hash of its content.
 fn numbered(rows: &[RowShape]) -> Vec<(RowShape, u64)> {
-    (0_u64..).map(|i| i * 0x9E37_79B9 >> 7).zip(rows).map(|(hash, row)| (*row, hash)).collect()
+    (0_u64..).map(|i| (i * 0x9E37_79B9) >> 7).zip(rows).map(|(hash, row)| (*row, hash)).collect()
 }
 
 fn histogram(rows: &[RowShape], keyed: bool) -> Histogram {

@@ -41,7 +41,7 @@ pub(super) type PlacesOfTask = (Range<Place>, u32);
 
 /// Where the block of a row's set starts.
 pub(super) fn block_of(shape: RowShape) -> Place {
-    u64::from(shape.size) << 32 | u64::from(shape.hash) / BLOCK * BLOCK
+    (u64::from(shape.size) << 32) + u64::from(shape.hash) / BLOCK * BLOCK
 }
 
 /// The place of a row; `row_hash` is that of all its columns.
