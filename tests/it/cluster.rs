@@ -1,5 +1,7 @@
 //! Plans for a cluster, and that their tasks give the join together.
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::DataType;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -7,8 +9,8 @@ use rand::{Rng, SeedableRng};
 use crate::lists::Layout;
 use crate::oracle::{Row, ints};
 use crate::support::{
-    Session, assert_contains, assert_same_rows, batch_of, explain, number, physical, register,
-    register_partitions, rows, rows_of_tasks,
+    Session, assert_contains, assert_same_rows, batch_of, explain, number, physical, plan,
+    plan_text, register, register_partitions, rows, rows_of_tasks,
 };
 
 /// A session that plans for a cluster of so many tasks.
@@ -90,23 +92,23 @@ async fn tasks_give_the_answer_of_one_process_whatever_the_skew() {
 #[tokio::test]
 async fn small_sides_are_broadcast_and_large_ones_repartitioned() {
     let (small, large) = (random_rows(1, 20, 8), random_rows(2, 400, 30));
-    let plan = async |session: Session, join: &str| {
+    let plan_of = async |session: Session, join: &str| {
         let ctx = session.context();
         register(&ctx, "a", &small);
         register(&ctx, "b", &large);
         let sql = format!("SELECT count(*) FROM a {join} b ON jaccard(a.toks, b.toks) >= 0.6");
         explain(&ctx, &sql).await
     };
-    let inner = plan(cluster(4), "SIMJOIN").await;
+    let inner = plan_of(cluster(4), "SIMJOIN").await;
     assert_contains(&inner, &["build=left", "mode=broadcast (the left side of about", "64M)"]);
-    let left = plan(cluster(4), "LEFT SIMJOIN").await;
+    let left = plan_of(cluster(4), "LEFT SIMJOIN").await;
     assert_contains(&left, &["build=right", "mode=broadcast (the right side of about"]);
-    let beyond = plan(cluster(4).option("broadcast_limit", "2K"), "LEFT SIMJOIN").await;
+    let beyond = plan_of(cluster(4).option("broadcast_limit", "2K"), "LEFT SIMJOIN").await;
     assert_contains(
         &beyond,
         &["mode=partitioned (the right side of about", "is beyond 2K", "each row to one task"],
     );
-    let forced = plan(cluster(4).option("distribution", "repartition"), "SIMJOIN").await;
+    let forced = plan_of(cluster(4).option("distribution", "repartition"), "SIMJOIN").await;
     assert_contains(
         &forced,
         &[
@@ -118,15 +120,39 @@ async fn small_sides_are_broadcast_and_large_ones_repartitioned() {
             "CoalescePartitionsExec: fetch=",
         ],
     );
-    let one = plan(cluster(1), "SIMJOIN").await;
+    let one = plan_of(cluster(1), "SIMJOIN").await;
     assert_contains(&one, &["mode=single (there is one task)"]);
-    let full = plan(cluster(4), "FULL SIMJOIN").await;
+    let full = plan_of(cluster(4), "FULL SIMJOIN").await;
     assert_contains(&full, &["mode=single (both sides of about"]);
-    let full = plan(cluster(4).option("distribution", "broadcast"), "FULL SIMJOIN").await;
+    let full = plan_of(cluster(4).option("distribution", "broadcast"), "FULL SIMJOIN").await;
     assert_contains(
         &full,
         &["UnionExec", "join_type=Left", "join_type=RightAnti", "build=right", "build=left"],
     );
+}
+
+/// An engine that plans anew after each stage runs the optimizer again on what is left.
+#[tokio::test]
+async fn plans_stay_as_they_are_when_they_are_optimized_again() {
+    for distribution in ["broadcast", "repartition"] {
+        let ctx = cluster(3).option("distribution", distribution).context();
+        register(&ctx, "a", &random_rows(1, 60, 12));
+        let batch = batch_of(&random_rows(2, 60, 12), &DataType::Int64, Layout::List);
+        register_partitions(&ctx, "b", vec![vec![batch]]);
+        for (join, columns) in JOINS {
+            let sql = format!(
+                "SELECT {columns} FROM a {join} b ON jaccard(a.toks, b.toks) >= 0.6 \
+                 ORDER BY 1 LIMIT 40"
+            );
+            let frame = plan(&ctx, &sql).await.unwrap();
+            let once = frame.create_physical_plan().await.unwrap();
+            let mut again = Arc::clone(&once);
+            for rule in ctx.state().physical_optimizers() {
+                again = rule.optimize(again, ctx.state().config_options()).unwrap();
+            }
+            assert_eq!(plan_text(&again), plan_text(&once), "{sql}");
+        }
+    }
 }
 
 /// What was sent where is in the metrics, for each side.
