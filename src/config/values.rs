@@ -1,17 +1,9 @@
-//! The options of the join, `simjoin.*` in SQL.
-//!
-//! Set them with `SET simjoin.strategy = 'ppjoin'`, from the environment
-//! (`SIMJOIN_STRATEGY=ppjoin`, read by [`SimJoinOptions::from_env`]) or in Rust through
-//! `SessionConfig::with_option_extension`. `SHOW simjoin.strategy` and
-//! `information_schema.df_settings` list them.
+//! What the options accept, and how their text is read and shown.
 
-use std::any::Any;
 use std::fmt;
 use std::str::FromStr;
 
-use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
 use datafusion::common::{Result, config_err};
-use datafusion::config::ConfigOptions;
 
 use crate::cuda::Layout;
 use crate::exec::Side;
@@ -52,7 +44,7 @@ pub enum DeviceChoice {
 
 /// The form of the vector kernels; the best one by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct SimdChoice(Option<Simd>);
+pub struct SimdChoice(pub(super) Option<Simd>);
 
 impl SimdChoice {
     /// The form to use.
@@ -92,159 +84,6 @@ pub enum DistributionChoice {
     Broadcast,
     /// Both sides are repartitioned by the sizes of their sets.
     Repartition,
-}
-
-/// Declares the options once: name, field, default and documentation, which SQL shows as well.
-macro_rules! options {
-    ($($(#[doc = $doc:literal])+ $name:literal $field:ident: $type:ty = $default:expr;)+) => {
-        /// The options under `simjoin.*`.
-        #[derive(Debug, Clone, PartialEq)]
-        pub struct SimJoinOptions {
-            $($(#[doc = $doc])+ pub $field: $type,)+
-        }
-
-        impl Default for SimJoinOptions {
-            fn default() -> Self {
-                Self { $($field: $default,)+ }
-            }
-        }
-
-        impl SimJoinOptions {
-            /// The options' names, without the `simjoin.` prefix.
-            pub const NAMES: &'static [&'static str] = &[$($name),+];
-        }
-
-        impl ExtensionOptions for SimJoinOptions {
-            fn as_any(&self) -> &dyn Any {
-                self
-            }
-
-            fn as_any_mut(&mut self) -> &mut dyn Any {
-                self
-            }
-
-            fn cloned(&self) -> Box<dyn ExtensionOptions> {
-                Box::new(self.clone())
-            }
-
-            fn set(&mut self, key: &str, value: &str) -> Result<()> {
-                match key {
-                    $($name => {
-                        self.$field = parse_option($name, value)?;
-                        Ok(())
-                    })+
-                    _ => config_err!(
-                        "simjoin.{key} is no option; the options are: simjoin.{}",
-                        Self::NAMES.join(", simjoin.")
-                    ),
-                }
-            }
-
-            fn entries(&self) -> Vec<ConfigEntry> {
-                vec![$(ConfigEntry {
-                    key: concat!("simjoin.", $name).to_string(),
-                    value: Some(self.$field.to_string()),
-                    description: concat!($($doc),+).trim_ascii(),
-                }),+]
-            }
-        }
-    };
-}
-
-options! {
-    /// Recognise similarity predicates in plain joins (SIMJOIN is always recognised).
-    "recognize_joins" recognize_joins: bool = true;
-    /// How pairs are found: by an index of prefixes (allpairs, ppjoin, groupjoin), by blocks of bit signatures (bitmap), or by whichever costs least (auto).
-    "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
-    /// Where candidates are verified: auto (on a GPU where that pays), cpu, cuda (the first GPU; an error where it cannot be used) or cuda:N.
-    "device" device: DeviceChoice = DeviceChoice::Auto;
-    /// The vector instructions of the CPU's filters: auto (the best that the processor has), avx512, avx2 or portable.
-    "simd" simd: SimdChoice = SimdChoice(None);
-    /// Which input is collected and indexed: auto (the smaller one by statistics), left or right.
-    "build_side" build_side: BuildSideChoice = BuildSideChoice::Auto;
-    /// Read and index a join of an input with itself once.
-    "self_join" self_join: bool = true;
-    /// In plain joins with equality conjuncts, leave the join to the hash join when statistics promise at most this many rows per key.
-    "hash_join_rows_per_key" hash_join_rows_per_key: f64 = 4.0;
-    /// How a cluster shares a join: each task reads one side whole (broadcast), both sides are repartitioned by the sizes of their sets (repartition), or by what is estimated of the inputs (auto).
-    "distribution" distribution: DistributionChoice = DistributionChoice::Auto;
-    /// Bytes up to which a side is read whole by each task of a cluster, where simjoin.distribution is auto.
-    "broadcast_limit" broadcast_limit: Bytes = Bytes(64 << 20);
-    /// Tasks into which the scheduler of a cluster cuts a statement: auto (as many as its executors run at the same time), or a number of at least 1.
-    "cluster_partitions" cluster_partitions: PartitionCount = PartitionCount(None);
-    /// Candidate pairs filtered before they are verified, at least 1.
-    "candidate_chunk" candidate_chunk: PositiveCount = PositiveCount(16_384);
-    /// Greatest number of matched set pairs held between verification and output, at least 1.
-    "match_buffer" match_buffer: PositiveCount = PositiveCount(16_384);
-    /// Keep inputs on disk: where the build side does not fit into memory (auto), never (an error then), or always.
-    "spill" spill: SpillChoice = SpillChoice::Auto;
-    /// Bands of set sizes that inputs on disk are cut into, at least 1; fewer where memory is short.
-    "spill_bands" spill_bands: PositiveCount = PositiveCount(64);
-    /// Rows of the build side that are joined at a time where inputs are on disk: as many as fit into memory (auto), or at most so many, for tests.
-    "spill_piece_rows" spill_piece_rows: RowLimit = RowLimit(None);
-    /// Bytes of candidates that travel to the GPU together. Each partition holds three such chunks, with room for their matches, in pinned memory.
-    "gpu.candidate_memory" gpu_candidate_memory: Bytes = Bytes(2 << 20);
-    /// Bytes of GPU memory that a join may fill: auto (what is free), or a number. Collections that do not fit travel with the candidates, set by set.
-    "gpu.memory_limit" gpu_memory_limit: MemoryLimit = MemoryLimit(None);
-    /// How the GPU's threads share the work: a (a thread for each probe set), b (a block for each probe set, a thread for each candidate), c (a block for each pair), d4 to d32 (that many threads for each pair), or by the sets' sizes (auto).
-    "gpu.layout" gpu_layout: LayoutChoice = LayoutChoice(None);
-    /// Threads of a block of the GPU's: 32, 64, 128, 256, or by the sets' sizes (auto).
-    "gpu.block_size" gpu_block_size: BlockSizeChoice = BlockSizeChoice(None);
-}
-
-impl ConfigExtension for SimJoinOptions {
-    const PREFIX: &'static str = "simjoin";
-}
-
-impl SimJoinOptions {
-    /// The session's options, the defaults where the session carries none.
-    pub fn of(config: &ConfigOptions) -> Self {
-        config.extensions.get::<Self>().cloned().unwrap_or_default()
-    }
-
-    /// The defaults, changed by the environment: `SIMJOIN_STRATEGY` sets `simjoin.strategy`,
-    /// `SIMJOIN_GPU_LAYOUT` sets `simjoin.gpu.layout`.
-    pub fn from_env() -> Result<Self> {
-        let mut options = Self::default();
-        for name in Self::NAMES {
-            let variable = format!("SIMJOIN_{}", name.to_uppercase().replace('.', "_"));
-            if let Some(value) = std::env::var_os(&variable) {
-                options
-                    .set(name, &value.to_string_lossy())
-                    .map_err(|e| e.context(format!("environment variable {variable}")))?;
-            }
-        }
-        Ok(options)
-    }
-}
-
-/// How a GPU is used, where one is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GpuOptions {
-    /// Bytes of candidates in a chunk.
-    pub candidate_memory: u64,
-    /// Bytes of device memory that a join may fill; `None`: what is free.
-    pub memory_limit: Option<u64>,
-    /// Fixed layouts and block sizes, for measurements.
-    pub layout: Option<Layout>,
-    pub block_size: Option<u32>,
-}
-
-impl SimJoinOptions {
-    pub fn gpu(&self) -> GpuOptions {
-        GpuOptions {
-            candidate_memory: self.gpu_candidate_memory.0,
-            memory_limit: self.gpu_memory_limit.0.map(|bytes| bytes.0),
-            layout: self.gpu_layout.0,
-            block_size: self.gpu_block_size.0,
-        }
-    }
-}
-
-impl Default for GpuOptions {
-    fn default() -> Self {
-        SimJoinOptions::default().gpu()
-    }
 }
 
 /// A count of at least one.
@@ -335,12 +174,12 @@ pub struct LayoutChoice(pub Option<Layout>);
 pub struct BlockSizeChoice(pub Option<u32>);
 
 /// What an option accepts, and how its text is read.
-trait OptionValue: Sized {
+pub(super) trait OptionValue: Sized {
     const ACCEPTS: &'static str;
     fn parse(text: &str) -> Option<Self>;
 }
 
-fn parse_option<T: OptionValue>(name: &str, text: &str) -> Result<T> {
+pub(super) fn parse_option<T: OptionValue>(name: &str, text: &str) -> Result<T> {
     match T::parse(&text.trim().to_ascii_lowercase()) {
         Some(value) => Ok(value),
         None => config_err!("simjoin.{name} = '{text}' is not valid; use {}", T::ACCEPTS),
@@ -571,61 +410,5 @@ impl fmt::Display for BuildSideChoice {
             Self::Auto => f.write_str("auto"),
             Self::Fixed(side) => side.fmt(f),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_option_reads_back_what_it_shows() {
-        let mut options = SimJoinOptions::default();
-        for entry in options.entries() {
-            let name = entry.key.strip_prefix("simjoin.").unwrap();
-            options.set(name, entry.value.as_deref().unwrap()).unwrap();
-            assert!(!entry.description.is_empty(), "{name}");
-        }
-        assert_eq!(options, SimJoinOptions::default());
-        options.set("device", "cuda:1").unwrap();
-        options.set("build_side", "Right").unwrap();
-        assert_eq!(options.device, DeviceChoice::Cuda(Some(1)));
-        options.set("gpu.candidate_memory", "512k").unwrap();
-        options.set("gpu.memory_limit", "3000").unwrap();
-        options.set("gpu.layout", "d8").unwrap();
-        options.set("gpu.block_size", "64").unwrap();
-        options.set("distribution", "repartition").unwrap();
-        options.set("broadcast_limit", "3M").unwrap();
-        options.set("cluster_partitions", "6").unwrap();
-        assert_eq!(options.cluster_partitions, PartitionCount(Some(PositiveCount(6))));
-        assert_eq!(options.distribution, DistributionChoice::Repartition);
-        assert_eq!(options.broadcast_limit, Bytes(3 << 20));
-        assert_eq!(options.gpu_candidate_memory, Bytes(512 << 10));
-        let shown = |key: &str| {
-            let entries = options.entries().into_iter();
-            entries.filter(|e| e.key == key).find_map(|e| e.value)
-        };
-        assert_eq!(shown("simjoin.gpu.candidate_memory").as_deref(), Some("512K"));
-        assert_eq!(shown("simjoin.gpu.memory_limit").as_deref(), Some("3000"));
-        assert_eq!(shown("simjoin.gpu.layout").as_deref(), Some("d8"));
-        assert_eq!(shown("simjoin.gpu.block_size").as_deref(), Some("64"));
-        assert_eq!(options.build_side, BuildSideChoice::Fixed(Side::Right));
-    }
-
-    #[test]
-    fn wrong_values_and_names_say_what_works() {
-        let mut options = SimJoinOptions::default();
-        let error = options.set("strategy", "fast").unwrap_err().to_string();
-        assert!(error.contains("auto, allpairs, ppjoin, groupjoin or bitmap"), "{error}");
-        let error = options.set("stratgy", "auto").unwrap_err().to_string();
-        assert!(error.contains("simjoin.strategy"), "{error}");
-        assert!(options.set("candidate_chunk", "0").is_err());
-        assert!(options.set("hash_join_rows_per_key", "NaN").is_err());
-        assert!(options.set("device", "cuda:x").is_err());
-        assert!(options.set("gpu.block_size", "48").is_err());
-        assert!(options.set("distribution", "hash").is_err());
-        assert!(options.set("cluster_partitions", "0").is_err());
-        assert!(options.set("gpu.candidate_memory", "0K").is_err());
-        assert!(options.set("gpu.memory_limit", "99999999999G").is_err());
     }
 }
