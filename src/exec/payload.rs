@@ -280,6 +280,27 @@ pub(super) fn slice_bytes(array: &ArrayRef) -> usize {
     }
 }
 
+/// The bytes that a column's rows take once they are on their own: with the text or binary data
+/// that views refer to, which is not their own.
+pub(super) fn stored_bytes(array: &ArrayRef) -> usize {
+    fn viewed(array: &dyn Array) -> usize {
+        match array.data_type() {
+            DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
+            DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
+            DataType::List(_) => of_list(array.as_list::<i32>()),
+            DataType::LargeList(_) => of_list(array.as_list::<i64>()),
+            DataType::Struct(_) => array.as_struct().columns().iter().map(|c| viewed(c)).sum(),
+            _ => 0,
+        }
+    }
+    fn of_list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> usize {
+        let offsets = array.value_offsets();
+        let (first, last) = (offsets[0].as_usize(), offsets[array.len()].as_usize());
+        viewed(&array.values().slice(first, last - first))
+    }
+    slice_bytes(array) + viewed(array)
+}
+
 /// The bytes of those buffers that `seen` does not hold yet.
 fn new_buffer_bytes(data: &ArrayData, seen: &mut HashSet<usize>) -> usize {
     let mut bytes = 0;
@@ -318,6 +339,16 @@ mod tests {
         assert!(merged.starts.is_sorted() && merged.pieces[0].len() == 101);
         let part = slice_bytes(&whole.slice(100, 10).column(0).clone());
         assert!((160..400).contains(&part), "{part}");
+    }
+
+    #[test]
+    fn what_views_refer_to_counts_where_it_is_stored() {
+        use datafusion::arrow::array::StringViewArray;
+        let texts = (0..100).map(|i| format!("{i:0500}")).collect::<Vec<_>>();
+        let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
+        let tenth = views.slice(10, 10);
+        assert!((50_000..60_000).contains(&stored_bytes(&views)), "{}", stored_bytes(&views));
+        assert!((5_000..6_000).contains(&stored_bytes(&tenth)), "{}", stored_bytes(&tenth));
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::exec::build::{BuildPlan, Built, EncodedArguments, OnChoice};
 use crate::exec::headroom::Headroom;
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::{BuildMetrics, DiskMetrics};
-use crate::exec::payload::slice_bytes;
+use crate::exec::payload::stored_bytes;
 use crate::exec::read::Overflow;
 use crate::exec::slices::Slices;
 use crate::exec::spec::Side;
@@ -180,7 +180,7 @@ impl SpillContext {
                     });
                     let columns = columns.collect::<Result<Vec<_>>>()?;
                     unloaded += rows.lists.get_array_memory_size();
-                    unloaded += columns.iter().map(slice_bytes).sum::<usize>();
+                    unloaded += columns.iter().map(stored_bytes).sum::<usize>();
                     writer.push(rows, columns)?;
                 }
                 tokio::task::yield_now().await;

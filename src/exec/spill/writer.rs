@@ -15,7 +15,7 @@ use datafusion::physical_plan::SpillManager;
 
 use super::bands::Bands;
 use super::segment::{Segment, SpilledSide};
-use crate::exec::payload::slice_bytes;
+use crate::exec::payload::stored_bytes;
 use crate::sets::StoredRows;
 
 /// Rows of a batch on disk, at most: reading takes the memory of a batch.
@@ -105,7 +105,7 @@ impl SideWriter {
                 self.rows[band].push((number, row));
             }
         }
-        self.waiting_bytes += batch.columns().iter().map(slice_bytes).sum::<usize>();
+        self.waiting_bytes += batch.columns().iter().map(stored_bytes).sum::<usize>();
         self.waiting.push(batch);
         match self.waiting_bytes >= self.limits.buffer_bytes {
             true => self.flush(),
