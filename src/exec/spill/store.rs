@@ -134,6 +134,11 @@ impl SpillContext {
         let limits = WriterLimits {
             buffer_bytes: (available / 16).clamp(LEAST_BUFFER_BYTES, BUFFER_BYTES),
             segment_bytes: (available / 16).clamp(LEAST_BUFFER_BYTES, SEGMENT_BYTES),
+            // Only the build side is ever in memory by the segment.
+            most_segment_bytes: match side == self.layout.build() {
+                true => available / 16,
+                false => usize::MAX,
+            },
             // Small enough that pieces of so many rows can be made.
             segment_rows: self.piece_rows.map_or(usize::MAX, |rows| rows.div_ceil(2)),
         };

@@ -1,6 +1,6 @@
 //! Rows on their way to disk: gathered, cut into bands, written band by band.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -20,6 +20,8 @@ use crate::sets::StoredRows;
 
 /// Rows of a batch on disk, at most: reading takes the memory of a batch.
 const BATCH_ROWS: usize = 8192;
+/// Each segment keeps a file open: once there are about so many, further ones are larger.
+const MANY_SEGMENTS: u64 = 128;
 
 /// Writes one side.
 pub(super) struct SideWriter {
@@ -46,8 +48,10 @@ pub(super) struct SideWriter {
 pub(super) struct WriterLimits {
     /// What is gathered before it is written.
     pub buffer_bytes: usize,
-    /// A segment ends when it holds so much.
+    /// A segment ends when it holds so much; where there are many, when it holds up to
+    /// `most_segment_bytes`.
     pub segment_bytes: usize,
+    pub most_segment_bytes: usize,
     pub segment_rows: usize,
 }
 
@@ -148,7 +152,9 @@ impl SideWriter {
         self.written_rows += batch.num_rows() as u64;
         self.written_bytes += bytes as u64;
         let limits = &self.limits;
-        match open.bytes >= limits.segment_bytes || open.rows >= limits.segment_rows {
+        let share = (self.written_bytes / MANY_SEGMENTS) as usize;
+        let segment_bytes = limits.segment_bytes.max(share.min(limits.most_segment_bytes));
+        match open.bytes >= segment_bytes || open.rows >= limits.segment_rows {
             true => self.close(band, open),
             false => {
                 self.open[band] = Some(open);
@@ -189,17 +195,24 @@ impl SideWriter {
     /// Says how far spilling came when the disk had no more room.
     fn disk_error(&self, error: DataFusionError) -> DataFusionError {
         // The limit reaches us as an error of the file.
-        let full = match error.find_root() {
+        let (message, cause) = match error.find_root() {
             DataFusionError::ArrowError(error, _) => match &**error {
-                ArrowError::IoError(message, error) => {
-                    message.contains("exceeded the allowable limit")
-                        || error.kind() == ErrorKind::StorageFull
-                }
-                _ => false,
+                ArrowError::IoError(message, error) => (message.as_str(), Some(error)),
+                _ => ("", None),
             },
-            DataFusionError::IoError(error) => error.kind() == ErrorKind::StorageFull,
-            _ => false,
+            DataFusionError::IoError(error) => ("", Some(error)),
+            _ => ("", None),
         };
+        if cause.is_some_and(are_too_many_files) {
+            return error.context(format!(
+                "a similarity join that does not fit into the memory limit keeps its inputs on \
+                 disk, and {} files of this one are all that the system lets this process open: \
+                 raise that limit (ulimit -n), or the memory limit, which makes fewer of them",
+                self.done.len() + self.open.iter().flatten().count()
+            ));
+        }
+        let full = message.contains("exceeded the allowable limit")
+            || cause.is_some_and(|error| error.kind() == ErrorKind::StorageFull);
         let error = match full {
             true => DataFusionError::ResourcesExhausted(error.strip_backtrace()),
             false => error,
@@ -212,6 +225,12 @@ impl SideWriter {
             self.written_rows, self.written_bytes
         ))
     }
+}
+
+/// Whether the process has as many files open as it may have.
+fn are_too_many_files(error: &io::Error) -> bool {
+    // EMFILE on Linux and macOS; the standard library has no kind for it.
+    cfg!(unix) && error.raw_os_error() == Some(24)
 }
 
 /// A file that is being written: adds a batch and gives its bytes in memory, or without one ends
@@ -251,5 +270,55 @@ impl OpenSegment {
                 self.sizes = self.sizes.start.min(size)..self.sizes.end.max(size + 1);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::Int64Array;
+    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use datafusion::execution::memory_pool::MemoryConsumer;
+    use datafusion::execution::runtime_env::RuntimeEnv;
+    use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
+
+    use super::*;
+    use crate::sets::{EncodeInput, StoredTokens};
+
+    /// However much is written, the process is not out of files.
+    #[test]
+    fn segments_grow_where_there_are_many() {
+        let kind = StoredTokens::Signed;
+        let fields = vec![
+            Field::new("set", kind.list_type(), true),
+            Field::new("c0", DataType::Int64, true),
+        ];
+        let env = Arc::new(RuntimeEnv::default());
+        let reservation = MemoryConsumer::new("test").register(&env.memory_pool);
+        let metrics = SpillMetrics::new(&ExecutionPlanMetricsSet::new(), 0);
+        let manager = SpillManager::new(env, metrics, Arc::new(Schema::new(fields)));
+        let limits = WriterLimits {
+            buffer_bytes: 2048,
+            segment_bytes: 1024,
+            most_segment_bytes: usize::MAX,
+            segment_rows: usize::MAX,
+        };
+        let bands = Arc::new(Bands::of_sizes(vec![], 1, false));
+        let mut writer = SideWriter::try_new(manager, bands, false, limits, reservation).unwrap();
+        let lists = datafusion::arrow::array::ListArray::from_iter_primitive::<
+            datafusion::arrow::datatypes::Int64Type,
+            _,
+            _,
+        >((0..100).map(|i| Some((i..i + 20).map(Some))));
+        for _ in 0..500 {
+            let input = EncodeInput { lists: &lists, keys: None, filter: None };
+            for rows in StoredRows::of_batch(kind, &input).unwrap() {
+                let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
+                writer.push(rows, vec![column]).unwrap();
+            }
+        }
+        let side = writer.finish().unwrap();
+        assert_eq!(side.rows, 50_000);
+        // 500 batches of 17 kB each.
+        assert!((100..400).contains(&side.segments.len()), "{}", side.segments.len());
     }
 }
