@@ -312,3 +312,144 @@ async fn real_collections_count_the_same_from_disk() {
         }
     }
 }
+
+/// Columns that travel along: views, and dictionaries of which every batch has its own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn odd_columns_travel_along() {
+    use datafusion::arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray};
+    use datafusion::arrow::compute::cast;
+    use datafusion::arrow::datatypes::Int64Type;
+    use std::sync::Arc;
+    let batch = |number: i64| {
+        let ids = number * 100..number * 100 + 100;
+        let texts = StringArray::from_iter_values(ids.clone().map(|i| format!("text number {i}")));
+        let words = StringArray::from_iter_values(ids.clone().map(|i| format!("w{}", i % 50)));
+        let dictionary = |key: DataType| DataType::Dictionary(key.into(), DataType::Utf8.into());
+        let lists = ids.clone().map(|i| Some((0..6).map(move |t| Some(i / 3 * 7 + t))));
+        let columns: [(&str, ArrayRef); 5] = [
+            ("id", Arc::new(Int64Array::from_iter_values(ids.clone()))),
+            ("toks", Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>(lists))),
+            ("view", cast(&texts, &DataType::Utf8View).unwrap()),
+            ("word", cast(&words, &dictionary(DataType::Int8)).unwrap()),
+            ("text", cast(&texts, &dictionary(DataType::Int32)).unwrap()),
+        ];
+        RecordBatch::try_from_iter(columns).unwrap()
+    };
+    let sql = "SELECT a.id AS x, b.id AS y, a.view, a.word, a.text, b.view, b.word, b.text, \
+               b.toks FROM a FULL SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.5 AND a.id <> b.id";
+    let mut found = vec![];
+    for session in [Session::default(), spilling(), spilling().option("spill_piece_rows", "auto")] {
+        let ctx = session.context();
+        for table in ["a", "b"] {
+            let batches = |part: i64| (0..5).map(|i| batch(2 * i + part)).collect();
+            register_partitions(&ctx, table, vec![batches(0), batches(1)]);
+        }
+        found.push(rows(&ctx, sql).await);
+    }
+    assert!(found[0].len() > 1000);
+    assert_same_rows(&found[1], &found[0], "in pieces");
+    assert_same_rows(&found[2], &found[0], "read back");
+}
+
+/// Pieces that nothing meets, and sides without rows.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_meets_nothing_is_counted_too() {
+    let small: Vec<Row> = (0..2_000).map(|i| Row::of(i, ints(i..i + 3))).collect();
+    let large: Vec<Row> = (0..2_000).map(|i| Row::of(i, ints(i..i + 30))).collect();
+    let none = vec![Row::of(1, None)];
+    for (a, b) in [(&small, &large), (&none, &large), (&large, &none), (&none, &none)] {
+        let ctx = spilling().context();
+        register_many(&ctx, "a", a);
+        register_many(&ctx, "b", b);
+        let count = format!("SELECT count(*) FROM a SIMJOIN b ON {ALIKE}");
+        assert_eq!(number(&ctx, &count).await, 0);
+        let full = format!("SELECT a.id AS x, b.id AS y FROM a FULL SIMJOIN b ON {ALIKE}");
+        assert_eq!(rows(&ctx, &full).await.len(), a.len() + b.len());
+        let left = format!("SELECT count(*), count(b.id) FROM a LEFT SIMJOIN b ON {ALIKE}");
+        assert_eq!(rows(&ctx, &left).await, [format!("{} | 0", a.len())]);
+        let anti = format!("SELECT count(*) FROM b LEFT ANTI SIMJOIN a ON {ALIKE}");
+        assert_eq!(number(&ctx, &anti).await, b.len() as i64);
+    }
+}
+
+/// An error of one partition of an input is not kept until the others have ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_error_of_the_input_is_seen_at_once() {
+    use datafusion::arrow::datatypes::{Schema, SchemaRef};
+    use datafusion::catalog::streaming::StreamingTable;
+    use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use datafusion::physical_plan::streaming::PartitionStream;
+    use futures::stream;
+    use std::sync::Arc;
+
+    #[derive(Debug)]
+    struct Part {
+        schema: SchemaRef,
+        fails: bool,
+    }
+    impl PartitionStream for Part {
+        fn schema(&self) -> &SchemaRef {
+            &self.schema
+        }
+        fn execute(&self, _: Arc<TaskContext>) -> SendableRecordBatchStream {
+            let schema = Arc::clone(&self.schema);
+            match self.fails {
+                true => {
+                    let error = DataFusionError::Execution("broken input".to_string());
+                    let failing = stream::iter([Err(error)]);
+                    Box::pin(RecordBatchStreamAdapter::new(schema, failing))
+                }
+                false => Box::pin(RecordBatchStreamAdapter::new(schema, stream::pending())),
+            }
+        }
+    }
+
+    let b = many(500, 10);
+    let ctx = spilling().option("build_side", "right").context();
+    register_many(&ctx, "b", &b);
+    let schema = batch_of(&b, &DataType::Int64, crate::lists::Layout::List).schema();
+    let schema: SchemaRef = Arc::new(Schema::new(schema.fields().clone()));
+    let part = |fails| Arc::new(Part { schema: Arc::clone(&schema), fails }) as _;
+    let table = StreamingTable::try_new(Arc::clone(&schema), vec![part(false), part(true)]);
+    ctx.register_table("a", Arc::new(table.unwrap())).unwrap();
+    let sql = format!("SELECT a.id AS x, b.id AS y FROM a SIMJOIN b ON {ALIKE}");
+    let failed = tokio::time::timeout(Duration::from_secs(20), error(&ctx, &sql)).await;
+    assert_contains(&failed.expect("the error waits for a partition that never ends"), &["broken"]);
+}
+
+/// Where each task answers for its own probe rows, a partition that nobody reads on holds back
+/// no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_partition_read_later_holds_back_no_other() {
+    use datafusion::physical_plan::execute_stream_partitioned;
+    let equal: Vec<Row> = (0..600).map(|id| Row::of(id, ints([1, 2, 3]))).collect();
+    let session = Session { tasks_of: Some(2), batch_size: 64, ..Session::default() };
+    let session = session.option("distribution", "broadcast").option("spill", "always");
+    let ctx = session.option("spill_piece_rows", 200).context();
+    register_many(&ctx, "a", &equal);
+    let half = |rows: &[Row]| vec![batch_of(rows, &DataType::Int64, crate::lists::Layout::List)];
+    register_partitions(&ctx, "b", vec![half(&equal[..300]), half(&equal[300..])]);
+    let sql = format!("SELECT a.id AS x, b.id AS y FROM b LEFT SIMJOIN a ON {ALIKE}");
+    let plan = plan(&ctx, &sql).await.unwrap().create_physical_plan().await.unwrap();
+    let text = crate::support::plan_text(&plan);
+    assert_contains(&text, &["mode=broadcast"]);
+    let mut streams = execute_stream_partitioned(plan, ctx.task_ctx()).unwrap();
+    assert!(streams.len() > 1, "{text}");
+    // Every partition is begun, then they are read one after the other.
+    let mut found = 0;
+    for stream in &mut streams {
+        let next = tokio::time::timeout(Duration::from_secs(2), stream.next()).await;
+        found += next.ok().flatten().map_or(0, |batch| batch.unwrap().num_rows());
+    }
+    for mut stream in streams.into_iter().rev() {
+        let read = async {
+            while let Some(batch) = stream.next().await {
+                found += batch.unwrap().num_rows();
+            }
+        };
+        let read = tokio::time::timeout(Duration::from_secs(30), read).await;
+        assert!(read.is_ok(), "a partition waits for another one");
+    }
+    assert_eq!(found, 600 * 600);
+}

@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::arrow::array::RecordBatch;
-use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::runtime::{JoinSet, SpawnedTask};
 use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use parking_lot::Mutex;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::bands::{Bands, partner_sizes};
 use super::feed::{SegmentFeed, SegmentReader};
@@ -26,6 +27,9 @@ use crate::exec::slices::Slices;
 use crate::exec::visited::Visited;
 use crate::sets::ValueSet;
 
+/// How long a join that nobody reads on keeps its turn.
+const PATIENCE: Duration = Duration::from_millis(500);
+
 /// A build side on disk, for the partitions of a join.
 pub(in crate::exec) struct SpilledBuild {
     stored: Arc<StoredBuild>,
@@ -41,8 +45,23 @@ pub(super) struct StoredBuild {
     pub(super) bands: Arc<Bands>,
     /// Bytes in memory for each byte stored, at the peak, as far as that is known.
     pub(super) growth: Mutex<f64>,
-    /// One piece at a time is in memory.
+    /// One piece at a time is in memory, unless nobody reads what it gives.
     pub(super) turn: Arc<Semaphore>,
+}
+
+/// Ends a queue, also where whatever fills it stops in a panic.
+struct Ending(Arc<BatchQueue>);
+
+impl Ending {
+    fn end(self, result: Result<()>) {
+        self.0.end(result);
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.0.end(exec_err!("the join of what is on disk stopped before its end"));
+    }
 }
 
 /// A join on its way. Dropping it ends the work.
@@ -68,12 +87,18 @@ impl SpilledBuild {
         let mut shared = self.shared.lock();
         Ok(match &*shared {
             Some(joining) => Arc::clone(joining),
-            None => Arc::clone(shared.insert(self.join(probe()?))),
+            None => Arc::clone(shared.insert(self.start(probe()?, false))),
         })
     }
 
-    /// Starts the join with the rows of `probe`; none for a self-join.
+    /// Starts the join with the rows of `probe`, which are those of one partition.
     pub fn join(&self, probe: Vec<Slices>) -> Arc<Joining> {
+        self.start(probe, true)
+    }
+
+    /// Starts a join with the rows of `probe`; none for a self-join. `others` says whether there
+    /// may be more such joins, which take turns.
+    fn start(&self, probe: Vec<Slices>, others: bool) -> Arc<Joining> {
         let context = &self.stored.context;
         let workers = context.threads.max(1);
         let queue = Arc::new(BatchQueue::new(2 * workers));
@@ -85,9 +110,11 @@ impl SpilledBuild {
                 .map(|worker| ProbeMetrics::new(&context.plan_metrics, worker))
                 .collect(),
             jobs: vec![],
+            turn: Arc::default(),
+            others,
         };
-        let ended = Arc::clone(&queue);
-        let task = SpawnedTask::spawn(async move { ended.end(driver.run(probe).await) });
+        let ending = Ending(Arc::clone(&queue));
+        let task = SpawnedTask::spawn(async move { ending.end(driver.run(probe).await) });
         Arc::new(Joining { queue, _driver: task })
     }
 }
@@ -97,7 +124,7 @@ impl StoredBuild {
     /// distinct sets than feared, or the memory of others has become free.
     pub async fn reload(&self) -> Result<Option<(Arc<BuildSide>, Arc<Layout>)>> {
         let context = &self.context;
-        if context.piece_rows.is_some() {
+        if context.piece_rows.is_some() || self.side.rows > u64::from(u32::MAX) {
             return Ok(None);
         }
         let bytes = self.side.bytes();
@@ -114,7 +141,7 @@ impl StoredBuild {
             (None, None) => return internal_err!("a join of two inputs has no layout"),
         };
         let all = 0..self.side.segments.len();
-        match self.build(all, layout, context.partitions).await {
+        match self.build(all, layout, context.partitions, context.threads).await {
             Ok(build) => Ok(Some((build, Arc::clone(probing)))),
             Err(error) if is_out_of_memory(&error) => Ok(None),
             Err(error) => Err(error),
@@ -148,7 +175,7 @@ impl StoredBuild {
         from..end
     }
 
-    fn plan(&self, layout: &Arc<Layout>, partitions: usize) -> BuildPlan {
+    fn plan(&self, layout: &Arc<Layout>, partitions: usize, threads: usize) -> BuildPlan {
         let context = &self.context;
         BuildPlan {
             layout: Arc::clone(layout),
@@ -156,7 +183,7 @@ impl StoredBuild {
             strategy: context.strategy,
             device: context.device,
             partitions,
-            threads: context.threads,
+            threads,
             metrics: context.build_metrics.of_stored(),
             on_choice: Arc::clone(&context.on_choice),
             spill: SpillChoice::Never,
@@ -164,17 +191,18 @@ impl StoredBuild {
         }
     }
 
-    /// Collects and indexes some segments, for so many probe partitions.
+    /// Collects and indexes some segments on so many threads, for so many probe partitions.
     async fn build(
         &self,
         segments: Range<usize>,
         layout: &Arc<Layout>,
         partitions: usize,
+        threads: usize,
     ) -> Result<Arc<BuildSide>> {
         let bytes: usize = self.side.segments[segments.clone()].iter().map(|s| s.bytes).sum();
         let pool = self.context.task.memory_pool();
         let memory = Headroom::new(pool, "SetSimilarityJoin build side");
-        let mut plan = self.plan(layout, partitions);
+        let mut plan = self.plan(layout, partitions, threads);
         // Integers need no table to be numbered, where they are not too far apart.
         let greatest = self.side.greatest(segments.clone());
         let limit = self.context.available().unwrap_or(usize::MAX) as u64 / 8;
@@ -238,6 +266,10 @@ struct Driver {
     metrics: Vec<ProbeMetrics>,
     /// Taken up before further pieces, the last one first.
     jobs: Vec<Job>,
+    /// Held while a piece is in memory.
+    turn: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    /// Whether somebody else may wait for a turn.
+    others: bool,
 }
 
 impl Driver {
@@ -253,6 +285,7 @@ impl Driver {
         let mut next = 0;
         while !self.jobs.is_empty() || next < segments {
             let turn = Arc::clone(&self.build.turn).acquire_owned().await;
+            *self.turn.lock() = turn.ok();
             let job = self.jobs.pop().unwrap_or_else(|| {
                 let piece = self.build.piece(next);
                 next = piece.end;
@@ -267,7 +300,7 @@ impl Driver {
                     self.join_cross(&job, piece, with, &meetings).await?;
                 }
             }
-            drop(turn);
+            self.turn.lock().take();
         }
         self.sweep(&meetings).await
     }
@@ -282,7 +315,7 @@ impl Driver {
         let Some(itself) = &context.plan.itself else {
             return internal_err!("a join of two inputs is no self-join");
         };
-        let built = self.build.build(piece.clone(), itself, self.workers).await;
+        let built = self.build.build(piece.clone(), itself, self.workers, self.workers).await;
         let Some(build) = self.unless_out_of_memory(built, job)? else { return Ok(()) };
         let started = self.start(&build, itself, None).await;
         let Some(running) = self.unless_out_of_memory(started, job)? else { return Ok(()) };
@@ -298,7 +331,7 @@ impl Driver {
         let Ok(build) = Arc::try_unwrap(build) else {
             return internal_err!("somebody still probes a piece of a similarity join");
         };
-        let plan = self.build.plan(cross, self.workers);
+        let plan = self.build.plan(cross, self.workers, self.workers);
         let built = plan.again(build).await;
         let Some(build) = self.unless_out_of_memory(built, &rest)? else { return Ok(()) };
         let feed = meetings.feed(piece, &behind, &context);
@@ -321,7 +354,7 @@ impl Driver {
         if meetings.of_piece(piece, with).is_empty() && !cross.marks_build() {
             return Ok(());
         }
-        let built = self.build.build(piece.clone(), cross, self.workers).await;
+        let built = self.build.build(piece.clone(), cross, self.workers, self.workers).await;
         let Some(build) = self.unless_out_of_memory(built, job)? else { return Ok(()) };
         let feed = meetings.feed(piece, with, &context);
         let started = self.start(&build, cross, Some(feed)).await;
@@ -331,8 +364,8 @@ impl Driver {
     }
 
     /// Gives out the probe rows that no piece was to meet, where the answer has them.
-    async fn sweep(&self, meetings: &Meetings) -> Result<()> {
-        let context = &self.build.context;
+    async fn sweep(&mut self, meetings: &Meetings) -> Result<()> {
+        let context = Arc::clone(&self.build.context);
         let cross = &context.plan.cross;
         let lonely = meetings.lonely();
         let wanted = cross.pads(cross.probe)
@@ -340,10 +373,17 @@ impl Driver {
         if !wanted || lonely.is_empty() {
             return Ok(());
         }
-        let build = self.build.build(0..0, cross, self.workers).await?;
-        let feed = meetings.feed_of(lonely, context);
-        let running = self.start(&build, cross, Some(feed)).await?;
-        self.finish(running).await
+        let feed = meetings.feed_of(lonely, &context);
+        loop {
+            let started = match self.build.build(0..0, cross, self.workers, self.workers).await {
+                Ok(build) => self.start(&build, cross, Some(Arc::clone(&feed))).await,
+                Err(error) => Err(error),
+            };
+            match started {
+                Err(error) if self.workers > 1 && is_out_of_memory(&error) => self.workers = 1,
+                started => return self.finish(started?).await,
+            }
+        }
     }
 
     /// Notes what is to be done instead where memory did not suffice.
@@ -353,7 +393,7 @@ impl Driver {
             Err(error) if is_out_of_memory(&error) => {
                 match job.halves(&self.build.side.segments) {
                     Some([first, second]) => self.jobs.extend([second, first]),
-                    // Each worker has buffers of its own.
+                    // Each worker has buffers of its own, and reads into a dictionary of its own.
                     None if self.workers > 1 => {
                         self.workers = 1;
                         self.jobs.push(job.clone());
@@ -395,25 +435,38 @@ impl Driver {
 
     /// Runs the workers to their ends.
     async fn finish(&self, running: Vec<Running>) -> Result<()> {
-        let tasks: Vec<_> = running
-            .into_iter()
-            .map(|mut worker| {
-                let queue = Arc::clone(&self.queue);
-                SpawnedTask::spawn(async move {
-                    while let Some(batch) = worker.next_batch().await? {
-                        queue.push(batch).await;
+        let mut tasks = JoinSet::new();
+        for mut worker in running {
+            let queue = Arc::clone(&self.queue);
+            let turn = self.others.then(|| Arc::clone(&self.turn));
+            tasks.spawn(async move {
+                while let Some(batch) = worker.next_batch().await? {
+                    if let Some(turn) = &turn
+                        && tokio::time::timeout(PATIENCE, queue.room()).await.is_err()
+                    {
+                        // Whoever is to read this may want all of another partition first.
+                        turn.lock().take();
                     }
-                    Ok(())
-                })
-            })
-            .collect();
-        for task in tasks {
-            task.join().await.unwrap_or_else(|error| {
-                exec_err!("joining a piece of a similarity join failed: {error}")
-            })?;
+                    queue.push(batch).await;
+                }
+                Ok(())
+            });
         }
-        Ok(())
+        all_of(tasks, "joining a piece of a similarity join").await
     }
+}
+
+/// Waits for all tasks; when one fails, the others are stopped.
+pub(super) async fn all_of(mut tasks: JoinSet<Result<()>>, what: &str) -> Result<()> {
+    while let Some(ended) = tasks.join_next().await {
+        let ended = ended.unwrap_or_else(|error| exec_err!("{what} failed: {error}"));
+        if ended.is_err() {
+            // Their memory is free when the error is seen.
+            tasks.shutdown().await;
+            return ended;
+        }
+    }
+    Ok(())
 }
 
 /// Which segments of the probe side meet which of the build side.

@@ -37,6 +37,18 @@ impl BatchQueue {
         }
     }
 
+    /// Waits until there is room for a batch, which others may take first.
+    pub async fn room(&self) {
+        loop {
+            let mut room = pin!(self.room.notified());
+            room.as_mut().enable();
+            if self.state.lock().batches.len() < self.capacity {
+                return;
+            }
+            room.await;
+        }
+    }
+
     /// Adds a batch, once there is room.
     pub async fn push(&self, batch: RecordBatch) {
         loop {
@@ -56,13 +68,16 @@ impl BatchQueue {
         }
     }
 
-    /// No more batches, or an error in their place.
+    /// No more batches, or an error in their place. What ended already stays as it is.
     pub fn end(&self, result: Result<()>) {
         let mut state = self.state.lock();
+        if state.end.is_some() {
+            return;
+        }
         if result.is_err() {
             state.batches.clear();
         }
-        state.end.get_or_insert(result.map_err(Arc::new));
+        state.end = Some(result.map_err(Arc::new));
         drop(state);
         self.ready.notify_waiters();
     }
@@ -139,6 +154,8 @@ mod tests {
         queue.push(batch(1)).await;
         queue.end(Err(exec_datafusion_err!("broken")));
         for _ in 0..2 {
+            // A later end does not count.
+            queue.end(Ok(()));
             assert!(queue.pop().await.unwrap_err().strip_backtrace().contains("broken"));
         }
     }

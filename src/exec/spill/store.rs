@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::Array;
 use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::common::runtime::SpawnedTask;
-use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::common::runtime::JoinSet;
+use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::physical_plan::SpillManager;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::bands::Bands;
-use super::driver::{SpilledBuild, StoredBuild};
+use super::driver::{SpilledBuild, StoredBuild, all_of};
 use super::plan::StoredPlan;
 use super::segment::SpilledSide;
 use super::writer::{SideWriter, WriterLimits};
@@ -29,7 +29,7 @@ use crate::exec::slices::Slices;
 use crate::exec::spec::Side;
 use crate::sets::{KeyConverter, StoredRows, Unload};
 
-/// Sizes of sets that the bands are drawn from, at most, for each task that has read some.
+/// Sizes of sets that the bands are drawn from, at most.
 const SAMPLED_ROWS: usize = 1 << 16;
 /// What is gathered before it is written, in bytes, where memory allows.
 const BUFFER_BYTES: usize = 16 << 20;
@@ -232,24 +232,16 @@ impl SpillContext {
     ) -> Result<SpilledSide> {
         let writer = Arc::new(Mutex::new(writer));
         let tasks_each = self.threads.div_ceil(inputs.len().max(1));
-        let mut tasks = vec![];
+        let mut tasks = JoinSet::new();
         for input in inputs {
             let input = Arc::new(input);
             for _ in 0..tasks_each {
                 let (context, input) = (Arc::clone(self), Arc::clone(&input));
                 let writer = Arc::clone(&writer);
-                tasks.push(SpawnedTask::spawn(async move {
-                    context.store_slices(side, &input, &writer).await
-                }));
+                tasks.spawn(async move { context.store_slices(side, &input, &writer).await });
             }
         }
-        let mut ended = vec![];
-        for task in tasks {
-            ended.push(task.join().await.unwrap_or_else(|error| {
-                exec_err!("spilling the {side} side of a similarity join failed: {error}")
-            }));
-        }
-        ended.into_iter().collect::<Result<()>>()?;
+        all_of(tasks, &format!("spilling the {side} side of a similarity join")).await?;
         match Arc::try_unwrap(writer) {
             Ok(writer) => writer.into_inner().finish(),
             Err(_) => internal_err!("somebody still writes a side of a similarity join"),
