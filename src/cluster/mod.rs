@@ -42,6 +42,7 @@ mod explain;
 mod memory_table;
 pub mod scheduler;
 mod session;
+mod state;
 
 pub use codec::SimJoinPhysicalCodec;
 pub use memory_table::SimJoinLogicalCodec;

@@ -1,11 +1,14 @@
 //! A scheduler whose sessions plan similarity joins for the executors that it has.
 
 use std::net::IpAddr;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::time::Duration;
 
+use ballista_scheduler::cluster::memory::InMemoryJobState;
 use ballista_scheduler::cluster::{BallistaCluster, ClusterState};
 use ballista_scheduler::config::SchedulerConfig;
 use ballista_scheduler::scheduler_process::{create_scheduler, start_grpc_service_with_listener};
+use ballista_scheduler::state::session_manager::share_file_statistics_cache;
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion::execution::SessionState;
 use datafusion::prelude::SessionConfig;
@@ -13,6 +16,7 @@ use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 use futures::FutureExt;
 use tokio::net::TcpListener;
 
+use super::state::Executors;
 use super::{MAX_MESSAGE_BYTES, configure_scheduler, scheduler_session, session_config};
 use crate::config::SimJoinOptions;
 
@@ -40,6 +44,9 @@ pub struct Scheduler {
 
 /// Rows of a result that no client has read after so many seconds are removed.
 const RESULT_SECONDS: u64 = 3600;
+
+/// A statement that was given up is cancelled after so long.
+const CANCEL_WAIT: Duration = Duration::from_secs(2);
 
 /// An executor that says that it stops is given so many seconds to end its tasks.
 pub(super) const DRAIN_SECONDS: u64 = 10;
@@ -70,11 +77,11 @@ impl Scheduler {
 
     /// Serves clients and executors until the future is dropped, or an error ends it.
     pub async fn serve(self) -> Result<()> {
-        let cluster: Arc<OnceLock<Arc<dyn ClusterState>>> = Arc::default();
-        let slots = Arc::clone(&cluster);
-        let builder = Arc::new(move |config: SessionConfig| {
-            session(config, slots.get().map_or(0, |cluster| task_slots(cluster.as_ref())))
-        });
+        let (given_up, mut to_cancel) = tokio::sync::mpsc::unbounded_channel();
+        let executors: Arc<dyn ClusterState> = Arc::new(Executors::new(given_up));
+        let slots = Arc::clone(&executors);
+        let builder =
+            Arc::new(move |config: SessionConfig| session(config, task_slots(slots.as_ref())));
         let options = self.options;
         let mut config = configure_scheduler(SchedulerConfig {
             external_host: options.external_host,
@@ -86,6 +93,8 @@ impl Scheduler {
             no_executors_grace_period_seconds: options.executor_timeout_seconds,
             executor_termination_grace_period: DRAIN_SECONDS,
             finished_job_data_clean_up_interval_seconds: RESULT_SECONDS,
+            // Rows that cannot be read end the statement, for the reason that `Executors` gives.
+            stage_max_failures: 1,
             grpc_server_max_decoding_message_size: MAX_MESSAGE_BYTES,
             grpc_server_max_encoding_message_size: MAX_MESSAGE_BYTES,
             grpc_client_max_message_size: MAX_MESSAGE_BYTES,
@@ -93,20 +102,33 @@ impl Scheduler {
         });
         config.override_session_builder = Some(builder.clone());
         config.validate().map_err(|e| exec_datafusion_err!("the scheduler's settings: {e}"))?;
-        let ballista = BallistaCluster::new_memory(
+        let jobs = InMemoryJobState::new(
             config.scheduler_id.clone(),
-            builder,
+            share_file_statistics_cache(builder),
             Arc::new(session_config),
         );
-        // Nothing else sets it.
-        let _ = cluster.set(ballista.cluster_state());
+        let cluster = BallistaCluster::new(executors, Arc::new(jobs));
         let scheduler =
-            create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(ballista, Arc::new(config))
+            create_scheduler::<LogicalPlanNode, PhysicalPlanNode>(cluster, Arc::new(config))
                 .await
                 .map_err(|e| exec_datafusion_err!("the scheduler cannot start: {e}"))?;
-        start_grpc_service_with_listener(self.listener, scheduler)
-            .await
-            .map_err(|e| exec_datafusion_err!("the scheduler stopped: {e}"))
+        let canceller = scheduler.clone();
+        let cancel = async move {
+            while let Some(job_id) = to_cancel.recv().await {
+                // Its client asks for the error first; one that has gone never does.
+                tokio::time::sleep(CANCEL_WAIT).await;
+                if let Err(e) = canceller.cancel_job(job_id).await {
+                    log::warn!("a statement that was given up cannot be cancelled: {e}");
+                }
+            }
+        };
+        let serve = start_grpc_service_with_listener(self.listener, scheduler);
+        tokio::select! {
+            served = serve => {
+                served.map_err(|e| exec_datafusion_err!("the scheduler stopped: {e}"))
+            }
+            () = cancel => exec_err!("the scheduler stopped"),
+        }
     }
 }
 

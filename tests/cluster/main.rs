@@ -24,4 +24,5 @@ mod support;
 
 mod answers;
 mod command_line;
+mod faults;
 mod processes;

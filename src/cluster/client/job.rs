@@ -197,6 +197,15 @@ impl Job {
         }
     }
 
+    /// Cancels what the job is at the moment, so that it can be sent again.
+    pub(super) async fn forget(&self, client: &mut SchedulerGrpcClient<Channel>) {
+        let job_id = self.0.id.lock().take();
+        if let Some(job_id) = job_id {
+            let _ = client.cancel_job(CancelJobParams { job_id }).await;
+        }
+        self.set_phase(Phase::Waiting);
+    }
+
     /// Ends the job on the scheduler: a running one is cancelled, the rows of one that is done are
     /// removed. Its executors would remove them later; failures are theirs to mend.
     pub(super) async fn end(&self, client: &mut SchedulerGrpcClient<Channel>, done: bool) {

@@ -33,7 +33,7 @@ use tonic::transport::Channel;
 use super::address::SchedulerAddress;
 use super::explain;
 use super::job::{Job, Phase};
-use super::reason::plain;
+use super::reason::{self, plain};
 
 /// How long an abandoned statement is waited for that the scheduler has not answered yet.
 const SUBMIT_PATIENCE: Duration = Duration::from_secs(10);
@@ -165,6 +165,7 @@ impl ExecutionPlan for ClusterQueryExec {
             config,
             job: self.job.clone(),
             analyzed: self.analyzed.clone(),
+            repeatable: !matches!(self.plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_)),
             schema: self.schema(),
         };
         let metrics = BaselineMetrics::new(&self.metrics, partition);
@@ -202,15 +203,31 @@ struct Run {
     config: SessionConfig,
     job: Job,
     analyzed: Option<SchemaRef>,
+    /// Whether the statement changes nothing.
+    repeatable: bool,
     schema: SchemaRef,
 }
+
+/// A statement that lost rows with an executor is sent so often in all.
+const ATTEMPTS: usize = 3;
 
 impl Run {
     /// Runs the statement, up to its rows.
     async fn start(self) -> Result<Batches> {
         let mut client = self.scheduler.connect(&self.config).await?;
-        self.job.submit(&mut client, self.query).await?;
-        let partitions = self.job.wait(&mut client).await?;
+        let mut attempt = 1;
+        let partitions = loop {
+            self.job.submit(&mut client, self.query.clone()).await?;
+            match self.job.wait(&mut client).await {
+                Ok(partitions) => break partitions,
+                // No row has been given yet, and a query changes nothing.
+                Err(e) if self.repeatable && attempt < ATTEMPTS && reason::is_loss(&e) => {
+                    self.job.forget(&mut client).await;
+                    attempt += 1;
+                }
+                Err(e) => return Err(e),
+            }
+        };
         if let Some(schema) = self.analyzed {
             let stages = self.job.stages(&mut client).await?;
             let batch = explain::analyzed(&stages, schema)?;

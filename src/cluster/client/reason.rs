@@ -6,6 +6,8 @@
 
 use datafusion::common::DataFusionError;
 
+use crate::cluster::state::LOST;
+
 /// What the layers put before an error.
 const LAYERS: [&str; 11] = [
     "Task failed due to runtime execution error: ",
@@ -24,11 +26,35 @@ const LAYERS: [&str; 11] = [
 /// The error of a statement that the cluster gave up.
 pub(super) fn failure(text: &str) -> DataFusionError {
     let reason = plain(text);
+    if UNKNOWN_OPERATOR.iter().any(|unknown| text.contains(unknown)) {
+        return DataFusionError::Execution(format!(
+            "an executor does not know the operators of the similarity join; start executors with \
+             simjoin executor in version {}, or prepare your own with \
+             datafusion_simjoin::cluster::configure_executor: {reason}",
+            env!("CARGO_PKG_VERSION")
+        ));
+    }
     match text.contains("ResourcesExhausted(") || text.contains("Resources exhausted: ") {
         true => DataFusionError::ResourcesExhausted(format!("on the cluster: {reason}")),
         false => DataFusionError::Execution(format!("the cluster failed: {reason}")),
     }
 }
+
+/// What an executor says that cannot read the bytes of this crate's operators, or functions.
+const UNKNOWN_OPERATOR: [&str; 2] =
+    ["Could not deserialize BallistaPhysicalPlanNode", "rejected by executor"];
+
+/// Whether a statement failed because rows went with an executor: it may do better without that
+/// one.
+pub(super) fn is_loss(error: &DataFusionError) -> bool {
+    let DataFusionError::Execution(text) = error else { return false };
+    // Rows that cannot be fetched are told by a task before their executor is given up. Who cancels
+    // what nobody asked to cancel is the scheduler, after a loss.
+    text.contains(LOST) || text.contains(NOT_FETCHED) || text.ends_with("Cancelled")
+}
+
+/// What Ballista says of a stage that could not read its input.
+const NOT_FETCHED: &str = "failed 1 times, most recent failure reason";
 
 /// The text of an error without the layers that it came through.
 pub(super) fn plain(text: &str) -> String {
@@ -122,6 +148,21 @@ mod tests {
         ] {
             assert_eq!(plain(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_loss_is_told_from_other_failures() {
+        for text in [
+            format!("{LOST} (executor 1)"),
+            "Job failed due to stage 2 failed: Stage 2 has failed 1 times, most recent failure \
+             reason: \"refused\""
+                .to_string(),
+            "Cancelled".to_string(),
+        ] {
+            assert!(is_loss(&failure(&text)), "{text}");
+        }
+        assert!(!is_loss(&failure("Job failed due to stage 2 failed: no")));
+        assert!(!is_loss(&failure("ResourcesExhausted(\"no\")")));
     }
 
     #[test]
