@@ -150,6 +150,14 @@ impl Cluster {
         command.output().expect("the program runs")
     }
 
+    /// The statements that executors have folders for.
+    pub fn jobs(&self) -> usize {
+        let executors = std::fs::read_dir(self.work_dir.path()).into_iter().flatten().flatten();
+        let entries =
+            executors.filter_map(|e| std::fs::read_dir(e.path()).ok()).flatten().flatten();
+        entries.filter(|entry| entry.file_name().to_string_lossy().starts_with('0')).count()
+    }
+
     /// The files that executors have at the moment.
     pub fn files(&self) -> Vec<String> {
         let mut files = vec![];
