@@ -48,6 +48,19 @@ fn a_refused_simjoin_says_what_would_work() {
     }
 }
 
+#[cfg(not(feature = "ballista"))]
+#[test]
+fn a_build_without_clusters_names_the_feature() {
+    let folder = folder();
+    for args in [&["scheduler"][..], &["executor"], &["--scheduler", "localhost", "-c", "SELECT 1"]]
+    {
+        assert_one_line(
+            &run(folder.path(), args),
+            &["the feature ballista", "--features ballista"],
+        );
+    }
+}
+
 /// A statement that fails ends the commands, and what ran before has been printed.
 #[test]
 fn an_error_in_the_middle_stops_the_rest() {
