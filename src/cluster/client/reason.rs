@@ -136,10 +136,7 @@ mod tests {
                 "DataFusionError(Context(\"while reading\", Execution(\"gone\")))",
                 "while reading: gone",
             ),
-            (
-                "DataFusionError(ArrowError(CsvError(\"bad\"), Some(\"\")))",
-                "CsvError(\"bad\"), Some(\"\")",
-            ),
+            ("DataFusionError(ArrowError(CsvError(\"bad\"), Some(\"\")))", "bad"),
             ("Job 12 was cancelled (by somebody)", "Job 12 was cancelled (by somebody)"),
             ("the first (of \"two\")", "the first (of \"two\")"),
             ("Error planning job 038F: DataFusionError(Plan(\"no\"))", "no"),

@@ -18,8 +18,8 @@ use crate::exec::{JoinInput, JoinMode, Side};
 async fn session() -> SessionContext {
     let ctx = SessionContext::new_with_state(scheduler_session(session_config()).unwrap());
     ctx.sql(
-        "CREATE TABLE doc(id, toks, k, w) AS VALUES \
-         (1, [1, 2, 3], 'x', 0.5), (2, [2, 3], 'y', 1.5), (3, NULL, NULL, 2.5)",
+        "CREATE TABLE doc AS SELECT column1 AS id, column2 AS toks, column3 AS k, column4 AS w \
+         FROM VALUES (1, [1, 2, 3], 'x', 0.5), (2, [2, 3], 'y', 1.5), (3, NULL, NULL, 2.5)",
     )
     .await
     .unwrap();
