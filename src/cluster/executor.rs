@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use super::client::SchedulerAddress;
 use super::scheduler::DRAIN_SECONDS;
 use super::{MAX_MESSAGE_BYTES, configure_executor, session_config};
+use crate::exec::ProcessCores;
 
 /// How an executor is started.
 #[derive(Debug, Clone)]
@@ -79,7 +80,7 @@ impl Executor {
             return exec_err!("the work folder {} has no name in UTF-8", work_dir.path.display());
         };
         let scheduler = options.scheduler;
-        let config = configure_executor(ExecutorProcessConfig {
+        let mut config = configure_executor(ExecutorProcessConfig {
             bind_host: options.bind_host.to_string(),
             external_host: options.external_host,
             port,
@@ -97,6 +98,9 @@ impl Executor {
             grpc_max_encoding_message_size: MAX_MESSAGE_BYTES,
             ..ExecutorProcessConfig::default()
         });
+        let cores = Arc::new(ProcessCores(config.vcores));
+        config.override_config_producer =
+            Some(Arc::new(move || session_config().with_extension(Arc::clone(&cores))));
         Ok(Self { config, scheduler, work_dir })
     }
 

@@ -8,6 +8,7 @@
 mod blocks;
 mod build;
 mod consume;
+mod cores;
 mod emit;
 pub mod grid;
 mod headroom;
@@ -30,6 +31,7 @@ mod spill;
 mod tests;
 mod visited;
 
+pub use cores::ProcessCores;
 pub use mode::JoinMode;
 pub use similarity_join::{JoinInput, SetSimilarityJoinExec};
 pub use spec::{

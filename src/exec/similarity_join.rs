@@ -26,6 +26,7 @@ use datafusion::physical_plan::{
 use parking_lot::Mutex;
 
 use super::build::{BuildPlan, Built};
+use super::cores::ProcessCores;
 use super::headroom::Headroom;
 use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::{BuildMetrics, ProbeMetrics};
@@ -269,7 +270,7 @@ impl SetSimilarityJoinExec {
         context: &Arc<TaskContext>,
     ) -> Result<impl Future<Output = Result<Built>> + Send + use<>> {
         let chosen = Arc::clone(&self.chosen);
-        let threads = context.session_config().target_partitions();
+        let threads = ProcessCores::threads(context.session_config());
         let builds = self.partition_count() / partitions.max(1);
         let has_disk = context.runtime_env().disk_manager.tmp_files_enabled();
         let plan = BuildPlan {

@@ -147,7 +147,7 @@ fn ctrl_c_cancels_the_statement_on_the_cluster() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("t.parquet");
     let sql = format!("COPY (SELECT * FROM range(0, 60000)) TO '{}'", file.display());
-    assert!(simjoin().args(["-q", "-c", &sql]).status().unwrap().success());
+    succeeded(&simjoin().args(["-q", "-c", &sql]).output().unwrap());
     let sql = LONG.replace("FROM t)", &format!("FROM '{}')", file.display()));
     let mut client = simjoin()
         .args(["--scheduler", &cluster.address, "-q", "-c", &sql])

@@ -34,6 +34,11 @@ pub(super) fn failure(text: &str) -> DataFusionError {
             env!("CARGO_PKG_VERSION")
         ));
     }
+    if reason.contains("No space left on device") {
+        return DataFusionError::Execution(format!(
+            "the work folder (--work-dir) of an executor is full: {reason}"
+        ));
+    }
     match text.contains("ResourcesExhausted(") || text.contains("Resources exhausted: ") {
         true => DataFusionError::ResourcesExhausted(format!("on the cluster: {reason}")),
         false => DataFusionError::Execution(format!("the cluster failed: {reason}")),
@@ -145,6 +150,14 @@ mod tests {
         ] {
             assert_eq!(plain(text), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_full_disk_and_a_foreign_executor_are_told_with_what_to_do() {
+        let full = failure("No space left on device (os error 28)").to_string();
+        assert!(full.contains("--work-dir"), "{full}");
+        let unknown = failure("Could not deserialize BallistaPhysicalPlanNode: invalid tag");
+        assert!(unknown.to_string().contains("simjoin executor"), "{unknown}");
     }
 
     #[test]
