@@ -47,9 +47,6 @@ async fn compare(cluster: &Cluster, measure: Measure, base: u64, distribution: O
         let partitions = rng.random_range(1..6).to_string();
         set(&ctx, "simjoin.cluster_partitions", &partitions).await;
         case.register(&ctx);
-        if std::env::var("SIMJOIN_TEST_TELL").is_ok() {
-            eprintln!("seed {seed}, {distribution}, {partitions} partitions: {}", case.sql());
-        }
         let (m, o) = case.check_in(&ctx, seed).await;
         (matches, others) = (matches + m, others + o);
         if number % 6 == 0 && case.must_use_operator() {
