@@ -129,9 +129,9 @@ impl SpillContext {
             .with_compression_type(compression)
     }
 
-    fn writer(&self, side: Side, bands: &Arc<Bands>, keeps_setless: bool) -> Result<SideWriter> {
+    fn writer(&self, side: Side, bands: &Arc<Bands>, keeps_setless: bool) -> SideWriter {
         let available = self.available().unwrap_or(usize::MAX);
-        let limits = WriterLimits {
+        let mut limits = WriterLimits {
             buffer_bytes: (available / 16).clamp(LEAST_BUFFER_BYTES, BUFFER_BYTES),
             segment_bytes: (available / 16).clamp(LEAST_BUFFER_BYTES, SEGMENT_BYTES),
             // Only the build side is ever in memory by the segment.
@@ -144,8 +144,14 @@ impl SpillContext {
         };
         let reservation =
             MemoryConsumer::new("SetSimilarityJoin spill buffer").register(self.task.memory_pool());
+        // For what is gathered, and as much again for the rows of a band in one piece.
+        if reservation.try_grow(2 * limits.buffer_bytes).is_err() {
+            // What has been read may have taken everything; this little frees it.
+            limits.buffer_bytes = LEAST_BUFFER_BYTES;
+            reservation.grow(2 * limits.buffer_bytes);
+        }
         let manager = self.manager(side);
-        SideWriter::try_new(manager, Arc::clone(bands), keeps_setless, limits, reservation)
+        SideWriter::new(manager, Arc::clone(bands), keeps_setless, limits, reservation)
     }
 
     /// Stores the build side: what has been read of it, and the rest. `memory` holds what has been
@@ -171,7 +177,7 @@ impl SpillContext {
         // In a self-join these are the probe rows as well.
         let keeps = self.keeps_setless(side)
             || self.layout.self_join && self.keeps_setless(self.layout.probe);
-        let mut writer = self.writer(side, &bands, keeps)?;
+        let mut writer = self.writer(side, &bands, keeps);
         let (mut unloaded, kind) = (0, self.plan.tokens[side as usize]);
         for share in &shares {
             let unload = Unload::new(&share.encoder, &share.keys, self.plan.has_keys, kind);
@@ -217,7 +223,7 @@ impl SpillContext {
         bands: &Arc<Bands>,
     ) -> Result<SpilledSide> {
         let side = self.layout.probe;
-        let writer = self.writer(side, bands, self.keeps_setless(side))?;
+        let writer = self.writer(side, bands, self.keeps_setless(side));
         let stored = self.store(side, inputs, writer).await?;
         self.metrics.note_side(false, stored.rows, stored.bytes());
         Ok(stored)

@@ -65,18 +65,17 @@ struct OpenSegment {
 }
 
 impl SideWriter {
-    /// A writer for rows of `manager`'s schema, of which the first column is the set. Reserves
-    /// twice what is gathered.
-    pub fn try_new(
+    /// A writer for rows of `manager`'s schema, of which the first column is the set.
+    /// `reservation` holds twice what is gathered.
+    pub fn new(
         manager: SpillManager,
         bands: Arc<Bands>,
         keeps_setless: bool,
         limits: WriterLimits,
         reservation: MemoryReservation,
-    ) -> Result<Self> {
-        reservation.try_grow(2 * limits.buffer_bytes)?;
+    ) -> Self {
         let bands_and_rest = bands.len() + 1;
-        Ok(Self {
+        Self {
             manager,
             bands,
             keeps_setless,
@@ -89,7 +88,7 @@ impl SideWriter {
             done: vec![],
             written_rows: 0,
             written_bytes: 0,
-        })
+        }
     }
 
     pub fn schema(&self) -> &SchemaRef {
@@ -303,7 +302,7 @@ mod tests {
             segment_rows: usize::MAX,
         };
         let bands = Arc::new(Bands::of_sizes(vec![], 1, false));
-        let mut writer = SideWriter::try_new(manager, bands, false, limits, reservation).unwrap();
+        let mut writer = SideWriter::new(manager, bands, false, limits, reservation);
         let lists = datafusion::arrow::array::ListArray::from_iter_primitive::<
             datafusion::arrow::datatypes::Int64Type,
             _,
