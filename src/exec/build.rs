@@ -9,6 +9,7 @@ use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::PhysicalExpr;
+use tokio::sync::Notify;
 
 use super::consume::sets_tell_total;
 use super::headroom::Headroom;
@@ -51,6 +52,8 @@ pub(super) struct BuildSide {
     pub visited: Option<Visited>,
     /// Probe partitions that have not finished.
     unfinished: AtomicUsize,
+    /// Workers that find no memory for a single row.
+    pub shortage: Shortage,
     /// For self-joins: the probe sets that nobody has taken.
     pub ranges: Ranges,
     /// For joins of two inputs: probe rows that nobody has taken.
@@ -68,7 +71,23 @@ pub(super) enum Built {
     Disk(Arc<SpilledBuild>),
 }
 
+/// How those who probe a build side wait for each other's memory.
+#[derive(Debug, Default)]
+pub(super) struct Shortage {
+    /// How many wait, and hold nothing themselves.
+    pub short: AtomicUsize,
+    /// Somebody has given memory back.
+    pub freed: Notify,
+    /// One at a time tries again.
+    pub turn: tokio::sync::Mutex<()>,
+}
+
 impl BuildSide {
+    /// Whether all who have not finished wait for memory.
+    pub fn all_are_short(&self) -> bool {
+        self.shortage.short.load(Ordering::Acquire) >= self.unfinished.load(Ordering::Acquire)
+    }
+
     /// Notes that a probe partition has seen all its rows. Whether it was the last one.
     pub fn finish_partition(&self) -> bool {
         self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
@@ -335,6 +354,7 @@ impl BuildPlan {
             prepared,
             visited: indexed.visited,
             unfinished: AtomicUsize::new(self.partitions),
+            shortage: Shortage::default(),
             ranges,
             spare: SpareSlices::default(),
             held: indexed.held,

@@ -2,7 +2,9 @@
 
 use std::future::poll_fn;
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use datafusion::arrow::array::RecordBatch;
@@ -300,10 +302,13 @@ impl Running {
                     range,
                 }
             }
-            _ => match self.next_probe_slice().await? {
-                Some(slice) => self.encode_what_fits(slice)?,
-                None => return self.finish(),
-            },
+            _ => {
+                self.let_go();
+                return match self.next_probe_slice().await? {
+                    Some(slice) => self.begin_what_fits(slice).await,
+                    None => self.finish(),
+                };
+            }
         };
         self.begin(unit)
     }
@@ -326,11 +331,11 @@ impl Running {
         })
     }
 
-    /// Encodes a slice, or where memory is short a part of it: the rest waits.
-    fn encode_what_fits(&mut self, mut slice: Slice) -> Result<Unit> {
+    /// Begins with a slice, or where memory is short with a part of it: the rest waits.
+    async fn begin_what_fits(&mut self, mut slice: Slice) -> Result<State> {
         loop {
             let rows = slice.rows.num_rows();
-            match self.encode(&slice) {
+            match self.encode(&slice).and_then(|unit| self.begin(unit)) {
                 Err(error) if rows > 1 && is_out_of_memory(&error) => {
                     let half = rows / 2;
                     let visit = slice.visit.clone().map(|visit| visit.from_row(half));
@@ -338,8 +343,48 @@ impl Running {
                     self.waiting.push(Slice { rows: rest, visit });
                     slice.rows = slice.rows.slice(0, half);
                 }
-                encoded => return encoded,
+                // Other partitions may wait for somebody to read them; other workers go on.
+                Err(error)
+                    if matches!(self.input, ProbeInput::Stored(_)) && is_out_of_memory(&error) =>
+                {
+                    return self.begin_when_others_let_go(&slice).await;
+                }
+                begun => return begun,
             }
+        }
+    }
+
+    /// Begins with a slice once other workers on the same piece have given memory back. An error
+    /// where all of them wait for that.
+    async fn begin_when_others_let_go(&mut self, slice: &Slice) -> Result<State> {
+        let build = Arc::clone(&self.build);
+        let shortage = &build.shortage;
+        shortage.short.fetch_add(1, Ordering::AcqRel);
+        self.let_go();
+        // Those who wait hold nothing, and one of them tries.
+        let _turn = shortage.turn.lock().await;
+        let begun = loop {
+            let mut freed = pin!(shortage.freed.notified());
+            freed.as_mut().enable();
+            let all_wait = build.all_are_short();
+            match self.encode(slice).and_then(|unit| self.begin(unit)) {
+                Err(error) if !all_wait && is_out_of_memory(&error) => {}
+                begun => break begun,
+            }
+            self.reservation.free();
+            freed.await;
+        };
+        shortage.short.fetch_sub(1, Ordering::AcqRel);
+        begun
+    }
+
+    /// Between two units: gives memory back where another worker waits for some.
+    fn let_go(&mut self) {
+        let shortage = &self.build.shortage;
+        if shortage.short.load(Ordering::Acquire) > 0 {
+            self.scratch = ProbeScratch::default();
+            self.reservation.free();
+            shortage.freed.notify_waiters();
         }
     }
 
@@ -364,7 +409,6 @@ impl Running {
         )?;
         let held = self.reservation.size() + self.cursor_reservation.size();
         self.metrics.peak_bytes.set_max(held);
-        self.metrics.distinct_sets.add(sets.len() as usize);
         let sets = Arc::new(sets);
         let payload = Payload::of_batch(slice, carried, Arc::clone(&sets));
         Ok(Unit {
@@ -393,6 +437,9 @@ impl Running {
             && !unit.range.is_empty();
         self.cursor.allow_late_matches(self.owed);
         self.cursor.start(probe)?;
+        if !matches!(self.input, ProbeInput::Itself) {
+            self.metrics.distinct_sets.add(unit.range.len());
+        }
         Ok(State::Matching(unit))
     }
 
@@ -426,6 +473,7 @@ impl Running {
             self.output.push_total(self.total)?;
         }
         let last = self.build.finish_partition();
+        self.let_go();
         if last && self.layout.marks_build() {
             return Ok(State::Tail { next_set: 0, next_setless: 0 });
         }

@@ -93,6 +93,26 @@ async fn every_memory_limit_gives_the_answer() {
     }
 }
 
+/// What each of many partitions needs for itself does not use up what there is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+async fn many_partitions_share_little_memory() {
+    let (a, b) = (related(12_000, 0), related(9_000, 100_000));
+    let whole = Session::default().context();
+    register_many(&whole, "a", &a);
+    register_many(&whole, "b", &b);
+    let expected = answers(&whole).await;
+    for kilobytes in [4 << 10, 8 << 10] {
+        let session =
+            Session { memory: Some(kilobytes << 10), partitions: 16, ..Session::default() };
+        let ctx = session.context();
+        register_many(&ctx, "a", &a);
+        register_many(&ctx, "b", &b);
+        for (found, expected) in answers(&ctx).await.iter().zip(&expected) {
+            assert_same_rows(found, expected, &format!("{kilobytes} kB"));
+        }
+    }
+}
+
 /// A pool that shares what there is among those who can spill.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fair_pool_does_as_well() {

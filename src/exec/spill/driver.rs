@@ -27,6 +27,8 @@ use crate::exec::slices::Slices;
 use crate::exec::visited::Visited;
 use crate::sets::ValueSet;
 
+/// What a worker has for probe rows, at least, where there are several.
+const ROWS_BYTES: usize = 256 << 10;
 /// How long a join that nobody reads on keeps its turn.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -406,7 +408,8 @@ impl Driver {
         }
     }
 
-    /// Opens what every worker needs to probe `build`, with `feed` or with itself.
+    /// Opens what workers need to probe `build`, with `feed` or with itself: as many of them as
+    /// there is memory for.
     async fn start(
         &self,
         build: &Arc<BuildSide>,
@@ -415,6 +418,8 @@ impl Driver {
     ) -> Result<Vec<Running>> {
         let context = &self.build.context;
         let mut running = vec![];
+        let pool = context.task.memory_pool();
+        let rows = MemoryConsumer::new("SetSimilarityJoin probe rows").register(pool);
         for (worker, metrics) in self.metrics.iter().enumerate().take(self.workers) {
             let name = format!("SetSimilarityJoin probe[{worker}]");
             let setup = RunningSetup {
@@ -424,11 +429,27 @@ impl Driver {
                     None => ProbeInput::Itself,
                 },
                 converter: context.plan.converter.clone(),
-                reservation: MemoryConsumer::new(name).register(context.task.memory_pool()),
+                reservation: MemoryConsumer::new(name).register(pool),
                 metrics: metrics.again(),
                 batch_size: context.task.session_config().batch_size(),
             };
-            running.push(setup.start(Arc::clone(build))?);
+            let started = setup.start(Arc::clone(build)).and_then(|worker| {
+                // Cursors are not to take what the rows need.
+                if self.workers > 1 {
+                    rows.try_grow(ROWS_BYTES)?;
+                }
+                Ok(worker)
+            });
+            match started {
+                Ok(worker) => running.push(worker),
+                Err(error) if is_out_of_memory(&error) && !running.is_empty() => {
+                    (running.len()..self.workers).for_each(|_| {
+                        build.finish_partition();
+                    });
+                    break;
+                }
+                Err(error) => return Err(error),
+            }
         }
         Ok(running)
     }
