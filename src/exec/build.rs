@@ -17,7 +17,7 @@ use super::layout::{Layout, Yield};
 use super::metrics::BuildMetrics;
 use super::payload::Payload;
 use super::ranks::{Partners, Ranks};
-use super::read::{Overflow, Reading, Share, is_out_of_memory};
+use super::read::{Outcome, Overflow, Reading, Share, is_out_of_memory};
 use super::schedule::{Ranges, SpareSlices};
 use super::spec::Side;
 use super::spill::SpilledBuild;
@@ -188,8 +188,8 @@ impl BuildPlan {
             return internal_err!("somebody still reads the build side of a similarity join");
         };
         let (plan, reservation, shares) = match reading.finish(shares) {
-            Ok(read) => read,
-            Err(overflow) => return Ok(Err(overflow)),
+            Outcome::Read { plan, reservation, shares } => (plan, reservation, shares),
+            Outcome::Overflow(overflow, error) => return Ok(Err((overflow, error))),
         };
         let rows = shares.iter().map(|share| share.encoder.row_count()).sum();
         let layout = Arc::clone(&plan.layout);

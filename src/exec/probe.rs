@@ -338,7 +338,7 @@ impl Running {
             match self.encode(&slice).and_then(|unit| self.begin(unit)) {
                 Err(error) if rows > 1 && is_out_of_memory(&error) => {
                     let half = rows / 2;
-                    let visit = slice.visit.clone().map(|visit| visit.from_row(half));
+                    let visit = slice.visit.clone().map(|visit| visit.skip(half));
                     let rest = slice.rows.slice(half, rows - half);
                     self.waiting.push(Slice { rows: rest, visit });
                     slice.rows = slice.rows.slice(0, half);

@@ -42,6 +42,14 @@ pub(super) struct Overflow {
     pub held: MemoryReservation,
 }
 
+/// How reading ended.
+pub(super) enum Outcome {
+    /// With what is to be indexed.
+    Read { plan: BuildPlan, reservation: MemoryReservation, shares: Vec<Share> },
+    /// With what does not stay in memory, and why.
+    Overflow(Overflow, DataFusionError),
+}
+
 /// What one task has read.
 pub(super) struct Share {
     pub encoder: BuildEncoder,
@@ -99,20 +107,16 @@ impl Reading {
     }
 
     /// What has been read, with what it is to be indexed with; or why it cannot stay in memory.
-    #[allow(clippy::type_complexity)]
-    pub fn finish(
-        self,
-        shares: Vec<Share>,
-    ) -> Result<(BuildPlan, MemoryReservation, Vec<Share>), (Overflow, DataFusionError)> {
+    pub fn finish(self, shares: Vec<Share>) -> Outcome {
         if self.overflow.get().is_none() {
             // All shares together may need more than each by itself: now, they can still go.
             self.hold(Share::finish_growth(&shares.iter().collect::<Vec<_>>(), &self.plan));
         }
         match self.overflow.into_inner() {
-            None => Ok((self.plan, self.reservation, shares)),
+            None => Outcome::Read { plan: self.plan, reservation: self.reservation, shares },
             Some(error) => {
                 let held = self.reservation;
-                Err((Overflow { shares, rest: self.input, held }, error))
+                Outcome::Overflow(Overflow { shares, rest: self.input, held }, error)
             }
         }
     }

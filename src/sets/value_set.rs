@@ -52,6 +52,10 @@ impl ValueSet {
         self.len
     }
 
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// The number of a value.
     #[inline]
     pub fn number(&self, value: u64) -> Option<u32> {

@@ -59,9 +59,9 @@ impl Visit {
         self.marks.as_ref().is_some_and(|marks| marks.is_marked(index))
     }
 
-    /// What is known of the rows from `row` on.
-    pub fn from_row(self, row: usize) -> Self {
-        Self { first_row: self.first_row + row as u64, ..self }
+    /// What is known of the rows behind the first `rows`.
+    pub fn skip(self, rows: usize) -> Self {
+        Self { first_row: self.first_row + rows as u64, ..self }
     }
 
     pub fn mark(&self, row: u32) {

@@ -136,7 +136,7 @@ impl SideWriter {
             Some(open) => open,
             None => OpenSegment {
                 file: open_file(&self.manager).map_err(|e| self.disk_error(e))?,
-                sizes: u32::MAX..0,
+                sizes: 0..0,
                 rows: 0,
                 tokens: 0,
                 greatest: Some(0),
@@ -169,7 +169,7 @@ impl SideWriter {
         self.done.push(Segment {
             band,
             key_part: self.bands.key_part(band),
-            sizes: if open.sizes.is_empty() { 0..0 } else { open.sizes },
+            sizes: open.sizes,
             rows: open.rows,
             tokens: open.tokens,
             greatest: open.greatest,
@@ -266,7 +266,8 @@ impl OpenSegment {
             let size = (ends[1] - ends[0]) as u32;
             if lists.is_valid(row) {
                 self.tokens += u64::from(size);
-                self.sizes = self.sizes.start.min(size)..self.sizes.end.max(size + 1);
+                let least = if self.sizes.is_empty() { size } else { self.sizes.start.min(size) };
+                self.sizes = least..self.sizes.end.max(size + 1);
             }
         }
     }
