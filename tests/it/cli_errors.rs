@@ -122,10 +122,14 @@ fn a_memory_limit_that_does_not_do_is_a_resource_error() {
                FROM generate_series(1, 300000)) x SIMJOIN (SELECT value + 0 AS id, \
                [value, value + 1] AS toks FROM generate_series(1, 300001)) y \
                ON jaccard(x.toks, y.toks) >= 0.5";
-    let ran = run(folder.path(), &["-q", "--memory-limit", "2m", "-c", sql]);
+    let ran = run(folder.path(), &["-q", "--memory-limit", "100k", "-c", sql]);
     assert_one_line(&ran, &["memory limit", "SetSimilarityJoin"]);
-    let ran = run(folder.path(), &["-q", "--format", "csv", "--memory-limit", "1g", "-c", sql]);
-    assert_eq!(ran.out, "n\n300000\n", "{}", ran.err);
+    // From disk, and in memory.
+    for limit in ["4m", "1g"] {
+        let ran =
+            run(folder.path(), &["-q", "--format", "csv", "--memory-limit", limit, "-c", sql]);
+        assert_eq!(ran.out, "n\n300000\n", "{}", ran.err);
+    }
 }
 
 #[test]
