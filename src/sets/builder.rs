@@ -170,6 +170,11 @@ impl BuildEncoder {
             + LocatedRows::footprint(rows)
     }
 
+    /// What of the reservation is this encoder's, with what it was told to count besides.
+    pub fn reserved(&self) -> usize {
+        self.reserved
+    }
+
     /// The number of rows added.
     pub fn row_count(&self) -> usize {
         self.row_count as usize

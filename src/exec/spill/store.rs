@@ -129,14 +129,20 @@ impl SpillContext {
             .with_compression_type(compression)
     }
 
-    fn writer(&self, side: Side, bands: &Arc<Bands>, keeps_setless: bool) -> SideWriter {
-        let available = self.available().unwrap_or(usize::MAX);
-        let mut limits = WriterLimits {
-            buffer_bytes: (available / 16).clamp(LEAST_BUFFER_BYTES, BUFFER_BYTES),
-            segment_bytes: (available / 16).clamp(LEAST_BUFFER_BYTES, SEGMENT_BYTES),
+    /// A writer that shares `room` bytes with others.
+    fn writer(
+        &self,
+        side: Side,
+        bands: &Arc<Bands>,
+        keeps_setless: bool,
+        room: usize,
+    ) -> SideWriter {
+        let limits = WriterLimits {
+            buffer_bytes: (room / 16).clamp(LEAST_BUFFER_BYTES, BUFFER_BYTES),
+            segment_bytes: (room / 16).clamp(LEAST_BUFFER_BYTES, SEGMENT_BYTES),
             // Only the build side is ever in memory by the segment.
             most_segment_bytes: match side == self.layout.build() {
-                true => available / 16,
+                true => room / 16,
                 false => usize::MAX,
             },
             // Small enough that pieces of so many rows can be made.
@@ -147,8 +153,7 @@ impl SpillContext {
         // For what is gathered, and as much again for the rows of a band in one piece.
         if reservation.try_grow(2 * limits.buffer_bytes).is_err() {
             // What has been read may have taken everything; this little frees it.
-            limits.buffer_bytes = LEAST_BUFFER_BYTES;
-            reservation.grow(2 * limits.buffer_bytes);
+            reservation.grow(2 * LEAST_BUFFER_BYTES);
         }
         let manager = self.manager(side);
         SideWriter::new(manager, Arc::clone(bands), keeps_setless, limits, reservation)
@@ -169,17 +174,16 @@ impl SpillContext {
             .iter()
             .flat_map(|share| Unload::sizes(&share.encoder, SAMPLED_ROWS / shares.len()))
             .collect();
-        let count = match self.available() {
-            Some(bytes) => self.bands.min((bytes / 4 / OPEN_FILE_BYTES).max(4)),
-            None => self.bands,
-        };
+        // What has been read is about to go.
+        let room = self.available().map_or(usize::MAX, |bytes| bytes + reserved);
+        let count = self.bands.min((room / 8 / OPEN_FILE_BYTES).max(4));
         let bands = Arc::new(Bands::of_sizes(sizes, count, self.plan.has_keys));
         // In a self-join these are the probe rows as well.
         let keeps = self.keeps_setless(side)
             || self.layout.self_join && self.keeps_setless(self.layout.probe);
-        let mut writer = self.writer(side, &bands, keeps);
+        let mut writer = self.writer(side, &bands, keeps, room);
         let (mut unloaded, kind) = (0, self.plan.tokens[side as usize]);
-        for share in &shares {
+        for share in shares {
             let unload = Unload::new(&share.encoder, &share.keys, self.plan.has_keys, kind);
             for push in 0..unload.pushes() {
                 for rows in unload.rows(push)? {
@@ -196,8 +200,8 @@ impl SpillContext {
                 }
                 tokio::task::yield_now().await;
             }
+            held.shrink(share.encoder.reserved().min(held.size()));
         }
-        drop(shares);
         drop(held);
         let stored = Arc::new(self.store(side, vec![rest], writer).await?);
         self.metrics.note_side(true, stored.rows, stored.bytes());
@@ -223,7 +227,8 @@ impl SpillContext {
         bands: &Arc<Bands>,
     ) -> Result<SpilledSide> {
         let side = self.layout.probe;
-        let writer = self.writer(side, bands, self.keeps_setless(side));
+        let room = self.available().unwrap_or(usize::MAX);
+        let writer = self.writer(side, bands, self.keeps_setless(side), room);
         let stored = self.store(side, inputs, writer).await?;
         self.metrics.note_side(false, stored.rows, stored.bytes());
         Ok(stored)

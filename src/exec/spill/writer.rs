@@ -30,8 +30,8 @@ pub(super) struct SideWriter {
     /// Whether rows that can match nothing are part of the answer.
     keeps_setless: bool,
     limits: WriterLimits,
-    /// For `buffer_bytes`, and as much again for the rows of a band in one piece.
-    _reservation: MemoryReservation,
+    /// For what is gathered, and as much again for the rows of a band in one piece.
+    reservation: MemoryReservation,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
     /// By band, which rows of the waiting batches it gets.
@@ -80,7 +80,7 @@ impl SideWriter {
             bands,
             keeps_setless,
             limits,
-            _reservation: reservation,
+            reservation,
             waiting: vec![],
             waiting_bytes: 0,
             rows: vec![vec![]; bands_and_rest],
@@ -110,7 +110,7 @@ impl SideWriter {
         }
         self.waiting_bytes += batch.columns().iter().map(stored_bytes).sum::<usize>();
         self.waiting.push(batch);
-        match self.waiting_bytes >= self.limits.buffer_bytes {
+        match self.waiting_bytes >= self.reservation.size() / 2 {
             true => self.flush(),
             false => Ok(()),
         }
@@ -128,6 +128,11 @@ impl SideWriter {
                 self.write(band, &batch)?;
             }
         }
+        // Few rows at a time make small batches, many files and much to read: what has been read
+        // in memory gives room bit by bit.
+        let held = self.reservation.size();
+        let more = held.min((2 * self.limits.buffer_bytes).saturating_sub(held));
+        let _ = self.reservation.try_grow(more);
         Ok(())
     }
 
