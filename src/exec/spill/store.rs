@@ -139,10 +139,11 @@ impl SpillContext {
     ) -> SideWriter {
         let limits = WriterLimits {
             buffer_bytes: (room / 16).clamp(LEAST_BUFFER_BYTES, BUFFER_BYTES),
-            segment_bytes: (room / 16).clamp(LEAST_BUFFER_BYTES, SEGMENT_BYTES),
+            // A piece is at least a segment, and may have to do with a part of the room.
+            segment_bytes: (room / 64).clamp(LEAST_BUFFER_BYTES, SEGMENT_BYTES),
             // Only the build side is ever in memory by the segment.
             most_segment_bytes: match side == self.layout.build() {
-                true => room / 16,
+                true => room / 32,
                 false => usize::MAX,
             },
             // Small enough that pieces of so many rows can be made.
