@@ -119,11 +119,16 @@ impl SideWriter {
     /// Writes what has been gathered.
     fn flush(&mut self) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
-        self.waiting_bytes = 0;
+        // A segment ends with a batch, which therefore holds no more than a segment should: where
+        // nothing is known of the sizes there is one band for all.
+        let all: usize = waiting.iter().map(RecordBatch::num_rows).sum();
+        let row_bytes = std::mem::take(&mut self.waiting_bytes) / all.max(1);
+        let fitting = (self.limits.segment_bytes / row_bytes.max(1)).max(1);
+        let most_rows = BATCH_ROWS.min(self.limits.segment_rows).min(fitting);
         let batches: Vec<&RecordBatch> = waiting.iter().collect();
         for band in 0..self.rows.len() {
             let rows = std::mem::take(&mut self.rows[band]);
-            for rows in rows.chunks(BATCH_ROWS.min(self.limits.segment_rows)) {
+            for rows in rows.chunks(most_rows) {
                 let batch = interleave_record_batch(&batches, rows)?;
                 self.write(band, &batch)?;
             }
