@@ -287,6 +287,10 @@ async fn explain_analyze_tells_of_the_disk() {
     assert!(metric(&text, "spilled_bytes") > 10_000.0 * 30.0 * 8.0, "{text}");
     let visits = metric(&text, "spill_probe_visits");
     assert!((6_000.0..60_000.0).contains(&visits), "{text}");
+    // What is written is compressed as the session says.
+    rows(&ctx, "SET datafusion.execution.spill_compression = 'zstd'").await;
+    let smaller = explain(&ctx, &sql).await;
+    assert!(metric(&smaller, "spilled_bytes") < 0.8 * metric(&text, "spilled_bytes"), "{smaller}");
     // In memory nothing is said of it.
     let ctx = Session::default().context();
     register_many(&ctx, "a", &a);

@@ -23,7 +23,6 @@ pub(super) struct Segment {
     /// The sizes of the sets; empty where the rows have none.
     pub sizes: Range<u32>,
     pub rows: usize,
-    pub tokens: u64,
     /// The greatest token; `None` where they are not all non-negative integers.
     pub greatest: Option<u64>,
     /// In memory, as batches.
@@ -39,7 +38,6 @@ impl fmt::Debug for Segment {
             .field("band", &self.band)
             .field("sizes", &self.sizes)
             .field("rows", &self.rows)
-            .field("tokens", &self.tokens)
             .finish_non_exhaustive()
     }
 }

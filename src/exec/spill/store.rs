@@ -170,6 +170,10 @@ impl SpillContext {
         let side = self.layout.build();
         let Overflow { shares, rest, held } = overflow;
         let reserved = held.size();
+        // Giving the rows out takes a list of the tokens: out of the headroom, before that goes.
+        let listed = memory.reservation("tokens");
+        let footprints = shares.iter().map(|share| Unload::footprint(&share.encoder, &share.keys));
+        listed.grow(footprints.max().unwrap_or(0));
         memory.release();
         let sizes: Vec<u32> = shares
             .iter()
@@ -203,7 +207,7 @@ impl SpillContext {
             }
             held.shrink(share.encoder.reserved().min(held.size()));
         }
-        drop(held);
+        drop((held, listed));
         let stored = Arc::new(self.store(side, vec![rest], writer).await?);
         self.metrics.note_side(true, stored.rows, stored.bytes());
         self.metrics.bands.add(bands.len());

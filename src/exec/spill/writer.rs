@@ -59,7 +59,6 @@ struct OpenSegment {
     file: OpenFile,
     sizes: Range<u32>,
     rows: usize,
-    tokens: u64,
     greatest: Option<u64>,
     bytes: usize,
 }
@@ -123,7 +122,7 @@ impl SideWriter {
         // nothing is known of the sizes there is one band for all.
         let all: usize = waiting.iter().map(RecordBatch::num_rows).sum();
         let row_bytes = std::mem::take(&mut self.waiting_bytes) / all.max(1);
-        let fitting = (self.limits.segment_bytes / row_bytes.max(1)).max(1);
+        let fitting = (self.segment_bytes() / row_bytes.max(1)).max(1);
         let most_rows = BATCH_ROWS.min(self.limits.segment_rows).min(fitting);
         let batches: Vec<&RecordBatch> = waiting.iter().collect();
         for band in 0..self.rows.len() {
@@ -148,7 +147,6 @@ impl SideWriter {
                 file: open_file(&self.manager).map_err(|e| self.disk_error(e))?,
                 sizes: 0..0,
                 rows: 0,
-                tokens: 0,
                 greatest: Some(0),
                 bytes: 0,
             },
@@ -160,16 +158,19 @@ impl SideWriter {
         open.bytes += bytes;
         self.written_rows += batch.num_rows() as u64;
         self.written_bytes += bytes as u64;
-        let limits = &self.limits;
-        let share = (self.written_bytes / MANY_SEGMENTS) as usize;
-        let segment_bytes = limits.segment_bytes.max(share.min(limits.most_segment_bytes));
-        match open.bytes >= segment_bytes || open.rows >= limits.segment_rows {
+        match open.bytes >= self.segment_bytes() || open.rows >= self.limits.segment_rows {
             true => self.close(band, open),
             false => {
                 self.open[band] = Some(open);
                 Ok(())
             }
         }
+    }
+
+    /// What a segment holds when it ends: more where there are many already.
+    fn segment_bytes(&self) -> usize {
+        let share = (self.written_bytes / MANY_SEGMENTS) as usize;
+        self.limits.segment_bytes.max(share.min(self.limits.most_segment_bytes))
     }
 
     fn close(&mut self, band: usize, mut open: OpenSegment) -> Result<()> {
@@ -181,7 +182,6 @@ impl SideWriter {
             key_part: self.bands.key_part(band),
             sizes: open.sizes,
             rows: open.rows,
-            tokens: open.tokens,
             greatest: open.greatest,
             bytes: open.bytes,
             first_row: 0,
@@ -275,7 +275,6 @@ impl OpenSegment {
         for (row, ends) in lists.value_offsets().windows(2).enumerate() {
             let size = (ends[1] - ends[0]) as u32;
             if lists.is_valid(row) {
-                self.tokens += u64::from(size);
                 let least = if self.sizes.is_empty() { size } else { self.sizes.start.min(size) };
                 self.sizes = least..self.sizes.end.max(size + 1);
             }
@@ -308,7 +307,7 @@ mod tests {
         let manager = SpillManager::new(env, metrics, Arc::new(Schema::new(fields)));
         let limits = WriterLimits {
             buffer_bytes: 2048,
-            segment_bytes: 1024,
+            segment_bytes: 16 << 10,
             most_segment_bytes: usize::MAX,
             segment_rows: usize::MAX,
         };
@@ -328,7 +327,12 @@ mod tests {
         }
         let side = writer.finish().unwrap();
         assert_eq!(side.rows, 50_000);
-        // 500 batches of 17 kB each.
-        assert!((100..400).contains(&side.segments.len()), "{}", side.segments.len());
+        // 500 batches of 17 kB each: without growing there would be 500 segments or more. The
+        // first 128 are as small as they may be, further ones a 128th of all before them.
+        let bytes: usize = side.segments.iter().map(|segment| segment.bytes).sum();
+        let least = 128.0 * f64::from(16 << 10);
+        let many = 128.0 * (1.0 + (bytes as f64 / least).ln());
+        assert!(bytes > 8_000_000, "{bytes}");
+        assert!((128..=many as usize).contains(&side.segments.len()), "{}", side.segments.len());
     }
 }
