@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
 # Times statements on clusters of one and of two executors with one core each, on this machine.
 #
-#   benches/cluster.sh OUT.csv RUNS FILE.parquet:THRESHOLD…
+#   benches/cluster.sh OUT.csv RUNS LEFT.parquet[,RIGHT.parquet]:THRESHOLD:DISTRIBUTION…
 #
-# Each file has columns `id` and `tokens`; what is counted is its self-join, broadcast and
-# repartitioned. SIMJOIN names a binary with the feature ballista. One line per run: executors, data
-# set, threshold, distribution, answer, wall seconds of the client.
+# Each file has columns `id` and `tokens`; what is counted is the join of two files, or of one with
+# itself. SIMJOIN names a binary with the feature ballista. One line per run: executors, data set,
+# threshold, distribution, answer, wall seconds of the client.
 set -euo pipefail
 out=$(realpath -m "$1") runs=$2
 shift 2
@@ -35,15 +35,15 @@ for executors in 1 2; do
   done
   sleep 4
   for case in "$@"; do
-    IFS=: read -r file threshold <<<"$case"
-    for distribution in broadcast repartition; do
-      for _ in $(seq "$runs"); do
-        /usr/bin/time -o "$scratch/time" -f '%e' "$simjoin" --scheduler "localhost:$port" -q \
-          --format csv -c "SET simjoin.distribution = '$distribution'" -c "SELECT count(*)
-            FROM '$file' a SIMJOIN '$file' b ON jaccard(a.tokens, b.tokens) >= $threshold" \
-          >"$scratch/out"
-        echo "$executors,$(basename "$file" .parquet),$threshold,$distribution,$(tail -n 1 "$scratch/out"),$(tail -n 1 "$scratch/time")" | tee -a "$out"
-      done
+    IFS=: read -r files threshold distribution <<<"$case"
+    IFS=, read -r left right <<<"$files"
+    name=$(basename "$left" .parquet)${right:+ $(basename "$right" .parquet)}
+    for _ in $(seq "$runs"); do
+      /usr/bin/time -o "$scratch/time" -f '%e' "$simjoin" --scheduler "localhost:$port" -q \
+        --format csv -c "SET simjoin.distribution = '$distribution'" -c "SELECT count(*)
+          FROM '$left' a SIMJOIN '${right:-$left}' b
+          ON jaccard(a.tokens, b.tokens) >= $threshold" >"$scratch/out"
+      echo "$executors,$name,$threshold,$distribution,$(tail -n 1 "$scratch/out"),$(tail -n 1 "$scratch/time")" | tee -a "$out"
     done
   done
   stop

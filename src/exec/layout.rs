@@ -99,10 +99,10 @@ impl Layout {
             (Some(residual), true) => take_row_order(residual)?,
             (residual, _) => (residual.clone(), None),
         };
-        let both_orders = join.join_type == JoinType::Inner
-            && matches!(yields, Yield::Pairs | Yield::Total)
-            && join.call.measure.is_symmetric();
-        let pairing = if self_join && both_orders { Pairing::Unordered } else { Pairing::All };
+        let pairing = match self_join && join.is_symmetric() {
+            true => Pairing::Unordered,
+            false => Pairing::All,
+        };
         let wants_scores = join.output.iter().any(|c| matches!(c, OutputColumn::Score(_)))
             || residual
                 .iter()
@@ -156,8 +156,10 @@ impl Layout {
         self.probe.other()
     }
 
-    /// Makes each pair of rows stand for both orders. Only for inner joins by a symmetric measure
-    /// whose sides have one schema.
+    /// Makes each pair of rows stand for both orders. Only for [symmetric] joins whose sides have
+    /// one schema.
+    ///
+    /// [symmetric]: SimilarityJoin::is_symmetric
     pub fn give_both_orders(&mut self) {
         self.both_orders = true;
         let mut both = self.carried.concat();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use datafusion::arrow::array::new_empty_array;
-use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::datatypes::{DataType, Schema};
 use datafusion::common::hash_utils::create_hashes;
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::physical_expr::PhysicalExprRef;
@@ -31,6 +31,8 @@ use super::spec::Side;
 ///              build ───► p1              its probe rows are its own
 /// Partitioned  build 0 ─► probe 0         each task has its part of both sides;
 ///              build 1 ─► probe 1         rows that match meet in one of them
+/// Mirrored     build 0 ─► probe 0         as partitioned, of one input with itself: rows that
+///              build 1 ─► probe 1         match meet once, in one of the two orders
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum JoinMode {
@@ -52,6 +54,11 @@ pub enum JoinMode {
     ///
     /// [`SimilarityJoin::on`]: super::SimilarityJoin::on
     Partitioned { keys: usize },
+    /// As [`JoinMode::Partitioned`], where both inputs are rows of one and have its schema: each
+    /// pair of a left and a right row stands for both orders of the two, so that the one who
+    /// partitions lets them meet in one order only. For joins that are
+    /// [symmetric](super::SimilarityJoin::is_symmetric).
+    Mirrored { keys: usize },
 }
 
 impl fmt::Display for JoinMode {
@@ -61,11 +68,17 @@ impl fmt::Display for JoinMode {
             JoinMode::Single => "single",
             JoinMode::Broadcast => "broadcast",
             JoinMode::Partitioned { .. } => "partitioned",
+            JoinMode::Mirrored { .. } => "partitioned, both orders of a pair at once",
         })
     }
 }
 
 impl JoinMode {
+    /// Whether the partitions have a build side each.
+    pub(super) fn is_partitioned(self) -> bool {
+        matches!(self, JoinMode::Partitioned { .. } | JoinMode::Mirrored { .. })
+    }
+
     /// Whether the join can be had in this mode.
     pub(super) fn check(self, input: &JoinInput, layout: &Layout) -> Result<()> {
         match (self, input) {
@@ -82,12 +95,23 @@ impl JoinMode {
                     build.other()
                 )
             }
-            (JoinMode::Partitioned { keys }, _) if !(1..=layout.join.on.len()).contains(&keys) => {
+            (JoinMode::Partitioned { keys } | JoinMode::Mirrored { keys }, _)
+                if !(1..=layout.join.on.len()).contains(&keys) =>
+            {
                 internal_err!(
                     "a similarity join is to be partitioned by {keys} of {} blocking keys",
                     layout.join.on.len()
                 )
             }
+            (JoinMode::Mirrored { .. }, JoinInput::Two { left, right, .. })
+                if layout.join.is_symmetric() && have_types_of(left, right) =>
+            {
+                Ok(())
+            }
+            (JoinMode::Mirrored { .. }, _) => internal_err!(
+                "pairs of rows stand for both orders in inner joins of two parts of one input by \
+                 a symmetric measure only"
+            ),
             _ => Ok(()),
         }
     }
@@ -111,12 +135,13 @@ impl JoinMode {
             (JoinMode::Single, JoinInput::Two { .. }) => {
                 InputDistributionRequirements::new(vec![SinglePartition, SinglePartition])
             }
-            (JoinMode::Partitioned { keys }, JoinInput::Two { .. }) => {
-                InputDistributionRequirements::co_partitioned(vec![
-                    by_keys(Side::Left, keys),
-                    by_keys(Side::Right, keys),
-                ])
-            }
+            (
+                JoinMode::Partitioned { keys } | JoinMode::Mirrored { keys },
+                JoinInput::Two { .. },
+            ) => InputDistributionRequirements::co_partitioned(vec![
+                by_keys(Side::Left, keys),
+                by_keys(Side::Right, keys),
+            ]),
             (JoinMode::Partitioned { keys }, JoinInput::Itself { .. }) => {
                 InputDistributionRequirements::new(vec![by_keys(Side::Left, keys)])
             }
@@ -144,11 +169,10 @@ impl JoinMode {
         };
         let (build, probe) = (partitions(layout.build()), partitions(layout.probe));
         match self {
-            JoinMode::Partitioned { .. } if build != probe => internal_err!(
+            _ if self.is_partitioned() && build != probe => internal_err!(
                 "SetSimilarityJoinExec joins partition by partition, but the build side has \
                  {build} and the probe side {probe}"
             ),
-            JoinMode::Partitioned { .. } => Ok(()),
             JoinMode::Shared | JoinMode::Broadcast | JoinMode::Single if build != 1 => {
                 internal_err!(
                     "the build side of SetSimilarityJoinExec must have one partition, not \
@@ -162,6 +186,15 @@ impl JoinMode {
             _ => Ok(()),
         }
     }
+}
+
+/// Whether the columns of two inputs have the same types.
+fn have_types_of(left: &Arc<dyn ExecutionPlan>, right: &Arc<dyn ExecutionPlan>) -> bool {
+    let (left, right) = (left.schema(), right.schema());
+    let types = |schema: &Schema| -> Vec<DataType> {
+        schema.fields().iter().map(|field| field.data_type().clone()).collect()
+    };
+    types(&left) == types(&right)
 }
 
 /// Any distribution of an input that has several partitions. An engine for clusters makes tasks of

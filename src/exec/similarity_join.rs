@@ -171,8 +171,12 @@ impl SetSimilarityJoinExec {
             JoinInput::Two { build, .. } => Some(*build),
             JoinInput::Itself { .. } => None,
         };
-        let layout = Arc::new(Layout::try_new(join, build, &options)?);
+        let mut layout = Layout::try_new(join, build, &options)?;
         mode.check(&input, &layout)?;
+        if let JoinMode::Mirrored { .. } = mode {
+            layout.give_both_orders();
+        }
+        let layout = Arc::new(layout);
         let partitions = match (mode, &input) {
             (JoinMode::Single, _) => 1,
             (_, JoinInput::Two { .. }) => {
@@ -327,7 +331,7 @@ impl SetSimilarityJoinExec {
             }
             JoinInput::Itself { .. } => None,
         };
-        if let JoinMode::Partitioned { .. } = self.mode {
+        if self.mode.is_partitioned() {
             let build = making(self.start_build(partition, 1, converter, context)?);
             return Ok((build, probe()));
         }

@@ -180,6 +180,15 @@ impl SimilarityJoin {
         &self.arguments[side as usize]
     }
 
+    /// Whether two rows of one input that match do so in either order, and the answer is made of
+    /// such pairs: what a join of an input with itself needs to meet each pair once. What the
+    /// residual says of the two orders is asked for each of them.
+    pub fn is_symmetric(&self) -> bool {
+        self.join_type == JoinType::Inner
+            && matches!(self.need, Need::Rows | Need::Counts(None))
+            && self.call.measure.is_symmetric()
+    }
+
     pub fn side_filter(&self, side: Side) -> Option<&PhysicalExprRef> {
         self.side_filters[side as usize].as_ref()
     }

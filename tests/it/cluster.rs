@@ -113,7 +113,7 @@ async fn small_sides_are_broadcast_and_large_ones_repartitioned() {
         &forced,
         &[
             "mode=partitioned (simjoin.distribution = repartition)",
-            "RepartitionExec: partitioning=Hash([__simjoin_task",
+            "RepartitionExec: partitioning=Hash([__simjoin_tile",
             "SizeGridExec: left",
             "SizeGridExec: right",
             "SizeHistogramExec: left",
@@ -129,6 +129,75 @@ async fn small_sides_are_broadcast_and_large_ones_repartitioned() {
         &full,
         &["UnionExec", "join_type=Left", "join_type=RightAnti", "build=right", "build=left"],
     );
+}
+
+/// Where either order of two rows tells the other, they meet once.
+#[tokio::test]
+async fn pairs_of_one_input_meet_once() {
+    let table = random_rows(3, 300, 12);
+    let sql = |select: &str, join: &str, on: &str| {
+        format!("SELECT {select} FROM a {join} a b ON {on} >= 0.6")
+    };
+    let jaccard = "jaccard(a.toks, b.toks)";
+    let symmetric = sql("a.id, b.id", "SIMJOIN", jaccard);
+    let ctx = cluster(4).context();
+    register(&ctx, "a", &table);
+    let once = explain(&ctx, &symmetric).await;
+    assert_contains(
+        &once,
+        &[
+            "UnionExec",
+            "self-join, each pair once",
+            "mode=partitioned (the pairs of one input with itself, each of them once)",
+            "SizeGridExec: left",
+            "tasks=4, rows near to each other once",
+            "mode=partitioned, both orders of a pair at once",
+            "tasks=4, rows apart from each other",
+        ],
+    );
+    // Each row is among those near once.
+    let analyzed = explain(&ctx, &format!("ANALYZE {symmetric}")).await;
+    let near: Vec<&str> = analyzed.lines().filter(|line| line.contains("near to")).collect();
+    let [near] = near.as_slice() else { panic!("{analyzed}") };
+    assert_contains(near, &["input_rows=300", "repeated_rows=0"]);
+
+    // Not where they do not tell, or rows are wanted rather than pairs, nor where that is forced.
+    for other in [
+        sql("a.id, b.id", "SIMJOIN", "containment(a.toks, b.toks)"),
+        sql("a.id, b.id", "LEFT SIMJOIN", jaccard),
+        sql("a.id", "LEFT SEMI SIMJOIN", jaccard),
+    ] {
+        let plan = explain(&ctx, &other).await;
+        assert!(!plan.contains("of a pair at once") && !plan.contains("near to"), "{plan}");
+    }
+    let forced = cluster(4).option("distribution", "broadcast").context();
+    register(&forced, "a", &table);
+    assert_contains(&explain(&forced, &symmetric).await, &["mode=broadcast"]);
+
+    // Pairs, counts and scores, with what decides between the two orders, in memory and from disk.
+    let alone = Session::default().context();
+    register(&alone, "a", &table);
+    for spill in ["never", "always"] {
+        let session = cluster(3).option("spill", spill).option("spill_piece_rows", "40");
+        let ctx = session.context();
+        register(&ctx, "a", &table);
+        for select in ["a.id, b.id, jaccard(a.toks, b.toks)", "count(*)", "a.id, b.key, b.id"] {
+            for and in [
+                "",
+                " AND a.id < b.id",
+                " AND a.id <> b.id",
+                " AND a.id % 3 < b.id % 5",
+                " AND a.key = b.key AND a.id + 1 >= b.id",
+                " AND jaccard(a.toks, b.toks) < 1",
+            ] {
+                let sql = format!("{}{and}", sql(select, "SIMJOIN", jaccard));
+                assert_contains(&physical(&ctx, &sql).await, &["of a pair at once"]);
+                let expected = rows(&alone, &sql).await;
+                let found = rows_of_tasks(&ctx, &sql, vec![], 1).await;
+                assert_same_rows(&found, &expected, &format!("spill={spill}\n{sql}"));
+            }
+        }
+    }
 }
 
 /// An engine that plans anew after each stage runs the optimizer again on what is left.

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use datafusion::common::{NullEquality, Result, internal_err};
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::join::{count, null_equality, read_call, read_side, write_call, write_side};
-use super::messages::{PlacedRowsNode, SizeGridNode};
+use super::join::{count, null_equality, read_call, read_side, unknown, write_call, write_side};
+use super::messages::{GridPairsNode, PlacedRowsNode, SizeGridNode, SizeHistogramNode};
 use super::{Reader, Writer};
-use crate::exec::grid::{GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
+use crate::exec::grid::{GridPairs, GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
 
 pub(super) fn write(node: &SizeGridExec, writer: &Writer<'_>) -> Result<SizeGridNode> {
-    let GridSpec { call, threshold, tasks, visits_once } = *node.spec();
+    let GridSpec { call, threshold, tasks, visits_once, pairs } = *node.spec();
     let [left_visits_once, right_visits_once] = visits_once;
     Ok(SizeGridNode {
         rows: write_rows(node.rows(), writer)?,
@@ -20,6 +20,11 @@ pub(super) fn write(node: &SizeGridExec, writer: &Writer<'_>) -> Result<SizeGrid
         tasks: tasks as u64,
         left_visits_once,
         right_visits_once,
+        pairs: match pairs {
+            GridPairs::All => GridPairsNode::All,
+            GridPairs::Within => GridPairsNode::Within,
+            GridPairs::Across => GridPairsNode::Across,
+        } as i32,
     })
 }
 
@@ -36,24 +41,37 @@ pub(super) fn read(
         threshold: f64::from_bits(node.threshold),
         tasks: count(node.tasks)?,
         visits_once: [node.left_visits_once, node.right_visits_once],
+        pairs: match GridPairsNode::try_from(node.pairs) {
+            Ok(GridPairsNode::All) => GridPairs::All,
+            Ok(GridPairsNode::Within) => GridPairs::Within,
+            Ok(GridPairsNode::Across) => GridPairs::Across,
+            Err(_) => return unknown("choice of pairs"),
+        },
     };
     let rows = read_rows(node.rows, input, reader)?;
     SizeGridExec::try_new(Arc::clone(input), histograms.to_vec(), rows, spec)
 }
 
+pub(super) fn write_histogram(
+    node: &SizeHistogramExec,
+    writer: &Writer<'_>,
+) -> Result<SizeHistogramNode> {
+    Ok(SizeHistogramNode { rows: write_rows(node.rows(), writer)?, times: node.times() })
+}
+
 pub(super) fn read_histogram(
-    node: PlacedRowsNode,
+    node: SizeHistogramNode,
     inputs: &[Arc<dyn ExecutionPlan>],
     reader: &Reader<'_>,
 ) -> Result<SizeHistogramExec> {
     let [input] = inputs else {
         return internal_err!("SizeHistogramExec came with {} inputs", inputs.len());
     };
-    let rows = read_rows(node, input, reader)?;
-    SizeHistogramExec::try_new(Arc::clone(input), rows)
+    let rows = read_rows(node.rows, input, reader)?;
+    SizeHistogramExec::try_new(Arc::clone(input), rows, node.times)
 }
 
-pub(super) fn write_rows(rows: &PlacedRows, writer: &Writer<'_>) -> Result<PlacedRowsNode> {
+fn write_rows(rows: &PlacedRows, writer: &Writer<'_>) -> Result<PlacedRowsNode> {
     Ok(PlacedRowsNode {
         side: write_side(rows.side),
         argument: writer.expression(&rows.argument)?,

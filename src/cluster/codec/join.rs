@@ -26,6 +26,7 @@ pub(super) fn write(node: &SetSimilarityJoinExec, writer: &Writer<'_>) -> Result
         JoinMode::Single => JoinModeKind::Single(Nothing {}),
         JoinMode::Broadcast => JoinModeKind::Broadcast(Nothing {}),
         JoinMode::Partitioned { keys } => JoinModeKind::Partitioned(keys as u64),
+        JoinMode::Mirrored { keys } => JoinModeKind::Mirrored(keys as u64),
     };
     Ok(JoinNode {
         input: JoinInputNode { kind: Some(input) },
@@ -60,6 +61,7 @@ pub(super) fn read(
         Some(JoinModeKind::Single(_)) => JoinMode::Single,
         Some(JoinModeKind::Broadcast(_)) => JoinMode::Broadcast,
         Some(JoinModeKind::Partitioned(keys)) => JoinMode::Partitioned { keys: count(keys)? },
+        Some(JoinModeKind::Mirrored(keys)) => JoinMode::Mirrored { keys: count(keys)? },
         None => return unknown("mode"),
     };
     let join = read_join(node.join, &input, reader)?;
@@ -285,6 +287,6 @@ pub(super) fn count(value: u64) -> Result<usize> {
     })
 }
 
-fn unknown<T>(what: &str) -> Result<T> {
+pub(super) fn unknown<T>(what: &str) -> Result<T> {
     internal_err!("the bytes of a similarity join have a {what} that is not known")
 }

@@ -32,7 +32,7 @@ pub(super) enum OperatorKind {
     #[prost(message, tag = "2")]
     Declined(DeclinedNode),
     #[prost(message, tag = "3")]
-    SizeHistogram(Box<PlacedRowsNode>),
+    SizeHistogram(Box<SizeHistogramNode>),
     #[prost(message, tag = "4")]
     SizeGrid(Box<SizeGridNode>),
 }
@@ -71,7 +71,7 @@ pub(super) enum JoinInputKind {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct JoinModeNode {
-    #[prost(oneof = "JoinModeKind", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "JoinModeKind", tags = "1, 2, 3, 4, 5")]
     pub kind: Option<JoinModeKind>,
 }
 
@@ -86,6 +86,8 @@ pub(super) enum JoinModeKind {
     /// The blocking keys by which the inputs are partitioned.
     #[prost(uint64, tag = "4")]
     Partitioned(u64),
+    #[prost(uint64, tag = "5")]
+    Mirrored(u64),
 }
 
 #[derive(Clone, Copy, PartialEq, Message)]
@@ -229,6 +231,26 @@ pub(super) struct SizeGridNode {
     pub left_visits_once: bool,
     #[prost(bool, tag = "6")]
     pub right_visits_once: bool,
+    #[prost(enumeration = "GridPairsNode", tag = "7")]
+    pub pairs: i32,
+}
+
+/// A [`GridPairs`](crate::exec::grid::GridPairs).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub(super) enum GridPairsNode {
+    All = 0,
+    Within = 1,
+    Across = 2,
+}
+
+/// A [`SizeHistogramExec`](crate::exec::grid::SizeHistogramExec) without its input.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SizeHistogramNode {
+    #[prost(message, required, tag = "1")]
+    pub rows: PlacedRowsNode,
+    #[prost(uint64, tag = "2")]
+    pub times: u64,
 }
 
 /// A [`PlacedRows`](crate::exec::grid::PlacedRows).

@@ -42,7 +42,7 @@ use crate::plan::{SimilarityJoinDeclinedExec, marker_functions};
 use messages::{DeclinedNode, Envelope, Operator, OperatorKind};
 
 /// The version of the messages. It grows with every change of them.
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
 
 /// What the bytes begin with. A protobuf message begins with a tag, which is never 0: a process
 /// that does not know this codec fails at the first byte.
@@ -117,7 +117,7 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
         let kind = if let Some(node) = node.downcast_ref::<SetSimilarityJoinExec>() {
             OperatorKind::Join(Box::new(join::write(node, &writer)?))
         } else if let Some(node) = node.downcast_ref::<SizeHistogramExec>() {
-            OperatorKind::SizeHistogram(Box::new(grid::write_rows(node.rows(), &writer)?))
+            OperatorKind::SizeHistogram(Box::new(grid::write_histogram(node, &writer)?))
         } else if let Some(node) = node.downcast_ref::<SizeGridExec>() {
             OperatorKind::SizeGrid(Box::new(grid::write(node, &writer)?))
         } else if let Some(node) = node.downcast_ref::<SimilarityJoinDeclinedExec>() {

@@ -12,7 +12,7 @@ use datafusion_proto::protobuf::PhysicalPlanNode;
 use super::*;
 use crate::SimJoinContextExt;
 use crate::cluster::{physical_codec, scheduler_session, session_config};
-use crate::exec::grid::{GridSpec, PlacedRows};
+use crate::exec::grid::{GridPairs, GridSpec, PlacedRows};
 use crate::exec::{JoinInput, JoinMode, Side};
 
 async fn session() -> SessionContext {
@@ -102,11 +102,23 @@ async fn joins_survive_the_way_through_bytes() {
 async fn every_mode_survives() {
     let ctx = session().await;
     let plan = planned(&ctx, JOINS[1]).await;
-    let join = find_join(&plan).unwrap();
-    let keys = join.join().on.len();
-    for mode in
-        [JoinMode::Shared, JoinMode::Single, JoinMode::Broadcast, JoinMode::Partitioned { keys }]
-    {
+    // One whose sides have the same columns.
+    let inner = planned(
+        &ctx,
+        "SELECT a.k, b.k FROM doc a SIMJOIN (SELECT * FROM doc WHERE w > 0.7) b \
+         ON dice(a.toks, b.toks) >= 0.5 AND a.k = b.k AND a.w + b.w < 3 AND a.id <> b.id",
+    )
+    .await;
+    let keys = 1;
+    for mode in [
+        JoinMode::Shared,
+        JoinMode::Single,
+        JoinMode::Broadcast,
+        JoinMode::Partitioned { keys },
+        JoinMode::Mirrored { keys },
+    ] {
+        let plan = if let JoinMode::Mirrored { .. } = mode { &inner } else { &plan };
+        let join = find_join(plan).unwrap();
         // A build side that any mode takes.
         let JoinInput::Two { left, right, .. } = join.input().clone() else { unreachable!() };
         let input = JoinInput::Two { left, right, build: Side::Right };
@@ -160,15 +172,22 @@ async fn the_grid_survives() {
     let mut histograms: Vec<Arc<dyn ExecutionPlan>> = vec![];
     for side in [Side::Left, Side::Right] {
         let (rows, input) = of(side);
-        histograms.push(Arc::new(SizeHistogramExec::try_new(input, rows).unwrap()));
+        histograms
+            .push(Arc::new(SizeHistogramExec::try_new(input, rows, 1 + side as u64).unwrap()));
     }
-    for (side, visits_once) in [(Side::Left, [true, false]), (Side::Right, [false, true])] {
+    for (side, visits_once, pairs) in [
+        (Side::Left, [true, false], GridPairs::All),
+        (Side::Right, [false, true], GridPairs::All),
+        (Side::Left, [false, false], GridPairs::Within),
+        (Side::Right, [false, false], GridPairs::Across),
+    ] {
         let (rows, input) = of(side);
         let spec = GridSpec {
             call,
             threshold: f64::from_bits(0x3fe5_5555_5555_5556),
             tasks: 7,
             visits_once,
+            pairs,
         };
         let grid: Arc<dyn ExecutionPlan> =
             Arc::new(SizeGridExec::try_new(input, histograms.clone(), rows, spec).unwrap());

@@ -23,19 +23,19 @@ use futures::{StreamExt, TryStreamExt};
 use super::histogram::Histogram;
 use super::placed::PlacedRows;
 use super::send::{GridMetrics, Routes, Sender};
-use super::tiling::GridSpec;
+use super::tiling::{GridPairs, GridSpec};
 use crate::exec::once::{Making, Once};
 
-/// The name of the column that holds a row's task.
-pub const TASK_COLUMN: &str = "__simjoin_task";
+/// The name of the column that holds a row's tile.
+pub const TILE_COLUMN: &str = "__simjoin_tile";
 
-/// Gives each row once for each task that may join it, with the task in a column behind the
-/// others, [`TASK_COLUMN`].
+/// Gives each row once for each tile that may join it, with the tile in a column behind the
+/// others, [`TILE_COLUMN`]. A tile is the work of a task, or a part of it.
 ///
-/// The tasks follow from the sizes of the sets on both sides: every partition reads the
-/// histograms of both ([`SizeHistogramExec`]) and derives the same tasks from them. Values of the
-/// task column are chosen so that a repartitioning by their hash into [`GridSpec::tasks`]
-/// partitions brings each task into a partition of its own; the join is right wherever they land.
+/// The tiles follow from the sizes of the sets on both sides: every partition reads the
+/// histograms of both ([`SizeHistogramExec`]) and derives the same tiles from them. Values of the
+/// tile column are chosen so that a repartitioning by their hash into [`GridSpec::tasks`]
+/// partitions brings each tile to its task; the join is right wherever they land.
 /// Rows that cannot match anything are dropped, or where their side
 /// [visits once](GridSpec::visits_once) spread over all tasks.
 ///
@@ -78,7 +78,7 @@ impl SizeGridExec {
             return internal_err!("a similarity join is to be shared by no task");
         }
         let mut fields: Vec<_> = input.schema().fields().iter().cloned().collect();
-        fields.push(Arc::new(Field::new(TASK_COLUMN, DataType::UInt32, false)));
+        fields.push(Arc::new(Field::new(TILE_COLUMN, DataType::UInt32, false)));
         let schema = Schema::new_with_metadata(fields, input.schema().metadata().clone());
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::new(schema)),
@@ -117,9 +117,9 @@ impl SizeGridExec {
         &self.histograms
     }
 
-    /// The task column, as an expression over the output.
-    pub fn task_column(&self) -> Column {
-        Column::new(TASK_COLUMN, self.input.schema().fields().len())
+    /// The tile column, as an expression over the output.
+    pub fn tile_column(&self) -> Column {
+        Column::new(TILE_COLUMN, self.input.schema().fields().len())
     }
 
     fn partition_count(&self) -> usize {
@@ -158,6 +158,11 @@ impl DisplayAs for SizeGridExec {
             return writeln!(f, "tasks={}", self.spec.tasks);
         }
         write!(f, "SizeGridExec: {}, tasks={}", self.rows, self.spec.tasks)?;
+        f.write_str(match self.spec.pairs {
+            GridPairs::All => "",
+            GridPairs::Within => ", rows near to each other once",
+            GridPairs::Across => ", rows apart from each other",
+        })?;
         if self.spec.visits_once[self.rows.side as usize] {
             f.write_str(", each row to one task")?;
         }

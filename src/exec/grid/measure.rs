@@ -32,17 +32,19 @@ use super::placed::PlacedRows;
 pub struct SizeHistogramExec {
     input: Arc<dyn ExecutionPlan>,
     rows: PlacedRows,
+    times: u64,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl SizeHistogramExec {
-    /// Counts what `rows` says of the rows of `input`.
+    /// Counts what `rows` says of the rows of `input`, each of them so many `times`: as many as a
+    /// row stands for where `input` is a sample.
     ///
     /// # Errors
     ///
     /// When the argument is no list of tokens.
-    pub fn try_new(input: Arc<dyn ExecutionPlan>, rows: PlacedRows) -> Result<Self> {
+    pub fn try_new(input: Arc<dyn ExecutionPlan>, rows: PlacedRows, times: u64) -> Result<Self> {
         rows.reader(&input.schema())?;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Histogram::schema()),
@@ -54,6 +56,7 @@ impl SizeHistogramExec {
         Ok(Self {
             input,
             rows,
+            times,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
         })
@@ -62,6 +65,11 @@ impl SizeHistogramExec {
     /// What is counted.
     pub fn rows(&self) -> &PlacedRows {
         &self.rows
+    }
+
+    /// How many rows each one stands for.
+    pub fn times(&self) -> u64 {
+        self.times
     }
 
     pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
@@ -73,7 +81,13 @@ impl DisplayAs for SizeHistogramExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match t {
             DisplayFormatType::TreeRender => writeln!(f, "side={}", self.rows.side),
-            _ => write!(f, "SizeHistogramExec: {}", self.rows),
+            _ => {
+                write!(f, "SizeHistogramExec: {}", self.rows)?;
+                match self.times {
+                    1 => Ok(()),
+                    times => write!(f, ", a sample of one in {times}"),
+                }
+            }
         }
     }
 }
@@ -110,7 +124,9 @@ impl ExecutionPlan for SizeHistogramExec {
         let (ChildrenPropertiesMode::Keep | ChildrenPropertiesMode::Recompute) =
             options.children_properties;
         match (children.pop(), children.is_empty()) {
-            (Some(input), true) => Ok(Arc::new(Self::try_new(input, self.rows.clone())?)),
+            (Some(input), true) => {
+                Ok(Arc::new(Self::try_new(input, self.rows.clone(), self.times)?))
+            }
             _ => internal_err!("SizeHistogramExec has one child"),
         }
     }
@@ -132,7 +148,7 @@ impl ExecutionPlan for SizeHistogramExec {
     ) -> Result<SendableRecordBatchStream> {
         let mut input = self.input.execute(partition, context)?;
         let mut reader = self.rows.reader(&input.schema())?;
-        let keyed = self.rows.is_keyed();
+        let (keyed, times) = (self.rows.is_keyed(), self.times);
         let baseline = BaselineMetrics::new(&self.metrics, partition);
         let input_rows = MetricBuilder::new(&self.metrics).counter("input_rows", partition);
         let count = async move {
@@ -144,7 +160,9 @@ impl ExecutionPlan for SizeHistogramExec {
                 reader.read(&batch, &mut shapes)?;
                 counter.add(&shapes);
             }
-            Ok(counter.finish().to_batch()?.record_output(&baseline))
+            let mut histogram = counter.finish();
+            histogram.rows.values_mut().for_each(|rows| *rows = rows.saturating_mul(times));
+            Ok(histogram.to_batch()?.record_output(&baseline))
         };
         let stream =
             RecordBatchStreamAdapter::new(self.schema(), Box::pin(futures::stream::once(count)));

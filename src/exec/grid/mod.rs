@@ -11,9 +11,10 @@
 //! ```
 //!
 //! `histogram` counts rows by the sizes of their sets, `tiling` makes tasks of even work from
-//! that (`region` estimates it), `expand` is the operator that sends the rows, `send` how. A row's task is a
-//! blocking key of the join above: rows meet in the one task whose tile holds both, whichever
-//! partition the shuffle brings a task to, and no pair is found twice.
+//! that (`region` estimates it, `triangle` does it for an input that is both sides), `expand` is
+//! the operator that sends the rows, `send` how. A row's tile is a blocking key of the join above:
+//! rows meet in the one tile that holds both, whichever partition the shuffle brings it to, and no
+//! pair is found twice.
 
 mod expand;
 mod histogram;
@@ -24,8 +25,9 @@ mod send;
 #[cfg(test)]
 mod tests;
 mod tiling;
+mod triangle;
 
-pub use expand::{SizeGridExec, TASK_COLUMN};
+pub use expand::{SizeGridExec, TILE_COLUMN};
 pub use measure::SizeHistogramExec;
 pub use placed::PlacedRows;
-pub use tiling::GridSpec;
+pub use tiling::{GridPairs, GridSpec};

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use super::histogram::Histogram;
 use super::tiling::{BLOCK, GridSpec, Place, Tile};
+use super::triangle::{Cut as TriangleCut, WeighedTiles};
 use crate::exec::Side;
 
 /// The work to take a row up, and for each of its tokens; a pair of rows whose sizes can match
@@ -142,6 +143,65 @@ impl Region {
         all
     }
 
+    /// What joining the rows of the region with themselves takes. It has the same rows on both
+    /// sides, of which one copy is sent, and of two orders of a pair one is decided.
+    pub fn triangle_estimate(&self, spec: &GridSpec) -> Estimate {
+        let Estimate { work, bytes } = self.estimate(spec);
+        Estimate { work: work / 2.0, bytes: bytes / 2.0 }
+    }
+
+    /// Tiles of even work, as many as `tasks` where there is enough to cut.
+    pub fn into_tiles(self, spec: &GridSpec, tasks: usize) -> WeighedTiles {
+        let mut tiles = vec![];
+        // Depth first, the lower part first.
+        let mut rest = vec![(self, tasks.max(1))];
+        while let Some((region, tasks)) = rest.pop() {
+            match region.cut(spec, tasks) {
+                Some([(lower, of_lower), (upper, of_upper)]) => {
+                    rest.push((upper, of_upper));
+                    rest.push((lower, of_lower));
+                }
+                None => {
+                    let work = region.estimate(spec).work;
+                    tiles.push((region.into_tile(), work));
+                }
+            }
+        }
+        tiles
+    }
+
+    /// Two parts of a region that has the same rows on both sides, each with the same rows on both
+    /// sides, and what lies between them, such that `share` tiles get even work; `None` where
+    /// there is nothing to cut.
+    pub fn cut_triangle(&self, spec: &GridSpec, share: f64) -> Option<TriangleCut> {
+        let across = self.middle(Side::Left, 0.5).map(|at| self.triangle_at(at));
+        let tasks = (share.ceil() as usize).max(2);
+        let by_keys = self.cut_keys(spec, tasks).map(|[(lower, of_lower), (upper, of_upper)]| {
+            let parts = [&lower, &upper].map(|part| part.triangle_estimate(spec));
+            let per_task = (parts[0].work / of_lower as f64).max(parts[1].work / of_upper as f64);
+            let sending = WORK_PER_BYTE * (parts[0].bytes + parts[1].bytes) / tasks as f64;
+            (TriangleCut { parts: [lower, upper], between: None }, per_task + sending)
+        });
+        let across = across.map(|cut| {
+            let mut all = Estimate::default();
+            cut.parts.iter().for_each(|part| all.add(part.triangle_estimate(spec)));
+            cut.between.iter().for_each(|between| all.add(between.estimate(spec)));
+            (cut, (all.work + WORK_PER_BYTE * all.bytes) / tasks as f64)
+        });
+        let cuts = by_keys.into_iter().chain(across);
+        cuts.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(cut, _)| cut)
+    }
+
+    /// The rows below and those above a place, and the pairs of one below and one above.
+    fn triangle_at(&self, at: Place) -> TriangleCut {
+        let [lower, upper] = self.parts(Side::Left, at);
+        // Of the right rows, parts have those that a left row may match: all places are left.
+        let [within_lower, _] = lower.parts(Side::Right, at);
+        let [_, between] = lower.parts(Side::Right, at);
+        let [_, within_upper] = upper.parts(Side::Right, at);
+        TriangleCut { parts: [within_lower, within_upper], between: Some(between) }
+    }
+
     /// Two parts of even work for each of `tasks`; `None` where there is nothing to cut.
     pub fn cut(&self, spec: &GridSpec, tasks: usize) -> Option<Cut> {
         if tasks <= 1 {
@@ -194,9 +254,17 @@ impl Region {
         Some([(lower, of_lower), (upper, tasks - of_lower)])
     }
 
-    /// Across the axis of `side`, half of the tasks below. The work is taken to be that of the
-    /// side's rows with their pairs, which the two parts share without a rest.
+    /// Across the axis of `side`, half of the tasks below.
     fn cut_places(&self, side: Side, tasks: usize) -> Option<Cut> {
+        let of_lower = tasks / 2;
+        let at = self.middle(side, of_lower as f64 / tasks as f64)?;
+        let [lower, upper] = self.parts(side, at);
+        Some([(lower, of_lower), (upper, tasks - of_lower)])
+    }
+
+    /// The place on the axis of `side` below which a `share` of the work lies. The work is taken
+    /// to be that of the side's rows with their pairs, which the two parts share without a rest.
+    fn middle(&self, side: Side, share: f64) -> Option<Place> {
         let work: Vec<(&Range<Place>, f64)> = self
             .by_key()
             .flat_map(|(_, cells)| {
@@ -207,9 +275,7 @@ impl Region {
                 cells[side as usize].iter().map(move |cell| (&cell.places, work(cell)))
             })
             .collect();
-        let of_lower = tasks / 2;
-        let total: f64 = work.iter().map(|(_, work)| work).sum();
-        let wanted = total * of_lower as f64 / tasks as f64;
+        let wanted = share * work.iter().map(|(_, work)| work).sum::<f64>();
         let mut low = work.iter().map(|(places, _)| places.start).min()?;
         let mut high = work.iter().map(|(places, _)| places.end).max()?;
         while high - low > 1 {
@@ -221,11 +287,7 @@ impl Region {
             }
         }
         let places = &self.tile.places[side as usize];
-        if high <= places.start || high >= places.end {
-            return None;
-        }
-        let [lower, upper] = self.parts(side, high);
-        Some([(lower, of_lower), (upper, tasks - of_lower)])
+        (places.start < high && high < places.end).then_some(high)
     }
 
     /// What is below and what is above a place on the axis of `side`. Rows of the other side

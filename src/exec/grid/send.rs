@@ -15,12 +15,12 @@ use datafusion::physical_plan::metrics::{
 };
 use datafusion::physical_plan::repartition::{BatchPartitioner, REPARTITION_RANDOM_STATE};
 use futures::StreamExt;
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
-use super::expand::TASK_COLUMN;
+use super::expand::TILE_COLUMN;
 use super::histogram::Histogram;
 use super::placed::PlacedReader;
-use super::tiling::{GridSpec, PlacesOfTask, Tiling, place_of};
+use super::tiling::{GridSpec, PlacesOfTile, Tiling, place_of};
 use crate::exec::Side;
 
 /// Rows looked at without yielding to the runtime.
@@ -65,50 +65,68 @@ pub(super) struct Routes {
     spec: GridSpec,
     side: Side,
     tiling: Tiling,
-    /// The value of the task column for each task.
-    values: Vec<u32>,
+    /// The value of the tile column for each tile.
+    tiles: Vec<u32>,
+    /// And for rows without a tile one for each task.
+    tasks: Vec<u32>,
     /// For the classes of keys.
     histogram: Histogram,
-    divides_sets: bool,
 }
 
 impl Routes {
     pub fn new(spec: GridSpec, side: Side, histograms: [&Histogram; 2]) -> Result<Self> {
         let tiling = Tiling::new(&spec, histograms);
         let histogram = Histogram { rows: Default::default(), ..histograms[0].clone() };
-        let (values, divides_sets) = (task_values(spec.tasks)?, tiling.divides_sets(side));
-        Ok(Self { spec, side, tiling, values, histogram, divides_sets })
+        let all: Vec<u32> = tiling.tasks.iter().copied().chain((0..).take(spec.tasks)).collect();
+        let mut tiles = values_of_tasks(&all, spec.tasks)?;
+        let tasks = tiles.split_off(tiling.tiles.len());
+        Ok(Self { spec, side, tiling, tiles, tasks, histogram })
+    }
+
+    /// How many tasks have a tile.
+    fn busy_tasks(&self) -> usize {
+        self.tiling.tasks.iter().collect::<HashSet<_>>().len()
     }
 }
 
-/// A value for each of so many tasks, whose hash brings it into the partition of that number.
-pub(super) fn task_values(tasks: usize) -> Result<Vec<u32>> {
-    let mut values = vec![None; tasks];
-    let mut missing = tasks;
-    let schema = Arc::new(Schema::new(vec![Field::new(TASK_COLUMN, DataType::UInt32, false)]));
-    let column = Arc::new(Column::new(TASK_COLUMN, 0)) as Arc<dyn PhysicalExpr>;
+/// Different values, each of which its hash brings into the wanted one of so many partitions.
+pub(super) fn values_of_tasks(wanted: &[u32], partitions: usize) -> Result<Vec<u32>> {
+    let mut waiting: Vec<Vec<usize>> = vec![vec![]; partitions];
+    for (place, &partition) in wanted.iter().enumerate().rev() {
+        match waiting.get_mut(partition as usize) {
+            Some(places) => places.push(place),
+            None => return internal_err!("there is no partition {partition} of {partitions}"),
+        }
+    }
+    let mut values = vec![0; wanted.len()];
+    let mut missing = wanted.len();
+    let schema = Arc::new(Schema::new(vec![Field::new(TILE_COLUMN, DataType::UInt32, false)]));
+    let column = Arc::new(Column::new(TILE_COLUMN, 0)) as Arc<dyn PhysicalExpr>;
     let mut partitioner =
-        BatchPartitioner::new_hash_partitioner(vec![column], tasks, Time::default())?;
+        BatchPartitioner::new_hash_partitioner(vec![column], partitions, Time::default())?;
     let mut first = 0_u32;
     while missing > 0 {
         let next = first.saturating_add(4096);
         if next == first {
-            return internal_err!("no values hash into {missing} of {tasks} partitions");
+            return internal_err!("too few values hash into the partitions: {missing} are missing");
         }
         let candidates = Arc::new(UInt32Array::from_iter_values(first..next)) as ArrayRef;
         let batch = RecordBatch::try_new(Arc::clone(&schema), vec![candidates])?;
         partitioner.partition(batch, |partition, batch| {
             let candidates = batch.column(0).as_any().downcast_ref::<UInt32Array>();
-            let least = candidates.and_then(|c| c.values().iter().min().copied());
-            if let (Some(value @ None), Some(least)) = (values.get_mut(partition), least) {
-                *value = Some(least);
-                missing -= 1;
+            let found = candidates.map_or(&[] as &[u32], |column| column.values());
+            if let Some(waiting) = waiting.get_mut(partition) {
+                for &value in found {
+                    let Some(place) = waiting.pop() else { break };
+                    values[place] = value;
+                    missing -= 1;
+                }
             }
             Ok(())
         })?;
         first = next;
     }
-    Ok(values.into_iter().flatten().collect())
+    Ok(values)
 }
 
 /// Sends the rows of one partition.
@@ -118,7 +136,7 @@ pub(super) struct Sender {
     metrics: GridMetrics,
     schema: SchemaRef,
     /// For each key class and size, where rows may be sent.
-    cache: HashMap<(u32, u32), Vec<PlacesOfTask>>,
+    cache: HashMap<(u32, u32), Vec<PlacesOfTile>>,
     batch_size: usize,
 }
 
@@ -130,7 +148,7 @@ impl Sender {
         schema: SchemaRef,
         batch_size: usize,
     ) -> Self {
-        metrics.tasks.set_max(routes.tiling.tiles.len());
+        metrics.tasks.set_max(routes.busy_tasks());
         Self { routes, reader, metrics, schema, cache: HashMap::new(), batch_size }
     }
 
@@ -142,7 +160,7 @@ impl Sender {
         struct Sending {
             sender: Sender,
             input: SendableRecordBatchStream,
-            /// Rows on their way, and for each row sent its number there and its task.
+            /// Rows on their way, and for each row sent its number there and its tile.
             slice: Option<(RecordBatch, Vec<u32>, Vec<u32>)>,
             next: usize,
             rows_at_once: usize,
@@ -153,11 +171,11 @@ impl Sender {
             Sending { sender: self, input, slice: None, next: 0, rows_at_once: 1, batch: None };
         futures::stream::try_unfold(sending, |mut s| async move {
             loop {
-                if let Some((slice, rows, tasks)) = &s.slice {
+                if let Some((slice, rows, tiles)) = &s.slice {
                     if s.next < rows.len() {
                         let to = rows.len().min(s.next + s.rows_at_once);
-                        let (rows, tasks) = (&rows[s.next..to], &tasks[s.next..to]);
-                        let batch = s.sender.expanded(slice, rows, tasks)?;
+                        let (rows, tiles) = (&rows[s.next..to], &tiles[s.next..to]);
+                        let batch = s.sender.expanded(slice, rows, tiles)?;
                         s.next = to;
                         return Ok(Some((batch, s)));
                     }
@@ -183,26 +201,26 @@ impl Sender {
                 if start + rows < batch.num_rows() {
                     s.batch = Some((batch, start + rows));
                 }
-                let (rows, tasks) = s.sender.place(&slice)?;
-                s.slice = Some((slice, rows, tasks));
+                let (rows, tiles) = s.sender.place(&slice)?;
+                s.slice = Some((slice, rows, tiles));
                 s.next = 0;
                 tokio::task::yield_now().await;
             }
         })
     }
 
-    /// Which rows of a slice are sent, and the task column of each.
+    /// Which rows of a slice are sent, and the tile column of each.
     fn place(&mut self, slice: &RecordBatch) -> Result<(Vec<u32>, Vec<u32>)> {
         let _timer = self.metrics.place_time.timer();
         let Self { routes, reader, cache, .. } = self;
         let mut shapes = vec![];
         reader.read(slice, &mut shapes)?;
         let once = routes.spec.visits_once[routes.side as usize];
-        let row_hashes = match routes.divides_sets {
+        let row_hashes = match routes.tiling.divides_sets[routes.side as usize] {
             true => content_hashes(slice.columns()),
             false => vec![],
         };
-        let (mut rows, mut tasks) = (vec![], vec![]);
+        let (mut rows, mut tiles) = (vec![], vec![]);
         let mut alone = vec![];
         let mut dropped = 0;
         for (row, &shape) in (0..).zip(&shapes) {
@@ -212,13 +230,13 @@ impl Sender {
                 let size = shape.size;
                 let possible = cache
                     .entry((key, size))
-                    .or_insert_with(|| routes.tiling.tasks(&routes.spec, routes.side, key, size));
+                    .or_insert_with(|| routes.tiling.tiles(&routes.spec, routes.side, key, size));
                 let row_hash = row_hashes.get(row as usize).copied().unwrap_or(0);
                 let place = place_of(shape, row_hash);
-                for (places, task) in possible.iter() {
+                for (places, tile) in possible.iter() {
                     if places.contains(&place) {
                         rows.push(row);
-                        tasks.push(routes.values[*task as usize]);
+                        tiles.push(routes.tiles[*tile as usize]);
                     }
                 }
             }
@@ -237,18 +255,18 @@ impl Sender {
             let of_alone = take_record_batch(slice, &UInt32Array::from(alone.clone()))?;
             for (row, hash) in alone.into_iter().zip(content_hashes(of_alone.columns())) {
                 rows.push(row);
-                tasks.push(routes.values[(hash % routes.values.len() as u64) as usize]);
+                tiles.push(routes.tasks[(hash % routes.tasks.len() as u64) as usize]);
             }
         }
-        Ok((rows, tasks))
+        Ok((rows, tiles))
     }
 
-    /// The rows with their tasks.
-    fn expanded(&self, slice: &RecordBatch, rows: &[u32], tasks: &[u32]) -> Result<RecordBatch> {
+    /// The rows with their tiles.
+    fn expanded(&self, slice: &RecordBatch, rows: &[u32], tiles: &[u32]) -> Result<RecordBatch> {
         let _timer = self.metrics.baseline.elapsed_compute().timer();
         let rows = take_record_batch(slice, &UInt32Array::from(rows.to_vec()))?;
         let mut columns = rows.columns().to_vec();
-        columns.push(Arc::new(UInt32Array::from(tasks.to_vec())));
+        columns.push(Arc::new(UInt32Array::from(tiles.to_vec())));
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
         Ok(batch.record_output(&self.metrics.baseline))
     }

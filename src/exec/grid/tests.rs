@@ -1,36 +1,51 @@
 //! Where rows are sent.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt32Type};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::metrics::Time;
+use datafusion::physical_plan::repartition::BatchPartitioner;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::histogram::{Counter, Histogram, KEY_CLASSES};
-use super::send::task_values;
-use super::tiling::{GridSpec, Tiling, place_of};
+use super::send::values_of_tasks;
+use super::tiling::{GridPairs, GridSpec, Tiling, place_of};
 use crate::exec::{MeasureCall, Side};
 use crate::measure::{Bounds, Measure};
 use crate::sets::RowShape;
 
-fn spec(measure: Measure, threshold: f64, tasks: usize, visits_once: [bool; 2]) -> GridSpec {
+pub(super) fn spec(
+    measure: Measure,
+    threshold: f64,
+    tasks: usize,
+    visits_once: [bool; 2],
+) -> GridSpec {
     let call = MeasureCall { measure, first: Side::Left };
-    GridSpec { call, threshold, tasks, visits_once }
+    GridSpec { call, threshold, tasks, visits_once, pairs: GridPairs::All }
 }
 
-fn shape(rng: &mut StdRng, size: u32) -> RowShape {
+pub(super) fn shape(rng: &mut StdRng, size: u32) -> RowShape {
     RowShape { size, hash: rng.random(), key_hash: 0 }
 }
 
 /// The rows, each with the hash of its content.
-fn numbered(rows: &[RowShape]) -> Vec<(RowShape, u64)> {
+pub(super) fn numbered(rows: &[RowShape]) -> Vec<(RowShape, u64)> {
     (0_u64..).map(|i| (i * 0x9E37_79B9) >> 7).zip(rows).map(|(hash, row)| (*row, hash)).collect()
 }
 
-fn histogram(rows: &[RowShape], keyed: bool) -> Histogram {
+pub(super) fn histogram(rows: &[RowShape], keyed: bool) -> Histogram {
     let mut counter = Counter::new(keyed);
     counter.add(rows);
     counter.finish()
 }
 
-fn tasks_of(
+/// The tiles that a row is sent to.
+pub(super) fn tiles_of(
     tiling: &Tiling,
     spec: &GridSpec,
     side: Side,
@@ -39,12 +54,12 @@ fn tasks_of(
 ) -> Vec<u32> {
     let key = Histogram::new(keyed).key_class(row);
     let place = place_of(row, row_hash);
-    let tasks = tiling.tasks(spec, side, key, row.size).into_iter();
-    tasks.filter(|(places, _)| places.contains(&place)).map(|(_, task)| task).collect()
+    let tiles = tiling.tiles(spec, side, key, row.size).into_iter();
+    tiles.filter(|(places, _)| places.contains(&place)).map(|(_, tile)| tile).collect()
 }
 
 /// Rows of every shape: many sizes, one size, few rows, large sets.
-fn collections(rng: &mut StdRng) -> Vec<Vec<RowShape>> {
+pub(super) fn collections(rng: &mut StdRng) -> Vec<Vec<RowShape>> {
     let skewed = |rng: &mut StdRng| {
         let octave = rng.random_range(0..8_u32);
         let size = rng.random_range(1..=1 << octave);
@@ -99,7 +114,7 @@ fn rows_that_may_match_meet_in_exactly_one_task() {
                 let bounds = Bounds::new(measure, threshold);
                 let sent = [Side::Left, Side::Right].map(|side| {
                     let rows = rows[side as usize].iter();
-                    let tasks = |row: &_| tasks_of(&tiling, &spec, side, *row, keyed);
+                    let tasks = |row: &_| tiles_of(&tiling, &spec, side, *row, keyed);
                     rows.map(tasks).collect::<Vec<_>>()
                 });
                 for side in [Side::Left, Side::Right] {
@@ -142,7 +157,7 @@ fn loads(
     let mut sent = 0;
     for side in [Side::Left, Side::Right] {
         for row in numbered(rows[side as usize]) {
-            for task in tasks_of(tiling, spec, side, row, keyed) {
+            for task in tiles_of(tiling, spec, side, row, keyed) {
                 at[task as usize][side as usize].push(row.0);
                 sent += 1;
             }
@@ -248,14 +263,32 @@ fn rows_that_both_visit_once_are_told_apart_by_keys_alone() {
 }
 
 #[test]
-fn the_value_of_a_task_hashes_into_its_partition() {
+fn the_value_of_a_tile_hashes_into_the_partition_of_its_task() {
+    let mut rng = StdRng::seed_from_u64(13);
     for tasks in [1, 2, 7, 16, 200] {
-        let values = task_values(tasks).unwrap();
-        assert_eq!(values.len(), tasks);
-        let mut distinct = values.clone();
-        distinct.sort_unstable();
-        distinct.dedup();
-        assert_eq!(distinct.len(), tasks);
+        let wanted: Vec<u32> = (0..3 * tasks).map(|_| rng.random_range(0..tasks as u32)).collect();
+        let values = values_of_tasks(&wanted, tasks).unwrap();
+        assert_eq!(values.len(), wanted.len());
+        let distinct: HashSet<&u32> = values.iter().collect();
+        assert_eq!(distinct.len(), wanted.len());
+        // As the engine's shuffle does it.
+        let schema = Arc::new(Schema::new(vec![Field::new("tile", DataType::UInt32, false)]));
+        let column = Arc::new(Column::new("tile", 0)) as Arc<dyn PhysicalExpr>;
+        let mut partitioner =
+            BatchPartitioner::new_hash_partitioner(vec![column], tasks, Time::default()).unwrap();
+        let array = Arc::new(UInt32Array::from(values.clone())) as ArrayRef;
+        let mut seen = 0;
+        partitioner
+            .partition(RecordBatch::try_new(schema, vec![array]).unwrap(), |partition, batch| {
+                for value in batch.column(0).as_primitive::<UInt32Type>().values() {
+                    let tile = values.iter().position(|v| v == value).unwrap();
+                    assert_eq!(wanted[tile] as usize, partition);
+                    seen += 1;
+                }
+                Ok(())
+            })
+            .unwrap();
+        assert_eq!(seen, wanted.len());
     }
 }
 
@@ -278,6 +311,12 @@ fn tiles_of_many_tasks_are_soon_made() {
         let started = std::time::Instant::now();
         let tiling = Tiling::new(&spec, [&histogram, &histogram]);
         assert_eq!(tiling.tiles.len(), 256);
+        if visits_once == [false, false] {
+            for pairs in [GridPairs::Within, GridPairs::Across] {
+                let once = GridSpec { pairs, ..spec };
+                assert!(!Tiling::new(&once, [&histogram, &histogram]).tiles.is_empty());
+            }
+        }
         assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     }
 }

@@ -1,9 +1,10 @@
 //! Which task joins which rows with which.
 //!
 //! The rows of a side lie on an axis: by the size of their set, those of one size by a hash of the
-//! set, and those with one set, of which there may be many, by a hash of the row. A *tile* is an interval of either axis (and of classes of blocking keys). The tiles cover
-//! all pairs of places and do not overlap, so that two rows meet in exactly one tile. A row is
-//! sent to the tiles that it lies in and whose other side has sizes which it can match:
+//! set, and those with one set, of which there may be many, by a hash of the row. A *tile* is an
+//! interval of either axis (and of classes of blocking keys). The tiles cover all pairs of places
+//! and do not overlap, so that two rows meet in exactly one tile. A row is sent to the tiles that
+//! it lies in and whose other side has sizes which it can match:
 //!
 //! ```text
 //! right size          the tiles of four tasks; pairs outside of the diagonal band cannot match,
@@ -20,11 +21,13 @@
 //! estimated work comes out even, and as few bytes as possible are repeated. This is the
 //! decomposition of a k-d tree (Bentley: "Multidimensional binary search trees", CACM 1975) over
 //! the join matrix (Okcan, Riedewald: "Processing theta-joins using MapReduce", SIGMOD 2011).
+//! Where an input is joined with itself, a `triangle` of it will do.
 
 use std::ops::Range;
 
 use super::histogram::{Histogram, KEY_CLASSES};
 use super::region::Region;
+use super::triangle::{WeighedTiles, triangles_and_rectangles};
 use crate::exec::{MeasureCall, Side};
 use crate::measure::Bounds;
 use crate::sets::RowShape;
@@ -36,8 +39,8 @@ pub(super) type Place = u64;
 /// The places of rows with one set, and of those whose sets have similar hashes.
 pub(super) const BLOCK: Place = 1 << 12;
 
-/// A task, and the places on a side's axis whose rows it joins.
-pub(super) type PlacesOfTask = (Range<Place>, u32);
+/// A tile, and the places on a side's axis whose rows are joined there.
+pub(super) type PlacesOfTile = (Range<Place>, u32);
 
 /// Where the block of a row's set starts.
 pub(super) fn block_of(shape: RowShape) -> Place {
@@ -47,6 +50,20 @@ pub(super) fn block_of(shape: RowShape) -> Place {
 /// The place of a row; `row_hash` is that of all its columns.
 pub(super) fn place_of(shape: RowShape, row_hash: u64) -> Place {
     block_of(shape) + row_hash % BLOCK
+}
+
+/// Which pairs of rows meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum GridPairs {
+    /// Each left row meets each right row that it may match.
+    #[default]
+    All,
+    /// Of an input that is both sides: rows near to each other. Each row is sent once, to be
+    /// joined with the others of its tile, and with itself. The left side stands for both.
+    Within,
+    /// Of an input that is both sides: the other pairs of rows, in one order of the two. Sent as
+    /// left and as right rows to be joined with each other, each pair for both orders.
+    Across,
 }
 
 /// What is joined, as far as sending rows to tasks goes.
@@ -60,6 +77,7 @@ pub struct GridSpec {
     /// Per side, whether each of its rows must be sent to exactly one task: where the answer lists
     /// rows of the side one by one.
     pub visits_once: [bool; 2],
+    pub pairs: GridPairs,
 }
 
 impl GridSpec {
@@ -92,47 +110,58 @@ impl Tile {
     }
 }
 
-/// The tiles of a join; tile `i` is that of task `i`. There may be fewer than tasks, and is one.
+/// The tiles of a join.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tiling {
     pub tiles: Vec<Tile>,
+    /// The task of each tile.
+    pub tasks: Vec<u32>,
+    /// Per side, whether rows with one set go different ways.
+    pub divides_sets: [bool; 2],
 }
 
 impl Tiling {
     /// Tiles of even work for the rows that `histograms` (of the left and the right side) count.
     ///
     /// Equal histograms give equal tiles: those who send the rows of either side each make their
-    /// own. The answer is right with any histograms.
+    /// own. The answer is right with any histograms. Of an input that is both sides, the left one
+    /// is looked at.
     pub fn new(spec: &GridSpec, histograms: [&Histogram; 2]) -> Self {
-        let mut tiles = vec![];
-        // Depth first, the lower part first.
-        let mut rest = vec![(Region::whole(spec, histograms), spec.tasks.max(1))];
-        while let Some((region, tasks)) = rest.pop() {
-            match region.cut(spec, tasks) {
-                Some([(lower, of_lower), (upper, of_upper)]) => {
-                    rest.push((upper, of_upper));
-                    rest.push((lower, of_lower));
-                }
-                None => tiles.push(region.into_tile()),
-            }
+        let divides = |tiles: &WeighedTiles, side: Side| {
+            tiles.iter().any(|(tile, _)| !tile.places[side as usize].start.is_multiple_of(BLOCK))
+        };
+        if spec.pairs == GridPairs::All {
+            let tiles = Region::whole(spec, histograms).into_tiles(spec, spec.tasks);
+            let divides_sets = [Side::Left, Side::Right].map(|side| divides(&tiles, side));
+            let tasks = (0..).take(tiles.len()).collect();
+            let tiles = tiles.into_iter().map(|(tile, _)| tile).collect();
+            return Self { tiles, tasks, divides_sets };
         }
-        Self { tiles }
+        let [within, across] = triangles_and_rectangles(spec, histograms[0]);
+        // All who send rows of the input have to agree on the place of a row.
+        let divides_sets = divides(&within, Side::Left)
+            || divides(&across, Side::Left)
+            || divides(&across, Side::Right);
+        // Whoever runs a task of near rows runs one of rows apart as well, in some order.
+        let mut tasks = deal(within.iter().chain(&across).map(|(_, work)| *work), spec.tasks);
+        let tasks_across = tasks.split_off(within.len());
+        let (tiles, tasks) = match spec.pairs {
+            GridPairs::Within => (within, tasks),
+            _ => (across, tasks_across),
+        };
+        let tiles = tiles.into_iter().map(|(tile, _)| tile).collect();
+        Self { tiles, tasks, divides_sets: [divides_sets; 2] }
     }
 
-    /// Whether rows of `side` with one set go different ways.
-    pub fn divides_sets(&self, side: Side) -> bool {
-        self.tiles.iter().any(|tile| !tile.places[side as usize].start.is_multiple_of(BLOCK))
-    }
-
-    /// The tasks that the rows of `side` with a set of this size and key class may be sent to,
+    /// The tiles that the rows of `side` with a set of this size and key class may be sent to,
     /// with the places of those that are.
-    pub fn tasks(
+    pub fn tiles(
         &self,
         spec: &GridSpec,
         side: Side,
         key_class: u32,
         size: u32,
-    ) -> Vec<PlacesOfTask> {
+    ) -> Vec<PlacesOfTile> {
         let Some((least, greatest)) = spec.partners(side, size) else { return vec![] };
         let (first, last) = (u64::from(size) << 32, u64::from(size) << 32 | u64::from(u32::MAX));
         (0..)
@@ -146,7 +175,23 @@ impl Tiling {
                     && other_least <= greatest
                     && other_greatest >= least
             })
-            .map(|(task, tile)| (tile.places[side as usize].clone(), task))
+            .map(|(number, tile)| (tile.places[side as usize].clone(), number))
             .collect()
     }
+}
+
+/// A task for each tile of so much work, such that tasks have even work: the largest tile first,
+/// to the task with the least.
+fn deal(works: impl Iterator<Item = f64>, tasks: usize) -> Vec<u32> {
+    let mut by_work: Vec<(usize, f64)> = works.enumerate().collect();
+    by_work.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let mut loads = vec![0.0_f64; tasks.max(1)];
+    let mut dealt = vec![0; by_work.len()];
+    for (tile, work) in by_work {
+        let least = (0_u32..).zip(&loads).min_by(|(_, a), (_, b)| a.total_cmp(b));
+        let task = least.map_or(0, |(task, _)| task);
+        loads[task as usize] += work;
+        dealt[tile] = task;
+    }
+    dealt
 }

@@ -31,7 +31,8 @@ pub(in crate::exec) struct StoredPlan {
     /// Whether a self-join finds each pair once: the rows of a piece meet each other, then those
     /// behind the piece. Else they meet all rows.
     pub once: bool,
-    /// The build side from disk, the rows of the probe side as they come. Not for self-joins.
+    /// The build side from disk, the rows of the probe side as they come. Not for self-joins, nor
+    /// where pairs stand for both orders, as rows of either side are wanted in one form then.
     pub direct: Option<Arc<Layout>>,
     /// For stored keys.
     pub converter: Option<Arc<KeyConverter>>,
@@ -68,7 +69,7 @@ impl StoredPlan {
             schemas[s] = Arc::new(Schema::new(fields));
         }
         let both = over_stored(join, &stored, [true, true], has_keys)?;
-        let direct = match layout.self_join {
+        let direct = match layout.self_join || layout.both_orders {
             true => None,
             false => {
                 let mut sides = [true, true];
@@ -79,7 +80,7 @@ impl StoredPlan {
         };
         let once = layout.self_join && layout.spec.pairing == Pairing::Unordered;
         let mut cross = Layout::try_new(both.clone(), Some(layout.build()), options)?;
-        if once {
+        if once || layout.both_orders {
             cross.give_both_orders();
         }
         let itself = match layout.self_join {

@@ -206,6 +206,54 @@ async fn tasks_with_parts_of_both_sides_give_the_join_together() {
     assert!(matches > 1000, "{matches}");
 }
 
+/// Rows in two halves: each with itself, and one with the other, in memory and from disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn pairs_that_stand_for_both_orders_are_found_in_one() {
+    let mut matches = 0;
+    for (round, mut case, rows, _) in cases() {
+        case.keyed = true;
+        case.join_type = JoinType::Inner;
+        if !case.measure.is_symmetric() {
+            continue;
+        }
+        let (lower, upper) = rows.split_at(rows.len() / 3);
+        let partitions = [1, 3, 4][round % 3];
+        let options = SimJoinOptions {
+            spill: [SpillChoice::Never, SpillChoice::Always][round / 8 % 2],
+            ..SimJoinOptions::default()
+        };
+        let plan = |input: JoinInput, mode: JoinMode, need: Need| {
+            let (join, options) = (case.join(need), options.clone());
+            SetSimilarityJoinExec::try_new_in_mode(input, join, options, mode, None).unwrap()
+        };
+        for need in [Need::Rows, Need::Counts(None)] {
+            for build in [Side::Left, Side::Right] {
+                for how in TASKS {
+                    let near = |rows: &[Row], task: Option<usize>| {
+                        let input = left_with(&by_key(rows, partitions), task);
+                        let mode = JoinMode::Partitioned { keys: 1 };
+                        plan(JoinInput::Itself { input, partitions: 1 }, mode, need)
+                    };
+                    let apart = |task: Option<usize>| {
+                        let [left, right] =
+                            [lower, upper].map(|rows| left_with(&by_key(rows, partitions), task));
+                        let mode = JoinMode::Mirrored { keys: 1 };
+                        plan(JoinInput::Two { left, right, build }, mode, need)
+                    };
+                    let mut batches = tasks(how, partitions, 7, |task| near(lower, task)).await;
+                    batches.extend(tasks(how, partitions, 7, |task| near(upper, task)).await);
+                    let crossed = tasks(how, partitions, 7, apart).await;
+                    matches += crossed.iter().map(RecordBatch::num_rows).sum::<usize>();
+                    batches.extend(crossed);
+                    let at = format!("round {round} {case:?} build {build} {need:?} {how:?}");
+                    check_case(&batches, need, &case, [&rows, &rows], &at);
+                }
+            }
+        }
+    }
+    assert!(matches > 1000, "{matches}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn one_task_gives_every_join_type() {
     for (round, case, left, right) in cases() {
@@ -250,6 +298,22 @@ async fn inputs_that_do_not_fit_the_mode_are_refused() {
     assert!(error.contains("read its input twice"), "{error}");
     let error = plan(two(many(), many()), JoinMode::Partitioned { keys: 1 }).unwrap_err();
     assert!(error.to_string().contains("1 of 0 blocking keys"), "{error}");
+    // Pairs of rows that do not tell their other order.
+    let mirrored = |join_type, need| {
+        let case = Case { join_type, keyed: true, ..case.clone() };
+        let (join, options) = (case.join(need), SimJoinOptions::default());
+        let mode = JoinMode::Mirrored { keys: 1 };
+        SetSimilarityJoinExec::try_new_in_mode(two(many(), many()), join, options, mode, None)
+    };
+    assert!(mirrored(JoinType::Inner, Need::Rows).is_ok());
+    for (join_type, need) in [
+        (JoinType::Left, Need::Rows),
+        (JoinType::RightSemi, Need::Rows),
+        (JoinType::Inner, Need::Counts(Some(Side::Right))),
+    ] {
+        let error = mirrored(join_type, need).unwrap_err().to_string();
+        assert!(error.contains("both orders in inner joins"), "{error}");
+    }
     let execute = |plan: SetSimilarityJoinExec| {
         let error = plan.execute(0, Arc::new(TaskContext::default())).err().unwrap();
         error.to_string()

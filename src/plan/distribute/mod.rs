@@ -9,26 +9,24 @@
 //!
 //! Rows that the answer lists one by one (preserved rows, those of semi and anti joins) are known
 //! to one task each: a broadcast side has none, and the grid sends each of them to one task. A
-//! join of an input with itself reads it once for each side, which its tasks cannot share either.
-//! Where two readings may give different rows, there is one.
+//! join of an input with itself reads it more than once, as its tasks cannot share what one of
+//! them has read; where two readings may give different rows, there is one. If it is symmetric,
+//! half of the grid is enough, and is better than a broadcast whatever the size.
 
 mod full;
+mod repartition;
+mod sample;
 mod size;
 
 use std::sync::Arc;
 
-use datafusion::common::{JoinType, Result, internal_err};
-use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::common::{JoinType, Result};
 use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
-use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use datafusion::prelude::SessionConfig;
 
 use self::size::Size;
 use crate::config::{BuildSideChoice, DistributionChoice, SimJoinOptions};
-use crate::exec::grid::{GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
 use crate::exec::{JoinInput, JoinMode, Need, SetSimilarityJoinExec, Side, SimilarityJoin};
 
 /// Says that a session plans for a cluster, whose tasks run in processes of their own.
@@ -110,6 +108,7 @@ impl Distribution<'_> {
                     Some(reason),
                 )?))
             }
+            Shared::Repartition(reason) if self.meets_once() => self.repartitioned_once(reason),
             Shared::Repartition(reason) => self.repartitioned(reason),
         }
     }
@@ -148,6 +147,11 @@ impl Distribution<'_> {
         matches!(self.input, JoinInput::Itself { .. })
     }
 
+    /// Whether it is enough that each pair of rows meets once, in one of the two orders.
+    fn meets_once(&self) -> bool {
+        self.is_self_join() && self.join.is_symmetric()
+    }
+
     /// Why the sides cannot be repartitioned, if they cannot.
     fn not_repartitioned(&self) -> Option<&'static str> {
         (self.repeatable != [true, true])
@@ -168,6 +172,13 @@ impl Distribution<'_> {
             .filter(|side| self.can_broadcast(*side))
             .min_by_key(|side| (!wanted(*side), size(*side).map_or(usize::MAX, |size| size.0)));
         let not_repartitioned = self.not_repartitioned();
+        if self.meets_once()
+            && not_repartitioned.is_none()
+            && self.options.distribution == DistributionChoice::Auto
+        {
+            let reason = "the pairs of one input with itself, each of them once";
+            return Shared::Repartition(reason.to_string());
+        }
         let limit = self.options.broadcast_limit;
         let choice = self.options.distribution;
         // Classes of keys alone tell the rows of a FULL join apart.
@@ -212,91 +223,4 @@ impl Distribution<'_> {
             },
         }
     }
-
-    /// Both sides on a grid over the sizes of their sets.
-    fn repartitioned(self, reason: String) -> Result<Arc<dyn ExecutionPlan>> {
-        let sides = [Side::Left, Side::Right];
-        let spec = GridSpec {
-            call: self.join.call,
-            threshold: self.join.threshold,
-            tasks: self.tasks,
-            visits_once: sides.map(|side| self.lists_rows_of(side)),
-        };
-        let inputs = self.sides()?;
-        let mut grids = vec![];
-        for side in sides {
-            // Both sides read the histograms of both.
-            let measured = if self.is_self_join() { &sides[..1] } else { &sides[..] };
-            let histograms = measured.iter().map(|side| {
-                let input = reset_plan_states(Arc::clone(&inputs[*side as usize]))?;
-                histogram(input, placed_rows(&self.join, *side))
-            });
-            grids.push(SizeGridExec::try_new(
-                Arc::clone(&inputs[side as usize]),
-                histograms.collect::<Result<Vec<_>>>()?,
-                placed_rows(&self.join, side),
-                spec,
-            )?);
-        }
-        let mut join = self.join;
-        let tasks = grids.iter().map(|grid| Arc::new(grid.task_column()) as PhysicalExprRef);
-        if let [left, right] = tasks.collect::<Vec<_>>().as_slice() {
-            join.on.insert(0, (Arc::clone(left), Arc::clone(right)));
-        }
-        let build = match (join.need, &self.input) {
-            (Need::Counts(Some(side)), _) => side.other(),
-            (_, JoinInput::Two { build, .. }) => *build,
-            (_, JoinInput::Itself { .. }) => Side::Right,
-        };
-        let mut grids = grids.into_iter().map(|grid| Arc::new(grid) as Arc<dyn ExecutionPlan>);
-        let (Some(left), Some(right)) = (grids.next(), grids.next()) else {
-            return internal_err!("a join has two sides");
-        };
-        Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
-            JoinInput::Two { left, right, build },
-            join,
-            self.options.clone(),
-            JoinMode::Partitioned { keys: 1 },
-            Some(reason),
-        )?))
-    }
-}
-
-/// What places the rows of a side.
-fn placed_rows(join: &SimilarityJoin, side: Side) -> PlacedRows {
-    let keys = join.on.iter().map(|(left, right)| match side {
-        Side::Left => Arc::clone(left),
-        Side::Right => Arc::clone(right),
-    });
-    PlacedRows {
-        side,
-        argument: Arc::clone(join.argument(side)),
-        keys: keys.collect(),
-        null_equality: join.null_equality,
-        filter: join.side_filter(side).cloned(),
-    }
-}
-
-/// The sizes of the sets of `input`, in one partition.
-fn histogram(input: Arc<dyn ExecutionPlan>, rows: PlacedRows) -> Result<Arc<dyn ExecutionPlan>> {
-    // Its own columns only, so that the scan reads no others.
-    let exprs = rows.expressions().enumerate().map(|(i, expr)| ProjectionExpr {
-        expr: Arc::clone(expr),
-        alias: format!("__simjoin_{i}"),
-    });
-    let column = |index: usize| {
-        Arc::new(Column::new(&format!("__simjoin_{index}"), index)) as PhysicalExprRef
-    };
-    let projected = ProjectionExec::try_new(exprs.collect::<Vec<_>>(), input)?;
-    let keys = rows.keys.len();
-    let rows = PlacedRows {
-        argument: column(0),
-        keys: (1..=keys).map(column).collect(),
-        filter: rows.filter.as_ref().map(|_| column(1 + keys)),
-        ..rows
-    };
-    let histogram = Arc::new(SizeHistogramExec::try_new(Arc::new(projected), rows)?);
-    // The limit is never reached: it keeps the optimizer from removing the node where the input
-    // has one partition, so that a cluster counts it in a stage of its own and not in each task.
-    Ok(Arc::new(CoalescePartitionsExec::new(histogram).with_fetch(Some(u32::MAX as usize))))
 }

@@ -1,0 +1,153 @@
+//! Both sides repartitioned by a [grid](crate::exec::grid) over the sizes of their sets.
+
+use std::sync::Arc;
+
+use datafusion::common::{Result, internal_err};
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
+use datafusion::physical_plan::union::UnionExec;
+
+use super::Distribution;
+use super::sample::sample;
+use crate::config::BuildSideChoice;
+use crate::exec::grid::{GridPairs, GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
+use crate::exec::{JoinInput, JoinMode, Need, SetSimilarityJoinExec, Side, SimilarityJoin};
+
+const SIDES: [Side; 2] = [Side::Left, Side::Right];
+
+impl Distribution<'_> {
+    /// Rows meet in the tile of left and right places that holds both.
+    pub(super) fn repartitioned(self, reason: String) -> Result<Arc<dyn ExecutionPlan>> {
+        let inputs = self.sides()?;
+        let spec = self.spec(GridPairs::All);
+        // Both sides read the histograms of both.
+        let measured = if self.is_self_join() { &SIDES[..1] } else { &SIDES[..] };
+        let histograms = || -> Result<Vec<_>> {
+            let of_side = |side: &Side| {
+                let input = reset_plan_states(Arc::clone(&inputs[*side as usize]))?;
+                histogram(input, placed_rows(&self.join, *side))
+            };
+            measured.iter().map(of_side).collect()
+        };
+        let grid = |side: Side| {
+            let input = Arc::clone(&inputs[side as usize]);
+            SizeGridExec::try_new(input, histograms()?, placed_rows(&self.join, side), spec)
+        };
+        let (left, right) = (grid(Side::Left)?, grid(Side::Right)?);
+        let build = match (self.join.need, &self.input) {
+            (Need::Counts(Some(side)), _) => side.other(),
+            (_, JoinInput::Two { build, .. }) => *build,
+            (_, JoinInput::Itself { .. }) => Side::Right,
+        };
+        self.by_tile(left, right, build, JoinMode::Partitioned { keys: 1 }, reason)
+    }
+
+    /// Each pair of rows of one input with itself meets once: near rows in a task that gets each
+    /// of them once, the others as left and right rows, in one of the two orders.
+    pub(super) fn repartitioned_once(self, reason: String) -> Result<Arc<dyn ExecutionPlan>> {
+        let JoinInput::Itself { input, .. } = &self.input else {
+            return internal_err!("pairs of two inputs have no order that says the other");
+        };
+        let grid = |side: Side, pairs: GridPairs| {
+            let again = || reset_plan_states(Arc::clone(input));
+            // One place for a row, whichever side it is sent as.
+            let rows = PlacedRows { side, ..placed_rows(&self.join, Side::Left) };
+            let histogram = histogram(again()?, placed_rows(&self.join, Side::Left))?;
+            SizeGridExec::try_new(again()?, vec![histogram], rows, self.spec(pairs))
+        };
+        let within = grid(Side::Left, GridPairs::Within)?;
+        let (left, right) =
+            (grid(Side::Left, GridPairs::Across)?, grid(Side::Right, GridPairs::Across)?);
+        let mut join = self.join.clone();
+        let tile = Arc::new(within.tile_column()) as PhysicalExprRef;
+        join.on.insert(0, (Arc::clone(&tile), tile));
+        let within = SetSimilarityJoinExec::try_new_in_mode(
+            JoinInput::Itself { input: Arc::new(within), partitions: 1 },
+            join,
+            self.options.clone(),
+            JoinMode::Partitioned { keys: 1 },
+            Some(reason.clone()),
+        )?;
+        let build = match self.options.build_side {
+            BuildSideChoice::Fixed(side) => side,
+            _ => Side::Right,
+        };
+        let across = self.by_tile(left, right, build, JoinMode::Mirrored { keys: 1 }, reason)?;
+        UnionExec::try_new(vec![Arc::new(within), across])
+    }
+
+    fn spec(&self, pairs: GridPairs) -> GridSpec {
+        GridSpec {
+            call: self.join.call,
+            threshold: self.join.threshold,
+            tasks: self.tasks,
+            visits_once: SIDES.map(|side| self.lists_rows_of(side)),
+            pairs,
+        }
+    }
+
+    /// The join of the rows of either side that have the same tile.
+    fn by_tile(
+        self,
+        left: SizeGridExec,
+        right: SizeGridExec,
+        build: Side,
+        mode: JoinMode,
+        reason: String,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut join = self.join;
+        join.on.insert(0, (Arc::new(left.tile_column()), Arc::new(right.tile_column())));
+        Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
+            JoinInput::Two { left: Arc::new(left), right: Arc::new(right), build },
+            join,
+            self.options.clone(),
+            mode,
+            Some(reason),
+        )?))
+    }
+}
+
+/// What places the rows of a side.
+fn placed_rows(join: &SimilarityJoin, side: Side) -> PlacedRows {
+    let keys = join.on.iter().map(|(left, right)| match side {
+        Side::Left => Arc::clone(left),
+        Side::Right => Arc::clone(right),
+    });
+    PlacedRows {
+        side,
+        argument: Arc::clone(join.argument(side)),
+        keys: keys.collect(),
+        null_equality: join.null_equality,
+        filter: join.side_filter(side).cloned(),
+    }
+}
+
+/// The sizes of the sets of `input`, or of a sample of it, in one partition. Tasks have even work
+/// if they are right, and the answer is right whatever they are.
+fn histogram(input: Arc<dyn ExecutionPlan>, rows: PlacedRows) -> Result<Arc<dyn ExecutionPlan>> {
+    let (input, times) = sample(input)?;
+    // Its own columns only, so that the scan reads no others.
+    let exprs = rows.expressions().enumerate().map(|(i, expr)| ProjectionExpr {
+        expr: Arc::clone(expr),
+        alias: format!("__simjoin_{i}"),
+    });
+    let column = |index: usize| {
+        Arc::new(Column::new(&format!("__simjoin_{index}"), index)) as PhysicalExprRef
+    };
+    let projected = ProjectionExec::try_new(exprs.collect::<Vec<_>>(), input)?;
+    let keys = rows.keys.len();
+    let rows = PlacedRows {
+        argument: column(0),
+        keys: (1..=keys).map(column).collect(),
+        filter: rows.filter.as_ref().map(|_| column(1 + keys)),
+        ..rows
+    };
+    let histogram = Arc::new(SizeHistogramExec::try_new(Arc::new(projected), rows, times)?);
+    // The limit is never reached: it keeps the optimizer from removing the node where the input
+    // has one partition, so that a cluster counts it in a stage of its own and not in each task.
+    Ok(Arc::new(CoalescePartitionsExec::new(histogram).with_fetch(Some(u32::MAX as usize))))
+}
