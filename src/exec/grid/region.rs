@@ -8,15 +8,16 @@ use super::tiling::{BLOCK, GridSpec, Place, Tile};
 use super::triangle::{Cut as TriangleCut, WeighedTiles};
 use crate::exec::Side;
 
-/// The work to take a row up, and for each of its tokens; a pair of rows whose sizes can match
-/// counts 1. Units of a nanosecond or so.
-const WORK_PER_ROW: f64 = 100.0;
-const WORK_PER_TOKEN: f64 = 10.0;
+/// The work to take a row up and for each of its tokens (read, encoded, indexed, looked up: 40 ns
+/// or so), where a pair of rows whose sizes can match counts 1 (0.1 ns or less, as most of them are
+/// never looked at).
+pub(super) const WORK_PER_ROW: f64 = 1000.0;
+pub(super) const WORK_PER_TOKEN: f64 = 400.0;
 /// The bytes of a row next to its tokens, and of each token.
 const BYTES_PER_ROW: f64 = 32.0;
 const BYTES_PER_TOKEN: f64 = 8.0;
-/// The work that sending a byte makes.
-const WORK_PER_BYTE: f64 = 2.0;
+/// The work that sending a byte makes: 2 ns.
+const WORK_PER_BYTE: f64 = 20.0;
 /// The last place of a size, as a distance from its first.
 const LAST: Place = (1 << 32) - 1;
 
@@ -77,6 +78,11 @@ impl Estimate {
     fn add(&mut self, other: Self) {
         self.work += other.work;
         self.bytes += other.bytes;
+    }
+
+    /// The work to send the rows.
+    pub fn sending(&self) -> f64 {
+        WORK_PER_BYTE * self.bytes
     }
 }
 
@@ -162,8 +168,8 @@ impl Region {
                     rest.push((lower, of_lower));
                 }
                 None => {
-                    let work = region.estimate(spec).work;
-                    tiles.push((region.into_tile(), work));
+                    let estimate = region.estimate(spec);
+                    tiles.push((region.into_tile(), estimate));
                 }
             }
         }
@@ -179,14 +185,14 @@ impl Region {
         let by_keys = self.cut_keys(spec, tasks).map(|[(lower, of_lower), (upper, of_upper)]| {
             let parts = [&lower, &upper].map(|part| part.triangle_estimate(spec));
             let per_task = (parts[0].work / of_lower as f64).max(parts[1].work / of_upper as f64);
-            let sending = WORK_PER_BYTE * (parts[0].bytes + parts[1].bytes) / tasks as f64;
+            let sending = (parts[0].sending() + parts[1].sending()) / tasks as f64;
             (TriangleCut { parts: [lower, upper], between: None }, per_task + sending)
         });
         let across = across.map(|cut| {
             let mut all = Estimate::default();
             cut.parts.iter().for_each(|part| all.add(part.triangle_estimate(spec)));
             cut.between.iter().for_each(|between| all.add(between.estimate(spec)));
-            (cut, (all.work + WORK_PER_BYTE * all.bytes) / tasks as f64)
+            (cut, (all.work + all.sending()) / tasks as f64)
         });
         let cuts = by_keys.into_iter().chain(across);
         cuts.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(cut, _)| cut)
@@ -216,7 +222,7 @@ impl Region {
         let scored = cuts.map(|cut| {
             let [lower, upper] = cut.each_ref().map(|(region, _)| region.estimate(spec));
             let per_task = (lower.work / cut[0].1 as f64).max(upper.work / cut[1].1 as f64);
-            let sending = WORK_PER_BYTE * (lower.bytes + upper.bytes) / tasks as f64;
+            let sending = (lower.sending() + upper.sending()) / tasks as f64;
             (cut, per_task + sending)
         });
         scored.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(cut, _)| cut)

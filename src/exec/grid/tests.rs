@@ -1,6 +1,6 @@
 //! Where rows are sent.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
@@ -13,6 +13,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::histogram::{Counter, Histogram, KEY_CLASSES};
+use super::region::{WORK_PER_ROW, WORK_PER_TOKEN};
 use super::send::values_of_tasks;
 use super::tiling::{GridPairs, GridSpec, Tiling, place_of};
 use crate::exec::{MeasureCall, Side};
@@ -28,6 +29,9 @@ pub(super) fn spec(
     let call = MeasureCall { measure, first: Side::Left };
     GridSpec { call, threshold, tasks, visits_once, pairs: GridPairs::All }
 }
+
+/// So many that comparing them takes longer than reading them.
+pub(super) const ROWS: usize = 40_000;
 
 pub(super) fn shape(rng: &mut StdRng, size: u32) -> RowShape {
     RowShape { size, hash: rng.random(), key_hash: 0 }
@@ -152,7 +156,6 @@ fn loads(
     rows: [&[RowShape]; 2],
     keyed: bool,
 ) -> (Vec<u64>, usize) {
-    let bounds = Bounds::new(spec.call.measure, spec.threshold);
     let mut at = vec![[vec![], vec![]]; spec.tasks];
     let mut sent = 0;
     for side in [Side::Left, Side::Right] {
@@ -164,15 +167,34 @@ fn loads(
         }
     }
     let work = |[left, right]: &[Vec<RowShape>; 2]| {
-        let role = spec.call.role(Side::Left);
-        let pairs = left.iter().flat_map(|l| right.iter().map(move |r| (l, r)));
-        let may_match = |(l, r): &(&RowShape, &RowShape)| {
-            bounds.sizes_can_match(role, l.size, r.size) && (!keyed || l.key_hash == r.key_hash)
-        };
-        let rows = left.iter().chain(right).map(|row| 100 + 10 * u64::from(row.size));
-        pairs.filter(may_match).count() as u64 + rows.sum::<u64>()
+        let rows = left.iter().chain(right).map(work_of_row).sum::<u64>();
+        pairs(spec, left, right, keyed) + rows
     };
     (at.iter().map(work).collect(), sent)
+}
+
+/// The work of taking a row up.
+pub(super) fn work_of_row(row: &RowShape) -> u64 {
+    WORK_PER_ROW as u64 + WORK_PER_TOKEN as u64 * u64::from(row.size)
+}
+
+/// The pairs of rows that may match.
+pub(super) fn pairs(spec: &GridSpec, left: &[RowShape], right: &[RowShape], keyed: bool) -> u64 {
+    let bounds = Bounds::new(spec.call.measure, spec.threshold);
+    let role = spec.call.role(Side::Left);
+    let alike = |rows: &[RowShape]| {
+        let mut counts = BTreeMap::new();
+        for row in rows {
+            *counts.entry((if keyed { row.key_hash } else { 0 }, row.size)).or_insert(0_u64) += 1;
+        }
+        counts
+    };
+    let (left, right) = (alike(left), alike(right));
+    let all = left.iter().flat_map(|l| right.iter().map(move |r| (l, r)));
+    let may_match = |((key, size), _): &(&(u32, u32), &u64), (other_key, other): &(u32, u32)| {
+        key == other_key && bounds.sizes_can_match(role, *size, *other)
+    };
+    all.filter(|(l, (r, _))| may_match(l, r)).map(|((_, l), (_, r))| l * r).sum()
 }
 
 /// The greatest load over the mean one, and the replication factor.
@@ -190,9 +212,9 @@ fn tasks_have_even_work_whatever_the_sizes_are() {
     let mut rng = StdRng::seed_from_u64(11);
     let zipf = |rng: &mut StdRng| (3.0 / rng.random_range(0.02..1.0_f64)) as u32;
     let sizes: [(&str, Vec<u32>); 3] = [
-        ("zipf", (0..4000).map(|_| zipf(&mut rng)).collect()),
-        ("one size", vec![20; 4000]),
-        ("two sizes", (0..4000).map(|i| if i % 10 == 0 { 100 } else { 20 }).collect()),
+        ("zipf", (0..ROWS).map(|_| zipf(&mut rng)).collect()),
+        ("one size", vec![20; ROWS]),
+        ("two sizes", (0..ROWS).map(|i| if i % 10 == 0 { 100 } else { 20 }).collect()),
     ];
     for (name, sizes) in sizes {
         let rows: Vec<RowShape> = sizes.iter().map(|&size| shape(&mut rng, size)).collect();
@@ -200,7 +222,7 @@ fn tasks_have_even_work_whatever_the_sizes_are() {
             for (tasks, threshold) in [(2, 0.8), (4, 0.8), (7, 0.5), (16, 0.8)] {
                 let spec = spec(Measure::Jaccard, threshold, tasks, visits_once);
                 let (most, replication) = balance(&spec, [&rows, &rows], false);
-                assert!(most < 1.4, "{name} {spec:?}: {most}");
+                assert!(most < 1.6, "{name} {spec:?}: {most}");
                 let once = visits_once.contains(&true);
                 let bound = if once { (1.0 + tasks as f64) / 2.0 } else { (tasks as f64).sqrt() };
                 assert!(replication <= bound * 1.2, "{name} {spec:?}: {replication}");
@@ -215,7 +237,7 @@ fn a_set_that_many_rows_have_is_divided() {
     let mut rng = StdRng::seed_from_u64(17);
     let [heavy, other] = [30, 25].map(|size| shape(&mut rng, size));
     for part in [0.3, 0.9, 1.0] {
-        let rows: Vec<RowShape> = (0..4000)
+        let rows: Vec<RowShape> = (0..ROWS)
             .map(|i| match rng.random_bool(part) {
                 true if i % 4 == 0 => other,
                 true => heavy,

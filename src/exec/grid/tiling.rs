@@ -26,8 +26,8 @@
 use std::ops::Range;
 
 use super::histogram::{Histogram, KEY_CLASSES};
-use super::region::Region;
-use super::triangle::{WeighedTiles, triangles_and_rectangles};
+use super::region::{Estimate, Region};
+use super::triangle::{Grain, WeighedTiles, triangles_and_rectangles};
 use crate::exec::{MeasureCall, Side};
 use crate::measure::Bounds;
 use crate::sets::RowShape;
@@ -137,13 +137,21 @@ impl Tiling {
             let tiles = tiles.into_iter().map(|(tile, _)| tile).collect();
             return Self { tiles, tasks, divides_sets };
         }
-        let [within, across] = triangles_and_rectangles(spec, histograms[0]);
+        let dealt = Grain::all(spec.tasks).into_iter().map(|grain| {
+            let tiles = triangles_and_rectangles(spec, histograms[0], grain);
+            // Whoever runs a task of near rows runs one of rows apart as well, in some order.
+            let (tasks, most) = deal(tiles.iter().flatten(), spec.tasks);
+            let sending: f64 = tiles.iter().flatten().map(|(_, tile)| tile.sending()).sum();
+            (tiles, tasks, most + sending / spec.tasks.max(1) as f64)
+        });
+        let best = dealt.min_by(|(.., a), (.., b)| a.total_cmp(b));
+        let Some(([within, across], mut tasks, _)) = best else {
+            return Self { tiles: vec![], tasks: vec![], divides_sets: [false; 2] };
+        };
         // All who send rows of the input have to agree on the place of a row.
         let divides_sets = divides(&within, Side::Left)
             || divides(&across, Side::Left)
             || divides(&across, Side::Right);
-        // Whoever runs a task of near rows runs one of rows apart as well, in some order.
-        let mut tasks = deal(within.iter().chain(&across).map(|(_, work)| *work), spec.tasks);
         let tasks_across = tasks.split_off(within.len());
         let (tiles, tasks) = match spec.pairs {
             GridPairs::Within => (within, tasks),
@@ -180,10 +188,10 @@ impl Tiling {
     }
 }
 
-/// A task for each tile of so much work, such that tasks have even work: the largest tile first,
-/// to the task with the least.
-fn deal(works: impl Iterator<Item = f64>, tasks: usize) -> Vec<u32> {
-    let mut by_work: Vec<(usize, f64)> = works.enumerate().collect();
+/// A task for each tile, such that tasks have even work: the largest tile first, to the task with
+/// the least. With it the work of the task that has most.
+fn deal<'a>(tiles: impl Iterator<Item = &'a (Tile, Estimate)>, tasks: usize) -> (Vec<u32>, f64) {
+    let mut by_work: Vec<(usize, f64)> = tiles.map(|(_, tile)| tile.work).enumerate().collect();
     by_work.sort_by(|(_, a), (_, b)| b.total_cmp(a));
     let mut loads = vec![0.0_f64; tasks.max(1)];
     let mut dealt = vec![0; by_work.len()];
@@ -193,5 +201,5 @@ fn deal(works: impl Iterator<Item = f64>, tasks: usize) -> Vec<u32> {
         loads[task as usize] += work;
         dealt[tile] = task;
     }
-    dealt
+    (dealt, loads.into_iter().fold(0.0, f64::max))
 }

@@ -20,29 +20,48 @@
 //! copies of a row or so, where a square of two readings takes 2·√(P·a).
 
 use super::histogram::Histogram;
-use super::region::Region;
+use super::region::{Estimate, Region};
 use super::tiling::{GridSpec, Tile};
 
-/// How many tiles a task gets, about: tasks of several tiles come out even.
-const TILES_PER_TASK: usize = 2;
+/// Tiles, each with what is estimated of it.
+pub(super) type WeighedTiles = Vec<(Tile, Estimate)>;
 
-/// Tiles, each with its estimated work.
-pub(super) type WeighedTiles = Vec<(Tile, f64)>;
+/// Tiles for each task, about. Several of them make even tasks, and more copies of rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Grain {
+    pub triangles: f64,
+    pub rectangles: f64,
+}
+
+impl Grain {
+    /// What is tried. Where there are few tasks, rectangles small enough to fill what triangles
+    /// leave cost little.
+    pub fn all(tasks: usize) -> Vec<Self> {
+        let grain = |triangles, rectangles| Self { triangles, rectangles };
+        let mut all = vec![grain(1.0, 1.0), grain(2.0, 2.0)];
+        if tasks <= 32 {
+            all.extend([2.0, 3.0, 4.0, 6.0, 8.0].map(|rectangles| grain(1.0, rectangles)));
+            all.push(grain(2.0, 4.0));
+        }
+        all
+    }
+}
 
 /// The tiles whose rows are joined with themselves, and those of left rows with right ones.
 pub(super) fn triangles_and_rectangles(
     spec: &GridSpec,
     histogram: &Histogram,
+    grain: Grain,
 ) -> [WeighedTiles; 2] {
     let (mut triangles, mut rectangles) = (vec![], vec![]);
-    let shares = (TILES_PER_TASK * spec.tasks.max(1)) as f64;
-    // Each with the number of tiles that its work should make.
+    let shares = grain.triangles * spec.tasks.max(1) as f64;
+    // Each with the number of triangles that its work would make.
     let mut rest = vec![(Region::whole(spec, [histogram; 2]), shares)];
     while let Some((triangle, share)) = rest.pop() {
         let cut = if share > 1.0 { triangle.cut_triangle(spec, share) } else { None };
         let Some(Cut { parts, between }) = cut else {
-            let work = triangle.triangle_estimate(spec).work;
-            triangles.push((triangle.into_tile(), work));
+            let estimate = triangle.triangle_estimate(spec);
+            triangles.push((triangle.into_tile(), estimate));
             continue;
         };
         let work = parts.each_ref().map(|part| part.triangle_estimate(spec).work);
@@ -50,7 +69,8 @@ pub(super) fn triangles_and_rectangles(
         let total = work.iter().sum::<f64>() + work_between;
         // Also where no work is expected there: no pair is left out for what was counted.
         if let Some(between) = between {
-            let tiles = (share * work_between / total).round().max(1.0);
+            let share = share * work_between / total * grain.rectangles / grain.triangles;
+            let tiles = share.round().max(1.0);
             rectangles.extend(between.into_tiles(spec, tiles as usize));
         }
         let [lower, upper] = parts;
@@ -73,7 +93,9 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::super::histogram::KEY_CLASSES;
-    use super::super::tests::{collections, histogram, numbered, shape, spec, tiles_of};
+    use super::super::tests::{
+        ROWS, collections, histogram, numbered, pairs, shape, spec, tiles_of, work_of_row,
+    };
     use super::super::tiling::{GridPairs, Tiling};
     use super::*;
     use crate::exec::Side;
@@ -154,8 +176,6 @@ mod tests {
     /// The greatest work of a task over the mean one, near and apart, and how many copies of a row
     /// are sent.
     fn balance(spec: &GridSpec, rows: &[RowShape]) -> (f64, f64) {
-        let bounds = Bounds::new(spec.call.measure, spec.threshold);
-        let role = spec.call.role(Side::Left);
         let histogram = histogram(rows, false);
         let mut loads = vec![0.0; spec.tasks];
         let mut sent = 0;
@@ -177,10 +197,9 @@ mod tests {
                     GridPairs::Within => (left, 0.5),
                     _ => (right, 1.0),
                 };
-                let pairs = left.iter().flat_map(|l| right.iter().map(move |r| (l, r)));
-                let pairs = pairs.filter(|(l, r)| bounds.sizes_can_match(role, l.size, r.size));
-                let reading = left.iter().chain(right).map(|r| 100.0 + 10.0 * f64::from(r.size));
-                loads[*task as usize] += part * (pairs.count() as f64 + reading.sum::<f64>());
+                let reading = left.iter().chain(right).map(work_of_row).sum::<u64>();
+                let work = pairs(&spec, left, right, false) + reading;
+                loads[*task as usize] += part * work as f64;
             }
         }
         let mean = loads.iter().sum::<f64>() / loads.len() as f64;
@@ -197,13 +216,16 @@ mod tests {
                 let size = size(&mut rng, i);
                 shape(&mut rng, size)
             };
-            (0..4000).map(row).collect()
+            (0..ROWS as u32).map(row).collect()
         };
         let shapes: [(&str, Vec<RowShape>); 4] = [
             ("zipf", of_sizes(&|rng, _| (3.0 / rng.random_range(0.02..1.0_f64)) as u32)),
             ("one size", of_sizes(&|_, _| 20)),
             ("two sizes", of_sizes(&|_, i| if i % 10 == 0 { 100 } else { 20 })),
-            ("one set", of_sizes(&|_, _| 28).into_iter().take(400).chain([heavy; 3600]).collect()),
+            (
+                "one set",
+                of_sizes(&|_, _| 28).into_iter().take(ROWS / 10).chain([heavy; ROWS]).collect(),
+            ),
         ];
         for (name, rows) in &shapes {
             for (tasks, threshold) in [(2, 0.8), (4, 0.8), (7, 0.5), (16, 0.8)] {
