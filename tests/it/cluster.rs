@@ -208,9 +208,9 @@ async fn plans_stay_as_they_are_when_they_are_optimized_again() {
         register(&ctx, "a", &random_rows(1, 60, 12));
         let batch = batch_of(&random_rows(2, 60, 12), &DataType::Int64, Layout::List);
         register_partitions(&ctx, "b", vec![vec![batch]]);
-        for (join, columns) in JOINS {
+        for ((join, columns), right) in JOINS.into_iter().flat_map(|j| [(j, "b"), (j, "a b")]) {
             let sql = format!(
-                "SELECT {columns} FROM a {join} b ON jaccard(a.toks, b.toks) >= 0.6 \
+                "SELECT {columns} FROM a {join} {right} ON jaccard(a.toks, b.toks) >= 0.6 \
                  ORDER BY 1 LIMIT 40"
             );
             let frame = plan(&ctx, &sql).await.unwrap();

@@ -300,7 +300,7 @@ async fn inputs_that_do_not_fit_the_mode_are_refused() {
     assert!(error.to_string().contains("1 of 0 blocking keys"), "{error}");
     // Pairs of rows that do not tell their other order.
     let mirrored = |join_type, need| {
-        let case = Case { join_type, keyed: true, ..case.clone() };
+        let case = Case { join_type, keyed: true, ..case };
         let (join, options) = (case.join(need), SimJoinOptions::default());
         let mode = JoinMode::Mirrored { keys: 1 };
         SetSimilarityJoinExec::try_new_in_mode(two(many(), many()), join, options, mode, None)
