@@ -46,8 +46,10 @@ use errors::CliError;
 use exec::Shell;
 use input::{Item, StatementReader};
 
-/// Runs the command line of this process.
-pub fn run() -> ExitCode {
+/// Runs the command line of this process. `spare_memory` is called before anything else where
+/// statements have a memory limit: the allocator, which keeps what is freed beside that limit, is
+/// the caller's.
+pub fn run(spare_memory: fn()) -> ExitCode {
     // Prints help, version and mistakes itself, and exits.
     let mut args = Args::parse();
     if let Some(process) = args.process.take() {
@@ -55,6 +57,9 @@ pub fn run() -> ExitCode {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => report(&error),
         };
+    }
+    if args.memory_limit.is_some() {
+        spare_memory();
     }
     // Statements have a runtime of their own. The shell's timers keep going when a statement keeps
     // all of its workers busy.
