@@ -7,7 +7,7 @@ use datafusion::arrow::array::ArrayRef;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::execution::SendableRecordBatchStream;
-use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
@@ -65,7 +65,7 @@ impl Reading {
         memory: Arc<Headroom>,
         reservation: MemoryReservation,
     ) -> Self {
-        let input = Slices::new(input, plan.metrics.rows.clone());
+        let input = Slices::new(input, plan.metrics.rows.clone()).within(&memory.memory_limit());
         Self {
             plan,
             reservation,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::Count;
 use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
@@ -11,6 +12,15 @@ use futures::StreamExt;
 use tokio::sync::Mutex;
 
 use super::build::ROWS_PER_SLICE;
+use super::payload::stored_bytes;
+
+/// Of a memory limit, what the rows of a slice take: encoding them takes some multiple, which is
+/// not reserved.
+const LIMIT_PER_SLICE: usize = 256;
+const LEAST_SLICE_BYTES: usize = 128 << 10;
+/// Rows of a slice where memory is limited, at least: what looks large may be a dictionary that
+/// all rows share.
+const LEAST_ROWS_PER_SLICE: usize = if cfg!(test) { 1 } else { 256 };
 
 /// The partitions of the probe input, which are asked for once each.
 pub(super) struct ProbeStreams {
@@ -70,13 +80,15 @@ pub(super) struct Slices {
     input: Mutex<Input>,
     /// Counts the rows that have come.
     rows: Count,
+    /// What the rows of a slice take, about.
+    slice_bytes: usize,
 }
 
 struct Input {
     /// `None` once it has ended.
     stream: Option<SendableRecordBatchStream>,
-    /// Batches of which rows are left.
-    batches: Vec<RecordBatch>,
+    /// Batches of which rows are left, each with the most rows that are taken of it at a time.
+    batches: Vec<(RecordBatch, usize)>,
     /// The number of the next row.
     next_row: u64,
 }
@@ -84,13 +96,21 @@ struct Input {
 impl Slices {
     pub fn new(stream: SendableRecordBatchStream, rows: Count) -> Self {
         let input = Input { stream: Some(stream), batches: vec![], next_row: 0 };
-        Self { input: Mutex::new(input), rows }
+        Self { input: Mutex::new(input), rows, slice_bytes: usize::MAX }
+    }
+
+    /// The same rows in slices that are small beside a memory limit.
+    pub fn within(mut self, limit: &MemoryLimit) -> Self {
+        if let MemoryLimit::Finite(bytes) = limit {
+            self.slice_bytes = (bytes / LIMIT_PER_SLICE).max(LEAST_SLICE_BYTES);
+        }
+        self
     }
 
     /// The next rows, and the number of the first.
     pub async fn next(&self) -> Result<Option<(u64, RecordBatch)>> {
         let mut input = self.input.lock().await;
-        let batch = loop {
+        let (batch, most_rows) = loop {
             if let Some(rest) = input.batches.pop() {
                 break rest;
             }
@@ -99,15 +119,16 @@ impl Slices {
                 Some(batch) if batch.num_rows() == 0 => {}
                 Some(batch) => {
                     self.rows.add(batch.num_rows());
-                    break batch;
+                    let most_rows = self.rows_per_slice(&batch);
+                    break (batch, most_rows);
                 }
                 None => input.stream = None,
             }
         };
-        let rows = ROWS_PER_SLICE.min(batch.num_rows());
+        let rows = most_rows.min(batch.num_rows());
         let slice = batch.slice(0, rows);
         if rows < batch.num_rows() {
-            input.batches.push(batch.slice(rows, batch.num_rows() - rows));
+            input.batches.push((batch.slice(rows, batch.num_rows() - rows), most_rows));
         }
         let first_row = input.next_row;
         input.next_row += rows as u64;
@@ -130,6 +151,48 @@ impl Slices {
 
     /// Gives rows back: somebody takes them later.
     pub async fn put_back(&self, rows: RecordBatch) {
-        self.input.lock().await.batches.push(rows);
+        let all = rows.num_rows();
+        self.input.lock().await.batches.push((rows, all));
+    }
+
+    /// How many rows of a batch are taken at a time.
+    fn rows_per_slice(&self, batch: &RecordBatch) -> usize {
+        if self.slice_bytes == usize::MAX {
+            return ROWS_PER_SLICE;
+        }
+        let bytes: usize = batch.columns().iter().map(stored_bytes).sum();
+        let row_bytes = bytes.div_ceil(batch.num_rows().max(1)).max(1);
+        (self.slice_bytes / row_bytes).clamp(LEAST_ROWS_PER_SLICE, ROWS_PER_SLICE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{ArrayRef, FixedSizeBinaryArray};
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+
+    use super::*;
+
+    /// The rows of each slice of a batch of 12 rows, each of 64 kB.
+    async fn slices(limit: MemoryLimit) -> Vec<usize> {
+        let rows = vec![vec![7_u8; 64 << 10]; 12];
+        let array = FixedSizeBinaryArray::try_from_iter(rows.into_iter()).unwrap();
+        let batch = RecordBatch::try_from_iter([("a", Arc::new(array) as ArrayRef)]).unwrap();
+        let (schema, batches) = (batch.schema(), futures::stream::iter([Ok(batch)]));
+        let stream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
+        let slices = Slices::new(stream, Count::new()).within(&limit);
+        let mut all = vec![];
+        while let Some((first_row, rows)) = slices.next().await.unwrap() {
+            assert_eq!(first_row, all.iter().sum::<usize>() as u64);
+            all.push(rows.num_rows());
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn slices_are_small_beside_a_memory_limit() {
+        assert_eq!(slices(MemoryLimit::Infinite).await, [5, 5, 2]);
+        assert_eq!(slices(MemoryLimit::Finite(64 << 20)).await, [4, 4, 4]);
+        assert_eq!(slices(MemoryLimit::Finite(1)).await, [2; 6]);
     }
 }

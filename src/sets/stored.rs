@@ -89,6 +89,7 @@ impl StoredRows {
     pub fn of_batch(kind: StoredTokens, input: &EncodeInput<'_>) -> Result<Vec<Self>> {
         let batch = BatchTokens::try_new(input.lists)?;
         let mut builder = Builder::new(kind, input.keys.is_some());
+        builder.reserve(batch.len(), batch.tokens());
         let mut scratch = Scratch::default();
         let mut out = vec![];
         let mut from = 0;
@@ -226,6 +227,17 @@ impl Builder {
             byte_ends: vec![0],
             bytes: vec![],
             keys: has_keys.then(BinaryBuilder::new),
+        }
+    }
+
+    /// Makes room for rows of integers: growing takes half as much again, and leaves some unused.
+    fn reserve(&mut self, rows: usize, tokens: &Tokens) {
+        self.ends.reserve_exact(rows);
+        self.valid.reserve_exact(rows);
+        match tokens {
+            Tokens::Signed(array) => self.signed.reserve_exact(array.len()),
+            Tokens::Unsigned(array) => self.unsigned.reserve_exact(array.len()),
+            _ => {}
         }
     }
 

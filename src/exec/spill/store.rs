@@ -234,6 +234,8 @@ impl SpillContext {
         let side = self.layout.probe;
         let room = self.available().unwrap_or(usize::MAX);
         let writer = self.writer(side, bands, self.keeps_setless(side), room);
+        let limit = self.task.memory_pool().memory_limit();
+        let inputs = inputs.into_iter().map(|input| input.within(&limit)).collect();
         let stored = self.store(side, inputs, writer).await?;
         self.metrics.note_side(false, stored.rows, stored.bytes());
         Ok(stored)
