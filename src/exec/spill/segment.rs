@@ -4,7 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::AsArray;
+use datafusion::arrow::array::{AsArray, RecordBatch};
+use datafusion::arrow::compute::concat_batches;
 use datafusion::arrow::datatypes::{Int64Type, UInt64Type};
 use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
@@ -13,6 +14,7 @@ use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 
+use crate::exec::payload::stored_bytes;
 use crate::sets::ValueSet;
 
 /// Rows of one band. The unit that is read again, and that pieces of a build side are made of.
@@ -40,6 +42,42 @@ impl fmt::Debug for Segment {
             .field("rows", &self.rows)
             .finish_non_exhaustive()
     }
+}
+
+/// What small batches are gathered into: with many bands and little memory, rows are written a few
+/// dozen at a time, and each batch takes time whatever its rows. Of a worker's memory this is a
+/// part, twice while it is put together.
+const GATHERED_BYTES: usize = 192 << 10;
+const GATHERED_ROWS: usize = 8192;
+
+/// The rows of `batches` in fewer ones.
+fn gathered(batches: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let schema = batches.schema();
+    let state = (batches, None::<RecordBatch>, Arc::clone(&schema));
+    let rows = stream::try_unfold(state, |(mut batches, mut next, schema)| async move {
+        let (mut waiting, mut rows, mut bytes) = (vec![], 0, 0);
+        loop {
+            let batch = match next.take() {
+                Some(batch) => Some(batch),
+                None => batches.next().await.transpose()?,
+            };
+            let Some(batch) = batch else { break };
+            let more = batch.columns().iter().map(stored_bytes).sum::<usize>();
+            let is_full = bytes + more > GATHERED_BYTES || rows + batch.num_rows() > GATHERED_ROWS;
+            if is_full && !waiting.is_empty() {
+                next = Some(batch);
+                break;
+            }
+            (rows, bytes) = (rows + batch.num_rows(), bytes + more);
+            waiting.push(batch);
+        }
+        Ok(match waiting.as_slice() {
+            [] => None,
+            [one] => Some((one.clone(), (batches, next, schema))),
+            many => Some((concat_batches(&schema, many)?, (batches, next, schema))),
+        })
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, rows))
 }
 
 /// One side of a join, on disk. Dropping it deletes the files.
@@ -100,7 +138,7 @@ impl SpilledSide {
     /// The rows of a segment, in the order in which they were written.
     pub fn read(&self, segment: usize) -> Result<SendableRecordBatchStream> {
         let file = Arc::clone(&self.segments[segment].file);
-        self.manager.read_spill_as_stream_unbuffered(file, None)
+        Ok(gathered(self.manager.read_spill_as_stream_unbuffered(file, None)?))
     }
 
     /// The rows of some segments, one after the other.
@@ -108,5 +146,46 @@ impl SpilledSide {
         let side = Arc::clone(self);
         let rows = stream::iter(segments).map(move |segment| side.read(segment)).try_flatten();
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(self.manager.schema()), rows))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{ArrayRef, Int64Array};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn small_batches_are_gathered_in_order() {
+        for (lens, expected) in [
+            (vec![10; 50], vec![500]),
+            (vec![], vec![]),
+            (vec![8192, 1, 8191, 5], vec![8192, 8192, 5]),
+            (vec![5, 100_000, 7, 7], vec![5, 100_000, 14]),
+            (vec![4000; 5], vec![8000, 8000, 4000]),
+        ] {
+            let mut first = 0;
+            let batches: Vec<_> = lens
+                .into_iter()
+                .map(|len: i64| {
+                    let rows = Arc::new(Int64Array::from_iter_values(first..first + len));
+                    first += len;
+                    RecordBatch::try_from_iter([("x", rows as ArrayRef)])
+                })
+                .collect();
+            let schema = match batches.first() {
+                Some(Ok(batch)) => batch.schema(),
+                _ => Arc::new(datafusion::arrow::datatypes::Schema::empty()),
+            };
+            let batches = batches.into_iter().map(|batch| Ok(batch.unwrap()));
+            let batches = RecordBatchStreamAdapter::new(schema, stream::iter(batches));
+            let found: Vec<RecordBatch> = gathered(Box::pin(batches)).try_collect().await.unwrap();
+            let lens: Vec<usize> = found.iter().map(RecordBatch::num_rows).collect();
+            assert_eq!(lens, expected);
+            let rows = found
+                .iter()
+                .flat_map(|batch| batch.column(0).as_primitive::<Int64Type>().values().to_vec());
+            assert!(rows.eq(0..first));
+        }
     }
 }
