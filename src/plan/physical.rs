@@ -21,7 +21,7 @@ use super::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
 use super::distribute::{ClusterPlanning, Distribution};
 use super::logical::SimJoinNode;
 use super::predicate::call_over;
-use super::self_join::is_deterministic;
+use super::self_join::{is_deterministic, is_exact};
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::exec::{
     JoinInput, MeasureCall, Need, Residual, ResidualColumn, SetSimilarityJoinExec, Side,
@@ -112,7 +112,8 @@ impl Compiler<'_> {
         if let Some(tasks) = ClusterPlanning::tasks_of(self.session.config()) {
             let repeatable = [is_deterministic(&node.left)?, is_deterministic(&node.right)?];
             let options = &options;
-            return Distribution { input, join, options, tasks, repeatable }.plan();
+            let exact = is_exact(&node.left)? && is_exact(&node.right)?;
+            return Distribution { input, join, options, tasks, repeatable, exact }.plan();
         }
         Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, options)?))
     }

@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
 use datafusion::datasource::cte_worktable::CteWorkTable;
@@ -122,6 +123,54 @@ pub(super) fn is_deterministic(plan: &LogicalPlan) -> Result<bool> {
         Ok(if deterministic { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
     })?;
     Ok(deterministic)
+}
+
+/// Whether two readings of `plan`, which is deterministic, also give values that are equal bit for
+/// bit, so that a row has the same hash in each: sums of floating point numbers depend on their
+/// order, lists of values have one, and one of two equal values may stand for both.
+pub(super) fn is_exact(plan: &LogicalPlan) -> Result<bool> {
+    let mut exact = true;
+    plan.apply_with_subqueries(|plan| {
+        exact = exact
+            && match plan {
+                LogicalPlan::Aggregate(aggregate) => {
+                    aggregate.aggr_expr.iter().all(is_exact_aggregate) && has_exact_types(plan)
+                }
+                LogicalPlan::Distinct(_) => has_exact_types(plan),
+                LogicalPlan::Window(_) | LogicalPlan::Extension(_) => false,
+                _ => true,
+            };
+        Ok(if exact { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
+    })?;
+    Ok(exact)
+}
+
+/// Whether an aggregate gives the same in any order of its rows, unless its type is a floating
+/// point number.
+fn is_exact_aggregate(expr: &Expr) -> bool {
+    const EXACT: [&str; 9] =
+        ["count", "min", "max", "sum", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"];
+    match expr {
+        Expr::Alias(alias) => is_exact_aggregate(&alias.expr),
+        Expr::AggregateFunction(function) => EXACT.contains(&function.func.name()),
+        _ => false,
+    }
+}
+
+/// Whether equal values of all columns are equal bit for bit.
+fn has_exact_types(plan: &LogicalPlan) -> bool {
+    fn is_exact(data_type: &DataType) -> bool {
+        match data_type {
+            DataType::List(field)
+            | DataType::LargeList(field)
+            | DataType::ListView(field)
+            | DataType::LargeListView(field)
+            | DataType::FixedSizeList(field, _) => is_exact(field.data_type()),
+            DataType::Interval(_) => false,
+            other => !other.is_floating() && !other.is_nested(),
+        }
+    }
+    plan.schema().fields().iter().all(|field| is_exact(field.data_type()))
 }
 
 /// Whether an aggregate takes one row of several rather than all of them.

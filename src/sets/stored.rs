@@ -351,6 +351,13 @@ impl Builder {
     }
 
     fn finish(mut self, rows: Range<usize>) -> Result<StoredRows> {
+        // Of rows that match nothing there is nothing.
+        if self.signed.capacity() > 2 * self.signed.len() {
+            self.signed.shrink_to_fit();
+        }
+        if self.unsigned.capacity() > 2 * self.unsigned.len() {
+            self.unsigned.shrink_to_fit();
+        }
         let values: ArrayRef = match self.kind {
             StoredTokens::Signed => Arc::new(Int64Array::from(self.signed)),
             StoredTokens::Unsigned => Arc::new(UInt64Array::from(self.unsigned)),

@@ -170,6 +170,32 @@ async fn pairs_of_one_input_meet_once() {
         let plan = explain(&ctx, &other).await;
         assert!(!plan.contains("of a pair at once") && !plan.contains("near to"), "{plan}");
     }
+    // A row needs one place in every reading: values must not depend on the order of the rows.
+    for (input, once) in [
+        ("SELECT id, toks FROM a WHERE id > 3 AND key IS NOT NULL", true),
+        ("SELECT min(id) AS id, toks, sum(key) AS s, count(*) AS n FROM a GROUP BY toks", true),
+        ("SELECT DISTINCT toks, key FROM a", true),
+        ("SELECT array_agg(key) AS toks FROM a GROUP BY id % 40", false),
+        ("SELECT toks, avg(key) AS v FROM a GROUP BY toks", false),
+        ("SELECT toks, sum(key * 0.1::DOUBLE) AS v FROM a GROUP BY toks", false),
+        ("SELECT toks, array_to_string(array_agg(id), ',') AS v FROM a GROUP BY toks", false),
+    ] {
+        let sql = format!(
+            "WITH s AS ({input}) SELECT x.*, y.* FROM s x SIMJOIN s y \
+             ON jaccard(x.toks, y.toks) >= 0.6"
+        );
+        let plan = physical(&ctx, &sql).await;
+        assert_eq!(plan.contains("of a pair at once"), once, "{sql}\n{plan}");
+        // Rows come to each stage in an order of its own.
+        let small = Session { batch_size: 8, ..cluster(5) };
+        let small = small.option("distribution", "repartition").context();
+        let alone = Session::default().context();
+        register(&small, "a", &table);
+        register(&alone, "a", &table);
+        let sql = sql.replace("x.*, y.*", "count(*)");
+        let expected = rows(&alone, &sql).await;
+        assert_same_rows(&rows_of_tasks(&small, &sql, vec![], 1).await, &expected, &sql);
+    }
     let forced = cluster(4).option("distribution", "broadcast").context();
     register(&forced, "a", &table);
     assert_contains(&explain(&forced, &symmetric).await, &["mode=broadcast"]);

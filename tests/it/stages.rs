@@ -2,6 +2,7 @@
 //! task of a stage is a copy of the stage's plan, with its inputs cut down to some partitions.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::Result;
@@ -19,8 +20,14 @@ use datafusion::physical_plan::{
     replace_children_if_necessary,
 };
 use futures::future::{BoxFuture, FutureExt};
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+use rand::seq::SliceRandom;
 
 type Plan = Arc<dyn ExecutionPlan>;
+
+/// How many stages have sent rows.
+static STAGES: AtomicU64 = AtomicU64::new(0);
 
 /// How many tasks ran, and how many partitions a task has at most.
 #[derive(Debug)]
@@ -67,6 +74,10 @@ impl Stages {
                                 },
                             )?;
                         }
+                        // What tasks have sent is fetched in any order, by each stage in its own.
+                        let stage = STAGES.fetch_add(1, Ordering::Relaxed);
+                        let mut rng = StdRng::seed_from_u64(stage);
+                        parts.iter_mut().for_each(|part| part.shuffle(&mut rng));
                         in_memory(&parts, &input)
                     }
                     // Others are not made: tasks follow the partitions of the input.

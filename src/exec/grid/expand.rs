@@ -139,7 +139,7 @@ impl SizeGridExec {
                     while let Some(batch) = stream.next().await.transpose()? {
                         histogram.merge(&batch)?;
                     }
-                    histograms.push(histogram);
+                    histograms.push(histogram.with_heavy_sets());
                 }
                 match histograms.as_slice() {
                     [both] => Routes::new(spec, side, [both, both]),

@@ -6,8 +6,8 @@ use std::sync::{Arc, LazyLock};
 use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Builder, UInt64Builder};
 use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type, UInt64Type};
 use datafusion::common::{Result, internal_err};
-use hashbrown::HashMap;
 
+use super::heavy::HeavySets;
 use super::tiling::{Place, block_of};
 use crate::sets::RowShape;
 
@@ -49,9 +49,8 @@ impl Resolution {
     }
 }
 
-/// Sets that are told apart from others of their size, at most, and the least part of a
-/// partition's rows that each of them has.
-const HEAVY_SETS: usize = 256;
+/// In place of a key's class, what says that an entry is a count for [`HeavySets`].
+const HEAVY: u32 = u32::MAX;
 
 /// The rows of one side that can match something, by the class of their blocking key, by the class
 /// of the size of their set, and where many rows have one set, by that set's block of places; 0
@@ -62,12 +61,13 @@ const HEAVY_SETS: usize = 256;
 pub(super) struct Histogram {
     pub resolution: Resolution,
     pub rows: BTreeMap<(u32, u32, Place), u64>,
+    heavy: HeavySets,
 }
 
 impl Histogram {
     pub fn new(keyed: bool) -> Self {
         let resolution = if keyed { Resolution::Coarse } else { Resolution::Fine };
-        Self { resolution, rows: BTreeMap::new() }
+        Self { resolution, rows: BTreeMap::new(), heavy: HeavySets::default() }
     }
 
     /// The class of a row's key.
@@ -91,7 +91,7 @@ impl Histogram {
         Arc::clone(&SCHEMA)
     }
 
-    /// One row for each entry.
+    /// One row for each entry, before [heavy sets](Self::with_heavy_sets) are told apart.
     pub fn to_batch(&self) -> Result<RecordBatch> {
         let (mut keys, mut sizes) = (UInt32Builder::new(), UInt32Builder::new());
         let (mut blocks, mut rows) = (UInt64Builder::new(), UInt64Builder::new());
@@ -99,6 +99,12 @@ impl Histogram {
             keys.append_value(key);
             sizes.append_value(size);
             blocks.append_value(block);
+            rows.append_value(count);
+        }
+        for (number, count) in self.heavy.counts() {
+            keys.append_value(HEAVY);
+            sizes.append_value(number);
+            blocks.append_value(0);
             rows.append_value(count);
         }
         let columns: Vec<ArrayRef> = vec![
@@ -124,65 +130,71 @@ impl Histogram {
         };
         for row in 0..batch.num_rows() {
             let entry = (keys.value(row), sizes.value(row), blocks.value(row));
-            *self.rows.entry(entry).or_default() += rows.value(row);
+            if entry.0 != HEAVY {
+                let count = self.rows.entry(entry).or_default();
+                *count = count.saturating_add(rows.value(row));
+            } else if !self.heavy.merge(entry.1, rows.value(row)) {
+                return internal_err!("a histogram of set sizes has no count {}", entry.1);
+            }
         }
         Ok(())
     }
+
+    /// Each row counts as so many.
+    pub fn scale(&mut self, times: u64) {
+        self.rows.values_mut().for_each(|rows| *rows = rows.saturating_mul(times));
+        self.heavy.scale(times);
+    }
+
+    /// Tells sets that many rows have apart from the others of their class, once all rows are
+    /// counted.
+    pub fn with_heavy_sets(mut self) -> Self {
+        for ((key, block), rows) in std::mem::take(&mut self.heavy).found() {
+            let class = self.resolution.class((block >> 32) as u32);
+            if let Some(all) = self.rows.get_mut(&(key, class, 0)) {
+                let rows = rows.min(*all);
+                *all -= rows;
+                self.rows.insert((key, class, block), rows);
+            }
+        }
+        self
+    }
 }
 
-/// Counts rows into a [`Histogram`].
+/// Counts rows into a [`Histogram`]. What comes out says nothing of their order, nor of how they
+/// were divided: all who count the same rows get the same.
 #[derive(Debug)]
 pub(super) struct Counter {
     histogram: Histogram,
-    rows: u64,
-    /// Sets that may be heavy, with counts that may be too low: Misra, Gries: "Finding repeated
-    /// elements", Science of Computer Programming 1982.
-    heavy: HashMap<(u32, Place), u64>,
 }
 
 impl Counter {
     pub fn new(keyed: bool) -> Self {
-        Self { histogram: Histogram::new(keyed), rows: 0, heavy: HashMap::new() }
+        Self { histogram: Histogram::new(keyed) }
     }
 
     /// Adds rows, unless they cannot match anything.
     pub fn add(&mut self, shapes: &[RowShape]) {
+        let Histogram { resolution, .. } = self.histogram;
         for &shape in shapes.iter().filter(|shape| shape.size > 0) {
             let key = self.histogram.key_class(shape);
-            let class = self.histogram.resolution.class(shape.size);
+            let class = resolution.class(shape.size);
             *self.histogram.rows.entry((key, class, 0)).or_default() += 1;
-            self.rows += 1;
-            let set = (key, block_of(shape));
-            if let Some(count) = self.heavy.get_mut(&set) {
-                *count += 1;
-            } else if self.heavy.len() < HEAVY_SETS {
-                self.heavy.insert(set, 1);
-            } else {
-                self.heavy.retain(|_, count| {
-                    *count -= 1;
-                    *count > 0
-                });
-            }
+            self.histogram.heavy.add(key, block_of(shape));
         }
     }
 
-    pub fn finish(mut self) -> Histogram {
-        let least = self.rows / HEAVY_SETS as u64;
-        for ((key, block), count) in self.heavy {
-            let class = self.histogram.resolution.class((block >> 32) as u32);
-            if count > least
-                && let Some(all) = self.histogram.rows.get_mut(&(key, class, 0))
-            {
-                *all -= count;
-                self.histogram.rows.insert((key, class, block), count);
-            }
-        }
+    pub fn finish(self) -> Histogram {
         self.histogram
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use rand::rngs::StdRng;
+    use rand::seq::SliceRandom;
+    use rand::{Rng, SeedableRng};
+
     use super::*;
     use crate::measure::MAX_SET_SIZE;
 
@@ -221,11 +233,35 @@ mod tests {
                 counter.add(part);
                 merged.merge(&counter.finish().to_batch().unwrap()).unwrap();
             }
+            let merged = merged.with_heavy_sets();
             assert_eq!(merged.rows.values().sum::<u64>(), with_set);
             let heavy: Vec<_> = merged.rows.iter().filter(|((.., block), _)| *block > 0).collect();
             let [((key, _, block), rows)] = heavy.as_slice() else { panic!("{heavy:?}") };
             assert_eq!((*key, *block), (if keyed { 5 } else { 0 }, 40 << 32 | 77 << 20));
             assert!((2_900..=3_100).contains(*rows), "{rows}");
+        }
+        // Nor does anything else depend on how rows are ordered and divided.
+        let mut rng = StdRng::seed_from_u64(7);
+        let mut shapes = shapes;
+        shapes.extend((0..3000).map(|i| RowShape { size: 3 + i % 9, hash: 5 << 20, key_hash: 9 }));
+        for keyed in [false, true] {
+            let histograms: Vec<Histogram> = (0..9)
+                .map(|_| {
+                    shapes.shuffle(&mut rng);
+                    let mut merged = Histogram::new(keyed);
+                    let mut rest = shapes.as_slice();
+                    while !rest.is_empty() {
+                        let (part, others) = rest.split_at(rng.random_range(1..=rest.len()));
+                        let mut counter = Counter::new(keyed);
+                        counter.add(part);
+                        merged.merge(&counter.finish().to_batch().unwrap()).unwrap();
+                        rest = others;
+                    }
+                    merged.with_heavy_sets()
+                })
+                .collect();
+            assert!(histograms[0].rows.keys().filter(|(.., block)| *block > 0).count() > 5);
+            assert!(histograms.iter().all(|other| *other == histograms[0]));
         }
         let mut histogram = Histogram::new(false);
         assert!(histogram.merge(&RecordBatch::new_empty(Arc::new(Schema::empty()))).is_err());

@@ -161,7 +161,7 @@ impl ExecutionPlan for SizeHistogramExec {
                 counter.add(&shapes);
             }
             let mut histogram = counter.finish();
-            histogram.rows.values_mut().for_each(|rows| *rows = rows.saturating_mul(times));
+            histogram.scale(times);
             Ok(histogram.to_batch()?.record_output(&baseline))
         };
         let stream =

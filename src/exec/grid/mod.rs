@@ -17,6 +17,7 @@
 //! pair is found twice.
 
 mod expand;
+mod heavy;
 mod histogram;
 mod measure;
 mod placed;

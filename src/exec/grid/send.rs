@@ -18,7 +18,7 @@ use futures::StreamExt;
 use hashbrown::{HashMap, HashSet};
 
 use super::expand::TILE_COLUMN;
-use super::histogram::Histogram;
+use super::histogram::{Histogram, Resolution};
 use super::placed::PlacedReader;
 use super::tiling::{GridSpec, PlacesOfTile, Tiling, place_of};
 use crate::exec::Side;
@@ -76,7 +76,7 @@ pub(super) struct Routes {
 impl Routes {
     pub fn new(spec: GridSpec, side: Side, histograms: [&Histogram; 2]) -> Result<Self> {
         let tiling = Tiling::new(&spec, histograms);
-        let histogram = Histogram { rows: Default::default(), ..histograms[0].clone() };
+        let histogram = Histogram::new(histograms[0].resolution == Resolution::Coarse);
         let all: Vec<u32> = tiling.tasks.iter().copied().chain((0..).take(spec.tasks)).collect();
         let mut tiles = values_of_tasks(&all, spec.tasks)?;
         let tasks = tiles.split_off(tiling.tiles.len());

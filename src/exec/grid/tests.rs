@@ -45,7 +45,7 @@ pub(super) fn numbered(rows: &[RowShape]) -> Vec<(RowShape, u64)> {
 pub(super) fn histogram(rows: &[RowShape], keyed: bool) -> Histogram {
     let mut counter = Counter::new(keyed);
     counter.add(rows);
-    counter.finish()
+    counter.finish().with_heavy_sets()
 }
 
 /// The tiles that a row is sent to.

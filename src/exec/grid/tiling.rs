@@ -124,8 +124,8 @@ impl Tiling {
     /// Tiles of even work for the rows that `histograms` (of the left and the right side) count.
     ///
     /// Equal histograms give equal tiles: those who send the rows of either side each make their
-    /// own. The answer is right with any histograms. Of an input that is both sides, the left one
-    /// is looked at.
+    /// own. The answer is right with any histograms, as long as all of them have the same. Of an
+    /// input that is both sides, the left one is looked at.
     pub fn new(spec: &GridSpec, histograms: [&Histogram; 2]) -> Self {
         let divides = |tiles: &WeighedTiles, side: Side| {
             tiles.iter().any(|(tile, _)| !tile.places[side as usize].start.is_multiple_of(BLOCK))

@@ -45,8 +45,8 @@ impl fmt::Debug for Segment {
 }
 
 /// What small batches are gathered into: with many bands and little memory, rows are written a few
-/// dozen at a time, and each batch takes time whatever its rows. Of a worker's memory this is a
-/// part, twice while it is put together.
+/// dozen at a time, and each batch takes time whatever its rows. Not reserved, like the batches of
+/// other inputs.
 const GATHERED_BYTES: usize = 192 << 10;
 const GATHERED_ROWS: usize = 8192;
 

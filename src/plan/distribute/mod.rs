@@ -11,7 +11,8 @@
 //! to one task each: a broadcast side has none, and the grid sends each of them to one task. A
 //! join of an input with itself reads it more than once, as its tasks cannot share what one of
 //! them has read; where two readings may give different rows, there is one. If it is symmetric,
-//! half of the grid is enough, and is better than a broadcast whatever the size.
+//! half of the grid is enough, and is better than a broadcast whatever the size; that needs rows
+//! that are equal bit for bit in each reading.
 
 mod full;
 mod repartition;
@@ -66,6 +67,8 @@ pub(super) struct Distribution<'a> {
     pub tasks: usize,
     /// Per side, whether two readings of its input give the same rows, in whatever order.
     pub repeatable: [bool; 2],
+    /// Of an input that is both sides, whether they also have the same values bit for bit.
+    pub exact: bool,
 }
 
 /// How the work is shared, and why so.
@@ -147,9 +150,10 @@ impl Distribution<'_> {
         matches!(self.input, JoinInput::Itself { .. })
     }
 
-    /// Whether it is enough that each pair of rows meets once, in one of the two orders.
+    /// Whether it is enough that each pair of rows meets once, in one of the two orders. A row has
+    /// to have one place then, by its hash, whenever it is read.
     fn meets_once(&self) -> bool {
-        self.is_self_join() && self.join.is_symmetric()
+        self.is_self_join() && self.join.is_symmetric() && self.exact
     }
 
     /// Why the sides cannot be repartitioned, if they cannot.

@@ -127,7 +127,8 @@ fn placed_rows(join: &SimilarityJoin, side: Side) -> PlacedRows {
 }
 
 /// The sizes of the sets of `input`, or of a sample of it, in one partition. Tasks have even work
-/// if they are right, and the answer is right whatever they are.
+/// if they are right, and the answer is right whatever they are, as long as all who read them get
+/// the same.
 fn histogram(input: Arc<dyn ExecutionPlan>, rows: PlacedRows) -> Result<Arc<dyn ExecutionPlan>> {
     let (input, times) = sample(input)?;
     // Its own columns only, so that the scan reads no others.
