@@ -201,9 +201,7 @@ impl Region {
     /// The rows below and those above a place, and the pairs of one below and one above.
     fn triangle_at(&self, at: Place) -> TriangleCut {
         let [lower, upper] = self.parts(Side::Left, at);
-        // Of the right rows, parts have those that a left row may match: all places are left.
-        let [within_lower, _] = lower.parts(Side::Right, at);
-        let [_, between] = lower.parts(Side::Right, at);
+        let [within_lower, between] = lower.parts(Side::Right, at);
         let [_, within_upper] = upper.parts(Side::Right, at);
         TriangleCut { parts: [within_lower, within_upper], between: Some(between) }
     }

@@ -137,17 +137,21 @@ impl Tiling {
             let tiles = tiles.into_iter().map(|(tile, _)| tile).collect();
             return Self { tiles, tasks, divides_sets };
         }
-        let dealt = Grain::all(spec.tasks).into_iter().map(|grain| {
+        let dealt = |grain: Grain| {
             let tiles = triangles_and_rectangles(spec, histograms[0], grain);
             // Whoever runs a task of near rows runs one of rows apart as well, in some order.
             let (tasks, most) = deal(tiles.iter().flatten(), spec.tasks);
             let sending: f64 = tiles.iter().flatten().map(|(_, tile)| tile.sending()).sum();
             (tiles, tasks, most + sending / spec.tasks.max(1) as f64)
-        });
-        let best = dealt.min_by(|(.., a), (.., b)| a.total_cmp(b));
-        let Some(([within, across], mut tasks, _)) = best else {
-            return Self { tiles: vec![], tasks: vec![], divides_sets: [false; 2] };
         };
+        let finer = Grain::finer(spec.tasks).into_iter().map(dealt);
+        let ([within, across], mut tasks, _) =
+            finer.fold(
+                dealt(Grain::COARSEST),
+                |best, other| {
+                    if other.2 < best.2 { other } else { best }
+                },
+            );
         // All who send rows of the input have to agree on the place of a row.
         let divides_sets = divides(&within, Side::Left)
             || divides(&across, Side::Left)

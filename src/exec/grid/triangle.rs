@@ -34,16 +34,18 @@ pub(super) struct Grain {
 }
 
 impl Grain {
-    /// What is tried. Where there are few tasks, rectangles small enough to fill what triangles
-    /// leave cost little.
-    pub fn all(tasks: usize) -> Vec<Self> {
+    pub const COARSEST: Self = Self { triangles: 1.0, rectangles: 1.0 };
+
+    /// What else is tried. Where there are few tasks, rectangles small enough to fill what
+    /// triangles leave cost little.
+    pub fn finer(tasks: usize) -> Vec<Self> {
         let grain = |triangles, rectangles| Self { triangles, rectangles };
-        let mut all = vec![grain(1.0, 1.0), grain(2.0, 2.0)];
+        let mut finer = vec![grain(2.0, 2.0)];
         if tasks <= 32 {
-            all.extend([2.0, 3.0, 4.0, 6.0, 8.0].map(|rectangles| grain(1.0, rectangles)));
-            all.push(grain(2.0, 4.0));
+            finer.extend([2.0, 3.0, 4.0, 6.0, 8.0].map(|rectangles| grain(1.0, rectangles)));
+            finer.push(grain(2.0, 4.0));
         }
-        all
+        finer
     }
 }
 
