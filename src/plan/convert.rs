@@ -13,7 +13,7 @@ use datafusion::logical_expr::utils::{
     can_hash, conjunction, find_valid_equijoin_key_pair, split_conjunction,
 };
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, Filter, Join, LogicalPlan, Operator,
+    BinaryExpr, Expr, ExprSchemable, Filter, Join, LogicalPlan, Operator, binary_expr,
 };
 
 use super::cost::Choice;
@@ -164,7 +164,8 @@ impl Converter<'_> {
     /// A similarity predicate that the optimizer left in a filter right above an inner join.
     fn convert_filter(&mut self, filter: Filter) -> Result<Transformed<LogicalPlan>> {
         let unchanged = |filter| Ok(Transformed::no(LogicalPlan::Filter(filter)));
-        let LogicalPlan::Join(join) = filter.input.as_ref() else { return unchanged(filter) };
+        let input = DeclinedNode::seen_through(&filter.input);
+        let LogicalPlan::Join(join) = input else { return unchanged(filter) };
         if join.join_type != JoinType::Inner {
             return unchanged(filter);
         }
@@ -195,7 +196,9 @@ impl Converter<'_> {
         let plan = match self.convert_join(&pushed)? {
             Outcome::Node(node) => node.into_plan(),
             Outcome::Declined(reason) if self.context.explain => {
-                let plan = LogicalPlan::Filter(filter);
+                // One reason for both: that of all conjuncts.
+                let input = Arc::new(input.clone());
+                let plan = LogicalPlan::Filter(Filter::try_new(filter.predicate, input)?);
                 return Ok(Transformed::yes(DeclinedNode::new(plan, reason).into_plan()));
             }
             Outcome::Declined(_) | Outcome::Unchanged => return unchanged(filter),
@@ -429,11 +432,23 @@ struct Rest {
 
 impl Rest {
     /// Sorts `conjuncts` by what they read, or says why the operator cannot run with one.
+    ///
+    /// A volatile conjunct is evaluated for each pair of rows, as a nested loop does: a blocking key
+    /// would be drawn once for a row that a self-join reads for both sides, and anew by each task
+    /// that reads it on a cluster.
     fn split(join: &Join, conjuncts: impl Iterator<Item = Expr>) -> Result<Result<Self, String>> {
         let (left, right) = (join.left.schema(), join.right.schema());
-        let mut on = join.on.clone();
+        let is_volatile = |(left, right): &&(Expr, Expr)| left.is_volatile() || right.is_volatile();
+        let (volatile, on): (Vec<_>, Vec<_>) = join.on.iter().partition(is_volatile);
+        let mut on: Vec<(Expr, Expr)> = on.into_iter().cloned().collect();
         let mut side_filters: [Option<Expr>; 2] = [None, None];
-        let mut residual = vec![];
+        let operator = match join.null_equality {
+            NullEquality::NullEqualsNothing => Operator::Eq,
+            NullEquality::NullEqualsNull => Operator::IsNotDistinctFrom,
+        };
+        let equal =
+            |(left, right): &(Expr, Expr)| binary_expr(left.clone(), operator, right.clone());
+        let mut residual: Vec<Expr> = volatile.into_iter().map(equal).collect();
         for conjunct in conjuncts {
             if conjunct.contains_outer() {
                 return Ok(Err(format!("{conjunct} reads columns of an outer query")));

@@ -36,6 +36,17 @@ impl DeclinedNode {
     pub fn reason(&self) -> &str {
         &self.reason
     }
+
+    /// `plan`, or the join below it where it is such a node. Planning treats both alike, so that
+    /// EXPLAIN shows the plan that runs.
+    pub fn seen_through(plan: &LogicalPlan) -> &LogicalPlan {
+        match plan {
+            LogicalPlan::Extension(extension) => {
+                extension.node.as_any().downcast_ref::<Self>().map_or(plan, |node| &node.input)
+            }
+            other => other,
+        }
+    }
 }
 
 impl PartialOrd for DeclinedNode {

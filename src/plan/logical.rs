@@ -143,9 +143,35 @@ impl SimJoinNode {
         Ok(count)
     }
 
-    /// What distinguishes two nodes besides their inputs and expressions.
-    fn key(&self) -> (u64, JoinType, MeasureCall, Need, &[OutputColumn]) {
-        (self.threshold.to_bits(), self.join_type, self.call, self.need, &self.output)
+    /// What distinguishes two nodes. Each expression keeps its slot: a blocking key and a side filter
+    /// that read the same columns are two different conditions.
+    ///
+    /// `predicate` and `note` are texts for EXPLAIN, `schema` follows from the rest.
+    fn key(&self) -> impl Eq + Hash + '_ {
+        let Self {
+            left,
+            right,
+            shared,
+            call,
+            threshold,
+            predicate: _,
+            note: _,
+            join_type,
+            arguments,
+            on,
+            null_equality,
+            side_filters,
+            residual,
+            need,
+            output,
+            schema: _,
+        } = self;
+        (
+            (left, right, shared),
+            (call, threshold.to_bits(), join_type),
+            (arguments, on, null_equality, side_filters, residual),
+            (need, output),
+        )
     }
 }
 
@@ -165,11 +191,6 @@ pub fn column_name(column: &OutputColumn) -> String {
 impl PartialEq for SimJoinNode {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
-            && self.left == other.left
-            && self.right == other.right
-            && self.shared == other.shared
-            && self.null_equality == other.null_equality
-            && self.expressions() == other.expressions()
     }
 }
 
@@ -178,9 +199,6 @@ impl Eq for SimJoinNode {}
 impl Hash for SimJoinNode {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.key().hash(state);
-        self.left.hash(state);
-        self.right.hash(state);
-        self.expressions().hash(state);
     }
 }
 

@@ -8,9 +8,10 @@
 //! ```
 //!
 //! `predicate` says what a similarity predicate is and which threshold it comes to; `cost`
-//! chooses between a hash join and the operator; `declined` shows in EXPLAIN why a join was
-//! left alone; `distribute` shares a join among the tasks of a cluster; `narrow` drops columns that the passes free. [`SimJoinQueryPlanner`] ties them
-//! together.
+//! chooses between a hash join and the operator; `declined` shows in EXPLAIN why a join was left
+//! alone; `readings` says what two readings of one input have in common; `distribute` shares a join
+//! among the tasks of a cluster; `narrow` drops columns that the passes free.
+//! [`SimJoinQueryPlanner`] ties them together.
 
 mod columns;
 mod convert;
@@ -24,6 +25,7 @@ mod narrow;
 mod physical;
 mod planner;
 mod predicate;
+mod readings;
 mod score_push;
 mod scores;
 mod self_join;

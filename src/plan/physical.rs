@@ -12,16 +12,16 @@ use datafusion::common::{
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions as physical;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
+use super::columns::moved;
 use super::cost;
 use super::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
 use super::distribute::{ClusterPlanning, Distribution};
 use super::logical::SimJoinNode;
 use super::predicate::call_over;
-use super::self_join::{is_deterministic, is_exact};
+use super::readings::{are_deterministic, is_exact};
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::exec::{
     JoinInput, MeasureCall, Need, Residual, ResidualColumn, SetSimilarityJoinExec, Side,
@@ -110,7 +110,7 @@ impl Compiler<'_> {
         };
         let input = self.join_input(inputs, &options)?;
         if let Some(tasks) = ClusterPlanning::tasks_of(self.session.config()) {
-            let repeatable = [is_deterministic(&node.left)?, is_deterministic(&node.right)?];
+            let repeatable = are_deterministic(node)?;
             let options = &options;
             let exact = is_exact(&node.left)? && is_exact(&node.right)?;
             return Distribution { input, join, options, tasks, repeatable, exact }.plan();
@@ -172,19 +172,13 @@ impl Compiler<'_> {
 
     /// Compiles an expression of one side over the input that gives it.
     fn compile(&self, expr: &Expr, side: Side) -> Result<PhysicalExprRef> {
-        let compiled = self.physical(expr, self.node.input(side).schema())?;
-        let Some(shared) = &self.node.shared else { return Ok(compiled) };
-        let schema = shared.plan.schema().as_arrow();
-        compiled
-            .transform_up(|e| match e.downcast_ref::<physical::Column>() {
-                Some(column) => {
-                    let index = self.input_index(side, column.index())?;
-                    let name = schema.field(index).name();
-                    Ok(Transformed::yes(Arc::new(physical::Column::new(name, index)) as _))
-                }
-                None => Ok(Transformed::no(e)),
-            })
-            .data()
+        let schema = self.node.input(side).schema();
+        let Some(shared) = &self.node.shared else { return self.physical(expr, schema) };
+        let shared_schema = shared.plan.schema();
+        match moved(expr, schema, &shared.columns[side as usize], shared_schema)? {
+            Some(moved) => self.physical(&moved, shared_schema),
+            None => internal_err!("the shared input lacks a column of {expr}"),
+        }
     }
 
     fn physical(&self, expr: &Expr, schema: &DFSchema) -> Result<PhysicalExprRef> {

@@ -2,25 +2,23 @@
 //!
 //! `t a SIMJOIN t b` arrives with two inputs that differ in alias and, after column pruning, in
 //! their columns. [`unify`] finds one plan that gives the columns of both. Sharing is sound only
-//! where two readings give the same rows: volatile expressions, limits and recursive references
-//! keep a join two-sided.
+//! where two [readings](super::readings) give the same rows.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result};
-use datafusion::datasource::cte_worktable::CteWorkTable;
 use datafusion::datasource::listing::ListingTable;
 use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr_rewriter::unalias;
 use datafusion::logical_expr::logical_plan::TableScanBuilder;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
-use datafusion::logical_expr::{Distinct, Expr, Filter, LogicalPlan, Projection, TableScan};
+use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection, TableScan};
 
-use super::columns::{column_at, fresh_name, map_columns, reaches_outside, without_aliases};
+use super::columns::{fresh_name, moved, reaches_outside, without_aliases};
 use super::logical::{SharedInput, SimJoinNode};
+use super::readings::is_repeatable;
 
 /// Gives the similarity joins of `plan` whose inputs are one relation that relation as `shared`.
 ///
@@ -76,122 +74,6 @@ fn share(node: &SimJoinNode) -> Result<Option<SimJoinNode>> {
     Ok(Some(node))
 }
 
-/// Whether two readings of `plan` give the same rows.
-fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
-    let mut repeatable = true;
-    plan.apply_with_subqueries(|plan| {
-        repeatable = match plan {
-            LogicalPlan::TableScan(scan) => scan.fetch.is_none() && !is_work_table(scan),
-            LogicalPlan::Sort(sort) => sort.fetch.is_none(),
-            LogicalPlan::Extension(_) => SimJoinNode::of(plan).is_some(),
-            LogicalPlan::Projection(_)
-            | LogicalPlan::Filter(_)
-            | LogicalPlan::Window(_)
-            | LogicalPlan::Aggregate(_)
-            | LogicalPlan::Join(_)
-            | LogicalPlan::Repartition(_)
-            | LogicalPlan::Union(_)
-            | LogicalPlan::EmptyRelation(_)
-            | LogicalPlan::Subquery(_)
-            | LogicalPlan::SubqueryAlias(_)
-            | LogicalPlan::Values(_)
-            | LogicalPlan::Distinct(_)
-            | LogicalPlan::Unnest(_) => true,
-            // Limits pick any rows; the others have effects or states of their own.
-            _ => false,
-        };
-        plan.apply_expressions(|expr| {
-            repeatable = repeatable && !expr.is_volatile();
-            Ok(TreeNodeRecursion::Continue)
-        })?;
-        Ok(if repeatable { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
-    })?;
-    Ok(repeatable)
-}
-
-/// Whether two readings of `plan` give the same rows even where the order of the rows below
-/// differs, as it does between the tasks of a cluster.
-pub(super) fn is_deterministic(plan: &LogicalPlan) -> Result<bool> {
-    let mut deterministic = is_repeatable(plan)?;
-    plan.apply_with_subqueries(|plan| {
-        deterministic = deterministic
-            && match plan {
-                LogicalPlan::Window(_) | LogicalPlan::Distinct(Distinct::On(_)) => false,
-                LogicalPlan::Aggregate(aggregate) => !aggregate.aggr_expr.iter().any(follows_order),
-                _ => true,
-            };
-        Ok(if deterministic { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
-    })?;
-    Ok(deterministic)
-}
-
-/// Whether two readings of `plan`, which is deterministic, also give values that are equal bit for
-/// bit, so that a row has the same hash in each: sums of floating point numbers depend on their
-/// order, lists of values have one, and one of two equal values may stand for both.
-pub(super) fn is_exact(plan: &LogicalPlan) -> Result<bool> {
-    let mut exact = true;
-    plan.apply_with_subqueries(|plan| {
-        exact = exact
-            && match plan {
-                LogicalPlan::Aggregate(aggregate) => {
-                    aggregate.aggr_expr.iter().all(is_exact_aggregate) && has_exact_types(plan)
-                }
-                LogicalPlan::Distinct(_) => has_exact_types(plan),
-                LogicalPlan::Window(_) | LogicalPlan::Extension(_) => false,
-                _ => true,
-            };
-        Ok(if exact { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
-    })?;
-    Ok(exact)
-}
-
-/// Whether an aggregate gives the same in any order of its rows, unless its type is a floating
-/// point number.
-fn is_exact_aggregate(expr: &Expr) -> bool {
-    const EXACT: [&str; 9] =
-        ["count", "min", "max", "sum", "bool_and", "bool_or", "bit_and", "bit_or", "bit_xor"];
-    match expr {
-        Expr::Alias(alias) => is_exact_aggregate(&alias.expr),
-        Expr::AggregateFunction(function) => EXACT.contains(&function.func.name()),
-        _ => false,
-    }
-}
-
-/// Whether equal values of all columns are equal bit for bit.
-fn has_exact_types(plan: &LogicalPlan) -> bool {
-    fn is_exact(data_type: &DataType) -> bool {
-        match data_type {
-            DataType::List(field)
-            | DataType::LargeList(field)
-            | DataType::ListView(field)
-            | DataType::LargeListView(field)
-            | DataType::FixedSizeList(field, _) => is_exact(field.data_type()),
-            DataType::Interval(_) => false,
-            other => !other.is_floating() && !other.is_nested(),
-        }
-    }
-    plan.schema().fields().iter().all(|field| is_exact(field.data_type()))
-}
-
-/// Whether an aggregate takes one row of several rather than all of them.
-fn follows_order(expr: &Expr) -> bool {
-    let follows = |expr: &Expr| match expr {
-        Expr::AggregateFunction(function) => {
-            let name = function.func.name();
-            ["first_value", "last_value", "nth_value", "string_agg"].contains(&name)
-                || name.starts_with("approx_")
-        }
-        _ => false,
-    };
-    // What cannot be searched is taken to follow the order.
-    expr.exists(|expr| Ok(follows(expr))).unwrap_or(true)
-}
-
-fn is_work_table(scan: &TableScan) -> bool {
-    source_as_provider(&scan.source)
-        .is_ok_and(|provider| provider.downcast_ref::<CteWorkTable>().is_some())
-}
-
 /// A plan that gives the columns of two, with the index there of each one's columns.
 struct Unified {
     plan: LogicalPlan,
@@ -201,11 +83,7 @@ struct Unified {
 impl Unified {
     /// `expr`, over `schema` of side `side`, over the unified plan; without aliases.
     fn over(&self, side: usize, expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
-        map_columns(&without_aliases(expr)?, |column| {
-            let index = schema.maybe_index_of_column(column)?;
-            let shared = self.columns[side].get(index)?;
-            Some(Expr::Column(column_at(self.plan.schema(), *shared)))
-        })
+        moved(&without_aliases(expr)?, schema, &self.columns[side], self.plan.schema())
     }
 
     fn equal(&self, exprs: [&Expr; 2], schemas: [&DFSchema; 2]) -> Result<bool> {

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::expressions::{Column, LambdaVariable};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -62,7 +63,7 @@ impl Distribution<'_> {
         let within = grid(Side::Left, GridPairs::Within)?;
         let (left, right) =
             (grid(Side::Left, GridPairs::Across)?, grid(Side::Right, GridPairs::Across)?);
-        let mut join = self.join.clone();
+        let mut join = over_tiles(self.join.clone(), [&within, &within])?;
         let tile = Arc::new(within.tile_column()) as PhysicalExprRef;
         join.on.insert(0, (Arc::clone(&tile), tile));
         let within = SetSimilarityJoinExec::try_new_in_mode(
@@ -99,7 +100,7 @@ impl Distribution<'_> {
         mode: JoinMode,
         reason: String,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut join = self.join;
+        let mut join = over_tiles(self.join, [&left, &right])?;
         join.on.insert(0, (Arc::new(left.tile_column()), Arc::new(right.tile_column())));
         Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
             JoinInput::Two { left: Arc::new(left), right: Arc::new(right), build },
@@ -109,6 +110,40 @@ impl Distribution<'_> {
             Some(reason),
         )?))
     }
+}
+
+/// `join`, over the inputs of two grids, over what the grids give: the same columns and a tile
+/// behind them.
+fn over_tiles(mut join: SimilarityJoin, grids: [&SizeGridExec; 2]) -> Result<SimilarityJoin> {
+    let columns = grids.map(|grid| grid.input().schema().fields().len());
+    for ((argument, filter), columns) in
+        join.arguments.iter_mut().zip(&mut join.side_filters).zip(columns)
+    {
+        *argument = with_column_behind(argument, columns)?;
+        if let Some(filter) = filter {
+            *filter = with_column_behind(filter, columns)?;
+        }
+    }
+    for (left, right) in &mut join.on {
+        *left = with_column_behind(left, columns[0])?;
+        *right = with_column_behind(right, columns[1])?;
+    }
+    Ok(join)
+}
+
+/// `expr`, compiled over a schema of so many columns, over the same schema with one more behind
+/// them. The parameters of lambdas are numbered from behind the columns on: they move.
+fn with_column_behind(expr: &PhysicalExprRef, columns: usize) -> Result<PhysicalExprRef> {
+    let moved = Arc::clone(expr).transform_up(|expr| {
+        Ok(match expr.downcast_ref::<LambdaVariable>() {
+            Some(variable) if variable.index() >= columns => Transformed::yes(Arc::new(
+                LambdaVariable::new(variable.index() + 1, Arc::clone(variable.field())),
+            )
+                as PhysicalExprRef),
+            _ => Transformed::no(expr),
+        })
+    })?;
+    Ok(moved.data)
 }
 
 /// What places the rows of a side.
