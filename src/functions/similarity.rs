@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Float64Array, Int64Array, NullBufferBuilder,
-};
-use datafusion::arrow::compute::take;
+use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, NullBufferBuilder};
 use datafusion::arrow::datatypes::{DataType, Field};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue, plan_err};
@@ -135,21 +132,8 @@ impl ScalarUDFImpl for SimilarityUdf {
 /// The lists of an argument; a scalar stays a single row.
 fn read(argument: &ColumnarValue) -> Result<ListColumn> {
     match argument {
-        ColumnarValue::Array(array) => ListColumn::try_new(&unpack(array)?, false),
-        ColumnarValue::Scalar(scalar) => {
-            ListColumn::try_new(&unpack(&scalar.to_array_of_size(1)?)?, true)
-        }
-    }
-}
-
-/// Unpacks a dictionary of lists.
-fn unpack(array: &ArrayRef) -> Result<ArrayRef> {
-    match array.data_type() {
-        DataType::Dictionary(_, _) => {
-            let dictionary = array.as_any_dictionary();
-            unpack(&take(dictionary.values(), dictionary.keys(), None)?)
-        }
-        _ => Ok(Arc::clone(array)),
+        ColumnarValue::Array(array) => ListColumn::try_new(array, false),
+        ColumnarValue::Scalar(scalar) => ListColumn::try_new(&scalar.to_array_of_size(1)?, true),
     }
 }
 

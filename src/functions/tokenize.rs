@@ -7,7 +7,7 @@ use datafusion::arrow::array::{
     Array, ArrayRef, AsArray, Int64Array, LargeStringArray, PrimitiveArray, StringArray,
     StringViewArray,
 };
-use datafusion::arrow::compute::{cast, take};
+use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
@@ -299,11 +299,7 @@ struct TextLists {
 
 impl TextLists {
     fn try_new(argument: &ColumnarValue) -> Result<Self> {
-        let (mut array, constant) = array_of(argument)?;
-        while let DataType::Dictionary(_, _) = array.data_type() {
-            let dictionary = array.as_any_dictionary();
-            array = take(dictionary.values(), dictionary.keys(), None)?;
-        }
+        let (array, constant) = array_of(argument)?;
         let lists = Lists::try_new(&array)?;
         let covered = lists.covered();
         let mut elements = lists.elements().slice(covered.start, covered.len());

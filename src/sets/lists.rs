@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray};
+use datafusion::arrow::array::{AnyDictionaryArray, Array, ArrayRef, AsArray};
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
@@ -21,8 +21,8 @@ pub fn list_element_type(data_type: &DataType) -> Option<&DataType> {
 
 /// A list column as ranges into one array of elements.
 ///
-/// `List`, `LargeList`, `ListView`, `LargeListView` and `FixedSizeList` all read the same way;
-/// nothing but the ranges is copied.
+/// `List`, `LargeList`, `ListView`, `LargeListView`, `FixedSizeList` and dictionaries of them all
+/// read the same way; nothing but the ranges is copied.
 #[derive(Debug)]
 pub struct Lists {
     elements: ArrayRef,
@@ -43,7 +43,7 @@ enum Ranges {
 }
 
 impl Lists {
-    /// Reads `array`, which must be of a list type or of the NULL type.
+    /// Reads `array`, which must be of a list type, a dictionary of lists, or of the NULL type.
     pub fn try_new(array: &dyn Array) -> Result<Self> {
         let len = array.len();
         let (elements, ranges) = match array.data_type() {
@@ -78,9 +78,36 @@ impl Lists {
             DataType::FixedSizeList(_, width) => {
                 (array.as_fixed_size_list().values(), Ranges::Fixed(*width as usize))
             }
+            DataType::Dictionary(_, _) => return Self::of_dictionary(array.as_any_dictionary()),
             other => return exec_err!("expected a list of tokens, found {other}"),
         };
         Ok(Self { elements: ArrayRef::clone(elements), ranges, nulls: array.nulls().cloned(), len })
+    }
+
+    /// The rows point into the dictionary's values.
+    fn of_dictionary(array: &dyn AnyDictionaryArray) -> Result<Self> {
+        let values = Self::try_new(array.values().as_ref())?;
+        let keys = array.keys();
+        let row = |(row, key): (usize, usize)| match keys.is_valid(row) {
+            true => values.row(key),
+            false => None,
+        };
+        // The key of a NULL row may be anything, also where there is no value at all.
+        let rows: Vec<Option<Range<usize>>> = match values.is_empty() {
+            true => vec![None; keys.len()],
+            false => array.normalized_keys().into_iter().enumerate().map(row).collect(),
+        };
+        let nulls = NullBuffer::from_iter(rows.iter().map(Option::is_some));
+        let pairs = rows.into_iter().map(|row| {
+            let row = row.unwrap_or_default();
+            (row.start as i64, row.len() as i64)
+        });
+        Ok(Self {
+            elements: values.elements,
+            ranges: Ranges::View64(pairs.collect()),
+            nulls: Some(nulls).filter(|nulls| nulls.null_count() > 0),
+            len: keys.len(),
+        })
     }
 
     /// The number of rows.
