@@ -97,7 +97,7 @@ options! {
     "distribution" distribution: DistributionChoice = DistributionChoice::Auto;
     /// Bytes up to which a side is read whole by each task of a cluster, where simjoin.distribution is auto.
     "broadcast_limit" broadcast_limit: Bytes = Bytes(64 << 20);
-    /// Tasks into which the scheduler of a cluster cuts a statement: auto (as many as its executors run at the same time), or a number of at least 1.
+    /// Tasks into which the scheduler of a cluster cuts a statement: auto (as many as its executors run at the same time), or a number from 1 to 65,536.
     "cluster_partitions" cluster_partitions: PartitionCount = PartitionCount(None);
     /// Candidate pairs filtered before they are verified, at least 1.
     "candidate_chunk" candidate_chunk: PositiveCount = PositiveCount(16_384);
@@ -220,12 +220,21 @@ mod tests {
         assert!(error.contains("auto, allpairs, ppjoin, groupjoin or bitmap"), "{error}");
         let error = options.set("stratgy", "auto").unwrap_err().to_string();
         assert!(error.contains("simjoin.strategy"), "{error}");
-        assert!(options.set("candidate_chunk", "0").is_err());
+        for name in ["candidate_chunk", "match_buffer", "spill_bands"] {
+            for value in ["0", "-1", "4294967296", "9223372036854775809", "1e3", ""] {
+                let error = options.set(name, value).unwrap_err().to_string();
+                assert!(error.contains("from 1 to 4294967295"), "{error}");
+            }
+            options.set(name, "4294967295").unwrap();
+        }
         assert!(options.set("hash_join_rows_per_key", "NaN").is_err());
         assert!(options.set("device", "cuda:x").is_err());
         assert!(options.set("gpu.block_size", "48").is_err());
         assert!(options.set("distribution", "hash").is_err());
-        assert!(options.set("cluster_partitions", "0").is_err());
+        for value in ["0", "65537", "18446744073709551615"] {
+            let error = options.set("cluster_partitions", value).unwrap_err().to_string();
+            assert!(error.contains("from 1 to 65536"), "{error}");
+        }
         assert!(options.set("gpu.candidate_memory", "0K").is_err());
         assert!(options.set("gpu.memory_limit", "99999999999G").is_err());
     }

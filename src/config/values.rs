@@ -86,9 +86,14 @@ pub enum DistributionChoice {
     Repartition,
 }
 
-/// A count of at least one.
+/// A count from 1 to [`Self::MOST`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PositiveCount(pub usize);
+
+impl PositiveCount {
+    /// So that the bytes of as many things are a number too.
+    pub const MOST: usize = u32::MAX as usize;
+}
 
 impl fmt::Display for PositiveCount {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -96,9 +101,14 @@ impl fmt::Display for PositiveCount {
     }
 }
 
-/// A count of partitions; `None` where the cluster decides.
+/// A count of partitions, from 1 to [`Self::MOST`]; `None` where the cluster decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PartitionCount(pub Option<PositiveCount>);
+
+impl PartitionCount {
+    /// Every task has a list of all others.
+    pub const MOST: usize = 1 << 16;
+}
 
 /// A number of bytes of at least 1; `K`, `M` and `G` stand for powers of 1,024.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -203,20 +213,23 @@ impl OptionValue for f64 {
 }
 
 impl OptionValue for PositiveCount {
-    const ACCEPTS: &'static str = "a whole number of at least 1";
+    const ACCEPTS: &'static str = "a whole number from 1 to 4294967295";
 
     fn parse(text: &str) -> Option<Self> {
-        text.parse().ok().filter(|v| *v >= 1).map(Self)
+        text.parse().ok().filter(|v| (1..=Self::MOST).contains(v)).map(Self)
     }
 }
 
 impl OptionValue for PartitionCount {
-    const ACCEPTS: &'static str = "auto, or a whole number of at least 1";
+    const ACCEPTS: &'static str = "auto, or a whole number from 1 to 65536";
 
     fn parse(text: &str) -> Option<Self> {
         match text {
             "auto" => Some(Self(None)),
-            count => PositiveCount::parse(count).map(|count| Self(Some(count))),
+            count => {
+                let count = PositiveCount::parse(count).filter(|count| count.0 <= Self::MOST)?;
+                Some(Self(Some(count)))
+            }
         }
     }
 }
