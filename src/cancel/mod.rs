@@ -1,9 +1,16 @@
 //! Cancellation of work that runs outside a poll.
 
+mod sort;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::{Result, exec_err};
+pub use sort::{select_nth_unstable_by, sort_unstable_by, sort_unstable_by_key};
+
+/// Steps between two looks at the flag, in loops that do little in each: a fraction of a
+/// millisecond.
+const STEPS: usize = 1 << 16;
 
 /// Tells long loops on other threads that nobody waits for them any more.
 #[derive(Debug, Clone, Default)]
@@ -16,6 +23,12 @@ impl CancelFlag {
             return exec_err!("the similarity join was cancelled");
         }
         Ok(())
+    }
+
+    /// Looks at the flag in some steps of a loop that counts them.
+    #[inline]
+    pub fn check_at(&self, step: usize) -> Result<()> {
+        if step.is_multiple_of(STEPS) { self.check() } else { Ok(()) }
     }
 
     /// A guard that cancels the work when it is dropped.

@@ -10,7 +10,7 @@ use datafusion::logical_expr::Operator;
 
 use super::build::BuildSide;
 use super::layout::{Layout, RowOrder};
-use super::ranks::Ranks;
+use super::probe::Unit;
 use super::spec::Side;
 use crate::sets::SetCollection;
 use crate::strategy::{Match, Pairing};
@@ -109,27 +109,42 @@ pub(super) struct Expansion {
 pub(super) struct ExpansionInput<'a> {
     pub probe: &'a SetCollection,
     pub build: &'a SetCollection,
+    /// The side that the rows of `probe` are on.
     pub probe_side: Side,
     /// Each match of two sets stands for both orders of their rows.
     pub both_orders: bool,
-    pub order: Option<(RowOrder, &'a Ranks)>,
+    pub order: Option<RankedOrder<'a>>,
     pub wants_scores: bool,
 }
 
+/// A row order, with the ranks by place of the rows that it compares.
+#[derive(Clone, Copy)]
+pub(super) struct RankedOrder<'a> {
+    pub order: RowOrder,
+    pub probe: &'a [u32],
+    /// Ascending within the rows of a set.
+    pub build: &'a [u32],
+}
+
 impl<'a> ExpansionInput<'a> {
-    pub fn new(layout: &Layout, probe: &'a SetCollection, build: &'a BuildSide) -> Self {
+    /// `mirrored` exchanges the sides.
+    pub fn new(layout: &Layout, unit: &'a Unit, build: &'a BuildSide, mirrored: bool) -> Self {
+        let order = layout.row_order.zip(build.ranks.as_ref()).map(|(order, ranks)| {
+            let probe = unit.ranks.as_deref().unwrap_or(&ranks.by_place);
+            RankedOrder { order, probe, build: &ranks.by_place }
+        });
         Self {
-            probe,
+            probe: &unit.sets,
             build: &build.sets,
-            probe_side: layout.probe,
+            probe_side: if mirrored { layout.build() } else { layout.probe },
             both_orders: layout.spec.pairing == Pairing::Unordered,
-            order: layout.row_order.zip(build.ranks.as_ref()),
+            order,
             wants_scores: layout.wants_scores,
         }
     }
 
-    /// All pairs of the rows of two matching sets, the probe rows left or (`mirrored`) those of
-    /// the build set.
+    /// All pairs of the rows of two matching sets, the probe rows on their side or (`mirrored`) on
+    /// the other one.
     fn rectangle(&self, found: &Match, mirrored: bool) -> Block {
         let probe = self.probe.row_places(found.probe..found.probe + 1);
         let build = self.build.row_places(found.build..found.build + 1);
@@ -172,8 +187,8 @@ impl Expansion {
             let probe_side = if self.mirrored { 1 - probe_side } else { probe_side };
             let done = match input.order {
                 None => self.add_rectangle(&block, probe_side, limit, &mut steps, pairs),
-                Some((order, ranks)) => {
-                    self.add_ordered(&block, probe_side, (order, ranks), limit, &mut steps, pairs)
+                Some(order) => {
+                    self.add_ordered(&block, probe_side, order, limit, &mut steps, pairs)
                 }
             };
             if !done {
@@ -234,19 +249,19 @@ impl Expansion {
         &mut self,
         block: &Block,
         probe_side: usize,
-        (order, ranks): (RowOrder, &Ranks),
+        ranked: RankedOrder<'_>,
         limit: usize,
         steps: &mut usize,
         pairs: &mut RowPairs,
     ) -> bool {
         let build_side = 1 - probe_side;
-        let build = &ranks.by_place[block.places(build_side)];
+        let build = &ranked.build[block.places(build_side)];
         while self.probe_row < block.lens[probe_side] {
             if *steps == 0 {
                 return false;
             }
             let place = block.starts[probe_side] + self.probe_row;
-            let partners = order.partners(probe_side, ranks.by_place[place as usize], build);
+            let partners = ranked.order.partners(probe_side, ranked.probe[place as usize], build);
             for stretch in partners {
                 let from = stretch.start.max(self.build_row);
                 if from >= stretch.end {
@@ -331,6 +346,7 @@ mod tests {
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};
 
+    use super::super::ranks::Ranks;
     use super::*;
     use crate::cancel::CancelFlag;
     use crate::sets::{BuildEncoder, EncodeInput};
@@ -389,7 +405,8 @@ mod tests {
             if operator.is_some() {
                 let column = (0..60).map(|_| Some(rng.random_range(0..40)).filter(|&v| v > 3));
                 let column: ArrayRef = Arc::new(column.collect::<Int64Array>());
-                ranks = Some(Ranks::of_rows(Some(column), &mut sets).unwrap());
+                let cancel = CancelFlag::default();
+                ranks = Some(Ranks::of_rows(0, &column, &mut sets, false, &cancel).unwrap());
             }
             let mut matches = vec![];
             for probe in 0..sets.len() {
@@ -421,9 +438,11 @@ mod tests {
                 build: &sets,
                 probe_side,
                 both_orders: unordered,
-                order: operator
-                    .map(|operator| RowOrder { column: 0, operator })
-                    .zip(ranks.as_ref()),
+                order: operator.zip(ranks.as_ref()).map(|(operator, ranks)| RankedOrder {
+                    order: RowOrder { columns: [0, 0], operator },
+                    probe: &ranks.by_place,
+                    build: &ranks.by_place,
+                }),
                 wants_scores: false,
             };
             let limit = [1, 3, 50, usize::MAX][rng.random_range(0..4)];

@@ -15,7 +15,7 @@ use super::consume::sets_tell_total;
 use super::headroom::Headroom;
 use super::layout::{Layout, Yield};
 use super::metrics::BuildMetrics;
-use super::payload::Payload;
+use super::payload::{Payload, PayloadBuilder};
 use super::ranks::{Partners, Ranks};
 use super::read::{Outcome, Overflow, Reading, Share, is_out_of_memory};
 use super::schedule::{Ranges, SpareSlices};
@@ -210,7 +210,7 @@ impl BuildPlan {
             key_ids: build.key_ids,
             row_bytes: build.row_bytes,
             payload: build.payload,
-            ranks: build.ranks,
+            ranks: build.ranks.filter(|ranks| self.layout.orders_build_by(ranks.column)),
             partners: build.partners,
             visited: build.visited,
             held,
@@ -240,18 +240,11 @@ impl BuildPlan {
             threads: self.threads,
         };
         let (mut sets, encoder, key_ids) = BuildEncoder::finish_all(encoders, &context)?;
-        let ranks = match self.layout.row_order {
-            Some(_) => {
-                let rows = payload.row_count();
-                reservation.try_grow(order_column.finish_growth() + Ranks::footprint(rows))?;
-                Some(Ranks::of_rows(order_column.into_rows()?, &mut sets)?)
-            }
-            None => None,
-        };
+        let ranks = self.rank(order_column, &mut sets, &reservation, cancel)?;
         cancel.check()?;
         let sets = Arc::new(sets);
         reservation.try_grow(payload.finish_growth())?;
-        let payload = payload.finish(Arc::clone(&sets))?;
+        let payload = payload.finish(Arc::clone(&sets), cancel)?;
         peak();
         let counted: Vec<usize> = self
             .layout
@@ -259,8 +252,10 @@ impl BuildPlan {
             .filter_map(|column| self.layout.carried_index(self.layout.build(), column))
             .collect();
         reservation.try_grow(counted.len() * Partners::footprint(&sets))?;
-        let partners = counted.iter().map(|&column| Partners::of_column(&sets, &payload, column));
-        let partners = partners.collect::<Result<Vec<_>>>()?;
+        let partners = counted
+            .iter()
+            .map(|&column| Partners::of_column(&sets, &payload, column, cancel))
+            .collect::<Result<Vec<_>>>()?;
         let visited = match (self.layout.marks_build(), self.layout.sets_decide()) {
             (true, true) => Some(sets.len() as usize),
             (true, false) => Some(sets.row_count()),
@@ -270,7 +265,7 @@ impl BuildPlan {
             + encoder.size_in_bytes()
             + key_ids.size_in_bytes()
             + payload.size_in_bytes()
-            + ranks.as_ref().map_or(0, |r| r.by_place.capacity() * size_of::<u32>())
+            + ranks.as_ref().map_or(0, Ranks::size_in_bytes)
             + partners.iter().flatten().count() * Partners::footprint(&sets)
             + visited.map_or(0, Visited::footprint);
         reservation.try_resize(held)?;
@@ -291,6 +286,39 @@ impl BuildPlan {
             held,
         };
         self.prepare(indexed, reservation, cancel)
+    }
+
+    /// Ranks the rows by the column of the row order, where that is worth its while: always in a
+    /// self-join, whose pairs need nothing else then.
+    fn rank(
+        &self,
+        column: PayloadBuilder,
+        sets: &mut SetCollection,
+        reservation: &MemoryReservation,
+        cancel: &CancelFlag,
+    ) -> Result<Option<Ranks>> {
+        let Some((order, data_type)) = self.layout.row_order.zip(column.data_type()) else {
+            return Ok(None);
+        };
+        if !self.layout.self_join && !repeats_sets(sets, cancel)? {
+            return Ok(None);
+        }
+        let bytes = column.finish_growth() + Ranks::footprint(data_type, column.row_count());
+        let held = reservation.size();
+        let ranked = reservation.try_grow(bytes).and_then(|()| match column.into_rows(cancel)? {
+            Some(rows) => {
+                let column = order.columns[self.layout.build() as usize];
+                Ranks::of_rows(column, &rows, sets, self.layout.ranks_others, cancel).map(Some)
+            }
+            None => Ok(None),
+        });
+        match ranked {
+            Err(error) if !self.layout.self_join && is_out_of_memory(&error) => {
+                reservation.try_resize(held)?;
+                Ok(None)
+            }
+            ranked => ranked,
+        }
     }
 
     /// Chooses a strategy and prepares it.
@@ -361,6 +389,19 @@ impl BuildPlan {
             reservation,
         }))
     }
+}
+
+/// Whether rows share sets enough to be ranked where an expression could decide as well: the pairs
+/// of rows with one set are so many that ranking all rows costs less than looking at them.
+fn repeats_sets(sets: &SetCollection, cancel: &CancelFlag) -> Result<bool> {
+    /// Pairs of rows that the expression decides in the time that a row takes to be ranked.
+    const PAIRS_PER_ROW: u64 = 32;
+    let mut pairs = 0_u64;
+    for set in 0..sets.len() {
+        cancel.check_at(set as usize)?;
+        pairs = pairs.saturating_add(u64::from(sets.row_count_of(set)).pow(2));
+    }
+    Ok(pairs / PAIRS_PER_ROW > sets.row_count() as u64)
 }
 
 /// A build side that no strategy has been prepared for.

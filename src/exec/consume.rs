@@ -1,5 +1,6 @@
 //! What becomes of matching sets: marks, counts, or pairs of rows.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -12,6 +13,7 @@ use super::pairs::PairColumns;
 use super::payload::Payload;
 use super::probe::{Running, Unit};
 use super::ranks::Ranks;
+use super::spec::Residual;
 use crate::sets::SetId;
 use crate::strategy::{Match, MatchNeed, Pairing};
 
@@ -27,19 +29,40 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    /// Nothing found yet for `sets`, where `layout` wants to know.
+    /// Nothing found yet for the sets of `unit`, where `layout` wants to know.
     pub fn of_unit(layout: &Layout, unit: &Unit, build: &BuildSide) -> Self {
         let places = unit.sets.row_places(unit.range.clone());
-        let len = match (layout.counts_probe(), layout.sets_decide()) {
-            (false, _) => return Self::default(),
-            (true, true) => unit.range.len(),
-            (true, false) => places.len(),
-        };
+        let Some(len) = Self::len(layout, unit) else { return Self::default() };
         let partners = build.partners.iter();
         Self {
             matches: vec![0; len],
             non_null: partners.map(|p| vec![0; if p.is_some() { len } else { 0 }]).collect(),
             first_place: places.start,
+        }
+    }
+
+    /// How many sets or rows of a unit are counted for; `None` where nobody asks.
+    fn len(layout: &Layout, unit: &Unit) -> Option<usize> {
+        let rows = unit.sets.row_places(unit.range.clone()).len();
+        match (layout.counts_probe(), layout.sets_decide()) {
+            (false, _) => None,
+            (true, true) => Some(unit.range.len()),
+            (true, false) => Some(rows),
+        }
+    }
+
+    /// The bytes that [`Self::of_unit`] takes.
+    pub fn bytes_of_unit(layout: &Layout, unit: &Unit, build: &BuildSide) -> usize {
+        let columns = build.partners.iter().flatten().count();
+        Self::len(layout, unit).map_or(0, |len| (1 + columns) * len * size_of::<u64>())
+    }
+
+    /// The bytes for so many rows of an input joined with itself, of which all may have one set,
+    /// and so many counted columns. Where sets decide, units are short.
+    pub fn footprint(layout: &Layout, rows: usize, columns: usize) -> usize {
+        match layout.counts_probe() && !layout.sets_decide() {
+            true => (1 + columns) * rows * size_of::<u64>(),
+            false => 0,
         }
     }
 }
@@ -60,13 +83,15 @@ impl Running {
             for (counts, partners) in unit.counted.non_null.iter_mut().zip(&self.build.partners) {
                 if let Some(partners) = partners {
                     add_to_groups(matches, first, counts, |build| {
-                        u64::from(partners.of_set[build as usize])
+                        u64::from(partners.among(sets.row_places(build..build + 1)))
                     });
                 }
             }
         }
         if let Some(visited) = &self.build.visited {
-            matches.iter().for_each(|found| visited.mark(found.build as usize));
+            for found in matches {
+                visited.mark(found.build as usize);
+            }
         }
         if self.layout.spec.need == MatchNeed::Exists
             && let Some(found) = matches.last()
@@ -91,26 +116,33 @@ impl Running {
             return Ok(());
         }
         // Blocks that are only counted need no bound on their pairs.
-        let materialised = self.layout.yields == Yield::Pairs || self.layout.residual.is_some();
+        let materialised = self.layout.yields == Yield::Pairs || self.residual().is_some();
         let limit = match (materialised, self.layout.yields) {
             (false, _) => usize::MAX,
             (true, Yield::Pairs) => unit.rows_at_once.min(self.output.rows_to_full()),
             (true, _) => unit.rows_at_once,
         };
-        let input = ExpansionInput::new(&self.layout, &unit.sets, &self.build);
+        let input = ExpansionInput::new(&self.layout, unit, &self.build, self.mirrored);
         let matches = self.matches.matches();
         let all = self.expansion.fill(&input, matches, limit, &mut self.pairs);
         let last_probe = matches.last().map(|m| m.probe);
         if all {
-            self.matches.clear();
             self.expansion.restart();
+            if self.expands_twice() {
+                // Pairs of one order at a time: their columns come from different collections.
+                self.flush(&unit.payload, &mut unit.counted)?;
+                self.mirrored = !self.mirrored;
+            }
+            if !self.mirrored {
+                self.matches.clear();
+            }
         }
         // A semi join with a residual may stop looking at a set once all its rows have a match.
         let flush_early = !materialised || all && matches!(self.layout.yields, Yield::RowsOf(..));
         if self.pairs.len() >= limit || flush_early {
             self.flush(&unit.payload, &mut unit.counted)?;
-            if unit.rows_at_once < self.batch_size && self.layout.yields == Yield::Pairs {
-                self.output.cut()?;
+            if self.layout.yields == Yield::Pairs {
+                self.output.cut_after(unit.rows_at_once)?;
             }
             if let Some(set) = last_probe.filter(|&set| self.is_settled(unit, set)) {
                 self.cursor.retire(set);
@@ -171,8 +203,11 @@ impl Running {
         }
         let build = Arc::clone(&self.build.payload);
         let (left, right) = self.layout.left_right(&**payload, &*build);
-        self.flush_pairs([left, right], counted)?;
-        if self.layout.both_orders {
+        match self.mirrored {
+            false => self.flush_pairs([left, right], counted)?,
+            true => self.flush_pairs([right, left], counted)?,
+        }
+        if self.layout.both_orders && !self.expands_twice() {
             self.pairs.mirror();
             self.flush_pairs([right, left], counted)?;
         }
@@ -180,10 +215,21 @@ impl Running {
         Ok(())
     }
 
+    /// Whether matches are expanded once for each of the two orders of a pair: ranks admit other
+    /// rows in one than in the other.
+    fn expands_twice(&self) -> bool {
+        self.layout.both_orders && self.layout.row_order.is_some() && self.build.ranks.is_some()
+    }
+
+    /// What is to be evaluated for pairs of rows.
+    fn residual(&self) -> Option<&Residual> {
+        self.layout.residual(self.build.ranks.is_some())
+    }
+
     /// Decides the gathered pairs, whose left and right rows are those of `payloads`.
     fn flush_pairs(&mut self, payloads: [&Payload; 2], counted: &mut Counted) -> Result<()> {
         let mut columns = PairColumns::new(&self.layout, &self.pairs, payloads);
-        if let Some(residual) = &self.layout.residual {
+        if let Some(residual) = self.residual() {
             self.metrics.residual_rows.add(columns.len());
             columns.filter(residual)?;
             note_places(&self.layout, &self.build, &columns, counted)?;
@@ -204,7 +250,9 @@ impl Running {
     /// What blocks of row pairs say about each of their rows.
     fn note_blocks(&self, counted: &mut Counted) {
         let (probe, build) = (self.layout.probe as usize, self.layout.build() as usize);
+        let mut marked = MarkedPlaces::default();
         for block in self.pairs.blocks() {
+            let build_places = block.starts[build]..block.starts[build] + block.lens[build];
             if !counted.matches.is_empty() {
                 let first = block.starts[probe] - counted.first_place;
                 let rows = first as usize..(first + block.lens[probe]) as usize;
@@ -212,21 +260,59 @@ impl Running {
                 counted.matches[rows.clone()].iter_mut().for_each(|c| *c += partners);
                 for (counts, partners) in counted.non_null.iter_mut().zip(&self.build.partners) {
                     let Some(partners) = partners else { continue };
-                    let partners = partners.at_place[block.places(build)].iter();
-                    let partners = partners.filter(|&&p| p).count() as u64;
+                    let partners = u64::from(partners.among(build_places.clone()));
                     counts[rows.clone()].iter_mut().for_each(|c| *c += partners);
                 }
             }
             if let Some(visited) = &self.build.visited {
-                block.places(build).for_each(|place| visited.mark(place));
+                for place in marked.add(build_places).into_iter().flatten() {
+                    visited.mark(place as usize);
+                }
             }
         }
     }
 }
 
+/// Neighbouring places that have been marked last.
+///
+/// The rows of a set that go with one row are a stretch at its front or its end, and so are those
+/// that go with the next one: what has just been marked is not marked again, so that marking takes
+/// as many steps as there are rows, not pairs.
+#[derive(Debug, Default)]
+struct MarkedPlaces {
+    /// One at the front of a set, one at its end, or what both have grown together to.
+    stretches: [Range<u32>; 2],
+}
+
+impl MarkedPlaces {
+    /// Notes `places` as marked; gives those that were not.
+    fn add(&mut self, places: Range<u32>) -> [Range<u32>; 2] {
+        if places.is_empty() {
+            return [0..0, 0..0];
+        }
+        let touches = |one: &Range<u32>, other: &Range<u32>| {
+            one.start < one.end && one.start <= other.end && other.start <= one.end
+        };
+        let Some(known) = self.stretches.iter().position(|known| touches(known, &places)) else {
+            self.stretches.swap(0, 1);
+            self.stretches[0] = places.clone();
+            return [places, 0..0];
+        };
+        let before = self.stretches[known].clone();
+        let mut grown = before.start.min(places.start)..before.end.max(places.end);
+        let other = &mut self.stretches[1 - known];
+        if touches(other, &grown) {
+            grown = grown.start.min(other.start)..grown.end.max(other.end);
+            *other = 0..0;
+        }
+        self.stretches[known] = grown;
+        [places.start..places.end.min(before.start), places.start.max(before.end)..places.end]
+    }
+}
+
 /// Whether matching sets alone tell how many of their rows' pairs match.
 pub(super) fn sets_tell_total(layout: &Layout, ranks: Option<&Ranks>) -> bool {
-    layout.residual.is_none()
+    layout.residual(ranks.is_some()).is_none()
         && match (layout.row_order, layout.spec.pairing) {
             (None, _) => true,
             (Some(_), Pairing::Unordered) => ranks.is_some_and(|r| r.distinct),
@@ -249,13 +335,15 @@ fn note_places(
             let Some(partners) = partners else { continue };
             let build_places = columns.places(layout.build())?.values();
             for (&probe, &build) in probe_places.iter().zip(build_places) {
-                counts[row(probe)] += u64::from(partners.at_place[build as usize]);
+                counts[row(probe)] += u64::from(partners.among(build..build + 1));
             }
         }
     }
     if let Some(visited) = &build.visited {
         let build_places = columns.places(layout.build())?.values();
-        build_places.iter().for_each(|&place| visited.mark(place as usize));
+        for &place in build_places {
+            visited.mark(place as usize);
+        }
     }
     Ok(())
 }
@@ -272,6 +360,37 @@ fn add_to_groups(
         let sum: u64 = group.iter().map(|found| weight(found.build)).sum();
         if let Some(count) = counts.get_mut((group[0].probe - first) as usize) {
             *count += sum;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Places are marked once, however the stretches of a set overlap.
+    #[test]
+    fn stretches_are_marked_once() {
+        // Suffixes, prefixes, both in turn, and stretches of other sets.
+        let suffixes: Vec<_> = [3, 7, 5, 2, 9, 0].map(|start| start..10).into();
+        let prefixes: Vec<_> = [4, 2, 8, 10, 1].map(|end| 0..end).into();
+        let both: Vec<_> = (0..10).flat_map(|row| [0..row, row + 1..10]).collect();
+        let sets: Vec<_> =
+            (0..5).flat_map(|set| [10 * set..10 * set + 3, 10 * set..10 * set + 9]).collect();
+        for (stretches, most) in [(suffixes, 10), (prefixes, 10), (both, 10), (sets, 45)] {
+            let mut marked = MarkedPlaces::default();
+            let mut found = vec![];
+            for places in &stretches {
+                found.extend(marked.add(places.clone()).into_iter().flatten());
+            }
+            let steps = found.len();
+            found.sort_unstable();
+            found.dedup();
+            let mut expected: Vec<u32> = stretches.into_iter().flatten().collect();
+            expected.sort_unstable();
+            expected.dedup();
+            assert_eq!(found, expected);
+            assert!(steps <= most, "{steps}");
         }
     }
 }

@@ -1,4 +1,7 @@
 //! Rows that the answer lists one by one: semi and anti joins, padded rows, counts per row.
+//!
+//! Rows are listed in the order of their places, a batch at a time: a set may have any number of
+//! them.
 
 use std::sync::Arc;
 
@@ -6,136 +9,171 @@ use datafusion::common::Result;
 
 use super::layout::{RowsWith, Yield};
 use super::output::RowCounts;
-use super::payload::Payload;
 use super::probe::{Running, State, Unit};
-use super::spec::Side;
+use crate::sets::{SetCollection, SetId};
 
-/// Rows of one side on their way out.
+/// Rows looked at in one step: some milliseconds.
+const ROWS_PER_STEP: usize = 1 << 17;
+
+/// The probe rows of a unit on their way out.
 pub(super) struct RowEmission {
-    payload: Arc<Payload>,
-    places: Vec<u32>,
-    /// Empty unless multiplicities are asked for.
-    matches: Vec<u64>,
-    non_null: Vec<Vec<u64>>,
-    next: usize,
+    unit: Unit,
+    /// Whether rows with a match are listed, and whether those without one are.
+    lists_matched: bool,
+    lists_unmatched: bool,
+    walk: RowWalk,
+}
+
+/// A walk over the rows of some sets, and then over those without a set.
+#[derive(Debug)]
+pub(super) struct RowWalk {
+    /// The set of the next row.
+    set: SetId,
+    next: u32,
+    end: u32,
+    /// Places of rows without a set.
+    setless: std::ops::Range<u32>,
+}
+
+impl RowWalk {
+    /// Over the rows of `range`, and where `setless` says so those without a set.
+    fn new(sets: &SetCollection, range: std::ops::Range<SetId>, setless: bool) -> Self {
+        let places = sets.row_places(range.clone());
+        Self {
+            set: range.start,
+            next: places.start,
+            end: places.end,
+            setless: if setless { sets.setless_places() } else { 0..0 },
+        }
+    }
+
+    /// The next row: its place, and its set where it has one.
+    fn next(&mut self, sets: &SetCollection) -> Option<(u32, Option<SetId>)> {
+        if self.next == self.end {
+            return self.setless.next().map(|place| (place, None));
+        }
+        let place = self.next;
+        self.next += 1;
+        while sets.row_places(self.set..self.set + 1).end <= place {
+            self.set += 1;
+        }
+        Some((place, Some(self.set)))
+    }
 }
 
 impl Running {
     /// The probe rows of a unit that the answer lists one by one.
-    pub(super) fn finish_unit(&mut self, unit: &Unit) -> State {
+    pub(super) fn finish_unit(&mut self, unit: Unit) -> State {
         let probe = self.layout.probe;
-        let (matched, lists_unmatched) = match self.layout.yields {
+        let (lists_matched, lists_unmatched) = match self.layout.yields {
             Yield::RowsOf(side, RowsWith::Match) if side == probe => (true, false),
             Yield::RowsOf(side, RowsWith::NoMatch) if side == probe => (false, true),
             Yield::CountsPerProbeRow => (true, self.layout.pads(probe)),
             Yield::Pairs => (false, self.layout.pads(probe)),
             Yield::RowsOf(..) | Yield::Total => (false, false),
         };
-        if !matched && !lists_unmatched {
+        if !lists_matched && !lists_unmatched {
             return State::NextUnit;
         }
-        // Rows that meet several pieces of the build side are listed once.
-        let visit = unit.visit.as_ref();
+        let setless = lists_unmatched && unit.has_setless;
+        let walk = RowWalk::new(&unit.sets, unit.range.clone(), setless);
+        State::Emitting(RowEmission { unit, lists_matched, lists_unmatched, walk })
+    }
+
+    /// Gives out the next rows of a unit.
+    pub(super) fn emit(&mut self, mut emission: RowEmission) -> Result<State> {
+        let RowEmission { unit, lists_matched, lists_unmatched, walk } = &mut emission;
+        let (counted, visit) = (&unit.counted, unit.visit.as_ref());
         let counts = self.layout.yields == Yield::CountsPerProbeRow;
-        let first_match = |place: u32| {
-            visit.is_none_or(|visit| {
-                let row = unit.sets.row_at(place);
-                let is_first = !visit.is_marked(row);
-                visit.mark(row);
-                is_first || counts
-            })
-        };
-        let unmatched = |place: u32| {
-            lists_unmatched
-                && visit.is_none_or(|v| v.is_last && !v.is_marked(unit.sets.row_at(place)))
-        };
+        let rows_at_once = self.output.rows_at_once(unit.payload.row_bytes());
         let mut places = vec![];
         let mut matches = vec![];
-        let mut non_null = vec![vec![]; unit.counted.non_null.len()];
-        let first = unit.sets.row_places(unit.range.clone()).start;
-        for set in unit.range.clone() {
-            for place in unit.sets.row_places(set..set + 1) {
-                let index =
-                    if self.layout.sets_decide() { set - unit.range.start } else { place - first };
-                let count = unit.counted.matches.get(index as usize).copied().unwrap_or(0);
-                if if count > 0 { first_match(place) && matched } else { unmatched(place) } {
-                    places.push(place);
-                    matches.push(count);
-                    for (all, some) in unit.counted.non_null.iter().zip(&mut non_null) {
-                        some.extend(all.get(index as usize));
-                    }
+        let mut non_null = vec![vec![]; counted.non_null.len()];
+        let mut ended = false;
+        for _ in 0..ROWS_PER_STEP {
+            if places.len() == rows_at_once {
+                break;
+            }
+            let Some((place, set)) = walk.next(&unit.sets) else {
+                ended = true;
+                break;
+            };
+            let index = set.map(|set| match self.layout.sets_decide() {
+                true => (set - unit.range.start) as usize,
+                false => (place - counted.first_place) as usize,
+            });
+            let count = index.and_then(|index| counted.matches.get(index)).copied().unwrap_or(0);
+            // Rows that meet several pieces of the build side are listed once, but counted each
+            // time.
+            let listed = match (count, visit) {
+                (0, None) => *lists_unmatched,
+                (0, Some(visit)) => {
+                    let row = unit.sets.row_at(place);
+                    *lists_unmatched && visit.is_last && !visit.is_marked(row)
+                }
+                (_, None) => *lists_matched,
+                (_, Some(visit)) => {
+                    let is_first = visit.mark(unit.sets.row_at(place));
+                    *lists_matched && (is_first || counts)
+                }
+            };
+            if !listed {
+                continue;
+            }
+            places.push(place);
+            if counts {
+                matches.push(count);
+                for (all, some) in counted.non_null.iter().zip(&mut non_null) {
+                    // Empty where every match counts.
+                    let count = index.map_or(0, |index| all.get(index).copied().unwrap_or(0));
+                    some.extend((!all.is_empty()).then_some(count));
                 }
             }
-        }
-        if lists_unmatched && unit.has_setless {
-            places.extend(unit.sets.setless_places().filter(|&place| unmatched(place)));
-            matches.resize(places.len(), 0);
-            let counted = non_null.iter_mut().zip(&unit.counted.non_null);
-            counted
-                .filter(|(_, all)| !all.is_empty())
-                .for_each(|(some, _)| some.resize(places.len(), 0));
-        }
-        if places.is_empty() {
-            return State::NextUnit;
-        }
-        if self.layout.yields != Yield::CountsPerProbeRow {
-            matches.clear();
         }
         let payload = Arc::clone(&unit.payload);
-        State::Emitting(RowEmission { payload, places, matches, non_null, next: 0 })
+        let row_counts = counts.then_some(RowCounts { matches: &matches, non_null: &non_null });
+        self.output.push_rows(self.layout.probe, &payload, places, row_counts)?;
+        self.output.cut_after(rows_at_once)?;
+        Ok(if ended { State::NextUnit } else { State::Emitting(emission) })
     }
 
-    pub(super) fn emit(&mut self, mut emission: RowEmission) -> Result<State> {
-        let end = (emission.next + self.batch_size).min(emission.places.len());
-        let part = emission.next..end;
-        let places = emission.places[part.clone()].to_vec();
-        let non_null: Vec<Vec<u64>> = emission
-            .non_null
-            .iter()
-            .map(|counts| counts.get(part.clone()).unwrap_or_default().to_vec())
-            .collect();
-        let matches = emission.matches.get(part).unwrap_or_default();
-        let counts = (!matches.is_empty()).then_some(RowCounts { matches, non_null: &non_null });
-        self.output.push_rows(self.layout.probe, &emission.payload, places, counts)?;
-        emission.next = end;
-        Ok(if end < emission.places.len() { State::Emitting(emission) } else { State::NextUnit })
+    /// The build rows that the answer lists one by one, once all partitions have ended.
+    pub(super) fn tail(&self) -> State {
+        let sets = &self.build.sets;
+        let wanted = self.layout.yields == Yield::RowsOf(self.layout.build(), RowsWith::Match);
+        State::Tail(RowWalk::new(sets, 0..sets.len(), !wanted))
     }
 
-    /// Gives out the next build rows that the answer lists one by one.
-    pub(super) fn emit_build_rows(
-        &mut self,
-        mut next_set: u32,
-        mut next_setless: usize,
-    ) -> Result<State> {
+    /// Gives out the next of them.
+    pub(super) fn emit_build_rows(&mut self, mut walk: RowWalk) -> Result<State> {
         let build = Arc::clone(&self.build);
-        let (sets, side): (_, Side) = (&build.sets, self.layout.build());
+        let side = self.layout.build();
         let wanted = self.layout.yields == Yield::RowsOf(side, RowsWith::Match);
+        let rows_at_once = self.output.rows_at_once(build.row_bytes);
         let mut places = vec![];
-        while next_set < sets.len() && places.len() < self.batch_size {
-            for place in sets.row_places(next_set..next_set + 1) {
-                let index = if self.layout.sets_decide() { next_set } else { place };
-                let marked = build.visited.as_ref().is_some_and(|v| v.is_marked(index as usize));
-                if marked == wanted {
-                    places.push(place);
-                }
+        let mut ended = false;
+        for _ in 0..ROWS_PER_STEP {
+            if places.len() == rows_at_once {
+                break;
             }
-            next_set += 1;
+            let Some((place, set)) = walk.next(&build.sets) else {
+                ended = true;
+                break;
+            };
+            let index = set.map(|set| if self.layout.sets_decide() { set } else { place });
+            let is_marked = |index: u32| {
+                build.visited.as_ref().is_some_and(|visited| visited.is_marked(index as usize))
+            };
+            if index.is_some_and(is_marked) == wanted {
+                places.push(place);
+            }
         }
-        if next_set == sets.len() && !wanted && places.len() < self.batch_size {
-            let rest = sets.setless_places().skip(next_setless);
-            let before = places.len();
-            places.extend(rest.take(self.batch_size - before));
-            next_setless += places.len() - before;
-        }
-        for part in places.chunks(self.batch_size) {
-            self.output.push_rows(side, &build.payload, part.to_vec(), None)?;
-        }
-        let ended =
-            next_set == sets.len() && (wanted || next_setless == sets.setless_places().len());
+        self.output.push_rows(side, &build.payload, places, None)?;
+        self.output.cut_after(rows_at_once)?;
         if ended {
             self.output.finish()?;
             return Ok(State::Done);
         }
-        Ok(State::Tail { next_set, next_setless })
+        Ok(State::Tail(walk))
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::{JoinType, Result, internal_err};
 use datafusion::logical_expr::Operator;
+use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::utils::{conjunction, split_conjunction};
 use datafusion::physical_plan::expressions::Column;
@@ -34,12 +35,17 @@ pub(super) enum RowsWith {
     NoMatch,
 }
 
-/// A comparison of the same column on both sides of a self-join (`a.id < b.id`), decided on
-/// ranks without evaluating an expression.
+/// A comparison of a column of each side (`a.id < b.id`), decided on ranks without evaluating an
+/// expression.
+///
+/// The rows of a set are ordered by rank, so that those which go with one row of another set are
+/// found by bisection: where many rows share a set, the pairs need not be looked at one by one. In
+/// a self-join both columns are the same one, and ranks decide. In a join of two inputs they do
+/// where the build side repeats its sets enough ([`Layout::residual`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct RowOrder {
-    /// In the schema of the shared input.
-    pub column: usize,
+    /// Per side, in the schema of its input.
+    pub columns: [usize; 2],
     /// `left <operator> right`, one of `<`, `<=`, `>`, `>=`, `<>`.
     pub operator: Operator,
 }
@@ -51,9 +57,11 @@ pub(super) struct Layout {
     pub probe: Side,
     pub self_join: bool,
     pub yields: Yield,
-    /// The residual that is left when `row_order` is taken out.
-    pub residual: Option<Residual>,
     pub row_order: Option<RowOrder>,
+    /// The residual that is left when `row_order` is taken out.
+    residual_of_ranked: Option<Residual>,
+    /// Whether rows of other collections than the build side are ranked among its rows.
+    pub ranks_others: bool,
     /// Whether output or residual read a score.
     pub wants_scores: bool,
     /// Per side, the input columns that outlive encoding; the same for both in a self-join.
@@ -95,10 +103,12 @@ impl Layout {
             (Need::Counts(None), JoinType::Inner) => Yield::Total,
             (Need::Counts(None), _) => Yield::CountsPerProbeRow,
         };
-        let (residual, row_order) = match (&join.residual, self_join) {
-            (Some(residual), true) => take_row_order(residual)?,
-            (residual, _) => (residual.clone(), None),
+        let (residual_of_ranked, row_order) = match &join.residual {
+            Some(residual) => take_row_order(residual, self_join),
+            None => (None, None),
         };
+        // What may have to be evaluated.
+        let residual = if self_join { &residual_of_ranked } else { &join.residual };
         let pairing = match self_join && join.is_symmetric() {
             true => Pairing::Unordered,
             false => Pairing::All,
@@ -110,11 +120,7 @@ impl Layout {
                 .any(|c| matches!(c, ResidualColumn::Score(_)));
         let need = match yields {
             _ if wants_scores => MatchNeed::PairsWithOverlap,
-            Yield::RowsOf(side, _)
-                if side == probe && residual.is_none() && row_order.is_none() =>
-            {
-                MatchNeed::Exists
-            }
+            Yield::RowsOf(side, _) if side == probe && join.residual.is_none() => MatchNeed::Exists,
             _ => MatchNeed::Pairs,
         };
         let spec = JoinSpec {
@@ -142,8 +148,9 @@ impl Layout {
             probe,
             self_join,
             yields,
-            residual,
             row_order,
+            residual_of_ranked,
+            ranks_others: !self_join,
             wants_scores,
             carried,
             spec,
@@ -162,6 +169,10 @@ impl Layout {
     /// [symmetric]: SimilarityJoin::is_symmetric
     pub fn give_both_orders(&mut self) {
         self.both_orders = true;
+        if self.row_order.is_some_and(|order| order.columns[0] != order.columns[1]) {
+            // A row has one rank.
+            self.row_order = None;
+        }
         let mut both = self.carried.concat();
         both.sort_unstable();
         both.dedup();
@@ -170,7 +181,21 @@ impl Layout {
 
     /// Whether a matched pair of sets says all about its rows.
     pub fn sets_decide(&self) -> bool {
-        self.residual.is_none() && self.row_order.is_none()
+        self.join.residual.is_none()
+    }
+
+    /// Whether the row order compares this column of the build side.
+    pub fn orders_build_by(&self, column: usize) -> bool {
+        self.row_order.is_some_and(|order| order.columns[self.build() as usize] == column)
+    }
+
+    /// What is to be evaluated for pairs of rows, with a build side whose rows have ranks
+    /// (`ranked`) or not. Those of a self-join have them wherever there is a row order.
+    pub fn residual(&self, ranked: bool) -> Option<&Residual> {
+        match self.row_order {
+            Some(_) if ranked => self.residual_of_ranked.as_ref(),
+            _ => self.join.residual.as_ref(),
+        }
     }
 
     /// Whether the rows of this side that match nothing are part of the answer next to pairs or
@@ -215,8 +240,9 @@ impl Layout {
     }
 }
 
-/// Splits a comparison of the same column on both sides off a self-join's residual.
-fn take_row_order(residual: &Residual) -> Result<(Option<Residual>, Option<RowOrder>)> {
+/// Splits a comparison of a column of each side off a residual, of the same column in a self-join:
+/// what is left of the residual, and the comparison.
+fn take_row_order(residual: &Residual, self_join: bool) -> (Option<Residual>, Option<RowOrder>) {
     let input = |expr: &Arc<dyn datafusion::physical_plan::PhysicalExpr>| {
         let column = expr.downcast_ref::<Column>()?;
         match residual.columns.get(column.index())? {
@@ -239,9 +265,11 @@ fn take_row_order(residual: &Residual) -> Result<(Option<Residual>, Option<RowOr
                 operator,
                 Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq | Operator::NotEq
             );
-            let data_type = binary.left().data_type(&residual.schema).ok()?;
-            (known && left == right && has_ranks(&data_type))
-                .then_some(RowOrder { column: left, operator })
+            let data_type = |expr: &PhysicalExprRef| expr.data_type(&residual.schema).ok();
+            let (left_type, right_type) = (data_type(binary.left())?, data_type(binary.right())?);
+            let ranked = left_type == right_type && has_ranks(&left_type);
+            (known && ranked && (left == right || !self_join))
+                .then_some(RowOrder { columns: [left, right], operator })
         });
         match found {
             Some(found) if row_order.is_none() => row_order = Some(found),
@@ -250,7 +278,7 @@ fn take_row_order(residual: &Residual) -> Result<(Option<Residual>, Option<RowOr
     }
     let residual =
         (!rest.is_empty()).then(|| Residual { expression: conjunction(rest), ..residual.clone() });
-    Ok((residual, row_order))
+    (residual, row_order)
 }
 
 /// Whether ranking values of this type orders them as SQL comparison does.

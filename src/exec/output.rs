@@ -7,13 +7,41 @@ use datafusion::arrow::array::{
 };
 use datafusion::arrow::compute::BatchCoalescer;
 use datafusion::common::{Result, internal_err};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryLimit;
 
 use super::layout::Layout;
 use super::payload::Payload;
 use super::spec::{CountOf, OutputColumn, Side};
 
-/// Rows of an output batch are fewer than the batch size when they would exceed this.
-const MAX_BATCH_BYTES: usize = 64 << 20;
+/// How large an output batch may be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct BatchLimits {
+    /// The session's batch size.
+    pub rows: usize,
+    /// There are fewer rows where these would take more, about; there is always one.
+    pub bytes: usize,
+}
+
+impl BatchLimits {
+    /// Whatever the session's batch size is.
+    const MOST_ROWS: usize = 1 << 20;
+    const MOST_BYTES: usize = 64 << 20;
+    const LEAST_BYTES: usize = 64 << 10;
+    /// Of a memory limit, what the batches that all tasks are making may take.
+    const PART_OF_LIMIT: usize = 32;
+
+    /// The limits for each of so many tasks that make batches at the same time.
+    pub fn of(context: &TaskContext, tasks: usize) -> Self {
+        let bytes = match context.memory_pool().memory_limit() {
+            MemoryLimit::Finite(bytes) => (bytes / Self::PART_OF_LIMIT / tasks.max(1))
+                .clamp(Self::LEAST_BYTES, Self::MOST_BYTES),
+            MemoryLimit::Infinite | MemoryLimit::Unknown => Self::MOST_BYTES,
+        };
+        let rows = context.session_config().batch_size().clamp(1, Self::MOST_ROWS);
+        Self { rows, bytes }
+    }
+}
 
 /// How often each of some probe rows matches.
 #[derive(Debug, Clone, Copy)]
@@ -27,7 +55,7 @@ pub(super) struct RowCounts<'a> {
 /// Gathers output rows into batches.
 pub(super) struct Output {
     layout: Arc<Layout>,
-    batch_size: usize,
+    limits: BatchLimits,
     coalescer: BatchCoalescer,
     /// Rows of a schema without columns, which the coalescer does not count.
     bare_rows: usize,
@@ -35,23 +63,32 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub fn new(layout: Arc<Layout>, batch_size: usize) -> Self {
+    pub fn new(layout: Arc<Layout>, limits: BatchLimits) -> Self {
         let schema = Arc::clone(&layout.join.schema);
         // Large pieces pass through uncopied.
-        let coalescer = BatchCoalescer::new(schema, batch_size)
-            .with_biggest_coalesce_batch_size(Some(batch_size / 2));
-        Self { layout, batch_size, coalescer, bare_rows: 0, finished: false }
+        let coalescer = BatchCoalescer::new(schema, limits.rows)
+            .with_biggest_coalesce_batch_size(Some(limits.rows / 2));
+        Self { layout, limits, coalescer, bare_rows: 0, finished: false }
     }
 
-    /// How many rows to materialise at once, when a pair of rows takes `row_bytes` bytes.
+    /// How many rows to materialise at once, when one of them takes `row_bytes` bytes.
     pub fn rows_at_once(&self, row_bytes: usize) -> usize {
-        self.batch_size.min(MAX_BATCH_BYTES / row_bytes.max(1)).max(1)
+        self.limits.rows.min(self.limits.bytes / row_bytes.max(1)).max(1)
+    }
+
+    /// Ends the batch that has been begun where `rows_at_once` rows, which have been added, are as
+    /// many as a batch may hold.
+    pub fn cut_after(&mut self, rows_at_once: usize) -> Result<()> {
+        match rows_at_once < self.limits.rows {
+            true => Ok(self.coalescer.finish_buffered_batch()?),
+            false => Ok(()),
+        }
     }
 
     /// How many rows complete the batch that has been begun. Pieces behind it are full batches,
     /// which pass through uncopied.
     pub fn rows_to_full(&self) -> usize {
-        self.batch_size - self.coalescer.get_buffered_rows().min(self.batch_size - 1)
+        self.limits.rows - self.coalescer.get_buffered_rows().min(self.limits.rows - 1)
     }
 
     /// Adds rows.
@@ -125,11 +162,6 @@ impl Output {
         self.push(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
 
-    /// Makes what is buffered a batch of its own.
-    pub fn cut(&mut self) -> Result<()> {
-        Ok(self.coalescer.finish_buffered_batch()?)
-    }
-
     /// No more rows will come: what is buffered becomes a batch.
     pub fn finish(&mut self) -> Result<()> {
         self.finished = true;
@@ -138,8 +170,8 @@ impl Output {
 
     /// The next batch, if there is a full one or the rows have ended.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let bare = self.bare_rows.min(self.batch_size);
-        if bare == self.batch_size || (self.finished && bare > 0) {
+        let bare = self.bare_rows.min(self.limits.rows);
+        if bare == self.limits.rows || (self.finished && bare > 0) {
             self.bare_rows -= bare;
             let options = RecordBatchOptions::new().with_row_count(Some(bare));
             let schema = Arc::clone(&self.layout.join.schema);

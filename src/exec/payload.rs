@@ -5,18 +5,24 @@ use std::mem::size_of;
 use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, GenericListArray, OffsetSizeTrait, RecordBatch,
-    UInt32Array,
+    Array, ArrayData, ArrayRef, ArrowPrimitiveType, AsArray, GenericListArray, MutableArrayData,
+    OffsetSizeTrait, PrimitiveArray, RecordBatch, UInt32Array, make_array, new_empty_array,
 };
+use datafusion::arrow::buffer::NullBuffer;
 use datafusion::arrow::compute::{concat, interleave, take};
-use datafusion::arrow::datatypes::DataType;
-use datafusion::common::Result;
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::downcast_primitive_array;
+use datafusion::common::{Result, internal_err};
 use parking_lot::Mutex;
 
+use crate::cancel::CancelFlag;
 use crate::sets::SetCollection;
 
 /// A column in one piece is at most this large, so that no 32-bit offset overflows.
 const MAX_PIECE_BYTES: usize = 1 << 30;
+
+/// What is copied without a look at the cancellation flag: some milliseconds.
+const UNCANCELLED_BYTES: usize = 32 << 20;
 
 /// Columns addressed by the places of rows in a set collection ([`SetCollection::row_at`]).
 ///
@@ -94,11 +100,28 @@ impl Payload {
                 if let Some(places) = places.get() {
                     return Ok(Some(places));
                 }
-                let made = by_place(rows, &self.sets)?;
+                // Of one batch: nobody cancels so little.
+                let made = by_place(rows, &self.sets, &CancelFlag::default())?;
                 Some(places.get_or_init(|| made))
             }
             Column::ByRow { .. } | Column::Pieces { .. } => None,
         })
+    }
+
+    /// Where a carried column is NULL; `None` where it is nowhere.
+    pub fn nulls(&self, column: usize) -> Option<Nulls<'_>> {
+        let of_array = |array: &ArrayRef| array.logical_nulls().filter(|n| n.null_count() > 0);
+        let (by_place, nulls) = match &self.columns[column] {
+            Column::ByPlace(array) => (true, vec![of_array(array)]),
+            Column::ByRow { rows, .. } => (false, vec![of_array(rows)]),
+            Column::Pieces { pieces, .. } => (false, pieces.iter().map(of_array).collect()),
+        };
+        let starts = match &self.columns[column] {
+            Column::Pieces { starts, .. } => starts,
+            _ => [0].as_slice(),
+        };
+        let sets = if by_place { None } else { Some(self.sets.as_ref()) };
+        nulls.iter().any(Option::is_some).then_some(Nulls { nulls, starts, sets })
     }
 
     /// The values of a carried column at some places.
@@ -123,13 +146,58 @@ impl Payload {
     }
 }
 
+/// Where a column is NULL.
+pub(super) struct Nulls<'a> {
+    /// Of each piece of the column.
+    nulls: Vec<Option<NullBuffer>>,
+    /// The number of the first row of each piece.
+    starts: &'a [u32],
+    /// What has the row of each place, where the column is kept by row.
+    sets: Option<&'a SetCollection>,
+}
+
+impl Nulls<'_> {
+    /// Whether the row at a place is NULL.
+    pub fn is_null(&self, place: u32) -> bool {
+        let row = self.sets.map_or(place, |sets| sets.row_at(place));
+        let piece = match self.starts {
+            [_] => 0,
+            starts => starts.partition_point(|&start| start <= row) - 1,
+        };
+        let nulls = self.nulls[piece].as_ref();
+        nulls.is_some_and(|nulls| nulls.is_null((row - self.starts[piece]) as usize))
+    }
+}
+
 /// Whether a column of this type is kept by place.
 fn is_spread(data_type: &DataType) -> bool {
     data_type.is_primitive()
 }
 
-fn by_place(rows: &ArrayRef, sets: &SetCollection) -> Result<ArrayRef> {
-    Ok(take(rows, &UInt32Array::from_iter_values(sets.rows_by_place()), None)?)
+/// The values of `rows`, of fixed width, in the order of the places.
+fn by_place(rows: &ArrayRef, sets: &SetCollection, cancel: &CancelFlag) -> Result<ArrayRef> {
+    let rows = rows.as_ref();
+    downcast_primitive_array!(
+        rows => primitives_by_place(rows, sets, cancel),
+        other => internal_err!("a column of type {other} is kept by row")
+    )
+}
+
+fn primitives_by_place<T: ArrowPrimitiveType>(
+    rows: &PrimitiveArray<T>,
+    sets: &SetCollection,
+    cancel: &CancelFlag,
+) -> Result<ArrayRef> {
+    let mut values = Vec::with_capacity(rows.len());
+    for (place, row) in sets.rows_by_place().enumerate() {
+        cancel.check_at(place)?;
+        values.push(rows.values()[row as usize]);
+    }
+    let nulls = rows.nulls().map(|nulls| {
+        NullBuffer::from_iter(sets.rows_by_place().map(|row| nulls.is_valid(row as usize)))
+    });
+    let array = PrimitiveArray::<T>::try_new(values.into(), nulls)?;
+    Ok(Arc::new(array.with_data_type(rows.data_type().clone())))
 }
 
 /// The buffers that have been counted as held, whoever holds them: slices of a batch share them.
@@ -139,6 +207,8 @@ pub(super) struct SeenBuffers(Arc<Mutex<HashSet<usize>>>);
 /// Collects the payload of the build side, or a share of it.
 #[derive(Debug, Default)]
 pub(super) struct PayloadBuilder {
+    /// The types of the columns, which an input without batches has too.
+    types: Vec<DataType>,
     pieces: Vec<Vec<ArrayRef>>,
     /// The first row of each piece, ascending.
     starts: Vec<u32>,
@@ -148,8 +218,10 @@ pub(super) struct PayloadBuilder {
 }
 
 impl PayloadBuilder {
-    pub fn new(columns: usize, seen: SeenBuffers) -> Self {
-        Self { pieces: vec![vec![]; columns], seen, ..Self::default() }
+    /// A builder of the columns `carried` of batches of `schema`.
+    pub fn new(schema: &Schema, carried: &[usize], seen: SeenBuffers) -> Self {
+        let types: Vec<_> = carried.iter().map(|&c| schema.field(c).data_type().clone()).collect();
+        Self { pieces: vec![vec![]; types.len()], types, seen, ..Self::default() }
     }
 
     /// Keeps the columns `carried` of a batch whose first row has the number `first_row`. Rows
@@ -194,6 +266,7 @@ impl PayloadBuilder {
             order.iter().map(piece).collect()
         };
         Self {
+            types: shares[0].types.clone(),
             pieces: (0..shares[0].pieces.len()).map(column).collect(),
             starts: order.iter().map(|&(start, ..)| start).collect(),
             rows: shares.iter().map(|share| share.rows).sum(),
@@ -226,15 +299,16 @@ impl PayloadBuilder {
 
     /// Joins the pieces of columns that are small enough, and orders those of fixed width by
     /// place in `sets`, which holds the same rows.
-    pub fn finish(self, sets: Arc<SetCollection>) -> Result<Payload> {
+    pub fn finish(self, sets: Arc<SetCollection>, cancel: &CancelFlag) -> Result<Payload> {
         let starts: Arc<[u32]> = self.starts.into();
-        let columns = self.pieces.into_iter().map(|pieces| {
-            if pieces.is_empty() || column_bytes(&pieces) > MAX_PIECE_BYTES {
+        let columns = self.pieces.into_iter().zip(&self.types).map(|(pieces, data_type)| {
+            if column_bytes(&pieces) > MAX_PIECE_BYTES {
                 return Ok(Column::Pieces { pieces, starts: starts.clone() });
             }
-            let rows = one_piece(pieces)?;
+            let rows = one_piece(pieces, data_type, cancel)?;
+            cancel.check()?;
             Ok(match is_spread(rows.data_type()) {
-                true => Column::ByPlace(by_place(&rows, &sets)?),
+                true => Column::ByPlace(by_place(&rows, &sets, cancel)?),
                 false => Column::ByRow { rows, places: OnceLock::new() },
             })
         });
@@ -242,21 +316,43 @@ impl PayloadBuilder {
         Ok(Payload { columns, sets, rows: self.rows })
     }
 
-    /// The first column by row, in one piece; `None` when there are no rows.
-    pub fn into_rows(self) -> Result<Option<ArrayRef>> {
-        match self.pieces.into_iter().next() {
-            Some(pieces) if !pieces.is_empty() => one_piece(pieces).map(Some),
-            _ => Ok(None),
+    /// The type of the first column, where there is one.
+    pub fn data_type(&self) -> Option<&DataType> {
+        self.types.first()
+    }
+
+    /// The first column by row, in one piece; `None` when there is no column.
+    pub fn into_rows(self, cancel: &CancelFlag) -> Result<Option<ArrayRef>> {
+        match self.pieces.into_iter().next().zip(self.types.first()) {
+            Some((pieces, data_type)) => one_piece(pieces, data_type, cancel).map(Some),
+            None => Ok(None),
         }
     }
 }
 
-fn one_piece(mut pieces: Vec<ArrayRef>) -> Result<ArrayRef> {
-    if let [_] = pieces.as_slice() {
-        return Ok(pieces.remove(0));
+/// The pieces of a column as one array.
+fn one_piece(
+    mut pieces: Vec<ArrayRef>,
+    data_type: &DataType,
+    cancel: &CancelFlag,
+) -> Result<ArrayRef> {
+    match pieces.as_slice() {
+        [] => return Ok(new_empty_array(data_type)),
+        [_] => return Ok(pieces.remove(0)),
+        _ => {}
     }
-    let arrays: Vec<&dyn Array> = pieces.iter().map(|p| p.as_ref()).collect();
-    Ok(concat(&arrays)?)
+    if column_bytes(&pieces) <= UNCANCELLED_BYTES {
+        let arrays: Vec<&dyn Array> = pieces.iter().map(|p| p.as_ref()).collect();
+        return Ok(concat(&arrays)?);
+    }
+    let data: Vec<ArrayData> = pieces.iter().map(|piece| piece.to_data()).collect();
+    let rows = data.iter().map(ArrayData::len).sum();
+    let mut whole = MutableArrayData::new(data.iter().collect(), false, rows);
+    for (piece, data) in data.iter().enumerate() {
+        cancel.check()?;
+        whole.try_extend(piece, 0, data.len())?;
+    }
+    Ok(make_array(whole.freeze()))
 }
 
 fn column_bytes(pieces: &[ArrayRef]) -> usize {
@@ -328,7 +424,7 @@ mod tests {
         );
         let whole = RecordBatch::try_from_iter([("l", Arc::new(lists) as ArrayRef)]).unwrap();
         let seen = SeenBuffers::default();
-        let mut builders = [1, 2].map(|_| PayloadBuilder::new(1, seen.clone()));
+        let mut builders = [1, 2].map(|_| PayloadBuilder::new(&whole.schema(), &[0], seen.clone()));
         builders[0].push(0, &whole, &[0]);
         let bytes = builders[0].bytes;
         for start in (0..1000).step_by(10) {

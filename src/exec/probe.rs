@@ -17,11 +17,11 @@ use futures::StreamExt;
 use super::blocks::{Expansion, RowPairs};
 use super::build::{BuildSide, Built, EncodedArguments, ROWS_PER_SLICE};
 use super::consume::Counted;
-use super::emit::RowEmission;
+use super::emit::{RowEmission, RowWalk};
 use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::ProbeMetrics;
 use super::once::Making;
-use super::output::Output;
+use super::output::{BatchLimits, Output};
 use super::payload::Payload;
 use super::read::is_out_of_memory;
 use super::schedule::SpareSlices;
@@ -80,6 +80,9 @@ pub(super) struct Unit {
     pub(super) rows_at_once: usize,
     /// For rows that may meet several pieces of the build side.
     pub(super) visit: Option<Visit>,
+    /// By place, the ranks of the rows among those of the build side; `None` where they have none,
+    /// or are build rows themselves.
+    pub(super) ranks: Option<Vec<u32>>,
 }
 
 /// Rows of the probe input.
@@ -92,11 +95,8 @@ pub(super) enum State {
     NextUnit,
     Matching(Unit),
     Emitting(RowEmission),
-    /// Build rows, from this set on; beyond the last one, those without sets from there on.
-    Tail {
-        next_set: u32,
-        next_setless: usize,
-    },
+    /// Build rows that the answer lists.
+    Tail(RowWalk),
     Done,
 }
 
@@ -109,7 +109,7 @@ pub(super) struct ProbePartition {
     /// For the cursor, and for probe batches.
     pub reservation: MemoryReservation,
     pub metrics: ProbeMetrics,
-    pub batch_size: usize,
+    pub limits: BatchLimits,
 }
 
 /// What a partition, or a worker on a piece, starts with.
@@ -119,7 +119,7 @@ pub(super) struct RunningSetup {
     pub converter: Option<Arc<KeyConverter>>,
     pub reservation: MemoryReservation,
     pub metrics: ProbeMetrics,
-    pub batch_size: usize,
+    pub limits: BatchLimits,
 }
 
 /// A partition whose build side is there.
@@ -130,12 +130,15 @@ pub(super) struct Running {
     pub(super) converter: Option<Arc<KeyConverter>>,
     pub(super) reservation: MemoryReservation,
     pub(super) metrics: ProbeMetrics,
-    pub(super) batch_size: usize,
     pub(super) cursor: Box<dyn MatchCursor>,
     pub(super) cursor_reservation: MemoryReservation,
+    /// For what is counted of a unit.
+    counted_reservation: MemoryReservation,
     pub(super) scratch: ProbeScratch,
     pub(super) matches: MatchBuffer,
     pub(super) expansion: Expansion,
+    /// The matches are being expanded a second time, in the other order.
+    pub(super) mirrored: bool,
     pub(super) pairs: RowPairs,
     pub(super) total: u64,
     pub(super) output: Output,
@@ -188,12 +191,12 @@ impl ProbePartition {
         layout: Arc<Layout>,
         converter: Option<Arc<KeyConverter>>,
     ) -> Result<RunningSetup> {
-        let Self { probe, partition, reservation, metrics, batch_size, .. } = self;
+        let Self { probe, partition, reservation, metrics, limits, .. } = self;
         let input = match probe {
             Some(streams) => ProbeInput::Stream(streams.take(partition)?),
             None => ProbeInput::Itself,
         };
-        Ok(RunningSetup { layout, input, converter, reservation, metrics, batch_size })
+        Ok(RunningSetup { layout, input, converter, reservation, metrics, limits })
     }
 
     /// Takes part in the join of what is on disk.
@@ -214,25 +217,26 @@ impl ProbePartition {
 impl RunningSetup {
     /// Opens what is needed to probe `build`.
     pub fn start(self, build: Arc<BuildSide>) -> Result<Running> {
-        let Self { layout, input, converter, reservation, metrics, batch_size } = self;
+        let Self { layout, input, converter, reservation, metrics, limits } = self;
         let matches = MatchBuffer::new(layout.match_buffer);
         let cursor_reservation = reservation.new_empty();
         cursor_reservation.try_grow(matches.footprint())?;
         let cursor = build.prepared.open(&cursor_reservation)?;
         metrics.peak_bytes.set_max(cursor_reservation.size());
-        let output = Output::new(Arc::clone(&layout), batch_size);
+        let output = Output::new(Arc::clone(&layout), limits);
         Ok(Running {
             build,
             input,
             converter,
+            counted_reservation: reservation.new_empty(),
             reservation,
             metrics,
-            batch_size,
             cursor,
             cursor_reservation,
             scratch: ProbeScratch::default(),
             matches,
             expansion: Expansion::default(),
+            mirrored: false,
             pairs: RowPairs::default(),
             total: 0,
             output,
@@ -261,9 +265,7 @@ impl Running {
                 State::NextUnit => self.state = self.next_unit().await?,
                 State::Matching(unit) => self.state = self.match_sets(unit).await?,
                 State::Emitting(emission) => self.state = self.emit(emission)?,
-                State::Tail { next_set, next_setless } => {
-                    self.state = self.emit_build_rows(next_set, next_setless)?;
-                }
+                State::Tail(walk) => self.state = self.emit_build_rows(walk)?,
                 State::Done => {
                     self.metrics.baseline.done();
                     return Ok(None);
@@ -299,6 +301,7 @@ impl Running {
                     matched: false,
                     rows_at_once: 0,
                     visit: None,
+                    ranks: None,
                     range,
                 }
             }
@@ -372,6 +375,7 @@ impl Running {
                 begun => break begun,
             }
             self.reservation.free();
+            self.counted_reservation.free();
             freed.await;
         };
         shortage.short.fetch_sub(1, Ordering::AcqRel);
@@ -384,6 +388,7 @@ impl Running {
         if shortage.short.load(Ordering::Acquire) > 0 {
             self.scratch = ProbeScratch::default();
             self.reservation.free();
+            self.counted_reservation.free();
             shortage.freed.notify_waiters();
         }
     }
@@ -405,10 +410,16 @@ impl Running {
             &self.build.key_ids,
             &mut self.scratch,
             &self.reservation,
-            Payload::footprint(slice, carried) + slice.num_rows() * size_of::<u64>(),
+            Payload::footprint(slice, carried) + slice.num_rows() * size_of::<u32>(),
         )?;
         let held = self.reservation.size() + self.cursor_reservation.size();
         self.metrics.peak_bytes.set_max(held);
+        let ranks = match (&self.build.ranks, self.layout.row_order) {
+            (Some(ranks), Some(order)) => {
+                Some(ranks.of_others(slice.column(order.columns[side as usize]), &sets)?)
+            }
+            _ => None,
+        };
         let sets = Arc::new(sets);
         let payload = Payload::of_batch(slice, carried, Arc::clone(&sets));
         Ok(Unit {
@@ -420,10 +431,13 @@ impl Running {
             matched: false,
             rows_at_once: 0,
             visit: visit.clone(),
+            ranks,
         })
     }
 
     fn begin(&mut self, mut unit: Unit) -> Result<State> {
+        let counted = Counted::bytes_of_unit(&self.layout, &unit, &self.build);
+        self.counted_reservation.try_resize(counted)?;
         unit.counted = Counted::of_unit(&self.layout, &unit, &self.build);
         let row_bytes = match Arc::ptr_eq(&unit.payload, &self.build.payload) {
             true => 2 * self.build.row_bytes,
@@ -454,7 +468,7 @@ impl Running {
             if !waits || !unit.counted.matches.is_empty() {
                 self.flush(&unit.payload, &mut unit.counted)?;
             }
-            return Ok(self.finish_unit(&unit));
+            return Ok(self.finish_unit(unit));
         }
         let (cursor, matches) = (&mut self.cursor, &mut self.matches);
         let progress = poll_fn(|cx| cursor.poll_fill(cx, matches)).await?;
@@ -475,7 +489,7 @@ impl Running {
         let last = self.build.finish_partition();
         self.let_go();
         if last && self.layout.marks_build() {
-            return Ok(State::Tail { next_set: 0, next_setless: 0 });
+            return Ok(self.tail());
         }
         self.output.finish()?;
         Ok(State::Done)

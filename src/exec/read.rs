@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::DataType;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::execution::SendableRecordBatchStream;
@@ -12,9 +13,11 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::build::{BuildPlan, EncodedArguments, out_of_memory};
+use super::consume::Counted;
 use super::headroom::Headroom;
 use super::layout::Layout;
 use super::payload::{PayloadBuilder, SeenBuffers};
+use super::ranks::Ranks;
 use super::slices::Slices;
 use crate::config::SpillChoice;
 use crate::sets::{BuildEncoder, FinishContext, KeyDictionary, Unload};
@@ -126,15 +129,16 @@ impl Reading {
         let plan = &self.plan;
         let side = plan.layout.build();
         let carried = &plan.layout.carried[side as usize];
-        let ordered: Vec<usize> = plan.layout.row_order.iter().map(|order| order.column).collect();
+        let ordered: Vec<usize> =
+            plan.layout.row_order.iter().map(|order| order.columns[side as usize]).collect();
         let mut share = Share {
             encoder: match &plan.values {
                 Some(values) => BuildEncoder::with_values(Arc::clone(values)),
                 None => BuildEncoder::default(),
             },
             keys: KeyDictionary::default(),
-            payload: PayloadBuilder::new(carried.len(), self.seen.clone()),
-            order_column: PayloadBuilder::new(ordered.len(), self.seen.clone()),
+            payload: PayloadBuilder::new(self.input.schema(), carried, self.seen.clone()),
+            order_column: PayloadBuilder::new(self.input.schema(), &ordered, self.seen.clone()),
         };
         let mut needed = 0;
         while !self.failed.load(Ordering::Relaxed)
@@ -213,11 +217,25 @@ impl Share {
         let encoders: Vec<_> = shares.iter().map(|s| (&s.encoder, &s.keys)).collect();
         let (finish, stays) = FinishContext::growth(&encoders);
         let sum = |bytes: fn(&Self) -> usize| shares.iter().map(|s| bytes(s)).sum::<usize>();
-        let columns = sum(|s| s.payload.finish_growth() + s.order_column.finish_growth());
+        let mut columns = sum(|s| s.payload.finish_growth());
+        let layout = &plan.layout;
+        // Of two inputs, the rows are ranked where there is memory for it.
+        if layout.self_join {
+            columns += sum(|s| {
+                let rows = s.order_column.row_count();
+                let ranks = |data_type: &DataType| Ranks::footprint(data_type, rows);
+                s.order_column.finish_growth() + s.order_column.data_type().map_or(0, ranks)
+            });
+        }
         let (sets, tokens) = (sum(|s| s.encoder.set_count()), sum(|s| s.encoder.token_count()));
-        let spec = &plan.layout.spec;
+        let spec = &layout.spec;
         let prepare = spec.prepared_bytes(sets, tokens);
-        let probes = plan.partitions * spec.cursor_bytes(plan.layout.match_buffer);
+        let mut probes = plan.partitions * spec.cursor_bytes(layout.match_buffer);
+        if layout.self_join {
+            // Partitions count for different rows, each of them for the sets of a range.
+            let rows = sum(|s| s.payload.row_count());
+            probes += Counted::footprint(layout, rows, layout.counted_columns().count());
+        }
         let unload = sum(|s| Unload::footprint(&s.encoder, &s.keys));
         (finish.max(stays + prepare) + columns + probes).max(unload)
     }

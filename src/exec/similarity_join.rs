@@ -32,13 +32,17 @@ use super::layout::{Layout, RowsWith, Yield};
 use super::metrics::{BuildMetrics, ProbeMetrics};
 use super::mode::JoinMode;
 use super::once::{Once, making};
+use super::output::BatchLimits;
 use super::probe::{BuildFuture, ProbePartition};
 use super::slices::ProbeStreams;
-use super::spec::{Side, SimilarityJoin};
+use super::spec::{ResidualColumn, Side, SimilarityJoin};
 use super::spill::Spilling;
 use crate::config::{DeviceChoice, SimJoinOptions, SpillChoice, StrategyChoice};
 use crate::sets::{KeyConverter, TokenKind};
 use crate::strategy::Pairing;
+
+/// Partitions of the output of a self-join, at most: more would not help.
+const MOST_PARTITIONS: usize = 1 << 16;
 
 /// Where the rows of the join come from.
 #[derive(Debug, Clone)]
@@ -167,6 +171,7 @@ impl SetSimilarityJoinExec {
                 join.schema.fields().len()
             );
         }
+        check_columns(&input, &join)?;
         let build = match &input {
             JoinInput::Two { build, .. } => Some(*build),
             JoinInput::Itself { .. } => None,
@@ -185,7 +190,7 @@ impl SetSimilarityJoinExec {
             (JoinMode::Partitioned { .. }, JoinInput::Itself { input, .. }) => {
                 input.output_partitioning().partition_count()
             }
-            (_, JoinInput::Itself { partitions, .. }) => (*partitions).max(1),
+            (_, JoinInput::Itself { partitions, .. }) => (*partitions).clamp(1, MOST_PARTITIONS),
         };
         let unbounded = |side: Side| input.side(side).boundedness().is_unbounded();
         let boundedness = match (unbounded(layout.build()), unbounded(layout.probe)) {
@@ -493,7 +498,7 @@ impl ExecutionPlan for SetSimilarityJoinExec {
             partition,
             reservation,
             metrics: ProbeMetrics::new(&self.metrics, partition),
-            batch_size: context.session_config().batch_size(),
+            limits: BatchLimits::of(&context, self.partition_count()),
         };
         let stream = Box::pin(partition.into_stream());
         let stream = RecordBatchStreamAdapter::new(self.schema(), stream);
@@ -549,6 +554,26 @@ impl EmbeddedProjection for SetSimilarityJoinExec {
         }
         self.with_input_and_join(self.input.clone(), join)
     }
+}
+
+/// Holds the columns that output and residual read against the inputs: a plan that was read from
+/// bytes may name any.
+fn check_columns(input: &JoinInput, join: &SimilarityJoin) -> Result<()> {
+    let of_output = join.output.iter().filter_map(|column| column.source());
+    let residual = join.residual.iter().flat_map(|residual| &residual.columns);
+    let of_residual = residual.filter_map(|column| match column {
+        ResidualColumn::Input(side, index) => Some((*side, *index)),
+        ResidualColumn::Score(_) => None,
+    });
+    for (side, index) in of_output.chain(of_residual) {
+        let columns = input.side(side).schema().fields().len();
+        if index >= columns {
+            return internal_err!(
+                "a similarity join reads column {index} of its {side} input, which has {columns}"
+            );
+        }
+    }
+    Ok(())
 }
 
 fn project(schema: &Schema, columns: &[usize]) -> Result<SchemaRef> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -77,6 +78,7 @@ impl ProbeStreams {
 
 /// The rows of an input that nobody has taken.
 pub(super) struct Slices {
+    schema: SchemaRef,
     input: Mutex<Input>,
     /// Counts the rows that have come.
     rows: Count,
@@ -95,8 +97,9 @@ struct Input {
 
 impl Slices {
     pub fn new(stream: SendableRecordBatchStream, rows: Count) -> Self {
+        let schema = stream.schema();
         let input = Input { stream: Some(stream), batches: vec![], next_row: 0 };
-        Self { input: Mutex::new(input), rows, slice_bytes: usize::MAX }
+        Self { schema, input: Mutex::new(input), rows, slice_bytes: usize::MAX }
     }
 
     /// The same rows in slices that are small beside a memory limit.
@@ -105,6 +108,11 @@ impl Slices {
             self.slice_bytes = (bytes / LIMIT_PER_SLICE).max(LEAST_SLICE_BYTES);
         }
         self
+    }
+
+    /// The schema of the rows.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
     }
 
     /// The next rows, and the number of the first.

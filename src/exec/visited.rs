@@ -20,14 +20,13 @@ impl Visited {
         len.div_ceil(64) * size_of::<AtomicU64>()
     }
 
+    /// Marks `index`; whether it was not marked before.
     #[inline]
-    pub fn mark(&self, index: usize) {
+    pub fn mark(&self, index: usize) -> bool {
         let word = &self.words[index / 64];
         let bit = 1 << (index % 64);
         // Most marks repeat: reading first keeps the cache line shared.
-        if word.load(Ordering::Relaxed) & bit == 0 {
-            word.fetch_or(bit, Ordering::Relaxed);
-        }
+        word.load(Ordering::Relaxed) & bit == 0 && word.fetch_or(bit, Ordering::Relaxed) & bit == 0
     }
 
     /// Whether `index` was marked. All marks of a partition are seen once that partition's end
@@ -45,7 +44,8 @@ mod tests {
     #[test]
     fn marks_stay_apart() {
         let visited = Visited::new(130);
-        [0, 63, 64, 129, 129].iter().for_each(|&i| visited.mark(i));
+        let new = [0, 63, 64, 129, 129].map(|i| visited.mark(i));
+        assert_eq!(new, [true, true, true, true, false]);
         let marked: Vec<usize> = (0..130).filter(|&i| visited.is_marked(i)).collect();
         assert_eq!(marked, [0, 63, 64, 129]);
     }

@@ -9,7 +9,7 @@ use super::collection::{Parts, SetCollection, SetId};
 use super::distinct::{DistinctSets, NO_SET};
 use super::parallel::{for_each, threads_for};
 use super::runs::{KeyId, Runs};
-use crate::cancel::CancelFlag;
+use crate::cancel::{CancelFlag, select_nth_unstable_by, sort_unstable_by, sort_unstable_by_key};
 
 /// Sorted or copied at a time by one thread. Tests want many such shares.
 const SETS_PER_TASK: usize = if cfg!(test) { 1 << 5 } else { 1 << 13 };
@@ -43,6 +43,13 @@ pub(super) struct Stretch {
 struct Entry {
     front: u64,
     set: u32,
+}
+
+impl Entry {
+    fn of(set: u32, tokens: &[u32]) -> Self {
+        let token = |nth: usize| tokens.get(nth).map_or(0, |&t| u64::from(t) + 1);
+        Self { front: token(0) << 32 | token(1), set }
+    }
 }
 
 /// How many sets there are of one key and size.
@@ -139,7 +146,7 @@ impl Gathered {
         self.parts.iter_mut().for_each(DistinctSets::close);
         let (order, runs) = self.sorted(threads, cancel)?;
         let mut parts = Parts { universe, ..Parts::default() };
-        parts.offsets = self.offsets(&order, &runs);
+        parts.offsets = self.offsets(&order, &runs, cancel)?;
         parts.runs = Runs::of(runs.iter().map(|run| (run.key, run.size, run.sets)));
         parts.tokens = self.copied(&order, &parts.offsets, threads, cancel)?;
         if self.has_unknown() {
@@ -153,12 +160,14 @@ impl Gathered {
         // From the number of a set to its place in the order.
         let mut position = vec![NO_SET; self.starts.last().copied().unwrap_or(0) as usize];
         for (i, entry) in order.iter().enumerate() {
+            cancel.check_at(i)?;
             position[entry.set as usize] = i as u32;
         }
         let sets = order.len();
         drop(order);
         if !self.same_as.is_empty() {
             for set in 0..position.len() {
+                cancel.check_at(set)?;
                 position[set] = position[self.same_as[set] as usize];
             }
         }
@@ -173,8 +182,7 @@ impl Gathered {
 
     /// The sets in their order, and how many there are of each key and size.
     fn sorted(&self, threads: usize, cancel: &CancelFlag) -> Result<(Vec<Entry>, Vec<RunOfSets>)> {
-        let (mut entries, runs) = self.grouped();
-        cancel.check()?;
+        let (mut entries, runs) = self.grouped(cancel)?;
         let threads = threads_for(threads, entries.len());
         // Many sets of one size are sorted by all threads, the others run by run.
         let many = (entries.len() / threads).max(SETS_PER_TASK);
@@ -204,52 +212,74 @@ impl Gathered {
     }
 
     /// The sets grouped by key and size.
-    fn grouped(&self) -> (Vec<Entry>, Vec<RunOfSets>) {
-        let entry = |set: u32, part: &DistinctSets, id: SetId| {
-            let tokens = part.tokens(id);
-            let token = |nth: usize| tokens.get(nth).map_or(0, |&t| u64::from(t) + 1);
-            Entry { front: token(0) << 32 | token(1), set }
-        };
+    fn grouped(&self, cancel: &CancelFlag) -> Result<(Vec<Entry>, Vec<RunOfSets>)> {
         let (mut count, mut greatest) = (0, 0);
-        self.sets().for_each(|(_, part, set)| {
+        for (_, part, set) in self.sets() {
+            cancel.check_at(count)?;
             count += 1;
             greatest = greatest.max(part.size(set) as usize);
-        });
-        let keyed = self.parts.iter().any(DistinctSets::has_keys);
-        if keyed || greatest > count {
-            let mut entries = Vec::with_capacity(count);
-            entries.extend(self.sets().map(|(set, part, id)| entry(set, part, id)));
-            entries.sort_unstable_by_key(|entry| self.key_and_size(entry.set));
-            let runs = entries
-                .chunk_by(|a, b| self.key_and_size(a.set) == self.key_and_size(b.set))
-                .map(|run| {
-                    let (key, size) = self.key_and_size(run[0].set);
-                    RunOfSets { key, size, sets: run.len() as u32 }
-                })
-                .collect();
-            return (entries, runs);
         }
+        let keyed = self.parts.iter().any(DistinctSets::has_keys);
+        match keyed || greatest > count {
+            true => self.grouped_by_sorting(count, cancel),
+            false => self.grouped_by_counting(count, greatest, cancel),
+        }
+    }
+
+    fn grouped_by_sorting(
+        &self,
+        count: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(Vec<Entry>, Vec<RunOfSets>)> {
+        let mut entries = Vec::with_capacity(count);
+        for (i, (set, part, id)) in self.sets().enumerate() {
+            cancel.check_at(i)?;
+            entries.push(Entry::of(set, part.tokens(id)));
+        }
+        sort_unstable_by_key(&mut entries, cancel, |entry| self.key_and_size(entry.set))?;
+        let mut runs: Vec<RunOfSets> = vec![];
+        for (i, entry) in entries.iter().enumerate() {
+            cancel.check_at(i)?;
+            let (key, size) = self.key_and_size(entry.set);
+            match runs.last_mut() {
+                Some(run) if (run.key, run.size) == (key, size) => run.sets += 1,
+                _ => runs.push(RunOfSets { key, size, sets: 1 }),
+            }
+        }
+        Ok((entries, runs))
+    }
+
+    /// Without keys, and where the sets are no fewer than their sizes.
+    fn grouped_by_counting(
+        &self,
+        count: usize,
+        greatest: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(Vec<Entry>, Vec<RunOfSets>)> {
         let mut next = vec![0_u32; greatest + 2];
-        self.sets().for_each(|(_, part, set)| next[part.size(set) as usize + 1] += 1);
+        for (i, (_, part, set)) in self.sets().enumerate() {
+            cancel.check_at(i)?;
+            next[part.size(set) as usize + 1] += 1;
+        }
         let runs = (0..=greatest).map(|size| (size as u32, next[size + 1]));
         let runs = runs.filter(|&(_, sets)| sets > 0);
         let runs = runs.map(|(size, sets)| RunOfSets { key: 0, size, sets }).collect();
         (1..next.len()).for_each(|size| next[size] += next[size - 1]);
         let mut entries = vec![Entry { front: 0, set: 0 }; count];
-        for (set, part, id) in self.sets() {
+        for (i, (set, part, id)) in self.sets().enumerate() {
+            cancel.check_at(i)?;
             let place = &mut next[part.size(id) as usize];
-            entries[*place as usize] = entry(set, part, id);
+            entries[*place as usize] = Entry::of(set, part.tokens(id));
             *place += 1;
         }
-        (entries, runs)
+        Ok((entries, runs))
     }
 
     /// Sorts sets of one key and size by their tokens.
     fn sort(&self, run: &mut [Entry], cancel: &CancelFlag) -> Result<()> {
-        cancel.check()?;
-        run.sort_unstable_by_key(|entry| entry.front);
+        sort_unstable_by_key(run, cancel, |entry| entry.front)?;
         for same in run.chunk_by_mut(|a, b| a.front == b.front).filter(|same| same.len() > 1) {
-            same.sort_unstable_by(|a, b| self.tokens(a.set).cmp(self.tokens(b.set)));
+            sort_unstable_by(same, cancel, |a, b| self.tokens(a.set).cmp(self.tokens(b.set)))?;
         }
         Ok(())
     }
@@ -265,35 +295,42 @@ impl Gathered {
             return self.sort(run, cancel);
         }
         let half = run.len() / 2;
-        run.select_nth_unstable_by(half, |a, b| {
+        select_nth_unstable_by(run, half, cancel, |a, b| {
             let fronts = a.front.cmp(&b.front);
             fronts.then_with(|| self.tokens(a.set).cmp(self.tokens(b.set)))
-        });
+        })?;
         let (low, high) = run.split_at_mut(half);
         let halves = vec![(low, threads / 2), (high, threads - threads / 2)];
         for_each(2, halves, |(half, threads)| self.sort_in_parallel(half, threads, cancel))
     }
 
     /// Where the tokens of each set start, and where those of the last one end.
-    fn offsets(&self, order: &[Entry], runs: &[RunOfSets]) -> Vec<u64> {
+    fn offsets(
+        &self,
+        order: &[Entry],
+        runs: &[RunOfSets],
+        cancel: &CancelFlag,
+    ) -> Result<Vec<u64>> {
         let mut end = 0;
         let mut offsets = Vec::with_capacity(order.len() + 1);
         offsets.push(0);
         if self.has_unknown() {
             // Sets of a size differ in how many of their tokens are stored.
-            offsets.extend(order.iter().map(|entry| {
+            for (i, entry) in order.iter().enumerate() {
+                cancel.check_at(i)?;
                 end += self.tokens(entry.set).len() as u64;
-                end
-            }));
+                offsets.push(end);
+            }
         } else {
             for run in runs {
+                cancel.check()?;
                 offsets.extend((0..run.sets).map(|_| {
                     end += u64::from(run.size);
                     end
                 }));
             }
         }
-        offsets
+        Ok(offsets)
     }
 
     /// The tokens of the sets in order.

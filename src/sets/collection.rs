@@ -3,7 +3,10 @@
 use std::mem::size_of;
 use std::ops::Range;
 
+use datafusion::common::Result;
+
 use super::runs::Runs;
+use crate::cancel::{CancelFlag, sort_unstable_by_key};
 
 /// The id of a distinct set in its [`SetCollection`].
 pub type SetId = u32;
@@ -156,13 +159,19 @@ impl SetCollection {
     }
 
     /// Orders the rows of each set by `key`, ties by row.
-    pub(crate) fn sort_rows_by_key(&mut self, key: impl Fn(u32) -> u32) {
-        for places in self.row_offsets.windows(2) {
+    pub(crate) fn sort_rows_by_key(
+        &mut self,
+        key: impl Fn(u32) -> u32 + Copy,
+        cancel: &CancelFlag,
+    ) -> Result<()> {
+        for (set, places) in self.row_offsets.windows(2).enumerate() {
+            cancel.check_at(set)?;
             let rows = &mut self.rows[places[0] as usize..places[1] as usize];
             if !rows.is_sorted_by_key(|&row| key(row)) {
-                rows.sort_unstable_by_key(|&row| (key(row), row));
+                sort_unstable_by_key(rows, cancel, |&row| (key(row), row))?;
             }
         }
+        Ok(())
     }
 
     /// The rows that have no set and so match nothing.

@@ -22,6 +22,8 @@ mod cluster;
 mod counts;
 mod data;
 mod differential;
+mod empty_inputs;
+mod equal_answers;
 mod examples;
 mod functions;
 #[cfg(all(feature = "cuda", unix))]
@@ -40,6 +42,7 @@ mod options;
 mod plans;
 mod plans_declined;
 mod properties;
+mod row_orders;
 mod scores;
 mod self_joins;
 mod slt;

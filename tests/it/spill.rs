@@ -318,6 +318,37 @@ async fn large_sets_and_long_tokens_travel_too() {
 }
 
 /// Real collections: counts from disk, in pieces, equal those in memory.
+/// Integers far apart are numbered by a dictionary, not by a bit for each possible value.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn large_integers_from_disk_take_no_memory_of_their_size() {
+    for memory in [None, Some(8 << 20)] {
+        let ctx = Session { memory, ..spilling() }.context();
+        for (name, token) in [
+            ("hundred_billion", "100000000000"),
+            ("greatest", "9223372036854775807"),
+            ("unsigned", "18446744073709551615"),
+        ] {
+            let table = format!("CREATE TABLE {name} AS SELECT [{token}] AS t");
+            rows(&ctx, &table).await;
+            let sql = format!(
+                "SELECT count(*) FROM {name} a SIMJOIN {name} b ON jaccard(a.t, b.t) >= 0.6"
+            );
+            assert_eq!(rows(&ctx, &sql).await, ["1"], "{name}");
+        }
+        // Hashes of 62 bits, each in two sets.
+        let mut rng = StdRng::seed_from_u64(3);
+        let hashes: Vec<i64> = (0..20_000).map(|_| rng.random_range(0..1 << 62)).collect();
+        let sets = |shift: usize| {
+            let sets = hashes.chunks_exact(4).enumerate();
+            sets.map(move |(i, set)| Row::of((i + shift) as i64, ints(set.iter().copied())))
+        };
+        let table: Vec<Row> = sets(0).chain(sets(5000)).collect();
+        register_many(&ctx, "a", &table);
+        let sql = "SELECT count(*) FROM a SIMJOIN a b ON jaccard(a.toks, b.toks) >= 0.9";
+        assert_eq!(number(&ctx, sql).await, 20_000);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn real_collections_count_the_same_from_disk() {
     for (file, column) in [("retail", "tokens"), ("dblp_coauthors", "tokens")] {

@@ -26,6 +26,9 @@ use super::send::{GridMetrics, Routes, Sender};
 use super::tiling::{GridPairs, GridSpec};
 use crate::exec::once::{Making, Once};
 
+/// Each sender has a list of all tasks.
+const MOST_TASKS: usize = 1 << 20;
+
 /// The name of the column that holds a row's tile.
 pub const TILE_COLUMN: &str = "__simjoin_tile";
 
@@ -74,8 +77,11 @@ impl SizeGridExec {
         if let Some(other) = histograms.iter().find(|plan| plan.schema() != Histogram::schema()) {
             return internal_err!("{} gives no histogram of set sizes", other.name());
         }
-        if spec.tasks == 0 {
-            return internal_err!("a similarity join is to be shared by no task");
+        if !(1..=MOST_TASKS).contains(&spec.tasks) {
+            return internal_err!(
+                "a similarity join is to be shared by {} tasks, not by 1 to {MOST_TASKS}",
+                spec.tasks
+            );
         }
         let mut fields: Vec<_> = input.schema().fields().iter().cloned().collect();
         fields.push(Arc::new(Field::new(TILE_COLUMN, DataType::UInt32, false)));

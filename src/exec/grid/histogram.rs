@@ -40,6 +40,11 @@ impl Resolution {
         (dropped << bits) + (size >> dropped)
     }
 
+    /// Whether some size has this class.
+    pub fn has_class(self, class: u32) -> bool {
+        class <= self.class(u32::MAX)
+    }
+
     /// The least and the greatest size of a class.
     pub fn sizes(self, class: u32) -> (u32, u32) {
         let bits = self.bits();
@@ -128,9 +133,18 @@ impl Histogram {
         else {
             return internal_err!("this is no histogram of set sizes: {}", batch.schema());
         };
+        let key_classes = match self.resolution {
+            Resolution::Fine => 1,
+            Resolution::Coarse => KEY_CLASSES,
+        };
         for row in 0..batch.num_rows() {
             let entry = (keys.value(row), sizes.value(row), blocks.value(row));
             if entry.0 != HEAVY {
+                let (key, size, block) = entry;
+                // What others count tells no sets apart yet.
+                if key >= key_classes || !self.resolution.has_class(size) || block != 0 {
+                    return internal_err!("a histogram of set sizes has no class {entry:?}");
+                }
                 let count = self.rows.entry(entry).or_default();
                 *count = count.saturating_add(rows.value(row));
             } else if !self.heavy.merge(entry.1, rows.value(row)) {

@@ -217,7 +217,7 @@ impl Sender {
         reader.read(slice, &mut shapes)?;
         let once = routes.spec.visits_once[routes.side as usize];
         let row_hashes = match routes.tiling.divides_sets[routes.side as usize] {
-            true => content_hashes(slice.columns()),
+            true => content_hashes(slice.columns())?,
             false => vec![],
         };
         let (mut rows, mut tiles) = (vec![], vec![]);
@@ -253,7 +253,7 @@ impl Sender {
         self.metrics.repeated_rows.add(rows.len() - joined);
         if !alone.is_empty() {
             let of_alone = take_record_batch(slice, &UInt32Array::from(alone.clone()))?;
-            for (row, hash) in alone.into_iter().zip(content_hashes(of_alone.columns())) {
+            for (row, hash) in alone.into_iter().zip(content_hashes(of_alone.columns())?) {
                 rows.push(row);
                 tiles.push(routes.tasks[(hash % routes.tasks.len() as u64) as usize]);
             }
@@ -273,12 +273,15 @@ impl Sender {
 }
 
 /// Hashes of rows by their content, to tell them apart; 0 where a column's type has no hash.
-fn content_hashes(columns: &[ArrayRef]) -> Vec<u64> {
-    let mut hashes = vec![0; columns.first().map_or(0, |column| column.len())];
+fn content_hashes(columns: &[ArrayRef]) -> Result<Vec<u64>> {
+    let Some(first) = columns.first() else {
+        return internal_err!("rows without a column cannot be told apart");
+    };
+    let mut hashes = vec![0; first.len()];
     if create_hashes(columns, REPARTITION_RANDOM_STATE.random_state(), &mut hashes).is_err() {
         hashes.fill(0);
     }
     // Partitions of a shuffle are the remainders of such hashes as well: not those here.
     hashes.iter_mut().for_each(|hash| *hash = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20);
-    hashes
+    Ok(hashes)
 }

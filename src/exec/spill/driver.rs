@@ -21,6 +21,7 @@ use crate::exec::build::{BuildPlan, BuildSide};
 use crate::exec::headroom::Headroom;
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::ProbeMetrics;
+use crate::exec::output::BatchLimits;
 use crate::exec::probe::{ProbeInput, Running, RunningSetup};
 use crate::exec::read::is_out_of_memory;
 use crate::exec::slices::Slices;
@@ -29,6 +30,8 @@ use crate::sets::ValueSet;
 
 /// What a worker has for probe rows, at least, where there are several.
 const ROWS_BYTES: usize = 256 << 10;
+/// What the set of a piece's tokens may take in any case, where memory is left.
+const LEAST_VALUES_BYTES: usize = 64 << 10;
 /// How long a join that nobody reads on keeps its turn.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -103,7 +106,7 @@ impl SpilledBuild {
     fn start(&self, probe: Vec<Slices>, others: bool) -> Arc<Joining> {
         let context = &self.stored.context;
         let workers = context.threads.max(1);
-        let queue = Arc::new(BatchQueue::new(2 * workers));
+        let queue = Arc::new(BatchQueue::new(2 * workers, context.task.memory_pool()));
         let driver = Driver {
             build: Arc::clone(&self.stored),
             queue: Arc::clone(&queue),
@@ -205,9 +208,11 @@ impl StoredBuild {
         let pool = self.context.task.memory_pool();
         let memory = Headroom::new(pool, "SetSimilarityJoin build side");
         let mut plan = self.plan(layout, partitions, threads);
-        // Integers need no table to be numbered, where they are not too far apart.
+        // Integers need no table to be numbered, where they are not too far apart: the set of them
+        // is small beside the rows, and beside the memory that is left.
         let greatest = self.side.greatest(segments.clone());
-        let limit = self.context.available().unwrap_or(usize::MAX) as u64 / 8;
+        let limit = self.context.available().unwrap_or(usize::MAX) / 8;
+        let limit = limit.min((bytes / 2).max(LEAST_VALUES_BYTES)) as u64;
         if let Some(greatest) = greatest.filter(|&g| ValueSet::footprint(g) <= limit) {
             let reservation = memory.reservation("values");
             reservation.try_grow(ValueSet::footprint(greatest) as usize)?;
@@ -431,7 +436,7 @@ impl Driver {
                 converter: context.plan.converter.clone(),
                 reservation: MemoryConsumer::new(name).register(pool),
                 metrics: metrics.again(),
-                batch_size: context.task.session_config().batch_size(),
+                limits: BatchLimits::of(&context.task, self.workers),
             };
             let started = setup.start(Arc::clone(build)).and_then(|worker| {
                 // Cursors are not to take what the rows need.
@@ -462,8 +467,9 @@ impl Driver {
             let turn = self.others.then(|| Arc::clone(&self.turn));
             tasks.spawn(async move {
                 while let Some(batch) = worker.next_batch().await? {
+                    let batch = queue.measured(batch);
                     if let Some(turn) = &turn
-                        && tokio::time::timeout(PATIENCE, queue.room()).await.is_err()
+                        && tokio::time::timeout(PATIENCE, queue.room_for(&batch)).await.is_err()
                     {
                         // Whoever is to read this may want all of another partition first.
                         turn.lock().take();

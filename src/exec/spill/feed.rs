@@ -64,10 +64,10 @@ impl Visit {
         Self { first_row: self.first_row + rows as u64, ..self }
     }
 
-    pub fn mark(&self, row: u32) {
-        if let Some(marks) = &self.marks {
-            marks.mark((self.first_row + u64::from(row)) as usize);
-        }
+    /// Notes that a row has a match; whether it is its first one.
+    pub fn mark(&self, row: u32) -> bool {
+        let index = (self.first_row + u64::from(row)) as usize;
+        self.marks.as_ref().is_none_or(|marks| marks.mark(index))
     }
 
     /// Which of the first `rows` rows have no match yet. `None` where it makes no difference.

@@ -49,9 +49,9 @@ impl StoredPlan {
         let join = &layout.join;
         let has_keys = !join.on.is_empty();
         let mut stored = layout.carried.clone();
-        for columns in &mut stored {
-            // Ranks are taken of this column; without ranks it is part of the residual.
-            columns.extend(layout.row_order.iter().map(|order| order.column));
+        for (side, columns) in stored.iter_mut().enumerate() {
+            // Ranks are taken of this column.
+            columns.extend(layout.row_order.iter().map(|order| order.columns[side]));
             columns.sort_unstable();
             columns.dedup();
         }
@@ -87,9 +87,9 @@ impl StoredPlan {
             true => {
                 let mut itself = Layout::try_new(both, None, options)?;
                 if once {
-                    // The same piece meets other rows afterwards, which may ask for more of it:
-                    // ranks decide within the piece what an expression decides beyond.
+                    // The same piece meets other rows afterwards, which may ask for more of it.
                     itself.carried = cross.carried.clone();
+                    itself.ranks_others = true;
                 }
                 Some(Arc::new(itself))
             }

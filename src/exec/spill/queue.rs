@@ -6,15 +6,26 @@ use std::sync::Arc;
 
 use datafusion::arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
+use crate::exec::payload::slice_bytes;
+
 /// A bounded queue that any number of partitions take from. A partition that nobody polls holds
 /// nothing back: the others get what it does not take.
+///
+/// It holds so many batches at most, which are reserved in the memory pool: where the pool has no
+/// room, one.
 #[derive(Debug)]
 pub(super) struct BatchQueue {
     state: Mutex<State>,
     capacity: usize,
+    most_bytes: usize,
+    /// For the batches.
+    reservation: MemoryReservation,
     /// There is a batch, or the end.
     ready: Notify,
     /// There is room for a batch.
@@ -23,26 +34,56 @@ pub(super) struct BatchQueue {
 
 #[derive(Debug, Default)]
 struct State {
-    batches: VecDeque<RecordBatch>,
+    batches: VecDeque<Measured>,
     end: Option<Result<(), Arc<DataFusionError>>>,
 }
 
+/// A batch and the bytes of its rows.
+#[derive(Debug)]
+pub(super) struct Measured {
+    batch: RecordBatch,
+    bytes: usize,
+}
+
+/// Of a memory limit, what all batches of a queue may take.
+const PART_OF_LIMIT: usize = 16;
+
 impl BatchQueue {
-    pub fn new(capacity: usize) -> Self {
+    pub fn new(capacity: usize, pool: &Arc<dyn MemoryPool>) -> Self {
+        let most_bytes = match pool.memory_limit() {
+            MemoryLimit::Finite(bytes) => bytes / PART_OF_LIMIT,
+            MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
+        };
         Self {
             state: Mutex::default(),
             capacity: capacity.max(1),
+            most_bytes,
+            reservation: MemoryConsumer::new("SetSimilarityJoin output queue").register(pool),
             ready: Notify::new(),
             room: Notify::new(),
         }
     }
 
+    /// The batch, for [`Self::push`].
+    pub fn measured(&self, batch: RecordBatch) -> Measured {
+        // What views refer to belongs to the sides of the join.
+        let bytes = batch.columns().iter().map(slice_bytes).sum();
+        Measured { batch, bytes }
+    }
+
+    /// Whether the queue takes a batch now.
+    fn has_room(&self, state: &State, batch: &Measured) -> bool {
+        state.batches.is_empty()
+            || state.batches.len() < self.capacity
+                && self.reservation.size() + batch.bytes <= self.most_bytes
+    }
+
     /// Waits until there is room for a batch, which others may take first.
-    pub async fn room(&self) {
+    pub async fn room_for(&self, batch: &Measured) {
         loop {
             let mut room = pin!(self.room.notified());
             room.as_mut().enable();
-            if self.state.lock().batches.len() < self.capacity {
+            if self.has_room(&self.state.lock(), batch) {
                 return;
             }
             room.await;
@@ -50,14 +91,14 @@ impl BatchQueue {
     }
 
     /// Adds a batch, once there is room.
-    pub async fn push(&self, batch: RecordBatch) {
+    pub async fn push(&self, batch: Measured) {
         loop {
             let mut room = pin!(self.room.notified());
             // From here on no notification is missed.
             room.as_mut().enable();
             {
                 let mut state = self.state.lock();
-                if state.batches.len() < self.capacity {
+                if self.has_room(&state, &batch) && self.reserve(&state, &batch) {
                     state.batches.push_back(batch);
                     drop(state);
                     self.ready.notify_waiters();
@@ -65,6 +106,18 @@ impl BatchQueue {
                 }
             }
             room.await;
+        }
+    }
+
+    /// Reserves a batch; fails where there is no memory for a second one.
+    fn reserve(&self, state: &State, batch: &Measured) -> bool {
+        match self.reservation.try_grow(batch.bytes) {
+            Ok(()) => true,
+            Err(_) if state.batches.is_empty() => {
+                self.reservation.grow(batch.bytes);
+                true
+            }
+            Err(_) => false,
         }
     }
 
@@ -76,6 +129,7 @@ impl BatchQueue {
         }
         if result.is_err() {
             state.batches.clear();
+            self.reservation.free();
         }
         state.end = Some(result.map_err(Arc::new));
         drop(state);
@@ -89,7 +143,8 @@ impl BatchQueue {
             ready.as_mut().enable();
             {
                 let mut state = self.state.lock();
-                if let Some(batch) = state.batches.pop_front() {
+                if let Some(Measured { batch, bytes }) = state.batches.pop_front() {
+                    self.reservation.shrink(bytes);
                     drop(state);
                     self.room.notify_waiters();
                     return Ok(Some(batch));
@@ -107,20 +162,26 @@ impl BatchQueue {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::RecordBatchOptions;
-    use datafusion::arrow::datatypes::Schema;
+    use datafusion::arrow::array::{ArrayRef, Int64Array};
     use datafusion::common::exec_datafusion_err;
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, UnboundedMemoryPool};
+    use futures::FutureExt;
 
     use super::*;
 
+    fn unbounded() -> Arc<dyn MemoryPool> {
+        Arc::new(UnboundedMemoryPool::default())
+    }
+
+    /// A batch of so many rows of eight bytes.
     fn batch(rows: usize) -> RecordBatch {
-        let options = RecordBatchOptions::new().with_row_count(Some(rows));
-        RecordBatch::try_new_with_options(Arc::new(Schema::empty()), vec![], &options).unwrap()
+        let column = Arc::new(Int64Array::from(vec![0; rows])) as ArrayRef;
+        RecordBatch::try_from_iter([("x", column)]).unwrap()
     }
 
     #[tokio::test]
     async fn every_batch_reaches_one_reader() {
-        let queue = Arc::new(BatchQueue::new(2));
+        let queue = Arc::new(BatchQueue::new(2, &unbounded()));
         // One that waits and is never polled again takes nothing.
         let mut idle = Box::pin(queue.pop());
         assert!(futures::poll!(idle.as_mut()).is_pending());
@@ -138,7 +199,7 @@ mod tests {
             })
             .collect();
         for rows in 1..=100 {
-            queue.push(batch(rows)).await;
+            queue.push(queue.measured(batch(rows))).await;
         }
         queue.end(Ok(()));
         let mut all = 0;
@@ -150,13 +211,43 @@ mod tests {
 
     #[tokio::test]
     async fn everybody_gets_the_error() {
-        let queue = BatchQueue::new(1);
-        queue.push(batch(1)).await;
+        let queue = BatchQueue::new(1, &unbounded());
+        queue.push(queue.measured(batch(1))).await;
         queue.end(Err(exec_datafusion_err!("broken")));
+        assert_eq!(queue.reservation.size(), 0);
         for _ in 0..2 {
             // A later end does not count.
             queue.end(Ok(()));
             assert!(queue.pop().await.unwrap_err().strip_backtrace().contains("broken"));
         }
+    }
+
+    /// Batches in the queue are reserved; the first one fits whatever it takes, others where the
+    /// pool and the part of its limit have room for them.
+    #[tokio::test]
+    async fn batches_take_their_part_of_the_memory() {
+        let limit = 160_000;
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(limit));
+        let queue = BatchQueue::new(100, &pool);
+        let takes = |queue: &BatchQueue, rows: usize| {
+            let push = queue.push(queue.measured(batch(rows)));
+            push.now_or_never().is_some()
+        };
+        // 8,000 bytes each; a sixteenth of the limit are 10,000.
+        assert!(takes(&queue, 1000));
+        assert!(!takes(&queue, 1000) && takes(&queue, 200));
+        assert_eq!(pool.reserved(), 9600);
+        for rows in [1000, 200] {
+            assert_eq!(queue.pop().await.unwrap().unwrap().num_rows(), rows);
+        }
+        assert_eq!(pool.reserved(), 0);
+        let others = MemoryConsumer::new("others").register(&pool);
+        others.grow(limit - 1000);
+        assert!(takes(&queue, 1000) && !takes(&queue, 10));
+        assert_eq!(queue.pop().await.unwrap().unwrap().num_rows(), 1000);
+        others.free();
+        assert!(takes(&queue, 100_000) && !takes(&queue, 1));
+        drop(queue);
+        assert_eq!(pool.reserved(), 0);
     }
 }

@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
+use crate::cancel::sort_unstable_by_key;
 use crate::filter::SignatureScheme;
 use crate::filter::signature::MAX_WORDS;
 use crate::sets::parallel::{for_each, threads_for};
@@ -71,15 +72,15 @@ impl Blocks {
             Signed::try_new(build, &scheme, front_words, context)?;
         let mut sets: Vec<SetId> = (0..len as u32).collect();
         for (_, ids) in build.runs().iter() {
-            context.cancel.check()?;
-            sets[ids.start as usize..ids.end as usize]
-                .sort_unstable_by_key(|&s| (rest_of[s as usize], s));
+            let run = &mut sets[ids.start as usize..ids.end as usize];
+            sort_unstable_by_key(run, context.cancel, |&s| (rest_of[s as usize], s))?;
         }
         let mut front = vec![Line([0; ABREAST]); blocks * front_words];
         let mut back = vec![Line([0; ABREAST]); blocks * (words - front_words)];
         let mut rest = vec![0; blocks];
         let mut hidden = vec![0; blocks];
         for (position, &set) in sets.iter().enumerate() {
+            context.cancel.check_at(position)?;
             let (block, lane) = (position / ABREAST, position % ABREAST);
             let signature = &signatures[set as usize * words..][..words];
             let (first, others) = signature.split_at(front_words);
