@@ -248,14 +248,23 @@ impl WorkDir {
         };
         fs::create_dir_all(&parent).map_err(failed)?;
         let parent = parent.canonicalize().map_err(failed)?;
-        remove_left_over(&parent);
-        let path = parent.join(format!("{PREFIX}{}", ballista_core::ids::new_instance_id()));
-        // Nobody sees the folder before it is locked, or takes it for left over.
-        let hidden = parent.join(format!(".{PREFIX}{}", std::process::id()));
-        fs::create_dir_all(&hidden).map_err(failed)?;
-        let lock = File::create(hidden.join(LOCK)).map_err(failed)?;
+        // A name that nobody can guess, for this user alone. No other executor sees the folder
+        // before it is locked, or takes it for left over.
+        let prefix = format!(".{PREFIX}");
+        let mut folder = tempfile::Builder::new();
+        folder.prefix(&prefix);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            folder.permissions(fs::Permissions::from_mode(0o700));
+        }
+        let hidden = folder.tempdir_in(&parent).map_err(failed)?;
+        remove_left_over(&parent, hidden.path());
+        let lock = File::create_new(hidden.path().join(LOCK)).map_err(failed)?;
         lock.lock().map_err(failed)?;
-        fs::rename(&hidden, &path).map_err(failed)?;
+        let path = parent.join(format!("{PREFIX}{}", ballista_core::ids::new_instance_id()));
+        fs::rename(hidden.path(), &path).map_err(failed)?;
+        let _ = hidden.keep();
         Ok(Self { path, _lock: lock })
     }
 }
@@ -268,21 +277,42 @@ impl Drop for WorkDir {
     }
 }
 
-/// Removes the folders of executors that were killed.
-fn remove_left_over(parent: &Path) {
+/// Removes the folders of executors that were killed: those of the user of the folder `own`.
+fn remove_left_over(parent: &Path, own: &Path) {
     let Ok(entries) = fs::read_dir(parent) else { return };
     for entry in entries.flatten() {
         let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        if !is_ours {
+        let path = entry.path();
+        // Of others, whatever lies under such a name is left alone: a link, or a pipe for a lock.
+        if !is_ours || !is_folder_of_user(&path, own) || !is_file(&path.join(LOCK)) {
             continue;
         }
-        let Ok(lock) = File::open(entry.path().join(LOCK)) else { continue };
+        let Ok(lock) = File::open(path.join(LOCK)) else { continue };
         if lock.try_lock().is_ok()
-            && let Err(e) = fs::remove_dir_all(entry.path())
+            && let Err(e) = fs::remove_dir_all(&path)
         {
-            log::warn!("{} could not be removed: {e}", entry.path().display());
+            log::warn!("{} could not be removed: {e}", path.display());
         }
     }
+}
+
+/// Whether `path` is a folder, not a link to one, whose owner is that of `own`.
+fn is_folder_of_user(path: &Path, own: &Path) -> bool {
+    let (Ok(found), Ok(own)) = (fs::symlink_metadata(path), fs::symlink_metadata(own)) else {
+        return false;
+    };
+    #[cfg(unix)]
+    let has_owner = {
+        use std::os::unix::fs::MetadataExt;
+        found.uid() == own.uid()
+    };
+    #[cfg(not(unix))]
+    let has_owner = own.is_dir();
+    found.is_dir() && has_owner
+}
+
+fn is_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
 }
 
 #[cfg(test)]
@@ -305,6 +335,40 @@ mod tests {
         drop((first, second));
         let left: Vec<_> = fs::read_dir(parent.path()).unwrap().flatten().collect();
         assert_eq!(left.len(), 1, "{left:?}");
+    }
+
+    /// In a folder that others write to, an executor touches nothing of theirs, and lets nobody
+    /// read its own.
+    #[cfg(unix)]
+    #[test]
+    fn a_folder_that_somebody_else_has_planted_is_left_alone() {
+        use std::os::unix::fs::{PermissionsExt, symlink};
+        let parent = tempfile::tempdir().unwrap();
+        let victim = parent.path().join("victim");
+        fs::create_dir(&victim).unwrap();
+        fs::write(victim.join("file"), "kept").unwrap();
+        // The name that an earlier version took, with a lock that is a link.
+        let planted = parent.path().join(format!(".{PREFIX}{}", std::process::id()));
+        fs::create_dir(&planted).unwrap();
+        symlink(victim.join("file"), planted.join(LOCK)).unwrap();
+        // A link to a folder, a lock that is a link, and one that is a pipe.
+        fs::write(victim.join(LOCK), "").unwrap();
+        symlink(&victim, parent.path().join(format!("{PREFIX}link"))).unwrap();
+        let linked = parent.path().join(format!("{PREFIX}linked"));
+        fs::create_dir(&linked).unwrap();
+        symlink(victim.join("file"), linked.join(LOCK)).unwrap();
+        let piped = parent.path().join(format!("{PREFIX}piped"));
+        fs::create_dir(&piped).unwrap();
+        let made = std::process::Command::new("mkfifo").arg(piped.join(LOCK)).status();
+        assert!(made.unwrap().success());
+        let folder = WorkDir::create(Some(parent.path())).unwrap();
+        let mode = fs::metadata(&folder.path).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        assert!(planted.is_dir() && linked.is_dir() && piped.is_dir());
+        assert_eq!(fs::read_to_string(victim.join("file")).unwrap(), "kept");
+        // Two at once, as in two containers whose processes have one number.
+        let other = WorkDir::create(Some(parent.path())).unwrap();
+        assert_ne!(folder.path, other.path);
     }
 
     #[test]
