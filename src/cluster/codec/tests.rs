@@ -9,6 +9,9 @@ use datafusion::prelude::SessionContext;
 use datafusion_proto::physical_plan::{AsExecutionPlan, DefaultPhysicalProtoConverter};
 use datafusion_proto::protobuf::PhysicalPlanNode;
 
+use super::messages::{
+    ColumnNode, JoinInputKind, OutputColumnKind, OutputColumnNode, SimilarityJoinNode,
+};
 use super::*;
 use crate::SimJoinContextExt;
 use crate::cluster::{physical_codec, scheduler_session, session_config};
@@ -258,4 +261,93 @@ async fn bytes_that_are_cut_or_unknown_are_errors() {
     // A process without this codec fails, whatever it makes of the bytes.
     let ballista = BallistaPhysicalExtensionCodec::default();
     assert!(decoded_by(&ballista, &whole).await.is_err());
+}
+
+/// The operators of a peer that lies are refused, or do no harm, before anything runs.
+#[tokio::test]
+async fn columns_and_counts_that_cannot_be_are_errors() {
+    let ctx = session().await;
+    let plan = planned(&ctx, JOINS[1]).await;
+    let codec = SimJoinPhysicalCodec::new(Arc::new(BallistaPhysicalExtensionCodec::default()));
+    let writer = Writer { codec: &codec, converter: &DefaultPhysicalProtoConverter {} };
+    let join = find_join(&plan).unwrap();
+    let inputs = [Side::Left, Side::Right].map(|side| Arc::clone(join.input().side(side)));
+    let decoded = |operator: OperatorKind, inputs: &[Arc<dyn ExecutionPlan>]| {
+        let mut bytes = vec![];
+        seal(operator, env!("CARGO_PKG_VERSION"), FORMAT, &mut bytes).unwrap();
+        codec.try_decode(&bytes, inputs, ctx.task_ctx().as_ref(), &DefaultPhysicalProtoConverter {})
+    };
+    let lie = |change: &dyn Fn(&mut SimilarityJoinNode)| {
+        let mut node = join::write(join, &writer).unwrap();
+        change(&mut node.join);
+        decoded(OperatorKind::Join(Box::new(node)), &inputs)
+    };
+    lie(&|_| {}).unwrap();
+    let column = |side: Side, index: u64| {
+        let column = ColumnNode { side: join::write_side(side), index };
+        OutputColumnNode { kind: Some(OutputColumnKind::Input(column)) }
+    };
+    for (side, columns) in [(Side::Left, 4), (Side::Right, 4)] {
+        for index in [columns, 99, u64::MAX] {
+            let error = lie(&|node| node.output[0] = column(side, index)).unwrap_err().to_string();
+            assert!(
+                error.contains(&format!("reads column {index} of its {side} input")),
+                "{error}"
+            );
+            let error = lie(&|node| {
+                node.residual.as_mut().unwrap().columns[0] = column(side, index);
+            });
+            assert!(error.unwrap_err().to_string().contains(&index.to_string()));
+        }
+    }
+    let error = lie(&|node| drop(node.output.pop())).unwrap_err().to_string();
+    assert!(error.contains("output columns for a schema of"), "{error}");
+
+    let itself = planned(&ctx, JOINS[0]).await;
+    let mut node = join::write(find_join(&itself).unwrap(), &writer).unwrap();
+    node.input.kind = Some(JoinInputKind::Itself(1 << 60));
+    let input = Arc::clone(join_input(&itself).side(Side::Left));
+    let many = decoded(OperatorKind::Join(Box::new(node)), &[input]).unwrap();
+    assert!(many.properties().output_partitioning().partition_count() <= 1 << 16);
+
+    let rows = PlacedRows {
+        side: Side::Left,
+        argument: Arc::clone(join.join().argument(Side::Left)),
+        keys: vec![],
+        null_equality: join.join().null_equality,
+        filter: None,
+    };
+    let input = Arc::clone(&inputs[0]);
+    let histogram: Arc<dyn ExecutionPlan> =
+        Arc::new(SizeHistogramExec::try_new(Arc::clone(&input), rows.clone(), 1).unwrap());
+    let spec = GridSpec {
+        call: join.join().call,
+        threshold: 0.5,
+        tasks: 7,
+        visits_once: [false, false],
+        pairs: GridPairs::All,
+    };
+    let made = SizeGridExec::try_new(Arc::clone(&input), vec![Arc::clone(&histogram)], rows, spec)
+        .unwrap();
+    for tasks in [0, 1 << 21, 1 << 60] {
+        let mut node = grid::write(&made, &writer).unwrap();
+        node.tasks = tasks;
+        let inputs = [Arc::clone(&input), Arc::clone(&histogram)];
+        let error = decoded(OperatorKind::SizeGrid(Box::new(node)), &inputs).unwrap_err();
+        assert!(error.to_string().contains(&format!("by {tasks} tasks")), "{error}");
+    }
+}
+
+/// Lambdas, also those whose parameters stand behind a tile.
+#[tokio::test]
+async fn lambdas_survive() {
+    let ctx = session().await;
+    ctx.sql("SET datafusion.sql_parser.dialect = 'duckdb'").await.unwrap();
+    let plan = planned(
+        &ctx,
+        "SELECT a.id, b.k FROM doc a SIMJOIN doc b ON jaccard(array_filter(a.toks, x -> x > a.id), \
+         array_filter(b.toks, x -> x > b.id)) >= 0.5",
+    )
+    .await;
+    assert_eq!(told(&plan), told(&through_bytes(&ctx, &plan).unwrap()));
 }

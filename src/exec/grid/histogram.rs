@@ -280,4 +280,23 @@ mod tests {
         let mut histogram = Histogram::new(false);
         assert!(histogram.merge(&RecordBatch::new_empty(Arc::new(Schema::empty()))).is_err());
     }
+
+    #[test]
+    fn classes_that_cannot_be_are_refused() {
+        let batch = |entry: (u32, u32, Place)| {
+            let rows = BTreeMap::from([(entry, 3)]);
+            Histogram { rows, ..Histogram::new(true) }.to_batch().unwrap()
+        };
+        for keyed in [false, true] {
+            let (keys, sizes) = if keyed { (KEY_CLASSES, 124) } else { (1, 896) };
+            let merged = |entry| Histogram::new(keyed).merge(&batch(entry));
+            for entry in [(0, 0, 0), (keys - 1, sizes - 1, 0)] {
+                assert!(merged(entry).is_ok(), "{entry:?}");
+            }
+            for entry in [(keys, 0, 0), (0, sizes, 0), (0, u32::MAX, 0), (0, 5, 1 << 40)] {
+                let error = merged(entry).unwrap_err().to_string();
+                assert!(error.contains("has no class"), "{error}");
+            }
+        }
+    }
 }
