@@ -26,6 +26,7 @@ mod empty_inputs;
 mod equal_answers;
 mod examples;
 mod functions;
+mod fuzz;
 #[cfg(all(feature = "cuda", unix))]
 mod gpu;
 #[cfg(all(feature = "cuda", unix))]

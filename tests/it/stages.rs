@@ -53,7 +53,7 @@ impl Stages {
             let plan = replace_children_if_necessary(plan, children)?;
             let input = match plan.children().first() {
                 Some(input) => Arc::clone(input),
-                None => return Ok(plan),
+                None => return self.scanned(plan).await,
             };
             if let Some(repartition) = plan.downcast_ref::<RepartitionExec>() {
                 return match repartition.partitioning() {
@@ -93,6 +93,15 @@ impl Stages {
         .boxed()
     }
 
+    /// What a scan gives, in memory, from where tasks take their partitions.
+    async fn scanned(&self, scan: Plan) -> Result<Plan> {
+        if memory_of(&scan).is_some() || !scan.is::<DataSourceExec>() {
+            return Ok(scan);
+        }
+        let parts = collect_partitioned(Arc::clone(&scan), Arc::clone(&self.context)).await?;
+        in_memory(&parts, &scan)
+    }
+
     /// The output of a stage, by partition.
     async fn tasks(&self, stage: Plan) -> Result<Vec<Vec<RecordBatch>>> {
         let partitions: Vec<usize> = (0..stage.output_partitioning().partition_count()).collect();
@@ -111,6 +120,11 @@ fn in_memory(parts: &[Vec<RecordBatch>], like: &Plan) -> Result<Plan> {
     Ok(DataSourceExec::from_data_source(config))
 }
 
+fn memory_of(plan: &Plan) -> Option<&MemorySourceConfig> {
+    let source: &dyn std::any::Any = plan.downcast_ref::<DataSourceExec>()?.data_source().as_ref();
+    source.downcast_ref()
+}
+
 fn is_gathering(plan: &Plan) -> bool {
     plan.is::<CoalescePartitionsExec>() || plan.is::<SortPreservingMergeExec>()
 }
@@ -120,9 +134,7 @@ fn restricted(plan: Plan, slice: &[usize], whole: bool) -> Result<Plan> {
     if whole {
         return Ok(plan);
     }
-    if let Some(scan) = plan.downcast_ref::<DataSourceExec>() {
-        let source: &dyn std::any::Any = scan.data_source().as_ref();
-        let source = source.downcast_ref::<MemorySourceConfig>().expect("tables in memory");
+    if let Some(source) = memory_of(&plan) {
         let kept: Vec<_> = slice.iter().map(|&i| source.partitions()[i].clone()).collect();
         let projection = source.projection().clone();
         let source = MemorySourceConfig::try_new(&kept, source.original_schema(), projection)?;

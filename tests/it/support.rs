@@ -121,13 +121,21 @@ pub async fn rows_of_tasks(
     values: Vec<ScalarValue>,
     partitions_per_task: usize,
 ) -> Vec<String> {
-    let run = async {
-        let frame = plan(ctx, sql).await?;
-        let frame = if values.is_empty() { frame } else { frame.with_param_values(values)? };
-        let plan = frame.create_physical_plan().await?;
-        Stages { context: ctx.task_ctx(), partitions_per_task }.run(plan).await
-    };
-    lines(&run.await.unwrap_or_else(|e| panic!("{e}\nin {sql}")))
+    let rows = try_rows_of_tasks(ctx, sql, values, partitions_per_task).await;
+    rows.unwrap_or_else(|e| panic!("{e}\nin {sql}"))
+}
+
+/// Like [`rows_of_tasks`], where an error is the answer of the test's statement.
+pub async fn try_rows_of_tasks(
+    ctx: &SessionContext,
+    sql: &str,
+    values: Vec<ScalarValue>,
+    partitions_per_task: usize,
+) -> Result<Vec<String>> {
+    let frame = plan(ctx, sql).await?;
+    let frame = if values.is_empty() { frame } else { frame.with_param_values(values)? };
+    let plan = frame.create_physical_plan().await?;
+    Ok(lines(&Stages { context: ctx.task_ctx(), partitions_per_task }.run(plan).await?))
 }
 
 /// The one integer that a statement gives.
@@ -197,24 +205,31 @@ fn cells(array: &ArrayRef) -> Vec<Cell> {
 
 /// Fails unless both are the same multiset of lines; says which lines are missing or too many.
 pub fn assert_same_rows(found: &[String], expected: &[String], what: &str) {
+    if let Some(report) = difference(found, expected) {
+        panic!("{report}{what}");
+    }
+}
+
+/// Which lines are missing or too many; `None` where both are the same multiset of lines.
+pub fn difference(found: &[String], expected: &[String]) -> Option<String> {
     let mut difference: BTreeMap<&str, i64> = BTreeMap::new();
     expected.iter().for_each(|l| *difference.entry(l).or_default() -= 1);
     found.iter().for_each(|l| *difference.entry(l).or_default() += 1);
     difference.retain(|_, n| *n != 0);
     if difference.is_empty() {
-        return;
+        return None;
     }
-    let mut report = String::new();
-    for (line, n) in difference.iter().take(20) {
-        let kind = if *n < 0 { "missing" } else { "too many" };
-        report += &format!("  {kind} {} x  {line}\n", n.abs());
-    }
-    panic!(
-        "{} lines differ ({} found, {} expected)\n{report}{what}",
+    let mut report = format!(
+        "{} lines differ ({} found, {} expected)\n",
         difference.len(),
         found.len(),
         expected.len()
     );
+    for (line, n) in difference.iter().take(20) {
+        let kind = if *n < 0 { "missing" } else { "too many" };
+        report += &format!("  {kind} {} x  {line}\n", n.abs());
+    }
+    Some(report)
 }
 
 /// The columns `id, toks, key, name, w` of `rows` in one batch.

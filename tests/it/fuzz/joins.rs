@@ -1,0 +1,263 @@
+//! Relations and joins of them.
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::conditions::{Text, argument, further_similarity, of_both, of_one, similarity};
+use super::world::{TABLES, World};
+
+pub const MEASURES: [&str; 6] =
+    ["jaccard", "dice", "set_cosine", "overlap", "overlap_coefficient", "containment"];
+
+/// Draws relations. Two generators with one seed draw the same, but for the choice that one of them
+/// twists.
+pub struct Generator<'a> {
+    pub rng: StdRng,
+    pub world: &'a World,
+    /// The number of the choice that falls on the neighbour of what was drawn.
+    twist: Option<usize>,
+    choices: usize,
+}
+
+impl<'a> Generator<'a> {
+    pub fn new(world: &'a World, seed: u64, twist: Option<usize>) -> Self {
+        Self { rng: StdRng::seed_from_u64(seed), world, twist, choices: 0 }
+    }
+
+    pub fn has_integers(&self) -> bool {
+        self.world.has_integers
+    }
+
+    /// One of so many.
+    pub fn pick(&mut self, count: usize) -> usize {
+        let drawn = self.rng.random_range(0..count);
+        let twisted = self.twist == Some(self.choices);
+        self.choices += 1;
+        (drawn + usize::from(twisted)) % count
+    }
+
+    /// A condition on an element of a list.
+    pub fn lambda(&mut self, parameter: &str) -> String {
+        match self.world.has_integers {
+            true => format!("{parameter} -> {parameter} > {}", self.rng.random_range(0..4)),
+            false => format!("{parameter} -> {parameter} <> 't3'"),
+        }
+    }
+
+    /// A relation of the columns of every table, made of up to `depth` joins on top of each other.
+    pub fn relation(&mut self, depth: usize) -> Text {
+        match self.rng.random_range(0..14) {
+            0..6 => Text::same(*["n", "n", "m", TABLES[2]].choose(&mut self.rng).unwrap()),
+            6 => Text::same(self.world.file(&mut self.rng)),
+            7 => {
+                let mut side = Aliased::new("s", Text::same("n"));
+                let condition = of_one(self, &mut side);
+                Text::same(format!("(SELECT * FROM n AS s WHERE {})", condition.ours))
+            }
+            8 => Text::same(
+                "(SELECT id, toks, toks AS odd, k, w, f, flag FROM n UNION ALL \
+                 SELECT id, toks, toks AS odd, k, w, f, flag FROM m)",
+            ),
+            9 => Text::same(
+                "(SELECT max(id) AS id, toks, toks AS odd, k, max(w) AS w, \
+                 CAST(min(w) AS DOUBLE) AS f, bool_or(flag) AS flag FROM n GROUP BY toks, k)",
+            ),
+            _ if depth == 0 => Text::same(if self.rng.random() { "n" } else { "m" }),
+            _ => {
+                let join = Join::draw(self, depth);
+                join.as_relation(self)
+            }
+        }
+    }
+}
+
+/// One side of a join.
+#[derive(Debug, Clone)]
+pub struct Aliased {
+    pub alias: String,
+    relation: Text,
+    exprs: Vec<String>,
+}
+
+impl Aliased {
+    pub fn new(alias: &str, relation: Text) -> Self {
+        Self { alias: alias.to_string(), relation, exprs: vec![] }
+    }
+
+    /// An expression over this side: for the nested loop a column of a subquery, because the stock
+    /// engine does not compile lambdas over the columns of two sides.
+    pub fn expr(&mut self, expr: String) -> Text {
+        let number = self.exprs.len();
+        self.exprs.push(expr.clone());
+        Text { ours: expr, oracle: format!("{}.e{number}", self.alias) }
+    }
+
+    fn from(&self) -> Text {
+        let (alias, relation) = (&self.alias, &self.relation);
+        let mut oracle = format!("{} AS {alias}", relation.oracle);
+        if !self.exprs.is_empty() {
+            let exprs = self.exprs.iter().enumerate();
+            let exprs: Vec<String> = exprs.map(|(i, expr)| format!("{expr} AS e{i}")).collect();
+            oracle = format!("(SELECT {alias}.*, {} FROM {oracle}) AS {alias}", exprs.join(", "));
+        }
+        Text { ours: format!("{} AS {alias}", relation.ours), oracle }
+    }
+}
+
+/// How a join is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// `JOIN … ON`, or SIMJOIN.
+    On,
+    /// A comma and WHERE.
+    Where,
+    /// EXISTS or NOT EXISTS.
+    Exists,
+}
+
+#[derive(Debug, Clone)]
+pub struct Join {
+    pub left: Aliased,
+    pub right: Aliased,
+    kind: &'static str,
+    form: Form,
+    word: &'static str,
+    conditions: Vec<Text>,
+    /// The arguments of the measure that drives it.
+    arguments: [Text; 2],
+}
+
+impl Join {
+    pub fn draw(generator: &mut Generator<'_>, depth: usize) -> Self {
+        let seed = generator.rng.random();
+        let draw = |twist: Option<usize>, seed: u64| {
+            Generator::new(generator.world, seed, twist).relation(depth.saturating_sub(1))
+        };
+        let (left, right) = match generator.rng.random_range(0..20) {
+            0..9 => (draw(None, seed), draw(None, seed)),
+            // Nearly the same.
+            9..12 => (draw(None, seed), draw(Some(generator.rng.random_range(0..8)), seed)),
+            _ => (draw(None, seed), draw(None, generator.rng.random())),
+        };
+        let mut left = Aliased::new(&format!("a{depth}"), left);
+        let mut right = Aliased::new(&format!("b{depth}"), right);
+        let kinds = [
+            "INNER",
+            "INNER",
+            "LEFT",
+            "RIGHT",
+            "FULL",
+            "FULL",
+            "LEFT SEMI",
+            "LEFT ANTI",
+            "RIGHT SEMI",
+            "RIGHT ANTI",
+        ];
+        let kind = *kinds.choose(&mut generator.rng).unwrap();
+        let form = match kind {
+            "INNER" if generator.rng.random_bool(0.25) => Form::Where,
+            "LEFT SEMI" | "LEFT ANTI" if generator.rng.random_bool(0.4) => Form::Exists,
+            _ => Form::On,
+        };
+        let simjoin = form == Form::On && generator.rng.random_bool(0.5);
+        let choice = generator.pick(12);
+        let other = if generator.rng.random_bool(0.8) { choice } else { generator.pick(12) };
+        let arguments =
+            [argument(generator, &mut left, choice), argument(generator, &mut right, other)];
+        let measure = MEASURES[generator.pick(6)];
+        let swapped = generator.rng.random_bool(0.2);
+        let ordered = |arguments: &[Text; 2]| match swapped {
+            true => [arguments[1].clone(), arguments[0].clone()],
+            false => arguments.clone(),
+        };
+        let [first, second] = ordered(&arguments);
+        let mut conditions = vec![similarity(generator, measure, &first, &second)];
+        for _ in 0..generator.rng.random_range(0..4) {
+            let condition = match generator.rng.random_range(0..10) {
+                0..5 => of_both(generator, &mut left, &mut right),
+                5..7 => of_one(generator, &mut left),
+                7..9 => of_one(generator, &mut right),
+                _ => {
+                    let measure = MEASURES[generator.pick(6)];
+                    further_similarity(generator, measure, &first, &second)
+                }
+            };
+            conditions.push(condition);
+        }
+        let last = conditions.len() - 1;
+        conditions.swap(0, generator.rng.random_range(0..=last));
+        let word = if simjoin { "SIMJOIN" } else { "JOIN" };
+        Self { left, right, kind, form, word, conditions, arguments }
+    }
+
+    /// Which sides' columns the join gives.
+    pub fn sides(&self) -> (bool, bool) {
+        match self.kind {
+            "LEFT SEMI" | "LEFT ANTI" => (true, false),
+            "RIGHT SEMI" | "RIGHT ANTI" => (false, true),
+            _ => (true, true),
+        }
+    }
+
+    /// A measure of the two arguments.
+    pub fn score(&self, measure: &str, swapped: bool) -> Text {
+        let [l, r] = &self.arguments;
+        let (first, second) = if swapped { (r, l) } else { (l, r) };
+        Text {
+            ours: format!("{measure}({}, {})", first.ours, second.ours),
+            oracle: format!("{measure}({}, {})", first.oracle, second.oracle),
+        }
+    }
+
+    /// FROM and what follows it, up to a WHERE.
+    pub fn from(&self) -> Text {
+        let (left, right) = (self.left.from(), self.right.from());
+        let all = |text: fn(&Text) -> &String| {
+            self.conditions.iter().map(|c| text(c).as_str()).collect::<Vec<_>>().join(" AND ")
+        };
+        let write = |left: &str, right: &str, word: &str, on: String| match (self.form, self.kind) {
+            (Form::On, kind) => format!("{left} {kind} {word} {right} ON {on}"),
+            (Form::Where, _) => format!("{left}, {right} WHERE {on}"),
+            (Form::Exists, kind) => {
+                let not = if kind == "LEFT ANTI" { "NOT " } else { "" };
+                format!("{left} WHERE {not}EXISTS (SELECT 1 FROM {right} WHERE {on})")
+            }
+        };
+        Text {
+            ours: write(&left.ours, &right.ours, self.word, all(|c| &c.ours)),
+            oracle: write(&left.oracle, &right.oracle, "JOIN", all(|c| &c.oracle)),
+        }
+    }
+
+    /// A subquery with the columns of every table.
+    fn as_relation(&self, generator: &mut Generator<'_>) -> Text {
+        let (a, b) = (&self.left.alias, &self.right.alias);
+        let from = self.from();
+        let score = self.score("overlap", false);
+        let choice = generator.pick(4);
+        let columns = |score: &str| match (self.sides(), choice) {
+            ((true, true), 0) => format!(
+                "coalesce({a}.id, {b}.id + 100) AS id, coalesce({a}.toks, {b}.toks) AS toks, \
+                 coalesce({b}.toks, {a}.toks) AS odd, {b}.k AS k, {score} AS w, {a}.f AS f, \
+                 {b}.flag AS flag"
+            ),
+            ((true, true), 1) => format!(
+                "{a}.id AS id, {a}.toks AS toks, {b}.toks AS odd, coalesce({b}.k, {a}.k) AS k, \
+                 {a}.w + {b}.w AS w, {b}.f AS f, {a}.flag AS flag"
+            ),
+            ((true, true), _) => format!(
+                "coalesce({b}.id, -1) AS id, coalesce({a}.toks, {b}.toks) AS toks, \
+                 {a}.toks AS odd, {a}.k AS k, {b}.w AS w, {b}.f AS f, {a}.flag AS flag"
+            ),
+            ((left, _), _) => {
+                let s = if left { a } else { b };
+                format!("{s}.id, {s}.toks, {s}.toks AS odd, {s}.k, {s}.w, {s}.f, {s}.flag")
+            }
+        };
+        Text {
+            ours: format!("(SELECT {} FROM {})", columns(&score.ours), from.ours),
+            oracle: format!("(SELECT {} FROM {})", columns(&score.oracle), from.oracle),
+        }
+    }
+}

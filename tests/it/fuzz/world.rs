@@ -1,0 +1,192 @@
+//! The tables of a world.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch,
+    StringArray,
+};
+use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema};
+use datafusion::catalog::TableProvider;
+use datafusion::datasource::MemTable;
+use datafusion::prelude::SessionContext;
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use tempfile::TempDir;
+
+use crate::lists::{INTEGERS, Layout, TEXTS, dictionary, list_column, token};
+use crate::oracle::List;
+use crate::support::{rows, split};
+
+/// Tables of one shape: `id, toks, odd, k, w, f, flag`. `toks` is a list, `odd` the same sets in
+/// another layout. All tokens of a world are of one kind.
+pub struct World {
+    pub has_integers: bool,
+    tables: Vec<(&'static str, Arc<dyn TableProvider>, String)>,
+    dir: TempDir,
+}
+
+/// The names of the tables: two with rows, one without any.
+pub const TABLES: [&str; 3] = ["n", "m", "nothing"];
+/// Files, of table `n` and of no rows, without NaN, which the stock engine's statistics of Parquet
+/// files do not see.
+const FILES: [(&str, &str); 2] = [("full", "true"), ("empty", "id IS NULL")];
+
+impl World {
+    pub fn draw(rng: &mut StdRng) -> Self {
+        let has_integers = rng.random_bool(0.7);
+        let universe = *[4, 8, 16].choose(rng).unwrap();
+        let mut seen: Vec<Vec<u32>> = vec![];
+        let tables = TABLES.map(|name| {
+            let most = if name == "nothing" { 0 } else { *[3, 9, 16].choose(rng).unwrap() };
+            let batch = batch(rng, most, has_integers, universe, &mut seen);
+            // A table without rows may have no batch either.
+            let parts = match most {
+                0 if rng.random_bool(0.5) => vec![vec![]],
+                _ => split(&batch, rng.random_range(1..4), rng.random_range(1..9)),
+            };
+            let text = format!("{name}: {parts:?}");
+            let table = MemTable::try_new(batch.schema(), parts).unwrap();
+            (name, Arc::new(table) as Arc<dyn TableProvider>, text)
+        });
+        Self { has_integers, tables: tables.into(), dir: tempfile::tempdir().unwrap() }
+    }
+
+    pub async fn register(&self, ctx: &SessionContext) {
+        // For lambdas.
+        rows(ctx, "SET datafusion.sql_parser.dialect = 'duckdb'").await;
+        for (name, table, _) in &self.tables {
+            ctx.register_table(*name, Arc::clone(table)).unwrap();
+        }
+    }
+
+    pub async fn write_files(&self, ctx: &SessionContext) {
+        for (name, condition) in FILES {
+            let path = self.dir.path().join(format!("{name}.parquet"));
+            let copy = format!(
+                "COPY (SELECT id, toks, k, w, CASE WHEN isnan(f) THEN 9.5 ELSE f END AS f, flag \
+                 FROM n WHERE {condition}) TO '{}' STORED AS PARQUET",
+                path.display()
+            );
+            rows(ctx, &copy).await;
+        }
+    }
+
+    /// A file in FROM.
+    pub fn file(&self, rng: &mut StdRng) -> String {
+        let (name, _) = FILES.choose(rng).unwrap();
+        let path = self.dir.path().join(format!("{name}.parquet"));
+        format!("(SELECT id, toks, toks AS odd, k, w, f, flag FROM '{}')", path.display())
+    }
+
+    /// The rows, for a report.
+    pub fn setup(&self) -> String {
+        self.tables.iter().map(|(.., text)| text.as_str()).collect::<Vec<_>>().join("\n")
+    }
+}
+
+/// A set like one of those before, or a new one; NULL elements and repeats among its tokens.
+fn tokens(rng: &mut StdRng, universe: u32, seen: &mut Vec<Vec<u32>>) -> Vec<Option<u32>> {
+    let mut set = match seen.choose(rng) {
+        Some(set) if rng.random_bool(0.7) => set.clone(),
+        _ => (0..rng.random_range(1..6)).map(|_| rng.random_range(0..universe)).collect(),
+    };
+    if rng.random_bool(0.4) {
+        match rng.random_range(0..3) {
+            0 => set.push(rng.random_range(0..universe)),
+            1 if set.len() > 1 => drop(set.pop()),
+            _ => set[0] = rng.random_range(0..universe),
+        }
+    }
+    seen.push(set.clone());
+    let mut tokens: Vec<Option<u32>> = set.into_iter().map(Some).collect();
+    if rng.random_bool(0.2) {
+        tokens.push(None);
+    }
+    if rng.random_bool(0.2) {
+        tokens.push(tokens[0]);
+    }
+    tokens
+}
+
+fn batch(
+    rng: &mut StdRng,
+    most: usize,
+    has_integers: bool,
+    universe: u32,
+    seen: &mut Vec<Vec<u32>>,
+) -> RecordBatch {
+    let rows = if most == 0 { 0 } else { rng.random_range(1..=most) };
+    let repeated = rng.random_bool(0.4);
+    let sets: Vec<Option<Vec<Option<u32>>>> = (0..rows)
+        .map(|row| {
+            if repeated && row > 0 && rng.random_bool(0.6) {
+                let set = seen.last().cloned().unwrap_or_default();
+                return Some(set.into_iter().map(Some).collect());
+            }
+            match rng.random_range(0..12) {
+                0 => None,
+                1 => Some(vec![]),
+                2 => Some(vec![None]),
+                _ => Some(tokens(rng, universe, seen)),
+            }
+        })
+        .collect();
+    let lists = |element: &DataType| -> Vec<List> {
+        let list = |set: &Vec<Option<u32>>| {
+            set.iter().map(|t| t.map(|number| token(element, number))).collect()
+        };
+        sets.iter().map(|set| set.as_ref().map(list)).collect()
+    };
+    let elements: &[DataType] = if has_integers { &INTEGERS } else { &TEXTS };
+    let (first, mut other) = (elements[0].clone(), elements.choose(rng).unwrap().clone());
+    if rng.random_bool(0.2) {
+        other = dictionary(other);
+    }
+    let toks = list_column(&first, Layout::List, &lists(&first));
+    let odd = match rng.random_bool(0.25) {
+        true => dictionary_of(rng, &toks),
+        false => list_column(&other, *Layout::ALL.choose(rng).unwrap(), &lists(&other)),
+    };
+    let known = |rng: &mut StdRng| rng.random_bool(0.8);
+    let floats = [0.0, -0.0, 1.5, 2.5, f64::NAN, f64::INFINITY, -7.0];
+    let k: StringArray = (0..rows)
+        .map(|_| known(rng).then(|| *["x", "y", "xy", "ü"].choose(rng).unwrap()))
+        .collect();
+    let w: Int64Array = (0..rows).map(|_| known(rng).then(|| rng.random_range(0..6))).collect();
+    let f: Float64Array =
+        (0..rows).map(|_| known(rng).then(|| *floats.choose(rng).unwrap())).collect();
+    let flag: BooleanArray = (0..rows).map(|_| known(rng).then(|| rng.random())).collect();
+    // Not unique everywhere.
+    let step = *[1, 1, 2].choose(rng).unwrap();
+    let id = Int64Array::from_iter_values((0..rows as i64).map(|row| row / step));
+    let fields = vec![
+        Field::new("id", DataType::Int64, false),
+        Field::new("toks", toks.data_type().clone(), true),
+        Field::new("odd", odd.data_type().clone(), true),
+        Field::new("k", DataType::Utf8, true),
+        Field::new("w", DataType::Int64, true),
+        Field::new("f", DataType::Float64, true),
+        Field::new("flag", DataType::Boolean, true),
+    ];
+    let columns: Vec<ArrayRef> =
+        vec![Arc::new(id), toks, odd, Arc::new(k), Arc::new(w), Arc::new(f), Arc::new(flag)];
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+/// The lists as a dictionary whose values are in another order and have one that nothing uses.
+fn dictionary_of(rng: &mut StdRng, lists: &ArrayRef) -> ArrayRef {
+    use datafusion::arrow::array::UInt32Array;
+    use datafusion::arrow::compute::take;
+    let rows = lists.len() as u32;
+    let order: Vec<u32> = (0..rows).rev().chain((rows > 0).then_some(0)).collect();
+    let values = take(lists, &UInt32Array::from(order), None).unwrap();
+    let keys: Int32Array = (0..rows)
+        .map(|row| {
+            let is_null = lists.is_null(row as usize) && rng.random();
+            (!is_null).then_some((rows - 1 - row) as i32)
+        })
+        .collect();
+    Arc::new(DictionaryArray::<Int32Type>::new(keys, values))
+}
