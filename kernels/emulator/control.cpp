@@ -4,6 +4,7 @@
 
 #include "state.h"
 
+using emulator::Delay;
 using emulator::Device;
 using emulator::Fault;
 using emulator::machine;
@@ -33,8 +34,22 @@ EXPORT void simjoin_emulator_fault_async(int ordinal, int nth, int error) {
     }
 }
 
-// Forgets faults to come and what has lost the device, and starts the maxima and sums anew. What
-// the host holds on the device stays.
+// The nth call of a driver function (*: of any) from now on on a device takes so much longer, before
+// it does anything; the release of a context, once that is given up and before it is gone.
+EXPORT void simjoin_emulator_delay(int ordinal, const char *function, int nth, int milliseconds) {
+    if (Device *device = machine().device(ordinal)) {
+        std::lock_guard lock(device->mutex);
+        device->delays.push_back(Delay{function, nth, std::chrono::milliseconds(milliseconds)});
+    }
+}
+
+// Kernels of a device that have not started wait until they are no longer held.
+EXPORT void simjoin_emulator_hold(int ordinal, int held) {
+    if (Device *device = machine().device(ordinal)) device->gate.set(!held);
+}
+
+// Forgets faults and delays to come and what has lost the device, and starts the maxima and sums
+// anew. What the host holds on the device stays.
 EXPORT void simjoin_emulator_reset(int ordinal) {
     if (ordinal < 0) {
         std::lock_guard lock(machine().mutex);
@@ -43,31 +58,37 @@ EXPORT void simjoin_emulator_reset(int ordinal) {
     }
     Device *device = machine().device(ordinal);
     if (!device) return;
+    std::lock_guard lifetime(device->lifetime);
     device->drain();
     std::lock_guard lock(device->mutex);
     device->faults.clear();
     device->launch_faults.clear();
+    device->delays.clear();
     device->lost = CUDA_SUCCESS;
     auto &statistics = device->statistics;
     statistics.calls = statistics.launches = statistics.blocks = 0;
     statistics.bytes_htod = statistics.bytes_dtoh = 0;
     statistics.copies_htod = statistics.copies_dtoh = 0;
-    statistics.leaked = 0;
+    statistics.leaked = statistics.strays = 0;
     statistics.max_in_flight = statistics.in_flight.load();
     statistics.max_allocated = statistics.allocated.load();
+    statistics.max_pinned = statistics.pinned.load();
 }
 
-// A counter of a device by its name in Statistics, or "contexts": how often its context is retained,
-// or "lost": the error that has lost it, else 0.
+// A counter of a device by its name in Statistics, or "contexts": how often its context is retained
+// (0 only once all of it is gone), or "lost": the error that has lost it, else 0.
 // -1 where there is no such device or counter.
 EXPORT long long simjoin_emulator_stat(int ordinal, const char *name) {
     Device *device = machine().device(ordinal);
     if (!device) return -1;
     const auto &statistics = device->statistics;
     if (strcmp(name, "lost") == 0) return device->lost;
+    if (strcmp(name, "contexts") == 0) {
+        std::lock_guard lock(device->lifetime);
+        return device->retained;
+    }
 #define COUNTER(field) \
     if (strcmp(name, #field) == 0) return static_cast<long long>(statistics.field)
-    if (strcmp(name, "contexts") == 0) return device->retained;
     COUNTER(calls);
     COUNTER(launches);
     COUNTER(blocks);
@@ -80,7 +101,9 @@ EXPORT long long simjoin_emulator_stat(int ordinal, const char *name) {
     COUNTER(allocated);
     COUNTER(max_allocated);
     COUNTER(leaked);
+    COUNTER(strays);
     COUNTER(pinned);
+    COUNTER(max_pinned);
     COUNTER(streams);
     COUNTER(events);
     COUNTER(modules);

@@ -154,6 +154,7 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice handle) {
     Device *device = machine().device(handle);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
     BEGIN(device);
+    std::lock_guard lock(device->lifetime);
     ++device->retained;
     *context = device;
     return CUDA_SUCCESS;
@@ -164,12 +165,11 @@ EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice handle) {
 EXPORT CUresult cuDevicePrimaryCtxRelease_v2(CUdevice handle) {
     Device *device = machine().device(handle);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
-    const CUresult result = emulator::begin(device, __func__);
+    std::lock_guard lock(device->lifetime);
+    if (device->retained == 0) return CUDA_ERROR_INVALID_CONTEXT;
     const int left = --device->retained;
-    if (left < 0) {
-        ++device->retained;
-        return CUDA_ERROR_INVALID_CONTEXT;
-    }
+    // Here a delay finds the context given up and not gone yet.
+    const CUresult result = emulator::begin(device, __func__);
     if (left == 0) device->clear();
     return result;
 }
@@ -178,6 +178,7 @@ EXPORT CUresult cuDevicePrimaryCtxReset_v2(CUdevice handle) {
     Device *device = machine().device(handle);
     if (!device) return CUDA_ERROR_INVALID_DEVICE;
     BEGIN(device);
+    std::lock_guard lock(device->lifetime);
     device->clear();
     return CUDA_SUCCESS;
 }

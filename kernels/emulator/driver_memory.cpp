@@ -13,19 +13,13 @@ namespace {
 
 void *pointer(CUdeviceptr address) { return reinterpret_cast<void *>(static_cast<uintptr_t>(address)); }
 
-void raise(std::atomic<uint64_t> &most, uint64_t value) {
-    uint64_t seen = most;
-    while (seen < value && !most.compare_exchange_weak(seen, value)) {
-    }
-}
-
 // Null where the device has not that much left.
 void *allocate(Device *device, size_t bytes) {
     auto &used = device->statistics.allocated;
     const uint64_t after = used += bytes;
     if (after <= machine().memory_bytes) {
         if (void *address = device->memory.allocate(bytes)) {
-            raise(device->statistics.max_allocated, after);
+            emulator::raise(device->statistics.max_allocated, after);
             return address;
         }
     }
@@ -38,7 +32,7 @@ CUresult release(Device *device, CUdeviceptr address) {
     const auto bytes = device->memory.release(pointer(address), intact);
     if (!bytes) return CUDA_ERROR_INVALID_VALUE;
     device->statistics.allocated -= *bytes;
-    if (!intact) device->lose(CUDA_ERROR_ILLEGAL_ADDRESS);
+    if (!intact) device->stray();
     return device->lost;
 }
 
@@ -55,7 +49,7 @@ void enqueue(Stream *stream, const char *function, std::function<bool()> valid, 
         }
         if (!done) {
             fprintf(stderr, "emulator: %s: its memory was freed before its turn came\n", function);
-            device->lose(CUDA_ERROR_ILLEGAL_ADDRESS);
+            device->stray();
         }
     });
 }
@@ -210,7 +204,8 @@ EXPORT CUresult cuMemHostAlloc(void **address, size_t bytes, unsigned) {
     if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
     *address = machine().pinned.allocate(bytes);
     if (!*address) return CUDA_ERROR_OUT_OF_MEMORY;
-    device->statistics.pinned += bytes;
+    const uint64_t after = device->statistics.pinned += bytes;
+    emulator::raise(device->statistics.max_pinned, after);
     std::lock_guard lock(machine().mutex);
     machine().pinned_by[*address] = device;
     return CUDA_SUCCESS;
@@ -228,7 +223,7 @@ EXPORT CUresult cuMemFreeHost(void *address) {
     const auto owner = machine().pinned_by.find(address);
     owner->second->statistics.pinned -= *bytes;
     machine().pinned_by.erase(owner);
-    if (!intact) current->lose(CUDA_ERROR_ILLEGAL_ADDRESS);
+    if (!intact) current->stray();
     return refused ? refused : current->lost.load();
 }
 

@@ -147,17 +147,19 @@ EXPORT CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned gr
     ++statistics.launches;
     statistics.blocks += grid.product();
     const uint64_t in_flight = ++statistics.in_flight;
-    uint64_t most = statistics.max_in_flight;
-    while (most < in_flight && !statistics.max_in_flight.compare_exchange_weak(most, in_flight)) {
-    }
+    emulator::raise(statistics.max_in_flight, in_flight);
     const CUresult fault = device->next_launch_fault();
     stream->queue->push([=] {
+        device->gate.pass();
         CUresult error = device->lost;
         if (!error) error = fault;
-        if (!error) error = emulator::run_grid(Launch{kernel, argument.data(), grid, block, shared_bytes});
+        if (!error) {
+            error = emulator::run_grid(Launch{kernel, argument.data(), grid, block, shared_bytes});
+            if (error == CUDA_ERROR_ILLEGAL_ADDRESS) device->stray();
+        }
         if (!error && !(device->memory.check() && machine().pinned.check())) {
             fprintf(stderr, "emulator: found after %s\n", kernel->name);
-            error = CUDA_ERROR_ILLEGAL_ADDRESS;
+            device->stray();
         }
         if (error) device->lose(error);
         --device->statistics.in_flight;

@@ -1,4 +1,6 @@
 // The driver API: streams and events.
+#include <algorithm>
+
 #include "call.h"
 
 using emulator::Device;
@@ -41,6 +43,10 @@ EXPORT CUresult cuStreamDestroy_v2(CUstream stream) {
     {
         std::lock_guard lock(device->mutex);
         if (device->streams.erase(stream) == 0) return CUDA_ERROR_INVALID_HANDLE;
+        auto &ending = device->ending;
+        const auto idle = [](const auto &queue) { return queue->idle(); };
+        ending.erase(std::remove_if(ending.begin(), ending.end(), idle), ending.end());
+        ending.push_back(stream->queue);
     }
     --device->statistics.streams;
     if (device->lost) stream->queue->drain();

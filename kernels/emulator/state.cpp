@@ -4,6 +4,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
+#include <thread>
+#include <utility>
 
 namespace emulator {
 
@@ -26,18 +29,41 @@ bool same_function(const std::string &left, const char *right) {
     return left == "*" || stem(left) == stem(right);
 }
 
-// Counts the call; the error if it is the one.
-CUresult take(std::vector<Fault> &faults, const char *function) {
-    for (auto fault = faults.begin(); fault != faults.end(); ++fault) {
-        if (!same_function(fault->function, function) || --fault->calls_left > 0) continue;
-        const CUresult error = fault->error;
-        faults.erase(fault);
-        return error;
+// Counts the call; what was injected for it, if it is the one.
+template <typename Injected>
+std::optional<Injected> take(std::vector<Injected> &all, const char *function) {
+    for (auto each = all.begin(); each != all.end(); ++each) {
+        if (!same_function(each->function, function) || --each->calls_left > 0) continue;
+        Injected taken = std::move(*each);
+        all.erase(each);
+        return taken;
     }
-    return CUDA_SUCCESS;
+    return std::nullopt;
+}
+
+CUresult take_fault(std::vector<Fault> &faults, const char *function) {
+    const auto fault = take(faults, function);
+    return fault ? fault->error : CUDA_SUCCESS;
 }
 
 }  // namespace
+
+void Gate::set(bool now_open) {
+    std::lock_guard lock(mutex);
+    open = now_open;
+    changed.notify_all();
+}
+
+void Gate::pass() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return open; });
+}
+
+void raise(std::atomic<uint64_t> &most, uint64_t value) {
+    uint64_t seen = most;
+    while (seen < value && !most.compare_exchange_weak(seen, value)) {
+    }
+}
 
 Machine &machine() {
     // Never destroyed: streams' threads may still run when the process ends.
@@ -97,15 +123,18 @@ CUresult begin(Device *device, const char *function) {
     Machine &all = machine();
     if (!device) {
         std::lock_guard lock(all.mutex);
-        return take(all.faults, function);
+        return take_fault(all.faults, function);
     }
     if (!all.initialised) return CUDA_ERROR_NOT_INITIALIZED;
     ++device->statistics.calls;
     CUresult error;
+    std::optional<Delay> delay;
     {
         std::lock_guard lock(device->mutex);
-        error = take(device->faults, function);
+        error = take_fault(device->faults, function);
+        delay = take(device->delays, function);
     }
+    if (delay) std::this_thread::sleep_for(delay->time);
     if (is_sticky(error)) device->lose(error);
     return error ? error : device->lost.load();
 }
@@ -126,6 +155,7 @@ void Device::drain() {
         std::lock_guard lock(mutex);
         if (null_stream) queues.push_back(null_stream->queue);
         for (const Stream *each : streams) queues.push_back(each->queue);
+        queues.insert(queues.end(), ending.begin(), ending.end());
     }
     for (const auto &queue : queues) queue->drain();
 }
@@ -135,9 +165,14 @@ void Device::lose(CUresult error) {
     lost.compare_exchange_strong(none, error);
 }
 
+void Device::stray() {
+    ++statistics.strays;
+    lose(CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
 CUresult Device::next_launch_fault() {
     std::lock_guard lock(mutex);
-    return take(launch_faults, "cuLaunchKernel");
+    return take_fault(launch_faults, "cuLaunchKernel");
 }
 
 void Device::clear() {
@@ -148,6 +183,7 @@ void Device::clear() {
     for (Event *each : events) delete each;
     for (Module *each : modules) delete each;
     streams.clear();
+    ending.clear();
     events.clear();
     modules.clear();
     memory.release_all();

@@ -9,6 +9,8 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,10 +37,31 @@ struct Module {
     std::string text;
 };
 
+// What the nth call of a function returns.
 struct Fault {
     std::string function;
     int calls_left;
     CUresult error;
+};
+
+// How long the nth call of a function takes.
+struct Delay {
+    std::string function;
+    int calls_left;
+    std::chrono::milliseconds time;
+};
+
+// Where kernels wait before they start.
+class Gate {
+  public:
+    void set(bool open);
+    // Returns once the gate is open.
+    void pass();
+
+  private:
+    std::mutex mutex;
+    std::condition_variable changed;
+    bool open = true;
 };
 
 struct Statistics {
@@ -58,7 +81,11 @@ struct Statistics {
     std::atomic<uint64_t> max_allocated{0};
     // Bytes that were still allocated when the context was destroyed.
     std::atomic<uint64_t> leaked{0};
+    // Kernels and copies that reached for memory that was not or no longer theirs.
+    std::atomic<uint64_t> strays{0};
+    // Bytes of page-locked memory of the host, and the most there have been.
     std::atomic<uint64_t> pinned{0};
+    std::atomic<uint64_t> max_pinned{0};
     std::atomic<uint64_t> streams{0};
     std::atomic<uint64_t> events{0};
     std::atomic<uint64_t> modules{0};
@@ -72,27 +99,36 @@ struct Device {
     // What has lost the device: every call reports it until the device is reset or, where the error
     // is of the context alone, until nobody retains that any more.
     std::atomic<CUresult> lost{CUDA_SUCCESS};
+    // Whoever makes or ends the context has it for himself: nobody meets one that is half gone. It
+    // is locked before all others.
+    std::mutex lifetime;
     // How often its context is.
     std::atomic<int> retained{0};
+    Gate gate;
 
     std::mutex mutex;
     std::vector<Fault> faults;
+    std::vector<Delay> delays;
     // The error that the next launches end with, unseen by the host until it waits for them.
     std::vector<Fault> launch_faults;
     std::unique_ptr<Stream> null_stream;
     std::set<Stream *> streams;
+    // Those that were destroyed and may still have work; it belongs to the context.
+    std::vector<std::shared_ptr<Queue>> ending;
     std::set<Event *> events;
     std::set<Module *> modules;
 
     // Null where there is no such stream.
     Stream *stream(CUstream handle);
-    // Until all streams have run what they have been given.
+    // Until all streams have run what they have been given, also those that were destroyed since.
     void drain();
     // Makes later calls fail, unless an earlier error does already.
     void lose(CUresult error);
+    // The same for work that reached for memory that is not its own.
+    void stray();
     // What an asynchronous launch is to end with.
     CUresult next_launch_fault();
-    // Frees everything, as when a context is destroyed.
+    // Frees everything, as when a context is destroyed. The caller has locked `lifetime`.
     void clear();
 };
 
@@ -121,6 +157,9 @@ constexpr int RESERVED_SHARED_BYTES = 1024;
 
 Machine &machine();
 
+// Raises a maximum to a value.
+void raise(std::atomic<uint64_t> &most, uint64_t value);
+
 // The device whose context the calling thread has made current; null where there is none.
 extern thread_local Device *current_device;
 
@@ -129,7 +168,8 @@ bool is_sticky(CUresult error);
 // Whether it stays even where the context is made anew.
 bool is_of_hardware(CUresult error);
 
-// To be asked first by each driver function: an injected fault, or what has lost the device.
+// To be asked first by each driver function: an injected fault, or what has lost the device. Takes
+// as long as an injected delay says.
 CUresult begin(Device *device, const char *function);
 
 // Which error loading the image on this machine gives; its text and tables in `text`.

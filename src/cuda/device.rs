@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 
@@ -28,6 +29,10 @@ pub struct Device {
 /// The open devices. Never dropped: at the end of the process the driver may be gone already.
 static OPEN: Mutex<BTreeMap<u32, Arc<Device>>> = Mutex::new(BTreeMap::new());
 
+/// For how long the end of a lost device is waited for when it is opened again: the threads of its
+/// queue end at once, and the queries that failed with it soon after.
+const PATIENCE: Duration = Duration::from_secs(2);
+
 impl Device {
     /// Jobs on the device at once; its memory for chunks is at most so many times the largest
     /// chunk, and half as much again.
@@ -40,16 +45,28 @@ impl Device {
 
     /// Opens a device, or gives the one that is open. The first time it creates a context and
     /// loads the kernels, which takes some hundred milliseconds. A device that was lost can be
-    /// opened anew once all that was made on it is dropped: the process has one context for it.
+    /// opened anew once all that was made on it is dropped, for the process has one context for
+    /// it; that is waited for, but not for long.
     pub fn open(ordinal: u32) -> Result<Arc<Self>> {
+        let lost = {
+            let mut open = OPEN.lock();
+            match open.get(&ordinal) {
+                Some(device) if !device.is_lost() => return Ok(Arc::clone(device)),
+                _ => open.remove(&ordinal),
+            }
+        };
+        // Outside of the lock, which the threads of its queue take before they end.
+        drop(lost);
+        driver::wait_for_lost(ordinal, PATIENCE);
         let mut open = OPEN.lock();
+        // Somebody else may have been at the same.
         if let Some(device) = open.get(&ordinal).filter(|device| !device.is_lost()) {
             return Ok(Arc::clone(device));
         }
-        // A lost one goes first: its context is shared with whatever follows.
-        drop(open.remove(&ordinal));
         let device = Arc::new(driver::guarded(|| Self::new(ordinal))?);
-        open.insert(ordinal, Arc::clone(&device));
+        let former = open.insert(ordinal, Arc::clone(&device));
+        drop(open);
+        drop(former);
         Ok(device)
     }
 

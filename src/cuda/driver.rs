@@ -6,12 +6,15 @@
 //! when the device is lost.
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
+use parking_lot::{Condvar, Mutex};
 
 use super::DeviceError;
 
@@ -125,6 +128,31 @@ pub(super) struct Context {
 unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
+/// The [`Context`]s of each device, which are one to the driver: it makes it anew only after the
+/// last of them was released.
+static HELD: Mutex<BTreeMap<u32, Held>> = Mutex::new(BTreeMap::new());
+/// The last one of a device was.
+static RELEASED: Condvar = Condvar::new();
+
+#[derive(Debug, Default)]
+struct Held {
+    contexts: usize,
+    /// The device was lost with them.
+    lost: bool,
+}
+
+/// Waits until the context with which a device was lost is released, but not much longer than
+/// `patience`.
+pub(super) fn wait_for_lost(ordinal: u32, patience: Duration) {
+    let end = Instant::now() + patience;
+    let mut held = HELD.lock();
+    while held.get(&ordinal).is_some_and(|held| held.lost) {
+        if RELEASED.wait_until(&mut held, end).timed_out() {
+            return;
+        }
+    }
+}
+
 /// The properties of a device.
 #[derive(Debug, Clone)]
 pub(super) struct Properties {
@@ -184,6 +212,7 @@ impl Context {
             OUT_OF_MEMORY => DeviceError::OutOfMemory { what: "a context", bytes: 0, free: 0 },
             _ => failed("cuDevicePrimaryCtxRetain", e),
         })?;
+        HELD.lock().entry(ordinal).or_default().contexts += 1;
         Ok(Arc::new(Self { ordinal, device, handle, lost: OnceLock::new() }))
     }
 
@@ -192,10 +221,14 @@ impl Context {
         self.lost.get()
     }
 
-    /// Says that the device is unusable for a reason of our own.
-    pub fn lose(&self, call: &'static str, message: String) -> DeviceError {
-        let lost = DeviceError::Lost { ordinal: self.ordinal, call, code: 0, message };
-        self.lost.get_or_init(|| lost).clone()
+    /// Says that the device is unusable, for an error of the driver's or (code 0) a reason of our
+    /// own. The first error says most; those that follow are its echo.
+    pub fn lose(&self, call: &'static str, code: i32, message: String) -> DeviceError {
+        let first = || {
+            HELD.lock().entry(self.ordinal).or_default().lost = true;
+            DeviceError::Lost { ordinal: self.ordinal, call, code, message }
+        };
+        self.lost.get_or_init(first).clone()
     }
 
     /// Turns the outcome of a call into ours.
@@ -208,10 +241,7 @@ impl Context {
         if !is_sticky(code) {
             return Err(failed(call, error));
         }
-        let (ordinal, message) = (self.ordinal, message(error));
-        let lost = DeviceError::Lost { ordinal, call, code, message };
-        // The first error says most; those that follow are its echo.
-        Err(self.lost.get_or_init(|| lost).clone())
+        Err(self.lose(call, code, message(error)))
     }
 
     /// Makes the context current on this thread, and the former one when the guard is dropped: the
@@ -256,6 +286,14 @@ impl Drop for Context {
     fn drop(&mut self) {
         // SAFETY: everything made in the context is gone. An error leaves nothing to be done.
         let _ = unsafe { result::primary_ctx::release(self.device) };
+        let mut held = HELD.lock();
+        match held.get_mut(&self.ordinal) {
+            Some(held) if held.contexts > 1 => held.contexts -= 1,
+            _ => {
+                held.remove(&self.ordinal);
+                RELEASED.notify_all();
+            }
+        }
     }
 }
 
@@ -309,13 +347,13 @@ impl Stream {
     /// where there is no telling the device counts as lost. An error is that of the first attempt.
     pub fn settle(&self) -> Result<()> {
         let waited = self.wait();
-        match &waited {
-            Err(error) if !error.is_fatal() => {
-                if let Err(error) = self.wait() {
-                    self.context.lose("cuStreamSynchronize", error.to_string());
-                }
+        if waited.is_err() {
+            // A thread that could not make the context current counts the device as lost; the
+            // device itself knows nothing of it and works on.
+            let (_entered, _) = self.context.enter_anyway();
+            if let Err(DeviceError::Failed { call, code, message }) = self.wait() {
+                self.context.lose(call, code, message);
             }
-            _ => {}
         }
         waited
     }

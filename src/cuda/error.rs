@@ -46,7 +46,8 @@ pub enum DeviceError {
         code: i32,
         message: String,
     },
-    /// A call of the driver says that the device is unusable from now on.
+    /// A call of the driver, or (code 0) something of our own, says that the device is unusable from
+    /// now on.
     Lost {
         ordinal: u32,
         call: &'static str,
@@ -82,6 +83,18 @@ struct Version(i32);
 impl fmt::Display for Version {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{}", self.0 / 1000, self.0 % 1000 / 10)
+    }
+}
+
+/// The number of an error, where it has one.
+struct Code(i32);
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            0 => Ok(()),
+            code => write!(f, " (error {code})"),
+        }
     }
 }
 
@@ -141,12 +154,13 @@ impl fmt::Display for DeviceError {
                 size(*bytes)
             ),
             Self::Failed { call, code, message } => {
-                write!(f, "{call} failed on the CUDA device: {message} (error {code})")
+                write!(f, "{call} failed on the CUDA device: {message}{}", Code(*code))
             }
             Self::Lost { ordinal, call, code, message } => write!(
                 f,
-                "CUDA device {ordinal} was lost: {call} reports {message} (error {code}); check it \
-                 with `nvidia-smi` and run the query again, or set simjoin.device = 'cpu'"
+                "CUDA device {ordinal} was lost: {call} reports {message}{}; check it with \
+                 `nvidia-smi` and run the query again, or set simjoin.device = 'cpu'",
+                Code(*code)
             ),
             Self::Internal(what) => f.write_str(what),
         }
@@ -198,5 +212,15 @@ mod tests {
         assert!(lost.is_fatal());
         let lost = DataFusionError::from(lost);
         assert!(matches!(lost, DataFusionError::Execution(_)), "{lost}");
+    }
+
+    #[test]
+    fn only_errors_of_the_driver_have_a_number() {
+        let lost = |code| {
+            DeviceError::Lost { ordinal: 1, call: "it", code, message: "nonsense".into() }
+                .to_string()
+        };
+        assert!(lost(719).contains("it reports nonsense (error 719); check"), "{}", lost(719));
+        assert!(lost(0).contains("it reports nonsense; check"), "{}", lost(0));
     }
 }

@@ -276,14 +276,14 @@ impl Shared {
     /// lost.
     fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
         catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-            Err(self.context.lose("the queue of the device", panic_message(&*panic)))
+            Err(self.context.lose("the queue of the device", 0, panic_message(&*panic)))
         })
     }
 
     fn lost(&self) -> DeviceError {
         match self.context.lost() {
             Some(lost) => lost.clone(),
-            None => self.context.lose("the queue of the device", "an unknown error".into()),
+            None => self.context.lose("the queue of the device", 0, "an unknown error".into()),
         }
     }
 

@@ -18,6 +18,11 @@ mod build;
 use std::ffi::{CStr, CString, c_char, c_int, c_longlong, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// For how long a test waits for what other threads do in no time, unless the machine is busy.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// What the tests of this process run on.
 #[derive(Debug, Clone, Copy)]
@@ -73,6 +78,8 @@ pub struct Emulator {
     path: PathBuf,
     fault: unsafe extern "C" fn(c_int, *const c_char, c_int, c_int),
     fault_async: unsafe extern "C" fn(c_int, c_int, c_int),
+    delay: unsafe extern "C" fn(c_int, *const c_char, c_int, c_int),
+    hold: unsafe extern "C" fn(c_int, c_int),
     reset: unsafe extern "C" fn(c_int),
     stat: unsafe extern "C" fn(c_int, *const c_char) -> c_longlong,
     /// The ordinals that [`Emulator::device`] has to give.
@@ -98,6 +105,8 @@ impl Emulator {
                 path,
                 fault: library.symbol(c"simjoin_emulator_fault"),
                 fault_async: library.symbol(c"simjoin_emulator_fault_async"),
+                delay: library.symbol(c"simjoin_emulator_delay"),
+                hold: library.symbol(c"simjoin_emulator_hold"),
                 reset: library.symbol(c"simjoin_emulator_reset"),
                 stat: library.symbol(c"simjoin_emulator_stat"),
                 // Device 0 is left to those who do not say which.
@@ -113,15 +122,24 @@ impl Emulator {
     }
 
     /// A device, other than 0, that no other test has until the guard is dropped. Waits for one.
+    ///
+    /// # Panics
+    ///
+    /// When none comes back, or those that did remain in use.
     pub fn device(&'static self) -> Device {
+        let start = Instant::now();
         let mut idle = self.idle();
         loop {
-            if let Some(ordinal) = idle.pop() {
-                let device = Device { emulator: self, ordinal };
+            // Threads of the test before may still be giving back what they had on a device.
+            let unused = idle.iter().rposition(|&ordinal| self.stat(ordinal, "contexts") == 0);
+            if let Some(place) = unused {
+                let device = Device { emulator: self, ordinal: idle.remove(place) };
                 device.reset();
                 return device;
             }
-            idle = self.returned.wait(idle).unwrap_or_else(PoisonError::into_inner);
+            assert!(start.elapsed() < 5 * PATIENCE, "no device comes free; given back: {idle:?}");
+            let waited = self.returned.wait_timeout(idle, Duration::from_millis(2));
+            idle = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
     }
 
@@ -143,6 +161,14 @@ impl Emulator {
         unsafe { (self.fault_async)(ordinal as c_int, nth as c_int, error) }
     }
 
+    /// See [`Device::delay`].
+    pub fn delay(&self, ordinal: u32, function: &str, nth: u32, time: Duration) {
+        let name = CString::new(function).expect("a name");
+        let millis = c_int::try_from(time.as_millis()).expect("a short time");
+        // SAFETY: the string outlives the call.
+        unsafe { (self.delay)(ordinal as c_int, name.as_ptr(), nth as c_int, millis) }
+    }
+
     /// A counter of a device, by its name in kernels/emulator/state.h (`launches`, `allocated`, …),
     /// or `lost`, the error that has lost the device.
     ///
@@ -157,7 +183,7 @@ impl Emulator {
     }
 }
 
-/// A device of the emulator that one test has for itself; reset when it is given back.
+/// A device of the emulator that one test has for itself; reset when it is given to the next.
 #[derive(Debug)]
 pub struct Device {
     emulator: &'static Emulator,
@@ -181,7 +207,20 @@ impl Device {
         self.emulator.fault_async(self.ordinal, nth, error);
     }
 
-    /// Forgets faults and what has lost the device, and sets sums and maxima to where they begin.
+    /// Makes the `nth` call (1: the next) of a driver function on this device take so much longer.
+    /// The last release of a context is delayed after it was given up and before it is gone.
+    pub fn delay(&self, function: &str, nth: u32, time: Duration) {
+        self.emulator.delay(self.ordinal, function, nth, time);
+    }
+
+    /// Has kernels wait before they start, until the guard is dropped.
+    pub fn hold(&self) -> Held<'_> {
+        // SAFETY: no memory is passed.
+        unsafe { (self.emulator.hold)(self.ordinal as c_int, 1) }
+        Held(self)
+    }
+
+    /// Forgets faults, delays and what has lost the device, and sets sums and maxima to where they begin.
     pub fn reset(&self) {
         // SAFETY: no memory is passed.
         unsafe { (self.emulator.reset)(self.ordinal as c_int) }
@@ -193,11 +232,63 @@ impl Device {
     }
 }
 
+impl Device {
+    /// Waits until a counter is at least so high.
+    ///
+    /// # Panics
+    ///
+    /// When it never is.
+    pub fn expect_at_least(&self, name: &str, value: u64) {
+        let start = Instant::now();
+        while self.stat(name) < value {
+            assert!(start.elapsed() < PATIENCE, "{name}: {}, not {value}", self.stat(name));
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    /// Waits until nothing is left on the device or pinned for it, for queues end on threads of
+    /// their own. `close` closes a device by its ordinal: again and again, for a query that was
+    /// given up may open it once more before it notices.
+    ///
+    /// # Panics
+    ///
+    /// When something stays, or went only with the context, or was given back while it was in use.
+    pub fn expect_nothing_left(&self, close: impl Fn(u32), context: &str) {
+        const COUNTERS: [&str; 8] =
+            ["allocated", "pinned", "streams", "events", "modules", "contexts", "leaked", "strays"];
+        let start = Instant::now();
+        loop {
+            close(self.ordinal);
+            let left: Vec<_> = COUNTERS
+                .iter()
+                .map(|name| (*name, self.stat(name)))
+                .filter(|(_, count)| *count > 0)
+                .collect();
+            if left.is_empty() {
+                return;
+            }
+            assert!(start.elapsed() < PATIENCE, "{context}: left are {left:?}");
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
+}
+
+/// See [`Device::hold`].
+#[must_use]
+#[derive(Debug)]
+pub struct Held<'a>(&'a Device);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        // SAFETY: no memory is passed.
+        unsafe { (self.0.emulator.hold)(self.0.ordinal as c_int, 0) }
+    }
+}
+
 impl Drop for Device {
     fn drop(&mut self) {
         // What a failed test has left on its device must not fail others.
-        if !std::thread::panicking() {
-            self.reset();
+        if !thread::panicking() {
             self.emulator.idle().push(self.ordinal);
             self.emulator.returned.notify_one();
         }

@@ -3,7 +3,7 @@
 //! where there is one, on the emulator elsewhere; failures on the emulator alone.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use cudarc::driver::sys::CUresult;
 use datafusion::arrow::datatypes::DataType;
@@ -12,6 +12,7 @@ use datafusion::prelude::SessionContext;
 use datafusion_simjoin::cuda::Device;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
+use tokio::runtime::Handle;
 
 use crate::cases::{Pattern, Tables};
 use crate::cli;
@@ -95,22 +96,6 @@ fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
     own.map_or(0, |value| value.as_usize()) + below
 }
 
-/// Waits until a device that was closed has given all back: its queue ends on threads of its own.
-fn assert_nothing_left(device: &emulator::Device, context: &str) {
-    let start = Instant::now();
-    let counters = ["allocated", "pinned", "streams", "events", "modules", "contexts", "leaked"];
-    loop {
-        // Again and again: a query that was given up may open it once more before it notices.
-        Device::close(device.ordinal());
-        let counts = counters.map(|name| (name, device.stat(name)));
-        if counts.iter().all(|(_, count)| *count == 0) {
-            return;
-        }
-        assert!(start.elapsed() < Duration::from_secs(10), "{context}: left are {counts:?}");
-        std::thread::sleep(Duration::from_millis(1));
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_candidates_are_verified_where_the_query_demands_it() {
     let Some(lease) = Lease::new() else { return };
@@ -139,9 +124,26 @@ async fn all_candidates_are_verified_where_the_query_demands_it() {
         }
     }
     if let Lease::Emulated(device) = &lease {
-        assert!(device.stat("max_in_flight") >= 2);
-        assert_nothing_left(device, "after all queries");
+        device.expect_nothing_left(Device::close, "after all queries");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn several_chunks_of_a_query_are_on_the_device_together() {
+    let Some(emulator) = Emulator::get() else { return };
+    let device = emulator.device();
+    let option = format!("cuda:{}", device.ordinal());
+    let ctx = context(&[("device", &option), ("gpu.candidate_memory", "600")]);
+    let held = device.hold();
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            device.expect_at_least("in_flight", 2);
+            drop(held);
+        });
+        let query = rows(&ctx, PAIRS);
+        tokio::task::block_in_place(|| Handle::current().block_on(query));
+    });
+    device.expect_nothing_left(Device::close, "after the query");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,7 +159,7 @@ async fn explain_analyze_names_the_device_and_the_layout() {
     let text = explain(&ctx, &format!("ANALYZE {PAIRS}")).await;
     assert_contains(&text, &[&device, "sets travel with candidates"]);
     if let Lease::Emulated(device) = &lease {
-        assert_nothing_left(device, "explained");
+        device.expect_nothing_left(Device::close, "explained");
     }
 }
 
@@ -186,7 +188,7 @@ async fn a_query_that_ends_early_gives_its_memory_back() {
         let run = tokio::time::timeout(Duration::from_millis(5), try_rows(&ctx, PAIRS));
         let _ = run.await;
     }
-    assert_nothing_left(&device, "given up");
+    device.expect_nothing_left(Device::close, "given up");
 }
 
 /// Where the query demands the device its failure is the query's, whichever partition meets it;
@@ -224,17 +226,17 @@ async fn failures_of_a_demanded_device_are_errors_of_the_query() {
             Ok(found) => panic!("{name}: no error but {} rows", found.len()),
             Err(error) => assert_contains(&error.to_string(), parts),
         }
-        assert_nothing_left(&device, name);
+        device.expect_nothing_left(Device::close, name);
         device.reset();
         assert_same_rows(&rows(&ctx, PAIRS).await, &expected, name);
-        assert_nothing_left(&device, name);
+        device.expect_nothing_left(Device::close, name);
     }
     // Sets that cannot be brought to the device travel with the candidates.
     device.fault("cuMemAlloc", 1, memory);
     device.fault("cuMemAlloc", 1, memory);
     let text = explain(&ctx, &format!("ANALYZE {PAIRS}")).await;
     assert_contains(&text, &["sets travel with candidates"]);
-    assert_nothing_left(&device, "upload");
+    device.expect_nothing_left(Device::close, "upload");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::ffi::{CString, c_void};
 use std::ptr;
+use std::sync::Barrier;
+use std::time::Duration;
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys::{self, CUresult};
@@ -52,6 +54,23 @@ impl Bench {
 
     /// Launches a kernel and waits for it.
     fn run(&self, kernel: &str, grid: u32, block: u32, count: u32) -> Result<(), DriverError> {
+        let module = self.launch(self.stream, kernel, grid, block, count)?;
+        // SAFETY: the stream lives, and nothing of the module runs behind.
+        unsafe {
+            result::stream::synchronize(self.stream)?;
+            result::module::unload(module)
+        }
+    }
+
+    /// Launches a kernel of a module, which the caller unloads.
+    fn launch(
+        &self,
+        stream: sys::CUstream,
+        kernel: &str,
+        grid: u32,
+        block: u32,
+        count: u32,
+    ) -> Result<sys::CUmodule, DriverError> {
         let image = format!(".version 8.0\n.target sm_80\n.visible .entry {kernel}()");
         let image = CString::new(image).unwrap();
         let mut test = SelfTest { input: self.input, out: self.out, sum: self.sum, count };
@@ -62,16 +81,8 @@ impl Bench {
             let function = result::module::get_function(module, CString::new(kernel).unwrap())?;
             let blocks = (grid, 1, 1);
             let threads = (block, 1, 1);
-            result::launch_kernel(
-                function,
-                blocks,
-                threads,
-                4 * block,
-                self.stream,
-                &mut arguments,
-            )?;
-            result::stream::synchronize(self.stream)?;
-            result::module::unload(module)
+            result::launch_kernel(function, blocks, threads, 4 * block, stream, &mut arguments)?;
+            Ok(module)
         }
     }
 
@@ -212,12 +223,11 @@ fn memory_freed_before_its_use_is_an_illegal_address() {
     // SAFETY: the emulator is to find the error.
     unsafe {
         let array = result::malloc_sync(4).unwrap();
-        // The kernel waits for an event that the other stream, busy copying, records later.
+        // The array waits for an event behind a kernel of another stream that does not start yet.
         let busy = result::stream::create(result::stream::StreamKind::NonBlocking).unwrap();
         let event = result::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING).unwrap();
-        for _ in 0..1000 {
-            result::memset_d8_async(bench.out, 0, 4 * bench.words, busy).unwrap();
-        }
+        let held = bench.device.hold();
+        let module = bench.launch(busy, "self_test_indices", 1, 64, 0).unwrap();
         result::event::record(event, busy).unwrap();
         result::stream::wait_event(
             bench.stream,
@@ -227,8 +237,10 @@ fn memory_freed_before_its_use_is_an_illegal_address() {
         .unwrap();
         result::memset_d8_async(array, 0, 4, bench.stream).unwrap();
         result::free_sync(array).unwrap();
+        drop(held);
         let error = failure(result::stream::synchronize(bench.stream));
         assert_eq!(error, CUresult::CUDA_ERROR_ILLEGAL_ADDRESS);
+        let _ = result::module::unload(module);
         let _ = result::event::destroy(event);
         let _ = result::stream::destroy(busy);
     }
@@ -255,6 +267,59 @@ fn faults_come_at_the_call_asked_for_and_losses_stay() {
     assert_eq!(lost, CUresult::CUDA_ERROR_ECC_UNCORRECTABLE);
     bench.device.reset();
     bench.run("self_test_indices", 1, 64, 0).unwrap();
+}
+
+/// A context that is made while the one before it ends is not ended with that.
+#[test]
+fn a_context_is_made_anew_only_after_its_end() {
+    let Some(emulator) = Emulator::get() else { return };
+    let device = emulator.device();
+    result::init().unwrap();
+    let handle = result::device::get(device.ordinal() as i32).unwrap();
+    // SAFETY: what is made in a context is used as long as that is retained.
+    unsafe {
+        result::primary_ctx::retain(handle).unwrap();
+        device.delay("cuDevicePrimaryCtxRelease", 1, Duration::from_millis(200));
+        let barrier = Barrier::new(2);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                barrier.wait();
+                result::primary_ctx::release(handle).unwrap();
+            });
+            barrier.wait();
+            std::thread::sleep(Duration::from_millis(50));
+            let context = result::primary_ctx::retain(handle).unwrap();
+            result::ctx::set_current(context).unwrap();
+            let stream = result::stream::create(result::stream::StreamKind::NonBlocking).unwrap();
+            let array = result::malloc_sync(4).unwrap();
+            // For as long as the other thread would have taken.
+            std::thread::sleep(Duration::from_millis(200));
+            result::memset_d8_async(array, 0, 4, stream).unwrap();
+            result::stream::synchronize(stream).unwrap();
+            result::free_sync(array).unwrap();
+            result::stream::destroy(stream).unwrap();
+            result::primary_ctx::release(handle).unwrap();
+        });
+    }
+    assert_eq!(["contexts", "leaked"].map(|name| device.stat(name)), [0, 0]);
+}
+
+/// The next test has a device only once the one before has let go of it.
+#[test]
+fn devices_are_lent_when_nobody_uses_them() {
+    let Some(emulator) = Emulator::get() else { return };
+    let first = emulator.device();
+    let ordinal = first.ordinal();
+    result::init().unwrap();
+    let handle = result::device::get(ordinal as i32).unwrap();
+    // SAFETY: nothing is made in the context.
+    unsafe {
+        result::primary_ctx::retain(handle).unwrap();
+        drop(first);
+        let others: Vec<_> = (0..3).map(|_| emulator.device()).collect();
+        assert!(others.iter().all(|device| device.ordinal() != ordinal));
+        result::primary_ctx::release(handle).unwrap();
+    }
 }
 
 #[test]

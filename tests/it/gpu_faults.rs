@@ -1,14 +1,13 @@
 //! What becomes of chunks, devices and memory when calls of the driver fail, on the emulator.
 
 use std::thread;
-use std::time::{Duration, Instant};
 
 use cudarc::driver::sys::CUresult;
 use datafusion_simjoin::cuda::{Device, DeviceError, Form, Launch, Layout};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 
-use crate::emulator::{self, Emulator};
+use crate::emulator::Emulator;
 use crate::gpu_chunks::{Chunk, Sets, Trial};
 
 const TRIAL: Trial = Trial {
@@ -40,29 +39,12 @@ fn verify(device: &Device, chunk: &Chunk) -> Result<(), DeviceError> {
     Ok(())
 }
 
-/// Waits until nothing is left of the device, whose queue ends on threads of its own.
-fn assert_nothing_left(device: &emulator::Device, context: &str) {
-    let start = Instant::now();
-    let counters = ["allocated", "pinned", "streams", "events", "modules", "contexts", "leaked"];
-    loop {
-        let left: Vec<_> = counters
-            .iter()
-            .map(|name| (*name, device.stat(name)))
-            .filter(|(_, count)| *count > 0)
-            .collect();
-        if left.is_empty() {
-            return;
-        }
-        assert!(start.elapsed() < Duration::from_secs(10), "{context}: left are {left:?}");
-        thread::sleep(Duration::from_millis(1));
-    }
-}
-
 #[test]
 fn chunks_of_many_threads_are_in_flight_together() {
     let Some(emulator) = Emulator::get() else { return };
     let lease = emulator.device();
     let device = Device::open(lease.ordinal()).unwrap();
+    let held = lease.hold();
     thread::scope(|scope| {
         for seed in 0..4 {
             let device = &device;
@@ -78,12 +60,13 @@ fn chunks_of_many_threads_are_in_flight_together() {
                 }
             });
         }
+        lease.expect_at_least("in_flight", Device::SLOTS as u64);
+        drop(held);
     });
     assert_eq!(lease.stat("launches"), 40);
-    assert!(lease.stat("max_in_flight") >= 2);
+    assert_eq!(lease.stat("max_in_flight"), Device::SLOTS as u64);
     drop(device);
-    Device::close(lease.ordinal());
-    assert_nothing_left(&lease, "closed");
+    lease.expect_nothing_left(Device::close, "closed");
 }
 
 /// An error of the hardware outlives the context.
@@ -96,15 +79,15 @@ fn a_device_lost_for_good_says_so_whenever_it_is_opened() {
     let error = verify(&device, &chunk(4)).unwrap_err();
     assert!(error.to_string().contains("ECC"), "{error}");
     drop(device);
-    assert_nothing_left(&lease, "lost");
+    // It has been closed already.
+    lease.expect_nothing_left(|_| {}, "lost");
     for _ in 0..2 {
         let error = Device::open(lease.ordinal()).unwrap_err();
         assert!(error.to_string().contains("ECC"), "{error}");
     }
     lease.reset();
     verify(&Device::open(lease.ordinal()).unwrap(), &chunk(4)).unwrap();
-    Device::close(lease.ordinal());
-    assert_nothing_left(&lease, "closed");
+    lease.expect_nothing_left(Device::close, "closed");
 }
 
 /// Fails each call of the driver in turn, from the opening of a device to the end of its second
@@ -122,8 +105,7 @@ fn any_call_may_fail() {
     };
     let calls = {
         run().unwrap();
-        Device::close(lease.ordinal());
-        assert_nothing_left(&lease, "without a fault");
+        lease.expect_nothing_left(Device::close, "without a fault");
         lease.stat("calls") as u32
     };
     assert!(calls > 50, "{calls}");
@@ -137,8 +119,7 @@ fn any_call_may_fail() {
         for call in 1..=calls {
             lease.fault("*", call, error as i32);
             failures += u32::from(run().is_err());
-            Device::close(lease.ordinal());
-            assert_nothing_left(&lease, &format!("call {call}, {error:?}"));
+            lease.expect_nothing_left(Device::close, &format!("call {call}, {error:?}"));
             lease.reset();
         }
         // Some calls only give back, some are made again.

@@ -116,6 +116,84 @@ fn a_device_lost_in_mid_stream_fails_all_jobs_and_can_be_opened_again() {
     }
 }
 
+/// What is left of a lost device goes on threads of its own; who opens it anew waits for them.
+#[test]
+fn a_lost_device_can_be_opened_at_once() {
+    let Some(lent) = Lent::emulated() else { return };
+    let sets = Arc::new(sets(&mut StdRng::seed_from_u64(1), 40, 20));
+    // Each on a thread of the queue; the first stream to go is that of uploads.
+    let slow = [("cuStreamDestroy", 2), ("cuModuleUnload", 1), ("cuDevicePrimaryCtxRelease", 1)];
+    for (slow, nth) in slow {
+        let device = lent.open().unwrap();
+        lent.fake().fault_async(1, ILLEGAL_ADDRESS);
+        assert!(run(&device, &sets).iter().any(Result::is_err));
+        lent.fake().delay(slow, nth, Duration::from_millis(100));
+        drop(device);
+        let device = lent.open().unwrap_or_else(|error| panic!("{slow}: {error}"));
+        assert!(run(&device, &sets).iter().all(Result::is_ok), "{slow}");
+        drop(device);
+        lent.expect_nothing_left();
+        lent.fake().reset();
+    }
+}
+
+/// As long as somebody holds on to a lost device, opening it says what has become of it.
+#[test]
+fn a_lost_device_that_is_still_in_use_is_not_opened() {
+    let Some(lent) = Lent::emulated() else { return };
+    let sets = Arc::new(sets(&mut StdRng::seed_from_u64(1), 40, 20));
+    let device = lent.open().unwrap();
+    lent.fake().fault_async(1, ILLEGAL_ADDRESS);
+    assert!(run(&device, &sets).iter().any(Result::is_err));
+    let error = lent.open().unwrap_err().to_string();
+    assert!(error.contains("an illegal memory access was encountered (error 700)"), "{error}");
+    drop(device);
+    assert!(run(&lent.open().unwrap(), &sets).iter().all(Result::is_ok));
+}
+
+/// A thread of the queue that cannot make the context current loses the device, which goes on with
+/// what it was given: jobs are answered, and their memory given back, only after that.
+#[test]
+fn a_queue_without_its_context_waits_for_what_is_under_way() {
+    let Some(lent) = Lent::emulated() else { return };
+    let sets = Arc::new(sets(&mut StdRng::seed_from_u64(1), 40, 20));
+    // After the call of who opens the device come those of the launcher and the collector, in any
+    // order.
+    for nth in [2, 3].repeat(4) {
+        let held = lent.fake().hold();
+        lent.fake().fault("cuCtxSetCurrent", nth, INVALID_VALUE);
+        let device = lent.open().unwrap();
+        // So that it is theirs which fails, and not one of this thread.
+        std::thread::sleep(Duration::from_millis(20));
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                std::thread::sleep(Duration::from_millis(50));
+                drop(held);
+            });
+            assert!(run(&device, &sets).iter().any(Result::is_err));
+            drop(device);
+        });
+        lent.expect_nothing_left();
+        lent.fake().reset();
+    }
+}
+
+/// Nobody knows what a stream still does that cannot be waited for. The error is the driver's.
+#[test]
+fn a_stream_that_cannot_be_waited_for_loses_the_device() {
+    let Some(lent) = Lent::emulated() else { return };
+    let device = lent.open().unwrap();
+    let sets = sets(&mut StdRng::seed_from_u64(1), 40, 20);
+    for _ in 0..2 {
+        lent.fake().fault("cuStreamSynchronize", 1, INVALID_VALUE);
+    }
+    let error = device.upload(&sets, true).unwrap_err();
+    assert!(matches!(error, DeviceError::Failed { code: INVALID_VALUE, .. }), "{error}");
+    let lost = device.free_memory().unwrap_err();
+    let expected = "cuStreamSynchronize reports invalid argument (error 1);";
+    assert!(lost.to_string().contains(expected), "{lost}");
+}
+
 #[test]
 fn a_chunk_that_does_not_fit_is_answered_so_and_others_go_on() {
     let Some(lent) = Lent::emulated() else { return };

@@ -6,7 +6,7 @@ mod opening;
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use datafusion::arrow::array::{ArrayRef, ListArray};
 use datafusion::arrow::datatypes::UInt32Type;
@@ -289,16 +289,9 @@ impl Lent {
 
     /// Waits until nothing is left on the device or pinned for it, for all who used it have let go.
     fn expect_nothing_left(&self) {
-        Device::close(self.ordinal);
-        let Some(device) = &self.device else { return };
-        let held = || {
-            ["allocated", "pinned", "streams", "events", "modules"]
-                .map(|name| (name, device.stat(name)))
-        };
-        let start = Instant::now();
-        while held().iter().any(|&(_, count)| count > 0) {
-            assert!(start.elapsed() < Duration::from_secs(30), "left: {:?}", held());
-            std::thread::sleep(Duration::from_millis(2));
+        match &self.device {
+            Some(device) => device.expect_nothing_left(Device::close, "closed"),
+            None => Device::close(self.ordinal),
         }
     }
 }

@@ -178,13 +178,7 @@ fn the_cpu_takes_up_what_a_failing_device_drops() {
             let expected = sides.expected(&spec);
             assert!(expected.len() > 30, "{}", expected.len());
             sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
-            let start = std::time::Instant::now();
-            let left = || ["allocated", "pinned", "streams", "events"].map(|name| lease.stat(name));
-            while left() != [0; 4] {
-                Device::close(ordinal);
-                assert!(start.elapsed().as_secs() < 10, "left: {:?} after {fault:?}", left());
-                std::thread::yield_now();
-            }
+            lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
         }
     }
 }
