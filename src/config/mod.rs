@@ -109,7 +109,7 @@ options! {
     "spill_bands" spill_bands: PositiveCount = PositiveCount(64);
     /// Rows of the build side that are joined at a time where inputs are on disk: as many as fit into memory (auto), or at most so many, for tests.
     "spill_piece_rows" spill_piece_rows: RowLimit = RowLimit(None);
-    /// Bytes of candidates that travel to the GPU together. Each partition holds three such chunks, with room for their matches, in pinned memory.
+    /// Bytes of candidates that travel to the GPU together, at most 64M. Each partition holds three such chunks, with room for their matches, in pinned memory.
     "gpu.candidate_memory" gpu_candidate_memory: Bytes = Bytes(2 << 20);
     /// Bytes of GPU memory that a join may fill: auto (what is free), or a number. Collections that do not fit travel with the candidates, set by set.
     "gpu.memory_limit" gpu_memory_limit: MemoryLimit = MemoryLimit(None);

@@ -16,6 +16,9 @@ use crate::config::SimJoinOptions;
 use crate::measure::Bounds;
 use crate::strategy::{JoinSpec, MatchNeed, Pairing};
 
+/// Most candidates and matches that are held at a time: what is larger than any cache is no faster.
+const MOST_PENDING: usize = 1 << 24;
+
 /// What becomes of the matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Yield {
@@ -128,7 +131,7 @@ impl Layout {
             probe_role: join.call.role(probe),
             pairing,
             need,
-            candidate_chunk: options.candidate_chunk.0,
+            candidate_chunk: options.candidate_chunk.0.min(MOST_PENDING),
             simd: options.simd.form(),
             gpu: options.gpu(),
         };
@@ -142,7 +145,7 @@ impl Layout {
             return internal_err!("non-NULL values are counted per row of the other side only");
         }
         let carried = carried_columns(&join, residual.as_ref(), self_join);
-        let match_buffer = options.match_buffer.0;
+        let match_buffer = options.match_buffer.0.min(MOST_PENDING);
         Ok(Self {
             join,
             probe,

@@ -12,8 +12,10 @@ use crate::cuda::{Capacities, Device, DeviceError, Form, ResidentSets};
 use crate::sets::{SetCollection, SetId};
 use crate::strategy::{Candidate, JoinSpec, MatchNeed, Pairing};
 
-/// A chunk is never smaller or larger (bytes of candidates).
-const CHUNK_MEMORY: (u64, u64) = (256, 1 << 30);
+/// A chunk is never smaller or larger (bytes of candidates). Pinned memory is taken for whole
+/// chunks, several times as much and three times in each partition; what keeps a device busy takes
+/// a few MiB.
+const CHUNK_MEMORY: (u64, u64) = (256, 64 << 20);
 /// Room for the required overlaps of a probe size (narrow candidates).
 const TABLE: usize = (NarrowCandidate::MAX_SIZE as usize + 1) * size_of::<u32>();
 /// Bytes of the sets of a gathered chunk, for each byte of candidates.
@@ -83,7 +85,7 @@ impl DeviceJoin {
         request: &DeviceRequest,
     ) -> Result<Arc<Self>, DeviceError> {
         let limit = match spec.gpu.memory_limit {
-            Some(limit) => limit,
+            Some(limit) => limit.min(device.total_memory()),
             None => device.free_memory()? / 10 * 9,
         };
         // Half of the limit is enough for the chunks, with their matches and gathered sets.

@@ -146,6 +146,35 @@ async fn several_chunks_of_a_query_are_on_the_device_together() {
     device.expect_nothing_left(Device::close, "after the query");
 }
 
+/// The least and the greatest that options accept are taken for what can be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn extreme_limits_change_no_answer_and_pin_no_more_than_a_device_can_use() {
+    let Some(emulator) = Emulator::get() else { return };
+    let device = emulator.device();
+    let option = format!("cuda:{}", device.ordinal());
+    let on_cpu = context(&[("device", "cpu")]);
+    let extremes = ["1", "17179869183G", "18446744073709551615"];
+    for sql in [PAIRS, COUNT, EXISTS] {
+        let expected = rows(&on_cpu, sql).await;
+        for memory in extremes {
+            for limit in ["auto"].into_iter().chain(extremes) {
+                let ctx = context(&[
+                    ("device", &option),
+                    ("gpu.candidate_memory", memory),
+                    ("gpu.memory_limit", limit),
+                ]);
+                let what = format!("{sql}\nwith {memory} of {limit}");
+                assert_same_rows(&rows(&ctx, sql).await, &expected, &what);
+                device.expect_nothing_left(Device::close, &what);
+            }
+        }
+    }
+    assert!(device.stat("launches") > 30, "{}", device.stat("launches"));
+    // Three chunks in each of three partitions; the emulated device has 1 GiB.
+    let pinned = device.stat("max_pinned");
+    assert!((1 << 20..1 << 30).contains(&pinned), "{pinned}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn explain_analyze_names_the_device_and_the_layout() {
     let Some(lease) = Lease::new() else { return };
@@ -168,6 +197,10 @@ async fn devices_that_cannot_be_used_are_errors_with_advice() {
     let Some(_lease) = Lease::new() else { return };
     let ctx = context(&[("device", "cuda:99")]);
     assert_contains(&error(&ctx, PAIRS).await, &["CUDA device 99", "simjoin.device"]);
+    let ctx = context(&[("device", "cuda:4294967295")]);
+    assert_contains(&error(&ctx, PAIRS).await, &["CUDA device 4294967295", "simjoin.device"]);
+    let beyond = error(&ctx, "SET simjoin.device = 'cuda:4294967296'").await;
+    assert_contains(&beyond, &["simjoin.device", "cuda:N"]);
     let ctx = context(&[("device", "cuda"), ("strategy", "bitmap")]);
     assert_contains(&error(&ctx, PAIRS).await, &["bitmap", "allpairs", "simjoin.device"]);
     // Planning asks no device.

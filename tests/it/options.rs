@@ -57,6 +57,20 @@ async fn wrong_options_are_refused() {
     assert_contains(&message, &["simjoin.device", "cuda:N"]);
 }
 
+/// The greatest counts are taken for as many as can be held.
+#[tokio::test]
+async fn the_least_and_the_greatest_counts_change_no_answer() {
+    let (a, b) = tables();
+    let ctx = context_of(&a, &b);
+    let sql = "SELECT count(*) FROM a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.5";
+    for option in ["candidate_chunk", "match_buffer"] {
+        for value in [usize::MAX, 1] {
+            rows(&ctx, &format!("SET simjoin.{option} = '{value}'")).await;
+            assert_eq!(number(&ctx, sql).await, 6, "{option} = {value}");
+        }
+    }
+}
+
 /// `cuda` is an error where no phase can run on a device.
 #[tokio::test]
 async fn a_device_that_is_not_there_is_an_error() {

@@ -17,9 +17,11 @@ use crate::strategy::{JoinSpec, JoinStrategy, MatchNeed, Pairing};
 
 fn options(rng: &mut StdRng) -> GpuOptions {
     GpuOptions {
-        candidate_memory: *[1 << 9, 1 << 12, 1 << 14, 1 << 16, 1 << 20].choose(rng).unwrap(),
-        // Nothing, next to nothing, and enough for the collection.
-        memory_limit: *[Some(1), Some(1 << 16), None, None].choose(rng).unwrap(),
+        candidate_memory: *[1, 1 << 9, 1 << 12, 1 << 14, 1 << 16, 1 << 20, u64::MAX]
+            .choose(rng)
+            .unwrap(),
+        // Nothing, next to nothing, enough for the collection, and more than there is.
+        memory_limit: *[Some(1), Some(1 << 16), None, Some(u64::MAX)].choose(rng).unwrap(),
         layout: rng.random_bool(0.9).then(|| *Layout::ALL.choose(rng).unwrap()),
         block_size: rng.random_bool(0.9).then(|| *[32, 64, 128, 256].choose(rng).unwrap()),
     }
