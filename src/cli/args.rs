@@ -31,6 +31,10 @@ pub struct Args {
     #[arg(short = 'r', long, value_name = "FILE", num_args = 1..)]
     pub rc: Vec<PathBuf>,
 
+    /// Go on after a statement that fails; the exit status is 1 all the same
+    #[arg(long)]
+    pub keep_going: bool,
+
     /// Folder that file names are relative to [default: the current one]
     #[arg(short = 'p', long, value_name = "DIR")]
     pub data_path: Option<PathBuf>,

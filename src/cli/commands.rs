@@ -8,6 +8,7 @@ use clap::ValueEnum;
 use super::errors::CliError;
 use super::exec::Shell;
 use super::output::{Format, print_line};
+use super::script;
 
 /// What follows a statement or a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,7 +127,7 @@ async fn include(shell: &mut Shell, file: &Path) -> Result<(), CliError> {
         )));
     }
     shell.include_depth += 1;
-    let result = super::run_file(shell, file).await;
+    let result = script::run_file(shell, file).await;
     shell.include_depth -= 1;
     result
 }

@@ -1,10 +1,12 @@
 //! Errors as one line, with a hint where one helps.
 
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 
 use datafusion::arrow::error::ArrowError;
 use datafusion::common::DataFusionError;
+
+use super::interrupt::Signal;
 
 /// Why the command line stops.
 #[derive(Debug)]
@@ -15,8 +17,8 @@ pub(super) enum CliError {
     Io(io::Error),
     /// The reader of the output has gone.
     ClosedPipe,
-    /// Ctrl-C.
-    Interrupted,
+    /// Ctrl-C and the like.
+    Stopped(Signal),
     /// An error that was printed where it happened.
     Reported,
 }
@@ -38,14 +40,18 @@ pub(super) fn print(error: &CliError, place: Option<&str>, sql: &str) {
         }
         CliError::Usage(message) => (one_line(message), None),
         CliError::Io(error) => (one_line(&error.to_string()), None),
-        CliError::Interrupted => ("cancelled".to_string(), None),
-        CliError::ClosedPipe | CliError::Reported => return,
+        CliError::Stopped(_) | CliError::ClosedPipe | CliError::Reported => return,
     };
     let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
-    eprintln!("Error: {place}{message}");
+    tell(&format!("Error: {place}{message}"));
     if let Some(hint) = hint {
-        eprintln!("Hint: {hint}");
+        tell(&format!("Hint: {hint}"));
     }
+}
+
+/// Writes a line to standard error. Where that is closed, nobody wants to know.
+pub(super) fn tell(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
 }
 
 /// The message without the names of the layers that it came through.

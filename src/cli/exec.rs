@@ -8,7 +8,7 @@ use datafusion::common::{DataFusionError, Result as DataFusionResult, plan_dataf
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
-use datafusion::sql::sqlparser::dialect::dialect_from_str;
+use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect, dialect_from_str};
 use futures::StreamExt;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
@@ -29,9 +29,13 @@ pub(super) struct Shell {
     pub ctx: SessionContext,
     pub options: PrintOptions,
     statements: Handle,
-    interrupt: Interrupt,
+    pub interrupt: Interrupt,
     /// How many files include each other at the moment.
     pub include_depth: usize,
+    /// What fails does not end a script.
+    pub keep_going: bool,
+    /// Something in a script has failed.
+    pub has_failed: bool,
 }
 
 impl Shell {
@@ -40,14 +44,34 @@ impl Shell {
         ctx: SessionContext,
         options: PrintOptions,
         statements: Handle,
-        interactive: bool,
-    ) -> Result<Self, CliError> {
-        let interrupt = Interrupt::listen(interactive).map_err(CliError::Io)?;
-        Ok(Self { ctx, options, statements, interrupt, include_depth: 0 })
+        interrupt: Interrupt,
+    ) -> Self {
+        Self {
+            ctx,
+            options,
+            statements,
+            interrupt,
+            include_depth: 0,
+            keep_going: false,
+            has_failed: false,
+        }
+    }
+
+    /// Waits for the future or a signal.
+    pub(super) async fn guard<F: Future>(&self, future: F) -> Result<F::Output, CliError> {
+        self.interrupt.guard(future).await.map_err(CliError::Stopped)
+    }
+
+    /// The dialect that the session's options name; the generic one for a name that is none, which
+    /// parsing reports.
+    pub(super) fn dialect(&self) -> Box<dyn Dialect> {
+        let config = self.ctx.copied_config();
+        dialect_from_str(config.options().sql_parser.dialect)
+            .unwrap_or_else(|| Box::new(GenericDialect {}))
     }
 
     /// Runs the statements of a text that starts on `first_line` of its script, up to the first
-    /// that fails. Nothing runs when one of them does not parse.
+    /// that fails.
     pub(super) async fn run_sql(&self, text: &str, first_line: u64) -> Result<Next, CliError> {
         for statement in self.parse(text, first_line)? {
             self.run_statement(statement).await?;
@@ -77,7 +101,6 @@ impl Shell {
             execute(self.ctx.clone(), statement, self.options, progress.clone(), Arc::clone(&plan));
         task.spawn_on(statement, &self.statements);
         let outcome = self
-            .interrupt
             .guard(async {
                 tokio::select! {
                     outcome = task.join_next() => outcome,
@@ -87,18 +110,18 @@ impl Shell {
             .await;
         progress.clear();
         let written = match outcome {
-            None => {
+            Err(signal) => {
                 let _ = tokio::time::timeout(CANCEL_PATIENCE, task.shutdown()).await;
                 if let Some(plan) = plan.get() {
                     cluster::cancelled(plan).await;
                 }
-                return Err(CliError::Interrupted);
+                return Err(signal);
             }
-            Some(Some(Ok(result))) => result?,
-            Some(Some(Err(error))) => {
+            Ok(Some(Ok(result))) => result?,
+            Ok(Some(Err(error))) => {
                 return Err(DataFusionError::ExecutionJoin(Box::new(error)).into());
             }
-            Some(None) => return Ok(()),
+            Ok(None) => return Ok(()),
         };
         match self.options.quiet {
             true => Ok(()),

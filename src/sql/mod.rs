@@ -197,18 +197,18 @@ fn edit_tokens(tokens: Vec<TokenWithSpan>, edits: &[Edit]) -> Vec<TokenWithSpan>
 
 /// Turns the tokenizer's positions (line, and column in characters, from 1) into byte offsets.
 /// The positions asked for must not decrease.
-struct TextCursor<'a> {
+pub(crate) struct TextCursor<'a> {
     sql: &'a str,
     rest: std::str::CharIndices<'a>,
     at: Location,
 }
 
 impl<'a> TextCursor<'a> {
-    fn new(sql: &'a str) -> Self {
+    pub(crate) fn new(sql: &'a str) -> Self {
         Self { sql, rest: sql.char_indices(), at: Location::new(1, 1) }
     }
 
-    fn byte_offset(&mut self, location: Location) -> usize {
+    pub(crate) fn byte_offset(&mut self, location: Location) -> usize {
         while self.at < location {
             match self.rest.next() {
                 None => return self.sql.len(),

@@ -18,6 +18,10 @@ mod support;
 mod bad_input;
 mod cli;
 mod cli_errors;
+#[cfg(unix)]
+mod cli_prompt;
+#[cfg(unix)]
+mod cli_signals;
 mod cluster;
 mod counts;
 mod data;
@@ -43,6 +47,8 @@ mod options;
 mod plans;
 mod plans_declined;
 mod properties;
+#[cfg(unix)]
+mod pty;
 mod row_orders;
 mod scores;
 mod self_joins;

@@ -1,0 +1,80 @@
+//! Running scripts: what `-c`, files and standard input hold.
+
+use std::fs::File;
+use std::io::{self, BufReader};
+use std::path::{Path, PathBuf};
+
+use super::commands::{self, Next};
+use super::errors::{self, CliError};
+use super::exec::Shell;
+use super::input::{Cutter, Item};
+use super::lines::Lines;
+
+/// Runs the statements of a file.
+pub(super) async fn run_file(shell: &mut Shell, path: &Path) -> Result<(), CliError> {
+    let file: PathBuf = path.to_path_buf();
+    let open = move || {
+        let file = File::open(file)?;
+        match file.metadata()?.is_dir() {
+            true => Err(io::Error::other("it is a folder, not a file")),
+            false => Ok(BufReader::new(file)),
+        }
+    };
+    let lines = Lines::read(open).map_err(CliError::Io)?;
+    run(shell, lines, Some(path)).await
+}
+
+/// Runs the statements of standard input.
+pub(super) async fn run_stdin(shell: &mut Shell) -> Result<(), CliError> {
+    let lines = Lines::read(|| Ok(io::stdin().lock())).map_err(CliError::Io)?;
+    run(shell, lines, None).await
+}
+
+/// Runs the statements of a text.
+pub(super) async fn run_text(shell: &mut Shell, text: &str) -> Result<(), CliError> {
+    run(shell, Lines::of_text(text), None).await
+}
+
+/// Runs statements and commands one by one, as they are read. The first that fails, which is told,
+/// ends it, unless the shell keeps going.
+async fn run(shell: &mut Shell, mut lines: Lines, path: Option<&Path>) -> Result<(), CliError> {
+    let mut cutter = Cutter::default();
+    loop {
+        let line = shell.guard(lines.next()).await?.map_err(|e| match path {
+            Some(path) => CliError::Usage(format!("{}: {e}", path.display())),
+            None => CliError::Usage(format!("standard input: {e}")),
+        })?;
+        let ended = line.is_none();
+        let items = match line {
+            Some(line) => cutter.push(&line, shell.dialect().as_ref()),
+            None => cutter.finish().into_iter().collect(),
+        };
+        for item in items {
+            if run_item(shell, &item, path).await? == Next::Quit {
+                return Ok(());
+            }
+        }
+        if ended {
+            return Ok(());
+        }
+    }
+}
+
+async fn run_item(shell: &mut Shell, item: &Item, path: Option<&Path>) -> Result<Next, CliError> {
+    let (result, text, line) = match item {
+        Item::Statement { text, line } => (shell.run_sql(text, *line).await, text, line),
+        Item::Command { text, line } => (Box::pin(commands::run(shell, text)).await, text, line),
+    };
+    match result {
+        Err(error @ (CliError::Sql(_) | CliError::Usage(_) | CliError::Io(_))) => {
+            let place = path.map(|path| format!("{}:{line}", path.display()));
+            errors::print(&error, place.as_deref(), text);
+            shell.has_failed = true;
+            match shell.keep_going {
+                true => Ok(Next::Continue),
+                false => Err(CliError::Reported),
+            }
+        }
+        result => result,
+    }
+}
