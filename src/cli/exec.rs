@@ -19,7 +19,8 @@ use super::errors::CliError;
 use super::interrupt::Interrupt;
 use super::output::{PrintOptions, ResultWriter, Written, print_line};
 use super::progress::Progress;
-use crate::sql::parse_sql_at_line;
+use super::threads::stack_for_trees;
+use crate::sql::{check_depth, parse_sql_at_line};
 
 /// How long a cancelled statement may take to end before it is left to itself.
 const CANCEL_PATIENCE: Duration = Duration::from_millis(50);
@@ -88,6 +89,7 @@ impl Shell {
         let parser = &config.options().sql_parser;
         let dialect = dialect_from_str(parser.dialect)
             .ok_or_else(|| plan_datafusion_err!("{} is no SQL dialect", parser.dialect.as_ref()))?;
+        check_depth(text, first_line, dialect.as_ref(), stack_for_trees())?;
         parse_sql_at_line(text, first_line, dialect.as_ref(), parser.recursion_limit.get())
     }
 

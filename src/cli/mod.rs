@@ -78,7 +78,7 @@ fn run_session(args: Args) -> Result<(), CliError> {
     let stdin_is_terminal = io::stdin().is_terminal();
     let interactive = args.command.is_empty() && args.file.is_empty() && stdin_is_terminal;
     let interrupt = Interrupt::listen(interactive).map_err(CliError::Io)?;
-    threads::run_shell(|statements| run_args(args, interactive, statements, interrupt))
+    threads::run_shell(move |statements| run_args(args, interactive, statements, interrupt))
 }
 
 /// Prints the error, where it is one to be told, and gives the exit status.

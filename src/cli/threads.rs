@@ -2,6 +2,10 @@
 //!
 //! The shell has a thread and a runtime of its own, so that its timers keep going when a statement
 //! keeps all workers of the other runtime busy.
+//!
+//! All have large stacks: the trees of long statements are deep, and much that is done with them
+//! recurses. What even these may not hold is refused before it is parsed
+//! ([`check_depth`](crate::sql::check_depth)).
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
@@ -14,15 +18,56 @@ use super::errors::CliError;
 /// leaves without it. Mostly it takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The stack of a thread. It takes address space, and memory only as far as it is used.
+const STACK_BYTES: usize = 256 << 20;
+
+/// The stack of each thread that parses, plans or runs a statement, or drops what remains of it.
+pub(super) fn stack_bytes() -> usize {
+    // Where address space is scarce (`ulimit -v`), threads share it with what they work on.
+    address_space().map_or(STACK_BYTES, |bytes| (bytes / 64).clamp(8 << 20, STACK_BYTES))
+}
+
+#[cfg(unix)]
+fn address_space() -> Option<usize> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the call fills in the structure.
+    let known = unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) } == 0;
+    (known && limit.rlim_cur != libc::RLIM_INFINITY)
+        .then(|| usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX))
+}
+
+#[cfg(not(unix))]
+fn address_space() -> Option<usize> {
+    None
+}
+
+/// What a statement's trees may take of a stack, by estimate: the rest is for what an estimate does
+/// not see.
+pub(super) fn stack_for_trees() -> usize {
+    stack_bytes() / 3
+}
+
 /// Runs the shell, which spawns its statements on the runtime that it is handed. Returns when
 /// nothing of them is left, or when waiting for that takes too long: what they hold, such as
 /// temporary files, goes with them, whether the shell ends with a result, an error or a panic.
 pub(super) fn run_shell<F, S>(shell: F) -> Result<(), CliError>
 where
+    F: FnOnce(Handle) -> S + Send + 'static,
+    S: Future<Output = Result<(), CliError>>,
+{
+    let thread = std::thread::Builder::new().name("shell".to_string()).stack_size(stack_bytes());
+    let thread = thread.spawn(|| run_here(shell)).map_err(CliError::Io)?;
+    thread.join().unwrap_or_else(|panic| resume_unwind(panic))
+}
+
+fn run_here<F, S>(shell: F) -> Result<(), CliError>
+where
     F: FnOnce(Handle) -> S,
     S: Future<Output = Result<(), CliError>>,
 {
-    let statements = Builder::new_multi_thread().enable_all().build().map_err(CliError::Io)?;
+    let mut statements = Builder::new_multi_thread();
+    let statements = statements.enable_all().thread_stack_size(stack_bytes()).build();
+    let statements = statements.map_err(CliError::Io)?;
     let own = Builder::new_current_thread().enable_all().build().map_err(CliError::Io)?;
     let shell = shell(statements.handle().clone());
     let outcome = catch_unwind(AssertUnwindSafe(|| own.block_on(shell)));

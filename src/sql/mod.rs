@@ -26,6 +26,8 @@
 //! [`parse_sql`] parses such a text directly; the statements and errors then carry the positions
 //! of the original text.
 
+#[cfg(feature = "cli")]
+mod depth;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -40,6 +42,8 @@ use datafusion::sql::sqlparser::dialect::{Dialect, GenericDialect};
 use datafusion::sql::sqlparser::parser::ParserError;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
 
+#[cfg(feature = "cli")]
+pub(crate) use depth::check_depth;
 use scan::{Edit, EditKind};
 
 /// The function that marks the ON condition of a SIMJOIN, as `ON __simjoin_marker() OR condition`.

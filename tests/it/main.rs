@@ -17,6 +17,7 @@ mod support;
 
 mod bad_input;
 mod cli;
+mod cli_deep;
 mod cli_errors;
 #[cfg(unix)]
 mod cli_prompt;
