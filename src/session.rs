@@ -18,7 +18,7 @@ use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
 use crate::config::SimJoinOptions;
 use crate::functions;
 use crate::plan::{MarkSimilarityJoins, SimJoinQueryPlanner, insist, marker_functions};
-use crate::sql::rewrite_sql_with_dialect;
+use crate::sql::{restore_definition, rewrite_sql_with_dialect};
 
 /// Adds the functions, the options, the analyzer rule and the query planner of the similarity
 /// join to a session under construction.
@@ -146,7 +146,10 @@ pub trait SimJoinContextExt {
 #[async_trait]
 impl SimJoinContextExt for SessionContext {
     async fn simjoin_sql(&self, sql: &str) -> Result<DataFrame> {
-        self.sql(&rewrite(sql, self.state().config_options().sql_parser.dialect)?).await
+        let state = self.state();
+        let sql = rewrite(sql, state.config_options().sql_parser.dialect)?;
+        let plan = state.create_logical_plan(&sql).await?;
+        self.execute_logical_plan(restore_definition(plan)).await
     }
 }
 

@@ -23,11 +23,14 @@
 //! alias, a function) it is an ordinary name. One text reads both ways, `FROM a simjoin simjoin b
 //! ON …`; there the first word is the join, and an alias is to be written `AS simjoin`.
 //!
+//! [`restore_sql`] is the way back, for texts that are shown.
+//!
 //! [`parse_sql`] parses such a text directly; the statements and errors then carry the positions
 //! of the original text.
 
 #[cfg(feature = "cli")]
 mod depth;
+mod restore;
 mod scan;
 #[cfg(test)]
 mod tests;
@@ -44,6 +47,8 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Toke
 
 #[cfg(feature = "cli")]
 pub(crate) use depth::check_depth;
+pub(crate) use restore::restore_definition;
+pub use restore::restore_sql;
 use scan::{Edit, EditKind};
 
 /// The function that marks the ON condition of a SIMJOIN, as `ON __simjoin_marker() OR condition`.
