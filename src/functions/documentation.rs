@@ -98,7 +98,8 @@ fn tokenizer(tokenizer: Tokenizer) -> Documentation {
         Tokenizer::WordTokens => Documentation::builder(
             DOC_SECTION_STRING,
             "Returns the words of a text: the maximal runs of letters and digits, in lower case, \
-             in order, repetitions kept.",
+             in order, repetitions kept. A combining mark, such as the accent of a decomposed é, \
+             ends a run: text is to be composed (Unicode NFC) before.",
             "word_tokens(text)",
         )
         .with_sql_example(example(

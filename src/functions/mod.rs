@@ -23,6 +23,8 @@ mod tests;
 
 use std::sync::{Arc, LazyLock};
 
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 
 pub use similarity::SimilarityUdf;
@@ -56,6 +58,17 @@ pub fn tokenizer_udf(tokenizer: Tokenizer) -> Arc<ScalarUDF> {
 /// The implementation decides, not the name: a `jaccard` that a user registered is not ours.
 pub fn measure_of(udf: &ScalarUDF) -> Option<Measure> {
     udf.inner().downcast_ref::<SimilarityUdf>().map(SimilarityUdf::measure)
+}
+
+/// The error of a call with too few or too many arguments.
+fn wrong_count<T>(name: &str, takes: &str, found: &[DataType], example: &str) -> Result<T> {
+    let types: Vec<String> = found.iter().map(ToString::to_string).collect();
+    let count = match found.len() {
+        0 => "none".to_string(),
+        1 => format!("one argument ({})", types[0]),
+        more => format!("{more} arguments ({})", types.join(", ")),
+    };
+    plan_err!("{name} takes {takes}, found {count}; for example: {example}")
 }
 
 /// The functions as expressions, for plans and DataFrames built in Rust.

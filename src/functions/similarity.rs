@@ -11,8 +11,8 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use super::documentation;
 use super::overlap::{Bytes, Integers, KeyReader, ListColumn, Side, TokenKey};
+use super::{documentation, wrong_count};
 use crate::measure::Measure;
 use crate::sets::{TokenKind, list_element_type};
 
@@ -30,9 +30,9 @@ pub struct SimilarityUdf {
 
 impl SimilarityUdf {
     pub fn new(measure: Measure) -> Self {
-        // `Any` accepts the arguments as they are, so that no cast copies a column; what they
-        // may be is checked with the return type. The exact signatures coerce nothing, as
-        // `Any` always fits: SHOW FUNCTIONS lists only functions with example types.
+        // The last two accept any arguments as they are, so that no cast copies a column; what
+        // and how many they may be is checked with the return type, which can say it well. The
+        // exact signatures coerce nothing: SHOW FUNCTIONS lists only functions with example types.
         let list = |element| DataType::List(Arc::new(Field::new_list_field(element, true)));
         let example = |element| TypeSignature::Exact(vec![list(element); 2]);
         let signatures = vec![
@@ -40,7 +40,8 @@ impl SimilarityUdf {
             example(DataType::UInt64),
             example(DataType::Utf8),
             example(DataType::Binary),
-            TypeSignature::Any(2),
+            TypeSignature::VariadicAny,
+            TypeSignature::Nullary,
         ];
         Self {
             measure,
@@ -97,7 +98,11 @@ impl ScalarUDFImpl for SimilarityUdf {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        let [a, b] = take_function_args(self.name(), arg_types)?;
+        let [a, b] = arg_types else {
+            let name = self.name();
+            let example = format!("{name}(a.tokens, b.tokens)");
+            return wrong_count(name, "two lists of tokens", arg_types, &example);
+        };
         let (kind_a, kind_b) = (self.kind(a)?, self.kind(b)?);
         if !kind_a.comparable(kind_b) {
             return plan_err!(

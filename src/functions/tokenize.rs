@@ -16,8 +16,8 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use super::documentation;
 use super::token_lists::TokenLists;
+use super::{documentation, wrong_count};
 use crate::sets::{Lists, TokenKind, list_element_type};
 
 /// What turns a text, or a list of words, into tokens.
@@ -72,15 +72,15 @@ pub struct TokenizerUdf {
 
 impl TokenizerUdf {
     pub fn new(tokenizer: Tokenizer) -> Self {
-        // As for the measures: `Any` takes the arguments as they are, the return type checks
-        // them, and the examples are for SHOW FUNCTIONS.
+        // As for the measures: any arguments are taken as they are, the return type checks them,
+        // and the examples are for SHOW FUNCTIONS.
         let examples = match tokenizer {
             Tokenizer::QGrams => vec![DataType::Utf8, DataType::Int64],
             Tokenizer::WordTokens => vec![DataType::Utf8],
             Tokenizer::Shingles => vec![TokenLists::data_type(), DataType::Int64],
         };
-        let any = TypeSignature::Any(examples.len());
-        let signatures = vec![TypeSignature::Exact(examples), any];
+        let examples = TypeSignature::Exact(examples);
+        let signatures = vec![examples, TypeSignature::VariadicAny, TypeSignature::Nullary];
         Self { tokenizer, signature: Signature::one_of(signatures, Volatility::Immutable) }
     }
 
@@ -147,15 +147,21 @@ impl ScalarUDFImpl for TokenizerUdf {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        match self.tokenizer.length_name() {
-            Some(argument) => {
-                let [source, length] = take_function_args(self.name(), arg_types)?;
+        match (self.tokenizer.length_name(), arg_types) {
+            (Some(argument), [source, length]) => {
                 self.check_source(source)?;
                 self.check_length(argument, length)?;
             }
-            None => {
-                let [source] = take_function_args(self.name(), arg_types)?;
-                self.check_source(source)?;
+            (None, [source]) => self.check_source(source)?,
+            _ => {
+                let (takes, example) = match self.tokenizer {
+                    Tokenizer::QGrams => ("a text and the length q", "qgrams(title, 3)"),
+                    Tokenizer::WordTokens => ("a text", "word_tokens(title)"),
+                    Tokenizer::Shingles => {
+                        ("a list and the length k", "shingles(word_tokens(title), 2)")
+                    }
+                };
+                return wrong_count(self.name(), takes, arg_types, example);
             }
         }
         Ok(TokenLists::data_type())
