@@ -3,6 +3,7 @@
 //! A result of any size takes the memory of a batch, or in the table format of the rows printed:
 //! some thousands of them are laid out together.
 
+use std::collections::HashSet;
 use std::io::{self, Write};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -94,8 +95,8 @@ enum Body {
         schema: SchemaRef,
         format: FormatOptions,
     },
-    Json(ArrayWriter<Vec<u8>>),
-    NdJson(LineDelimitedWriter<Vec<u8>>),
+    Json(ArrayWriter<Vec<u8>>, Keys),
+    NdJson(LineDelimitedWriter<Vec<u8>>, Keys),
 }
 
 impl<W: Write> ResultWriter<W> {
@@ -115,8 +116,13 @@ impl<W: Write> ResultWriter<W> {
             _ if schema.fields().is_empty() => Body::Nothing,
             Format::Csv => separated(b','),
             Format::Tsv => separated(b'\t'),
-            Format::Json => Body::Json(JsonBuilder::new().build::<_, JsonArray>(vec![])),
-            Format::NdJson => Body::NdJson(JsonBuilder::new().build::<_, LineDelimited>(vec![])),
+            Format::Json => {
+                Body::Json(JsonBuilder::new().build::<_, JsonArray>(vec![]), Keys::of(&schema))
+            }
+            Format::NdJson => {
+                let writer = JsonBuilder::new().build::<_, LineDelimited>(vec![]);
+                Body::NdJson(writer, Keys::of(&schema))
+            }
             Format::Automatic | Format::Table => {
                 Body::Table(TableWriter::new(schema, options.maxrows, format))
             }
@@ -135,12 +141,12 @@ impl<W: Write> ResultWriter<W> {
             Body::Separated { delimiter, header_due, schema: _, format } => {
                 separated(batch, *delimiter, std::mem::take(header_due), format)?
             }
-            Body::Json(writer) => {
-                writer.write(batch)?;
+            Body::Json(writer, keys) => {
+                writer.write(&keys.rename(batch)?)?;
                 std::mem::take(writer.get_mut())
             }
-            Body::NdJson(writer) => {
-                writer.write(batch)?;
+            Body::NdJson(writer, keys) => {
+                writer.write(&keys.rename(batch)?)?;
                 std::mem::take(writer.get_mut())
             }
         };
@@ -163,13 +169,13 @@ impl<W: Write> ResultWriter<W> {
                 };
                 (text, rows)
             }
-            Body::Json(writer) => {
+            Body::Json(writer, _) => {
                 writer.finish()?;
                 let mut text = std::mem::take(writer.get_mut());
                 text.push(b'\n');
                 (text, rows)
             }
-            Body::NdJson(writer) => {
+            Body::NdJson(writer, _) => {
                 writer.finish()?;
                 (std::mem::take(writer.get_mut()), rows)
             }
@@ -181,6 +187,41 @@ impl<W: Write> ResultWriter<W> {
 
     fn put(&mut self, text: &[u8]) -> Result<(), CliError> {
         self.sink.write_all(text).map_err(CliError::from_write)
+    }
+}
+
+/// The keys of JSON objects: the columns' names, but no two alike, as readers keep one value a key.
+struct Keys(Option<Vec<String>>);
+
+impl Keys {
+    /// A name that was there before gets a number, as DataFusion has it elsewhere: `id`, `id:1`.
+    fn of(schema: &Schema) -> Self {
+        let names: Vec<&String> = schema.fields().iter().map(|field| field.name()).collect();
+        let mut taken: HashSet<String> = names.iter().map(|name| (*name).clone()).collect();
+        if taken.len() == names.len() {
+            return Self(None);
+        }
+        let mut seen = HashSet::new();
+        let keys = names.into_iter().map(|name| {
+            if seen.insert(name) {
+                return name.clone();
+            }
+            let numbered = (1..).map(|number| format!("{name}:{number}"));
+            let mut free = numbered.filter(|key| !taken.contains(key));
+            let key = free.next().unwrap_or_default();
+            taken.insert(key.clone());
+            key
+        });
+        Self(Some(keys.collect()))
+    }
+
+    fn rename(&self, batch: &RecordBatch) -> DataFusionResult<RecordBatch> {
+        let Some(keys) = &self.0 else { return Ok(batch.clone()) };
+        let schema = batch.schema();
+        let fields = schema.fields().iter().zip(keys);
+        let fields = fields.map(|(field, key)| field.as_ref().clone().with_name(key));
+        let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+        Ok(RecordBatch::try_new(schema, batch.columns().to_vec())?)
     }
 }
 
@@ -303,6 +344,28 @@ mod tests {
         assert_eq!(text(Format::Json, &[batch(2..3), batch(2..3)]), format!("[{row},{row}]\n"));
         assert_eq!(text(Format::Json, &[]), "[]\n");
         assert_eq!(text(Format::NdJson, &[]), "");
+    }
+
+    #[test]
+    fn json_has_a_key_for_each_column() {
+        let names = ["id", "id", "id:1", "x", "id"];
+        let fields = names.map(|name| Field::new(name, DataType::Int64, true));
+        let schema = Arc::new(Schema::new(fields.to_vec()));
+        let columns = (0..5).map(|i| Arc::new(Int64Array::from(vec![i])) as ArrayRef).collect();
+        let batch = RecordBatch::try_new(Arc::clone(&schema), columns).unwrap();
+        for (format, row) in [
+            (Format::NdJson, r#"{"id":0,"id:2":1,"id:1":2,"x":3,"id:3":4}"#),
+            (Format::Csv, "id,id,id:1,x,id\n0,1,2,3,4"),
+        ] {
+            let mut text = vec![];
+            let options = PrintOptions { format, quiet: true, maxrows: MaxRows::Unlimited };
+            let schema = Arc::clone(&schema);
+            let mut writer =
+                ResultWriter::new(&mut text, schema, options, FormatOptions::default());
+            writer.write(&batch).unwrap();
+            writer.finish().unwrap();
+            assert_eq!(String::from_utf8(text).unwrap(), format!("{row}\n"));
+        }
     }
 
     #[test]
