@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use clap::error::{ContextKind, ContextValue};
 use clap::{Parser, ValueEnum};
 
 use super::cluster_args::Process;
@@ -88,9 +89,27 @@ pub enum PoolType {
 }
 
 impl Args {
+    /// The command line of this process. Prints help, version and mistakes itself, and exits.
+    pub(super) fn of_process() -> Self {
+        Self::try_parse().unwrap_or_else(|error| with_tip(error).exit())
+    }
+
     pub(super) fn print_options(&self) -> PrintOptions {
         PrintOptions { format: self.format, quiet: self.quiet, maxrows: self.maxrows }
     }
+}
+
+/// A bare word is a sub-command to the parser; mostly a file or a statement was meant.
+fn with_tip(mut error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let tip = match word.trim().contains(char::is_whitespace) {
+        true => format!("to run statements, write: simjoin -c '{}'", word.replace('\'', "''")),
+        false => format!("to run the statements of a file, write: simjoin -f {word}"),
+    };
+    error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    error
 }
 
 fn parse_batch_size(text: &str) -> Result<usize, String> {

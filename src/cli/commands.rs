@@ -7,6 +7,7 @@ use clap::ValueEnum;
 
 use super::errors::CliError;
 use super::exec::Shell;
+use super::function_page;
 use super::output::{Format, print_line};
 use super::script;
 
@@ -47,7 +48,7 @@ pub(super) const HELP: &str = "\
 Statements end with a semicolon. SIMJOIN joins by similarity:
   SELECT a.id, b.id FROM 'x.parquet' a SIMJOIN 'x.parquet' b
   ON jaccard(a.tokens, b.tokens) >= 0.8 AND a.id < b.id;
-Its options are simjoin.*: SHOW simjoin.strategy; SET simjoin.strategy = 'ppjoin';";
+Its options: SHOW simjoin; SET simjoin.strategy = 'ppjoin'; RESET simjoin.strategy;";
 
 impl Command {
     /// Reads a line that starts with a backslash.
@@ -98,8 +99,10 @@ pub(super) async fn run(shell: &mut Shell, line: &str) -> Result<Next, CliError>
             return shell.run_sql(sql, 1).await;
         }
         Command::Function(name) => {
-            let name = name.to_ascii_lowercase().replace('\'', "''");
-            return shell.run_sql(&format!("SHOW FUNCTIONS LIKE '{name}'"), 1).await;
+            match function_page::page(&shell.ctx.state(), name.trim_matches('\'')) {
+                Ok(page) => say(&page)?,
+                Err(message) => return Err(CliError::Usage(message)),
+            }
         }
         Command::Include(file) => include(shell, Path::new(&file)).await?,
         Command::ShowQuiet => say(match shell.options.quiet {

@@ -19,7 +19,9 @@ use super::errors::CliError;
 use super::interrupt::Interrupt;
 use super::output::{PrintOptions, ResultWriter, Written, print_line};
 use super::progress::Progress;
+use super::statement;
 use super::threads::stack_for_trees;
+use super::{warnings, writes};
 use crate::sql::{check_depth, parse_sql_at_line};
 
 /// How long a cancelled statement may take to end before it is left to itself.
@@ -141,11 +143,22 @@ async fn execute(
     progress: Progress,
     running: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
 ) -> Result<Option<Written>, CliError> {
-    let plan = ctx.state().statement_to_plan(statement).await?;
+    let plan = statement::plan(&ctx, statement).await?;
+    if statement::reset(&ctx, &plan)? {
+        return Ok(None);
+    }
     let frame = ctx.execute_logical_plan(plan).await?;
+    writes::check_columns(frame.logical_plan())?;
+    let file = writes::destination(frame.logical_plan())?;
     let task_ctx = Arc::new(frame.task_ctx());
     let format = task_ctx.session_config().options().format.clone();
     let plan = frame.create_physical_plan().await?;
+    if let Some(file) = file {
+        writes::check_destination(&file, &plan)?;
+    }
+    for warning in warnings::of_plan(&plan) {
+        progress.tell(&format!("Warning: {warning}"));
+    }
     progress.watch(&plan);
     // A statement has one plan.
     let _ = running.set(Arc::clone(&plan));

@@ -27,23 +27,28 @@ mod commands;
 mod editor;
 mod errors;
 mod exec;
+mod function_page;
 mod helper;
+mod hints;
 mod input;
 mod interrupt;
 mod lines;
+mod names;
 mod output;
 mod progress;
 mod prompt;
 mod script;
 pub mod session;
+mod statement;
 mod table;
 mod threads;
+mod warnings;
+mod writes;
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
 use datafusion::common::DataFusionError;
 use tokio::runtime::Handle;
 
@@ -56,8 +61,7 @@ use interrupt::Interrupt;
 /// statements have a memory limit: the allocator, which keeps what is freed beside that limit, is
 /// the caller's.
 pub fn run(spare_memory: fn()) -> ExitCode {
-    // Prints help, version and mistakes itself, and exits.
-    let mut args = Args::parse();
+    let mut args = Args::of_process();
     if let Some(process) = args.process.take() {
         return match cluster::run(process) {
             Ok(()) => ExitCode::SUCCESS,
@@ -106,6 +110,10 @@ async fn run_args(
             .map_err(|e| CliError::Usage(format!("data path {}: {e}", path.display())))?;
     }
     let ctx = session::build(&args)?;
+    let variables = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+    for warning in warnings::of_environment(variables) {
+        errors::tell(&format!("Warning: {warning}"));
+    }
     let mut shell = Shell::new(ctx, args.print_options(), statements, interrupt);
     shell.keep_going = args.keep_going;
 

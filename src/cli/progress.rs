@@ -10,6 +10,7 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 use indicatif::{HumanCount, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::cluster;
+use super::errors::tell;
 
 /// A statement that ends sooner shows no line.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -42,6 +43,14 @@ impl Progress {
         if let Some(shown) = &self.0 {
             // A statement has one plan.
             let _ = shown.plan.set(Arc::clone(plan));
+        }
+    }
+
+    /// Writes a line of text to standard error.
+    pub(super) fn tell(&self, line: &str) {
+        match &self.0 {
+            Some(shown) => shown.bar.suspend(|| tell(line)),
+            None => tell(line),
         }
     }
 

@@ -134,7 +134,7 @@ impl SimJoinOptions {
     pub fn from_env() -> Result<Self> {
         let mut options = Self::default();
         for name in Self::NAMES {
-            let variable = format!("SIMJOIN_{}", name.to_uppercase().replace('.', "_"));
+            let variable = Self::variable(name);
             if let Some(value) = std::env::var_os(&variable) {
                 options
                     .set(name, &value.to_string_lossy())
@@ -142,6 +142,11 @@ impl SimJoinOptions {
             }
         }
         Ok(options)
+    }
+
+    /// The environment variable of an option, given without its prefix.
+    pub(crate) fn variable(name: &str) -> String {
+        format!("SIMJOIN_{}", name.to_uppercase().replace('.', "_"))
     }
 }
 

@@ -17,10 +17,12 @@ mod support;
 
 mod bad_input;
 mod cli;
+mod cli_copy;
 mod cli_deep;
 mod cli_errors;
 #[cfg(unix)]
 mod cli_prompt;
+mod cli_scripts;
 #[cfg(unix)]
 mod cli_signals;
 mod cluster;

@@ -1,0 +1,193 @@
+//! Advice on errors.
+
+use std::path::Path;
+
+use datafusion::common::{Column, DataFusionError, SchemaError};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
+
+use super::names::nearest;
+
+/// Advice for the errors that a newcomer meets.
+pub(super) fn hint(error: &DataFusionError, message: &str, sql: &str) -> Option<String> {
+    if let DataFusionError::SchemaError(inner, _) = error.find_root()
+        && let SchemaError::FieldNotFound { field, valid_fields } = inner.as_ref()
+    {
+        return unknown_field(field, valid_fields, sql);
+    }
+    if message.contains("similarity is 0")
+        && let Some(division) = integer_division(sql)
+    {
+        return Some(division);
+    }
+    if let Some(table) = between(message, "table '", "' not found") {
+        return unknown_table(table);
+    }
+    if message.starts_with("Invalid function") {
+        return Some("SHOW FUNCTIONS, or \\h at the prompt, lists the functions".to_string());
+    }
+    if message.contains("No suitable object store") {
+        return Some("simjoin reads local files: give a path without a scheme".to_string());
+    }
+    if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) {
+        return Some(
+            "allow more with --memory-limit, or lower datafusion.execution.target_partitions"
+                .to_string(),
+        );
+    }
+    None
+}
+
+/// Names listed of a relation.
+const NAMES_LISTED: usize = 20;
+
+fn unknown_field(field: &Column, valid: &[Column], sql: &str) -> Option<String> {
+    let name = field.name();
+    if let Some(column) =
+        valid.iter().find(|v| v.name() != name && v.name.eq_ignore_ascii_case(name))
+        && field.relation.as_ref().is_none_or(|r| column.relation.as_ref() == Some(r))
+    {
+        let column = quoted(column, field);
+        return Some(format!("names with capitals need double quotes: {column}"));
+    }
+    if field.relation.is_none() && sql.contains(&format!("\"{name}\"")) {
+        return Some(format!("text is written in single quotes: '{name}'"));
+    }
+    let relation = field.relation.as_ref();
+    let of_relation: Vec<&Column> =
+        valid.iter().filter(|v| relation.is_none() || v.relation.as_ref() == relation).collect();
+    let (columns, whose) = match relation {
+        // The relation itself may be mistyped.
+        Some(relation) if of_relation.is_empty() => {
+            let same = valid.iter().filter(|v| v.name() == name).collect::<Vec<_>>();
+            let columns = if same.is_empty() { valid.iter().collect() } else { same };
+            (columns, format!("nothing is named {relation} here; there are"))
+        }
+        Some(relation) => (of_relation, format!("the fields of {relation} are")),
+        None => (of_relation, "the fields are".to_string()),
+    };
+    if let Some(near) = nearest(name, columns.iter().map(|column| column.name()))
+        && near != name
+        && let Some(column) = columns.iter().find(|column| column.name() == near)
+    {
+        return Some(format!("did you mean {}?", quoted(column, field)));
+    }
+    let names: Vec<String> =
+        columns.iter().take(NAMES_LISTED).map(|c| c.quoted_flat_name()).collect();
+    let more = match columns.len().saturating_sub(NAMES_LISTED) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!names.is_empty()).then(|| format!("{whose} {}{more}", names.join(", ")))
+}
+
+/// The column's name, with its relation if the field was written with one.
+fn quoted(column: &Column, field: &Column) -> String {
+    match &field.relation {
+        Some(_) => column.quoted_flat_name(),
+        None => Column::new_unqualified(column.name()).quoted_flat_name(),
+    }
+}
+
+/// Tells of the first division of whole numbers in the text that loses a part of the result.
+fn integer_division(sql: &str) -> Option<String> {
+    let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize().ok()?;
+    let tokens: Vec<&Token> =
+        tokens.iter().filter(|token| !matches!(token, Token::Whitespace(_))).collect();
+    tokens.windows(3).find_map(|window| {
+        let [Token::Number(a, _), Token::Div, Token::Number(b, _)] = window else { return None };
+        let (dividend, divisor) = (a.parse::<u64>().ok()?, b.parse::<u64>().ok()?);
+        let result = dividend.checked_div(divisor)?;
+        (dividend % divisor != 0)
+            .then(|| format!("{a}/{b} divides whole numbers and gives {result}; write {a}.0/{b}"))
+    })
+}
+
+const FILE_TYPES: [&str; 5] = ["parquet", "csv", "json", "arrow", "avro"];
+
+/// The table's name is the full one: catalog, schema, table.
+fn unknown_table(full_name: &str) -> Option<String> {
+    let name = full_name.strip_prefix("datafusion.").unwrap_or(full_name);
+    let unquoted_file = FILE_TYPES.iter().any(|t| name.ends_with(&format!(".{t}")));
+    if let Some(table) = name.strip_prefix("public.") {
+        let path = Path::new(table);
+        let looks_like_file = table.contains(['/', '\\', '*']) || path.extension().is_some();
+        return if !looks_like_file {
+            Some(
+                "\\d or SHOW TABLES lists the tables; a file is read as FROM 'file.parquet'".into(),
+            )
+        } else if path.exists() {
+            Some(format!(
+                "the file type of '{table}' is not known by its name; use CREATE EXTERNAL TABLE … \
+                 STORED AS … LOCATION '{table}'"
+            ))
+        } else if table.contains('*') {
+            Some(format!("no file matches '{table}'"))
+        } else {
+            let folder = std::env::current_dir().unwrap_or_default();
+            Some(format!("there is no file '{table}' in {}", folder.display()))
+        };
+    }
+    unquoted_file.then(|| format!("a file name needs quotes: FROM '{name}'"))
+}
+
+fn between<'a>(text: &'a str, before: &str, after: &str) -> Option<&'a str> {
+    let start = text.find(before)? + before.len();
+    let length = text[start..].find(after)?;
+    Some(&text[start..start + length])
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::SessionStateBuilder;
+    use datafusion::prelude::SessionContext;
+
+    use super::super::errors::{message, one_line};
+    use super::*;
+    use crate::session::{SimJoinContextExt, install};
+
+    /// Message and hint.
+    async fn explained(sql: &str) -> (String, String) {
+        let builder = SessionStateBuilder::new_with_default_features();
+        let ctx = SessionContext::new_with_state(install(builder).unwrap().build());
+        let ctx = ctx.enable_url_table();
+        ctx.sql("CREATE TABLE t AS SELECT 1 AS \"Id\", 'x' AS name, [1] AS toks").await.unwrap();
+        let error = match ctx.simjoin_sql(sql).await {
+            Err(error) => error,
+            Ok(frame) => frame.collect().await.unwrap_err(),
+        };
+        let message = one_line(&message(&error));
+        let hint = hint(&error, &message, sql).unwrap_or_default();
+        (message, hint)
+    }
+
+    #[tokio::test]
+    async fn hints_help_with_what_newcomers_meet() {
+        for (sql, expected) in [
+            ("SELECT * FROM missing", "lists the tables"),
+            ("SELECT * FROM x.parquet", "a file name needs quotes: FROM 'x.parquet'"),
+            ("SELECT * FROM 'no/such.parquet'", "there is no file 'no/such.parquet' in "),
+            ("SELECT * FROM 'no/*.parquet'", "no file matches"),
+            ("SELECT * FROM 'Cargo.lock'", "CREATE EXTERNAL TABLE"),
+            ("SELECT id FROM t", "double quotes: \"Id\""),
+            ("SELECT * FROM t WHERE name = \"x\"", "single quotes: 'x'"),
+            ("SELECT jacard([1], [1])", "SHOW FUNCTIONS"),
+            ("SELECT nam FROM t", "did you mean name?"),
+            ("SELECT a.nam FROM t a, t b", "did you mean a.name?"),
+            ("SELECT c.name FROM t a, t b", "nothing is named c here; there are a.name, b.name"),
+            (
+                "SELECT 1 FROM t a SIMJOIN t b ON jaccard(a.toks, b.toks) >= 18/20",
+                "18/20 divides whole numbers and gives 0; write 18.0/20",
+            ),
+        ] {
+            let (message, hint) = explained(sql).await;
+            assert!(hint.contains(expected), "{sql}: {message}: {hint}");
+        }
+        // Nothing is like nope: a wrong guess is worse than none.
+        let (message, hint_of_nope) = explained("SELECT b.nope FROM t a, t b").await;
+        assert_eq!(message, "No field named b.nope.");
+        assert_eq!(hint_of_nope, "the fields of b are b.\"Id\", b.name, b.toks");
+        let error = DataFusionError::ResourcesExhausted("no".into()).context("sorting");
+        assert!(hint(&error, "", "").unwrap().contains("--memory-limit"));
+    }
+}
