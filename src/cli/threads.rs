@@ -24,7 +24,7 @@ const STACK_BYTES: usize = 256 << 20;
 /// The stack of each thread that parses, plans or runs a statement, or drops what remains of it.
 pub(super) fn stack_bytes() -> usize {
     // Where address space is scarce (`ulimit -v`), threads share it with what they work on.
-    address_space().map_or(STACK_BYTES, |bytes| (bytes / 64).clamp(8 << 20, STACK_BYTES))
+    address_space().map_or(STACK_BYTES, |bytes| (bytes / 128).clamp(4 << 20, STACK_BYTES))
 }
 
 #[cfg(unix)]
@@ -71,11 +71,12 @@ where
     let own = Builder::new_current_thread().enable_all().build().map_err(CliError::Io)?;
     let shell = shell(statements.handle().clone());
     let outcome = catch_unwind(AssertUnwindSafe(|| own.block_on(shell)));
-    wind_down(&own, statements);
+    wind_down(&own, statements, matches!(outcome, Ok(Ok(()))));
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-fn wind_down(own: &Runtime, statements: Runtime) {
+/// Waits for what is left of the statements. Where they have succeeded, nothing is.
+fn wind_down(own: &Runtime, statements: Runtime, succeeded: bool) {
     let deadline = Instant::now() + PATIENCE;
     let handle = statements.handle().clone();
     let ended = async {
@@ -85,7 +86,9 @@ fn wind_down(own: &Runtime, statements: Runtime) {
         }
         // The unfinished file of a COPY is removed by a blocking task, which a runtime that shuts
         // down would not begin. They begin in their order.
-        let _ = handle.spawn_blocking(|| ()).await;
+        if !succeeded {
+            let _ = handle.spawn_blocking(|| ()).await;
+        }
     };
     let _ = own.block_on(async { tokio::time::timeout(PATIENCE, ended).await });
     statements.shutdown_timeout(deadline.saturating_duration_since(Instant::now()));
