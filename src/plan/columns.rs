@@ -43,23 +43,6 @@ pub(super) fn map_columns(
     Ok(complete.then_some(mapped.data))
 }
 
-/// `expr`, over `schema`, over a plan with the schema `shared` that has column `i` of `schema` at
-/// `columns[i]`; `None` if it lacks one.
-///
-/// Expressions are moved before they are compiled: in a compiled one, the parameters of lambdas are
-/// numbered as well, behind the columns of its schema.
-pub(super) fn moved(
-    expr: &Expr,
-    schema: &DFSchema,
-    columns: &[usize],
-    shared: &DFSchema,
-) -> Result<Option<Expr>> {
-    map_columns(expr, |column| {
-        let index = columns.get(schema.maybe_index_of_column(column)?)?;
-        Some(Expr::Column(column_at(shared, *index)))
-    })
-}
-
 /// `expr` without aliases at any level and with its columns qualified as in `schema`: the form in
 /// which expressions are compared. `None` if a column is not of `schema`.
 pub(super) fn canonical(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {

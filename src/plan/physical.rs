@@ -1,5 +1,6 @@
 //! From a [`SimJoinNode`] and its planned inputs to a [`SetSimilarityJoinExec`].
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -15,7 +16,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
-use super::columns::moved;
+use super::columns::{column_at, map_columns};
 use super::cost;
 use super::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
 use super::distribute::{ClusterPlanning, Distribution};
@@ -172,22 +173,29 @@ impl Compiler<'_> {
 
     /// Compiles an expression of one side over the input that gives it.
     fn compile(&self, expr: &Expr, side: Side) -> Result<PhysicalExprRef> {
-        let schema = self.node.input(side).schema();
-        let Some(shared) = &self.node.shared else { return self.physical(expr, schema) };
-        let shared_schema = shared.plan.schema();
-        match moved(expr, schema, &shared.columns[side as usize], shared_schema)? {
-            Some(moved) => self.physical(&moved, shared_schema),
-            None => internal_err!("the shared input lacks a column of {expr}"),
+        let own = self.node.input(side).schema();
+        let given = match &self.node.shared {
+            Some(shared) => shared.plan.schema(),
+            None => own,
+        };
+        let schema = Numbered::of(given.fields())?;
+        let over_given = map_columns(expr, |column| {
+            let index = self.input_index(side, own.maybe_index_of_column(column)?).ok()?;
+            Some(schema.column(index))
+        })?;
+        match over_given {
+            Some(expr) => self.physical(&expr, &schema),
+            None => internal_err!("the {side} input of a similarity join lacks a column of {expr}"),
         }
     }
 
-    fn physical(&self, expr: &Expr, schema: &DFSchema) -> Result<PhysicalExprRef> {
-        self.planner.create_physical_expr(expr, schema, self.session, self.planning_ctx)
+    fn physical(&self, expr: &Expr, schema: &Numbered) -> Result<PhysicalExprRef> {
+        self.planner.create_physical_expr(expr, &schema.0, self.session, self.planning_ctx)
     }
 
     /// Compiles the residual over the columns that it reads, with scores taken from the match.
     fn residual(&self, residual: &Expr) -> Result<Residual> {
-        let mut fields: Vec<(Option<TableReference>, FieldRef)> = vec![];
+        let mut fields: Vec<FieldRef> = vec![];
         let mut columns = vec![];
         let mut calls: Vec<MeasureCall> = vec![];
         let expression = residual
@@ -206,10 +214,11 @@ impl Compiler<'_> {
         for call in &calls {
             let data_type =
                 if call.measure.is_integer() { DataType::Int64 } else { DataType::Float64 };
-            let name = residual_score(*call);
-            fields.push((None, Arc::new(Field::new(name, data_type, true))));
+            fields.push(Arc::new(Field::new(residual_score(*call), data_type, true)));
             columns.push(ResidualColumn::Score(*call));
         }
+        // The number of each column of an input that is read.
+        let mut numbers: [HashMap<usize, usize>; 2] = Default::default();
         let read = expression.column_refs();
         for side in [Side::Left, Side::Right] {
             let schema: &DFSchemaRef = self.node.input(side).schema();
@@ -218,18 +227,53 @@ impl Compiler<'_> {
             indices.sort_unstable();
             indices.dedup();
             for index in indices {
-                let (qualifier, field) = schema.qualified_field(index);
-                fields.push((qualifier.cloned(), Arc::clone(field)));
+                numbers[side as usize].insert(index, fields.len());
+                fields.push(Arc::clone(&schema.fields()[index]));
                 columns.push(ResidualColumn::Input(side, self.input_index(side, index)?));
             }
         }
-        let arrow: Vec<FieldRef> = fields.iter().map(|(_, field)| Arc::clone(field)).collect();
-        let schema = DFSchema::new_with_metadata(fields, Default::default())?;
+        let numbered = Numbered::of(&fields)?;
+        let number = |column: &Column| {
+            let of_score = || calls.iter().position(|call| residual_score(*call) == column.name);
+            let of_side = |side: Side| {
+                let index = self.node.input(side).schema().maybe_index_of_column(column)?;
+                numbers[side as usize].get(&index).copied()
+            };
+            let score = if column.relation.is_none() { of_score() } else { None };
+            score.or_else(|| of_side(Side::Left)).or_else(|| of_side(Side::Right))
+        };
+        let over_read =
+            map_columns(&expression, |column| number(column).map(|n| numbered.column(n)))?;
+        let Some(expression) = over_read else {
+            return internal_err!("the inputs of a similarity join lack a column of {residual}");
+        };
         Ok(Residual {
-            expression: self.physical(&expression, &schema)?,
+            expression: self.physical(&expression, &numbered)?,
             columns,
-            schema: Arc::new(Schema::new(arrow)),
+            schema: Arc::new(Schema::new(fields)),
         })
+    }
+}
+
+/// A schema whose columns have a qualifier each, so that any names go together, also with those of
+/// the parameters of lambdas.
+struct Numbered(DFSchema);
+
+impl Numbered {
+    fn of<'a>(fields: impl IntoIterator<Item = &'a FieldRef>) -> Result<Self> {
+        let qualified = fields.into_iter().enumerate();
+        let qualified = qualified.map(|(i, field)| (Some(Self::qualifier(i)), Arc::clone(field)));
+        let schema = DFSchema::new_with_metadata(qualified.collect(), Default::default())?;
+        Ok(Self(schema))
+    }
+
+    fn qualifier(index: usize) -> TableReference {
+        TableReference::bare(format!("__simjoin_{index}"))
+    }
+
+    /// The column of this number.
+    fn column(&self, index: usize) -> Expr {
+        Expr::Column(column_at(&self.0, index))
     }
 }
 

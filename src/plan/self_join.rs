@@ -16,7 +16,7 @@ use datafusion::logical_expr::logical_plan::TableScanBuilder;
 use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection, TableScan};
 
-use super::columns::{fresh_name, moved, reaches_outside, without_aliases};
+use super::columns::{column_at, fresh_name, map_columns, reaches_outside, without_aliases};
 use super::logical::{SharedInput, SimJoinNode};
 use super::readings::is_repeatable;
 
@@ -83,7 +83,11 @@ struct Unified {
 impl Unified {
     /// `expr`, over `schema` of side `side`, over the unified plan; without aliases.
     fn over(&self, side: usize, expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
-        moved(&without_aliases(expr)?, schema, &self.columns[side], self.plan.schema())
+        map_columns(&without_aliases(expr)?, |column| {
+            let index = schema.maybe_index_of_column(column)?;
+            let shared = self.columns[side].get(index)?;
+            Some(Expr::Column(column_at(self.plan.schema(), *shared)))
+        })
     }
 
     fn equal(&self, exprs: [&Expr; 2], schemas: [&DFSchema; 2]) -> Result<bool> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions::{Column, LambdaVariable};
+use datafusion::physical_expr::expressions::{Column, LambdaExpr, LambdaVariable};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
@@ -166,6 +166,10 @@ fn placed_rows(join: &SimilarityJoin, side: Side) -> PlacedRows {
 /// the same.
 fn histogram(input: Arc<dyn ExecutionPlan>, rows: PlacedRows) -> Result<Arc<dyn ExecutionPlan>> {
     let (input, times) = sample(input)?;
+    if rows.expressions().any(has_lambda) {
+        // DataFusion 55 merges projections without moving the parameters of lambdas.
+        return counted(SizeHistogramExec::try_new(input, rows, times)?);
+    }
     // Its own columns only, so that the scan reads no others.
     let exprs = rows.expressions().enumerate().map(|(i, expr)| ProjectionExpr {
         expr: Arc::clone(expr),
@@ -182,8 +186,17 @@ fn histogram(input: Arc<dyn ExecutionPlan>, rows: PlacedRows) -> Result<Arc<dyn 
         filter: rows.filter.as_ref().map(|_| column(1 + keys)),
         ..rows
     };
-    let histogram = Arc::new(SizeHistogramExec::try_new(Arc::new(projected), rows, times)?);
+    counted(SizeHistogramExec::try_new(Arc::new(projected), rows, times)?)
+}
+
+/// The histogram in one partition.
+fn counted(histogram: SizeHistogramExec) -> Result<Arc<dyn ExecutionPlan>> {
     // The limit is never reached: it keeps the optimizer from removing the node where the input
     // has one partition, so that a cluster counts it in a stage of its own and not in each task.
-    Ok(Arc::new(CoalescePartitionsExec::new(histogram).with_fetch(Some(u32::MAX as usize))))
+    let whole = CoalescePartitionsExec::new(Arc::new(histogram));
+    Ok(Arc::new(whole.with_fetch(Some(u32::MAX as usize))))
+}
+
+fn has_lambda(expr: &PhysicalExprRef) -> bool {
+    expr.is::<LambdaExpr>() || expr.children().into_iter().any(has_lambda)
 }
