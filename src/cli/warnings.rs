@@ -55,7 +55,8 @@ fn without_types(predicate: &str) -> String {
 /// Says of each `SIMJOIN_*` of the environment that it sets nothing.
 pub(super) fn of_environment(variables: impl Iterator<Item = String>) -> Vec<String> {
     /// Those of the tests and benches of this crate.
-    const OURS: [&str; 4] = ["SIMJOIN_BENCH_", "SIMJOIN_REQUIRE_", "SIMJOIN_SLT_", "SIMJOIN_TEST_"];
+    const OURS: [&str; 5] =
+        ["SIMJOIN_BENCH_", "SIMJOIN_FUZZ_", "SIMJOIN_REQUIRE_", "SIMJOIN_SLT_", "SIMJOIN_TEST_"];
     let known: Vec<String> =
         SimJoinOptions::NAMES.iter().map(|name| SimJoinOptions::variable(name)).collect();
     let unknown = variables.filter(|variable| {

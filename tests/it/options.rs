@@ -64,7 +64,7 @@ async fn the_least_and_the_greatest_counts_change_no_answer() {
     let ctx = context_of(&a, &b);
     let sql = "SELECT count(*) FROM a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.5";
     for option in ["candidate_chunk", "match_buffer"] {
-        for value in [usize::MAX, 1] {
+        for value in [u32::MAX, 1] {
             rows(&ctx, &format!("SET simjoin.{option} = '{value}'")).await;
             assert_eq!(number(&ctx, sql).await, 6, "{option} = {value}");
         }
