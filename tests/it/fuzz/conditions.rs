@@ -2,7 +2,7 @@
 
 use rand::Rng;
 
-use super::joins::{Aliased, Generator};
+use super::joins::{Aliased, Generator, PARAMETER};
 
 /// Something in the text for the operator and in the one for nested loops.
 #[derive(Debug, Clone)]
@@ -15,6 +15,10 @@ impl Text {
     pub fn same(text: impl Into<String>) -> Self {
         let ours = text.into();
         Self { oracle: ours.clone(), ours }
+    }
+
+    pub fn map(&self, write: impl Fn(&str) -> String) -> Self {
+        Self { ours: write(&self.ours), oracle: write(&self.oracle) }
     }
 }
 
@@ -55,8 +59,11 @@ pub fn of_both(generator: &mut Generator<'_>, left: &mut Aliased, right: &mut Al
             equal(l, r)
         }
         3 => Text::same(format!("{a}.flag AND {b}.flag")),
-        4 => equal(left.expr(format!("{a}.w + 1")), column(&b, "w")),
-        22 => equal(left.expr(format!("upper({a}.k)")), right.expr(format!("upper({b}.k)"))),
+        4 => equal(left.expr(Text::same(format!("{a}.w + 1"))), column(&b, "w")),
+        22 => equal(
+            left.expr(Text::same(format!("upper({a}.k)"))),
+            right.expr(Text::same(format!("upper({b}.k)"))),
+        ),
         5 => {
             let [l, r] = columns("k");
             not_distinct(l, r)
@@ -96,7 +103,6 @@ pub fn of_both(generator: &mut Generator<'_>, left: &mut Aliased, right: &mut Al
 /// A condition over one side.
 pub fn of_one(generator: &mut Generator<'_>, side: &mut Aliased) -> Text {
     let s = side.alias.clone();
-    let lambda = generator.lambda("t");
     match generator.pick(10) {
         0 => Text::same(format!("{s}.flag")),
         1 => Text::same(format!("NOT {s}.flag")),
@@ -106,12 +112,10 @@ pub fn of_one(generator: &mut Generator<'_>, side: &mut Aliased) -> Text {
         5 => Text::same(format!("array_length({s}.toks) > 1")),
         6 => Text::same(format!("{s}.id % 2 = 0")),
         7 => Text::same(format!("({s}.w IS NULL OR {s}.w <> 3)")),
-        8 => {
-            let filtered = side.expr(format!("array_length(array_filter({s}.toks, {lambda}))"));
-            Text {
-                ours: format!("{} >= 1", filtered.ours),
-                oracle: format!("{} >= 1", filtered.oracle),
-            }
+        8 if generator.has_lambdas() => {
+            let filtered = generator.filtered(&format!("{s}.toks"), "t");
+            let length = side.expr(filtered.map(|text| format!("array_length({text})")));
+            length.map(|text| format!("{text} >= 1"))
         }
         _ => Text::same(format!("{s}.k LIKE 'x%'")),
     }
@@ -123,20 +127,15 @@ pub fn argument(generator: &mut Generator<'_>, side: &mut Aliased, choice: usize
     match choice {
         0..5 => Text::same(format!("{s}.toks")),
         5..7 => Text::same(format!("{s}.odd")),
-        7 => {
-            let lambda = generator.lambda("e");
-            side.expr(format!("array_filter({s}.toks, {lambda})"))
+        7 if generator.has_lambdas() => side.expr(generator.filtered(&format!("{s}.toks"), "e")),
+        // A parameter with the name of a column, and one beside a column that the lambda reads.
+        8 if generator.has_lambdas() => side.expr(generator.filtered(&format!("{s}.toks"), "w")),
+        9 if generator.has_lambdas() && generator.has_integers() => {
+            let other = |name: &str| format!("array_filter({s}.toks, {name} -> {name} <> {s}.w)");
+            side.expr(Text { ours: other("id"), oracle: other(PARAMETER) })
         }
-        // A parameter with the name of a column, and one that captures a column.
-        8 => {
-            let lambda = generator.lambda("w");
-            side.expr(format!("array_filter({s}.toks, {lambda})"))
-        }
-        9 if generator.has_integers() => {
-            side.expr(format!("array_filter({s}.toks, id -> id <> {s}.w)"))
-        }
-        9 | 10 => side.expr(format!("array_distinct({s}.toks)")),
-        _ => side.expr(format!("coalesce({s}.toks, {s}.toks)")),
+        9 | 10 => side.expr(Text::same(format!("array_distinct({s}.toks)"))),
+        _ => side.expr(Text::same(format!("coalesce({s}.toks, {s}.toks)"))),
     }
 }
 

@@ -10,6 +10,9 @@ use super::world::{TABLES, World};
 pub const MEASURES: [&str; 6] =
     ["jaccard", "dice", "set_cosine", "overlap", "overlap_coefficient", "containment"];
 
+/// What the parameters of lambdas are called for the nested loop: no column has this name.
+pub const PARAMETER: &str = "element";
+
 /// Draws relations. Two generators with one seed draw the same, but for the choice that one of them
 /// twists.
 pub struct Generator<'a> {
@@ -37,12 +40,18 @@ impl<'a> Generator<'a> {
         (drawn + usize::from(twisted)) % count
     }
 
-    /// A condition on an element of a list.
-    pub fn lambda(&mut self, parameter: &str) -> String {
-        match self.world.has_integers {
-            true => format!("{parameter} -> {parameter} > {}", self.rng.random_range(0..4)),
-            false => format!("{parameter} -> {parameter} <> 't3'"),
-        }
+    pub fn has_lambdas(&self) -> bool {
+        self.world.has_lambdas
+    }
+
+    /// The elements of a list that meet a condition, in a lambda with a parameter of this name.
+    pub fn filtered(&mut self, list: &str, parameter: &str) -> Text {
+        let condition = match self.has_integers() {
+            true => format!("> {}", self.rng.random_range(0..4)),
+            false => "<> 't3'".to_string(),
+        };
+        let write = |name: &str| format!("array_filter({list}, {name} -> {name} {condition})");
+        Text { ours: write(parameter), oracle: write(PARAMETER) }
     }
 
     /// A relation of the columns of every table, made of up to `depth` joins on top of each other.
@@ -87,10 +96,10 @@ impl Aliased {
 
     /// An expression over this side: for the nested loop a column of a subquery, because the stock
     /// engine does not compile lambdas over the columns of two sides.
-    pub fn expr(&mut self, expr: String) -> Text {
+    pub fn expr(&mut self, expr: Text) -> Text {
         let number = self.exprs.len();
-        self.exprs.push(expr.clone());
-        Text { ours: expr, oracle: format!("{}.e{number}", self.alias) }
+        self.exprs.push(expr.oracle);
+        Text { ours: expr.ours, oracle: format!("{}.e{number}", self.alias) }
     }
 
     fn from(&self) -> Text {

@@ -6,7 +6,8 @@
 //! has two texts: one for the operator, and one in which no stock join but the nested loop can run
 //! it, because equalities are written as pairs of inequalities, and in which expressions of one side
 //! are columns of a subquery. The first is run by sessions with random options, in memory, from
-//! disk, under limits and task by task; every answer must be that of the second.
+//! disk, on a GPU or an emulated one, under limits and task by task; every answer must be that of
+//! the second.
 //!
 //! By itself the test makes a few hundred comparisons. For a longer run:
 //!
@@ -15,6 +16,7 @@
 //! ```
 
 mod conditions;
+mod device;
 mod joins;
 mod statements;
 mod world;
@@ -29,6 +31,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::support::{STRATEGIES, Session, difference, try_rows, try_rows_of_tasks};
+use device::VerifiedOn;
 use statements::Statement;
 use world::World;
 
@@ -64,7 +67,7 @@ impl Tally {
 }
 
 /// A session with options drawn at random.
-fn draw_session(rng: &mut StdRng) -> Session {
+fn draw_session(rng: &mut StdRng, gpu: Option<&VerifiedOn>) -> Session {
     let most = u32::MAX.to_string();
     let pick = |rng: &mut StdRng, values: &[&str]| values.choose(rng).unwrap().to_string();
     let partitions = *[1, 2, 5].choose(rng).unwrap();
@@ -75,9 +78,13 @@ fn draw_session(rng: &mut StdRng) -> Session {
         tasks_of: (partitions > 1 && rng.random_bool(0.2)).then(|| rng.random_range(1..3)),
         ..Session::default()
     };
+    let strategy = pick(rng, &STRATEGIES);
+    // The bitmap strategy runs on the CPU alone.
+    let gpu = gpu.filter(|_| strategy != "bitmap" && rng.random_bool(0.25));
+    let device = gpu.map_or("cpu", |gpu| gpu.option.as_str());
     let mut session = session
         .option("hash_join_rows_per_key", 0)
-        .option("strategy", pick(rng, &STRATEGIES))
+        .option("strategy", strategy)
         .option("build_side", pick(rng, &["auto", "left", "right"]))
         .option("self_join", rng.random_bool(0.8))
         .option("simd", pick(rng, &["auto", "portable"]))
@@ -86,7 +93,9 @@ fn draw_session(rng: &mut StdRng) -> Session {
         .option("spill", pick(rng, &["auto", "never", "always"]))
         .option("spill_bands", pick(rng, &["1", "3", "64", &most]))
         .option("spill_piece_rows", pick(rng, &["auto", "1", "4", "18446744073709551615"]))
-        .option("device", "cpu");
+        .option("gpu.candidate_memory", pick(rng, &["1", "600", "2M"]))
+        .option("gpu.memory_limit", pick(rng, &["1", "auto"]))
+        .option("device", device);
     if session.tasks_of.is_some() {
         session = session
             .option("distribution", pick(rng, &["auto", "broadcast", "repartition", "repartition"]))
@@ -100,17 +109,16 @@ fn draw_session(rng: &mut StdRng) -> Session {
 }
 
 /// Compares the statements of one world.
-async fn compare_world(seed: u64, tally: &Tally) {
+async fn compare_world(seed: u64, gpu: Option<&VerifiedOn>, tally: &Tally) {
     let mut rng = StdRng::seed_from_u64(seed);
     let world = World::draw(&mut rng);
-    let oracle = Session::default().option("recognize_joins", false).context().enable_url_table();
-    world.register(&oracle).await;
+    let oracle = Session::default().option("recognize_joins", false).context();
+    let oracle = world.prepare(oracle).await;
     world.write_files(&oracle).await;
     let mut sessions = vec![];
     for _ in 0..SESSIONS_PER_WORLD {
-        let session = draw_session(&mut rng);
-        let ctx = session.context().enable_url_table();
-        world.register(&ctx).await;
+        let session = draw_session(&mut rng, gpu);
+        let ctx = world.prepare(session.context()).await;
         sessions.push((session, ctx));
     }
     for _ in 0..STATEMENTS_PER_WORLD {
@@ -183,13 +191,15 @@ fn random_statements_equal_nested_loops() {
     let seconds = number("SIMJOIN_FUZZ_SECONDS");
     let ends = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let worlds = if seconds.is_some() { u64::MAX } else { 12 };
+    let gpu = Arc::new(VerifiedOn::new());
     let tally = Arc::new(Tally::default());
     let next = Arc::new(AtomicU64::new(0));
     let stopped = Arc::new(AtomicBool::new(false));
-    let threads: Vec<_> = (0..2)
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    let threads: Vec<_> = (0..threads)
         .map(|_| {
             let (tally, next) = (Arc::clone(&tally), Arc::clone(&next));
-            let stopped = Arc::clone(&stopped);
+            let (stopped, gpu) = (Arc::clone(&stopped), Arc::clone(&gpu));
             std::thread::Builder::new()
                 .stack_size(64 << 20)
                 .spawn(move || {
@@ -205,7 +215,11 @@ fn random_statements_equal_nested_loops() {
                         if world >= worlds || over || stopped.load(Ordering::Relaxed) {
                             return;
                         }
-                        runtime.block_on(compare_world(first + world, &tally));
+                        runtime.block_on(compare_world(
+                            first + world,
+                            gpu.as_ref().as_ref(),
+                            &tally,
+                        ));
                         if tally.is_full() {
                             stopped.store(true, Ordering::Relaxed);
                         }

@@ -7,8 +7,10 @@ use datafusion::arrow::array::{
     StringArray,
 };
 use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema};
+use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
+use datafusion::execution::session_state::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -23,6 +25,8 @@ use crate::support::{rows, split};
 /// another layout. All tokens of a world are of one kind.
 pub struct World {
     pub has_integers: bool,
+    /// Whether statements have lambdas; see [`World::prepare`].
+    pub has_lambdas: bool,
     tables: Vec<(&'static str, Arc<dyn TableProvider>, String)>,
     dir: TempDir,
 }
@@ -46,19 +50,32 @@ impl World {
                 0 if rng.random_bool(0.5) => vec![vec![]],
                 _ => split(&batch, rng.random_range(1..4), rng.random_range(1..9)),
             };
-            let text = format!("{name}: {parts:?}");
+            let text = create(name, &batch);
             let table = MemTable::try_new(batch.schema(), parts).unwrap();
             (name, Arc::new(table) as Arc<dyn TableProvider>, text)
         });
-        Self { has_integers, tables: tables.into(), dir: tempfile::tempdir().unwrap() }
+        let has_lambdas = rng.random_bool(0.3);
+        Self { has_integers, has_lambdas, tables: tables.into(), dir: tempfile::tempdir().unwrap() }
     }
 
-    pub async fn register(&self, ctx: &SessionContext) {
-        // For lambdas.
-        rows(ctx, "SET datafusion.sql_parser.dialect = 'duckdb'").await;
+    /// A session with the tables. Where statements have lambdas it lacks the rule of DataFusion 55
+    /// that puts projections together: the parameters of their lambdas then read other columns.
+    pub async fn prepare(&self, ctx: SessionContext) -> SessionContext {
+        let mut ctx = ctx;
+        if self.has_lambdas {
+            let state = ctx.state();
+            let rules = state.physical_optimizers().iter();
+            let rules = rules.filter(|rule| rule.name() != "ProjectionPushdown").cloned().collect();
+            let state = SessionStateBuilder::new_from_existing(state);
+            let state = state.with_physical_optimizer_rules(rules).build();
+            ctx = SessionContext::new_with_state(state);
+        }
+        let ctx = ctx.enable_url_table();
+        rows(&ctx, "SET datafusion.sql_parser.dialect = 'duckdb'").await;
         for (name, table, _) in &self.tables {
             ctx.register_table(*name, Arc::clone(table)).unwrap();
         }
+        ctx
     }
 
     pub async fn write_files(&self, ctx: &SessionContext) {
@@ -80,7 +97,7 @@ impl World {
         format!("(SELECT id, toks, toks AS odd, k, w, f, flag FROM '{}')", path.display())
     }
 
-    /// The rows, for a report.
+    /// The rows as statements, for a report. Partitions and batches are not told.
     pub fn setup(&self) -> String {
         self.tables.iter().map(|(.., text)| text.as_str()).collect::<Vec<_>>().join("\n")
     }
@@ -173,6 +190,42 @@ fn batch(
     let columns: Vec<ArrayRef> =
         vec![Arc::new(id), toks, odd, Arc::new(k), Arc::new(w), Arc::new(f), Arc::new(flag)];
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
+}
+
+/// A statement that makes a table with the rows of a batch.
+fn create(name: &str, batch: &RecordBatch) -> String {
+    let options = FormatOptions::new().with_null("NULL");
+    let schema = batch.schema();
+    let fields = schema.fields().iter();
+    let columns = batch.columns().iter().zip(fields.clone()).map(|(column, field)| {
+        let format = ArrayFormatter::try_new(column, &options).unwrap();
+        let quoted = field.data_type() == &DataType::Utf8;
+        let value = move |row: usize| match (column.is_null(row), quoted) {
+            (true, _) => "NULL".to_string(),
+            (_, true) => format!("'{}'", format.value(row)),
+            _ => format.value(row).to_string().replace("NaN", "'NaN'").replace("inf", "'inf'"),
+        };
+        (0..batch.num_rows()).map(value).collect::<Vec<_>>()
+    });
+    let columns: Vec<Vec<String>> = columns.collect();
+    let rows = (0..batch.num_rows()).map(|row| {
+        let values: Vec<&str> = columns.iter().map(|column| column[row].as_str()).collect();
+        format!("({})", values.join(", "))
+    });
+    let rows: Vec<String> = rows.collect();
+    let casts = fields.enumerate().map(|(i, field)| {
+        let data_type = field.data_type();
+        format!("arrow_cast(column{}, '{data_type}') AS {}", i + 1, field.name())
+    });
+    let casts: Vec<String> = casts.collect();
+    match rows.is_empty() {
+        true => format!("-- {name}: no rows of {schema}"),
+        false => format!(
+            "CREATE TABLE {name} AS SELECT {} FROM (VALUES {});",
+            casts.join(", "),
+            rows.join(", ")
+        ),
+    }
 }
 
 /// The lists as a dictionary whose values are in another order and have one that nothing uses.
