@@ -13,14 +13,14 @@ CREATE TABLE similar AS
 SELECT a.id AS x, b.id AS y
 FROM refs a SIMJOIN refs b ON jaccard(a.grams, b.grams) >= 0.8;
 
--- Everything that can be reached from each reference over at most 8 pairs.
+-- Everything that can be reached from each reference over any number of pairs: UNION drops what is
+-- known already, so that the recursion ends once nothing new is reached.
 CREATE TABLE clusters AS
 WITH RECURSIVE reach AS (
-  SELECT x AS id, x AS seen, 0 AS steps FROM similar GROUP BY x
-  UNION ALL
-  SELECT DISTINCT reach.id, similar.y, reach.steps + 1
+  SELECT x AS id, y AS seen FROM similar
+  UNION
+  SELECT reach.id, similar.y
   FROM reach JOIN similar ON similar.x = reach.seen
-  WHERE reach.steps < 8
 )
 SELECT id, min(seen) AS cluster FROM reach GROUP BY id;
 
