@@ -18,6 +18,7 @@ mod mode;
 mod once;
 mod output;
 mod pairs;
+mod parts;
 mod payload;
 mod probe;
 mod ranks;
@@ -33,6 +34,7 @@ mod visited;
 
 pub use cores::ProcessCores;
 pub use mode::JoinMode;
+pub use parts::JoinPartsExec;
 pub use similarity_join::{JoinInput, SetSimilarityJoinExec};
 pub use spec::{
     CountOf, MeasureCall, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin,

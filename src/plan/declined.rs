@@ -3,6 +3,7 @@
 //! It stands above the join only while the plan is shown, and passes everything through.
 
 use std::cmp::Ordering;
+use std::collections::HashSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -189,6 +190,13 @@ impl ExecutionPlan for SimilarityJoinDeclinedExec {
         parent_filters: Vec<Arc<dyn PhysicalExpr>>,
         _: &ConfigOptions,
     ) -> Result<FilterDescription> {
-        FilterDescription::from_children(parent_filters, &self.children())
+        let schema = self.input.schema();
+        let fields = schema.fields();
+        // DataFusion 55 finds the columns of a filter by name (apache/datafusion issue 25244).
+        let names: HashSet<&str> = fields.iter().map(|field| field.name().as_str()).collect();
+        match names.len() == fields.len() {
+            true => FilterDescription::from_children(parent_filters, &self.children()),
+            false => Ok(FilterDescription::all_unsupported(&parent_filters, &self.children())),
+        }
     }
 }

@@ -127,8 +127,38 @@ async fn small_sides_are_broadcast_and_large_ones_repartitioned() {
     let full = plan_of(cluster(4).option("distribution", "broadcast"), "FULL SIMJOIN").await;
     assert_contains(
         &full,
-        &["UnionExec", "join_type=Left", "join_type=RightAnti", "build=right", "build=left"],
+        &["JoinPartsExec", "join_type=Left", "join_type=RightAnti", "build=right", "build=left"],
     );
+}
+
+/// A filter above the parts of a join reads the column that it names, also where two have one name.
+#[tokio::test]
+async fn filters_above_the_parts_of_a_join_read_the_right_column() {
+    let setup = "CREATE TABLE t (id BIGINT, k VARCHAR, toks BIGINT[]) AS VALUES \
+                 (1, 'x', [1, 2]), (2, 'y', [1, 2]), (3, NULL, [1, 2, 3]), (4, 'x', [7]), (5, 'z', [])";
+    let statements = [
+        "SELECT * FROM (SELECT a.id AS i, b.id AS j, coalesce(b.k, a.k) AS k FROM t a \
+         FULL JOIN t b ON jaccard(a.toks, b.toks) >= 0.5 AND a.id < b.id) WHERE k LIKE 'x%'",
+        "SELECT a.id, b.id FROM t a FULL JOIN t b ON jaccard(a.toks, b.toks) >= 0.5 AND a.id < b.id \
+         WHERE b.k IS NULL",
+        "SELECT a.id, b.id, b.k FROM t a SIMJOIN t b ON jaccard(a.toks, b.toks) >= 0.5 \
+         ORDER BY b.k DESC NULLS LAST, a.id LIMIT 2",
+    ];
+    let alone = Session::default().context();
+    rows(&alone, setup).await;
+    let ctx = cluster(3).option("distribution", "repartition").context();
+    rows(&ctx, setup).await;
+    for sql in statements {
+        let sql = sql.replace("FULL JOIN", "FULL SIMJOIN");
+        let expected = rows(&alone, &sql).await;
+        assert!(!expected.is_empty(), "{sql}");
+        let text = explain(&ctx, &sql).await;
+        assert_contains(&text, &["JoinPartsExec"]);
+        for tasks in [1, 2] {
+            let found = rows_of_tasks(&ctx, &sql, vec![], tasks).await;
+            assert_same_rows(&found, &expected, &sql);
+        }
+    }
 }
 
 /// Where either order of two rows tells the other, they meet once.
@@ -146,7 +176,7 @@ async fn pairs_of_one_input_meet_once() {
     assert_contains(
         &once,
         &[
-            "UnionExec",
+            "JoinPartsExec",
             "self-join, each pair once",
             "mode=partitioned (the pairs of one input with itself, each of them once)",
             "SizeGridExec: left",

@@ -146,10 +146,14 @@ fn restricted(plan: Plan, slice: &[usize], whole: bool) -> Result<Plan> {
         for child in plan.children() {
             let end = first + child.output_partitioning().partition_count();
             let own = slice.iter().filter(|i| (first..end).contains(i)).map(|i| i - first);
-            children.push(restricted(Arc::clone(child), &own.collect::<Vec<_>>(), false)?);
+            let own: Vec<usize> = own.collect();
+            // Without partitions a child that gathers would still have one.
+            if !own.is_empty() {
+                children.push(restricted(Arc::clone(child), &own, false)?);
+            }
             first = end;
         }
-        return replace_children_if_necessary(plan, children);
+        return UnionExec::try_new(children);
     }
     let requirements = plan.input_distribution_requirements();
     for (child, requirement) in

@@ -21,7 +21,7 @@ pub(super) struct Envelope {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Operator {
-    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4, 5")]
     pub kind: Option<OperatorKind>,
 }
 
@@ -35,6 +35,8 @@ pub(super) enum OperatorKind {
     SizeHistogram(Box<SizeHistogramNode>),
     #[prost(message, tag = "4")]
     SizeGrid(Box<SizeGridNode>),
+    #[prost(message, tag = "5")]
+    JoinParts(JoinPartsNode),
 }
 
 /// A [`SetSimilarityJoinExec`](crate::exec::SetSimilarityJoinExec) without its inputs.
@@ -214,6 +216,10 @@ pub(super) struct DeclinedNode {
     #[prost(string, tag = "1")]
     pub reason: String,
 }
+
+/// A [`JoinPartsExec`](crate::exec::JoinPartsExec) without its input.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct JoinPartsNode {}
 
 /// A [`SizeGridExec`](crate::exec::grid::SizeGridExec) without its inputs.
 #[derive(Clone, PartialEq, Message)]

@@ -35,14 +35,14 @@ use datafusion_proto::physical_plan::{
 use datafusion_proto::protobuf::{PhysicalExprNode, Schema as SchemaNode};
 use prost::Message;
 
-use crate::exec::SetSimilarityJoinExec;
 use crate::exec::grid::{SizeGridExec, SizeHistogramExec};
+use crate::exec::{JoinPartsExec, SetSimilarityJoinExec};
 use crate::functions;
 use crate::plan::{SimilarityJoinDeclinedExec, marker_functions};
-use messages::{DeclinedNode, Envelope, Operator, OperatorKind};
+use messages::{DeclinedNode, Envelope, JoinPartsNode, Operator, OperatorKind};
 
 /// The version of the messages. It grows with every change of them.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// What the bytes begin with. A protobuf message begins with a tag, which is never 0: a process
 /// that does not know this codec fails at the first byte.
@@ -98,6 +98,12 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
                 Ok(Arc::new(grid::read_histogram(*node, inputs, &reader)?))
             }
             OperatorKind::SizeGrid(node) => Ok(Arc::new(grid::read(*node, inputs, &reader)?)),
+            OperatorKind::JoinParts(JoinPartsNode {}) => {
+                let [input] = inputs else {
+                    return internal_err!("JoinPartsExec has one input");
+                };
+                Ok(Arc::new(JoinPartsExec::over(Arc::clone(input))))
+            }
             OperatorKind::Declined(DeclinedNode { reason }) => {
                 let [input] = inputs else {
                     return internal_err!("SimilarityJoinDeclined has one input");
@@ -120,6 +126,8 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
             OperatorKind::SizeHistogram(Box::new(grid::write_histogram(node, &writer)?))
         } else if let Some(node) = node.downcast_ref::<SizeGridExec>() {
             OperatorKind::SizeGrid(Box::new(grid::write(node, &writer)?))
+        } else if node.is::<JoinPartsExec>() {
+            OperatorKind::JoinParts(JoinPartsNode {})
         } else if let Some(node) = node.downcast_ref::<SimilarityJoinDeclinedExec>() {
             OperatorKind::Declined(DeclinedNode { reason: node.reason().to_string() })
         } else {

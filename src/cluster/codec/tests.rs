@@ -221,6 +221,20 @@ async fn a_declined_join_keeps_its_reason() {
     assert_eq!(back.reason(), "no reason");
 }
 
+#[tokio::test]
+async fn the_parts_of_a_join_stay_together() {
+    let ctx = session().await;
+    let input = planned(&ctx, "SELECT * FROM doc").await;
+    let parts = JoinPartsExec::try_new(vec![Arc::clone(&input), input]).unwrap();
+    let plan: Arc<dyn ExecutionPlan> = Arc::new(parts);
+    let back = through_bytes(&ctx, &plan).unwrap();
+    assert_eq!(
+        displayable(back.as_ref()).indent(true).to_string(),
+        displayable(plan.as_ref()).indent(true).to_string()
+    );
+    assert!(back.is::<JoinPartsExec>());
+}
+
 fn sealed(version: &str, format: u32) -> Vec<u8> {
     let mut bytes = vec![];
     let declined = OperatorKind::Declined(DeclinedNode { reason: "x".to_string() });

@@ -12,10 +12,9 @@ use datafusion::physical_expr::expressions::{CaseExpr, Column, IsNotNullExpr, Li
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::union::UnionExec;
 
 use super::Distribution;
-use crate::exec::{CountOf, JoinInput, Need, OutputColumn, Side, SimilarityJoin};
+use crate::exec::{CountOf, JoinInput, JoinPartsExec, Need, OutputColumn, Side, SimilarityJoin};
 
 impl Distribution<'_> {
     /// The FULL join as two joins, each shared by the tasks in its own way.
@@ -36,7 +35,7 @@ impl Distribution<'_> {
         let unmatched = Distribution { input, join: right, ..self }.plan()?;
         let padded = ProjectionExec::try_new(padding, unmatched)?;
         let matched = Distribution { join: left, ..self }.plan()?;
-        UnionExec::try_new(vec![matched, Arc::new(padded)])
+        Ok(Arc::new(JoinPartsExec::try_new(vec![matched, Arc::new(padded)])?))
     }
 
     /// The right rows without a partner, and what makes rows of the FULL join of them.

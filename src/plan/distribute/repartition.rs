@@ -10,13 +10,14 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::coalesce_partitions::CoalescePartitionsExec;
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
-use datafusion::physical_plan::union::UnionExec;
 
 use super::Distribution;
 use super::sample::sample;
 use crate::config::BuildSideChoice;
 use crate::exec::grid::{GridPairs, GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
-use crate::exec::{JoinInput, JoinMode, Need, SetSimilarityJoinExec, Side, SimilarityJoin};
+use crate::exec::{
+    JoinInput, JoinMode, JoinPartsExec, Need, SetSimilarityJoinExec, Side, SimilarityJoin,
+};
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
@@ -78,7 +79,7 @@ impl Distribution<'_> {
             _ => Side::Right,
         };
         let across = self.by_tile(left, right, build, JoinMode::Mirrored { keys: 1 }, reason)?;
-        UnionExec::try_new(vec![Arc::new(within), across])
+        Ok(Arc::new(JoinPartsExec::try_new(vec![Arc::new(within), across])?))
     }
 
     fn spec(&self, pairs: GridPairs) -> GridSpec {
