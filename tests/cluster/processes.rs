@@ -93,7 +93,26 @@ pub fn simjoin() -> Command {
             command.env_remove(name);
         }
     }
+    with_ctrl_c(&mut command);
     command
+}
+
+/// Has Ctrl-C end the program also where who runs the tests has switched it off, as a shell does for
+/// what it starts in the background.
+fn with_ctrl_c(command: &mut Command) {
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::CommandExt;
+        // SAFETY: the call is safe between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::signal(libc::SIGINT, libc::SIG_DFL);
+                Ok(())
+            });
+        }
+    }
+    #[cfg(not(unix))]
+    let _ = command;
 }
 
 /// A scheduler and its executors.
