@@ -114,10 +114,8 @@ fn bring_forward<T: Copy>(
         let to = items.len().min(from + PIECE);
         for at in from..to {
             // Whatever the outcome, the same steps: nothing to predict.
-            let item = items[at];
-            items[at] = items[first];
-            items[first] = item;
-            first += usize::from(is_first(&item));
+            items.swap(at, first);
+            first += usize::from(is_first(&items[first]));
         }
         from = to;
     }

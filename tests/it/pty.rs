@@ -121,7 +121,7 @@ fn open() -> (File, OwnedFd) {
     let mode = std::ptr::null_mut();
     // SAFETY: the call sets both descriptors, which nobody else owns.
     unsafe {
-        let rc = libc::openpty(&mut master, &mut slave, name, mode, &mut size);
+        let rc = libc::openpty(&mut master, &mut slave, name, mode, &raw mut size);
         assert_eq!(rc, 0, "a terminal");
         (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave))
     }

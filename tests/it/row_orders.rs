@@ -75,9 +75,8 @@ fn partners(rows: &[Row], others: &[Row], operator: &str, flipped: bool) -> Vec<
         for ((from, to), other) in parts.into_iter().zip(samples) {
             let (left, right) = if flipped { (other, w) } else { (w, other) };
             if holds(operator, left, right) {
-                for i in 0..2 {
-                    found[i] += up_to(to)[i] - up_to(from)[i];
-                }
+                let (up, below) = (up_to(to), up_to(from));
+                found = [found[0] + up[0] - below[0], found[1] + up[1] - below[1]];
             }
         }
         found

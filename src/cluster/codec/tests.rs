@@ -314,7 +314,11 @@ async fn columns_and_counts_that_cannot_be_are_errors() {
             assert!(error.unwrap_err().to_string().contains(&index.to_string()));
         }
     }
-    let error = lie(&|node| drop(node.output.pop())).unwrap_err().to_string();
+    let error = lie(&|node| {
+        node.output.pop();
+    })
+    .unwrap_err()
+    .to_string();
     assert!(error.contains("output columns for a schema of"), "{error}");
 
     let itself = planned(&ctx, JOINS[0]).await;

@@ -50,7 +50,7 @@ impl World {
                 0 if rng.random_bool(0.5) => vec![vec![]],
                 _ => split(&batch, rng.random_range(1..4), rng.random_range(1..9)),
             };
-            let text = create(name, &batch);
+            let text = create(name, &batch, has_integers);
             let table = MemTable::try_new(batch.schema(), parts).unwrap();
             (name, Arc::new(table) as Arc<dyn TableProvider>, text)
         });
@@ -192,17 +192,32 @@ fn batch(
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
+/// A formatted list of texts with quotes. A lone empty text looks like no element.
+fn quoted(list: &str) -> String {
+    let elements = list.trim_matches(['[', ']']).split(", ");
+    let elements = elements.map(|element| match element {
+        "NULL" => element.to_string(),
+        _ => format!("'{element}'"),
+    });
+    match list {
+        "[]" => list.to_string(),
+        _ => format!("[{}]", elements.collect::<Vec<_>>().join(", ")),
+    }
+}
+
 /// A statement that makes a table with the rows of a batch.
-fn create(name: &str, batch: &RecordBatch) -> String {
+fn create(name: &str, batch: &RecordBatch, has_integers: bool) -> String {
     let options = FormatOptions::new().with_null("NULL");
     let schema = batch.schema();
     let fields = schema.fields().iter();
     let columns = batch.columns().iter().zip(fields.clone()).map(|(column, field)| {
         let format = ArrayFormatter::try_new(column, &options).unwrap();
-        let quoted = field.data_type() == &DataType::Utf8;
-        let value = move |row: usize| match (column.is_null(row), quoted) {
+        let is_text = field.data_type() == &DataType::Utf8;
+        let is_list = ["toks", "odd"].contains(&field.name().as_str());
+        let value = move |row: usize| match (column.is_null(row), is_text) {
             (true, _) => "NULL".to_string(),
             (_, true) => format!("'{}'", format.value(row)),
+            _ if is_list && !has_integers => quoted(&format.value(row).to_string()),
             _ => format.value(row).to_string().replace("NaN", "'NaN'").replace("inf", "'inf'"),
         };
         (0..batch.num_rows()).map(value).collect::<Vec<_>>()
