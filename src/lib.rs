@@ -10,11 +10,11 @@
 //!               (sql)                                          (plan)      │
 //!    build side                                                            ▼
 //!    RecordBatches ─► token dictionary ─► token order ─► SetCollection ─► prepare
-//!                     (sets)                             (distinct sets,      │
+//!                     (set::encode)                      (distinct sets,      │
 //!                                                         by size)            │
 //!    probe side                                                               ▼
 //!    each RecordBatch ─► encode ─► strategy: filter ─► candidates ─► verify ─► matched sets
-//!                                  (strategy, filter)               (verify)      │
+//!                                  (set::filter)                (set::verify)     │
 //!                                                                                 ▼
 //!               rows of sets, residual filter, join type, score ─► pairs or counts as batches
 //!               (exec)
@@ -53,24 +53,23 @@
 // The prose of a module leads its reader to the private parts as well.
 #![allow(rustdoc::private_intra_doc_links)]
 
-pub mod cancel;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "ballista")]
 pub mod cluster;
 pub mod config;
-pub mod cuda;
+pub mod engine;
 pub mod exec;
-pub mod filter;
 pub mod functions;
-pub mod measure;
+pub mod gpu;
 pub mod plan;
 pub mod session;
-pub mod sets;
+pub mod set;
+pub mod shuffle;
 pub mod simd;
+pub mod spec;
 pub mod sql;
-pub mod strategy;
-pub mod verify;
+pub mod util;
 
 #[cfg(all(test, feature = "cuda"))]
 #[path = "../tests/emulator/mod.rs"]

@@ -9,16 +9,16 @@ use datafusion::common::Result;
 use datafusion::common::config::ExtensionOptions;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_simjoin::SimJoinOptions;
-use datafusion_simjoin::cancel::CancelFlag;
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
-use datafusion_simjoin::measure::{Bounds, Measure, Role};
-use datafusion_simjoin::sets::SetCollection;
-use datafusion_simjoin::simd::Simd;
-use datafusion_simjoin::strategy::{
+use datafusion_simjoin::engine::{
     Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, PrepareContext, PreparedJoin, ProbeSets,
     Progress, choose,
 };
-use datafusion_simjoin::verify::DeviceRequest;
+use datafusion_simjoin::set::DeviceRequest;
+use datafusion_simjoin::set::SetCollection;
+use datafusion_simjoin::set::{Bounds, Measure, Role};
+use datafusion_simjoin::simd::Simd;
+use datafusion_simjoin::util::cancel::CancelFlag;
 
 use crate::data;
 use crate::gpu::verify::Unpark;

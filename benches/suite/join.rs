@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use datafusion::common::Result;
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
-use datafusion_simjoin::measure::Measure;
+use datafusion_simjoin::set::Measure;
 use datafusion_simjoin::simd::Simd;
 
 use crate::csv::{CsvWriter, median};

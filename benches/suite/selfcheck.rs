@@ -5,7 +5,8 @@ use datafusion_simjoin::config::StrategyChoice;
 
 use crate::data;
 use crate::engine::{self, Point};
-use crate::generate::{self, collection::COLLECTIONS};
+use crate::generate;
+use crate::generate::collection::COLLECTIONS;
 use crate::shuffle;
 
 /// Generates a little of every collection and joins it, and holds sizes and strategies to what

@@ -14,7 +14,8 @@ use log::{LevelFilter, Log, Metadata, Record};
 use super::cluster_args::{ExecutorArgs, LogLevel, Process, SchedulerArgs};
 use super::errors::CliError;
 use super::output::print_line;
-use crate::cluster::client::{self, ClusterQueryExec, Phase, SchedulerAddress};
+use crate::cluster::client;
+use crate::cluster::client::{ClusterQueryExec, Phase, SchedulerAddress};
 use crate::cluster::executor::{Executor, ExecutorOptions, stop_signal};
 use crate::cluster::scheduler::{Scheduler, SchedulerOptions};
 

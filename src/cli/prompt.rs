@@ -2,9 +2,11 @@
 
 use std::io;
 
-use super::commands::{self, Next};
+use super::commands;
+use super::commands::Next;
 use super::editor::{Editor, Line};
-use super::errors::{self, CliError, tell};
+use super::errors;
+use super::errors::{CliError, tell};
 use super::exec::Shell;
 use super::input::{Cutter, Item};
 use super::interrupt::Signal;

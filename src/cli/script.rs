@@ -4,8 +4,10 @@ use std::fs::File;
 use std::io::{self, BufReader};
 use std::path::{Path, PathBuf};
 
-use super::commands::{self, Next};
-use super::errors::{self, CliError};
+use super::commands;
+use super::commands::Next;
+use super::errors;
+use super::errors::CliError;
 use super::exec::Shell;
 use super::input::{Cutter, Item};
 use super::lines::Lines;

@@ -19,7 +19,7 @@ pub use values::{
     MemoryLimit, PartitionCount, PositiveCount, RowLimit, SimdChoice, SpillChoice, StrategyChoice,
 };
 
-use crate::cuda::Layout;
+use crate::gpu::Layout;
 
 /// Declares the options once: name, field, default and documentation, which SQL shows as well.
 macro_rules! options {
@@ -182,7 +182,7 @@ impl Default for GpuOptions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::exec::Side;
+    use crate::spec::Side;
 
     #[test]
     fn every_option_reads_back_what_it_shows() {

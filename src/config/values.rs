@@ -5,9 +5,9 @@ use std::str::FromStr;
 
 use datafusion::common::{Result, config_err};
 
-use crate::cuda::Layout;
-use crate::exec::Side;
+use crate::gpu::Layout;
 use crate::simd::Simd;
+use crate::spec::Side;
 
 /// Which algorithm finds the pairs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

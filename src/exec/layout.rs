@@ -11,17 +11,17 @@ use datafusion::physical_expr::expressions::BinaryExpr;
 use datafusion::physical_expr::utils::{conjunction, split_conjunction};
 use datafusion::physical_plan::expressions::Column;
 
-use super::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 use crate::config::SimJoinOptions;
-use crate::measure::Bounds;
-use crate::strategy::{JoinSpec, MatchNeed, Pairing};
+use crate::engine::{JoinSpec, MatchNeed, Pairing};
+use crate::set::Bounds;
+use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// Most candidates and matches that are held at a time: what is larger than any cache is no faster.
 const MOST_PENDING: usize = 1 << 24;
 
 /// What becomes of the matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Yield {
+pub(crate) enum Yield {
     /// Every matching pair of rows.
     Pairs,
     /// Each row of a side once: those with a match (semi), or those without (anti).
@@ -33,7 +33,7 @@ pub(super) enum Yield {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum RowsWith {
+pub(crate) enum RowsWith {
     Match,
     NoMatch,
 }
@@ -46,7 +46,7 @@ pub(super) enum RowsWith {
 /// a self-join both columns are the same one, and ranks decide. In a join of two inputs they do
 /// where the build side repeats its sets enough ([`Layout::residual`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct RowOrder {
+pub(crate) struct RowOrder {
     /// Per side, in the schema of its input.
     pub columns: [usize; 2],
     /// `left <operator> right`, one of `<`, `<=`, `>`, `>=`, `<>`.
@@ -55,7 +55,7 @@ pub(super) struct RowOrder {
 
 /// The join, resolved for execution.
 #[derive(Debug)]
-pub(super) struct Layout {
+pub(crate) struct Layout {
     pub join: SimilarityJoin,
     pub probe: Side,
     pub self_join: bool,

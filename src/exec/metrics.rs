@@ -6,12 +6,12 @@ use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,
 };
 
-use crate::cuda::Layout;
-use crate::strategy::{DeviceFunnel, Funnel};
+use crate::engine::{DeviceFunnel, Funnel};
+use crate::gpu::Layout;
 
 /// Counters of the build side.
 #[derive(Debug, Clone)]
-pub(super) struct BuildMetrics {
+pub(crate) struct BuildMetrics {
     /// Rows read.
     pub rows: Count,
     /// Rows that have a set.
@@ -54,7 +54,7 @@ impl BuildMetrics {
 
 /// Counters of a join on disk.
 #[derive(Debug)]
-pub(super) struct DiskMetrics {
+pub(crate) struct DiskMetrics {
     /// Bands of set sizes, times parts by blocking key.
     pub bands: Count,
     /// Pieces of the build side that were indexed.
@@ -89,7 +89,7 @@ impl DiskMetrics {
 
 /// Counters of one probe partition.
 #[derive(Debug)]
-pub(super) struct ProbeMetrics {
+pub(crate) struct ProbeMetrics {
     pub baseline: BaselineMetrics,
     pub rows: Count,
     pub distinct_sets: Count,

@@ -1,41 +1,25 @@
 //! The physical operator.
 //!
-//! [`SimilarityJoin`] says what is computed; `layout` resolves it into a probe side and what each
-//! match yields. `build` collects and indexes one side, `probe` streams the other against it,
-//! `mode` says what partitions share, `blocks` turns pairs of sets into blocks of pairs of rows and `pairs` those into columns, `emit` lists single rows, `output` makes
-//! batches. [`grid`] sends the rows of large sides to the tasks of a cluster. Algorithms live behind [`crate::strategy`].
+//! [`SimilarityJoin`](crate::spec::SimilarityJoin) says what is computed; `layout` resolves it into
+//! a probe side and what each match yields. `build` collects and indexes one side, `probe` streams
+//! the other against it, `mode` says what partitions share. `answer` turns pairs of sets into rows:
+//! `blocks` makes blocks of pairs of rows of them and `pairs` columns of those, `emit` lists single
+//! rows, `output` makes batches. `spill` joins from disk. Algorithms live behind [`crate::engine`].
 
-mod blocks;
-mod build;
-mod consume;
+pub(crate) mod answer;
+pub(crate) mod build;
 mod cores;
-mod emit;
-pub mod grid;
-mod headroom;
-mod layout;
-mod metrics;
-mod mode;
-mod once;
-mod output;
-mod pairs;
+pub(crate) mod layout;
+pub(crate) mod metrics;
+pub(crate) mod mode;
+pub(crate) mod node;
 mod parts;
-mod payload;
-mod probe;
-mod ranks;
-mod read;
-mod schedule;
-mod similarity_join;
-mod slices;
-mod spec;
+pub(crate) mod probe;
 mod spill;
 #[cfg(test)]
 mod tests;
-mod visited;
 
 pub use cores::ProcessCores;
 pub use mode::JoinMode;
+pub use node::{JoinInput, SetSimilarityJoinExec};
 pub use parts::JoinPartsExec;
-pub use similarity_join::{JoinInput, SetSimilarityJoinExec};
-pub use spec::{
-    CountOf, MeasureCall, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin,
-};

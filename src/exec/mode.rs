@@ -15,8 +15,8 @@ use datafusion::physical_plan::{
 };
 
 use super::layout::Layout;
-use super::similarity_join::JoinInput;
-use super::spec::Side;
+use crate::exec::node::JoinInput;
+use crate::spec::Side;
 
 /// What the partitions of a join share, and so which of them may run apart from each other.
 ///
@@ -52,12 +52,12 @@ pub enum JoinMode {
     /// so that rows which can match meet. Any join type: where rows are repeated with several
     /// keys, that is for the one who repeats them to answer for.
     ///
-    /// [`SimilarityJoin::on`]: super::SimilarityJoin::on
+    /// [`SimilarityJoin::on`]: crate::spec::SimilarityJoin::on
     Partitioned { keys: usize },
     /// As [`JoinMode::Partitioned`], where both inputs are rows of one and have its schema: each
     /// pair of a left and a right row stands for both orders of the two, so that the one who
     /// partitions lets them meet in one order only. For joins that are
-    /// [symmetric](super::SimilarityJoin::is_symmetric).
+    /// [symmetric](crate::spec::SimilarityJoin::is_symmetric).
     Mirrored { keys: usize },
 }
 
@@ -75,12 +75,12 @@ impl fmt::Display for JoinMode {
 
 impl JoinMode {
     /// Whether the partitions have a build side each.
-    pub(super) fn is_partitioned(self) -> bool {
+    pub(crate) fn is_partitioned(self) -> bool {
         matches!(self, JoinMode::Partitioned { .. } | JoinMode::Mirrored { .. })
     }
 
     /// Whether the join can be had in this mode.
-    pub(super) fn check(self, input: &JoinInput, layout: &Layout) -> Result<()> {
+    pub(crate) fn check(self, input: &JoinInput, layout: &Layout) -> Result<()> {
         match (self, input) {
             (JoinMode::Broadcast, JoinInput::Itself { .. }) => plan_err!(
                 "a similarity self-join that is broadcast has to read its input twice: once \
@@ -117,7 +117,7 @@ impl JoinMode {
     }
 
     /// What the inputs must be, in the order of the operator's children.
-    pub(super) fn requirements(
+    pub(crate) fn requirements(
         self,
         input: &JoinInput,
         layout: &Layout,
@@ -162,7 +162,7 @@ impl JoinMode {
     }
 
     /// Whether the inputs are what they must be, as far as that can be seen.
-    pub(super) fn check_partitions(self, input: &JoinInput, layout: &Layout) -> Result<()> {
+    pub(crate) fn check_partitions(self, input: &JoinInput, layout: &Layout) -> Result<()> {
         let partitions = |side: Side| {
             let input: &Arc<dyn ExecutionPlan> = input.side(side);
             input.output_partitioning().partition_count()

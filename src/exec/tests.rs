@@ -21,7 +21,8 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::config::{PositiveCount, RowLimit, SimJoinOptions, SpillChoice, StrategyChoice};
-use crate::measure::Measure;
+use crate::set::Measure;
+use crate::spec::*;
 
 mod modes;
 

@@ -6,7 +6,7 @@ use datafusion::logical_expr::Documentation;
 use datafusion::logical_expr::scalar_doc_sections::{DOC_SECTION_ARRAY, DOC_SECTION_STRING};
 
 use super::tokenize::Tokenizer;
-use crate::measure::Measure;
+use crate::set::Measure;
 
 static MEASURES: LazyLock<[Documentation; 6]> = LazyLock::new(|| Measure::ALL.map(measure));
 

@@ -30,7 +30,7 @@ use datafusion::logical_expr::ScalarUDF;
 pub use similarity::SimilarityUdf;
 pub use tokenize::{Tokenizer, TokenizerUdf};
 
-use crate::measure::Measure;
+use crate::set::Measure;
 
 static SIMILARITY: LazyLock<[Arc<ScalarUDF>; 6]> =
     LazyLock::new(|| Measure::ALL.map(|m| Arc::new(ScalarUDF::from(SimilarityUdf::new(m)))));
@@ -76,7 +76,7 @@ pub mod expr_fn {
     use datafusion::logical_expr::Expr;
 
     use super::{Tokenizer, similarity_udf, tokenizer_udf};
-    use crate::measure::Measure;
+    use crate::set::Measure;
 
     /// `|a ∩ b| / |a ∪ b|`
     pub fn jaccard(a: Expr, b: Expr) -> Expr {

@@ -11,7 +11,7 @@ use datafusion::arrow::array::Array;
 use datafusion::arrow::buffer::NullBuffer;
 use datafusion::common::Result;
 
-use crate::sets::{Lists, Tokens, with_byte_tokens};
+use crate::set::{Lists, Tokens, with_byte_tokens};
 
 /// A list column (or, for a scalar, a single row that stands for every row).
 pub(super) struct ListColumn {

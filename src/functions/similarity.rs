@@ -13,8 +13,8 @@ use datafusion::logical_expr::{
 
 use super::overlap::{Bytes, Integers, KeyReader, ListColumn, Side, TokenKey};
 use super::{documentation, wrong_count};
-use crate::measure::Measure;
-use crate::sets::{TokenKind, list_element_type};
+use crate::set::Measure;
+use crate::set::{TokenKind, list_element_type};
 
 /// A similarity measure over two lists, each read as the set of its elements that are not NULL.
 ///

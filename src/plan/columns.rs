@@ -13,17 +13,17 @@ use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::physical_expr::create_physical_expr;
 
-use crate::exec::{OutputColumn, Side};
 use crate::plan::logical::SimJoinNode;
+use crate::spec::{OutputColumn, Side};
 
 /// The column at `index` of `schema`, fully qualified.
-pub(super) fn column_at(schema: &DFSchema, index: usize) -> Column {
+pub(crate) fn column_at(schema: &DFSchema, index: usize) -> Column {
     Column::from(schema.qualified_field(index))
 }
 
 /// `expr` with every column replaced by what `replacement` gives; `None` if it gives none for one
 /// of them.
-pub(super) fn map_columns(
+pub(crate) fn map_columns(
     expr: &Expr,
     mut replacement: impl FnMut(&Column) -> Option<Expr>,
 ) -> Result<Option<Expr>> {
@@ -45,14 +45,14 @@ pub(super) fn map_columns(
 
 /// `expr` without aliases at any level and with its columns qualified as in `schema`: the form in
 /// which expressions are compared. `None` if a column is not of `schema`.
-pub(super) fn canonical(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
+pub(crate) fn canonical(expr: &Expr, schema: &DFSchema) -> Result<Option<Expr>> {
     map_columns(&without_aliases(expr)?, |column| {
         schema.maybe_index_of_column(column).map(|index| Expr::Column(column_at(schema, index)))
     })
 }
 
 /// `expr` with every alias in it removed.
-pub(super) fn without_aliases(expr: &Expr) -> Result<Expr> {
+pub(crate) fn without_aliases(expr: &Expr) -> Result<Expr> {
     let plain = expr.clone().transform_up(|expr| {
         Ok(match expr {
             Expr::Alias(alias) => Transformed::yes(*alias.expr),
@@ -63,7 +63,7 @@ pub(super) fn without_aliases(expr: &Expr) -> Result<Expr> {
 }
 
 /// Whether `expr` holds a subquery or a column of an outer query.
-pub(super) fn reaches_outside(expr: &Expr) -> Result<bool> {
+pub(crate) fn reaches_outside(expr: &Expr) -> Result<bool> {
     expr.exists(|expr| {
         Ok(matches!(
             expr,
@@ -77,7 +77,7 @@ pub(super) fn reaches_outside(expr: &Expr) -> Result<bool> {
 }
 
 /// Calls `f` with every column that `expr` reads, also from inside correlated subqueries.
-pub(super) fn for_each_column(expr: &Expr, mut f: impl FnMut(&Column)) -> Result<()> {
+pub(crate) fn for_each_column(expr: &Expr, mut f: impl FnMut(&Column)) -> Result<()> {
     expr.apply(|expr| {
         let outer = match expr {
             Expr::Column(column) => {
@@ -101,7 +101,7 @@ pub(super) fn for_each_column(expr: &Expr, mut f: impl FnMut(&Column)) -> Result
 }
 
 /// Whether `expr` is surely NULL in a row in which every column of `schema` is, as a join pads it.
-pub(super) fn is_null_of_nulls(expr: &Expr, schema: &DFSchema) -> bool {
+pub(crate) fn is_null_of_nulls(expr: &Expr, schema: &DFSchema) -> bool {
     if matches!(expr, Expr::Column(_)) {
         return true;
     }
@@ -133,7 +133,7 @@ pub(super) fn is_null_of_nulls(expr: &Expr, schema: &DFSchema) -> bool {
 }
 
 /// The side and index of the input column that `column` of the node's output is.
-pub(super) fn input_column(node: &SimJoinNode, column: &Column) -> Option<(Side, usize)> {
+pub(crate) fn input_column(node: &SimJoinNode, column: &Column) -> Option<(Side, usize)> {
     let index = node.schema.maybe_index_of_column(column)?;
     match node.output.get(index)? {
         OutputColumn::Input(side, index) => Some((*side, *index)),
@@ -142,7 +142,7 @@ pub(super) fn input_column(node: &SimJoinNode, column: &Column) -> Option<(Side,
 }
 
 /// `name`, or `name_1`, `name_2`, … so that no field of the schemas has it.
-pub(super) fn fresh_name(name: &str, taken: &[&DFSchema]) -> String {
+pub(crate) fn fresh_name(name: &str, taken: &[&DFSchema]) -> String {
     let is_taken =
         |name: &str| taken.iter().any(|schema| schema.has_column_with_unqualified_name(name));
     let mut candidate = name.to_string();
@@ -155,7 +155,7 @@ pub(super) fn fresh_name(name: &str, taken: &[&DFSchema]) -> String {
 }
 
 /// For each old column index the new one, by qualified name.
-pub(super) fn index_map(old: &DFSchema, new: &DFSchema) -> HashMap<usize, usize> {
+pub(crate) fn index_map(old: &DFSchema, new: &DFSchema) -> HashMap<usize, usize> {
     (0..old.fields().len())
         .filter_map(|index| Some((index, new.maybe_index_of_column(&column_at(old, index))?)))
         .collect()

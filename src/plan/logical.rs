@@ -13,7 +13,7 @@ use datafusion::common::{
 };
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 
-use crate::exec::{CountOf, MeasureCall, Need, OutputColumn, Side};
+use crate::spec::{CountOf, MeasureCall, Need, OutputColumn, Side};
 
 /// Both sides of a self-join, read once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]

@@ -7,37 +7,26 @@
 //!                                                  match      pairs
 //! ```
 //!
-//! `predicate` says what a similarity predicate is and which threshold it comes to; `cost`
-//! chooses between a hash join and the operator; `declined` shows in EXPLAIN why a join was left
-//! alone; `readings` says what two readings of one input have in common; `distribute` shares a join
-//! among the tasks of a cluster; `narrow` drops columns that the passes free.
+//! `recognise` finds similarity predicates: `predicate` says what one is and which threshold it
+//! comes to, `cost` chooses between a hash join and the operator, `declined` shows in EXPLAIN why a
+//! join was left alone. `rewrite` holds the passes over the node, the last of which, `narrow`,
+//! drops columns that the others free. `readings` says what two readings of one input have in
+//! common; `distribute` shares a join among the tasks of a cluster.
 //! [`SimJoinQueryPlanner`] ties them together.
 
-mod columns;
-mod convert;
-mod cost;
-mod counts;
-mod declined;
-mod distribute;
-mod logical;
-mod marker;
-mod narrow;
-mod physical;
-mod planner;
-mod predicate;
-mod readings;
-mod score_push;
-mod scores;
-mod self_join;
-
-#[cfg(test)]
-mod rewrite_tests;
+pub(crate) mod columns;
+pub(crate) mod distribute;
+pub(crate) mod logical;
+pub(crate) mod physical;
+pub(crate) mod planner;
+pub(crate) mod readings;
+pub(crate) mod recognise;
+pub(crate) mod rewrite;
 #[cfg(test)]
 mod tests;
 
-pub use declined::SimilarityJoinDeclinedExec;
 pub use distribute::ClusterPlanning;
 pub use logical::{SharedInput, SimJoinNode, column_name};
-pub use marker::{MarkSimilarityJoins, functions as marker_functions, insist};
 pub use physical::SimJoinPlanner;
 pub use planner::SimJoinQueryPlanner;
+pub use recognise::{MarkSimilarityJoins, SimilarityJoinDeclinedExec, insist, marker_functions};

@@ -17,17 +17,15 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use super::columns::{column_at, map_columns};
-use super::cost;
-use super::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
 use super::distribute::{ClusterPlanning, Distribution};
 use super::logical::SimJoinNode;
-use super::predicate::call_over;
 use super::readings::{are_deterministic, is_exact};
 use crate::config::{BuildSideChoice, SimJoinOptions};
-use crate::exec::{
-    JoinInput, MeasureCall, Need, Residual, ResidualColumn, SetSimilarityJoinExec, Side,
-    SimilarityJoin,
-};
+use crate::exec::{JoinInput, SetSimilarityJoinExec};
+use crate::plan::recognise::cost;
+use crate::plan::recognise::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
+use crate::plan::recognise::predicate::call_over;
+use crate::spec::{MeasureCall, Need, Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// Plans the crate's own logical nodes.
 #[derive(Debug, Default)]

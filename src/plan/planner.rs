@@ -12,14 +12,15 @@ use datafusion::logical_expr::{Explain, Join, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
-use super::convert::{Context, concerns, convert};
-use super::cost::{self, Choice};
-use super::counts::push_into_joins;
 use super::physical::SimJoinPlanner;
-use super::predicate::Constants;
-use super::scores::take_from_match;
-use super::self_join::share_inputs;
 use crate::config::SimJoinOptions;
+use crate::plan::recognise::convert::{Context, concerns, convert};
+use crate::plan::recognise::cost;
+use crate::plan::recognise::cost::Choice;
+use crate::plan::recognise::predicate::Constants;
+use crate::plan::rewrite::counts::push_into_joins;
+use crate::plan::rewrite::scores::take_from_match;
+use crate::plan::rewrite::self_join::share_inputs;
 
 /// Plans queries as DataFusion does, and similarity joins with the operator.
 pub struct SimJoinQueryPlanner {

@@ -23,9 +23,9 @@ use datafusion::logical_expr::{
     Distinct, Expr, LogicalPlan, TableScan, UserDefinedLogicalNodeCore,
 };
 
-use super::declined::DeclinedNode;
 use super::logical::SimJoinNode;
 use crate::functions::measure_of;
+use crate::plan::recognise::declined::DeclinedNode;
 
 /// Aggregates whose value has no order, whatever the order of their rows. Sums of floating point
 /// numbers differ in their last bits; see [`EXACT_AGGREGATES`].
@@ -70,7 +70,7 @@ const EXACT_AGGREGATES: [&str; 9] =
 
 /// Whether two readings of `plan` give the same rows, if those below come in the same order:
 /// volatile expressions, limits and recursive references do not.
-pub(super) fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
     let mut repeatable = true;
     plan.apply_with_subqueries(|plan| {
         repeatable = match plan {
@@ -105,7 +105,7 @@ pub(super) fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
 /// Per side, whether two readings of a join's input give the same rows, and its expressions the
 /// same values, even where the order of the rows below differs, as it does between the tasks of a
 /// cluster.
-pub(super) fn are_deterministic(node: &SimJoinNode) -> Result<[bool; 2]> {
+pub(crate) fn are_deterministic(node: &SimJoinNode) -> Result<[bool; 2]> {
     let mut found = [false; 2];
     for (input, found) in [&node.left, &node.right].into_iter().zip(&mut found) {
         *found = is_repeatable(input)?
@@ -238,7 +238,7 @@ impl Inputs<'_> {
 /// Whether two readings of `plan`, which is deterministic, also give values that are equal bit for
 /// bit, so that a row has the same hash in each: sums of floating point numbers depend on their
 /// order, lists of values have one, and one of two equal values may stand for both.
-pub(super) fn is_exact(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn is_exact(plan: &LogicalPlan) -> Result<bool> {
     let mut exact = true;
     plan.apply_with_subqueries(|plan| {
         exact = exact

@@ -6,8 +6,8 @@ use datafusion::prelude::{SessionConfig, col, lit};
 
 use super::*;
 use crate::config::{BuildSideChoice, StrategyChoice};
-use crate::exec::Side;
 use crate::functions::expr_fn::jaccard;
+use crate::spec::Side;
 
 #[derive(Debug)]
 struct OwnPlanner;

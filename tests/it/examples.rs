@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use datafusion::common::config::ExtensionOptions;
 use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::functions::Tokenizer;
-use datafusion_simjoin::measure::Measure;
+use datafusion_simjoin::set::Measure;
 
 use crate::cli::run;
 

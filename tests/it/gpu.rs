@@ -9,7 +9,7 @@ use cudarc::driver::sys::CUresult;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
-use datafusion_simjoin::cuda::Device;
+use datafusion_simjoin::gpu::Device;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::runtime::Handle;

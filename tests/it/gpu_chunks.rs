@@ -4,11 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use datafusion_simjoin::cuda::abi::{Found, Group, NarrowCandidate};
-use datafusion_simjoin::cuda::{
+use datafusion_simjoin::engine::Match;
+use datafusion_simjoin::gpu::abi::{Found, Group, NarrowCandidate};
+use datafusion_simjoin::gpu::{
     Capacities, Device, DeviceError, Form, Job, Launch, Layout, Outcome, Reply, Section, Staging,
 };
-use datafusion_simjoin::strategy::{Candidate, Match};
+use datafusion_simjoin::set::Candidate;
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;

@@ -3,7 +3,7 @@
 use std::thread;
 
 use cudarc::driver::sys::CUresult;
-use datafusion_simjoin::cuda::{Device, DeviceError, Form, Launch, Layout};
+use datafusion_simjoin::gpu::{Device, DeviceError, Form, Launch, Layout};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 

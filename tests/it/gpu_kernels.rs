@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use datafusion_simjoin::cuda::{Device, Form, Lanes, Layout};
+use datafusion_simjoin::gpu::{Device, Form, Lanes, Layout};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 

@@ -5,12 +5,11 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
-use datafusion_simjoin::cancel::CancelFlag;
-use datafusion_simjoin::filter::{PositionalIndex, PrefixIndex};
-use datafusion_simjoin::sets::SetCollection;
-use datafusion_simjoin::strategy::{
-    Candidate, CandidateChunk, CandidateSource, JoinSpec, PrepareContext, ProbeSets, SourceProgress,
-};
+use datafusion_simjoin::engine::{JoinSpec, PrepareContext, ProbeSets};
+use datafusion_simjoin::set::SetCollection;
+use datafusion_simjoin::set::filter::{PositionalIndex, PrefixIndex};
+use datafusion_simjoin::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
+use datafusion_simjoin::util::cancel::CancelFlag;
 
 use crate::data;
 

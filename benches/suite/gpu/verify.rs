@@ -10,13 +10,12 @@ use std::time::Instant;
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
 use datafusion_simjoin::config::GpuOptions;
-use datafusion_simjoin::cuda::Layout;
-use datafusion_simjoin::measure::Measure;
-use datafusion_simjoin::sets::SetCollection;
-use datafusion_simjoin::strategy::{
-    CandidateChunk, Funnel, JoinSpec, MatchBuffer, MatchNeed, Verified, Verifier,
-};
-use datafusion_simjoin::verify::{CpuVerifier, DeviceJoin, DeviceVerifier};
+use datafusion_simjoin::engine::{Funnel, JoinSpec, MatchBuffer, MatchNeed};
+use datafusion_simjoin::gpu::Layout;
+use datafusion_simjoin::set::Measure;
+use datafusion_simjoin::set::SetCollection;
+use datafusion_simjoin::set::{CandidateChunk, Verified, Verifier};
+use datafusion_simjoin::set::{CpuVerifier, DeviceJoin, DeviceVerifier};
 
 use super::stream::{Filter, Stream, Touched};
 use crate::csv::CsvWriter;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::{Result, exec_err};
-use datafusion_simjoin::measure::{Bounds, Measure, Role};
+use datafusion_simjoin::set::{Bounds, Measure, Role};
 
 use super::bands::Bands;
 use super::broadcast::Broadcast;
@@ -14,7 +14,8 @@ use super::prefix::PrefixTokens;
 use super::rows::{Input, Partners};
 use super::tiling::Work;
 use crate::data;
-use crate::generate::{self, collection::COLLECTIONS};
+use crate::generate;
+use crate::generate::collection::COLLECTIONS;
 
 /// Rows of each collection.
 const ROWS: u64 = 60;

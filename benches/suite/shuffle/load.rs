@@ -56,7 +56,7 @@ pub mod nanos {
     /// Comparing the signatures of a pair (phases.csv, `filter`, bitmap: 0.24 to 0.58), the few
     /// verifications included.
     pub const PAIR: f64 = 0.3;
-    /// Looking up a posting list that comes from memory (src/strategy/costs.rs).
+    /// Looking up a posting list that comes from memory (src/set/costs.rs).
     pub const LOOKUP: f64 = 59.0;
     /// Meeting a posting: scanning, and verifying what passes (phases.csv, `filter` and `verify` of
     /// ppjoin at 0.5, less the lookups: 3.3 to 7.1).

@@ -33,7 +33,8 @@ use tonic::transport::Channel;
 use super::address::SchedulerAddress;
 use super::explain;
 use super::job::{Job, Phase};
-use super::reason::{self, plain};
+use super::reason;
+use super::reason::plain;
 
 /// How long an abandoned statement is waited for that the scheduler has not answered yet.
 const SUBMIT_PATIENCE: Duration = Duration::from_secs(10);

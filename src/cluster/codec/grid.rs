@@ -8,7 +8,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::join::{count, null_equality, read_call, read_side, unknown, write_call, write_side};
 use super::messages::{GridPairsNode, PlacedRowsNode, SizeGridNode, SizeHistogramNode};
 use super::{Reader, Writer};
-use crate::exec::grid::{GridPairs, GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
+use crate::shuffle::{GridPairs, GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
 
 pub(super) fn write(node: &SizeGridExec, writer: &Writer<'_>) -> Result<SizeGridNode> {
     let GridSpec { call, threshold, tasks, visits_once, pairs } = *node.spec();

@@ -9,11 +9,11 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::messages::*;
 use super::{Reader, Writer};
 use crate::config::SimJoinOptions;
-use crate::exec::{
-    CountOf, JoinInput, JoinMode, MeasureCall, Need, OutputColumn, Residual, ResidualColumn,
-    SetSimilarityJoinExec, Side, SimilarityJoin,
+use crate::exec::{JoinInput, JoinMode, SetSimilarityJoinExec};
+use crate::set::Measure;
+use crate::spec::{
+    CountOf, MeasureCall, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin,
 };
-use crate::measure::Measure;
 
 /// The node without its inputs.
 pub(super) fn write(node: &SetSimilarityJoinExec, writer: &Writer<'_>) -> Result<JoinNode> {

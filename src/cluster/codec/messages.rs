@@ -105,7 +105,7 @@ pub(super) struct OptionNode {
     pub value: String,
 }
 
-/// A [`SimilarityJoin`](crate::exec::SimilarityJoin).
+/// A [`SimilarityJoin`](crate::spec::SimilarityJoin).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SimilarityJoinNode {
     #[prost(message, required, tag = "1")]
@@ -221,7 +221,7 @@ pub(super) struct DeclinedNode {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct JoinPartsNode {}
 
-/// A [`SizeGridExec`](crate::exec::grid::SizeGridExec) without its inputs.
+/// A [`SizeGridExec`](crate::shuffle::SizeGridExec) without its inputs.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SizeGridNode {
     #[prost(message, required, tag = "1")]
@@ -241,7 +241,7 @@ pub(super) struct SizeGridNode {
     pub pairs: i32,
 }
 
-/// A [`GridPairs`](crate::exec::grid::GridPairs).
+/// A [`GridPairs`](crate::shuffle::GridPairs).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
 #[repr(i32)]
 pub(super) enum GridPairsNode {
@@ -250,7 +250,7 @@ pub(super) enum GridPairsNode {
     Across = 2,
 }
 
-/// A [`SizeHistogramExec`](crate::exec::grid::SizeHistogramExec) without its input.
+/// A [`SizeHistogramExec`](crate::shuffle::SizeHistogramExec) without its input.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SizeHistogramNode {
     #[prost(message, required, tag = "1")]
@@ -259,7 +259,7 @@ pub(super) struct SizeHistogramNode {
     pub times: u64,
 }
 
-/// A [`PlacedRows`](crate::exec::grid::PlacedRows).
+/// A [`PlacedRows`](crate::shuffle::PlacedRows).
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct PlacedRowsNode {
     #[prost(enumeration = "SideNode", tag = "1")]

@@ -35,10 +35,10 @@ use datafusion_proto::physical_plan::{
 use datafusion_proto::protobuf::{PhysicalExprNode, Schema as SchemaNode};
 use prost::Message;
 
-use crate::exec::grid::{SizeGridExec, SizeHistogramExec};
 use crate::exec::{JoinPartsExec, SetSimilarityJoinExec};
 use crate::functions;
 use crate::plan::{SimilarityJoinDeclinedExec, marker_functions};
+use crate::shuffle::{SizeGridExec, SizeHistogramExec};
 use messages::{DeclinedNode, Envelope, JoinPartsNode, Operator, OperatorKind};
 
 /// The version of the messages. It grows with every change of them.

@@ -15,8 +15,9 @@ use super::messages::{
 use super::*;
 use crate::SimJoinContextExt;
 use crate::cluster::{physical_codec, scheduler_session, session_config};
-use crate::exec::grid::{GridPairs, GridSpec, PlacedRows};
-use crate::exec::{JoinInput, JoinMode, Side};
+use crate::exec::{JoinInput, JoinMode};
+use crate::shuffle::{GridPairs, GridSpec, PlacedRows};
+use crate::spec::Side;
 
 async fn session() -> SessionContext {
     let ctx = SessionContext::new_with_state(scheduler_session(session_config()).unwrap());

@@ -6,7 +6,7 @@ use std::ops::Range;
 use datafusion::arrow::array::{Array, BinaryArray, LargeListArray};
 use foldhash::quality::FixedState;
 
-use crate::measure::{Bounds, Role};
+use crate::set::{Bounds, Role};
 
 /// Parts by blocking key, where there is one.
 const KEY_PARTS: usize = 16;
@@ -16,7 +16,7 @@ const KEY_PARTS: usize = 16;
 /// The same key and the same size are in the same band, whatever the side. Where the limits of the
 /// sizes lie is a matter of speed alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Bands {
+pub(crate) struct Bands {
     /// Of blocking keys.
     key_parts: usize,
     /// The least size of each band but the first, ascending.
@@ -77,7 +77,7 @@ impl Bands {
 
 /// The sizes that a partner of a set with a size in `sizes` may have; `None` when there is none.
 /// `role` is that of the sets.
-pub(super) fn partner_sizes(bounds: &Bounds, role: Role, sizes: Range<u32>) -> Option<Range<u64>> {
+pub(crate) fn partner_sizes(bounds: &Bounds, role: Role, sizes: Range<u32>) -> Option<Range<u64>> {
     // Both ends of the range of partners rise with the size. A small set may have no partner at
     // all where a larger one has some (an overlap of more tokens than it holds).
     let (_, greatest) = bounds.size_range(role, sizes.end.checked_sub(1)?)?;
@@ -88,7 +88,7 @@ pub(super) fn partner_sizes(bounds: &Bounds, role: Role, sizes: Range<u32>) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::measure::Measure;
+    use crate::set::Measure;
 
     #[test]
     fn bands_hold_about_as_many_tokens() {

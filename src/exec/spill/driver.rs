@@ -17,16 +17,16 @@ use super::queue::BatchQueue;
 use super::segment::{Segment, SpilledSide};
 use super::store::SpillContext;
 use crate::config::SpillChoice;
+use crate::exec::answer::output::BatchLimits;
+use crate::exec::answer::visited::Visited;
+use crate::exec::build::headroom::Headroom;
+use crate::exec::build::read::is_out_of_memory;
 use crate::exec::build::{BuildPlan, BuildSide};
-use crate::exec::headroom::Headroom;
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::ProbeMetrics;
-use crate::exec::output::BatchLimits;
+use crate::exec::probe::slices::Slices;
 use crate::exec::probe::{ProbeInput, Running, RunningSetup};
-use crate::exec::read::is_out_of_memory;
-use crate::exec::slices::Slices;
-use crate::exec::visited::Visited;
-use crate::sets::ValueSet;
+use crate::set::ValueSet;
 
 /// What a worker has for probe rows, at least, where there are several.
 const ROWS_BYTES: usize = 256 << 10;
@@ -36,7 +36,7 @@ const LEAST_VALUES_BYTES: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A build side on disk, for the partitions of a join.
-pub(in crate::exec) struct SpilledBuild {
+pub(crate) struct SpilledBuild {
     stored: Arc<StoredBuild>,
     /// The join that all partitions have part in. It ends with the last of them: nothing that
     /// works on it holds what holds it.
@@ -44,14 +44,14 @@ pub(in crate::exec) struct SpilledBuild {
 }
 
 /// A build side on disk, and how it comes back.
-pub(super) struct StoredBuild {
-    pub(super) context: Arc<SpillContext>,
-    pub(super) side: Arc<SpilledSide>,
-    pub(super) bands: Arc<Bands>,
+pub(crate) struct StoredBuild {
+    pub(crate) context: Arc<SpillContext>,
+    pub(crate) side: Arc<SpilledSide>,
+    pub(crate) bands: Arc<Bands>,
     /// Bytes in memory for each byte stored, at the peak, as far as that is known.
-    pub(super) growth: Mutex<f64>,
+    pub(crate) growth: Mutex<f64>,
     /// One piece at a time is in memory, unless nobody reads what it gives.
-    pub(super) turn: Arc<Semaphore>,
+    pub(crate) turn: Arc<Semaphore>,
 }
 
 /// Ends a queue, also where whatever fills it stops in a panic.
@@ -70,7 +70,7 @@ impl Drop for Ending {
 }
 
 /// A join on its way. Dropping it ends the work.
-pub(in crate::exec) struct Joining {
+pub(crate) struct Joining {
     queue: Arc<BatchQueue>,
     _driver: SpawnedTask<()>,
 }
@@ -83,7 +83,7 @@ impl Joining {
 }
 
 impl SpilledBuild {
-    pub(super) fn new(stored: StoredBuild) -> Self {
+    pub(crate) fn new(stored: StoredBuild) -> Self {
         Self { stored: Arc::new(stored), shared: Mutex::default() }
     }
 
@@ -484,7 +484,7 @@ impl Driver {
 }
 
 /// Waits for all tasks; when one fails, the others are stopped.
-pub(super) async fn all_of(mut tasks: JoinSet<Result<()>>, what: &str) -> Result<()> {
+pub(crate) async fn all_of(mut tasks: JoinSet<Result<()>>, what: &str) -> Result<()> {
     while let Some(ended) = tasks.join_next().await {
         let ended = ended.unwrap_or_else(|error| exec_err!("{what} failed: {error}"));
         if ended.is_err() {

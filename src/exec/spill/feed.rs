@@ -10,12 +10,12 @@ use datafusion::physical_plan::metrics::Count;
 use futures::StreamExt;
 
 use super::segment::SpilledSide;
+use crate::exec::answer::visited::Visited;
 use crate::exec::build::ROWS_PER_SLICE;
-use crate::exec::visited::Visited;
 
 /// Segments of the probe side that meet one piece, taken by any number of workers.
 #[derive(Debug)]
-pub(in crate::exec) struct SegmentFeed {
+pub(crate) struct SegmentFeed {
     side: Arc<SpilledSide>,
     segments: Vec<(usize, bool)>,
     next: AtomicUsize,
@@ -26,7 +26,7 @@ pub(in crate::exec) struct SegmentFeed {
 impl SegmentFeed {
     /// Some segments of `side`, each with whether no later piece meets it. `marks` are the rows of
     /// the side that have a match, where that is asked for; `visits` counts the rows read.
-    pub(super) fn new(
+    pub(crate) fn new(
         side: &Arc<SpilledSide>,
         segments: Vec<(usize, bool)>,
         marks: &Option<Arc<Visited>>,
@@ -44,7 +44,7 @@ impl SegmentFeed {
 
 /// What is known of the probe rows of a unit from the pieces they have met.
 #[derive(Debug, Clone)]
-pub(in crate::exec) struct Visit {
+pub(crate) struct Visit {
     pub marks: Option<Arc<Visited>>,
     /// The number of the first row in its side.
     pub first_row: u64,
@@ -78,7 +78,7 @@ impl Visit {
 }
 
 /// One worker's way through a feed.
-pub(in crate::exec) struct SegmentReader {
+pub(crate) struct SegmentReader {
     feed: Arc<SegmentFeed>,
     open: Option<Open>,
 }

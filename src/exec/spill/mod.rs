@@ -29,6 +29,6 @@ mod segment;
 mod store;
 mod writer;
 
-pub(super) use driver::{Joining, SpilledBuild};
-pub(super) use feed::{SegmentReader, Visit};
-pub(super) use store::Spilling;
+pub(crate) use driver::{Joining, SpilledBuild};
+pub(crate) use feed::{SegmentReader, Visit};
+pub(crate) use store::Spilling;

@@ -9,17 +9,18 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 
 use crate::config::SimJoinOptions;
+use crate::engine::KeyConverter;
+use crate::engine::Pairing;
 use crate::exec::layout::Layout;
-use crate::exec::spec::{Residual, ResidualColumn, Side, SimilarityJoin};
-use crate::sets::{KeyConverter, StoredTokens};
-use crate::strategy::Pairing;
+use crate::set::StoredTokens;
+use crate::spec::{Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// What both sides of a join look like on disk, and how they are joined from there.
 ///
 /// A row is stored as its set, its blocking key and the columns that output and residual read:
 /// `[set, key?, stored columns …]`. Expressions have been evaluated once, when the row was read.
 #[derive(Debug)]
-pub(in crate::exec) struct StoredPlan {
+pub(crate) struct StoredPlan {
     /// Per side, the input columns that are stored.
     pub stored: [Vec<usize>; 2],
     pub tokens: [StoredTokens; 2],

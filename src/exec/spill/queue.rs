@@ -12,7 +12,7 @@ use datafusion::execution::memory_pool::{
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::exec::payload::slice_bytes;
+use crate::exec::answer::payload::slice_bytes;
 
 /// A bounded queue that any number of partitions take from. A partition that nobody polls holds
 /// nothing back: the others get what it does not take.
@@ -20,7 +20,7 @@ use crate::exec::payload::slice_bytes;
 /// It holds so many batches at most, which are reserved in the memory pool: where the pool has no
 /// room, one.
 #[derive(Debug)]
-pub(super) struct BatchQueue {
+pub(crate) struct BatchQueue {
     state: Mutex<State>,
     capacity: usize,
     most_bytes: usize,
@@ -40,7 +40,7 @@ struct State {
 
 /// A batch and the bytes of its rows.
 #[derive(Debug)]
-pub(super) struct Measured {
+pub(crate) struct Measured {
     batch: RecordBatch,
     bytes: usize,
 }

@@ -14,11 +14,11 @@ use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::exec::payload::stored_bytes;
-use crate::sets::ValueSet;
+use crate::exec::answer::payload::stored_bytes;
+use crate::set::ValueSet;
 
 /// Rows of one band. The unit that is read again, and that pieces of a build side are made of.
-pub(super) struct Segment {
+pub(crate) struct Segment {
     pub band: usize,
     /// The part by blocking key that the band belongs to.
     pub key_part: usize,
@@ -82,7 +82,7 @@ fn gathered(batches: SendableRecordBatchStream) -> SendableRecordBatchStream {
 
 /// One side of a join, on disk. Dropping it deletes the files.
 #[derive(Debug)]
-pub(super) struct SpilledSide {
+pub(crate) struct SpilledSide {
     manager: SpillManager,
     /// By band, those without sets last.
     pub segments: Vec<Segment>,

@@ -19,15 +19,16 @@ use super::plan::StoredPlan;
 use super::segment::SpilledSide;
 use super::writer::{SideWriter, WriterLimits};
 use crate::config::{DeviceChoice, SimJoinOptions, StrategyChoice};
+use crate::engine::KeyConverter;
+use crate::exec::answer::payload::stored_bytes;
+use crate::exec::build::headroom::Headroom;
+use crate::exec::build::read::Overflow;
 use crate::exec::build::{BuildPlan, Built, EncodedArguments, OnChoice};
-use crate::exec::headroom::Headroom;
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::{BuildMetrics, DiskMetrics};
-use crate::exec::payload::stored_bytes;
-use crate::exec::read::Overflow;
-use crate::exec::slices::Slices;
-use crate::exec::spec::Side;
-use crate::sets::{KeyConverter, StoredRows, Unload};
+use crate::exec::probe::slices::Slices;
+use crate::set::{StoredRows, Unload};
+use crate::spec::Side;
 
 /// Sizes of sets that the bands are drawn from, at most.
 const SAMPLED_ROWS: usize = 1 << 16;
@@ -40,7 +41,7 @@ const SEGMENT_BYTES: usize = 32 << 20;
 const OPEN_FILE_BYTES: usize = 64 << 10;
 
 /// What it takes to go on where a build side does not fit into memory.
-pub(in crate::exec) struct Spilling {
+pub(crate) struct Spilling {
     pub plan: BuildPlan,
     /// The schemas of both sides.
     pub inputs: [SchemaRef; 2],
@@ -83,7 +84,7 @@ impl Spilling {
 }
 
 /// What a join on disk is run with.
-pub(in crate::exec) struct SpillContext {
+pub(crate) struct SpillContext {
     /// The join over its inputs.
     pub layout: Arc<Layout>,
     pub converter: Option<Arc<KeyConverter>>,

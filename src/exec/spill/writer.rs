@@ -15,8 +15,8 @@ use datafusion::physical_plan::SpillManager;
 
 use super::bands::Bands;
 use super::segment::{Segment, SpilledSide};
-use crate::exec::payload::stored_bytes;
-use crate::sets::StoredRows;
+use crate::exec::answer::payload::stored_bytes;
+use crate::set::StoredRows;
 
 /// Rows of a batch on disk, at most: reading takes the memory of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -24,7 +24,7 @@ const BATCH_ROWS: usize = 8192;
 const MANY_SEGMENTS: u64 = 128;
 
 /// Writes one side.
-pub(super) struct SideWriter {
+pub(crate) struct SideWriter {
     manager: SpillManager,
     bands: Arc<Bands>,
     /// Whether rows that can match nothing are part of the answer.
@@ -45,7 +45,7 @@ pub(super) struct SideWriter {
 
 /// How much is written at a time.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct WriterLimits {
+pub(crate) struct WriterLimits {
     /// What is gathered before it is written.
     pub buffer_bytes: usize,
     /// A segment ends when it holds so much; where there are many, when it holds up to
@@ -291,7 +291,7 @@ mod tests {
     use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 
     use super::*;
-    use crate::sets::{EncodeInput, StoredTokens};
+    use crate::set::{EncodeInput, StoredTokens};
 
     /// However much is written, the process is not out of files.
     #[test]

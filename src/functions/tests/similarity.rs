@@ -17,7 +17,7 @@ use rand::{Rng, SeedableRng};
 
 use super::{call, column, list_of, refusal, scalar};
 use crate::functions::similarity_udf;
-use crate::measure::Measure;
+use crate::set::Measure;
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Token {

@@ -3,7 +3,7 @@ use datafusion::logical_expr::{ScalarUDF, col, lit};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use crate::functions::{all, expr_fn, measure_of, similarity_udf};
-use crate::measure::Measure;
+use crate::set::Measure;
 
 fn context() -> SessionContext {
     let ctx = SessionContext::new_with_config(

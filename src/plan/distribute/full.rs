@@ -14,11 +14,12 @@ use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 
 use super::Distribution;
-use crate::exec::{CountOf, JoinInput, JoinPartsExec, Need, OutputColumn, Side, SimilarityJoin};
+use crate::exec::{JoinInput, JoinPartsExec};
+use crate::spec::{CountOf, Need, OutputColumn, Side, SimilarityJoin};
 
 impl Distribution<'_> {
     /// The FULL join as two joins, each shared by the tasks in its own way.
-    pub(super) fn full(self) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(crate) fn full(self) -> Result<Arc<dyn ExecutionPlan>> {
         let left = SimilarityJoin { join_type: JoinType::Left, ..self.join.clone() };
         let (right, padding) = self.unmatched_right_rows()?;
         let input = match &self.input {

@@ -4,7 +4,7 @@
 //! | --- | --- | --- |
 //! | one task | both sides | what cannot be shared |
 //! | broadcast | one side whole, its part of the other | a small side |
-//! | repartition | the rows that the [grid](crate::exec::grid) sends to it | two large sides |
+//! | repartition | the rows that the [grid](crate::shuffle) sends to it | two large sides |
 //! | two joins | as either of them needs | FULL joins of large sides |
 //!
 //! Rows that the answer lists one by one (preserved rows, those of semi and anti joins) are known
@@ -28,7 +28,8 @@ use datafusion::prelude::SessionConfig;
 
 use self::size::Size;
 use crate::config::{BuildSideChoice, DistributionChoice, SimJoinOptions};
-use crate::exec::{JoinInput, JoinMode, Need, SetSimilarityJoinExec, Side, SimilarityJoin};
+use crate::exec::{JoinInput, JoinMode, SetSimilarityJoinExec};
+use crate::spec::{Need, Side, SimilarityJoin};
 
 /// Says that a session plans for a cluster, whose tasks run in processes of their own.
 ///
@@ -59,7 +60,7 @@ impl ClusterPlanning {
 }
 
 /// A join that is to be shared by tasks.
-pub(super) struct Distribution<'a> {
+pub(crate) struct Distribution<'a> {
     /// As one process would run it.
     pub input: JoinInput,
     pub join: SimilarityJoin,

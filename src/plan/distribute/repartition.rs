@@ -1,4 +1,4 @@
-//! Both sides repartitioned by a [grid](crate::exec::grid) over the sizes of their sets.
+//! Both sides repartitioned by a [grid](crate::shuffle) over the sizes of their sets.
 
 use std::sync::Arc;
 
@@ -14,16 +14,15 @@ use datafusion::physical_plan::projection::{ProjectionExec, ProjectionExpr};
 use super::Distribution;
 use super::sample::sample;
 use crate::config::BuildSideChoice;
-use crate::exec::grid::{GridPairs, GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
-use crate::exec::{
-    JoinInput, JoinMode, JoinPartsExec, Need, SetSimilarityJoinExec, Side, SimilarityJoin,
-};
+use crate::exec::{JoinInput, JoinMode, JoinPartsExec, SetSimilarityJoinExec};
+use crate::shuffle::{GridPairs, GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
+use crate::spec::{Need, Side, SimilarityJoin};
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
 
 impl Distribution<'_> {
     /// Rows meet in the tile of left and right places that holds both.
-    pub(super) fn repartitioned(self, reason: String) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(crate) fn repartitioned(self, reason: String) -> Result<Arc<dyn ExecutionPlan>> {
         let inputs = self.sides()?;
         let spec = self.spec(GridPairs::All);
         // Both sides read the histograms of both.
@@ -50,7 +49,7 @@ impl Distribution<'_> {
 
     /// Each pair of rows of one input with itself meets once: near rows in a task that gets each
     /// of them once, the others as left and right rows, in one of the two orders.
-    pub(super) fn repartitioned_once(self, reason: String) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(crate) fn repartitioned_once(self, reason: String) -> Result<Arc<dyn ExecutionPlan>> {
         let JoinInput::Itself { input, .. } = &self.input else {
             return internal_err!("pairs of two inputs have no order that says the other");
         };

@@ -26,7 +26,7 @@ const STRETCHES: u64 = 3;
 ///
 /// It reads the same rows each time, in whatever order. Where files have large row groups it may be more than the
 /// wanted part, as a row group is read where it begins.
-pub(super) fn sample(input: Arc<dyn ExecutionPlan>) -> Result<(Arc<dyn ExecutionPlan>, u64)> {
+pub(crate) fn sample(input: Arc<dyn ExecutionPlan>) -> Result<(Arc<dyn ExecutionPlan>, u64)> {
     match sampled(&input)? {
         Some((part, times)) => Ok((part, times)),
         None => Ok((input, 1)),

@@ -10,11 +10,11 @@ use datafusion::datasource::source::DataSourceExec;
 use datafusion::execution::memory_pool::human_readable_size;
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::plan::cost;
+use crate::plan::recognise::cost;
 
 /// An estimate in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Size(pub usize);
+pub(crate) struct Size(pub usize);
 
 impl Size {
     /// By the statistics of an input, or else by the files that it reads.

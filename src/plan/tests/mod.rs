@@ -11,7 +11,7 @@ use crate::session::install;
 use crate::sql::rewrite_sql;
 
 /// A session with tables `a`, `b` and `c` of `id`, `k`, `name` and `toks`.
-pub(super) async fn session(config: SessionConfig) -> Result<SessionContext> {
+pub(crate) async fn session(config: SessionConfig) -> Result<SessionContext> {
     let builder = SessionStateBuilder::new_with_default_features()
         .with_config(config.with_information_schema(true).with_target_partitions(2));
     let ctx = SessionContext::new_with_state(install(builder)?.build());
@@ -26,7 +26,7 @@ pub(super) async fn session(config: SessionConfig) -> Result<SessionContext> {
 }
 
 /// The EXPLAIN of `sql`: logical, then physical plan.
-pub(super) async fn explain(ctx: &SessionContext, sql: &str) -> Result<String> {
+pub(crate) async fn explain(ctx: &SessionContext, sql: &str) -> Result<String> {
     let sql = format!("EXPLAIN {sql}");
     let batches = ctx.sql(&rewrite_sql(&sql)?).await?.collect().await?;
     let mut text = String::new();
@@ -41,7 +41,7 @@ pub(super) async fn explain(ctx: &SessionContext, sql: &str) -> Result<String> {
 }
 
 /// The error of planning `sql`.
-pub(super) async fn error(ctx: &SessionContext, sql: &str) -> String {
+pub(crate) async fn error(ctx: &SessionContext, sql: &str) -> String {
     let planned = match ctx.sql(sql).await {
         Ok(df) => df.create_physical_plan().await,
         Err(e) => Err(e),

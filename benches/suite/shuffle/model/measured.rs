@@ -7,8 +7,8 @@ use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::arrow::ipc::CompressionType;
 use datafusion::arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use datafusion::common::Result;
-use datafusion_simjoin::measure::{Bounds, Role};
-use datafusion_simjoin::sets::SetCollection;
+use datafusion_simjoin::set::SetCollection;
+use datafusion_simjoin::set::{Bounds, Role};
 
 use super::super::broadcast::Broadcast;
 use super::super::postings::Lists;

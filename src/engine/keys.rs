@@ -1,0 +1,118 @@
+//! Blocking keys: the values of equality conjuncts as dense ids.
+
+use datafusion::arrow::array::{Array, ArrayRef, BinaryArray};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::arrow::row::{RowConverter, Rows, SortField};
+use datafusion::common::cast::as_binary_array;
+use datafusion::common::utils::normalize_float_zero;
+use datafusion::common::{NullEquality, Result, internal_err};
+
+use crate::set::encode::dictionary::{Dictionary, hash_bytes};
+use crate::set::runs::KeyId;
+
+/// Turns key columns into comparable bytes. Equal values give equal bytes, as DataFusion's `=`
+/// has it: NaN equals itself, -0.0 equals 0.0.
+#[derive(Debug)]
+pub struct KeyConverter {
+    /// `None` where the one key column holds the bytes of [`KeyRows::bytes`].
+    converter: Option<RowConverter>,
+    null_equality: NullEquality,
+}
+
+/// The keys of a batch of rows.
+#[derive(Debug)]
+pub struct KeyRows {
+    bytes: KeyBytes,
+    nulls: Option<NullBuffer>,
+}
+
+#[derive(Debug)]
+enum KeyBytes {
+    Rows(Rows),
+    Stored(BinaryArray),
+}
+
+/// A view on [`KeyRows`].
+pub type Keys<'a> = &'a KeyRows;
+
+impl KeyConverter {
+    pub fn try_new(types: Vec<DataType>, null_equality: NullEquality) -> Result<Self> {
+        let fields = types.into_iter().map(SortField::new).collect();
+        Ok(Self { converter: Some(RowConverter::new(fields)?), null_equality })
+    }
+
+    /// For a column of the bytes that another converter has given, NULL where a key equals
+    /// nothing.
+    pub fn of_stored() -> Self {
+        Self { converter: None, null_equality: NullEquality::NullEqualsNothing }
+    }
+
+    /// The keys of the rows of `columns`.
+    pub fn convert(&self, columns: &[ArrayRef]) -> Result<KeyRows> {
+        let Some(converter) = &self.converter else {
+            let [column] = columns else {
+                return internal_err!("stored keys are one column, not {}", columns.len());
+            };
+            let stored = as_binary_array(column)?.clone();
+            return Ok(KeyRows { nulls: stored.nulls().cloned(), bytes: KeyBytes::Stored(stored) });
+        };
+        let columns: Vec<ArrayRef> = columns.iter().map(normalize_float_zero).collect();
+        let bytes = KeyBytes::Rows(converter.convert_columns(&columns)?);
+        let nulls = match self.null_equality {
+            NullEquality::NullEqualsNull => None,
+            NullEquality::NullEqualsNothing => columns.iter().fold(None, |nulls, c| {
+                NullBuffer::union(nulls.as_ref(), c.logical_nulls().as_ref())
+            }),
+        };
+        Ok(KeyRows { bytes, nulls })
+    }
+}
+
+impl KeyRows {
+    /// The bytes of a row's key; `None` when it equals nothing. Equal keys have equal bytes.
+    pub fn bytes(&self, row: usize) -> Option<&[u8]> {
+        let null = self.nulls.as_ref().is_some_and(|n| n.is_null(row));
+        (!null).then(|| match &self.bytes {
+            KeyBytes::Rows(rows) => rows.row(row).data(),
+            KeyBytes::Stored(keys) => keys.value(row),
+        })
+    }
+
+    /// A hash of a row's key, the same in every process; `None` when the key equals nothing.
+    pub(crate) fn key_hash(&self, row: usize) -> Option<u32> {
+        self.bytes(row).map(hash_bytes)
+    }
+}
+
+/// The ids of the build side's keys.
+#[derive(Debug, Default)]
+pub struct KeyDictionary {
+    pub(crate) keys: Dictionary,
+}
+
+impl KeyDictionary {
+    /// The id of a row's key, a new one if need be; `None` when the key equals nothing.
+    pub(crate) fn insert(&mut self, keys: Keys<'_>, row: usize) -> Result<Option<KeyId>> {
+        keys.bytes(row).map(|key| self.keys.bytes(key)).transpose()
+    }
+
+    /// The id of a row's key; `None` when no row of the build side has it.
+    pub(crate) fn find(&self, keys: Keys<'_>, row: usize) -> Option<KeyId> {
+        keys.bytes(row).and_then(|key| self.keys.find(key))
+    }
+
+    /// The number of distinct keys.
+    pub fn len(&self) -> u32 {
+        self.keys.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.keys.is_empty()
+    }
+
+    /// The bytes allocated.
+    pub fn size_in_bytes(&self) -> usize {
+        self.keys.size()
+    }
+}

@@ -1,0 +1,466 @@
+//! From pairs of sets to blocks of pairs of rows.
+//!
+//! The rows of a set have neighbouring places, so that a match of two sets is one rectangle of
+//! places, or a few stretches of it where a row order cuts it. Nothing is done per pair of rows
+//! before the columns are written.
+
+use std::ops::Range;
+
+use datafusion::logical_expr::Operator;
+
+use crate::engine::{Match, Pairing};
+use crate::exec::build::BuildSide;
+use crate::exec::layout::{Layout, RowOrder};
+use crate::exec::probe::Unit;
+use crate::set::SetCollection;
+use crate::spec::Side;
+
+/// Stretches looked at in one call of [`Expansion::fill`]: some milliseconds.
+const STEPS_PER_FILL: usize = 1 << 17;
+
+/// Every pair of some neighbouring places of the left side with some of the right side.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Block {
+    /// Per side, the first place and the number of places.
+    pub starts: [u32; 2],
+    pub lens: [u32; 2],
+    /// What scores are computed from; 0 where there are none.
+    pub overlap: u32,
+    pub sizes: [u32; 2],
+}
+
+impl Block {
+    /// The number of pairs.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.lens[0] as usize * self.lens[1] as usize
+    }
+
+    /// The side whose places change from pair to pair; each place of the other one is repeated.
+    /// The longer one, so that what is copied and what is repeated are long.
+    #[inline]
+    pub fn inner(&self) -> usize {
+        usize::from(self.lens[1] >= self.lens[0])
+    }
+
+    /// The places of a side, as indices.
+    #[inline]
+    pub fn places(&self, side: usize) -> Range<usize> {
+        let start = self.starts[side] as usize;
+        start..start + self.lens[side] as usize
+    }
+}
+
+/// Pairs of rows, as blocks.
+#[derive(Debug, Default)]
+pub(crate) struct RowPairs {
+    blocks: Vec<Block>,
+    len: usize,
+}
+
+impl RowPairs {
+    /// The number of pairs.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    pub fn blocks(&self) -> &[Block] {
+        &self.blocks
+    }
+
+    pub fn clear(&mut self) {
+        self.blocks.clear();
+        self.len = 0;
+    }
+
+    /// Exchanges the sides of all pairs.
+    pub fn mirror(&mut self) {
+        for block in &mut self.blocks {
+            block.starts.swap(0, 1);
+            block.lens.swap(0, 1);
+            block.sizes.swap(0, 1);
+        }
+    }
+
+    #[inline]
+    pub fn push(&mut self, block: Block) {
+        self.len += block.len();
+        self.blocks.push(block);
+    }
+}
+
+/// Expands matches to blocks of row pairs, a bounded number at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Expansion {
+    /// The match being expanded.
+    next: usize,
+    /// Within it: whether left and right have been exchanged, the next probe row, and the next of
+    /// the build rows that it is paired with.
+    mirrored: bool,
+    probe_row: u32,
+    build_row: u32,
+}
+
+/// What expanding looks at.
+pub(crate) struct ExpansionInput<'a> {
+    pub probe: &'a SetCollection,
+    pub build: &'a SetCollection,
+    /// The side that the rows of `probe` are on.
+    pub probe_side: Side,
+    /// Each match of two sets stands for both orders of their rows.
+    pub both_orders: bool,
+    pub order: Option<RankedOrder<'a>>,
+    pub wants_scores: bool,
+}
+
+/// A row order, with the ranks by place of the rows that it compares.
+#[derive(Clone, Copy)]
+pub(crate) struct RankedOrder<'a> {
+    pub order: RowOrder,
+    pub probe: &'a [u32],
+    /// Ascending within the rows of a set.
+    pub build: &'a [u32],
+}
+
+impl<'a> ExpansionInput<'a> {
+    /// `mirrored` exchanges the sides.
+    pub fn new(layout: &Layout, unit: &'a Unit, build: &'a BuildSide, mirrored: bool) -> Self {
+        let order = layout.row_order.zip(build.ranks.as_ref()).map(|(order, ranks)| {
+            let probe = unit.ranks.as_deref().unwrap_or(&ranks.by_place);
+            RankedOrder { order, probe, build: &ranks.by_place }
+        });
+        Self {
+            probe: &unit.sets,
+            build: &build.sets,
+            probe_side: if mirrored { layout.build() } else { layout.probe },
+            both_orders: layout.spec.pairing == Pairing::Unordered,
+            order,
+            wants_scores: layout.wants_scores,
+        }
+    }
+
+    /// All pairs of the rows of two matching sets, the probe rows on their side or (`mirrored`) on
+    /// the other one.
+    fn rectangle(&self, found: &Match, mirrored: bool) -> Block {
+        let probe = self.probe.row_places(found.probe..found.probe + 1);
+        let build = self.build.row_places(found.build..found.build + 1);
+        let sizes = match self.wants_scores {
+            true => [self.probe.size(found.probe), self.build.size(found.build)],
+            false => [0, 0],
+        };
+        let sides = |probe: u32, build: u32| match (self.probe_side == Side::Left) != mirrored {
+            true => [probe, build],
+            false => [build, probe],
+        };
+        Block {
+            starts: sides(probe.start, build.start),
+            lens: sides(probe.len() as u32, build.len() as u32),
+            overlap: found.overlap,
+            sizes: sides(sizes[0], sizes[1]),
+        }
+    }
+}
+
+impl Expansion {
+    /// Starts with the first match again.
+    pub fn restart(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Adds blocks until `pairs` holds `limit` pairs, some milliseconds have passed, or no match
+    /// is left, which it says by `true`.
+    pub fn fill(
+        &mut self,
+        input: &ExpansionInput<'_>,
+        matches: &[Match],
+        limit: usize,
+        pairs: &mut RowPairs,
+    ) -> bool {
+        let probe_side = input.probe_side as usize;
+        let mut steps = STEPS_PER_FILL;
+        while let Some(found) = matches.get(self.next) {
+            let block = input.rectangle(found, self.mirrored);
+            let probe_side = if self.mirrored { 1 - probe_side } else { probe_side };
+            let done = match input.order {
+                None => self.add_rectangle(&block, probe_side, limit, &mut steps, pairs),
+                Some(order) => {
+                    self.add_ordered(&block, probe_side, order, limit, &mut steps, pairs)
+                }
+            };
+            if !done {
+                return false;
+            }
+            (self.probe_row, self.build_row) = (0, 0);
+            self.mirrored = input.both_orders && !self.mirrored && found.probe != found.build;
+            self.next += usize::from(!self.mirrored);
+        }
+        true
+    }
+
+    /// Adds what is left of a rectangle; whether all of it could be added.
+    fn add_rectangle(
+        &mut self,
+        block: &Block,
+        probe_side: usize,
+        limit: usize,
+        steps: &mut usize,
+        pairs: &mut RowPairs,
+    ) -> bool {
+        let build_side = 1 - probe_side;
+        let (probe_rows, build_rows) = (block.lens[probe_side], block.lens[build_side]);
+        while self.probe_row < probe_rows {
+            let room = limit.saturating_sub(pairs.len());
+            if room == 0 || *steps == 0 {
+                return false;
+            }
+            *steps -= 1;
+            // Whole probe rows where they fit, otherwise a part of one.
+            let whole = match self.build_row {
+                0 => room / build_rows as usize,
+                _ => 0,
+            };
+            let mut part = *block;
+            part.starts[probe_side] += self.probe_row;
+            part.starts[build_side] += self.build_row;
+            if whole > 0 {
+                part.lens[probe_side] =
+                    (probe_rows - self.probe_row).min(whole.min(u32::MAX as usize) as u32);
+                self.probe_row += part.lens[probe_side];
+            } else {
+                part.lens[probe_side] = 1;
+                part.lens[build_side] = (build_rows - self.build_row).min(room as u32);
+                self.build_row += part.lens[build_side];
+                if self.build_row == build_rows {
+                    (self.probe_row, self.build_row) = (self.probe_row + 1, 0);
+                }
+            }
+            pairs.push(part);
+        }
+        true
+    }
+
+    /// Adds what is left of those pairs of a rectangle that a row order admits. The rows of a set
+    /// ascend by rank: those that go with one row are one stretch, or two.
+    fn add_ordered(
+        &mut self,
+        block: &Block,
+        probe_side: usize,
+        ranked: RankedOrder<'_>,
+        limit: usize,
+        steps: &mut usize,
+        pairs: &mut RowPairs,
+    ) -> bool {
+        let build_side = 1 - probe_side;
+        let build = &ranked.build[block.places(build_side)];
+        while self.probe_row < block.lens[probe_side] {
+            if *steps == 0 {
+                return false;
+            }
+            let place = block.starts[probe_side] + self.probe_row;
+            let partners = ranked.order.partners(probe_side, ranked.probe[place as usize], build);
+            for stretch in partners {
+                let from = stretch.start.max(self.build_row);
+                if from >= stretch.end {
+                    continue;
+                }
+                let room = limit.saturating_sub(pairs.len());
+                if room == 0 {
+                    return false;
+                }
+                let mut part = *block;
+                (part.starts[probe_side], part.lens[probe_side]) = (place, 1);
+                part.starts[build_side] += from;
+                part.lens[build_side] = ((stretch.end - from) as usize).min(room) as u32;
+                self.build_row = from + part.lens[build_side];
+                pairs.push(part);
+                if self.build_row < stretch.end {
+                    return false;
+                }
+            }
+            *steps -= 1;
+            (self.probe_row, self.build_row) = (self.probe_row + 1, 0);
+        }
+        true
+    }
+}
+
+impl RowOrder {
+    /// Which of `others`, ascending ranks of rows of one side, go with a row of rank `rank` on
+    /// side `side`: two stretches of them, ascending, of which either may be empty. Rank 0 is
+    /// NULL, which goes with nothing.
+    #[inline]
+    fn partners(self, side: usize, rank: u32, others: &[u32]) -> [Range<u32>; 2] {
+        if rank == 0 {
+            return [0..0, 0..0];
+        }
+        let point = |holds: &dyn Fn(u32) -> bool| others.partition_point(|&o| holds(o)) as u32;
+        let first = || point(&|o| o == 0);
+        let (below, up_to) = (|| point(&|o| o < rank), || point(&|o| o <= rank));
+        let end = others.len() as u32;
+        // The comparison is `left <operator> right`.
+        match (self.operator, side) {
+            (Operator::Lt, 0) | (Operator::Gt, 1) => [up_to()..end, 0..0],
+            (Operator::LtEq, 0) | (Operator::GtEq, 1) => [below()..end, 0..0],
+            (Operator::Gt, 0) | (Operator::Lt, 1) => [first()..below(), 0..0],
+            (Operator::GtEq, 0) | (Operator::LtEq, 1) => [first()..up_to(), 0..0],
+            _ => [first()..below(), up_to()..end],
+        }
+    }
+}
+
+/// How many pairs of rows some matches stand for. `with_itself` knows those of a set with itself;
+/// the pairs of other sets count `orders` times.
+pub(crate) fn total_pairs(
+    matches: &[Match],
+    probe: &SetCollection,
+    build: &SetCollection,
+    with_itself: impl Fn(&Match) -> Option<u64>,
+    orders: u64,
+) -> u64 {
+    let mut total = 0;
+    // The matches of a probe set follow each other.
+    for group in matches.chunk_by(|a, b| a.probe == b.probe) {
+        let mut partners = 0;
+        for found in group {
+            match with_itself(found) {
+                Some(pairs) => total += pairs,
+                None => partners += u64::from(build.row_count_of(found.build)),
+            }
+        }
+        total += u64::from(probe.row_count_of(group[0].probe)) * partners * orders;
+    }
+    total
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{ArrayRef, Int64Array, ListArray};
+    use datafusion::arrow::datatypes::Int64Type;
+    use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::exec::answer::ranks::Ranks;
+    use crate::set::{BuildEncoder, EncodeInput};
+    use crate::util::cancel::CancelFlag;
+
+    /// Rows with `kinds` different sets of one token; some rows have none.
+    fn collection(rng: &mut StdRng, rows: usize, kinds: i64) -> SetCollection {
+        let tokens = (0..rows).map(|_| rng.random_range(0..=kinds));
+        let lists = tokens.map(|t| (t < kinds).then(|| vec![Some(t)]));
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let reservation = MemoryConsumer::new("test").register(&pool);
+        let mut encoder = BuildEncoder::default();
+        let input = EncodeInput { lists: &lists, keys: None, filter: None };
+        encoder.push(&input, &mut Default::default(), &reservation, 0).unwrap();
+        encoder.finish(&reservation, 0, &|| {}, &CancelFlag::default()).unwrap().0
+    }
+
+    fn holds(operator: Operator, left: u32, right: u32) -> bool {
+        left != 0
+            && right != 0
+            && match operator {
+                Operator::Lt => left < right,
+                Operator::LtEq => left <= right,
+                Operator::Gt => left > right,
+                Operator::GtEq => left >= right,
+                _ => left != right,
+            }
+    }
+
+    fn spelled_out(block: &Block) -> Vec<[u32; 2]> {
+        let place = |side: usize, nth: usize| block.starts[side] + nth as u32;
+        let inner = block.inner();
+        let lens = block.lens.map(|l| l as usize);
+        (0..lens[1 - inner])
+            .flat_map(|o| (0..lens[inner]).map(move |i| (o, i)))
+            .map(|(o, i)| match inner {
+                1 => [place(0, o), place(1, i)],
+                _ => [place(0, i), place(1, o)],
+            })
+            .collect()
+    }
+
+    /// Blocks stand for exactly the pairs that two loops over the rows of each match find, at any
+    /// bound on their number, and never exceed it.
+    #[test]
+    fn blocks_are_the_pairs_of_rows() {
+        let mut rng = StdRng::seed_from_u64(7);
+        let operators =
+            [Operator::Lt, Operator::LtEq, Operator::Gt, Operator::GtEq, Operator::NotEq];
+        for round in 0..200 {
+            let operator = (round % 6 > 0).then(|| operators[round % 6 - 1]);
+            let unordered = round % 2 == 0;
+            let probe_side = [Side::Left, Side::Right][round / 2 % 2];
+            let mut sets = collection(&mut rng, 60, 12);
+            let mut ranks = None;
+            if operator.is_some() {
+                let column = (0..60).map(|_| Some(rng.random_range(0..40)).filter(|&v| v > 3));
+                let column: ArrayRef = Arc::new(column.collect::<Int64Array>());
+                let cancel = CancelFlag::default();
+                ranks = Some(Ranks::of_rows(0, &column, &mut sets, false, &cancel).unwrap());
+            }
+            let mut matches = vec![];
+            for probe in 0..sets.len() {
+                for build in 0..if unordered { probe + 1 } else { sets.len() } {
+                    if probe == build || rng.random() {
+                        matches.push(Match { probe, build, overlap: 0 });
+                    }
+                }
+            }
+            let mut expected = vec![];
+            for found in &matches {
+                for a in sets.row_places(found.probe..found.probe + 1) {
+                    for b in sets.row_places(found.build..found.build + 1) {
+                        let pair = if probe_side == Side::Left { [a, b] } else { [b, a] };
+                        expected.push(pair);
+                        if unordered && found.probe != found.build {
+                            expected.push([pair[1], pair[0]]);
+                        }
+                    }
+                }
+            }
+            if let (Some(operator), Some(ranks)) = (operator, &ranks) {
+                let rank = |place: u32| ranks.by_place[place as usize];
+                expected.retain(|&[left, right]| holds(operator, rank(left), rank(right)));
+            }
+            expected.sort_unstable();
+            let input = ExpansionInput {
+                probe: &sets,
+                build: &sets,
+                probe_side,
+                both_orders: unordered,
+                order: operator.zip(ranks.as_ref()).map(|(operator, ranks)| RankedOrder {
+                    order: RowOrder { columns: [0, 0], operator },
+                    probe: &ranks.by_place,
+                    build: &ranks.by_place,
+                }),
+                wants_scores: false,
+            };
+            let limit = [1, 3, 50, usize::MAX][rng.random_range(0..4)];
+            let (mut expansion, mut pairs) = (Expansion::default(), RowPairs::default());
+            let mut found = vec![];
+            loop {
+                let done = expansion.fill(&input, &matches, limit, &mut pairs);
+                assert!(pairs.len() <= limit);
+                let blocks = pairs.blocks().iter();
+                assert_eq!(blocks.clone().map(Block::len).sum::<usize>(), pairs.len());
+                found.extend(blocks.flat_map(spelled_out));
+                pairs.clear();
+                if done {
+                    break;
+                }
+            }
+            found.sort_unstable();
+            assert_eq!(found, expected, "{operator:?} unordered {unordered} limit {limit}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Rows that the answer lists one by one: semi and anti joins, padded rows, counts per row.
+//!
+//! Rows are listed in the order of their places, a batch at a time: a set may have any number of
+//! them.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+
+use crate::exec::answer::output::RowCounts;
+use crate::exec::layout::{RowsWith, Yield};
+use crate::exec::probe::{Running, State, Unit};
+use crate::set::{SetCollection, SetId};
+
+/// Rows looked at in one step: some milliseconds.
+const ROWS_PER_STEP: usize = 1 << 17;
+
+/// The probe rows of a unit on their way out.
+pub(crate) struct RowEmission {
+    unit: Unit,
+    /// Whether rows with a match are listed, and whether those without one are.
+    lists_matched: bool,
+    lists_unmatched: bool,
+    walk: RowWalk,
+}
+
+/// A walk over the rows of some sets, and then over those without a set.
+#[derive(Debug)]
+pub(crate) struct RowWalk {
+    /// The set of the next row.
+    set: SetId,
+    next: u32,
+    end: u32,
+    /// Places of rows without a set.
+    setless: std::ops::Range<u32>,
+}
+
+impl RowWalk {
+    /// Over the rows of `range`, and where `setless` says so those without a set.
+    fn new(sets: &SetCollection, range: std::ops::Range<SetId>, setless: bool) -> Self {
+        let places = sets.row_places(range.clone());
+        Self {
+            set: range.start,
+            next: places.start,
+            end: places.end,
+            setless: if setless { sets.setless_places() } else { 0..0 },
+        }
+    }
+
+    /// The next row: its place, and its set where it has one.
+    fn next(&mut self, sets: &SetCollection) -> Option<(u32, Option<SetId>)> {
+        if self.next == self.end {
+            return self.setless.next().map(|place| (place, None));
+        }
+        let place = self.next;
+        self.next += 1;
+        while sets.row_places(self.set..self.set + 1).end <= place {
+            self.set += 1;
+        }
+        Some((place, Some(self.set)))
+    }
+}
+
+impl Running {
+    /// The probe rows of a unit that the answer lists one by one.
+    pub(crate) fn finish_unit(&mut self, unit: Unit) -> State {
+        let probe = self.layout.probe;
+        let (lists_matched, lists_unmatched) = match self.layout.yields {
+            Yield::RowsOf(side, RowsWith::Match) if side == probe => (true, false),
+            Yield::RowsOf(side, RowsWith::NoMatch) if side == probe => (false, true),
+            Yield::CountsPerProbeRow => (true, self.layout.pads(probe)),
+            Yield::Pairs => (false, self.layout.pads(probe)),
+            Yield::RowsOf(..) | Yield::Total => (false, false),
+        };
+        if !lists_matched && !lists_unmatched {
+            return State::NextUnit;
+        }
+        let setless = lists_unmatched && unit.has_setless;
+        let walk = RowWalk::new(&unit.sets, unit.range.clone(), setless);
+        State::Emitting(RowEmission { unit, lists_matched, lists_unmatched, walk })
+    }
+
+    /// Gives out the next rows of a unit.
+    pub(crate) fn emit(&mut self, mut emission: RowEmission) -> Result<State> {
+        let RowEmission { unit, lists_matched, lists_unmatched, walk } = &mut emission;
+        let (counted, visit) = (&unit.counted, unit.visit.as_ref());
+        let counts = self.layout.yields == Yield::CountsPerProbeRow;
+        let rows_at_once = self.output.rows_at_once(unit.payload.row_bytes());
+        let mut places = vec![];
+        let mut matches = vec![];
+        let mut non_null = vec![vec![]; counted.non_null.len()];
+        let mut ended = false;
+        for _ in 0..ROWS_PER_STEP {
+            if places.len() == rows_at_once {
+                break;
+            }
+            let Some((place, set)) = walk.next(&unit.sets) else {
+                ended = true;
+                break;
+            };
+            let index = set.map(|set| match self.layout.sets_decide() {
+                true => (set - unit.range.start) as usize,
+                false => (place - counted.first_place) as usize,
+            });
+            let count = index.and_then(|index| counted.matches.get(index)).copied().unwrap_or(0);
+            // Rows that meet several pieces of the build side are listed once, but counted each
+            // time.
+            let listed = match (count, visit) {
+                (0, None) => *lists_unmatched,
+                (0, Some(visit)) => {
+                    let row = unit.sets.row_at(place);
+                    *lists_unmatched && visit.is_last && !visit.is_marked(row)
+                }
+                (_, None) => *lists_matched,
+                (_, Some(visit)) => {
+                    let is_first = visit.mark(unit.sets.row_at(place));
+                    *lists_matched && (is_first || counts)
+                }
+            };
+            if !listed {
+                continue;
+            }
+            places.push(place);
+            if counts {
+                matches.push(count);
+                for (all, some) in counted.non_null.iter().zip(&mut non_null) {
+                    // Empty where every match counts.
+                    let count = index.map_or(0, |index| all.get(index).copied().unwrap_or(0));
+                    some.extend((!all.is_empty()).then_some(count));
+                }
+            }
+        }
+        let payload = Arc::clone(&unit.payload);
+        let row_counts = counts.then_some(RowCounts { matches: &matches, non_null: &non_null });
+        self.output.push_rows(self.layout.probe, &payload, places, row_counts)?;
+        self.output.cut_after(rows_at_once)?;
+        Ok(if ended { State::NextUnit } else { State::Emitting(emission) })
+    }
+
+    /// The build rows that the answer lists one by one, once all partitions have ended.
+    pub(crate) fn tail(&self) -> State {
+        let sets = &self.build.sets;
+        let wanted = self.layout.yields == Yield::RowsOf(self.layout.build(), RowsWith::Match);
+        State::Tail(RowWalk::new(sets, 0..sets.len(), !wanted))
+    }
+
+    /// Gives out the next of them.
+    pub(crate) fn emit_build_rows(&mut self, mut walk: RowWalk) -> Result<State> {
+        let build = Arc::clone(&self.build);
+        let side = self.layout.build();
+        let wanted = self.layout.yields == Yield::RowsOf(side, RowsWith::Match);
+        let rows_at_once = self.output.rows_at_once(build.row_bytes);
+        let mut places = vec![];
+        let mut ended = false;
+        for _ in 0..ROWS_PER_STEP {
+            if places.len() == rows_at_once {
+                break;
+            }
+            let Some((place, set)) = walk.next(&build.sets) else {
+                ended = true;
+                break;
+            };
+            let index = set.map(|set| if self.layout.sets_decide() { set } else { place });
+            let is_marked = |index: u32| {
+                build.visited.as_ref().is_some_and(|visited| visited.is_marked(index as usize))
+            };
+            if index.is_some_and(is_marked) == wanted {
+                places.push(place);
+            }
+        }
+        self.output.push_rows(side, &build.payload, places, None)?;
+        self.output.cut_after(rows_at_once)?;
+        if ended {
+            self.output.finish()?;
+            return Ok(State::Done);
+        }
+        Ok(State::Tail(walk))
+    }
+}

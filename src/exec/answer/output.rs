@@ -1,0 +1,224 @@
+//! Output batches of the session's batch size.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{
+    Array, ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array, new_null_array,
+};
+use datafusion::arrow::compute::BatchCoalescer;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryLimit;
+
+use crate::exec::answer::payload::Payload;
+use crate::exec::layout::Layout;
+use crate::spec::{CountOf, OutputColumn, Side};
+
+/// How large an output batch may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BatchLimits {
+    /// The session's batch size.
+    pub rows: usize,
+    /// There are fewer rows where these would take more, about; there is always one.
+    pub bytes: usize,
+}
+
+impl BatchLimits {
+    /// Whatever the session's batch size is.
+    const MOST_ROWS: usize = 1 << 20;
+    const MOST_BYTES: usize = 64 << 20;
+    const LEAST_BYTES: usize = 64 << 10;
+    /// Of a memory limit, what the batches that all tasks are making may take.
+    const PART_OF_LIMIT: usize = 32;
+
+    /// The limits for each of so many tasks that make batches at the same time.
+    pub fn of(context: &TaskContext, tasks: usize) -> Self {
+        let bytes = match context.memory_pool().memory_limit() {
+            MemoryLimit::Finite(bytes) => (bytes / Self::PART_OF_LIMIT / tasks.max(1))
+                .clamp(Self::LEAST_BYTES, Self::MOST_BYTES),
+            MemoryLimit::Infinite | MemoryLimit::Unknown => Self::MOST_BYTES,
+        };
+        let rows = context.session_config().batch_size().clamp(1, Self::MOST_ROWS);
+        Self { rows, bytes }
+    }
+}
+
+/// How often each of some probe rows matches.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RowCounts<'a> {
+    pub matches: &'a [u64],
+    /// For each of [`Layout::counted_columns`], the matches in which it is not NULL; empty where
+    /// these are all.
+    pub non_null: &'a [Vec<u64>],
+}
+
+/// Gathers output rows into batches.
+pub(crate) struct Output {
+    layout: Arc<Layout>,
+    limits: BatchLimits,
+    coalescer: BatchCoalescer,
+    /// Rows of a schema without columns, which the coalescer does not count.
+    bare_rows: usize,
+    finished: bool,
+}
+
+impl Output {
+    pub fn new(layout: Arc<Layout>, limits: BatchLimits) -> Self {
+        let schema = Arc::clone(&layout.join.schema);
+        // Large pieces pass through uncopied.
+        let coalescer = BatchCoalescer::new(schema, limits.rows)
+            .with_biggest_coalesce_batch_size(Some(limits.rows / 2));
+        Self { layout, limits, coalescer, bare_rows: 0, finished: false }
+    }
+
+    /// How many rows to materialise at once, when one of them takes `row_bytes` bytes.
+    pub fn rows_at_once(&self, row_bytes: usize) -> usize {
+        self.limits.rows.min(self.limits.bytes / row_bytes.max(1)).max(1)
+    }
+
+    /// Ends the batch that has been begun where `rows_at_once` rows, which have been added, are as
+    /// many as a batch may hold.
+    pub fn cut_after(&mut self, rows_at_once: usize) -> Result<()> {
+        match rows_at_once < self.limits.rows {
+            true => Ok(self.coalescer.finish_buffered_batch()?),
+            false => Ok(()),
+        }
+    }
+
+    /// How many rows complete the batch that has been begun. Pieces behind it are full batches,
+    /// which pass through uncopied.
+    pub fn rows_to_full(&self) -> usize {
+        self.limits.rows - self.coalescer.get_buffered_rows().min(self.limits.rows - 1)
+    }
+
+    /// Adds rows.
+    pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
+        if batch.num_columns() == 0 {
+            self.bare_rows += batch.num_rows();
+            return Ok(());
+        }
+        if batch.num_rows() > 0 {
+            self.coalescer.push_batch(batch)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a row for each place of one side, the other side's columns and the scores NULL.
+    /// `counts` gives the multiplicities, where there are any.
+    pub fn push_rows(
+        &mut self,
+        side: Side,
+        payload: &Payload,
+        places: Vec<u32>,
+        counts: Option<RowCounts<'_>>,
+    ) -> Result<()> {
+        if places.is_empty() {
+            return Ok(());
+        }
+        let layout = Arc::clone(&self.layout);
+        let only_counts = !layout.join.output.is_empty()
+            && layout.join.output.iter().all(|c| matches!(c, OutputColumn::Count(_)));
+        let len = if only_counts { 1 } else { places.len() };
+        let places = UInt32Array::from(places);
+        let columns =
+            layout.join.output.iter().zip(layout.join.schema.fields()).map(|(column, field)| {
+                match column {
+                    OutputColumn::Input(of, index) if *of == side => {
+                        match layout.carried_index(side, *index) {
+                            Some(carried) => payload.take(carried, &places),
+                            None => internal_err!("column {index} of the {side} side is gone"),
+                        }
+                    }
+                    OutputColumn::Input(..) | OutputColumn::Score(_) => {
+                        Ok(new_null_array(field.data_type(), len))
+                    }
+                    OutputColumn::Count(of) => {
+                        let values = count_values(&layout, *of, side, payload, &places, counts)?;
+                        Ok(Arc::new(if only_counts {
+                            Int64Array::from_iter_values([values.iter().sum::<i64>()])
+                        } else {
+                            Int64Array::from(values)
+                        }) as ArrayRef)
+                    }
+                }
+            });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(len));
+        let schema = Arc::clone(&layout.join.schema);
+        self.push(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    }
+
+    /// Adds one row that holds counts only.
+    pub fn push_total(&mut self, total: u64) -> Result<()> {
+        let columns = self.layout.join.output.iter().map(|column| match column {
+            OutputColumn::Count(_) => {
+                Ok(Arc::new(Int64Array::from_iter_values([total as i64])) as ArrayRef)
+            }
+            other => internal_err!("a total cannot give {other:?}"),
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(1));
+        let schema = Arc::clone(&self.layout.join.schema);
+        self.push(RecordBatch::try_new_with_options(schema, columns, &options)?)
+    }
+
+    /// No more rows will come: what is buffered becomes a batch.
+    pub fn finish(&mut self) -> Result<()> {
+        self.finished = true;
+        Ok(self.coalescer.finish_buffered_batch()?)
+    }
+
+    /// The next batch, if there is a full one or the rows have ended.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        let bare = self.bare_rows.min(self.limits.rows);
+        if bare == self.limits.rows || (self.finished && bare > 0) {
+            self.bare_rows -= bare;
+            let options = RecordBatchOptions::new().with_row_count(Some(bare));
+            let schema = Arc::clone(&self.layout.join.schema);
+            return Ok(Some(RecordBatch::try_new_with_options(schema, vec![], &options)?));
+        }
+        Ok(self.coalescer.next_completed_batch())
+    }
+}
+
+/// A count column for rows of one side. A row without a match stands for itself, padded.
+fn count_values(
+    layout: &Layout,
+    of: CountOf,
+    side: Side,
+    payload: &Payload,
+    places: &UInt32Array,
+    counts: Option<RowCounts<'_>>,
+) -> Result<Vec<i64>> {
+    let non_null = match of {
+        CountOf::NonNull(_, column) => layout
+            .counted_columns()
+            .position(|c| c == column)
+            .zip(counts)
+            .and_then(|(nth, counts)| counts.non_null.get(nth))
+            .filter(|counts| !counts.is_empty()),
+        CountOf::Rows | CountOf::Matched(_) => None,
+    };
+    // The row itself counts where the column counted is its own and not NULL.
+    let own = match of {
+        CountOf::NonNull(counted, column) if counted == side => {
+            match layout.carried_index(side, column) {
+                Some(carried) => Some(payload.take(carried, places)?),
+                None => return internal_err!("column {column} of the {side} side is gone"),
+            }
+        }
+        _ => None,
+    };
+    let nulls = own.as_ref().and_then(|own| own.logical_nulls());
+    let value = |i: usize| match counts.map_or(0, |c| c.matches[i]) {
+        0 => match of {
+            CountOf::Rows => 1,
+            CountOf::Matched(counted) => i64::from(counted == side),
+            CountOf::NonNull(counted, _) => {
+                i64::from(counted == side && nulls.as_ref().is_none_or(|n| n.is_valid(i)))
+            }
+        },
+        matches => non_null.map_or(matches, |counts| counts[i]) as i64,
+    };
+    Ok((0..places.len()).map(value).collect())
+}

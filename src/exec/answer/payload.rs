@@ -1,0 +1,484 @@
+//! The columns of a side that output and residual read, kept row by row.
+
+use std::collections::HashSet;
+use std::mem::size_of;
+use std::sync::{Arc, OnceLock};
+
+use datafusion::arrow::array::{
+    Array, ArrayData, ArrayRef, ArrowPrimitiveType, AsArray, GenericListArray, MutableArrayData,
+    OffsetSizeTrait, PrimitiveArray, RecordBatch, UInt32Array, make_array, new_empty_array,
+};
+use datafusion::arrow::buffer::NullBuffer;
+use datafusion::arrow::compute::{concat, interleave, take};
+use datafusion::arrow::datatypes::{DataType, Schema};
+use datafusion::arrow::downcast_primitive_array;
+use datafusion::common::{Result, internal_err};
+use parking_lot::Mutex;
+
+use crate::set::SetCollection;
+use crate::util::cancel::CancelFlag;
+
+/// A column in one piece is at most this large, so that no 32-bit offset overflows.
+const MAX_PIECE_BYTES: usize = 1 << 30;
+
+/// What is copied without a look at the cancellation flag: some milliseconds.
+const UNCANCELLED_BYTES: usize = 32 << 20;
+
+/// Columns addressed by the places of rows in a set collection ([`SetCollection::row_at`]).
+///
+/// The rows of a set have neighbouring places. Columns of fixed width are kept in that order, so
+/// that the values of a set lie side by side; the others stay as they came and are looked up.
+#[derive(Debug, Default)]
+pub(crate) struct Payload {
+    columns: Vec<Column>,
+    sets: Arc<SetCollection>,
+    rows: usize,
+}
+
+#[derive(Debug)]
+enum Column {
+    ByPlace(ArrayRef),
+    ByRow {
+        rows: ArrayRef,
+        /// The same by place, once somebody has asked for it.
+        places: OnceLock<ArrayRef>,
+    },
+    /// Too large for one piece. `starts[i]` is the number of the first row of piece `i`.
+    Pieces {
+        pieces: Vec<ArrayRef>,
+        starts: Arc<[u32]>,
+    },
+}
+
+impl Payload {
+    /// The columns `carried` of one batch, whose rows `sets` holds.
+    pub fn of_batch(batch: &RecordBatch, carried: &[usize], sets: Arc<SetCollection>) -> Self {
+        let columns = carried.iter().map(|&c| Column::ByRow {
+            rows: ArrayRef::clone(batch.column(c)),
+            places: OnceLock::new(),
+        });
+        Self { columns: columns.collect(), sets, rows: batch.num_rows() }
+    }
+
+    /// The bytes that the columns `carried` of a batch take at most as a payload.
+    pub fn footprint(batch: &RecordBatch, carried: &[usize]) -> usize {
+        let bytes = |&column: &usize| {
+            let array = batch.column(column);
+            slice_bytes(array) * if is_spread(array.data_type()) { 2 } else { 1 }
+        };
+        carried.iter().map(bytes).sum()
+    }
+
+    /// The bytes held.
+    pub fn size_in_bytes(&self) -> usize {
+        self.columns
+            .iter()
+            .map(|column| match column {
+                Column::ByPlace(array) => slice_bytes(array),
+                Column::ByRow { rows, places } => {
+                    slice_bytes(rows) + places.get().map_or(0, slice_bytes)
+                }
+                Column::Pieces { pieces, .. } => pieces.iter().map(slice_bytes).sum(),
+            })
+            .sum()
+    }
+
+    /// The bytes of a row on average.
+    pub fn row_bytes(&self) -> usize {
+        let bytes = |column: &Column| match column {
+            Column::ByPlace(array) | Column::ByRow { rows: array, .. } => slice_bytes(array),
+            Column::Pieces { pieces, .. } => pieces.iter().map(slice_bytes).sum(),
+        };
+        self.columns.iter().map(bytes).sum::<usize>() / self.rows.max(1)
+    }
+
+    /// A column of fixed width in the order of the places, `None` for other columns.
+    pub fn by_place(&self, column: usize) -> Result<Option<&ArrayRef>> {
+        Ok(match &self.columns[column] {
+            Column::ByPlace(array) => Some(array),
+            Column::ByRow { rows, places } if is_spread(rows.data_type()) => {
+                if let Some(places) = places.get() {
+                    return Ok(Some(places));
+                }
+                // Of one batch: nobody cancels so little.
+                let made = by_place(rows, &self.sets, &CancelFlag::default())?;
+                Some(places.get_or_init(|| made))
+            }
+            Column::ByRow { .. } | Column::Pieces { .. } => None,
+        })
+    }
+
+    /// Where a carried column is NULL; `None` where it is nowhere.
+    pub fn nulls(&self, column: usize) -> Option<Nulls<'_>> {
+        let of_array = |array: &ArrayRef| array.logical_nulls().filter(|n| n.null_count() > 0);
+        let (by_place, nulls) = match &self.columns[column] {
+            Column::ByPlace(array) => (true, vec![of_array(array)]),
+            Column::ByRow { rows, .. } => (false, vec![of_array(rows)]),
+            Column::Pieces { pieces, .. } => (false, pieces.iter().map(of_array).collect()),
+        };
+        let starts = match &self.columns[column] {
+            Column::Pieces { starts, .. } => starts,
+            _ => [0].as_slice(),
+        };
+        let sets = if by_place { None } else { Some(self.sets.as_ref()) };
+        nulls.iter().any(Option::is_some).then_some(Nulls { nulls, starts, sets })
+    }
+
+    /// The values of a carried column at some places.
+    pub fn take(&self, column: usize, places: &UInt32Array) -> Result<ArrayRef> {
+        let rows = || places.values().iter().map(|&place| self.sets.row_at(place));
+        Ok(match &self.columns[column] {
+            Column::ByPlace(array) => take(array, places, None)?,
+            Column::ByRow { rows: array, .. } => {
+                take(array, &UInt32Array::from_iter_values(rows()), None)?
+            }
+            Column::Pieces { pieces, starts } => {
+                let arrays: Vec<&dyn Array> = pieces.iter().map(|p| p.as_ref()).collect();
+                let positions: Vec<(usize, usize)> = rows()
+                    .map(|row| {
+                        let piece = starts.partition_point(|&s| s <= row) - 1;
+                        (piece, (row - starts[piece]) as usize)
+                    })
+                    .collect();
+                interleave(&arrays, &positions)?
+            }
+        })
+    }
+}
+
+/// Where a column is NULL.
+pub(crate) struct Nulls<'a> {
+    /// Of each piece of the column.
+    nulls: Vec<Option<NullBuffer>>,
+    /// The number of the first row of each piece.
+    starts: &'a [u32],
+    /// What has the row of each place, where the column is kept by row.
+    sets: Option<&'a SetCollection>,
+}
+
+impl Nulls<'_> {
+    /// Whether the row at a place is NULL.
+    pub fn is_null(&self, place: u32) -> bool {
+        let row = self.sets.map_or(place, |sets| sets.row_at(place));
+        let piece = match self.starts {
+            [_] => 0,
+            starts => starts.partition_point(|&start| start <= row) - 1,
+        };
+        let nulls = self.nulls[piece].as_ref();
+        nulls.is_some_and(|nulls| nulls.is_null((row - self.starts[piece]) as usize))
+    }
+}
+
+/// Whether a column of this type is kept by place.
+fn is_spread(data_type: &DataType) -> bool {
+    data_type.is_primitive()
+}
+
+/// The values of `rows`, of fixed width, in the order of the places.
+fn by_place(rows: &ArrayRef, sets: &SetCollection, cancel: &CancelFlag) -> Result<ArrayRef> {
+    let rows = rows.as_ref();
+    downcast_primitive_array!(
+        rows => primitives_by_place(rows, sets, cancel),
+        other => internal_err!("a column of type {other} is kept by row")
+    )
+}
+
+fn primitives_by_place<T: ArrowPrimitiveType>(
+    rows: &PrimitiveArray<T>,
+    sets: &SetCollection,
+    cancel: &CancelFlag,
+) -> Result<ArrayRef> {
+    let mut values = Vec::with_capacity(rows.len());
+    for (place, row) in sets.rows_by_place().enumerate() {
+        cancel.check_at(place)?;
+        values.push(rows.values()[row as usize]);
+    }
+    let nulls = rows.nulls().map(|nulls| {
+        NullBuffer::from_iter(sets.rows_by_place().map(|row| nulls.is_valid(row as usize)))
+    });
+    let array = PrimitiveArray::<T>::try_new(values.into(), nulls)?;
+    Ok(Arc::new(array.with_data_type(rows.data_type().clone())))
+}
+
+/// The buffers that have been counted as held, whoever holds them: slices of a batch share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct SeenBuffers(Arc<Mutex<HashSet<usize>>>);
+
+/// Collects the payload of the build side, or a share of it.
+#[derive(Debug, Default)]
+pub(crate) struct PayloadBuilder {
+    /// The types of the columns, which an input without batches has too.
+    types: Vec<DataType>,
+    pieces: Vec<Vec<ArrayRef>>,
+    /// The first row of each piece, ascending.
+    starts: Vec<u32>,
+    rows: usize,
+    seen: SeenBuffers,
+    bytes: usize,
+}
+
+impl PayloadBuilder {
+    /// A builder of the columns `carried` of batches of `schema`.
+    pub fn new(schema: &Schema, carried: &[usize], seen: SeenBuffers) -> Self {
+        let types: Vec<_> = carried.iter().map(|&c| schema.field(c).data_type().clone()).collect();
+        Self { pieces: vec![vec![]; types.len()], types, seen, ..Self::default() }
+    }
+
+    /// Keeps the columns `carried` of a batch whose first row has the number `first_row`. Rows
+    /// come in ascending order.
+    pub fn push(&mut self, first_row: u32, batch: &RecordBatch, carried: &[usize]) {
+        for (pieces, &column) in self.pieces.iter_mut().zip(carried) {
+            let array = batch.column(column);
+            self.bytes += new_buffer_bytes(&array.to_data(), &mut self.seen.0.lock());
+            pieces.push(ArrayRef::clone(array));
+        }
+        self.starts.push(first_row);
+        self.rows += batch.num_rows();
+    }
+
+    /// Forgets the batch added last. Its bytes stay counted: others may share its buffers.
+    pub fn pop(&mut self) {
+        if self.starts.pop().is_some() {
+            let popped = self.pieces.iter_mut().map(Vec::pop);
+            self.rows -= popped.flatten().map(|array| array.len()).max().unwrap_or(0);
+        }
+    }
+
+    /// The batches added: the columns, with one array for each batch.
+    pub fn pieces(&self) -> &[Vec<ArrayRef>] {
+        &self.pieces
+    }
+
+    /// What several builders have collected of one input.
+    pub fn merged(mut shares: Vec<Self>) -> Self {
+        if shares.len() <= 1 {
+            return shares.pop().unwrap_or_default();
+        }
+        let mut order: Vec<(u32, usize, usize)> = vec![];
+        for (share, builder) in shares.iter().enumerate() {
+            order.extend(builder.starts.iter().enumerate().map(|(i, &start)| (start, share, i)));
+        }
+        order.sort_unstable();
+        let column = |column: usize| {
+            let piece = |&(_, share, i): &(u32, usize, usize)| {
+                ArrayRef::clone(&shares[share].pieces[column][i])
+            };
+            order.iter().map(piece).collect()
+        };
+        Self {
+            types: shares[0].types.clone(),
+            pieces: (0..shares[0].pieces.len()).map(column).collect(),
+            starts: order.iter().map(|&(start, ..)| start).collect(),
+            rows: shares.iter().map(|share| share.rows).sum(),
+            seen: shares[0].seen.clone(),
+            bytes: shares.iter().map(|share| share.bytes).sum(),
+        }
+    }
+
+    pub fn row_count(&self) -> usize {
+        self.rows
+    }
+
+    /// The bytes held.
+    pub fn size_in_bytes(&self) -> usize {
+        self.bytes + self.starts.capacity() * size_of::<u32>()
+    }
+
+    /// The bytes that [`Self::finish`] needs on top: a column in one piece, its rows by place, and
+    /// the order of those.
+    pub fn finish_growth(&self) -> usize {
+        let columns = self
+            .pieces
+            .iter()
+            .filter(|pieces| pieces.len() > 1 || pieces.iter().any(|p| is_spread(p.data_type())));
+        match columns.map(|pieces| column_bytes(pieces)).max() {
+            Some(largest) => 2 * largest + self.rows * size_of::<u32>(),
+            None => 0,
+        }
+    }
+
+    /// Joins the pieces of columns that are small enough, and orders those of fixed width by
+    /// place in `sets`, which holds the same rows.
+    pub fn finish(self, sets: Arc<SetCollection>, cancel: &CancelFlag) -> Result<Payload> {
+        let starts: Arc<[u32]> = self.starts.into();
+        let columns = self.pieces.into_iter().zip(&self.types).map(|(pieces, data_type)| {
+            if column_bytes(&pieces) > MAX_PIECE_BYTES {
+                return Ok(Column::Pieces { pieces, starts: starts.clone() });
+            }
+            let rows = one_piece(pieces, data_type, cancel)?;
+            cancel.check()?;
+            Ok(match is_spread(rows.data_type()) {
+                true => Column::ByPlace(by_place(&rows, &sets, cancel)?),
+                false => Column::ByRow { rows, places: OnceLock::new() },
+            })
+        });
+        let columns = columns.collect::<Result<_>>()?;
+        Ok(Payload { columns, sets, rows: self.rows })
+    }
+
+    /// The type of the first column, where there is one.
+    pub fn data_type(&self) -> Option<&DataType> {
+        self.types.first()
+    }
+
+    /// The first column by row, in one piece; `None` when there is no column.
+    pub fn into_rows(self, cancel: &CancelFlag) -> Result<Option<ArrayRef>> {
+        match self.pieces.into_iter().next().zip(self.types.first()) {
+            Some((pieces, data_type)) => one_piece(pieces, data_type, cancel).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+/// The pieces of a column as one array.
+fn one_piece(
+    mut pieces: Vec<ArrayRef>,
+    data_type: &DataType,
+    cancel: &CancelFlag,
+) -> Result<ArrayRef> {
+    match pieces.as_slice() {
+        [] => return Ok(new_empty_array(data_type)),
+        [_] => return Ok(pieces.remove(0)),
+        _ => {}
+    }
+    if column_bytes(&pieces) <= UNCANCELLED_BYTES {
+        let arrays: Vec<&dyn Array> = pieces.iter().map(|p| p.as_ref()).collect();
+        return Ok(concat(&arrays)?);
+    }
+    let data: Vec<ArrayData> = pieces.iter().map(|piece| piece.to_data()).collect();
+    let rows = data.iter().map(ArrayData::len).sum();
+    let mut whole = MutableArrayData::new(data.iter().collect(), false, rows);
+    for (piece, data) in data.iter().enumerate() {
+        cancel.check()?;
+        whole.try_extend(piece, 0, data.len())?;
+    }
+    Ok(make_array(whole.freeze()))
+}
+
+fn column_bytes(pieces: &[ArrayRef]) -> usize {
+    pieces.iter().map(slice_bytes).sum()
+}
+
+/// The bytes of a column's rows: of a slice, its share of the buffers.
+pub(crate) fn slice_bytes(array: &ArrayRef) -> usize {
+    fn list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> usize {
+        let offsets = array.value_offsets();
+        let (first, last) = (offsets[0].as_usize(), offsets[array.len()].as_usize());
+        size_of_val(offsets) + slice_bytes(&array.values().slice(first, last - first))
+    }
+    match array.data_type() {
+        DataType::List(_) => list(array.as_list::<i32>()),
+        DataType::LargeList(_) => list(array.as_list::<i64>()),
+        _ => {
+            let data = array.to_data();
+            data.get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size())
+        }
+    }
+}
+
+/// The bytes that a column's rows take once they are on their own: with the text or binary data
+/// that views refer to, which is not their own.
+pub(crate) fn stored_bytes(array: &ArrayRef) -> usize {
+    fn viewed(array: &dyn Array) -> usize {
+        match array.data_type() {
+            DataType::Utf8View => array.as_string_view().total_buffer_bytes_used(),
+            DataType::BinaryView => array.as_binary_view().total_buffer_bytes_used(),
+            DataType::List(_) => of_list(array.as_list::<i32>()),
+            DataType::LargeList(_) => of_list(array.as_list::<i64>()),
+            DataType::Struct(_) => array.as_struct().columns().iter().map(|c| viewed(c)).sum(),
+            _ => 0,
+        }
+    }
+    fn of_list<O: OffsetSizeTrait>(array: &GenericListArray<O>) -> usize {
+        let offsets = array.value_offsets();
+        let (first, last) = (offsets[0].as_usize(), offsets[array.len()].as_usize());
+        viewed(&array.values().slice(first, last - first))
+    }
+    slice_bytes(array) + viewed(array)
+}
+
+/// The bytes of those buffers that `seen` does not hold yet.
+fn new_buffer_bytes(data: &ArrayData, seen: &mut HashSet<usize>) -> usize {
+    let mut bytes = 0;
+    let nulls = data.nulls().map(|n| n.buffer());
+    for buffer in data.buffers().iter().chain(nulls) {
+        // Slices of a buffer share its allocation, which `data_ptr` names.
+        if seen.insert(buffer.data_ptr().as_ptr() as usize) {
+            bytes += buffer.capacity();
+        }
+    }
+    bytes + data.child_data().iter().map(|c| new_buffer_bytes(c, seen)).sum::<usize>()
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{Int64Array, ListArray};
+    use datafusion::arrow::datatypes::Int64Type;
+
+    use super::*;
+
+    #[test]
+    fn slices_of_one_batch_are_counted_once() {
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
+            (0..1000).map(|i| Some(vec![Some(i), Some(i + 1)])),
+        );
+        let whole = RecordBatch::try_from_iter([("l", Arc::new(lists) as ArrayRef)]).unwrap();
+        let seen = SeenBuffers::default();
+        let mut builders = [1, 2].map(|_| PayloadBuilder::new(&whole.schema(), &[0], seen.clone()));
+        builders[0].push(0, &whole, &[0]);
+        let bytes = builders[0].bytes;
+        for start in (0..1000).step_by(10) {
+            builders[start / 10 % 2].push(1000 + start as u32, &whole.slice(start, 10), &[0]);
+        }
+        let merged = PayloadBuilder::merged(builders.into());
+        assert_eq!((merged.bytes, merged.rows), (bytes, 2000));
+        assert!(merged.starts.is_sorted() && merged.pieces[0].len() == 101);
+        let part = slice_bytes(&whole.slice(100, 10).column(0).clone());
+        assert!((160..400).contains(&part), "{part}");
+    }
+
+    #[test]
+    fn what_views_refer_to_counts_where_it_is_stored() {
+        use datafusion::arrow::array::StringViewArray;
+        let texts = (0..100).map(|i| format!("{i:0500}")).collect::<Vec<_>>();
+        let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
+        let tenth = views.slice(10, 10);
+        assert!((50_000..60_000).contains(&stored_bytes(&views)), "{}", stored_bytes(&views));
+        assert!((5_000..6_000).contains(&stored_bytes(&tenth)), "{}", stored_bytes(&tenth));
+    }
+
+    #[test]
+    fn rows_are_found_in_pieces_as_in_one() {
+        let array =
+            |from: i64, to: i64| Arc::new(Int64Array::from_iter_values(from..to)) as ArrayRef;
+        let mut sets = crate::set::BuildEncoder::default();
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
+            [9, 1, 9, 0, 5, 1, 0, 9].map(|t| (t > 0).then(|| vec![Some(t)])),
+        );
+        let input = crate::set::EncodeInput { lists: &lists, keys: None, filter: None };
+        let pool: Arc<dyn datafusion::execution::memory_pool::MemoryPool> =
+            Arc::new(datafusion::execution::memory_pool::UnboundedMemoryPool::default());
+        let reservation =
+            datafusion::execution::memory_pool::MemoryConsumer::new("test").register(&pool);
+        sets.push(&input, &mut Default::default(), &reservation, 0).unwrap();
+        let cancel = crate::util::cancel::CancelFlag::default();
+        let (sets, _) = sets.finish(&reservation, 0, &|| {}, &cancel).unwrap();
+        let sets = Arc::new(sets);
+        let rows: Vec<i64> = sets.rows_by_place().map(i64::from).collect();
+        let pieces = vec![array(0, 3), array(3, 3), array(3, 8)];
+        let whole = || Column::ByRow { rows: array(0, 8), places: OnceLock::new() };
+        let payload = Payload {
+            columns: vec![Column::Pieces { pieces, starts: [0, 3, 3].into() }, whole(), whole()],
+            sets,
+            rows: 8,
+        };
+        let by_place = payload.by_place(1).unwrap().unwrap();
+        assert_eq!(by_place.as_primitive::<Int64Type>().values(), &rows);
+        let places = UInt32Array::from(vec![7, 0, 2, 3, 3, 4]);
+        let expected: Vec<i64> = places.values().iter().map(|&p| rows[p as usize]).collect();
+        for column in 0..3 {
+            let found = payload.take(column, &places).unwrap();
+            assert_eq!(found.as_primitive::<Int64Type>().values(), &expected, "{column}");
+        }
+    }
+}

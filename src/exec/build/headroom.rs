@@ -1,0 +1,156 @@
+//! Memory held for what a piece of work is going to need.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
+};
+use parking_lot::Mutex;
+
+/// A part of a memory pool: what has been reserved in it, and headroom that is held besides.
+///
+/// The build side of a join grows while it is read, and needs more when it is indexed. Headroom
+/// for that is taken from the session's pool while the rows that cause it can still go elsewhere,
+/// and drawn from later: a build side that was read is indexed.
+#[derive(Debug)]
+pub(crate) struct Headroom {
+    /// In the session's pool: what is used and the headroom.
+    held: MemoryReservation,
+    pool: Arc<dyn MemoryPool>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    used: usize,
+    headroom: usize,
+    peak: usize,
+}
+
+impl Headroom {
+    /// A part of `pool` whose consumer is called `name`.
+    pub fn new(pool: &Arc<dyn MemoryPool>, name: &str) -> Arc<Self> {
+        let held = MemoryConsumer::new(name).with_can_spill(true).register(pool);
+        Arc::new(Self { held, pool: Arc::clone(pool), state: Mutex::default() })
+    }
+
+    /// A reservation in this part.
+    pub fn reservation(self: &Arc<Self>, name: &str) -> MemoryReservation {
+        let pool: Arc<dyn MemoryPool> = Arc::<Self>::clone(self);
+        MemoryConsumer::new(name).register(&pool)
+    }
+
+    /// Holds `bytes` on top of what is used, from now on; on an error what was held before.
+    pub fn ensure(&self, bytes: usize) -> Result<()> {
+        let mut state = self.state.lock();
+        if state.used + bytes > self.held.size() {
+            self.held.try_resize(state.used + bytes)?;
+        }
+        state.headroom = bytes;
+        Ok(())
+    }
+
+    /// Gives the headroom back: what is used stays.
+    pub fn release(&self) {
+        let mut state = self.state.lock();
+        state.headroom = 0;
+        self.held.resize(state.used);
+    }
+}
+
+impl Headroom {
+    /// The most that was used.
+    pub fn peak(&self) -> usize {
+        self.state.lock().peak
+    }
+}
+
+impl State {
+    fn use_bytes(&mut self, used: usize) {
+        self.used = used;
+        self.peak = self.peak.max(used);
+    }
+}
+
+impl fmt::Display for Headroom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.pool)
+    }
+}
+
+impl MemoryPool for Headroom {
+    fn name(&self) -> &str {
+        "simjoin headroom"
+    }
+
+    fn grow(&self, _: &MemoryReservation, additional: usize) {
+        let mut state = self.state.lock();
+        let needed = state.used + additional;
+        state.use_bytes(needed);
+        if needed > self.held.size() {
+            self.held.resize(needed);
+        }
+    }
+
+    fn shrink(&self, _: &MemoryReservation, bytes: usize) {
+        let mut state = self.state.lock();
+        state.used = state.used.saturating_sub(bytes);
+        // What has been drawn from the headroom goes back to it.
+        let keep = state.used + state.headroom;
+        if self.held.size() > keep {
+            self.held.resize(keep);
+        }
+    }
+
+    fn try_grow(&self, _: &MemoryReservation, additional: usize) -> Result<()> {
+        let mut state = self.state.lock();
+        let needed = state.used + additional;
+        if needed > self.held.size() {
+            self.held.try_resize(needed)?;
+        }
+        state.use_bytes(needed);
+        Ok(())
+    }
+
+    fn reserved(&self) -> usize {
+        self.state.lock().used
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.pool.memory_limit()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::execution::memory_pool::GreedyMemoryPool;
+
+    use super::*;
+
+    #[test]
+    fn headroom_is_held_and_drawn_from() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1000));
+        let headroom = Headroom::new(&pool, "part");
+        let part = headroom.reservation("inner");
+        part.try_grow(300).unwrap();
+        headroom.ensure(500).unwrap();
+        assert_eq!((pool.reserved(), headroom.reserved()), (800, 300));
+        let error = headroom.ensure(701).unwrap_err().strip_backtrace();
+        assert!(error.contains("part"), "{error}");
+        // Others cannot take the headroom, the part can.
+        let other = MemoryConsumer::new("other").register(&pool);
+        assert!(other.try_grow(201).is_err());
+        part.try_grow(500).unwrap();
+        assert_eq!(pool.reserved(), 800);
+        part.try_grow(200).unwrap();
+        assert!(part.try_grow(1).is_err());
+        part.shrink(900);
+        assert_eq!((pool.reserved(), headroom.reserved()), (600, 100));
+        headroom.release();
+        assert_eq!(pool.reserved(), 100);
+        drop(part);
+        assert_eq!(pool.reserved(), 0);
+    }
+}

@@ -1,0 +1,456 @@
+//! The build side: collected once, shared by all probe partitions.
+
+pub(crate) mod headroom;
+pub(crate) mod read;
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use datafusion::arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::PhysicalExpr;
+use tokio::sync::Notify;
+
+use crate::config::{DeviceChoice, SpillChoice, StrategyChoice};
+use crate::engine::{KeyConverter, KeyDictionary, KeyRows};
+use crate::engine::{MatchNeed, PrepareContext, PreparedJoin, choose};
+use crate::exec::answer::consume::sets_tell_total;
+use crate::exec::answer::payload::{Payload, PayloadBuilder};
+use crate::exec::answer::ranks::{Partners, Ranks};
+use crate::exec::answer::visited::Visited;
+use crate::exec::build::headroom::Headroom;
+use crate::exec::build::read::{Outcome, Overflow, Reading, Share, is_out_of_memory};
+use crate::exec::layout::{Layout, Yield};
+use crate::exec::metrics::BuildMetrics;
+use crate::exec::probe::schedule::{Ranges, SpareSlices};
+use crate::exec::spill::SpilledBuild;
+use crate::set::DeviceRequest;
+use crate::set::{BuildEncoder, EncodeInput, FinishContext, ProbeEncoder, SetCollection, ValueSet};
+use crate::spec::Side;
+use crate::util::cancel::CancelFlag;
+
+/// Rows encoded without yielding to the runtime. Tests want many slices.
+pub(crate) const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
+
+/// The build side, ready to be probed.
+#[derive(Debug)]
+pub(crate) struct BuildSide {
+    pub sets: Arc<SetCollection>,
+    pub encoder: ProbeEncoder,
+    pub key_ids: KeyDictionary,
+    pub payload: Arc<Payload>,
+    /// The bytes of a payload row on average.
+    pub row_bytes: usize,
+    /// Ranks of the compared column, for [`Layout::row_order`].
+    pub ranks: Option<Ranks>,
+    /// For each of [`Layout::counted_columns`], `None` where every row counts.
+    pub partners: Vec<Option<Partners>>,
+    pub prepared: Arc<dyn PreparedJoin>,
+    /// Which sets (or rows, by place) have a match, where that is asked for.
+    pub visited: Option<Visited>,
+    /// Probe partitions that have not finished.
+    unfinished: AtomicUsize,
+    /// Workers that find no memory for a single row.
+    pub shortage: Shortage,
+    /// For self-joins: the probe sets that nobody has taken.
+    pub ranges: Ranges,
+    /// For joins of two inputs: probe rows that nobody has taken.
+    pub spare: SpareSlices,
+    /// What is held apart from `prepared`, in bytes.
+    held: usize,
+    reservation: MemoryReservation,
+}
+
+/// What the partitions of a join probe.
+pub(crate) enum Built {
+    /// With the layout and the keys to probe it with.
+    Memory { side: Arc<BuildSide>, layout: Arc<Layout>, converter: Option<Arc<KeyConverter>> },
+    /// What did not fit into memory.
+    Disk(Arc<SpilledBuild>),
+}
+
+/// How those who probe a build side wait for each other's memory.
+#[derive(Debug, Default)]
+pub(crate) struct Shortage {
+    /// How many wait, and hold nothing themselves.
+    pub short: AtomicUsize,
+    /// Somebody has given memory back.
+    pub freed: Notify,
+    /// One at a time tries again.
+    pub turn: tokio::sync::Mutex<()>,
+}
+
+impl BuildSide {
+    /// Whether all who have not finished wait for memory.
+    pub fn all_are_short(&self) -> bool {
+        self.shortage.short.load(Ordering::Acquire) >= self.unfinished.load(Ordering::Acquire)
+    }
+
+    /// Notes that a probe partition has seen all its rows. Whether it was the last one.
+    pub fn finish_partition(&self) -> bool {
+        self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+/// What a batch's rows are joined on.
+pub(crate) struct EncodedArguments {
+    pub lists: ArrayRef,
+    pub keys: Option<KeyRows>,
+    pub filter: Option<BooleanArray>,
+}
+
+impl EncodedArguments {
+    /// Evaluates one side's argument, keys and filter.
+    pub fn evaluate(
+        layout: &Layout,
+        side: Side,
+        converter: Option<&KeyConverter>,
+        batch: &RecordBatch,
+    ) -> Result<Self> {
+        let array =
+            |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array(batch.num_rows());
+        let filter = match layout.join.side_filter(side) {
+            Some(filter) => {
+                let filter = array(filter)?;
+                let Some(filter) = filter.as_boolean_opt() else {
+                    return exec_err!("a join condition is {}, not Boolean", filter.data_type());
+                };
+                Some(filter.clone())
+            }
+            None => None,
+        };
+        let keys = match converter {
+            Some(converter) => {
+                let columns = layout
+                    .join
+                    .on
+                    .iter()
+                    .map(|(left, right)| array(if side == Side::Left { left } else { right }));
+                Some(converter.convert(&columns.collect::<Result<Vec<_>>>()?)?)
+            }
+            None => None,
+        };
+        Ok(Self { lists: array(layout.join.argument(side))?, keys, filter })
+    }
+
+    pub fn as_input(&self) -> EncodeInput<'_> {
+        EncodeInput { lists: &self.lists, keys: self.keys.as_ref(), filter: self.filter.as_ref() }
+    }
+}
+
+/// Called with a description of the chosen strategy, and with another one when a device fails.
+pub(crate) type OnChoice = Arc<dyn Fn(String) + Send + Sync>;
+
+/// Everything that building needs.
+#[derive(Clone)]
+pub(crate) struct BuildPlan {
+    pub layout: Arc<Layout>,
+    pub converter: Option<Arc<KeyConverter>>,
+    pub strategy: StrategyChoice,
+    pub device: DeviceChoice,
+    pub partitions: usize,
+    /// How many threads may encode and index at once, at least 1.
+    pub threads: usize,
+    pub metrics: BuildMetrics,
+    pub on_choice: OnChoice,
+    /// Whether rows that do not fit into memory go elsewhere.
+    pub spill: SpillChoice,
+    /// All tokens of the rows, where they are known and integers.
+    pub values: Option<Arc<ValueSet>>,
+}
+
+impl BuildPlan {
+    /// Reads the whole input and indexes it. Dropping the future stops the work.
+    pub async fn run(
+        self,
+        input: SendableRecordBatchStream,
+        memory: Arc<Headroom>,
+    ) -> Result<Arc<BuildSide>> {
+        match self.run_or_overflow(input, memory).await? {
+            Ok(build) => Ok(build),
+            Err((_, error)) => Err(error),
+        }
+    }
+
+    /// Like [`Self::run`]; where memory gets short while rows are read, what there is of them and
+    /// why.
+    pub async fn run_or_overflow(
+        self,
+        input: SendableRecordBatchStream,
+        memory: Arc<Headroom>,
+    ) -> Result<Result<Arc<BuildSide>, (Overflow, DataFusionError)>> {
+        let reservation = memory.reservation("rows");
+        let reading = Arc::new(Reading::new(self, input, Arc::clone(&memory), reservation));
+        let shares = reading.run().await?;
+        let Ok(reading) = Arc::try_unwrap(reading) else {
+            return internal_err!("somebody still reads the build side of a similarity join");
+        };
+        let (plan, reservation, shares) = match reading.finish(shares) {
+            Outcome::Read { plan, reservation, shares } => (plan, reservation, shares),
+            Outcome::Overflow(overflow, error) => return Ok(Err((overflow, error))),
+        };
+        let rows = shares.iter().map(|share| share.encoder.row_count()).sum();
+        let layout = Arc::clone(&plan.layout);
+        let indexed = on_thread(move |cancel| plan.index(shares, reservation, cancel)).await;
+        let build = indexed.map_err(|e| out_of_memory(e, &layout, rows))?;
+        memory.release();
+        Ok(Ok(build))
+    }
+
+    /// Prepares the same sets for this plan's layout, whose build side must be the same.
+    pub async fn again(self, build: BuildSide) -> Result<Arc<BuildSide>> {
+        let BuildSide { prepared, held, reservation, sets, .. } = build;
+        drop(prepared);
+        reservation.resize(held);
+        let indexed = Indexed {
+            sets,
+            encoder: build.encoder,
+            key_ids: build.key_ids,
+            row_bytes: build.row_bytes,
+            payload: build.payload,
+            ranks: build.ranks.filter(|ranks| self.layout.orders_build_by(ranks.column)),
+            partners: build.partners,
+            visited: build.visited,
+            held,
+        };
+        on_thread(move |cancel| self.prepare(indexed, reservation, cancel)).await
+    }
+
+    /// Whether strategy and device are left to the join.
+    fn is_free_to_choose(&self) -> bool {
+        self.strategy == StrategyChoice::Auto && !matches!(self.device, DeviceChoice::Cuda(_))
+    }
+
+    fn index(
+        self,
+        shares: Vec<Share>,
+        reservation: MemoryReservation,
+        cancel: &CancelFlag,
+    ) -> Result<Arc<BuildSide>> {
+        let timer = self.metrics.index_time.timer();
+        let peak = || self.metrics.peak_bytes.set_max(reservation.size());
+        let (encoders, payload, order_column) = Share::split(shares);
+        let context = FinishContext {
+            reservation: &reservation,
+            base: payload.size_in_bytes() + order_column.size_in_bytes(),
+            peak: &peak,
+            cancel,
+            threads: self.threads,
+        };
+        let (mut sets, encoder, key_ids) = BuildEncoder::finish_all(encoders, &context)?;
+        let ranks = self.rank(order_column, &mut sets, &reservation, cancel)?;
+        cancel.check()?;
+        let sets = Arc::new(sets);
+        reservation.try_grow(payload.finish_growth())?;
+        let payload = payload.finish(Arc::clone(&sets), cancel)?;
+        peak();
+        let counted: Vec<usize> = self
+            .layout
+            .counted_columns()
+            .filter_map(|column| self.layout.carried_index(self.layout.build(), column))
+            .collect();
+        reservation.try_grow(counted.len() * Partners::footprint(&sets))?;
+        let partners = counted
+            .iter()
+            .map(|&column| Partners::of_column(&sets, &payload, column, cancel))
+            .collect::<Result<Vec<_>>>()?;
+        let visited = match (self.layout.marks_build(), self.layout.sets_decide()) {
+            (true, true) => Some(sets.len() as usize),
+            (true, false) => Some(sets.row_count()),
+            (false, _) => None,
+        };
+        let held = sets.size_in_bytes()
+            + encoder.size_in_bytes()
+            + key_ids.size_in_bytes()
+            + payload.size_in_bytes()
+            + ranks.as_ref().map_or(0, Ranks::size_in_bytes)
+            + partners.iter().flatten().count() * Partners::footprint(&sets)
+            + visited.map_or(0, Visited::footprint);
+        reservation.try_resize(held)?;
+        self.metrics.sets.add(sets.row_count());
+        self.metrics.distinct_sets.add(sets.len() as usize);
+        self.metrics.tokens.add(encoder.token_count() as usize);
+        self.metrics.keys.add(key_ids.len() as usize);
+        timer.done();
+        let indexed = Indexed {
+            sets,
+            encoder,
+            key_ids,
+            row_bytes: payload.row_bytes(),
+            payload: Arc::new(payload),
+            ranks,
+            partners,
+            visited: visited.map(Visited::new),
+            held,
+        };
+        self.prepare(indexed, reservation, cancel)
+    }
+
+    /// Ranks the rows by the column of the row order, where that is worth its while: always in a
+    /// self-join, whose pairs need nothing else then.
+    fn rank(
+        &self,
+        column: PayloadBuilder,
+        sets: &mut SetCollection,
+        reservation: &MemoryReservation,
+        cancel: &CancelFlag,
+    ) -> Result<Option<Ranks>> {
+        let Some((order, data_type)) = self.layout.row_order.zip(column.data_type()) else {
+            return Ok(None);
+        };
+        if !self.layout.self_join && !repeats_sets(sets, cancel)? {
+            return Ok(None);
+        }
+        let bytes = column.finish_growth() + Ranks::footprint(data_type, column.row_count());
+        let held = reservation.size();
+        let ranked = reservation.try_grow(bytes).and_then(|()| match column.into_rows(cancel)? {
+            Some(rows) => {
+                let column = order.columns[self.layout.build() as usize];
+                Ranks::of_rows(column, &rows, sets, self.layout.ranks_others, cancel).map(Some)
+            }
+            None => Ok(None),
+        });
+        match ranked {
+            Err(error) if !self.layout.self_join && is_out_of_memory(&error) => {
+                reservation.try_resize(held)?;
+                Ok(None)
+            }
+            ranked => ranked,
+        }
+    }
+
+    /// Chooses a strategy and prepares it.
+    fn prepare(
+        self,
+        indexed: Indexed,
+        reservation: MemoryReservation,
+        cancel: &CancelFlag,
+    ) -> Result<Arc<BuildSide>> {
+        let _timer = self.metrics.index_time.timer();
+        let peak = || self.metrics.peak_bytes.set_max(reservation.size());
+        let Indexed { sets, ranks, .. } = indexed;
+        let threads = self.threads.max(1);
+        let context = PrepareContext { reservation: &reservation, cancel, threads, device: None };
+        let mut spec = self.layout.spec;
+        if self.layout.yields == Yield::Total && sets_tell_total(&self.layout, ranks.as_ref()) {
+            spec.need = MatchNeed::Count;
+        }
+        let described = Arc::new(OnceLock::new());
+        let request = DeviceRequest {
+            choice: self.device,
+            self_join: self.layout.self_join,
+            on_failure: {
+                let (described, on_choice) = (Arc::clone(&described), Arc::clone(&self.on_choice));
+                Arc::new(move |what: String| {
+                    let choice = described.get().map_or("", String::as_str);
+                    on_choice(format!("{choice}, {what}"));
+                })
+            },
+        };
+        let prepare = |strategy: StrategyChoice, request: &DeviceRequest, why: &str| {
+            let choice = choose(strategy, &sets, &spec, request, context)?;
+            let statistics = &choice.statistics;
+            let context = PrepareContext { device: choice.device.as_ref(), ..context };
+            let prepared = choice.strategy.prepare(Arc::clone(&sets), spec, statistics, context)?;
+            (self.on_choice)(described.get_or_init(|| format!("{choice}{why}")).clone());
+            Ok(prepared)
+        };
+        let prepared = match prepare(self.strategy, &request, "") {
+            Err(error) if is_out_of_memory(&error) && self.is_free_to_choose() => {
+                // The smallest index.
+                reservation.try_resize(indexed.held)?;
+                let request = DeviceRequest { choice: DeviceChoice::Cpu, ..request };
+                prepare(StrategyChoice::AllPairs, &request, ", for want of memory")?
+            }
+            prepared => prepared?,
+        };
+        reservation.try_grow(Ranges::footprint(&sets))?;
+        let unit = prepared.range_unit();
+        let ranges = Ranges::new(&sets, &spec, self.partitions, unit);
+        peak();
+        self.metrics.bytes.set(reservation.size());
+        Ok(Arc::new(BuildSide {
+            sets,
+            encoder: indexed.encoder,
+            key_ids: indexed.key_ids,
+            row_bytes: indexed.row_bytes,
+            payload: indexed.payload,
+            ranks,
+            partners: indexed.partners,
+            prepared,
+            visited: indexed.visited,
+            unfinished: AtomicUsize::new(self.partitions),
+            shortage: Shortage::default(),
+            ranges,
+            spare: SpareSlices::default(),
+            held: indexed.held,
+            reservation,
+        }))
+    }
+}
+
+/// Whether rows share sets enough to be ranked where an expression could decide as well: the pairs
+/// of rows with one set are so many that ranking all rows costs less than looking at them.
+fn repeats_sets(sets: &SetCollection, cancel: &CancelFlag) -> Result<bool> {
+    /// Pairs of rows that the expression decides in the time that a row takes to be ranked.
+    const PAIRS_PER_ROW: u64 = 32;
+    let mut pairs = 0_u64;
+    for set in 0..sets.len() {
+        cancel.check_at(set as usize)?;
+        pairs = pairs.saturating_add(u64::from(sets.row_count_of(set)).pow(2));
+    }
+    Ok(pairs / PAIRS_PER_ROW > sets.row_count() as u64)
+}
+
+/// A build side that no strategy has been prepared for.
+struct Indexed {
+    sets: Arc<SetCollection>,
+    encoder: ProbeEncoder,
+    key_ids: KeyDictionary,
+    row_bytes: usize,
+    payload: Arc<Payload>,
+    ranks: Option<Ranks>,
+    partners: Vec<Option<Partners>>,
+    visited: Option<Visited>,
+    /// In bytes.
+    held: usize,
+}
+
+/// Runs long work apart from the runtime. Dropping the future stops it.
+async fn on_thread(
+    work: impl FnOnce(&CancelFlag) -> Result<Arc<BuildSide>> + Send + 'static,
+) -> Result<Arc<BuildSide>> {
+    let cancel = CancelFlag::default();
+    let _guard = cancel.on_drop();
+    match SpawnedTask::spawn_blocking(move || work(&cancel)).join().await {
+        Ok(result) => result,
+        Err(error) => exec_err!("indexing the build side of a similarity join failed: {error}"),
+    }
+}
+
+/// Says which side did not fit, and what would help.
+pub(crate) fn out_of_memory(
+    error: DataFusionError,
+    layout: &Layout,
+    rows: usize,
+) -> DataFusionError {
+    let DataFusionError::ResourcesExhausted(_) = error.find_root() else {
+        return error;
+    };
+    let side = layout.build();
+    error.context(match layout.self_join {
+        true => format!(
+            "the input of the similarity self-join does not fit into the memory limit \
+             ({rows} rows read); raise the limit"
+        ),
+        false => format!(
+            "the {side} side of the similarity join, which is built, does not fit into the memory \
+             limit ({rows} rows read); raise the limit, or build the other side if it is smaller: \
+             SET simjoin.build_side = '{}'",
+            side.other()
+        ),
+    })
+}

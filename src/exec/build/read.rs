@@ -1,0 +1,257 @@
+//! Reading the build side: several tasks share the batches of one input.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use datafusion::arrow::array::ArrayRef;
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+
+use crate::config::SpillChoice;
+use crate::engine::KeyDictionary;
+use crate::exec::answer::consume::Counted;
+use crate::exec::answer::payload::{PayloadBuilder, SeenBuffers};
+use crate::exec::answer::ranks::Ranks;
+use crate::exec::build::headroom::Headroom;
+use crate::exec::build::{BuildPlan, EncodedArguments, out_of_memory};
+use crate::exec::layout::Layout;
+use crate::exec::probe::slices::Slices;
+use crate::set::{BuildEncoder, FinishContext, Unload};
+
+/// The build side while it is being read.
+pub(crate) struct Reading {
+    pub plan: BuildPlan,
+    pub reservation: MemoryReservation,
+    memory: Arc<Headroom>,
+    input: Slices,
+    seen: SeenBuffers,
+    /// What all tasks together need beyond what they hold.
+    needed: Mutex<usize>,
+    /// What is read is of no use any more.
+    failed: AtomicBool,
+    /// What is read does not stay in memory, and why.
+    overflow: OnceLock<DataFusionError>,
+}
+
+/// What has been read of an input that does not fit into memory.
+pub(crate) struct Overflow {
+    pub shares: Vec<Share>,
+    pub rest: Slices,
+    /// For the shares.
+    pub held: MemoryReservation,
+}
+
+/// How reading ended.
+pub(crate) enum Outcome {
+    /// With what is to be indexed.
+    Read { plan: BuildPlan, reservation: MemoryReservation, shares: Vec<Share> },
+    /// With what does not stay in memory, and why.
+    Overflow(Overflow, DataFusionError),
+}
+
+/// What one task has read.
+pub(crate) struct Share {
+    pub encoder: BuildEncoder,
+    pub keys: KeyDictionary,
+    pub payload: PayloadBuilder,
+    pub order_column: PayloadBuilder,
+}
+
+impl Reading {
+    pub fn new(
+        plan: BuildPlan,
+        input: SendableRecordBatchStream,
+        memory: Arc<Headroom>,
+        reservation: MemoryReservation,
+    ) -> Self {
+        let input = Slices::new(input, plan.metrics.rows.clone()).within(&memory.memory_limit());
+        Self {
+            plan,
+            reservation,
+            memory,
+            input,
+            seen: SeenBuffers::default(),
+            needed: Mutex::default(),
+            failed: AtomicBool::new(false),
+            overflow: OnceLock::new(),
+        }
+    }
+
+    /// Reads everything, or until memory is short, on as many threads as the plan allows and the
+    /// runtime has.
+    pub async fn run(self: &Arc<Self>) -> Result<Vec<Share>> {
+        let tasks = self.plan.threads.min(Handle::current().metrics().num_workers());
+        if tasks <= 1 {
+            return Ok(vec![self.read().await?]);
+        }
+        // Dropped tasks end at their next slice: nobody waits for the build side any more. When one
+        // fails, the others are waited for, so that their memory is free when the error is seen.
+        let tasks: Vec<_> = (0..tasks)
+            .map(|_| {
+                let this = Arc::clone(self);
+                SpawnedTask::spawn(async move {
+                    let share = this.read().await;
+                    this.failed.fetch_or(share.is_err(), Ordering::Relaxed);
+                    share
+                })
+            })
+            .collect();
+        let mut shares = vec![];
+        for task in tasks {
+            shares.push(task.join().await.unwrap_or_else(|error| {
+                exec_err!("reading the build side of a similarity join failed: {error}")
+            }));
+        }
+        shares.into_iter().collect()
+    }
+
+    /// What has been read, with what it is to be indexed with; or why it cannot stay in memory.
+    pub fn finish(self, shares: Vec<Share>) -> Outcome {
+        if self.overflow.get().is_none() {
+            // All shares together may need more than each by itself: now, they can still go.
+            self.hold(Share::finish_growth(&shares.iter().collect::<Vec<_>>(), &self.plan));
+        }
+        match self.overflow.into_inner() {
+            None => Outcome::Read { plan: self.plan, reservation: self.reservation, shares },
+            Some(error) => {
+                let held = self.reservation;
+                Outcome::Overflow(Overflow { shares, rest: self.input, held }, error)
+            }
+        }
+    }
+
+    /// Encodes one slice after the other, until all have been taken or memory is short.
+    async fn read(&self) -> Result<Share> {
+        let plan = &self.plan;
+        let side = plan.layout.build();
+        let carried = &plan.layout.carried[side as usize];
+        let ordered: Vec<usize> =
+            plan.layout.row_order.iter().map(|order| order.columns[side as usize]).collect();
+        let mut share = Share {
+            encoder: match &plan.values {
+                Some(values) => BuildEncoder::with_values(Arc::clone(values)),
+                None => BuildEncoder::default(),
+            },
+            keys: KeyDictionary::default(),
+            payload: PayloadBuilder::new(self.input.schema(), carried, self.seen.clone()),
+            order_column: PayloadBuilder::new(self.input.schema(), &ordered, self.seen.clone()),
+        };
+        let mut needed = 0;
+        while !self.failed.load(Ordering::Relaxed)
+            && self.overflow.get().is_none()
+            && let Some((first_row, slice)) = self.input.next_of_build().await?
+        {
+            let timer = plan.metrics.encode_time.timer();
+            share.payload.push(first_row, &slice, carried);
+            share.order_column.push(first_row, &slice, &ordered);
+            let base = share.payload.size_in_bytes() + share.order_column.size_in_bytes();
+            let converter = plan.converter.as_deref();
+            let arguments = EncodedArguments::evaluate(&plan.layout, side, converter, &slice)?;
+            let Share { encoder, keys, .. } = &mut share;
+            let added =
+                encoder.push_at(first_row, &arguments.as_input(), keys, &self.reservation, base);
+            if let Err(error) = added {
+                if plan.spill == SpillChoice::Never || !is_out_of_memory(&error) {
+                    return Err(out_of_memory(error, &plan.layout, first_row as usize));
+                }
+                // The rows of this slice are somebody else's.
+                share.payload.pop();
+                share.order_column.pop();
+                self.input.put_back(slice).await;
+                self.overflow.get_or_init(|| error);
+                break;
+            }
+            plan.metrics.peak_bytes.set_max(self.reservation.size());
+            self.look_ahead(&share, &mut needed);
+            timer.done();
+            tokio::task::yield_now().await;
+        }
+        Ok(share)
+    }
+
+    /// Holds the memory that finishing this share is going to take, or notes that there is none.
+    fn look_ahead(&self, share: &Share, needed: &mut usize) {
+        let now = Share::finish_growth(&[share], &self.plan);
+        let mut all = self.needed.lock();
+        *all = *all + now - *needed;
+        *needed = now;
+        self.hold(*all);
+    }
+
+    fn hold(&self, bytes: usize) {
+        let held = match self.plan.spill {
+            SpillChoice::Never => Ok(()),
+            SpillChoice::Auto => self.memory.ensure(bytes),
+            SpillChoice::Always => Err(DataFusionError::ResourcesExhausted(
+                "simjoin.spill = 'always' keeps nothing in memory".to_string(),
+            )),
+        };
+        if let Err(error) = held {
+            self.overflow.get_or_init(|| error);
+        }
+    }
+}
+
+/// Whether less data would have fitted.
+pub(crate) fn is_out_of_memory(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+}
+
+impl Share {
+    /// An input column of the rows added by one call.
+    pub fn column(&self, layout: &Layout, column: usize, push: usize) -> Option<&ArrayRef> {
+        let builder = match layout.carried_index(layout.build(), column) {
+            Some(carried) => self.payload.pieces().get(carried),
+            None => self.order_column.pieces().first(),
+        };
+        builder?.get(push)
+    }
+
+    /// A bound on what ordering, indexing and the start of probing reserve on top of what some
+    /// shares hold; or on what giving their rows to the disk takes, where that is more.
+    fn finish_growth(shares: &[&Self], plan: &BuildPlan) -> usize {
+        let encoders: Vec<_> = shares.iter().map(|s| (&s.encoder, &s.keys)).collect();
+        let (finish, stays) = FinishContext::growth(&encoders);
+        let sum = |bytes: fn(&Self) -> usize| shares.iter().map(|s| bytes(s)).sum::<usize>();
+        let mut columns = sum(|s| s.payload.finish_growth());
+        let layout = &plan.layout;
+        // Of two inputs, the rows are ranked where there is memory for it.
+        if layout.self_join {
+            columns += sum(|s| {
+                let rows = s.order_column.row_count();
+                let ranks = |data_type: &DataType| Ranks::footprint(data_type, rows);
+                s.order_column.finish_growth() + s.order_column.data_type().map_or(0, ranks)
+            });
+        }
+        let (sets, tokens) = (sum(|s| s.encoder.set_count()), sum(|s| s.encoder.token_count()));
+        let spec = &layout.spec;
+        let prepare = spec.prepared_bytes(sets, tokens);
+        let mut probes = plan.partitions * spec.cursor_bytes(layout.match_buffer);
+        if layout.self_join {
+            // Partitions count for different rows, each of them for the sets of a range.
+            let rows = sum(|s| s.payload.row_count());
+            probes += Counted::footprint(layout, rows, layout.counted_columns().count());
+        }
+        let unload = sum(|s| Unload::footprint(&s.encoder, &s.keys));
+        (finish.max(stays + prepare) + columns + probes).max(unload)
+    }
+
+    /// The encoders with their keys, the payload and the column that rows are ordered by.
+    pub fn split(
+        shares: Vec<Self>,
+    ) -> (Vec<(BuildEncoder, KeyDictionary)>, PayloadBuilder, PayloadBuilder) {
+        let mut encoders = vec![];
+        let (mut payloads, mut order_columns) = (vec![], vec![]);
+        for share in shares {
+            encoders.push((share.encoder, share.keys));
+            payloads.push(share.payload);
+            order_columns.push(share.order_column);
+        }
+        (encoders, PayloadBuilder::merged(payloads), PayloadBuilder::merged(order_columns))
+    }
+}

@@ -1,0 +1,582 @@
+//! The plan node.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{JoinType, Result, Statistics, internal_err, plan_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::projection::{
+    EmbeddedProjection, ProjectionExec, try_embed_projection,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
+    ExecutionPlanProperties, InputDistributionRequirements, Partitioning, PlanProperties,
+    ReplaceChildrenOptions, apply_expression_roots,
+};
+use parking_lot::Mutex;
+
+use crate::config::{DeviceChoice, SimJoinOptions, SpillChoice, StrategyChoice};
+use crate::engine::KeyConverter;
+use crate::engine::Pairing;
+use crate::exec::answer::output::BatchLimits;
+use crate::exec::build::headroom::Headroom;
+use crate::exec::build::{BuildPlan, Built};
+use crate::exec::cores::ProcessCores;
+use crate::exec::layout::{Layout, RowsWith, Yield};
+use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
+use crate::exec::mode::JoinMode;
+use crate::exec::probe::slices::ProbeStreams;
+use crate::exec::probe::{BuildFuture, ProbePartition};
+use crate::exec::spill::Spilling;
+use crate::set::TokenKind;
+use crate::spec::{ResidualColumn, Side, SimilarityJoin};
+use crate::util::once::{Once, making};
+
+/// Partitions of the output of a self-join, at most: more would not help.
+const MOST_PARTITIONS: usize = 1 << 16;
+
+/// Where the rows of the join come from.
+#[derive(Debug, Clone)]
+pub enum JoinInput {
+    /// Two inputs; the build side is collected and indexed, the other streams.
+    Two { left: Arc<dyn ExecutionPlan>, right: Arc<dyn ExecutionPlan>, build: Side },
+    /// One input that is both sides: the same argument, blocking keys and side filters on both,
+    /// all over the schema of `input`. The output has `partitions` partitions.
+    Itself { input: Arc<dyn ExecutionPlan>, partitions: usize },
+}
+
+impl JoinInput {
+    /// The plan that gives the rows of `side`.
+    pub fn side(&self, side: Side) -> &Arc<dyn ExecutionPlan> {
+        match (self, side) {
+            (JoinInput::Two { left, .. }, Side::Left) => left,
+            (JoinInput::Two { right, .. }, Side::Right) => right,
+            (JoinInput::Itself { input, .. }, _) => input,
+        }
+    }
+}
+
+/// An exact set-similarity join.
+///
+/// The build side is read once, into distinct sets with an index that all partitions share; the
+/// probe side streams against it batch by batch. Which side is which never changes the answer.
+///
+/// ```text
+///  build input ─► encode ─► distinct sets ─► strategy.prepare ──┐ once, shared
+///                                                               ▼
+///  probe batch ─► encode ─► distinct sets ─► cursor: filter, verify ─► matches of sets
+///                                                               │
+///    output batches ◄── coalesce ◄── take, scores ◄── residual ◄┘ rows of sets
+/// ```
+///
+/// Partitioning, in [`JoinMode::Shared`]: the build input must be one partition, the probe input
+/// may have any number, and so has the output. A self-join reads its one input as one partition;
+/// the output partitions take ranges of its sets as they get ready, so that one consumer alone
+/// gets every row. Slices of a large probe batch go to whichever partition is ready. The other
+/// [modes](JoinMode) are for engines that run the partitions in processes of their own.
+/// The output has no order. Memory grows with the build side, not with the output.
+#[derive(Debug)]
+pub struct SetSimilarityJoinExec {
+    input: JoinInput,
+    mode: JoinMode,
+    /// Why this mode, for EXPLAIN.
+    reason: Option<String>,
+    layout: Arc<Layout>,
+    options: SimJoinOptions,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    build: Once<Built, Option<Arc<ProbeStreams>>>,
+    /// What the last execution chose, for EXPLAIN ANALYZE.
+    chosen: Arc<Mutex<Option<String>>>,
+}
+
+impl SetSimilarityJoinExec {
+    /// Plans `join` over `input` with the options of the session, in [`JoinMode::Shared`].
+    ///
+    /// # Errors
+    ///
+    /// When the arguments are no lists of comparable tokens, a device is demanded that this
+    /// build cannot use, or the parts of `join` do not fit together.
+    pub fn try_new(
+        input: JoinInput,
+        join: SimilarityJoin,
+        options: SimJoinOptions,
+    ) -> Result<Self> {
+        Self::try_new_in_mode(input, join, options, JoinMode::Shared, None)
+    }
+
+    /// Like [`Self::try_new`], in any mode. `reason` says in EXPLAIN why that one.
+    ///
+    /// # Errors
+    ///
+    /// Also when the join cannot be had in this mode, see [`JoinMode`].
+    pub fn try_new_in_mode(
+        input: JoinInput,
+        join: SimilarityJoin,
+        options: SimJoinOptions,
+        mode: JoinMode,
+        reason: Option<String>,
+    ) -> Result<Self> {
+        if let DeviceChoice::Cuda(_) = options.device {
+            if cfg!(not(feature = "cuda")) {
+                return plan_err!(
+                    "simjoin.device = '{}' cannot be used: this program was built without the \
+                     feature cuda; use auto or cpu",
+                    options.device
+                );
+            }
+            if options.strategy == StrategyChoice::Bitmap {
+                return plan_err!(
+                    "simjoin.device = '{}' needs a strategy that a GPU takes part in: auto, \
+                     allpairs, ppjoin or groupjoin; simjoin.strategy = 'bitmap' runs on the CPU \
+                     alone",
+                    options.device
+                );
+            }
+        }
+        let kind = |side: Side| {
+            let data_type = join.argument(side).data_type(&input.side(side).schema())?;
+            match TokenKind::of_list(&data_type) {
+                Some(kind) => Ok(kind),
+                None => plan_err!(
+                    "{} joins lists of tokens, but the {side} argument is {data_type}; \
+                     turn text into a list with qgrams(text, 3) or word_tokens(text)",
+                    join.call.measure
+                ),
+            }
+        };
+        let (left, right) = (kind(Side::Left)?, kind(Side::Right)?);
+        if !left.comparable(right) {
+            return plan_err!(
+                "{} cannot compare {left} tokens with {right} tokens; cast one side",
+                join.call.measure
+            );
+        }
+        if join.threshold <= 0.0 {
+            return internal_err!("threshold {} admits disjoint sets", join.threshold);
+        }
+        if join.output.len() != join.schema.fields().len() {
+            return internal_err!(
+                "{} output columns for a schema of {}",
+                join.output.len(),
+                join.schema.fields().len()
+            );
+        }
+        check_columns(&input, &join)?;
+        let build = match &input {
+            JoinInput::Two { build, .. } => Some(*build),
+            JoinInput::Itself { .. } => None,
+        };
+        let mut layout = Layout::try_new(join, build, &options)?;
+        mode.check(&input, &layout)?;
+        if let JoinMode::Mirrored { .. } = mode {
+            layout.give_both_orders();
+        }
+        let layout = Arc::new(layout);
+        let partitions = match (mode, &input) {
+            (JoinMode::Single, _) => 1,
+            (_, JoinInput::Two { .. }) => {
+                input.side(layout.probe).output_partitioning().partition_count()
+            }
+            (JoinMode::Partitioned { .. }, JoinInput::Itself { input, .. }) => {
+                input.output_partitioning().partition_count()
+            }
+            (_, JoinInput::Itself { partitions, .. }) => (*partitions).clamp(1, MOST_PARTITIONS),
+        };
+        let unbounded = |side: Side| input.side(side).boundedness().is_unbounded();
+        let boundedness = match (unbounded(layout.build()), unbounded(layout.probe)) {
+            (true, _) => Boundedness::Unbounded { requires_infinite_memory: true },
+            (false, true) => Boundedness::Unbounded { requires_infinite_memory: false },
+            (false, false) => Boundedness::Bounded,
+        };
+        let emission = match layout.marks_build() {
+            true => EmissionType::Both,
+            false => EmissionType::Incremental,
+        };
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&layout.join.schema)),
+            Partitioning::UnknownPartitioning(partitions),
+            emission,
+            boundedness,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Ok(Self {
+            input,
+            mode,
+            reason,
+            layout,
+            options,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            build: Once::default(),
+            chosen: Arc::default(),
+        })
+    }
+
+    /// What is joined.
+    pub fn join(&self) -> &SimilarityJoin {
+        &self.layout.join
+    }
+
+    /// The inputs, and which of them is built.
+    pub fn input(&self) -> &JoinInput {
+        &self.input
+    }
+
+    /// How the partitions share the work.
+    pub fn mode(&self) -> JoinMode {
+        self.mode
+    }
+
+    /// Why the join has its mode, as EXPLAIN says it.
+    pub fn reason(&self) -> Option<&str> {
+        self.reason.as_deref()
+    }
+
+    /// The options that the join was planned with.
+    pub fn options(&self) -> &SimJoinOptions {
+        &self.options
+    }
+
+    fn with_input_and_join(&self, input: JoinInput, join: SimilarityJoin) -> Result<Self> {
+        Self::try_new_in_mode(input, join, self.options.clone(), self.mode, self.reason.clone())
+    }
+
+    fn with_input(&self, input: JoinInput) -> Result<Self> {
+        self.with_input_and_join(input, self.layout.join.clone())
+    }
+
+    fn partition_count(&self) -> usize {
+        self.properties.output_partitioning().partition_count()
+    }
+
+    fn converter(&self) -> Result<Option<Arc<KeyConverter>>> {
+        let join = &self.layout.join;
+        if join.on.is_empty() {
+            return Ok(None);
+        }
+        let schema = self.input.side(Side::Left).schema();
+        let types = join.on.iter().map(|(left, _)| left.data_type(&schema));
+        let types = types.collect::<Result<Vec<_>>>()?;
+        Ok(Some(Arc::new(KeyConverter::try_new(types, join.null_equality)?)))
+    }
+
+    /// Builds from partition `from` of the build input, for `partitions` probe partitions.
+    fn start_build(
+        &self,
+        from: usize,
+        partitions: usize,
+        converter: Option<Arc<KeyConverter>>,
+        context: &Arc<TaskContext>,
+    ) -> Result<impl Future<Output = Result<Built>> + Send + use<>> {
+        let chosen = Arc::clone(&self.chosen);
+        let threads = ProcessCores::threads(context.session_config());
+        let builds = self.partition_count() / partitions.max(1);
+        let has_disk = context.runtime_env().disk_manager.tmp_files_enabled();
+        let plan = BuildPlan {
+            layout: Arc::clone(&self.layout),
+            converter,
+            strategy: self.options.strategy,
+            device: self.options.device,
+            partitions,
+            threads: (threads / builds.max(1)).max(1),
+            metrics: BuildMetrics::new(&self.metrics),
+            on_choice: Arc::new(move |choice| *chosen.lock() = Some(choice)),
+            spill: match self.options.spill {
+                SpillChoice::Auto if !has_disk => SpillChoice::Never,
+                SpillChoice::Always if !has_disk => {
+                    return plan_err!(
+                        "simjoin.spill = 'always' needs temporary files, which this session does \
+                         not allow; use auto or never, or enable its disk manager"
+                    );
+                }
+                choice => choice,
+            },
+            values: None,
+        };
+        let input = self.input.side(self.layout.build()).execute(from, Arc::clone(context))?;
+        let spilling = Spilling {
+            plan: plan.clone(),
+            inputs: [Side::Left, Side::Right].map(|side| self.input.side(side).schema()),
+            options: self.options.clone(),
+            metrics: self.metrics.clone(),
+            task: Arc::clone(context),
+        };
+        let memory = Headroom::new(context.memory_pool(), "SetSimilarityJoin build side");
+        Ok(async move {
+            let (layout, converter) = (Arc::clone(&plan.layout), plan.converter.clone());
+            match plan.run_or_overflow(input, Arc::clone(&memory)).await? {
+                Ok(side) => Ok(Built::Memory { side, layout, converter }),
+                Err((overflow, _)) => spilling.build(overflow, memory).await,
+            }
+        })
+    }
+
+    /// The build side and the probe input of the execution that `partition` belongs to.
+    fn build_side(
+        &self,
+        partition: usize,
+        converter: Option<Arc<KeyConverter>>,
+        context: &Arc<TaskContext>,
+    ) -> Result<(BuildFuture, Option<Arc<ProbeStreams>>)> {
+        let probe = || match &self.input {
+            JoinInput::Two { .. } => {
+                let input = Arc::clone(self.input.side(self.layout.probe));
+                let shared = matches!(self.mode, JoinMode::Shared | JoinMode::Single);
+                Some(Arc::new(ProbeStreams::new(input, Arc::clone(context), shared)))
+            }
+            JoinInput::Itself { .. } => None,
+        };
+        if self.mode.is_partitioned() {
+            let build = making(self.start_build(partition, 1, converter, context)?);
+            return Ok((build, probe()));
+        }
+        let partitions = self.partition_count();
+        self.build.get_with(partition, partitions, || {
+            Ok((self.start_build(0, partitions, converter, context)?, probe()))
+        })
+    }
+}
+
+impl DisplayAs for SetSimilarityJoinExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let join = &self.layout.join;
+        let inputs = match &self.input {
+            JoinInput::Two { build, .. } => format!("two-sided, build={build}"),
+            JoinInput::Itself { .. } => match self.layout.spec.pairing {
+                Pairing::Unordered => "self-join, each pair once".to_string(),
+                Pairing::All => "self-join".to_string(),
+            },
+        };
+        let yields = match self.layout.yields {
+            Yield::Pairs => "pairs",
+            Yield::RowsOf(_, RowsWith::Match) => "rows with a match",
+            Yield::RowsOf(_, RowsWith::NoMatch) => "rows without a match",
+            Yield::CountsPerProbeRow => "counts per row",
+            Yield::Total => "count",
+        };
+        if t == DisplayFormatType::TreeRender {
+            writeln!(f, "predicate={}", join.predicate)?;
+            writeln!(f, "join_type={}", join.join_type)?;
+            return writeln!(f, "{inputs}");
+        }
+        write!(
+            f,
+            "SetSimilarityJoinExec: {}, threshold={}, join_type={}, {inputs}, yields={yields}",
+            join.predicate, join.threshold, join.join_type
+        )?;
+        if !join.on.is_empty() {
+            let on: Vec<String> = join.on.iter().map(|(l, r)| format!("({l}, {r})")).collect();
+            write!(f, ", on=[{}]", on.join(", "))?;
+        }
+        for side in [Side::Left, Side::Right] {
+            if let Some(filter) = join.side_filter(side) {
+                write!(f, ", {side}_filter={filter}")?;
+            }
+        }
+        if let Some(residual) = &join.residual {
+            write!(f, ", filter={}", residual.expression)?;
+        }
+        write!(f, ", strategy={}, device={}", self.options.strategy, self.options.device)?;
+        if self.mode != JoinMode::Shared {
+            write!(f, ", mode={}", self.mode)?;
+            if let Some(reason) = &self.reason {
+                write!(f, " ({reason})")?;
+            }
+        }
+        if let Some(chosen) = self.chosen.lock().as_ref() {
+            write!(f, ", chosen={chosen}")?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for SetSimilarityJoinExec {
+    fn name(&self) -> &str {
+        "SetSimilarityJoinExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        match &self.input {
+            JoinInput::Two { left, right, .. } => vec![left, right],
+            JoinInput::Itself { input, .. } => vec![input],
+        }
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        self.mode.requirements(&self.input, &self.layout)
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        self.input_distribution_requirements().into_per_child()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let join = &self.layout.join;
+        let on = join.on.iter().flat_map(|(left, right)| [left, right]);
+        let filters = join.side_filters.iter().flatten();
+        let residual = join.residual.iter().map(|r| &r.expression);
+        apply_expression_roots(join.arguments.iter().chain(on).chain(filters).chain(residual), f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        // A node holds no state of an execution that a new one would not make again.
+        let (ChildrenPropertiesMode::Keep | ChildrenPropertiesMode::Recompute) =
+            options.children_properties;
+        let mut children = children.into_iter();
+        let mut next = || match children.next() {
+            Some(child) => Ok(child),
+            None => internal_err!("SetSimilarityJoinExec lacks a child"),
+        };
+        let input = match &self.input {
+            JoinInput::Two { build, .. } => {
+                JoinInput::Two { left: next()?, right: next()?, build: *build }
+            }
+            JoinInput::Itself { partitions, .. } => {
+                JoinInput::Itself { input: next()?, partitions: *partitions }
+            }
+        };
+        Ok(Arc::new(self.with_input(input)?))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.with_input(self.input.clone())?))
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        if partition >= self.partition_count() {
+            return internal_err!(
+                "SetSimilarityJoinExec has {} partitions, not {partition}",
+                self.partition_count()
+            );
+        }
+        self.mode.check_partitions(&self.input, &self.layout)?;
+        let converter = self.converter()?;
+        let (build, probe) = self.build_side(partition, converter, &context)?;
+        if let Some(probe) = &probe {
+            probe.ask(partition)?;
+        }
+        let reservation = MemoryConsumer::new(format!("SetSimilarityJoin probe[{partition}]"))
+            .register(context.memory_pool());
+        let partition = ProbePartition {
+            build,
+            probe,
+            partition,
+            reservation,
+            metrics: ProbeMetrics::new(&self.metrics, partition),
+            limits: BatchLimits::of(&context, self.partition_count()),
+        };
+        let stream = Box::pin(partition.into_stream());
+        let stream = RecordBatchStreamAdapter::new(self.schema(), stream);
+        Ok(Box::pin(cooperative(stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    /// Estimates only: as many rows as the side that the answer follows has.
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let rows = |side: Side| {
+            let stats = inputs.get(if inputs.len() > 1 { side as usize } else { 0 })?;
+            stats.num_rows.get_value().copied()
+        };
+        let (left, right) = (rows(Side::Left), rows(Side::Right));
+        let estimate = match self.layout.join.join_type {
+            JoinType::LeftSemi | JoinType::LeftAnti | JoinType::Left => left,
+            JoinType::RightSemi | JoinType::RightAnti | JoinType::Right => right,
+            JoinType::Full => left.zip(right).map(|(l, r)| l.saturating_add(r)),
+            _ => left.zip(right).map(|(l, r)| l.max(r)),
+        };
+        let mut statistics = Statistics::new_unknown(&self.schema());
+        if let Some(rows) = estimate {
+            let rows = match args.partition() {
+                Some(_) => rows / self.partition_count(),
+                None => rows,
+            };
+            statistics.num_rows = Precision::Inexact(rows);
+        }
+        Ok(Arc::new(statistics))
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExec,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        try_embed_projection(projection, self)
+    }
+}
+
+impl EmbeddedProjection for SetSimilarityJoinExec {
+    fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
+        let mut join = self.layout.join.clone();
+        if let Some(columns) = projection {
+            join.output = columns.iter().map(|&c| join.output[c]).collect();
+            join.schema = project(&join.schema, &columns)?;
+        }
+        self.with_input_and_join(self.input.clone(), join)
+    }
+}
+
+/// Holds the columns that output and residual read against the inputs: a plan that was read from
+/// bytes may name any.
+fn check_columns(input: &JoinInput, join: &SimilarityJoin) -> Result<()> {
+    let of_output = join.output.iter().filter_map(|column| column.source());
+    let residual = join.residual.iter().flat_map(|residual| &residual.columns);
+    let of_residual = residual.filter_map(|column| match column {
+        ResidualColumn::Input(side, index) => Some((*side, *index)),
+        ResidualColumn::Score(_) => None,
+    });
+    for (side, index) in of_output.chain(of_residual) {
+        let columns = input.side(side).schema().fields().len();
+        if index >= columns {
+            return internal_err!(
+                "a similarity join reads column {index} of its {side} input, which has {columns}"
+            );
+        }
+    }
+    Ok(())
+}
+
+fn project(schema: &Schema, columns: &[usize]) -> Result<SchemaRef> {
+    Ok(Arc::new(schema.project(columns)?))
+}

@@ -1,0 +1,271 @@
+//! Sharing the probe sets of a self-join among partitions, and large probe batches.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+
+use datafusion::arrow::array::RecordBatch;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::engine::{JoinSpec, Pairing};
+use crate::set::{SetCollection, SetId};
+
+/// A range holds this part of what is left, divided by the number of partitions.
+const PART_OF_REST: u64 = 3;
+/// No range holds less than this part of all work, divided by the number of partitions: a
+/// millisecond of a join of a second.
+const LEAST_PART: u64 = 1 << 10;
+/// Sets of a range, at most: what is counted for each of them is not reserved.
+const MAX_SETS: u32 = 1 << 14;
+/// Beyond this many runs, blocking keys keep partners few and the work of all sets alike.
+const MAX_RUNS: usize = 1 << 12;
+
+/// Ranges of a collection's sets, taken by any number of partitions without locks.
+///
+/// The first ranges are large and hold the largest sets; the ranges shrink with the work that is
+/// left, so that all partitions end at about the same time whatever the estimate is worth
+/// (Polychronopoulos, Kuck: "Guided self-scheduling", IEEE Trans. Computers 1987). A partition
+/// that nobody polls takes nothing.
+#[derive(Debug)]
+pub(crate) struct Ranges {
+    work: Work,
+    partitions: u64,
+    unit: u32,
+    /// Sets from here on have been taken.
+    left: AtomicU32,
+    setless_taken: AtomicBool,
+}
+
+impl Ranges {
+    /// `unit` is the strategy's preferred granularity.
+    pub fn new(sets: &SetCollection, spec: &JoinSpec, partitions: usize, unit: u32) -> Self {
+        let plenty = u64::from(unit) * partitions as u64 * 8 <= u64::from(sets.len());
+        Self {
+            work: Work::estimate(sets, spec),
+            partitions: partitions.max(1) as u64,
+            unit: if plenty { unit.clamp(1, MAX_SETS) } else { 1 },
+            left: AtomicU32::new(sets.len()),
+            setless_taken: AtomicBool::new(false),
+        }
+    }
+
+    /// The next range that nobody has taken.
+    pub fn next(&self) -> Option<Range<SetId>> {
+        let mut end = self.left.load(Ordering::Relaxed);
+        while end > 0 {
+            let start = self.start_of(end);
+            match self.left.compare_exchange_weak(end, start, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                Ok(_) => return Some(start..end),
+                Err(now) => end = now,
+            }
+        }
+        None
+    }
+
+    /// Whether the caller is the one to answer for the rows without a set.
+    pub fn take_setless(&self) -> bool {
+        !self.setless_taken.swap(true, Ordering::Relaxed)
+    }
+
+    /// Where the range that ends at `end` starts.
+    fn start_of(&self, end: SetId) -> SetId {
+        let (all, rest) = (self.work.before(self.work.end), self.work.before(end));
+        let least = all / (LEAST_PART * self.partitions);
+        let share = (rest / (PART_OF_REST * self.partitions)).max(least);
+        // The greatest start with so much work behind it.
+        let (mut low, mut high) = (end.saturating_sub(MAX_SETS), end - 1);
+        while low < high {
+            let mid = high - (high - low) / 2;
+            match rest - self.work.before(mid) >= share {
+                true => low = mid,
+                false => high = mid - 1,
+            }
+        }
+        low - low % self.unit
+    }
+
+    /// The bytes held.
+    pub fn footprint(sets: &SetCollection) -> usize {
+        sets.runs().len().min(MAX_RUNS) * size_of::<Step>()
+    }
+}
+
+/// An estimate of the work for each set: its tokens, and its partners by key and size.
+#[derive(Debug)]
+struct Work {
+    steps: Vec<Step>,
+    end: SetId,
+}
+
+/// Sets of one key and size, from `start` on.
+#[derive(Debug, Clone, Copy)]
+struct Step {
+    start: SetId,
+    /// The work for all sets in front.
+    before: u64,
+    /// The work for the first of them, and how much more each following one is than the one
+    /// before: a set is compared with those in front of it.
+    first: u64,
+    slope: u64,
+}
+
+impl Step {
+    fn work_before(&self, set: SetId) -> u64 {
+        let sets = u64::from(set - self.start);
+        self.before + sets * self.first + self.slope * (sets * sets.saturating_sub(1) / 2)
+    }
+}
+
+impl Work {
+    fn estimate(sets: &SetCollection, spec: &JoinSpec) -> Self {
+        let mut steps: Vec<Step> = vec![];
+        let mut before = 0;
+        if sets.runs().len() > MAX_RUNS {
+            steps.push(Step { start: 0, before, first: 1, slope: 0 });
+            return Self { steps, end: sets.len() };
+        }
+        for (run, ids) in sets.runs().iter() {
+            // Units of a nanosecond or so: to take a set up, to read its tokens.
+            let mut first = 100 + 10 * u64::from(run.size);
+            let mut slope = 0;
+            if let Some((least, greatest)) = spec.bounds.size_range(spec.probe_role, run.size) {
+                let partners = sets.runs().sets(run.key, least, greatest);
+                match spec.pairing {
+                    Pairing::All => first += partners.len() as u64,
+                    Pairing::Unordered => {
+                        first += u64::from(ids.start.saturating_sub(partners.start));
+                        slope = 1;
+                    }
+                }
+            }
+            let step = Step { start: ids.start, before, first, slope };
+            before = step.work_before(ids.end);
+            steps.push(step);
+        }
+        Self { steps, end: sets.len() }
+    }
+
+    /// The work for the sets in front of `set`.
+    fn before(&self, set: SetId) -> u64 {
+        let step = self.steps.partition_point(|step| step.start <= set);
+        match self.steps.get(step.wrapping_sub(1)) {
+            Some(step) => step.work_before(set),
+            None => 0,
+        }
+    }
+}
+
+/// Slices of probe batches that are too large for one partition to join alone.
+#[derive(Debug, Default)]
+pub(crate) struct SpareSlices {
+    slices: Mutex<VecDeque<RecordBatch>>,
+    added: Notify,
+}
+
+impl SpareSlices {
+    pub fn pop(&self) -> Option<RecordBatch> {
+        self.slices.lock().pop_front()
+    }
+
+    /// Cuts a batch into slices of `rows` rows, keeps the first and leaves the others to whoever
+    /// comes first. The caller takes slices before it ends, so that none is left behind.
+    pub fn cut(&self, batch: RecordBatch, rows: usize) -> RecordBatch {
+        let more = (rows..batch.num_rows()).step_by(rows);
+        let slices = more.map(|start| batch.slice(start, rows.min(batch.num_rows() - start)));
+        let mut added = 0;
+        self.slices.lock().extend(slices.inspect(|_| added += 1));
+        (0..added).for_each(|_| self.added.notify_one());
+        batch.slice(0, rows.min(batch.num_rows()))
+    }
+
+    /// Waits until there may be a slice.
+    pub async fn added(&self) {
+        self.added.notified().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ranges(steps: Vec<Step>, end: SetId, partitions: u64, unit: u32) -> Ranges {
+        Ranges {
+            work: Work { steps, end },
+            partitions,
+            unit,
+            left: AtomicU32::new(end),
+            setless_taken: AtomicBool::new(false),
+        }
+    }
+
+    /// Runs of growing work, as of sets that grow.
+    fn growing() -> (Vec<Step>, SetId) {
+        let (mut steps, mut before, mut end) = (vec![], 0, 0);
+        for run in 1..200_u32 {
+            let step = Step {
+                start: end,
+                before,
+                first: 100 + u64::from(run * run),
+                slope: u64::from(run % 2),
+            };
+            end += 1 + run * 37 % 211;
+            before = step.work_before(end);
+            steps.push(step);
+        }
+        (steps, end)
+    }
+
+    #[test]
+    fn every_set_is_taken_once_and_the_last_ranges_are_small() {
+        let (steps, sets) = growing();
+        for partitions in [1, 2, 64] {
+            for unit in [1, 64] {
+                let ranges = ranges(steps.clone(), sets, partitions, unit);
+                let total = ranges.work.before(sets);
+                let mut end = sets;
+                let mut works = vec![];
+                while let Some(range) = ranges.next() {
+                    assert_eq!(range.end, end);
+                    assert!(range.start < end && range.start % unit == 0);
+                    works.push(ranges.work.before(end) - ranges.work.before(range.start));
+                    end = range.start;
+                }
+                assert_eq!(end, 0);
+                assert_eq!(works.iter().sum::<u64>(), total);
+                // A set alone or a unit of them may be more.
+                let most = total / (LEAST_PART * partitions) + 40_000 * u64::from(unit);
+                assert!(works.last().is_some_and(|&w| w <= most), "{works:?}");
+                assert!(works.len() < 64 * partitions as usize + 200, "{}", works.len());
+            }
+        }
+    }
+
+    /// Two workers that take ranges as they get ready end close together.
+    #[test]
+    fn partitions_end_together_even_when_the_estimate_is_off() {
+        let (steps, sets) = growing();
+        for partitions in [2, 7] {
+            let ranges = ranges(steps.clone(), sets, partitions, 1);
+            let mut ready = vec![0.0_f64; partitions as usize];
+            while let Some(range) = ranges.next() {
+                // Large sets take less than estimated.
+                let work = |set: SetId| (ranges.work.before(set) as f64).powf(0.8);
+                let first = (0..ready.len()).min_by(|&a, &b| ready[a].total_cmp(&ready[b]));
+                ready[first.unwrap()] += work(range.end) - work(range.start);
+            }
+            let (low, high) =
+                ready.iter().fold((f64::MAX, 0.0_f64), |(low, high), &t| (low.min(t), high.max(t)));
+            assert!(high - low < 0.01 * high, "{ready:?}");
+        }
+    }
+
+    #[test]
+    fn the_rows_without_a_set_are_taken_once() {
+        let ranges = ranges(vec![], 0, 2, 1);
+        assert_eq!(ranges.next(), None);
+        assert!(ranges.take_setless());
+        assert!(!ranges.take_setless());
+    }
+}

@@ -1,0 +1,206 @@
+//! Inputs while they are read: the partitions of one, and the slices of rows that tasks take.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::RecordBatch;
+use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::execution::memory_pool::MemoryLimit;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::metrics::Count;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::StreamExt;
+use tokio::sync::Mutex;
+
+use crate::exec::answer::payload::stored_bytes;
+use crate::exec::build::ROWS_PER_SLICE;
+
+/// Of a memory limit, what the rows of a slice take: encoding them takes some multiple, which is
+/// not reserved.
+const LIMIT_PER_SLICE: usize = 256;
+const LEAST_SLICE_BYTES: usize = 128 << 10;
+/// Rows of a slice where memory is limited, at least: what looks large may be a dictionary that
+/// all rows share.
+const LEAST_ROWS_PER_SLICE: usize = if cfg!(test) { 1 } else { 256 };
+
+/// The partitions of the probe input, which are asked for once each.
+pub(crate) struct ProbeStreams {
+    input: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    /// Whether all partitions run here and share what they find.
+    shared: bool,
+    partitions: parking_lot::Mutex<Vec<Probe>>,
+}
+
+enum Probe {
+    Unasked,
+    Ready(SendableRecordBatchStream),
+    Taken,
+}
+
+impl ProbeStreams {
+    pub fn new(input: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>, shared: bool) -> Self {
+        let count = input.output_partitioning().partition_count();
+        let partitions = (0..count).map(|_| Probe::Unasked).collect();
+        Self { input, context, shared, partitions: parking_lot::Mutex::new(partitions) }
+    }
+
+    pub fn are_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// Starts a partition, unless it has been.
+    pub fn ask(&self, partition: usize) -> Result<()> {
+        let mut partitions = self.partitions.lock();
+        if let Some(probe @ Probe::Unasked) = partitions.get_mut(partition) {
+            *probe = Probe::Ready(self.input.execute(partition, Arc::clone(&self.context))?);
+        }
+        Ok(())
+    }
+
+    /// The rows of a partition; `None` where somebody has them.
+    pub fn take(&self, partition: usize) -> Result<Option<SendableRecordBatchStream>> {
+        self.ask(partition)?;
+        let mut partitions = self.partitions.lock();
+        let probe = partitions.get_mut(partition);
+        Ok(match probe.map(|probe| std::mem::replace(probe, Probe::Taken)) {
+            Some(Probe::Ready(stream)) => Some(stream),
+            _ => None,
+        })
+    }
+
+    /// The rows of all partitions.
+    pub fn take_all(&self) -> Result<Vec<SendableRecordBatchStream>> {
+        let count = self.partitions.lock().len();
+        (0..count).filter_map(|partition| self.take(partition).transpose()).collect()
+    }
+}
+
+/// The rows of an input that nobody has taken.
+pub(crate) struct Slices {
+    schema: SchemaRef,
+    input: Mutex<Input>,
+    /// Counts the rows that have come.
+    rows: Count,
+    /// What the rows of a slice take, about.
+    slice_bytes: usize,
+}
+
+struct Input {
+    /// `None` once it has ended.
+    stream: Option<SendableRecordBatchStream>,
+    /// Batches of which rows are left, each with the most rows that are taken of it at a time.
+    batches: Vec<(RecordBatch, usize)>,
+    /// The number of the next row.
+    next_row: u64,
+}
+
+impl Slices {
+    pub fn new(stream: SendableRecordBatchStream, rows: Count) -> Self {
+        let schema = stream.schema();
+        let input = Input { stream: Some(stream), batches: vec![], next_row: 0 };
+        Self { schema, input: Mutex::new(input), rows, slice_bytes: usize::MAX }
+    }
+
+    /// The same rows in slices that are small beside a memory limit.
+    pub fn within(mut self, limit: &MemoryLimit) -> Self {
+        if let MemoryLimit::Finite(bytes) = limit {
+            self.slice_bytes = (bytes / LIMIT_PER_SLICE).max(LEAST_SLICE_BYTES);
+        }
+        self
+    }
+
+    /// The schema of the rows.
+    pub fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The next rows, and the number of the first.
+    pub async fn next(&self) -> Result<Option<(u64, RecordBatch)>> {
+        let mut input = self.input.lock().await;
+        let (batch, most_rows) = loop {
+            if let Some(rest) = input.batches.pop() {
+                break rest;
+            }
+            let Some(stream) = &mut input.stream else { return Ok(None) };
+            match stream.next().await.transpose()? {
+                Some(batch) if batch.num_rows() == 0 => {}
+                Some(batch) => {
+                    self.rows.add(batch.num_rows());
+                    let most_rows = self.rows_per_slice(&batch);
+                    break (batch, most_rows);
+                }
+                None => input.stream = None,
+            }
+        };
+        let rows = most_rows.min(batch.num_rows());
+        let slice = batch.slice(0, rows);
+        if rows < batch.num_rows() {
+            input.batches.push((batch.slice(rows, batch.num_rows() - rows), most_rows));
+        }
+        let first_row = input.next_row;
+        input.next_row += rows as u64;
+        Ok(Some((first_row, slice)))
+    }
+
+    /// Like [`Self::next`], for an input of which rows are told apart by 32 bits.
+    pub async fn next_of_build(&self) -> Result<Option<(u32, RecordBatch)>> {
+        let Some((first_row, slice)) = self.next().await? else { return Ok(None) };
+        let beyond = first_row + slice.num_rows() as u64;
+        match u32::try_from(first_row) {
+            Ok(first_row) if beyond <= u64::from(u32::MAX) => Ok(Some((first_row, slice))),
+            _ => Err(exec_datafusion_err!(
+                "a side of a similarity join that is held in memory has at most {} rows; \
+                 SET simjoin.spill = 'always' joins more",
+                u32::MAX
+            )),
+        }
+    }
+
+    /// Gives rows back: somebody takes them later.
+    pub async fn put_back(&self, rows: RecordBatch) {
+        let all = rows.num_rows();
+        self.input.lock().await.batches.push((rows, all));
+    }
+
+    /// How many rows of a batch are taken at a time.
+    fn rows_per_slice(&self, batch: &RecordBatch) -> usize {
+        if self.slice_bytes == usize::MAX {
+            return ROWS_PER_SLICE;
+        }
+        let bytes: usize = batch.columns().iter().map(stored_bytes).sum();
+        let row_bytes = bytes.div_ceil(batch.num_rows().max(1)).max(1);
+        (self.slice_bytes / row_bytes).clamp(LEAST_ROWS_PER_SLICE, ROWS_PER_SLICE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use datafusion::arrow::array::{ArrayRef, FixedSizeBinaryArray};
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+
+    use super::*;
+
+    /// The rows of each slice of a batch of 12 rows, each of 64 kB.
+    async fn slices(limit: MemoryLimit) -> Vec<usize> {
+        let rows = vec![vec![7_u8; 64 << 10]; 12];
+        let array = FixedSizeBinaryArray::try_from_iter(rows.into_iter()).unwrap();
+        let batch = RecordBatch::try_from_iter([("a", Arc::new(array) as ArrayRef)]).unwrap();
+        let (schema, batches) = (batch.schema(), futures::stream::iter([Ok(batch)]));
+        let stream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
+        let slices = Slices::new(stream, Count::new()).within(&limit);
+        let mut all = vec![];
+        while let Some((first_row, rows)) = slices.next().await.unwrap() {
+            assert_eq!(first_row, all.iter().sum::<usize>() as u64);
+            all.push(rows.num_rows());
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn slices_are_small_beside_a_memory_limit() {
+        assert_eq!(slices(MemoryLimit::Infinite).await, [5, 5, 2]);
+        assert_eq!(slices(MemoryLimit::Finite(64 << 20)).await, [4, 4, 4]);
+        assert_eq!(slices(MemoryLimit::Finite(1)).await, [2; 6]);
+    }
+}

@@ -1,0 +1,318 @@
+//! The device's queue of jobs.
+//!
+//! ```text
+//! submit ─► waiting ─► launcher ─► in flight ─► collector ─► reply
+//!                         ▲        (≤ 6 slots)      │
+//!                         └─────── free slots ◄─────┘
+//! ```
+//!
+//! The launcher starts jobs in the order of their submission, each in a free slot; the collector
+//! waits for them in the same order, asleep, copies their matches back and replies. So the device
+//! copies one chunk while it computes another. Whoever submits limits the number of his own jobs
+//! under way, which makes first come, first served fair.
+//!
+//! Every job is answered exactly once, whatever happens: an error of its own is the answer to it
+//! alone; once the device is lost it is the answer to all.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread;
+use std::time::Instant;
+
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::gpu::DeviceError;
+use crate::gpu::driver::{Context, Result, panic_message};
+use crate::gpu::images::Kernels;
+use crate::gpu::job::{Job, Outcome};
+use crate::gpu::memory::PinnedPool;
+use crate::gpu::slot::{Issued, Latest, Slot};
+
+/// Jobs on the device at once: some on their way there, one in a kernel, some on their way back or
+/// waiting for a thread to wake up.
+pub(crate) const SLOTS: usize = 6;
+
+/// A queue and its two threads, which end when the queue is dropped and all jobs are answered.
+#[derive(Debug)]
+pub(crate) struct Queue(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    context: Arc<Context>,
+    kernels: Kernels,
+    pinned: Arc<PinnedPool>,
+    /// Called once the device is lost.
+    on_loss: fn(&Arc<Context>),
+    state: Mutex<State>,
+    /// Something to do for the launcher: a job and a slot for it, or the end.
+    launch: Condvar,
+    /// Something to do for the collector: a job in flight, or the end.
+    collect: Condvar,
+}
+
+#[derive(Debug)]
+struct State {
+    waiting: VecDeque<Waiting>,
+    in_flight: VecDeque<InFlight>,
+    free: Vec<Slot>,
+    /// Since when all slots have been free, if a job was ever done.
+    idle_since: Option<Instant>,
+    /// No more jobs come.
+    closed: bool,
+    /// Nor does the launcher start any.
+    launched_all: bool,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    job: Job,
+    since: Instant,
+}
+
+#[derive(Debug)]
+struct InFlight {
+    slot: Slot,
+    job: Job,
+    issued: Issued,
+    queued_nanos: u64,
+    idle_nanos: u64,
+}
+
+impl Queue {
+    /// Starts the queue. The context is current.
+    pub fn start(
+        context: &Arc<Context>,
+        kernels: Kernels,
+        pinned: &Arc<PinnedPool>,
+        name: &str,
+        on_loss: fn(&Arc<Context>),
+    ) -> Result<Self> {
+        let free = (0..SLOTS).map(|_| Slot::new(context, pinned)).collect::<Result<_>>()?;
+        let latest = Latest::new(context)?;
+        let shared = Arc::new(Shared {
+            context: Arc::clone(context),
+            kernels,
+            pinned: Arc::clone(pinned),
+            on_loss,
+            state: Mutex::new(State {
+                waiting: VecDeque::new(),
+                in_flight: VecDeque::new(),
+                free,
+                idle_since: None,
+                closed: false,
+                launched_all: false,
+            }),
+            launch: Condvar::new(),
+            collect: Condvar::new(),
+        });
+        // From here on dropping the queue ends whatever has been started of it.
+        let queue = Self(Arc::clone(&shared));
+        let spawn = |role: &str, work: Box<dyn FnOnce(&Shared) + Send>| {
+            let shared = Arc::clone(&shared);
+            let work = move || {
+                let entered = shared.context.enter();
+                work(&shared);
+                // While the context is current: with the last of the threads all memory goes.
+                drop(shared);
+                drop(entered);
+            };
+            let thread = thread::Builder::new().name(format!("{name}-{role}"));
+            thread.spawn(work).map_err(|error| DeviceError::Failed {
+                call: "starting a thread",
+                code: error.raw_os_error().unwrap_or(0),
+                message: error.to_string(),
+            })
+        };
+        spawn("launch", Box::new(Shared::launch_all))?;
+        spawn("collect", Box::new(|shared| shared.collect_all(latest)))?;
+        Ok(queue)
+    }
+
+    /// Adds a job; never blocks for long.
+    pub fn submit(&self, job: Job) {
+        self.0.state.lock().waiting.push_back(Waiting { job, since: Instant::now() });
+        self.0.launch.notify_one();
+    }
+
+    /// Frees the device memory of the slots that are free.
+    pub fn trim(&self) {
+        self.0.trim();
+    }
+}
+
+impl Drop for Queue {
+    fn drop(&mut self) {
+        self.0.state.lock().closed = true;
+        self.0.launch.notify_one();
+    }
+}
+
+impl Shared {
+    /// The work of the launcher.
+    fn launch_all(&self) {
+        let mut state = self.state.lock();
+        loop {
+            if self.context.lost().is_some() {
+                state = self.fail_waiting(state);
+            }
+            if !state.waiting.is_empty() && !state.free.is_empty() {
+                state = self.launch_next(state);
+            } else if state.closed && state.waiting.is_empty() {
+                break;
+            } else {
+                self.launch.wait(&mut state);
+            }
+        }
+        state.launched_all = true;
+        drop(state);
+        self.collect.notify_one();
+        // What is idle is never used again.
+        self.pinned.close();
+    }
+
+    /// Answers all jobs that wait: the device is lost.
+    fn fail_waiting<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let waiting = std::mem::take(&mut state.waiting);
+        MutexGuard::unlocked(&mut state, || {
+            (self.on_loss)(&self.context);
+            for Waiting { job, .. } in waiting {
+                answer(job, Err(self.lost()));
+            }
+        });
+        state
+    }
+
+    /// Starts the job that has waited longest. There is one, and a free slot.
+    fn launch_next<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+        let was_idle = state.free.len() == SLOTS;
+        let idle_since = state.idle_since.take_if(|_| was_idle);
+        let (Some(Waiting { job, since }), Some(mut slot)) =
+            (state.waiting.pop_front(), state.free.pop())
+        else {
+            return state;
+        };
+        // Jobs under way beside it.
+        let others = SLOTS - 1 - state.free.len();
+        let idle_nanos = idle_since.map_or(0, nanos_since);
+        let queued_nanos = nanos_since(since);
+        let started = MutexGuard::unlocked(&mut state, || {
+            let issued = self.issue(&mut slot, &job);
+            (slot, job, issued)
+        });
+        match started {
+            (slot, job, Ok(Some(issued))) => {
+                let in_flight = InFlight { slot, job, issued, queued_nanos, idle_nanos };
+                state.in_flight.push_back(in_flight);
+                self.collect.notify_one();
+            }
+            (slot, job, Ok(None)) => {
+                state.put_back(slot);
+                MutexGuard::unlocked(&mut state, || answer(job, Ok(Outcome::default())));
+            }
+            // What others hold comes back, with the next slot at the latest.
+            (slot, job, Err(DeviceError::OutOfMemory { .. })) if others > 0 => {
+                state.put_back(slot);
+                state.waiting.push_front(Waiting { job, since });
+                if state.free.len() < SLOTS {
+                    self.launch.wait(&mut state);
+                }
+            }
+            (slot, job, Err(error)) => {
+                state.put_back(slot);
+                MutexGuard::unlocked(&mut state, || answer(job, Err(error)));
+            }
+        }
+        state
+    }
+
+    /// Issues a job; `None` where there is nothing to do.
+    fn issue(&self, slot: &mut Slot, job: &Job) -> Result<Option<Issued>> {
+        self.guarded(|| {
+            let extent = job.extent()?;
+            if extent.candidates == 0 {
+                return Ok(None);
+            }
+            let issued = match slot.issue(&self.kernels, job, extent) {
+                Err(DeviceError::OutOfMemory { .. }) => {
+                    self.trim();
+                    slot.issue(&self.kernels, job, extent)
+                }
+                issued => issued,
+            };
+            issued.map(Some)
+        })
+    }
+
+    /// The work of the collector.
+    fn collect_all(&self, mut latest: Latest) {
+        let mut state = self.state.lock();
+        loop {
+            let Some(in_flight) = state.in_flight.pop_front() else {
+                if state.launched_all {
+                    break;
+                }
+                self.collect.wait(&mut state);
+                continue;
+            };
+            let InFlight { mut slot, mut job, issued, queued_nanos, idle_nanos } = in_flight;
+            MutexGuard::unlocked(&mut state, || {
+                let mut outcome = self.guarded(|| slot.finish(&issued, &mut job, &mut latest));
+                if let Ok(outcome) = &mut outcome {
+                    outcome.times.queued_nanos = queued_nanos;
+                    outcome.times.idle_nanos = idle_nanos;
+                }
+                if self.context.lost().is_some() {
+                    outcome = Err(self.lost());
+                }
+                self.state.lock().put_back(slot);
+                self.launch.notify_one();
+                answer(job, outcome);
+            });
+        }
+    }
+
+    /// What `work` gives. Should it panic, nobody knows what the device still does: it counts as
+    /// lost.
+    fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
+        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
+            Err(self.context.lose("the queue of the device", 0, panic_message(&*panic)))
+        })
+    }
+
+    fn lost(&self) -> DeviceError {
+        match self.context.lost() {
+            Some(lost) => lost.clone(),
+            None => self.context.lose("the queue of the device", 0, "an unknown error".into()),
+        }
+    }
+
+    fn trim(&self) {
+        let memory: Vec<_> =
+            self.state.lock().free.iter_mut().filter_map(Slot::take_memory).collect();
+        // Outside of the lock: the driver takes its time.
+        drop(memory);
+    }
+}
+
+impl State {
+    fn put_back(&mut self, slot: Slot) {
+        self.free.push(slot);
+        if self.free.len() == SLOTS {
+            self.idle_since = Some(Instant::now());
+        }
+    }
+}
+
+/// Answers a job. Nothing of it is under way any more.
+fn answer(job: Job, outcome: Result<Outcome>) {
+    let Job { staging, probe, build, reply, .. } = job;
+    // First, so that whoever gets the answer may count on their memory.
+    drop((probe, build));
+    // A reply that panics must not end the queue of all others.
+    let _ = catch_unwind(AssertUnwindSafe(|| reply.done(staging, outcome)));
+}
+
+fn nanos_since(start: Instant) -> u64 {
+    start.elapsed().as_nanos().try_into().unwrap_or(u64::MAX)
+}

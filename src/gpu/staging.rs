@@ -1,0 +1,355 @@
+//! Chunks of candidates in host memory that a device copies by itself.
+
+use std::ptr::NonNull;
+use std::slice;
+
+use crate::engine::Match;
+use crate::gpu::abi::{Group, NarrowCandidate};
+use crate::gpu::memory::PinnedBuffer;
+use crate::set::Candidate;
+
+/// The parts of a chunk, each an array of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Section {
+    /// [`Group`]s.
+    Groups,
+    /// [`NarrowCandidate`]s or [`Candidate`]s.
+    Candidates,
+    /// `u32`: required overlaps.
+    Required,
+    /// Sets that travel with the chunk: `u32` tokens, `u64` offsets, `u32` numbers of rows.
+    ProbeTokens,
+    ProbeOffsets,
+    ProbeRows,
+    BuildTokens,
+    BuildOffsets,
+    BuildRows,
+}
+
+impl Section {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Groups,
+        Self::Candidates,
+        Self::Required,
+        Self::ProbeTokens,
+        Self::ProbeOffsets,
+        Self::ProbeRows,
+        Self::BuildTokens,
+        Self::BuildOffsets,
+        Self::BuildRows,
+    ];
+}
+
+/// The bytes of each section of a chunk, and of its matches.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Capacities {
+    pub groups: usize,
+    pub candidates: usize,
+    pub required: usize,
+    pub probe_tokens: usize,
+    pub probe_offsets: usize,
+    pub probe_rows: usize,
+    pub build_tokens: usize,
+    pub build_offsets: usize,
+    pub build_rows: usize,
+    /// In the pairs form room for as many matches as there are candidates.
+    pub matches: usize,
+}
+
+impl Capacities {
+    fn of(&self, section: Section) -> usize {
+        match section {
+            Section::Groups => self.groups,
+            Section::Candidates => self.candidates,
+            Section::Required => self.required,
+            Section::ProbeTokens => self.probe_tokens,
+            Section::ProbeOffsets => self.probe_offsets,
+            Section::ProbeRows => self.probe_rows,
+            Section::BuildTokens => self.build_tokens,
+            Section::BuildOffsets => self.build_offsets,
+            Section::BuildRows => self.build_rows,
+        }
+    }
+
+    /// The bytes that a chunk pins; `None` beyond the address space.
+    pub fn bytes(&self) -> Option<usize> {
+        let sections = Section::ALL.map(|section| self.of(section));
+        sections.into_iter().chain([self.matches]).try_fold(0_usize, |bytes, section| {
+            bytes.checked_add(section.checked_next_multiple_of(ALIGNMENT)?)
+        })
+    }
+}
+
+/// Sections begin at multiples of this: no two share a cache line, copies are aligned.
+const ALIGNMENT: usize = 256;
+
+/// Plain data: without padding, and any bits are a value.
+///
+/// # Safety
+///
+/// As said; and its alignment divides 256.
+pub unsafe trait Pod: Copy + Send + Sync + 'static {}
+
+// SAFETY: integers, and `repr(C)` structs of `u32`s only.
+unsafe impl Pod for u32 {}
+unsafe impl Pod for u64 {}
+unsafe impl Pod for Group {}
+unsafe impl Pod for NarrowCandidate {}
+unsafe impl Pod for Candidate {}
+unsafe impl Pod for Match {}
+
+/// A chunk of candidates in pinned memory, which goes back to its device when it is dropped.
+#[derive(Debug)]
+pub struct Staging {
+    parts: [Part; Section::ALL.len()],
+    matches: NonNull<u8>,
+    match_capacity: usize,
+    /// How many matches the device has written.
+    match_count: usize,
+    memory: Memory,
+}
+
+/// `len` bytes of `capacity` are in use (and initialised).
+#[derive(Debug, Clone, Copy)]
+struct Part {
+    start: NonNull<u8>,
+    len: usize,
+    capacity: usize,
+}
+
+#[derive(Debug)]
+enum Memory {
+    Pinned(PinnedBuffer),
+    #[cfg(test)]
+    Heap(Vec<u128>),
+}
+
+// SAFETY: the pointers point into the memory that the staging owns.
+unsafe impl Send for Staging {}
+unsafe impl Sync for Staging {}
+
+impl Staging {
+    /// An empty chunk in pinned memory of at least `capacities.bytes()`.
+    pub(crate) fn new(capacities: &Capacities, memory: PinnedBuffer) -> Self {
+        let (start, bytes) = (memory.start(), memory.bytes());
+        Self::divide(capacities, start, bytes, Memory::Pinned(memory))
+    }
+
+    /// An empty chunk that no device knows.
+    #[cfg(test)]
+    pub(crate) fn on_heap(capacities: &Capacities) -> Self {
+        let bytes = capacities.bytes().expect("capacities of a test");
+        let mut memory = vec![0_u128; (bytes + ALIGNMENT) / size_of::<u128>()];
+        let start = NonNull::from(memory.as_mut_slice()).cast::<u8>();
+        let start = unsafe { start.add(start.align_offset(ALIGNMENT)) };
+        Self::divide(capacities, start, bytes, Memory::Heap(memory))
+    }
+
+    fn divide(capacities: &Capacities, start: NonNull<u8>, bytes: usize, memory: Memory) -> Self {
+        // Every pointer below stays within the memory.
+        assert!(capacities.bytes().is_some_and(|needed| needed <= bytes));
+        let mut at = 0;
+        let mut next = |capacity: usize| {
+            // SAFETY: the sum of all capacities, each rounded up, is within the memory.
+            let start = unsafe { start.add(at) };
+            at += capacity.next_multiple_of(ALIGNMENT);
+            start
+        };
+        let parts = Section::ALL.map(|section| {
+            let capacity = capacities.of(section);
+            Part { start: next(capacity), len: 0, capacity }
+        });
+        let (matches, match_capacity) = (next(capacities.matches), capacities.matches);
+        Self { parts, matches, match_capacity, match_count: 0, memory }
+    }
+
+    /// Empties all sections.
+    pub fn clear(&mut self) {
+        for part in &mut self.parts {
+            part.len = 0;
+        }
+        self.match_count = 0;
+    }
+
+    /// Whether it is divided so.
+    pub fn has(&self, capacities: &Capacities) -> bool {
+        self.match_capacity == capacities.matches
+            && Section::ALL.iter().all(|&s| self.parts[s as usize].capacity == capacities.of(s))
+    }
+
+    /// The host memory pinned, in bytes.
+    pub fn bytes(&self) -> usize {
+        match &self.memory {
+            Memory::Pinned(memory) => memory.bytes(),
+            #[cfg(test)]
+            Memory::Heap(memory) => memory.len() * size_of::<u128>(),
+        }
+    }
+
+    /// Appends a value; false, and nothing done, where there is no room.
+    #[inline]
+    #[must_use]
+    pub fn push<T: Pod>(&mut self, section: Section, value: T) -> bool {
+        let part = &mut self.parts[section as usize];
+        if part.capacity - part.len < size_of::<T>() {
+            return false;
+        }
+        // SAFETY: there is room for a `T` behind `len`. A section may have held another type.
+        unsafe { part.start.add(part.len).cast::<T>().write_unaligned(value) };
+        part.len += size_of::<T>();
+        true
+    }
+
+    /// Appends all values, or none where there is no room for all.
+    #[inline]
+    #[must_use]
+    pub fn extend<T: Pod>(&mut self, section: Section, values: &[T]) -> bool {
+        let part = &mut self.parts[section as usize];
+        let bytes = size_of_val(values);
+        if part.capacity - part.len < bytes {
+            return false;
+        }
+        // SAFETY: there is room for the values behind `len`, in memory that only the staging has.
+        unsafe {
+            let to = part.start.add(part.len).as_ptr();
+            values.as_ptr().cast::<u8>().copy_to_nonoverlapping(to, bytes);
+        }
+        part.len += bytes;
+        true
+    }
+
+    /// Drops all values behind the first `len`.
+    pub fn truncate<T: Pod>(&mut self, section: Section, len: usize) {
+        let part = &mut self.parts[section as usize];
+        part.len = part.len.min(len.saturating_mul(size_of::<T>()));
+    }
+
+    /// How many more values a section has room for.
+    #[inline]
+    pub fn room<T: Pod>(&self, section: Section) -> usize {
+        let part = &self.parts[section as usize];
+        (part.capacity - part.len) / size_of::<T>()
+    }
+
+    /// How many values a section holds.
+    #[inline]
+    pub fn len<T: Pod>(&self, section: Section) -> usize {
+        self.parts[section as usize].len / size_of::<T>()
+    }
+
+    /// The values of a section.
+    #[inline]
+    pub fn slice<T: Pod>(&self, section: Section) -> &[T] {
+        let part = &self.parts[section as usize];
+        // SAFETY: `len` bytes are initialised, any bits are a `T`, sections are aligned for all.
+        unsafe { slice::from_raw_parts(part.start.cast::<T>().as_ptr(), self.len::<T>(section)) }
+    }
+
+    /// How many matches fit.
+    pub fn room_for_matches(&self) -> usize {
+        self.match_capacity / size_of::<Match>()
+    }
+
+    /// The first `n` matches that the device found; all where there are fewer.
+    pub fn matches(&self, n: usize) -> &[Match] {
+        let n = n.min(self.match_count);
+        // SAFETY: the device has written as many.
+        unsafe { slice::from_raw_parts(self.matches.cast::<Match>().as_ptr(), n) }
+    }
+
+    /// The bytes in use of a section, which stay where they are while the staging does.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn section(&self, section: Section) -> &[u8] {
+        let part = &self.parts[section as usize];
+        // SAFETY: `len` bytes are initialised.
+        unsafe { slice::from_raw_parts(part.start.as_ptr(), part.len) }
+    }
+
+    /// Where `n` matches are to be written, 0 first.
+    #[cfg(feature = "cuda")]
+    pub(crate) fn match_area(&self) -> NonNull<Match> {
+        self.matches.cast()
+    }
+
+    /// Says that the first `n` matches have been written.
+    ///
+    /// # Safety
+    ///
+    /// They have.
+    #[cfg(feature = "cuda")]
+    pub(crate) unsafe fn set_match_count(&mut self, n: usize) {
+        self.match_count = n.min(self.room_for_matches());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn capacities() -> Capacities {
+        // Neither multiples of the alignment nor of what is written.
+        Capacities { groups: 40, candidates: 1001, required: 6, matches: 25, ..Default::default() }
+    }
+
+    fn narrow(build: u32) -> NarrowCandidate {
+        NarrowCandidate { build, packed: !build }
+    }
+
+    #[test]
+    fn sections_hold_what_was_appended_up_to_their_capacity() {
+        let mut staging = Staging::on_heap(&capacities());
+        let mut pushed = vec![];
+        while staging.push(Section::Candidates, narrow(pushed.len() as u32)) {
+            pushed.push(narrow(pushed.len() as u32));
+        }
+        assert_eq!(pushed.len(), 1001 / 8);
+        assert_eq!(staging.slice::<NarrowCandidate>(Section::Candidates), pushed);
+        assert_eq!(staging.room::<NarrowCandidate>(Section::Candidates), 0);
+        assert_eq!(staging.room::<u32>(Section::Required), 1);
+        assert!(staging.push(Section::Required, 7_u32));
+        assert!(!staging.push(Section::Required, 8_u32));
+        assert!(!staging.push(Section::ProbeRows, 1_u32), "a section without capacity");
+        assert_eq!(staging.slice::<u32>(Section::Required), [7]);
+        assert_eq!(staging.slice::<NarrowCandidate>(Section::Candidates), pushed);
+    }
+
+    #[test]
+    fn extending_appends_all_or_nothing() {
+        let mut staging = Staging::on_heap(&capacities());
+        let group = |set| Group { set, probe: set + 1, start: 2, table: 3 };
+        assert!(staging.extend(Section::Groups, &[group(1), group(2)]));
+        assert!(!staging.extend(Section::Groups, &[group(3)]));
+        assert!(staging.extend::<Group>(Section::Groups, &[]));
+        assert_eq!(staging.slice::<Group>(Section::Groups), [group(1), group(2)]);
+        staging.truncate::<Group>(Section::Groups, 1);
+        staging.truncate::<Group>(Section::Groups, 5);
+        assert_eq!(staging.slice::<Group>(Section::Groups), [group(1)]);
+        assert_eq!(staging.room::<Group>(Section::Groups), 1);
+    }
+
+    #[test]
+    fn a_cleared_chunk_may_hold_candidates_of_the_other_kind() {
+        let mut staging = Staging::on_heap(&capacities());
+        assert!(staging.push(Section::Candidates, narrow(1)));
+        staging.clear();
+        let wide = Candidate { build: 1, overlap: 2, required: 3, probe_at: 4, build_at: 5 };
+        assert!(staging.extend(Section::Candidates, &[wide; 50]));
+        assert!(!staging.push(Section::Candidates, wide));
+        assert_eq!(staging.slice::<Candidate>(Section::Candidates), [wide; 50]);
+    }
+
+    #[test]
+    fn matches_are_those_that_were_written() {
+        let staging = Staging::on_heap(&capacities());
+        assert_eq!(staging.room_for_matches(), 2);
+        assert!(staging.matches(2).is_empty());
+    }
+
+    #[test]
+    fn chunks_beyond_the_address_space_are_noticed() {
+        let capacities =
+            Capacities { groups: usize::MAX / 2, candidates: usize::MAX / 2, ..capacities() };
+        assert_eq!(capacities.bytes(), None);
+        assert_eq!(Capacities { matches: usize::MAX, ..Default::default() }.bytes(), None);
+    }
+}

@@ -1,0 +1,491 @@
+//! From joins with a similarity predicate to [`SimJoinNode`]s, on the optimized logical plan.
+//!
+//! Converting this late means that no extension node ever stands in a plan that the optimizer
+//! works on or that is serialised, and that filters and projections have reached the scans as
+//! they would without the operator.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{DFSchema, JoinType, NullEquality, Result, ScalarValue, plan_err};
+use datafusion::logical_expr::utils::{
+    can_hash, conjunction, find_valid_equijoin_key_pair, split_conjunction,
+};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, Filter, Join, LogicalPlan, Operator, binary_expr,
+};
+
+use crate::config::SimJoinOptions;
+use crate::plan::logical::SimJoinNode;
+use crate::plan::recognise::cost::Choice;
+use crate::plan::recognise::declined::DeclinedNode;
+use crate::plan::recognise::marker::{EXAMPLE, is_marked, refuse, unwrap};
+use crate::plan::recognise::predicate::{
+    Comparison, Constants, Shape, Threshold, measure_call, mentions_measure, selectivity, side_of,
+};
+use crate::spec::{MeasureCall, Need, OutputColumn, Side};
+
+/// What conversion needs to know of the session and the statement.
+#[derive(Debug, Clone, Copy)]
+pub struct Context<'a> {
+    pub options: &'a SimJoinOptions,
+    pub constants: Constants<'a>,
+    /// Whether the plan is shown: declined joins then say why in a node above them.
+    pub explain: bool,
+}
+
+/// Whether `plan` holds anything for [`convert`].
+pub fn concerns(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        use datafusion::common::tree_node::TreeNodeRecursion::{Continue, Stop};
+        node.apply_expressions(|e| {
+            found |= mentions_measure(e) || is_marked(e);
+            Ok(if found { Stop } else { Continue })
+        })
+    })?;
+    Ok(found)
+}
+
+/// Outcome of one conversion.
+#[derive(Debug)]
+pub struct Converted {
+    pub plan: LogicalPlan,
+    /// Plain joins with equality conjuncts that were left as they are because `choices` has no
+    /// entry for them: with one, conversion can run again.
+    pub undecided: Vec<Join>,
+}
+
+/// Converts every join of `plan` that the operator runs.
+///
+/// # Errors
+///
+/// A plan error when a SIMJOIN cannot be run by the operator.
+pub fn convert(
+    plan: LogicalPlan,
+    context: Context<'_>,
+    choices: &HashMap<Join, Choice>,
+) -> Result<Converted> {
+    let mut converter = Converter {
+        context,
+        choices,
+        undecided: vec![],
+        converted: HashSet::new(),
+        refused: HashMap::new(),
+    };
+    let plan = plan.transform_up_with_subqueries(|plan| converter.visit(plan)).data()?;
+    let Converter { undecided, converted, refused, .. } = converter;
+    if !undecided.is_empty() {
+        return Ok(Converted { plan, undecided });
+    }
+    let plan = release(plan, &converted, &refused)?;
+    Ok(Converted { plan, undecided })
+}
+
+/// Removes the wrappers that the optimizer copied from joins which the operator runs, and fails
+/// for any other: a SIMJOIN never falls to another join silently.
+fn release(
+    plan: LogicalPlan,
+    converted: &HashSet<i64>,
+    refused: &HashMap<i64, Vec<String>>,
+) -> Result<LogicalPlan> {
+    let release_expr = |expr: Expr| {
+        if !is_marked(&expr) {
+            return Ok(Transformed::no(expr));
+        }
+        expr.transform_up(|e| match unwrap(&e) {
+            Some(wrapped) if converted.contains(&wrapped.join) => {
+                Ok(Transformed::yes(wrapped.conjunct.clone()))
+            }
+            Some(wrapped) => match refused.get(&wrapped.join) {
+                Some(reasons) => refuse(reasons),
+                None => refuse(&[format!(
+                    "the optimizer left {} where no join can evaluate it",
+                    wrapped.conjunct
+                )]),
+            },
+            None if is_marked(&e) => plan_err!(
+                "the session has not analyzed a SIMJOIN: install the analyzer rule \
+                 MarkSimilarityJoins with the query planner; a SIMJOIN reads: {EXAMPLE}"
+            ),
+            None => Ok(Transformed::no(e)),
+        })
+    };
+    plan.transform_up_with_subqueries(|plan| plan.map_expressions(release_expr)).data()
+}
+
+struct Converter<'a> {
+    context: Context<'a>,
+    choices: &'a HashMap<Join, Choice>,
+    undecided: Vec<Join>,
+    /// The numbers of the SIMJOINs that became nodes.
+    converted: HashSet<i64>,
+    /// Why other SIMJOINs did not.
+    refused: HashMap<i64, Vec<String>>,
+}
+
+/// What becomes of a join.
+enum Outcome {
+    Node(Box<SimJoinNode>),
+    /// A similarity join that stays as it is, and why.
+    Declined(String),
+    /// No similarity join, or one to be decided later.
+    Unchanged,
+}
+
+/// A conjunct that can drive the operator.
+struct Candidate {
+    /// Its position among the conjuncts.
+    position: usize,
+    call: MeasureCall,
+    arguments: [Expr; 2],
+    threshold: Threshold,
+}
+
+impl Converter<'_> {
+    fn visit(&mut self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+        match plan {
+            LogicalPlan::Join(join) => match self.convert_join(&join)? {
+                Outcome::Node(node) => Ok(Transformed::yes(node.into_plan())),
+                Outcome::Declined(reason) if self.context.explain => {
+                    let plan = LogicalPlan::Join(join);
+                    Ok(Transformed::yes(DeclinedNode::new(plan, reason).into_plan()))
+                }
+                Outcome::Declined(_) | Outcome::Unchanged => {
+                    Ok(Transformed::no(LogicalPlan::Join(join)))
+                }
+            },
+            LogicalPlan::Filter(filter) => self.convert_filter(filter),
+            other => Ok(Transformed::no(other)),
+        }
+    }
+
+    /// A similarity predicate that the optimizer left in a filter right above an inner join.
+    fn convert_filter(&mut self, filter: Filter) -> Result<Transformed<LogicalPlan>> {
+        let unchanged = |filter| Ok(Transformed::no(LogicalPlan::Filter(filter)));
+        let input = DeclinedNode::seen_through(&filter.input);
+        let LogicalPlan::Join(join) = input else { return unchanged(filter) };
+        if join.join_type != JoinType::Inner {
+            return unchanged(filter);
+        }
+        let (left, right) = (join.left.schema(), join.right.schema());
+        let is_similarity = |conjunct: &&Expr| match unwrap(conjunct) {
+            Some(wrapped) => reads_both_sides(wrapped.measured, left, right),
+            None => matches!(Comparison::find(conjunct, left, right), Shape::Comparison(_)),
+        };
+        let (similarities, rest): (Vec<&Expr>, Vec<&Expr>) =
+            split_conjunction(&filter.predicate).into_iter().partition(is_similarity);
+        if similarities.is_empty() {
+            // The optimizer keeps a volatile conjunct above the join.
+            let declined = rest.iter().find_map(|c| match Comparison::find(c, left, right) {
+                Shape::Declined(reason) => Some(format!("{c}: {reason}")),
+                _ => None,
+            });
+            return match declined {
+                Some(reason) if self.context.explain => {
+                    let plan = LogicalPlan::Filter(filter);
+                    Ok(Transformed::yes(DeclinedNode::new(plan, reason).into_plan()))
+                }
+                _ => unchanged(filter),
+            };
+        }
+        let mut pushed = join.clone();
+        pushed.filter =
+            conjunction(pushed.filter.into_iter().chain(similarities.into_iter().cloned()));
+        let plan = match self.convert_join(&pushed)? {
+            Outcome::Node(node) => node.into_plan(),
+            Outcome::Declined(reason) if self.context.explain => {
+                // One reason for both: that of all conjuncts.
+                let input = Arc::new(input.clone());
+                let plan = LogicalPlan::Filter(Filter::try_new(filter.predicate, input)?);
+                return Ok(Transformed::yes(DeclinedNode::new(plan, reason).into_plan()));
+            }
+            Outcome::Declined(_) | Outcome::Unchanged => return unchanged(filter),
+        };
+        let plan = match conjunction(rest.into_iter().cloned()) {
+            Some(predicate) => LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(plan))?),
+            None => plan,
+        };
+        Ok(Transformed::yes(plan))
+    }
+
+    fn convert_join(&mut self, join: &Join) -> Result<Outcome> {
+        let Some(filter) = &join.filter else { return Ok(Outcome::Unchanged) };
+        if !mentions_measure(filter) && !is_marked(filter) {
+            return Ok(Outcome::Unchanged);
+        }
+        let mut joins = vec![];
+        let mut conjuncts = vec![];
+        let mut candidates = vec![];
+        let mut reasons = vec![];
+        for conjunct in split_conjunction(filter) {
+            let wrapped = unwrap(conjunct);
+            joins.extend(wrapped.as_ref().map(|w| w.join));
+            // BETWEEN arrives as two comparisons inside one wrapper.
+            for inner in split_conjunction(wrapped.as_ref().map_or(conjunct, |w| w.conjunct)) {
+                let measured = wrapped.as_ref().map(|w| w.measured);
+                match self.candidate(join, inner, conjuncts.len(), measured) {
+                    Some(Ok(candidate)) => candidates.push(candidate),
+                    Some(Err(reason)) => reasons.push(format!("{inner}: {reason}")),
+                    None => {}
+                }
+                conjuncts.push(match (inner, &wrapped) {
+                    // For EXPLAIN, which should name the measure.
+                    (Expr::Literal(..), Some(wrapped)) => never(wrapped.measured),
+                    _ => inner.clone(),
+                });
+            }
+        }
+        let insists = !joins.is_empty();
+        let outcome = match unsupported(join) {
+            Some(_) if candidates.is_empty() && reasons.is_empty() => {
+                return Ok(Outcome::Unchanged);
+            }
+            Some(reason) => Outcome::Declined(reason.to_string()),
+            None if candidates.is_empty() && reasons.is_empty() && !insists => {
+                return Ok(Outcome::Unchanged);
+            }
+            None if candidates.is_empty() => Outcome::Declined(reasons.join("; ")),
+            None if !insists && !self.context.options.recognize_joins => {
+                Outcome::Declined("simjoin.recognize_joins is false".to_string())
+            }
+            None => self.build(join, conjuncts, candidates, insists)?,
+        };
+        match &outcome {
+            Outcome::Node(_) => self.converted.extend(joins),
+            Outcome::Declined(reason) => {
+                for number in joins {
+                    self.refused.entry(number).or_default().push(reason.clone());
+                }
+            }
+            Outcome::Unchanged => {}
+        }
+        Ok(outcome)
+    }
+
+    /// `conjunct` as a bound that can drive the operator: `None` if it is no similarity of both
+    /// sides, the reason if it is one that cannot. `measured` is the measure of a SIMJOIN's
+    /// conjunct, which may itself have been folded to a constant.
+    fn candidate(
+        &self,
+        join: &Join,
+        conjunct: &Expr,
+        position: usize,
+        measured: Option<&Expr>,
+    ) -> Option<Result<Candidate, String>> {
+        let (left, right) = (join.left.schema(), join.right.schema());
+        let folded;
+        let (conjunct, constant) = match (conjunct, measured) {
+            (Expr::Literal(value, _), Some(measured)) => {
+                // Any comparison gives the shape; the constant gives the threshold.
+                folded = never(measured);
+                (&folded, Some(value))
+            }
+            _ => (conjunct, None),
+        };
+        match Comparison::find(conjunct, left, right) {
+            Shape::Other => None,
+            Shape::Declined(reason) => Some(Err(reason)),
+            Shape::Comparison(found) => {
+                let threshold = match constant {
+                    Some(ScalarValue::Boolean(Some(true))) => {
+                        Err("it is always true, so disjoint sets satisfy it".to_string())
+                    }
+                    Some(_) => Ok(Threshold { value: f64::NAN, exact: true }),
+                    None => found.reduce(self.context.constants),
+                };
+                Some(threshold.map(|threshold| Candidate {
+                    position,
+                    call: found.call,
+                    arguments: found.arguments,
+                    threshold,
+                }))
+            }
+        }
+    }
+
+    fn build(
+        &mut self,
+        join: &Join,
+        conjuncts: Vec<Expr>,
+        mut candidates: Vec<Candidate>,
+        insists: bool,
+    ) -> Result<Outcome> {
+        // The first of the best, so that the plan does not depend on the order of equals.
+        let best = |a: &Candidate, b: &Candidate| {
+            let key = |c: &Candidate| selectivity(c.call.measure, c.threshold.value);
+            let ((a1, a2), (b1, b2)) = (key(a), key(b));
+            a1.total_cmp(&b1).then(a2.total_cmp(&b2)).then(b.position.cmp(&a.position))
+        };
+        let Some(driver) = (0..candidates.len())
+            .max_by(|a, b| best(&candidates[*a], &candidates[*b]))
+            .map(|i| candidates.swap_remove(i))
+        else {
+            return Ok(Outcome::Unchanged);
+        };
+        // Weaker bounds on the same similarity say nothing new.
+        let implied = |c: &Candidate| {
+            c.threshold.exact
+                && c.call == driver.call
+                && c.arguments == driver.arguments
+                && (driver.threshold.value.is_nan() || c.threshold.value <= driver.threshold.value)
+        };
+        let mut decided: HashSet<usize> =
+            candidates.iter().filter(|c| implied(c)).map(|c| c.position).collect();
+        if driver.threshold.exact {
+            decided.insert(driver.position);
+        }
+        let predicate = conjuncts[driver.position].clone();
+        let rest = conjuncts
+            .into_iter()
+            .enumerate()
+            .filter(|(i, _)| !decided.contains(i))
+            .map(|(_, conjunct)| conjunct);
+        let rest = match Rest::split(join, rest)? {
+            Ok(rest) => rest,
+            Err(reason) => return Ok(Outcome::Declined(reason)),
+        };
+        let note = if insists || rest.on.is_empty() {
+            None
+        } else {
+            match self.choices.get(join) {
+                None => {
+                    self.undecided.push(join.clone());
+                    return Ok(Outcome::Unchanged);
+                }
+                Some(Choice::HashJoin(reason)) => return Ok(Outcome::Declined(reason.clone())),
+                Some(Choice::Operator(reason)) => Some(reason.clone()),
+            }
+        };
+        Ok(Outcome::Node(Box::new(SimJoinNode {
+            left: Arc::clone(&join.left),
+            right: Arc::clone(&join.right),
+            shared: None,
+            call: driver.call,
+            threshold: driver.threshold.value,
+            predicate,
+            note,
+            join_type: join.join_type,
+            arguments: driver.arguments,
+            on: rest.on,
+            null_equality: join.null_equality,
+            side_filters: rest.side_filters,
+            residual: rest.residual,
+            need: Need::Rows,
+            output: output_of(join),
+            schema: Arc::clone(&join.schema),
+        })))
+    }
+}
+
+/// A comparison of `measured` that no pair satisfies, for a conjunct folded to false or NULL.
+fn never(measured: &Expr) -> Expr {
+    measured.clone().gt_eq(Expr::Literal(ScalarValue::Float64(None), None))
+}
+
+/// Why the operator does not run such joins, whatever their condition.
+fn unsupported(join: &Join) -> Option<&'static str> {
+    match join.join_type {
+        JoinType::Inner
+        | JoinType::Left
+        | JoinType::Right
+        | JoinType::Full
+        | JoinType::LeftSemi
+        | JoinType::RightSemi
+        | JoinType::LeftAnti
+        | JoinType::RightAnti => join.null_aware.then_some("it is a null-aware anti join (NOT IN)"),
+        JoinType::LeftMark | JoinType::RightMark => {
+            Some("it is a mark join (a subquery under OR or in the select list)")
+        }
+    }
+}
+
+fn reads_both_sides(expr: &Expr, left: &DFSchema, right: &DFSchema) -> bool {
+    measure_call(expr).is_some_and(|(_, first, second)| {
+        match (side_of(first, left, right), side_of(second, left, right)) {
+            (Some(a), Some(b)) => a != b,
+            _ => false,
+        }
+    })
+}
+
+/// All columns of the join's output, in order.
+fn output_of(join: &Join) -> Vec<OutputColumn> {
+    let columns = |side| {
+        let plan = if side == Side::Left { &join.left } else { &join.right };
+        (0..plan.schema().fields().len()).map(move |i| OutputColumn::Input(side, i))
+    };
+    match join.join_type {
+        JoinType::LeftSemi | JoinType::LeftAnti => columns(Side::Left).collect(),
+        JoinType::RightSemi | JoinType::RightAnti => columns(Side::Right).collect(),
+        _ => columns(Side::Left).chain(columns(Side::Right)).collect(),
+    }
+}
+
+/// The condition besides the driving predicate.
+struct Rest {
+    on: Vec<(Expr, Expr)>,
+    side_filters: [Option<Expr>; 2],
+    residual: Option<Expr>,
+}
+
+impl Rest {
+    /// Sorts `conjuncts` by what they read, or says why the operator cannot run with one.
+    ///
+    /// A volatile conjunct is evaluated for each pair of rows, as a nested loop does: a blocking key
+    /// would be drawn once for a row that a self-join reads for both sides, and anew by each task
+    /// that reads it on a cluster.
+    fn split(join: &Join, conjuncts: impl Iterator<Item = Expr>) -> Result<Result<Self, String>> {
+        let (left, right) = (join.left.schema(), join.right.schema());
+        let is_volatile = |(left, right): &&(Expr, Expr)| left.is_volatile() || right.is_volatile();
+        let (volatile, on): (Vec<_>, Vec<_>) = join.on.iter().partition(is_volatile);
+        let mut on: Vec<(Expr, Expr)> = on.into_iter().cloned().collect();
+        let mut side_filters: [Option<Expr>; 2] = [None, None];
+        let operator = match join.null_equality {
+            NullEquality::NullEqualsNothing => Operator::Eq,
+            NullEquality::NullEqualsNull => Operator::IsNotDistinctFrom,
+        };
+        let equal =
+            |(left, right): &(Expr, Expr)| binary_expr(left.clone(), operator, right.clone());
+        let mut residual: Vec<Expr> = volatile.into_iter().map(equal).collect();
+        for conjunct in conjuncts {
+            if conjunct.contains_outer() {
+                return Ok(Err(format!("{conjunct} reads columns of an outer query")));
+            }
+            if conjunct.is_volatile() {
+                residual.push(conjunct);
+                continue;
+            }
+            if let Some(side) = side_of(&conjunct, left, right) {
+                let slot = &mut side_filters[side as usize];
+                *slot = conjunction(slot.take().into_iter().chain([conjunct]));
+                continue;
+            }
+            match equality(&conjunct, join)? {
+                Some(pair) => on.push(pair),
+                None => residual.push(conjunct),
+            }
+        }
+        Ok(Ok(Self { on, side_filters, residual: conjunction(residual) }))
+    }
+}
+
+/// `conjunct` as an equality of a left and a right expression.
+///
+/// The optimizer has moved most of them to the join's `on` already; what it pushed into the
+/// condition later is still here.
+fn equality(conjunct: &Expr, join: &Join) -> Result<Option<(Expr, Expr)>> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = conjunct else {
+        return Ok(None);
+    };
+    if join.null_equality != NullEquality::NullEqualsNothing {
+        return Ok(None);
+    }
+    let schemas = (join.left.schema(), join.right.schema());
+    let Some((l, r)) = find_valid_equijoin_key_pair(left, right, schemas.0, schemas.1)? else {
+        return Ok(None);
+    };
+    let (left_type, right_type) = (l.get_type(schemas.0)?, r.get_type(schemas.1)?);
+    Ok((left_type == right_type && can_hash(&left_type)).then_some((l, r)))
+}

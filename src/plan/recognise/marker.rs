@@ -1,0 +1,214 @@
+//! How SIMJOIN insists: two internal functions that carry the wish through the optimizer.
+//!
+//! SIMJOIN text becomes `JOIN … ON __simjoin_marker() OR <condition>`. The analyzer rule
+//! [`MarkSimilarityJoins`] takes the marker out of the condition and wraps each similarity
+//! conjunct as `__simjoin(<conjunct>, <measure>, <number>)`, or fails with what is wrong. The
+//! wrapper is an ordinary immutable function of both sides, so the optimizer moves it as it would
+//! move the conjunct itself, and cannot drop it: it cannot evaluate a function of columns. The
+//! second argument keeps the measure known when the conjunct itself is folded (`>= NULL`). The
+//! number names the join: the optimizer may copy a conjunct to where it is implied, and such
+//! copies need no operator of their own once the join of that number has one.
+//!
+//! Both functions fail when they are executed: that only happens in a session without the rest
+//! of this crate.
+
+use std::sync::Arc;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use datafusion::arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::utils::{conjunction, disjunction, split_binary, split_conjunction};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, Join, LogicalPlan, Operator, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature, Volatility,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+use crate::plan::recognise::predicate::{Comparison, Shape};
+use crate::sql::MARKER_FUNCTION;
+
+/// The function that wraps a similarity conjunct of a SIMJOIN.
+const WRAPPER_FUNCTION: &str = "__simjoin";
+
+/// A correct join, for error messages.
+pub(crate) const EXAMPLE: &str = "a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.8";
+
+static MARKER: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    Arc::new(ScalarUDF::from(Internal {
+        name: MARKER_FUNCTION,
+        signature: Signature::nullary(Volatility::Volatile),
+    }))
+});
+
+static WRAPPER: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    Arc::new(ScalarUDF::from(Internal {
+        name: WRAPPER_FUNCTION,
+        signature: Signature::any(3, Volatility::Immutable),
+    }))
+});
+
+/// The internal functions, to be registered in a session.
+pub fn functions() -> Vec<Arc<ScalarUDF>> {
+    vec![Arc::clone(&MARKER), Arc::clone(&WRAPPER)]
+}
+
+/// `condition`, marked so that the join whose ON it is must run as a similarity join.
+pub fn insist(condition: Expr) -> Expr {
+    MARKER.call(vec![]).or(condition)
+}
+
+/// A Boolean function that exists only while planning.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Internal {
+    name: &'static str,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Internal {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _: &[DataType]) -> Result<DataType> {
+        Ok(DataType::Boolean)
+    }
+
+    fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        plan_err!(
+            "{} marks a SIMJOIN and cannot be executed: the session plans without the similarity \
+             join; build it with datafusion_simjoin::install",
+            self.name
+        )
+    }
+}
+
+fn internal_call<'a>(expr: &'a Expr, name: &str) -> Option<&'a [Expr]> {
+    let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return None };
+    // By name: a plan that was serialised comes back with the session's instance.
+    (func.name() == name).then_some(args.as_slice())
+}
+
+/// A similarity conjunct of a SIMJOIN.
+#[derive(Debug, Clone)]
+pub(crate) struct Wrapped<'a> {
+    /// The conjunct as the optimizer left it.
+    pub conjunct: &'a Expr,
+    /// The call of the measure.
+    pub measured: &'a Expr,
+    /// The join's number.
+    pub join: i64,
+}
+
+/// Reads a wrapper.
+pub(crate) fn unwrap(expr: &Expr) -> Option<Wrapped<'_>> {
+    match internal_call(expr, WRAPPER_FUNCTION)? {
+        [conjunct, measured, Expr::Literal(ScalarValue::Int64(Some(join)), _)] => {
+            Some(Wrapped { conjunct, measured, join: *join })
+        }
+        _ => None,
+    }
+}
+
+/// Whether `expr` holds a marker or a wrapper.
+pub(crate) fn is_marked(expr: &Expr) -> bool {
+    let internal = |e: &Expr| {
+        internal_call(e, MARKER_FUNCTION).or(internal_call(e, WRAPPER_FUNCTION)).is_some()
+    };
+    expr.exists(|e| Ok(internal(e))).unwrap_or(true)
+}
+
+fn holds_marker(expr: &Expr) -> bool {
+    expr.exists(|e| Ok(internal_call(e, MARKER_FUNCTION).is_some())).unwrap_or(true)
+}
+
+/// Turns the marker of each SIMJOIN into wrappers of its similarity conjuncts.
+///
+/// It runs after type coercion, so that a conjunct has the casts with which it is evaluated.
+#[derive(Debug, Default)]
+pub struct MarkSimilarityJoins;
+
+impl AnalyzerRule for MarkSimilarityJoins {
+    fn name(&self) -> &str {
+        "mark_similarity_joins"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        plan.transform_up_with_subqueries(|plan| {
+            if !plan.expressions().iter().any(holds_marker) {
+                return Ok(Transformed::no(plan));
+            }
+            match plan {
+                LogicalPlan::Join(join) => wrap(join).map(Transformed::yes),
+                other => plan_err!(
+                    "{MARKER_FUNCTION} stands in a {}; it belongs to the ON of a SIMJOIN: {EXAMPLE}",
+                    other.display()
+                ),
+            }
+        })
+        .data()
+    }
+}
+
+fn wrap(mut join: Join) -> Result<LogicalPlan> {
+    static JOINS: AtomicI64 = AtomicI64::new(0);
+    let number = JOINS.fetch_add(1, Ordering::Relaxed);
+
+    let condition = join.filter.take().into_iter().flat_map(|filter| {
+        split_conjunction(&filter).into_iter().map(without_marker).collect::<Vec<_>>()
+    });
+    let condition = conjunction(condition.flatten());
+    let mut reasons = vec![];
+    let mut wrapped = 0;
+    let mut conjuncts = vec![];
+    for conjunct in condition.iter().flat_map(split_conjunction) {
+        if holds_marker(conjunct) {
+            return plan_err!("{MARKER_FUNCTION} stands inside {conjunct}; write {EXAMPLE}");
+        }
+        match Comparison::find(conjunct, join.left.schema(), join.right.schema()) {
+            Shape::Comparison(found) => {
+                wrapped += 1;
+                let number = Expr::Literal(ScalarValue::Int64(Some(number)), None);
+                conjuncts.push(WRAPPER.call(vec![conjunct.clone(), found.measured, number]));
+                continue;
+            }
+            Shape::Declined(reason) => reasons.push(format!("{conjunct}: {reason}")),
+            Shape::Other => {}
+        }
+        conjuncts.push(conjunct.clone());
+    }
+    if wrapped == 0 {
+        return refuse(&reasons);
+    }
+    join.filter = conjunction(conjuncts);
+    Ok(LogicalPlan::Join(join))
+}
+
+/// The error of a SIMJOIN that the operator cannot run.
+pub(crate) fn refuse<T>(reasons: &[String]) -> Result<T> {
+    if reasons.is_empty() {
+        return plan_err!(
+            "SIMJOIN needs a similarity predicate over both sides in its ON, and found none; for \
+             example: {EXAMPLE}"
+        );
+    }
+    plan_err!("SIMJOIN cannot run: {}; a correct example: {EXAMPLE}", reasons.join("; "))
+}
+
+/// `expr` without the marker among its alternatives; `None` when the marker is all it is.
+fn without_marker(expr: &Expr) -> Option<Expr> {
+    let alternatives = split_binary(expr, Operator::Or);
+    if !alternatives.iter().any(|e| internal_call(e, MARKER_FUNCTION).is_some()) {
+        return Some(expr.clone());
+    }
+    disjunction(
+        alternatives.into_iter().filter(|e| internal_call(e, MARKER_FUNCTION).is_none()).cloned(),
+    )
+}

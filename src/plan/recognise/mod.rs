@@ -1,0 +1,10 @@
+//! Recognising similarity joins in a logical plan.
+
+pub(crate) mod convert;
+pub(crate) mod cost;
+pub(crate) mod declined;
+pub(crate) mod marker;
+pub(crate) mod predicate;
+
+pub use declined::SimilarityJoinDeclinedExec;
+pub use marker::{MarkSimilarityJoins, functions as marker_functions, insist};

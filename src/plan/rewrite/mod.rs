@@ -1,0 +1,9 @@
+//! Passes over a [`SimJoinNode`](super::SimJoinNode).
+
+pub(crate) mod counts;
+pub(crate) mod narrow;
+pub(crate) mod score_push;
+pub(crate) mod scores;
+pub(crate) mod self_join;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,340 @@
+//! Signatures of the build side in blocks of eight sets, and the kernel that tests probe sets
+//! against them.
+
+use std::mem::size_of;
+use std::ops::Range;
+
+use datafusion::common::Result;
+
+use crate::engine::PrepareContext;
+use crate::set::filter::SignatureScheme;
+use crate::set::filter::signature::MAX_WORDS;
+use crate::set::{SetCollection, SetId};
+use crate::simd::{Simd, Words, kernels};
+use crate::util::cancel::sort_unstable_by_key;
+use crate::util::parallel::{for_each, threads_for};
+
+/// Sets abreast in a block.
+pub(crate) const ABREAST: usize = 8;
+/// Probe sets tested together against a block.
+pub(crate) const GROUP: usize = 4;
+/// Words of a signature that the kernel can test.
+pub(crate) const FRONT_WIDTHS: [usize; 7] = [1, 2, 3, 4, 5, 6, 8];
+
+/// A word of eight sets.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+pub(crate) struct Line([u64; ABREAST]);
+
+/// The build side's signatures.
+///
+/// Sets stand in the order of their ids, except that those of one run (blocking key and size) are
+/// ordered by how many of their tokens the first words leave out, so that this number hardly
+/// varies within a block. The first words, which the kernel tests, lie apart from the others,
+/// which only survivors need: word after word of eight sets each.
+#[derive(Debug)]
+pub(crate) struct Blocks {
+    scheme: SignatureScheme,
+    /// Words that the kernel tests.
+    front_words: usize,
+    front: Vec<Line>,
+    back: Vec<Line>,
+    /// By block, the most tokens of a set that the front leaves out, and that all words do.
+    rest: Vec<u32>,
+    hidden: Vec<u32>,
+    /// By position, the set.
+    sets: Vec<SetId>,
+    /// By position, the tokens that own no bit: the first ones of the set.
+    rare: Vec<u32>,
+    /// By position, the size of the set.
+    sizes: Vec<u32>,
+    /// By set, its position; kept for self-joins.
+    positions: Vec<u32>,
+}
+
+impl Blocks {
+    pub fn try_new(
+        build: &SetCollection,
+        scheme: SignatureScheme,
+        front_words: usize,
+        with_positions: bool,
+        context: PrepareContext<'_>,
+    ) -> Result<Self> {
+        let words = scheme.words();
+        let len = build.len() as usize;
+        let blocks = len.div_ceil(ABREAST);
+        let kept = blocks * words * size_of::<Line>()
+            + (2 * blocks + len * (3 + usize::from(with_positions))) * size_of::<u32>()
+            + scheme.size_in_bytes();
+        let working = len * (words * size_of::<u64>() + 3 * size_of::<u32>());
+        context.reservation.try_grow(kept + working)?;
+        let Signed { signatures, rare: rare_of, rest: rest_of, hidden: hidden_of } =
+            Signed::try_new(build, &scheme, front_words, context)?;
+        let mut sets: Vec<SetId> = (0..len as u32).collect();
+        for (_, ids) in build.runs().iter() {
+            let run = &mut sets[ids.start as usize..ids.end as usize];
+            sort_unstable_by_key(run, context.cancel, |&s| (rest_of[s as usize], s))?;
+        }
+        let mut front = vec![Line([0; ABREAST]); blocks * front_words];
+        let mut back = vec![Line([0; ABREAST]); blocks * (words - front_words)];
+        let mut rest = vec![0; blocks];
+        let mut hidden = vec![0; blocks];
+        for (position, &set) in sets.iter().enumerate() {
+            context.cancel.check_at(position)?;
+            let (block, lane) = (position / ABREAST, position % ABREAST);
+            let signature = &signatures[set as usize * words..][..words];
+            let (first, others) = signature.split_at(front_words);
+            for (word, &bits) in first.iter().enumerate() {
+                front[block * front_words + word].0[lane] = bits;
+            }
+            for (word, &bits) in others.iter().enumerate() {
+                back[block * others.len() + word].0[lane] = bits;
+            }
+            rest[block] = rest[block].max(rest_of[set as usize]);
+            hidden[block] = hidden[block].max(hidden_of[set as usize]);
+        }
+        let rare = sets.iter().map(|&s| rare_of[s as usize]).collect();
+        // The sets of a run, which share their size, keep its positions.
+        let sizes = (0..len as u32).map(|s| build.size(s)).collect();
+        let mut positions = vec![0; if with_positions { len } else { 0 }];
+        if with_positions {
+            for (position, &set) in sets.iter().enumerate() {
+                positions[set as usize] = position as u32;
+            }
+        }
+        context.reservation.shrink(working);
+        Ok(Self { scheme, front_words, front, back, rest, hidden, sets, rare, sizes, positions })
+    }
+
+    pub fn scheme(&self) -> &SignatureScheme {
+        &self.scheme
+    }
+
+    pub fn front_words(&self) -> usize {
+        self.front_words
+    }
+
+    /// The number of blocks.
+    pub fn len(&self) -> usize {
+        self.rest.len()
+    }
+
+    /// The set at a position.
+    #[inline]
+    pub fn set(&self, position: usize) -> SetId {
+        self.sets[position]
+    }
+
+    /// The number of first tokens that own no bit, of the set at a position.
+    #[inline]
+    pub fn rare(&self, position: usize) -> usize {
+        self.rare[position] as usize
+    }
+
+    /// The size of the set at a position.
+    #[inline]
+    pub fn size(&self, position: usize) -> u32 {
+        self.sizes[position]
+    }
+
+    /// The position of a set, where positions are kept.
+    #[inline]
+    pub fn position(&self, set: SetId) -> u32 {
+        self.positions[set as usize]
+    }
+
+    /// Common bits of a probe signature with the set at a position: owned and hashed ones, and how
+    /// many hashed bits the build set has.
+    #[inline]
+    pub fn common(&self, signature: &[u64], position: usize) -> Common {
+        let (block, lane) = (position / ABREAST, position % ABREAST);
+        let back_words = signature.len() - self.front_words;
+        let front = &self.front[block * self.front_words..][..self.front_words];
+        let back = &self.back[block * back_words..][..back_words];
+        let (owned, hashed) = signature.split_at(self.scheme.owned_words());
+        let lines = front.iter().chain(back);
+        let mut common = Common::default();
+        for (line, &bits) in lines.clone().zip(owned) {
+            common.owned += (line.0[lane] & bits).count_ones();
+        }
+        for (line, &bits) in lines.skip(owned.len()).zip(hashed) {
+            common.hashed += (line.0[lane] & bits).count_ones();
+            common.build_hashed += line.0[lane].count_ones();
+        }
+        common
+    }
+
+    /// Tests a group of probe sets against `blocks`; adds each block with survivors to `hits`.
+    ///
+    /// `required` holds, by block, an overlap that no admissible pair of the group with the block
+    /// may fall below, and `rest` how many tokens of a probe set the front leaves out at most.
+    #[inline]
+    pub fn test(
+        &self,
+        simd: Simd,
+        probes: &Group,
+        blocks: Range<usize>,
+        required: &[u32],
+        hits: &mut Vec<Hit>,
+    ) {
+        let test = match self.front_words {
+            1 => test_blocks::<1>,
+            2 => test_blocks::<2>,
+            3 => test_blocks::<3>,
+            4 => test_blocks::<4>,
+            5 => test_blocks::<5>,
+            6 => test_blocks::<6>,
+            _ => test_blocks::<8>,
+        };
+        debug_assert!(FRONT_WIDTHS.contains(&self.front_words));
+        test(simd, self, probes, blocks, required, hits);
+    }
+}
+
+/// The signatures of all sets, by set.
+struct Signed {
+    signatures: Vec<u64>,
+    /// Tokens that own no bit.
+    rare: Vec<u32>,
+    /// Tokens that the front leaves out, and that all words do.
+    rest: Vec<u32>,
+    hidden: Vec<u32>,
+}
+
+impl Signed {
+    fn try_new(
+        build: &SetCollection,
+        scheme: &SignatureScheme,
+        front_words: usize,
+        context: PrepareContext<'_>,
+    ) -> Result<Self> {
+        let words = scheme.words();
+        let len = build.len() as usize;
+        let mut this = Self {
+            signatures: vec![0; len * words],
+            rare: vec![0; len],
+            rest: vec![0; len],
+            hidden: vec![0; len],
+        };
+        let share = len.div_ceil(threads_for(context.threads, build.token_count())).max(1);
+        let parts = this
+            .signatures
+            .chunks_mut(share * words)
+            .zip(this.rare.chunks_mut(share))
+            .zip(this.rest.chunks_mut(share).zip(this.hidden.chunks_mut(share)))
+            .enumerate();
+        let bits = |words: &[u64]| words.iter().map(|w| w.count_ones()).sum::<u32>();
+        for_each(
+            context.threads,
+            parts.collect(),
+            |(part, ((signatures, rare), (rest, hidden)))| {
+                for (i, signature) in signatures.chunks_exact_mut(words).enumerate() {
+                    if i % 4096 == 0 {
+                        context.cancel.check()?;
+                    }
+                    let tokens = build.tokens((part * share + i) as SetId);
+                    rare[i] = scheme.sign(tokens, signature) as u32;
+                    rest[i] = tokens.len() as u32 - bits(&signature[..front_words]);
+                    hidden[i] = tokens.len() as u32 - bits(signature);
+                }
+                Ok(())
+            },
+        )?;
+        Ok(this)
+    }
+}
+
+/// Common bits of two signatures.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Common {
+    pub owned: u32,
+    pub hashed: u32,
+    pub build_hashed: u32,
+}
+
+/// Probe sets that are tested together: the front of their signatures. Places that are not used
+/// hold no bits.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Group {
+    pub front: [[u64; 8]; GROUP],
+    /// The other words.
+    pub back: [[u64; MAX_WORDS]; GROUP],
+    /// The most tokens of one of them that the front leaves out, and that all words do.
+    pub rest: u32,
+    pub hidden: u32,
+}
+
+/// A block and the lanes that pass: bit `8 * probe + lane`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Hit {
+    pub block: u32,
+    pub lanes: u32,
+}
+
+kernels! {
+    /// [`Blocks::test`] with a front of `WIDTH` words.
+    fn test_blocks[S: Words, const WIDTH: usize](
+        this: &Blocks,
+        probes: &Group,
+        blocks: Range<usize>,
+        required: &[u32],
+        hits: &mut Vec<Hit>,
+    ) {
+        let back_words = this.scheme.words() - WIDTH;
+        assert!(blocks.end <= this.rest.len() && this.front.len() >= blocks.end * WIDTH);
+        assert!(back_words <= MAX_WORDS && this.back.len() >= blocks.end * back_words);
+        let required = &required[..blocks.end];
+        let rests = &this.rest[..blocks.end];
+        let hiddens = &this.hidden[..blocks.end];
+        // At most one hit for each block: pushing never allocates.
+        hits.reserve(blocks.len());
+        // SAFETY: the caller has the instructions of `S`. A block's words are `WIDTH` lines from
+        // `block * WIDTH` on and `back_words` lines from `block * back_words` on, which the
+        // assertions keep in bounds; lines are aligned to 64 bytes.
+        unsafe {
+            let mut bits = [[S::splat(0); WIDTH]; GROUP];
+            for probe in 0..GROUP {
+                for word in 0..WIDTH {
+                    bits[probe][word] = S::splat(probes.front[probe][word]);
+                }
+            }
+            for block in blocks {
+                let lines = this.front.as_ptr().add(block * WIDTH);
+                let mut counts = [S::zero(); GROUP];
+                for word in 0..WIDTH {
+                    let line = S::load(lines.add(word).cast());
+                    for probe in 0..GROUP {
+                        counts[probe] = S::add_common(counts[probe], line, bits[probe][word]);
+                    }
+                }
+                let hidden = (*rests.get_unchecked(block)).min(probes.rest);
+                let least = i64::from(*required.get_unchecked(block)) - i64::from(hidden);
+                let mut lanes = 0;
+                for probe in 0..GROUP {
+                    lanes |= u32::from(S::at_least(counts[probe], least)) << (8 * probe);
+                }
+                if lanes != 0 {
+                    // The other words of the survivors.
+                    let lines = this.back.as_ptr().add(block * back_words);
+                    let hidden = (*hiddens.get_unchecked(block)).min(probes.hidden);
+                    let least = i64::from(*required.get_unchecked(block)) - i64::from(hidden);
+                    let mut surviving = 0;
+                    for probe in 0..GROUP {
+                        if lanes >> (8 * probe) & 0xFF != 0 {
+                            let mut count = counts[probe];
+                            for word in 0..back_words {
+                                let line = S::load(lines.add(word).cast());
+                                let bits = S::splat(*probes.back[probe].get_unchecked(word));
+                                count = S::add_common(count, line, bits);
+                            }
+                            surviving |= u32::from(S::at_least(count, least)) << (8 * probe);
+                        }
+                    }
+                    if lanes & surviving != 0 {
+                        hits.push(Hit { block: block as u32, lanes: lanes & surviving });
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! What all partitions of a join share on a device.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use datafusion::common::DataFusionError;
+
+use crate::config::DeviceChoice;
+use crate::engine::{JoinSpec, MatchNeed, Pairing};
+use crate::gpu::abi::{Group, NarrowCandidate};
+use crate::gpu::{Capacities, Device, DeviceError, Form, ResidentSets};
+use crate::set::Candidate;
+use crate::set::{SetCollection, SetId};
+
+/// A chunk is never smaller or larger (bytes of candidates). Pinned memory is taken for whole
+/// chunks, several times as much and three times in each partition; what keeps a device busy takes
+/// a few MiB.
+const CHUNK_MEMORY: (u64, u64) = (256, 64 << 20);
+/// Room for the required overlaps of a probe size (narrow candidates).
+const TABLE: usize = (NarrowCandidate::MAX_SIZE as usize + 1) * size_of::<u32>();
+/// Bytes of the sets of a gathered chunk, for each byte of candidates.
+const GATHERED_PROBE: usize = 2;
+const GATHERED_BUILD: usize = 8;
+
+/// What the operator asks of a device.
+#[derive(Clone)]
+pub struct DeviceRequest {
+    pub choice: DeviceChoice,
+    /// Whether the probe sets are the build sets.
+    pub self_join: bool,
+    /// Told when the device fails in mid-join, or host memory for it is refused.
+    pub on_failure: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+impl fmt::Debug for DeviceRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceRequest").field("choice", &self.choice).finish_non_exhaustive()
+    }
+}
+
+/// A join whose candidates are verified on a device.
+#[derive(Debug)]
+pub struct DeviceJoin {
+    pub(crate) device: Arc<Device>,
+    /// The build sets on the device; `None` where they do not fit and travel with the candidates.
+    pub(crate) build: Option<Arc<ResidentSets>>,
+    /// The probe sets are the build sets.
+    self_join: bool,
+    /// Whether the query insists on the device.
+    pub(crate) demanded: bool,
+    /// What kernels give.
+    pub(crate) form: Form,
+    /// Whether the row counts of sets travel with gathered sets.
+    pub(crate) counts_rows: bool,
+    /// Bytes of candidates in a chunk.
+    chunk_memory: usize,
+    /// Bytes of the largest build set: so much room there is, whatever the limit.
+    greatest_set: usize,
+    failed: AtomicBool,
+    /// Whether host memory was refused.
+    refused: AtomicBool,
+    request: DeviceRequest,
+}
+
+impl fmt::Display for DeviceJoin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cuda:{} {}", self.device.ordinal(), self.device.name())?;
+        if self.build.is_none() {
+            f.write_str(", sets travel with candidates")?;
+        }
+        Ok(())
+    }
+}
+
+impl DeviceJoin {
+    /// Brings the build side to the device if it fits.
+    ///
+    /// # Errors
+    ///
+    /// When the device does not answer.
+    pub fn try_new(
+        device: Arc<Device>,
+        build: &SetCollection,
+        spec: &JoinSpec,
+        request: &DeviceRequest,
+    ) -> Result<Arc<Self>, DeviceError> {
+        let limit = match spec.gpu.memory_limit {
+            Some(limit) => limit.min(device.total_memory()),
+            None => device.free_memory()? / 10 * 9,
+        };
+        // Half of the limit is enough for the chunks, with their matches and gathered sets.
+        let chunk_share = 3 + GATHERED_PROBE as u64 + GATHERED_BUILD as u64;
+        let chunk_memory =
+            spec.gpu.candidate_memory.min(limit / 2 / (Device::SLOTS as u64 * chunk_share));
+        let chunk_memory = chunk_memory.clamp(CHUNK_MEMORY.0, CHUNK_MEMORY.1);
+        let count = spec.need == MatchNeed::Count;
+        let counts_rows = count && !(request.self_join && build.has_no_repeats());
+        let room = limit.saturating_sub(Device::SLOTS as u64 * chunk_share * chunk_memory);
+        let greatest_set = build.runs().greatest_size() as usize * size_of::<u32>();
+        let build = match ResidentSets::bytes_of(build, counts_rows) <= room {
+            true => match device.upload(build, counts_rows) {
+                Ok(sets) => Some(Arc::new(sets)),
+                // Somebody else took what was free.
+                Err(DeviceError::OutOfMemory { .. }) => None,
+                Err(error) => return Err(error),
+            },
+            false => None,
+        };
+        // The numbers of gathered sets do not tell whether a set meets itself.
+        let numbered = build.is_some() || spec.pairing == Pairing::All;
+        Ok(Arc::new(Self {
+            device,
+            build,
+            self_join: request.self_join,
+            demanded: matches!(request.choice, DeviceChoice::Cuda(_)),
+            form: if count && numbered { Form::Count } else { Form::Pairs },
+            counts_rows,
+            chunk_memory: chunk_memory as usize,
+            greatest_set,
+            failed: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
+            request: request.clone(),
+        }))
+    }
+
+    /// The probe sets on the device.
+    pub(crate) fn probe(&self) -> Option<&Arc<ResidentSets>> {
+        self.build.as_ref().filter(|_| self.self_join)
+    }
+
+    /// Whether nothing more should be sent.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    /// Notes that the device failed; its chunks are verified on the CPU from now on.
+    pub(crate) fn note_failure(&self, error: &DeviceError) {
+        if !self.failed.swap(true, Ordering::Relaxed) {
+            (self.request.on_failure)(format!("then cpu: {error}"));
+        }
+    }
+
+    /// Notes that a partition got no memory to fill chunks in; it verifies on the CPU until it does.
+    pub(crate) fn note_refusal(&self, error: &DataFusionError) {
+        if !self.refused.swap(true, Ordering::Relaxed) && !self.has_failed() {
+            let text = error.to_string();
+            // Consumers of memory follow, a line each.
+            let what = text.lines().next().unwrap_or_default();
+            (self.request.on_failure)(format!("partly cpu: {what}"));
+        }
+    }
+
+    /// The most candidates that fit into a chunk of either kind.
+    pub fn chunk_capacity(&self) -> usize {
+        self.chunk_candidates(true)
+    }
+
+    /// The candidates of a chunk.
+    pub(crate) fn chunk_candidates(&self, wide: bool) -> usize {
+        let size = if wide { size_of::<Candidate>() } else { size_of::<NarrowCandidate>() };
+        (self.chunk_memory / size).max(1)
+    }
+
+    /// The bytes that a pack of either width takes at most: pinned, and for what is noted of
+    /// gathered sets besides.
+    pub(crate) fn pack_bytes(&self) -> Result<usize, DeviceError> {
+        let of = |wide: bool| {
+            let noted = match &self.build {
+                Some(_) => 0,
+                // A hash table of pairs of numbers, half full after it has grown, and a list.
+                None => self.chunk_candidates(wide) * (2 * 9 + 2 * size_of::<SetId>()),
+            };
+            self.capacities(wide).bytes()?.checked_add(noted)
+        };
+        match (of(false), of(true)) {
+            (Some(narrow), Some(wide)) => Ok(narrow.max(wide)),
+            _ => Err(DeviceError::HostOutOfMemory { bytes: u64::MAX }),
+        }
+    }
+
+    /// The room of a chunk. Candidates lie in few groups: those of a probe set.
+    pub(crate) fn capacities(&self, wide: bool) -> Capacities {
+        let candidates = self.chunk_candidates(wide);
+        let groups = (candidates / 4).max(2);
+        let gathers_probe = self.probe().is_none();
+        let gathers_build = self.build.is_none();
+        let tokens = |gathers: bool, share: usize| {
+            if gathers { (share * self.chunk_memory).max(self.greatest_set) } else { 0 }
+        };
+        let sets = |gathers: bool, number: usize| if gathers { number } else { 0 };
+        let rows = |sets: usize| if self.counts_rows { sets * size_of::<u32>() } else { 0 };
+        let (probes, builds) = (sets(gathers_probe, groups), sets(gathers_build, candidates));
+        let offsets = |sets: usize| if sets > 0 { (sets + 1) * size_of::<u64>() } else { 0 };
+        Capacities {
+            groups: (groups + 1) * size_of::<Group>(),
+            candidates: match wide {
+                true => candidates * size_of::<Candidate>(),
+                false => candidates * size_of::<NarrowCandidate>(),
+            },
+            required: if wide { 0 } else { TABLE.max(self.chunk_memory / 8) },
+            probe_tokens: tokens(gathers_probe, GATHERED_PROBE),
+            probe_offsets: offsets(probes),
+            probe_rows: rows(probes),
+            build_tokens: tokens(gathers_build, GATHERED_BUILD),
+            build_offsets: offsets(builds),
+            build_rows: rows(builds),
+            matches: match self.form {
+                Form::Pairs => candidates * size_of::<crate::engine::Match>(),
+                Form::Count => 0,
+            },
+        }
+    }
+}

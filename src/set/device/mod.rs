@@ -1,0 +1,19 @@
+//! Verification on a GPU, beside the filter.
+//!
+//! [`DeviceVerifier`] packs candidates into chunks that a GPU decides while the filter goes on:
+//!
+//! ```text
+//!  filter thread                             device (queue shared by all partitions)
+//!  chunk of candidates ─► Pack ─► full ────► copy ─► kernel ─► matches ─┐
+//!        │                                                              │
+//!        └─► CpuVerifier, where no chunk is free or the device failed   │
+//!  match buffer ◄──────────────── inbox ◄───────────────────────────────┘
+//! ```
+
+pub(crate) mod inbox;
+pub(crate) mod join;
+pub(crate) mod pack;
+pub(crate) mod verifier;
+
+pub use join::{DeviceJoin, DeviceRequest};
+pub use verifier::DeviceVerifier;

@@ -1,0 +1,392 @@
+//! Candidates in the form in which a device takes them.
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+
+use crate::engine::{JoinSpec, Match};
+use crate::gpu::abi::{Group, NarrowCandidate};
+use crate::gpu::{ChunkShape, Section, Staging};
+use crate::set::device::join::DeviceJoin;
+use crate::set::filter::size_bounds::SizeBoundsCache;
+use crate::set::{Candidate, CandidateChunk};
+use crate::set::{SetCollection, SetId};
+
+/// Groups are cut here, so that no block of threads has much more to do than others.
+pub(crate) const GROUP: u32 = 512;
+/// Known tokens of probe sets in narrow candidates are numbered below this.
+const NARROW_PROBE: u32 = 2047;
+
+/// Candidates of one probe collection on their way to a device and back.
+#[derive(Debug)]
+pub(crate) struct Pack {
+    pub staging: Staging,
+    pub contents: Contents,
+}
+
+/// What is known of the candidates in a pack besides.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    probe: Arc<SetCollection>,
+    /// Whether candidates travel as they are.
+    pub wide: bool,
+    pub candidates: u32,
+    /// The layout that it was sent to.
+    pub family: usize,
+    /// The known tokens of the largest probe set, and of the candidates' probe sets together.
+    greatest_probe: u32,
+    probe_tokens: u64,
+    /// The last group.
+    group: Option<Open>,
+    /// The probe size of the last table of required overlaps, and where it begins.
+    table: Option<(u32, u32)>,
+    /// The last probe set that was gathered, and its number.
+    gathered_probe: Option<(SetId, u32)>,
+    /// The gathered build sets by number, and their numbers.
+    gathered: Vec<SetId>,
+    numbers: HashMap<SetId, u32, foldhash::fast::RandomState>,
+}
+
+/// A group that may still grow.
+#[derive(Debug, Clone, Copy)]
+struct Open {
+    probe: SetId,
+    len: u32,
+}
+
+/// How far a chunk was packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Packed {
+    All,
+    /// No room for the candidate at this place of this group of the chunk.
+    UpTo {
+        group: usize,
+        at: usize,
+    },
+}
+
+/// Whether candidates with these collections must travel as they are, for sets are too large.
+pub(crate) fn is_wide(probe: &SetCollection, build: &SetCollection) -> bool {
+    build.runs().greatest_size() > NarrowCandidate::MAX_SIZE
+        || probe.runs().greatest_size() > NARROW_PROBE
+}
+
+impl Pack {
+    /// An empty pack for candidates of `probe`.
+    pub fn new(mut staging: Staging, probe: Arc<SetCollection>, wide: bool) -> Self {
+        staging.clear();
+        let contents = Contents {
+            probe,
+            wide,
+            candidates: 0,
+            family: 0,
+            greatest_probe: 0,
+            probe_tokens: 0,
+            group: None,
+            table: None,
+            gathered_probe: None,
+            gathered: vec![],
+            numbers: HashMap::default(),
+        };
+        Self { staging, contents }
+    }
+
+    /// Adds the candidates of a chunk, from a place on.
+    pub fn push(
+        &mut self,
+        join: &DeviceJoin,
+        build: &SetCollection,
+        bounds: &mut SizeBoundsCache,
+        chunk: &CandidateChunk,
+        (mut group, mut at): (usize, usize),
+    ) -> Packed {
+        while group < chunk.groups.len() {
+            let (probe, candidates) = chunk.group(group);
+            let mut left = &candidates[at..];
+            while !left.is_empty() {
+                let Some(room) = self.open_group(join, bounds, probe) else {
+                    return Packed::UpTo { group, at };
+                };
+                let part = &left[..left.len().min(room as usize)];
+                let done = match (&join.build, self.contents.wide) {
+                    (Some(_), false) => self.push_narrow(part),
+                    _ => self.push_each(join, build, part),
+                };
+                self.contents.candidates += done as u32;
+                self.contents.probe_tokens +=
+                    done as u64 * self.contents.probe.tokens(probe).len() as u64;
+                if let Some(open) = &mut self.contents.group {
+                    open.len += done as u32;
+                }
+                at += done;
+                left = &left[done..];
+                if done < part.len() {
+                    return Packed::UpTo { group, at };
+                }
+            }
+            (group, at) = (group + 1, 0);
+        }
+        Packed::All
+    }
+
+    /// Makes `probe` the last group; gives the number of candidates that it may still take, `None`
+    /// where the pack has no room for another group.
+    fn open_group(
+        &mut self,
+        join: &DeviceJoin,
+        bounds: &mut SizeBoundsCache,
+        probe: SetId,
+    ) -> Option<u32> {
+        if let Some(open) = self.contents.group
+            && open.probe == probe
+            && open.len < GROUP
+        {
+            return Some(GROUP - open.len);
+        }
+        // One more ends the last group.
+        if self.staging.room::<Group>(Section::Groups) < 2 {
+            return None;
+        }
+        let table = if self.contents.wide {
+            0
+        } else {
+            self.table(bounds, self.contents.probe.size(probe))?
+        };
+        let set = match join.probe() {
+            Some(_) => probe,
+            None => self.gather_probe(join, probe)?,
+        };
+        let group = Group { set, probe, start: self.contents.candidates, table };
+        if !self.staging.push(Section::Groups, group) {
+            return None;
+        }
+        self.contents.greatest_probe =
+            self.contents.greatest_probe.max(self.contents.probe.tokens(probe).len() as u32);
+        self.contents.group = Some(Open { probe, len: 0 });
+        Some(GROUP)
+    }
+
+    /// Where the required overlaps of a probe size begin, less the least partner's size.
+    fn table(&mut self, bounds: &mut SizeBoundsCache, size: u32) -> Option<u32> {
+        if let Some((of, table)) = self.contents.table
+            && of == size
+        {
+            return Some(table);
+        }
+        let start = self.staging.len::<u32>(Section::Required) as u32;
+        // A size without partners has no candidates.
+        let bounds = bounds.get(size)?;
+        if !self.staging.extend(Section::Required, bounds.table()) {
+            return None;
+        }
+        let table = start.wrapping_sub(bounds.least);
+        self.contents.table = Some((size, table));
+        Some(table)
+    }
+
+    /// Copies a probe set into the pack; gives its number.
+    fn gather_probe(&mut self, join: &DeviceJoin, probe: SetId) -> Option<u32> {
+        match self.contents.gathered_probe {
+            Some((last, number)) if last == probe => return Some(number),
+            _ => {}
+        }
+        let number = self.contents.gathered_probe.map_or(0, |(_, last)| last + 1);
+        let sections = [Section::ProbeTokens, Section::ProbeOffsets, Section::ProbeRows];
+        let sets = Arc::clone(&self.contents.probe);
+        self.gather(join, &sets, probe, number, sections)?;
+        self.contents.gathered_probe = Some((probe, number));
+        Some(number)
+    }
+
+    /// Copies a set into the pack unless it does not fit.
+    fn gather(
+        &mut self,
+        join: &DeviceJoin,
+        sets: &SetCollection,
+        set: SetId,
+        number: u32,
+        [tokens, offsets, rows]: [Section; 3],
+    ) -> Option<()> {
+        let staging = &mut self.staging;
+        let missing = usize::from(number == 0) + 1;
+        if staging.room::<u32>(tokens) < sets.tokens(set).len()
+            || staging.room::<u64>(offsets) < missing
+            || join.counts_rows && staging.room::<u32>(rows) == 0
+        {
+            return None;
+        }
+        let mut pushed = number > 0 || staging.push(offsets, 0_u64);
+        pushed &= staging.extend(tokens, sets.tokens(set));
+        let end = staging.len::<u32>(tokens) as u64;
+        pushed &= staging.push(offsets, end);
+        pushed &= !join.counts_rows || staging.push(rows, sets.row_count_of(set));
+        pushed.then_some(())
+    }
+
+    /// Adds narrow candidates of resident sets; gives their number.
+    fn push_narrow(&mut self, candidates: &[Candidate]) -> usize {
+        for (done, candidate) in candidates.iter().enumerate() {
+            let narrow = NarrowCandidate { build: candidate.build, packed: pack(candidate) };
+            if !self.staging.push(Section::Candidates, narrow) {
+                return done;
+            }
+        }
+        candidates.len()
+    }
+
+    /// Adds candidates of any kind; gives their number.
+    fn push_each(
+        &mut self,
+        join: &DeviceJoin,
+        build: &SetCollection,
+        candidates: &[Candidate],
+    ) -> usize {
+        for (done, candidate) in candidates.iter().enumerate() {
+            let room = match self.contents.wide {
+                true => self.staging.room::<Candidate>(Section::Candidates),
+                false => self.staging.room::<NarrowCandidate>(Section::Candidates),
+            };
+            if room == 0 {
+                return done;
+            }
+            let number = match &join.build {
+                Some(_) => candidate.build,
+                None => match self.gather_build(join, build, candidate.build) {
+                    Some(number) => number,
+                    None => return done,
+                },
+            };
+            let pushed = match self.contents.wide {
+                true => {
+                    let wide = Candidate { build: number, ..*candidate };
+                    self.staging.push(Section::Candidates, wide)
+                }
+                false => {
+                    let narrow = NarrowCandidate { build: number, packed: pack(candidate) };
+                    self.staging.push(Section::Candidates, narrow)
+                }
+            };
+            if !pushed {
+                return done;
+            }
+        }
+        candidates.len()
+    }
+
+    fn gather_build(
+        &mut self,
+        join: &DeviceJoin,
+        build: &SetCollection,
+        set: SetId,
+    ) -> Option<u32> {
+        if let Some(&number) = self.contents.numbers.get(&set) {
+            return Some(number);
+        }
+        let number = self.contents.gathered.len() as u32;
+        let sections = [Section::BuildTokens, Section::BuildOffsets, Section::BuildRows];
+        self.gather(join, build, set, number, sections)?;
+        self.contents.gathered.push(set);
+        self.contents.numbers.insert(set, number);
+        Some(number)
+    }
+
+    /// Ends the last group: the pack is ready to go.
+    pub fn seal(&mut self) {
+        let end = Group { start: self.contents.candidates, ..Group::default() };
+        let pushed = self.staging.push(Section::Groups, end);
+        debug_assert!(pushed, "room for the end is kept");
+    }
+
+    /// The groups, without the end.
+    pub fn groups(&self) -> &[Group] {
+        let groups = self.staging.slice(Section::Groups);
+        match groups {
+            [groups @ .., _] => groups,
+            [] => &[],
+        }
+    }
+
+    /// The collection of the probe sets.
+    pub fn probe(&self) -> &Arc<SetCollection> {
+        &self.contents.probe
+    }
+
+    /// A match with the build set's own number.
+    pub fn restore(&self, found: Match) -> Match {
+        match self.contents.gathered.get(found.build as usize) {
+            Some(&build) => Match { build, ..found },
+            None => found,
+        }
+    }
+
+    /// Whether matches name build sets by their own numbers.
+    pub fn is_resident(&self) -> bool {
+        self.contents.gathered.is_empty()
+    }
+
+    /// What a launch goes by.
+    pub fn shape(&self) -> ChunkShape {
+        let Contents { candidates, greatest_probe, probe_tokens, .. } = self.contents;
+        ChunkShape {
+            groups: self.groups().len() as u32,
+            candidates,
+            greatest_probe,
+            average_probe: (probe_tokens / u64::from(candidates.max(1))) as u32,
+            universe: self.contents.probe.universe(),
+        }
+    }
+
+    /// The candidates of a sealed pack again, about `capacity` at a time, from group `from` on; the
+    /// group that follows is returned.
+    pub fn unpack(
+        &self,
+        build: &SetCollection,
+        spec: &JoinSpec,
+        from: usize,
+        capacity: usize,
+        chunk: &mut CandidateChunk,
+    ) -> usize {
+        let groups: &[Group] = self.staging.slice(Section::Groups);
+        let mut place = from;
+        while place + 1 < groups.len() && chunk.candidates.len() < capacity {
+            let (group, end) = (groups[place], groups[place + 1].start as usize);
+            for at in group.start as usize..end {
+                chunk.push(group.probe, self.candidate(build, spec, group.probe, at));
+            }
+            place += 1;
+        }
+        place
+    }
+
+    fn candidate(
+        &self,
+        build: &SetCollection,
+        spec: &JoinSpec,
+        probe: SetId,
+        at: usize,
+    ) -> Candidate {
+        let own =
+            |number: u32| self.contents.gathered.get(number as usize).copied().unwrap_or(number);
+        if self.contents.wide {
+            let wide = self.staging.slice::<Candidate>(Section::Candidates)[at];
+            return Candidate { build: own(wide.build), ..wide };
+        }
+        let narrow = self.staging.slice::<NarrowCandidate>(Section::Candidates)[at];
+        let set = own(narrow.build);
+        let sizes = (self.contents.probe.size(probe), build.size(set));
+        let required = spec.bounds.min_overlap(spec.probe_role, sizes.0, sizes.1);
+        Candidate {
+            build: set,
+            overlap: narrow.packed & 0x3ff,
+            required: required.unwrap_or(u32::MAX),
+            probe_at: narrow.packed >> 10 & 0x7ff,
+            build_at: narrow.packed >> 21,
+        }
+    }
+}
+
+#[inline]
+fn pack(candidate: &Candidate) -> u32 {
+    debug_assert!(candidate.overlap < 1 << 10 && candidate.probe_at < 1 << 11);
+    candidate.overlap | candidate.probe_at << 10 | candidate.build_at << 21
+}

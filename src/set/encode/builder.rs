@@ -1,0 +1,239 @@
+//! From list columns to distinct sets: the side of the join that makes the dictionary.
+
+use std::mem::size_of;
+use std::sync::Arc;
+
+use datafusion::common::{Result, exec_err};
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::engine::keys::KeyDictionary;
+use crate::set::MAX_SET_SIZE;
+use crate::set::collection::SetCollection;
+use crate::set::encode::batch::{BatchTokens, EncodeInput, LocatedRows};
+use crate::set::encode::dictionary::Dictionary;
+use crate::set::encode::distinct::{DistinctSets, SetHash};
+use crate::set::encode::merge::{FinishContext, finish};
+use crate::set::encode::probe_encoder::ProbeEncoder;
+use crate::set::value_set::ValueSet;
+use crate::util::cancel::CancelFlag;
+
+/// Collects the build side, or a share of it: several encoders can read batches of one input at
+/// the same time, to be [merged](Self::finish_all) at the end.
+///
+/// Tokens get their ids in the order of appearance. Repeats within a row are told by a stamp that
+/// each token carries, which also tells whether a stored set holds the same tokens: sets need not
+/// be sorted before the order of the tokens is known.
+#[derive(Debug, Default)]
+pub struct BuildEncoder {
+    pub(crate) dictionary: Dictionary,
+    pub(crate) sets: DistinctSets,
+    pub(crate) pushes: Vec<Push>,
+    row_count: u32,
+    located: LocatedRows,
+    ids: Vec<u32>,
+    /// By token id, the last row that holds it, counted by `stamp`.
+    stamps: Vec<u32>,
+    stamp: u32,
+    /// What of the reservation is this encoder's.
+    reserved: usize,
+}
+
+/// Rows that were added together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Push {
+    /// In the whole input, and among the rows of the encoder.
+    pub first_row: u32,
+    pub start: u32,
+    pub rows: u32,
+    /// The tokens and the keys known afterwards.
+    pub tokens: u32,
+    pub keys: u32,
+}
+
+impl BuildEncoder {
+    /// For rows whose tokens are the integers in `values`. Encoders of one input share them.
+    pub fn with_values(values: Arc<ValueSet>) -> Self {
+        Self { dictionary: Dictionary::of_values(values), ..Self::default() }
+    }
+
+    /// Adds the rows of a batch behind those added before. `reservation` is grown by what this
+    /// encoder allocates, on top of `base` bytes of other things.
+    pub fn push(
+        &mut self,
+        input: &EncodeInput<'_>,
+        keys: &mut KeyDictionary,
+        reservation: &MemoryReservation,
+        base: usize,
+    ) -> Result<()> {
+        self.push_at(self.row_count, input, keys, reservation, base)
+    }
+
+    /// Adds the rows of a batch whose first is row `first_row` of the whole input. The rows of an
+    /// encoder ascend. Several encoders may share a reservation.
+    pub fn push_at(
+        &mut self,
+        first_row: u32,
+        input: &EncodeInput<'_>,
+        keys: &mut KeyDictionary,
+        reservation: &MemoryReservation,
+        base: usize,
+    ) -> Result<()> {
+        let batch = BatchTokens::try_new(input.lists)?;
+        let rows = u32::try_from(batch.len()).ok();
+        let Some(rows) = rows.filter(|&rows| first_row.checked_add(rows).is_some()) else {
+            return exec_err!("a side of a similarity join holds at most {} rows", u32::MAX);
+        };
+        let mut from = 0;
+        while from < batch.len() {
+            let (to, tokens) = batch.chunk(from);
+            // Reserved for some rows ahead: for a whole batch, the worst case (every token a new
+            // one) would be far from what is used.
+            let growth = self.growth(to - from, tokens, batch.bytes());
+            self.reserve(reservation, base + self.size_in_bytes() + keys.size_in_bytes() + growth)?;
+            let key_of = |row: usize| {
+                let key = match &input.keys {
+                    Some(batch_keys) => keys.insert(batch_keys, row)?,
+                    None => Some(0),
+                };
+                Ok(key.filter(|_| input.may_match(row)))
+            };
+            batch.locate(from..to, key_of, &mut self.located)?;
+            self.ids.clear();
+            for range in &self.located.ranges {
+                self.dictionary.encode(batch.tokens(), range.clone(), &mut self.ids)?;
+            }
+            self.push_sets()?;
+            from = to;
+        }
+        let (tokens, known_keys) = (self.dictionary.len(), keys.len());
+        let start = self.row_count;
+        self.pushes.push(Push { first_row, start, rows, tokens, keys: known_keys });
+        self.row_count += rows;
+        self.reserve(reservation, base + self.size_in_bytes() + keys.size_in_bytes())
+    }
+
+    /// Adds the sets of the located rows, whose tokens are in `ids`.
+    fn push_sets(&mut self) -> Result<()> {
+        let Self { sets, ids, stamps, stamp, located, .. } = self;
+        stamps.resize(self.dictionary.len() as usize, 0);
+        let mut start = 0;
+        for row in &located.rows {
+            let ids = &mut ids[start..row.end];
+            start = row.end;
+            // There are fewer rows than stamps.
+            *stamp = stamp.wrapping_add(1);
+            let mut hash = SetHash::default();
+            let mut len = 0;
+            for i in 0..ids.len() {
+                let id = ids[i];
+                let last = &mut stamps[id as usize];
+                if *last != *stamp {
+                    *last = *stamp;
+                    hash.add(id);
+                    ids[len] = id;
+                    len += 1;
+                }
+            }
+            if len == 0 {
+                sets.push_setless()?;
+                continue;
+            }
+            check_size(len)?;
+            let set = &ids[..len];
+            let is_same = |stored: &[u32]| {
+                stored == set || stored.iter().all(|&id| stamps[id as usize] == *stamp)
+            };
+            sets.push(row.key, set, 0, hash.finish(row.key, 0), is_same)?;
+        }
+        Ok(())
+    }
+
+    fn reserve(&mut self, reservation: &MemoryReservation, bytes: usize) -> Result<()> {
+        match bytes.checked_sub(self.reserved) {
+            Some(more) => reservation.try_grow(more)?,
+            None => reservation.shrink(self.reserved - bytes),
+        }
+        self.reserved = bytes;
+        Ok(())
+    }
+
+    /// How many bytes [`Self::size_in_bytes`] may grow by while some rows are added.
+    fn growth(&self, rows: usize, tokens: usize, bytes: Option<usize>) -> usize {
+        let vec = |needed: usize, capacity: usize| match needed > capacity {
+            true => needed.max(2 * capacity) * size_of::<u32>(),
+            false => 0,
+        };
+        self.dictionary.growth(tokens, bytes)
+            + self.sets.growth(rows, tokens)
+            + vec(self.dictionary.len() as usize + tokens, self.stamps.capacity())
+            + vec(tokens, self.ids.capacity())
+            + LocatedRows::footprint(rows)
+    }
+
+    /// What of the reservation is this encoder's, with what it was told to count besides.
+    pub fn reserved(&self) -> usize {
+        self.reserved
+    }
+
+    /// The number of rows added.
+    pub fn row_count(&self) -> usize {
+        self.row_count as usize
+    }
+
+    /// The number of distinct sets, and of the tokens in them.
+    pub fn set_count(&self) -> usize {
+        self.sets.len()
+    }
+
+    pub fn token_count(&self) -> usize {
+        self.sets.token_count()
+    }
+
+    /// The bytes allocated.
+    pub fn size_in_bytes(&self) -> usize {
+        self.dictionary.size()
+            + self.sets.size_in_bytes()
+            + self.pushes.capacity() * size_of::<Push>()
+            + self.located.size_in_bytes()
+            + (self.ids.capacity() + self.stamps.capacity()) * size_of::<u32>()
+    }
+
+    /// No row is added from here on: gives back what only that needs.
+    pub(crate) fn close(&mut self) {
+        self.located = LocatedRows::default();
+        self.ids = vec![];
+        self.stamps = vec![];
+        self.sets.close();
+    }
+
+    /// Orders tokens and sets. `reservation` afterwards holds what is returned, on top of `base`;
+    /// `peak` is called whenever it has grown.
+    pub fn finish(
+        self,
+        reservation: &MemoryReservation,
+        base: usize,
+        peak: &dyn Fn(),
+        cancel: &CancelFlag,
+    ) -> Result<(SetCollection, ProbeEncoder)> {
+        let context = FinishContext { reservation, base, peak, cancel, threads: 1 };
+        let (sets, encoder, _) = finish(vec![(self, KeyDictionary::default())], &context)?;
+        Ok((sets, encoder))
+    }
+
+    /// Merges what several encoders have read, each with its own keys, and orders tokens and
+    /// sets. What comes out does not depend on which encoder has read which rows, nor on the
+    /// number of threads.
+    pub fn finish_all(
+        encoders: Vec<(Self, KeyDictionary)>,
+        context: &FinishContext<'_>,
+    ) -> Result<(SetCollection, ProbeEncoder, KeyDictionary)> {
+        finish(encoders, context)
+    }
+}
+
+pub(crate) fn check_size(tokens: usize) -> Result<()> {
+    if tokens > MAX_SET_SIZE as usize {
+        return exec_err!("a set of {tokens} tokens is too large for a similarity join");
+    }
+    Ok(())
+}

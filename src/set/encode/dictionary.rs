@@ -1,0 +1,661 @@
+//! Exact token dictionaries: every distinct token gets a dense `u32` id, in order of appearance.
+//!
+//! Nothing is identified by its hash. Dense integers index an array; other integers and byte
+//! strings of up to seven bytes (most q-grams) are keys stored in the table itself; longer byte
+//! strings lie in one arena and are compared in full.
+//!
+//! Tokens are looked up some dozens at a time: first one glance at the place where each should
+//! be, all independent of one another, then a search for those that were not there.
+
+use std::hash::BuildHasher;
+use std::mem::size_of;
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::{Result, exec_err, internal_err};
+use foldhash::fast::FixedState;
+
+use crate::set::encode::byte_tokens::{ByteTokens, PACKED_LEN, pack};
+use crate::set::encode::table::{Slot, Table};
+use crate::set::encode::tokens::{
+    IntegerToken, Tokens, signed_token, unsigned_token, with_byte_tokens,
+};
+use crate::set::value_set::ValueSet;
+
+/// Non-negative integers below this index an array in any case, further ones where the tokens
+/// known fill enough of it.
+const LEAST_DIRECT_LIMIT: u64 = 1 << 16;
+/// The array has at most this many places per token.
+const DIRECT_PLACES_PER_TOKEN: u64 = 8;
+/// Stands for no token: a free place, or a token that is not known.
+pub(crate) const NO_ID: u32 = u32::MAX;
+/// Tokens looked up together.
+const BLOCK: usize = 64;
+
+/// Ids `0..len` for the distinct tokens seen.
+#[derive(Debug, Default)]
+pub struct Dictionary {
+    len: u32,
+    direct: Vec<u32>,
+    /// Non-negative integers, or packed byte strings. A collection holds tokens of one kind.
+    words: Table<WordSlot>,
+    negative: Table<WordSlot>,
+    long: Table<LongSlot>,
+    arena: Vec<u8>,
+    /// The words are packed byte strings.
+    holds_bytes: bool,
+    /// All tokens there are, where that is known from the beginning.
+    values: Option<Values>,
+}
+
+#[derive(Debug)]
+struct Values {
+    set: Arc<ValueSet>,
+    /// By number of the value, its id; empty where they are the same.
+    ids: Vec<u32>,
+}
+
+impl Values {
+    #[inline]
+    fn id(&self, token: IntegerToken) -> u32 {
+        match self.set.number(token.bits).filter(|_| !token.negative) {
+            Some(number) => self.ids.get(number as usize).copied().unwrap_or(number),
+            None => NO_ID,
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct WordSlot {
+    word: u64,
+    id: u32,
+}
+
+impl Slot for WordSlot {
+    const FREE: Self = Self { word: 0, id: NO_ID };
+
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.id == NO_ID
+    }
+
+    #[inline]
+    fn hash(&self) -> u32 {
+        hash_word(self.word)
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct LongSlot {
+    start: u64,
+    len: u32,
+    hash: u32,
+    id: u32,
+}
+
+impl Slot for LongSlot {
+    const FREE: Self = Self { start: 0, len: 0, hash: 0, id: NO_ID };
+
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.id == NO_ID
+    }
+
+    #[inline]
+    fn hash(&self) -> u32 {
+        self.hash
+    }
+}
+
+/// What a token is, in the dictionary that knows it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Key<'a> {
+    Integer(IntegerToken),
+    Word(u64),
+    Bytes(&'a [u8], u32),
+}
+
+impl Dictionary {
+    /// The dictionary of some non-negative integers, which knows all of them, with their numbers
+    /// as ids. No token can be added.
+    pub(crate) fn of_values(set: Arc<ValueSet>) -> Self {
+        Self { len: set.len(), values: Some(Values { set, ids: vec![] }), ..Self::default() }
+    }
+
+    /// Whether all tokens are known from the beginning, with ids that others have as well.
+    pub(crate) fn is_of_values(&self) -> bool {
+        self.values.is_some()
+    }
+
+    /// The number of distinct tokens.
+    pub fn len(&self) -> u32 {
+        self.len
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The bytes allocated.
+    pub fn size(&self) -> usize {
+        self.direct.capacity() * size_of::<u32>()
+            + self.words.size_in_bytes()
+            + self.negative.size_in_bytes()
+            + self.long.size_in_bytes()
+            + self.arena.capacity()
+            + self.values.as_ref().map_or(0, |values| {
+                values.set.size_in_bytes() + values.ids.capacity() * size_of::<u32>()
+            })
+    }
+
+    /// How many bytes may be allocated on top of [`Self::size`], at most, when `count` tokens are
+    /// added: integers, or strings of `bytes` bytes in all.
+    pub fn growth(&self, count: usize, bytes: Option<usize>) -> usize {
+        if self.is_of_values() {
+            return 0;
+        }
+        let Some(bytes) = bytes else {
+            let limit = self.direct_limit(count).next_power_of_two() as usize;
+            let direct = if limit > self.direct.len() { limit * size_of::<u32>() } else { 0 };
+            return direct + self.words.growth(count) + self.negative.growth(count);
+        };
+        let arena = match self.arena.len() + bytes > self.arena.capacity() {
+            true => (self.arena.len() + bytes).max(2 * self.arena.capacity()),
+            false => 0,
+        };
+        let long = count.min(bytes / (PACKED_LEN + 1));
+        self.words.growth(count) + self.long.growth(long) + arena
+    }
+
+    /// Integers below this may index the array once `count` more tokens are known.
+    fn direct_limit(&self, count: usize) -> u64 {
+        (DIRECT_PLACES_PER_TOKEN * (u64::from(self.len) + count as u64)).max(LEAST_DIRECT_LIMIT)
+    }
+
+    fn new_id(&mut self) -> Result<u32> {
+        if self.len >= NO_ID - 1 {
+            return exec_err!("a similarity join takes at most {NO_ID} distinct tokens");
+        }
+        self.len += 1;
+        Ok(self.len - 1)
+    }
+
+    /// Appends to `ids` the ids of the tokens in `range`, adding new ones. NULL elements are
+    /// skipped, repeats are kept.
+    pub fn encode(
+        &mut self,
+        tokens: &Tokens,
+        range: Range<usize>,
+        ids: &mut Vec<u32>,
+    ) -> Result<()> {
+        if let Some(nulls) = tokens.nulls().filter(|n| n.null_count() > 0) {
+            let valid = nulls.slice(range.start, range.len());
+            return valid.valid_slices().try_for_each(|(start, end)| {
+                self.encode_valid(tokens, range.start + start..range.start + end, ids)
+            });
+        }
+        self.encode_valid(tokens, range, ids)
+    }
+
+    fn encode_valid(
+        &mut self,
+        tokens: &Tokens,
+        range: Range<usize>,
+        ids: &mut Vec<u32>,
+    ) -> Result<()> {
+        match tokens {
+            Tokens::Null(_) => Ok(()),
+            Tokens::Signed(array) => {
+                self.encode_integers(&array.values()[range], signed_token, ids)
+            }
+            Tokens::Unsigned(array) => {
+                self.encode_integers(&array.values()[range], unsigned_token, ids)
+            }
+            bytes => with_byte_tokens!(bytes, array => self.encode_bytes(array, range, ids),
+                else Ok(())),
+        }
+    }
+
+    #[inline]
+    fn encode_integers<T: Copy>(
+        &mut self,
+        values: &[T],
+        token: impl Fn(T) -> IntegerToken,
+        ids: &mut Vec<u32>,
+    ) -> Result<()> {
+        for block in values.chunks(BLOCK) {
+            let start = ids.len();
+            if self.glance_integers(block, &token, ids) {
+                for (id, &value) in ids[start..].iter_mut().zip(block) {
+                    if *id == NO_ID {
+                        *id = self.integer(token(value))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn encode_bytes(
+        &mut self,
+        tokens: &impl ByteTokens,
+        range: Range<usize>,
+        ids: &mut Vec<u32>,
+    ) -> Result<()> {
+        for from in range.clone().step_by(BLOCK) {
+            let block = from..range.end.min(from + BLOCK);
+            let start = ids.len();
+            if self.glance_bytes(tokens, block.clone(), ids) {
+                for (id, i) in ids[start..].iter_mut().zip(block) {
+                    if *id == NO_ID {
+                        *id = match tokens.packed(i) {
+                            Some(word) => self.word(word)?,
+                            None => self.long(tokens.bytes(i))?,
+                        };
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Like [`Self::encode`] with the dictionary as it is: tokens that it does not know get
+    /// [`NO_ID`].
+    pub(crate) fn find_all(&self, tokens: &Tokens, range: Range<usize>, ids: &mut Vec<u32>) {
+        if let Some(nulls) = tokens.nulls().filter(|n| n.null_count() > 0) {
+            let valid = nulls.slice(range.start, range.len());
+            return valid.valid_slices().for_each(|(start, end)| {
+                self.find_valid(tokens, range.start + start..range.start + end, ids);
+            });
+        }
+        self.find_valid(tokens, range, ids);
+    }
+
+    fn find_valid(&self, tokens: &Tokens, range: Range<usize>, ids: &mut Vec<u32>) {
+        match tokens {
+            Tokens::Null(_) => {}
+            Tokens::Signed(array) => {
+                self.find_integers(&array.values()[range], signed_token, ids);
+            }
+            Tokens::Unsigned(array) => {
+                self.find_integers(&array.values()[range], unsigned_token, ids);
+            }
+            bytes => with_byte_tokens!(bytes, array => {
+                for from in range.clone().step_by(BLOCK) {
+                    let block = from..range.end.min(from + BLOCK);
+                    let start = ids.len();
+                    if self.glance_bytes(array, block.clone(), ids) {
+                        let missing = ids[start..].iter_mut().zip(block);
+                        for (id, i) in missing.filter(|(id, _)| **id == NO_ID) {
+                            *id = match array.packed(i) {
+                                Some(word) => find_word(&self.words, word),
+                                None => self.find_long(array.bytes(i), hash_bytes(array.bytes(i))),
+                            };
+                        }
+                    }
+                }
+            }, else ()),
+        }
+    }
+
+    fn find_integers<T: Copy>(
+        &self,
+        values: &[T],
+        token: impl Fn(T) -> IntegerToken,
+        ids: &mut Vec<u32>,
+    ) {
+        for block in values.chunks(BLOCK) {
+            let start = ids.len();
+            if self.glance_integers(block, &token, ids) {
+                let missing = ids[start..].iter_mut().zip(block);
+                for (id, &value) in missing.filter(|(id, _)| **id == NO_ID) {
+                    *id = self.find_integer(token(value));
+                }
+            }
+        }
+    }
+
+    /// Appends the ids that are where they should be, [`NO_ID`] otherwise. Whether some are not.
+    #[inline]
+    fn glance_integers<T: Copy>(
+        &self,
+        values: &[T],
+        token: &impl Fn(T) -> IntegerToken,
+        ids: &mut Vec<u32>,
+    ) -> bool {
+        let mut missing = false;
+        if let Some(all) = &self.values {
+            ids.extend(values.iter().map(|&value| {
+                let id = all.id(token(value));
+                missing |= id == NO_ID;
+                id
+            }));
+            return missing;
+        }
+        ids.extend(values.iter().map(|&value| {
+            let token = token(value);
+            let direct = self.direct.get(token.bits as usize).filter(|_| !token.negative);
+            let id = match direct {
+                Some(&id) => id,
+                None => {
+                    let table = if token.negative { &self.negative } else { &self.words };
+                    let slot = table.first(hash_word(token.bits));
+                    if slot.word == token.bits { slot.id } else { NO_ID }
+                }
+            };
+            missing |= id == NO_ID;
+            id
+        }));
+        missing
+    }
+
+    #[inline]
+    fn glance_bytes(
+        &self,
+        tokens: &impl ByteTokens,
+        range: Range<usize>,
+        ids: &mut Vec<u32>,
+    ) -> bool {
+        let mut missing = false;
+        ids.extend(range.map(|i| {
+            let id = match tokens.packed(i) {
+                Some(word) => {
+                    let slot = self.words.first(hash_word(word));
+                    if slot.word == word { slot.id } else { NO_ID }
+                }
+                None => {
+                    let bytes = tokens.bytes(i);
+                    let hash = hash_bytes(bytes);
+                    let slot = self.long.first(hash);
+                    if self.is_long(&slot, bytes, hash) { slot.id } else { NO_ID }
+                }
+            };
+            missing |= id == NO_ID;
+            id
+        }));
+        missing
+    }
+
+    #[inline]
+    fn find_integer(&self, token: IntegerToken) -> u32 {
+        if let Some(values) = &self.values {
+            return values.id(token);
+        }
+        if token.negative {
+            return find_word(&self.negative, token.bits);
+        }
+        match self.direct.get(token.bits as usize) {
+            Some(&id) => id,
+            None => find_word(&self.words, token.bits),
+        }
+    }
+
+    fn integer(&mut self, token: IntegerToken) -> Result<u32> {
+        let known = self.find_integer(token);
+        if known != NO_ID {
+            return Ok(known);
+        }
+        if self.is_of_values() {
+            return internal_err!("a token was not there when all of them were read");
+        }
+        let id = self.new_id()?;
+        if token.negative {
+            self.negative.insert(WordSlot { word: token.bits, id });
+            return Ok(id);
+        }
+        if token.bits >= self.direct.len() as u64 && token.bits < self.direct_limit(0) {
+            let places = (token.bits as usize + 1).next_power_of_two().max(1024);
+            self.direct.resize(places, NO_ID);
+            // A value is in one place only.
+            for slot in self.words.extract(|s| s.word < places as u64) {
+                self.direct[slot.word as usize] = slot.id;
+            }
+        }
+        match self.direct.get_mut(token.bits as usize) {
+            Some(place) => *place = id,
+            None => self.words.insert(WordSlot { word: token.bits, id }),
+        }
+        Ok(id)
+    }
+
+    fn word(&mut self, word: u64) -> Result<u32> {
+        self.holds_bytes = true;
+        let known = find_word(&self.words, word);
+        if known != NO_ID {
+            return Ok(known);
+        }
+        let id = self.new_id()?;
+        self.words.insert(WordSlot { word, id });
+        Ok(id)
+    }
+
+    #[inline]
+    fn is_long(&self, slot: &LongSlot, bytes: &[u8], hash: u32) -> bool {
+        slot.hash == hash
+            && slot.len as usize == bytes.len()
+            && &self.arena[slot.start as usize..][..bytes.len()] == bytes
+    }
+
+    fn find_long(&self, bytes: &[u8], hash: u32) -> u32 {
+        self.long.find(hash, |slot| self.is_long(slot, bytes, hash)).map_or(NO_ID, |slot| slot.id)
+    }
+
+    fn long(&mut self, bytes: &[u8]) -> Result<u32> {
+        let hash = hash_bytes(bytes);
+        self.long_with_hash(bytes, hash)
+    }
+
+    fn long_with_hash(&mut self, bytes: &[u8], hash: u32) -> Result<u32> {
+        let known = self.find_long(bytes, hash);
+        if known != NO_ID {
+            return Ok(known);
+        }
+        let Ok(len) = u32::try_from(bytes.len()) else {
+            return exec_err!("a token of {} bytes is too long", bytes.len());
+        };
+        let id = self.new_id()?;
+        let start = self.arena.len() as u64;
+        self.arena.extend_from_slice(bytes);
+        self.long.insert(LongSlot { start, len, hash, id });
+        Ok(id)
+    }
+
+    /// The id of a byte string, a new one if need be.
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<u32> {
+        match pack(bytes) {
+            Some(word) => self.word(word),
+            None => self.long(bytes),
+        }
+    }
+
+    /// The id of a byte string, if it is known.
+    pub(crate) fn find(&self, bytes: &[u8]) -> Option<u32> {
+        let id = match pack(bytes) {
+            Some(word) => find_word(&self.words, word),
+            None => self.find_long(bytes, hash_bytes(bytes)),
+        };
+        (id != NO_ID).then_some(id)
+    }
+
+    /// Gives every token the id that `map` has for it.
+    pub(crate) fn map_ids(&mut self, map: &[u32]) {
+        if let Some(values) = &mut self.values {
+            values.ids = (0..self.len)
+                .map(|number| {
+                    map[values.ids.get(number as usize).copied().unwrap_or(number) as usize]
+                })
+                .collect();
+            return;
+        }
+        let direct = self.direct.iter_mut().filter(|id| **id != NO_ID);
+        let words = self.words.iter_mut().chain(self.negative.iter_mut()).map(|s| &mut s.id);
+        let long = self.long.iter_mut().map(|s| &mut s.id);
+        direct.chain(words).chain(long).for_each(|id| *id = map[*id as usize]);
+    }
+
+    /// The tokens, by id.
+    pub(crate) fn keys(&self) -> Vec<Key<'_>> {
+        let mut keys = vec![Key::Word(0); self.len as usize];
+        for (value, &id) in self.direct.iter().enumerate().filter(|(_, id)| **id != NO_ID) {
+            keys[id as usize] = Key::Integer(unsigned_token(value as u64));
+        }
+        for slot in self.words.iter() {
+            keys[slot.id as usize] = match self.holds_bytes {
+                true => Key::Word(slot.word),
+                false => Key::Integer(unsigned_token(slot.word)),
+            };
+        }
+        for slot in self.negative.iter() {
+            let token = IntegerToken { negative: true, bits: slot.word };
+            keys[slot.id as usize] = Key::Integer(token);
+        }
+        for slot in self.long.iter() {
+            let bytes = &self.arena[slot.start as usize..][..slot.len as usize];
+            keys[slot.id as usize] = Key::Bytes(bytes, slot.hash);
+        }
+        keys
+    }
+
+    /// The id of another dictionary's token, a new one if need be.
+    pub(crate) fn adopt(&mut self, key: Key<'_>) -> Result<u32> {
+        match key {
+            Key::Integer(token) => self.integer(token),
+            Key::Word(word) => self.word(word),
+            Key::Bytes(bytes, hash) => self.long_with_hash(bytes, hash),
+        }
+    }
+
+    /// How many bytes may be allocated on top of [`Self::size`] while all tokens of `others` are
+    /// adopted, with their [`Self::keys`].
+    pub(crate) fn adoption<'a>(&self, others: impl Iterator<Item = &'a Dictionary>) -> usize {
+        let (mut count, mut bytes, mut holds_bytes) = (0, 0, false);
+        for other in others {
+            count += other.len as usize;
+            bytes += other.arena.len();
+            holds_bytes |= other.holds_bytes || !other.arena.is_empty();
+        }
+        count * size_of::<Key<'_>>() + self.growth(count, holds_bytes.then_some(bytes))
+    }
+}
+
+/// A mix of all bits, the best ones above.
+#[inline]
+pub(crate) fn mix(word: u64) -> u64 {
+    let product = u128::from(word ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93_u128;
+    (product as u64) ^ ((product >> 64) as u64)
+}
+
+#[inline]
+fn hash_word(word: u64) -> u32 {
+    (mix(word) >> 32) as u32
+}
+
+#[inline]
+pub(crate) fn hash_bytes(bytes: &[u8]) -> u32 {
+    // Collisions cost time, never answers, so that a fixed seed does.
+    let hash = FixedState::default().hash_one(bytes);
+    (hash >> 32) as u32 ^ hash as u32
+}
+
+#[inline]
+fn find_word(table: &Table<WordSlot>, word: u64) -> u32 {
+    table.find(hash_word(word), |slot| slot.word == word).map_or(NO_ID, |slot| slot.id)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::arrow::array::{Array, ArrayRef, Int64Array, StringArray, UInt64Array};
+
+    use super::*;
+
+    fn tokens(array: impl Array + 'static) -> Tokens {
+        Tokens::try_new(&(Arc::new(array) as ArrayRef)).unwrap()
+    }
+
+    fn encode(dictionary: &mut Dictionary, tokens: &Tokens, len: usize) -> Vec<u32> {
+        let mut ids = vec![];
+        dictionary.encode(tokens, 0..len, &mut ids).unwrap();
+        ids
+    }
+
+    #[test]
+    fn integers_compare_by_value_across_signs() {
+        let mut dictionary = Dictionary::default();
+        let signed = tokens(Int64Array::from(vec![-1, 5, i64::MIN, 5, i64::MAX, 1 << 40]));
+        assert_eq!(encode(&mut dictionary, &signed, 6), [0, 1, 2, 1, 3, 4]);
+        let unsigned = tokens(UInt64Array::from(vec![u64::MAX, 5, 1 << 63, i64::MAX as u64]));
+        // -1 and u64::MAX, i64::MIN and 2^63 share their bits and are different tokens.
+        assert_eq!(encode(&mut dictionary, &unsigned, 4), [5, 1, 6, 3]);
+        assert_eq!(dictionary.len(), 7);
+    }
+
+    #[test]
+    fn byte_strings_of_every_length_are_told_apart() {
+        let mut dictionary = Dictionary::default();
+        let texts = ["", "\0", "\0\0", "a", "abcdefg", "abcdefgh", "abcdefgi", "a\0", "abcdefg\0"];
+        let array = tokens(StringArray::from_iter_values(texts.iter().chain(&texts)));
+        let ids = encode(&mut dictionary, &array, 2 * texts.len());
+        let expected: Vec<u32> = (0..texts.len() as u32).collect();
+        assert_eq!(ids[..texts.len()], expected);
+        assert_eq!(ids[texts.len()..], expected);
+    }
+
+    #[test]
+    fn finding_changes_nothing() {
+        let mut known = Dictionary::default();
+        encode(&mut known, &tokens(Int64Array::from(vec![7, 8, -7, 1 << 60])), 4);
+        let probe = vec![Some(9), Some(8), None, Some(1 << 60), Some(-7), Some(-8), Some(1 << 61)];
+        let mut ids = vec![];
+        known.find_all(&tokens(Int64Array::from(probe)), 0..7, &mut ids);
+        assert_eq!(ids, [NO_ID, 1, 3, 2, NO_ID, NO_ID]);
+        known.map_ids(&[3, 2, 1, 0]);
+        ids.clear();
+        known.find_all(&tokens(Int64Array::from(vec![7, 8, -7, 1 << 60])), 1..4, &mut ids);
+        assert_eq!(ids, [2, 1, 0]);
+    }
+
+    /// The array takes in values as they become dense; each keeps its id.
+    #[test]
+    fn integers_keep_their_ids_as_the_array_grows() {
+        let mut dictionary = Dictionary::default();
+        let values: Vec<i64> = (0..40_000).map(|i| (i * 7_919) % 300_007).collect();
+        let array = tokens(Int64Array::from(values));
+        let mut sizes = vec![];
+        for from in (0..40_000).step_by(1000) {
+            let before = dictionary.size();
+            let growth = dictionary.growth(1000, None);
+            let mut ids = vec![];
+            dictionary.encode(&array, from..from + 1000, &mut ids).unwrap();
+            assert_eq!(ids, (from as u32..from as u32 + 1000).collect::<Vec<_>>());
+            assert!(dictionary.size() <= before + growth);
+            sizes.push(dictionary.direct.len());
+        }
+        assert!(sizes[0] < sizes[39] && sizes[39] >= 300_007, "{sizes:?}");
+        assert_eq!(encode(&mut dictionary, &array, 40_000), (0..40_000).collect::<Vec<_>>());
+        assert_eq!(dictionary.len(), 40_000);
+    }
+
+    #[test]
+    fn dictionaries_adopt_tokens_of_every_kind() {
+        let texts = ["a", "", "a long token", "abcdefg", "another long token"];
+        let integers = [0, -1, 5, 1 << 40, i64::MIN, 70_000];
+        let arrays = [
+            tokens(StringArray::from_iter_values(texts)),
+            tokens(Int64Array::from_iter_values(integers)),
+        ];
+        for array in arrays {
+            let len = if let Tokens::Utf8(_) = array { texts.len() } else { integers.len() };
+            let (mut one, mut other) = (Dictionary::default(), Dictionary::default());
+            encode(&mut one, &array, len);
+            other.encode(&array, 2..3, &mut vec![]).unwrap();
+            let growth = other.adoption([&one].into_iter());
+            let before = other.size();
+            let map: Vec<u32> = one.keys().into_iter().map(|k| other.adopt(k).unwrap()).collect();
+            assert!(other.size() <= before + growth);
+            assert_eq!(encode(&mut other, &array, len), map);
+            assert_eq!((map[2], other.len()), (0, len as u32));
+        }
+    }
+}

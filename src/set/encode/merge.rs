@@ -1,0 +1,419 @@
+//! One collection from what several encoders have read.
+//!
+//! Tokens get the ids that one encoder would have given them, reading all rows in order: what
+//! comes out does not depend on who has read what.
+
+use std::mem::size_of;
+use std::ops::Range;
+
+use datafusion::common::{Result, exec_err};
+use datafusion::execution::memory_pool::MemoryReservation;
+use parking_lot::Mutex;
+
+use crate::engine::keys::KeyDictionary;
+use crate::set::collection::SetCollection;
+use crate::set::encode::arrange::{Gathered, Stretch};
+use crate::set::encode::builder::BuildEncoder;
+use crate::set::encode::dictionary::{Dictionary, Key};
+use crate::set::encode::distinct::{DistinctSets, NO_SET, SetHash, SetSlot};
+use crate::set::encode::probe_encoder::ProbeEncoder;
+use crate::set::encode::table::Table;
+use crate::set::encode::token_order::TokenOrder;
+use crate::util::cancel::CancelFlag;
+use crate::util::parallel::{for_each, threads_for};
+
+/// Sets handled between two looks at the cancel flag.
+const CHECK_EVERY: usize = 4096;
+
+/// What finishing the build side may use.
+pub struct FinishContext<'a> {
+    /// Holds afterwards what is returned, on top of `base` bytes.
+    pub reservation: &'a MemoryReservation,
+    pub base: usize,
+    /// Called whenever the reservation has grown.
+    pub peak: &'a dyn Fn(),
+    pub cancel: &'a CancelFlag,
+    /// How many threads may work at once, at least 1.
+    pub threads: usize,
+}
+
+impl FinishContext<'_> {
+    /// A bound on what finishing these encoders reserves on top of what they hold; and how much of
+    /// that may stay.
+    pub fn growth(encoders: &[(&BuildEncoder, &KeyDictionary)]) -> (usize, usize) {
+        let sum = |count: fn(&BuildEncoder) -> usize| encoders.iter().map(|(e, _)| count(e)).sum();
+        let sets: usize = sum(|e| e.sets.len());
+        let rows: usize = sum(|e| e.sets.set_of_row().len());
+        let tokens: usize = sum(|e| e.sets.token_count());
+        let distinct: usize = sum(|e| e.dictionary.len() as usize);
+        let token_bytes = sum(|e| e.sets.token_bytes());
+        let (mut merge, mut repeats) = (0, 0);
+        if encoders.len() > 1 {
+            let none = Dictionary::default();
+            merge = none.adoption(encoders.iter().map(|(e, _)| &e.dictionary))
+                + none.adoption(encoders.iter().map(|(_, keys)| &keys.keys));
+            repeats = 2 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets);
+        }
+        let maps = distinct * size_of::<u32>();
+        // There are no more counters than make as many counts as there are tokens.
+        let order =
+            (tokens + distinct) * size_of::<u32>() + TokenOrder::footprint(distinct, tokens);
+        let collection = Gathered::collection_bytes(sets, rows, tokens, token_bytes);
+        (merge + maps + repeats + order.max(collection), merge)
+    }
+
+    fn reserve(&self, bytes: usize) -> Result<()> {
+        self.reservation.try_resize(self.base + bytes)?;
+        (self.peak)();
+        Ok(())
+    }
+}
+
+/// Merges the encoders, orders tokens and sets. The keys are those of each encoder.
+pub(crate) fn finish(
+    encoders: Vec<(BuildEncoder, KeyDictionary)>,
+    context: &FinishContext<'_>,
+) -> Result<(SetCollection, ProbeEncoder, KeyDictionary)> {
+    let mut parts = Parts::of(encoders);
+    context.reserve(parts.size_in_bytes() + parts.merge_growth())?;
+    let mut dictionary = parts.merge_tokens(context.cancel)?;
+    let keys = parts.merge_keys()?;
+    let mut held = dictionary.size() + keys.size_in_bytes() + parts.size_in_bytes();
+    context.reserve(held + parts.repeats_growth())?;
+    parts.find_repeats(context)?;
+    held = dictionary.size() + keys.size_in_bytes() + parts.size_in_bytes();
+    let universe = dictionary.len();
+    let counters = parts.counters(context.threads, universe);
+    let uses = parts.gathered.parts.iter().map(DistinctSets::token_count).sum();
+    let ordering = TokenOrder::footprint(universe as usize, uses);
+    context.reserve(held + (counters + 1) * universe as usize * size_of::<u32>() + ordering)?;
+    let frequencies = parts.frequencies(universe, counters, context.cancel)?;
+    let ranks = TokenOrder::by_frequency(&frequencies).into_ranks();
+    drop(frequencies);
+    context.cancel.check()?;
+    parts.map_to_ranks(&ranks, context)?;
+    dictionary.map_ids(&ranks);
+    drop(ranks);
+    parts.maps = vec![];
+    let Parts { gathered, .. } = parts;
+    held = dictionary.size() + keys.size_in_bytes() + gathered.size_in_bytes();
+    context.reserve(held + gathered.collection_growth())?;
+    let collection = gathered.into_collection(universe, context.threads, context.cancel)?;
+    let encoder = ProbeEncoder::new(dictionary);
+    context.reserve(encoder.size_in_bytes() + keys.size_in_bytes() + collection.size_in_bytes())?;
+    Ok((collection, encoder, keys))
+}
+
+/// What the encoders have read, less what only reading needs.
+struct Parts {
+    gathered: Gathered,
+    /// Of each part, until they have been merged.
+    dictionaries: Vec<Dictionary>,
+    keys: Vec<KeyDictionary>,
+    /// Ids in the order in which one encoder would have given them: for each push, by row, its
+    /// part and the ids of its new tokens and keys.
+    news: Vec<New>,
+    /// From each part's token ids to the merged ones. Empty where these are the same.
+    maps: Vec<Vec<u32>>,
+}
+
+#[derive(Debug, Clone)]
+struct New {
+    part: usize,
+    tokens: Range<u32>,
+    keys: Range<u32>,
+}
+
+impl Parts {
+    fn of(mut encoders: Vec<(BuildEncoder, KeyDictionary)>) -> Self {
+        // One is needed, those without rows are not.
+        let read = |(encoder, _): &(BuildEncoder, KeyDictionary)| encoder.row_count() > 0;
+        match encoders.iter().position(read) {
+            Some(_) => encoders.retain(read),
+            None => encoders.truncate(1),
+        }
+        let mut news = vec![];
+        let mut stretches = vec![];
+        let mut starts = vec![0_u32];
+        let (mut sets, mut dictionaries, mut keys) = (vec![], vec![], vec![]);
+        for (part, (mut encoder, part_keys)) in encoders.into_iter().enumerate() {
+            encoder.close();
+            let (mut tokens, mut known_keys) = (0, 0);
+            for push in &encoder.pushes {
+                stretches.push(Stretch {
+                    first_row: push.first_row,
+                    part: part as u32,
+                    start: push.start,
+                    len: push.rows,
+                });
+                let tokens = std::mem::replace(&mut tokens, push.tokens)..push.tokens;
+                let keys = std::mem::replace(&mut known_keys, push.keys)..push.keys;
+                news.push((push.first_row, New { part, tokens, keys }));
+            }
+            starts.push(starts[part].saturating_add(encoder.sets.len() as u32));
+            sets.push(encoder.sets);
+            dictionaries.push(encoder.dictionary);
+            keys.push(part_keys);
+        }
+        stretches.sort_unstable_by_key(|stretch| stretch.first_row);
+        news.sort_unstable_by_key(|(first_row, _)| *first_row);
+        Self {
+            gathered: Gathered { parts: sets, starts, same_as: vec![], stretches },
+            dictionaries,
+            keys,
+            news: news.into_iter().map(|(_, new)| new).collect(),
+            maps: vec![],
+        }
+    }
+
+    fn is_one(&self) -> bool {
+        self.gathered.parts.len() <= 1
+    }
+
+    /// Whether a token has the same id in all parts.
+    fn share_ids(&self) -> bool {
+        self.dictionaries.iter().all(Dictionary::is_of_values)
+    }
+
+    fn size_in_bytes(&self) -> usize {
+        self.gathered.size_in_bytes()
+            + self.dictionaries.iter().map(Dictionary::size).sum::<usize>()
+            + self.keys.iter().map(KeyDictionary::size_in_bytes).sum::<usize>()
+            + self.maps.iter().map(|map| map.capacity() * size_of::<u32>()).sum::<usize>()
+    }
+
+    /// What merging dictionaries allocates.
+    fn merge_growth(&self) -> usize {
+        if self.is_one() {
+            return 0;
+        }
+        let keys = self.keys.iter().map(|keys| &keys.keys);
+        let keys = Dictionary::default().adoption(keys);
+        if self.share_ids() {
+            return keys;
+        }
+        let tokens: usize = self.dictionaries.iter().map(|d| d.len() as usize).sum();
+        tokens * size_of::<u32>() + Dictionary::default().adoption(self.dictionaries.iter()) + keys
+    }
+
+    /// One dictionary of all tokens.
+    fn merge_tokens(&mut self, cancel: &CancelFlag) -> Result<Dictionary> {
+        let share_ids = self.share_ids();
+        let mut dictionaries = std::mem::take(&mut self.dictionaries);
+        if self.is_one() {
+            return Ok(dictionaries.pop().unwrap_or_default());
+        }
+        let sets: usize = self.gathered.parts.iter().map(DistinctSets::len).sum();
+        if sets >= NO_SET as usize {
+            return exec_err!("a side of a similarity join holds at most {NO_SET} sets");
+        }
+        if share_ids {
+            return Ok(dictionaries.pop().unwrap_or_default());
+        }
+        let news = self.news.iter().map(|new| (new.part, new.tokens.clone()));
+        let (dictionary, maps) = merge(&dictionaries, news, cancel)?;
+        self.maps = maps;
+        Ok(dictionary)
+    }
+
+    /// One dictionary of all blocking keys, with their ids in the sets.
+    fn merge_keys(&mut self) -> Result<KeyDictionary> {
+        let mut keys = std::mem::take(&mut self.keys);
+        if self.is_one() {
+            return Ok(keys.pop().unwrap_or_default());
+        }
+        let keys: Vec<Dictionary> = keys.into_iter().map(|keys| keys.keys).collect();
+        let news = self.news.iter().map(|new| (new.part, new.keys.clone()));
+        let (keys, maps) = merge(&keys, news, &CancelFlag::default())?;
+        let parts = self.gathered.parts.iter_mut().zip(&maps);
+        parts.for_each(|(part, map)| part.map_keys(map));
+        Ok(KeyDictionary { keys })
+    }
+
+    /// What [`Self::find_repeats`] allocates: hashes and repeats of the sets, and tables.
+    fn repeats_growth(&self) -> usize {
+        let sets = self.gathered.starts.last().map_or(0, |&sets| sets as usize);
+        if self.is_one() { 0 } else { 2 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets) }
+    }
+
+    /// Finds the sets that several parts hold.
+    fn find_repeats(&mut self, context: &FinishContext<'_>) -> Result<()> {
+        if self.is_one() {
+            return Ok(());
+        }
+        let sets = self.gathered.starts.last().map_or(0, |&sets| sets as usize);
+        let mut hashes = vec![0; sets];
+        let mut tasks = vec![];
+        let mut rest = hashes.as_mut_slice();
+        for (number, part) in self.gathered.parts.iter().enumerate() {
+            let map = self.maps.get(number);
+            let (own, others) = rest.split_at_mut(part.len());
+            rest = others;
+            for (i, hashes) in own.chunks_mut(CHECK_EVERY).enumerate() {
+                tasks.push((part, map, (i * CHECK_EVERY) as u32, hashes));
+            }
+        }
+        let threads = threads_for(context.threads, 4 * sets);
+        for_each(threads, tasks, |(part, map, first, hashes)| {
+            context.cancel.check()?;
+            for (set, hash) in (first..).zip(hashes) {
+                let mut all = SetHash::default();
+                part.tokens(set).iter().for_each(|&token| all.add(mapped(map, token)));
+                *hash = all.finish(part.key(set), 0);
+            }
+            Ok(())
+        })?;
+        // Each thread looks at a share of the hashes, by their low bits: tables go by the high ones.
+        let repeats = Mutex::new(vec![]);
+        for_each(threads, (0..threads).collect(), |share| {
+            let mut found = vec![];
+            let mut table = Table::<SetSlot>::default();
+            let mut scratch = [vec![], vec![]];
+            for (set, &hash) in (0..).zip(&hashes) {
+                if (set as usize).is_multiple_of(CHECK_EVERY) {
+                    context.cancel.check()?;
+                }
+                if hash as usize % threads != share {
+                    continue;
+                }
+                let same = table.find(hash, |slot: &SetSlot| {
+                    slot.hash == hash && self.is_same(slot.set, set, &mut scratch)
+                });
+                match same {
+                    Some(slot) => found.push((set, slot.set)),
+                    None => table.insert(SetSlot { hash, set }),
+                }
+            }
+            repeats.lock().append(&mut found);
+            Ok(())
+        })?;
+        let mut same_as: Vec<u32> = (0..sets as u32).collect();
+        repeats.into_inner().into_iter().for_each(|(set, same)| same_as[set as usize] = same);
+        self.gathered.same_as = same_as;
+        Ok(())
+    }
+
+    /// Whether sets of two parts are the same.
+    fn is_same(&self, a: u32, b: u32, scratch: &mut [Vec<u32>; 2]) -> bool {
+        let (part_a, part_b) = (self.gathered.part_of(a), self.gathered.part_of(b));
+        let ((sets_a, a), (sets_b, b)) = (self.gathered.locate(a), self.gathered.locate(b));
+        let (tokens_a, tokens_b) = (sets_a.tokens(a), sets_b.tokens(b));
+        // A part holds a set once.
+        if part_a == part_b || tokens_a.len() != tokens_b.len() || sets_a.key(a) != sets_b.key(b) {
+            return false;
+        }
+        let sides = [(part_a, tokens_a), (part_b, tokens_b)];
+        for (scratch, (part, tokens)) in scratch.iter_mut().zip(sides) {
+            scratch.clear();
+            scratch.extend(tokens.iter().map(|&token| mapped(self.maps.get(part), token)));
+        }
+        let [a, b] = scratch;
+        a == b || {
+            a.sort_unstable();
+            b.sort_unstable();
+            a == b
+        }
+    }
+
+    /// How many threads count tokens, each for itself: as many as do not need much more memory
+    /// than the sets.
+    fn counters(&self, threads: usize, universe: u32) -> usize {
+        let tokens: usize = self.gathered.parts.iter().map(DistinctSets::token_count).sum();
+        threads_for(threads, tokens).min(tokens / (universe as usize).max(1)).max(1)
+    }
+
+    /// In how many sets each token stands.
+    fn frequencies(
+        &mut self,
+        universe: u32,
+        counters: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Vec<u32>> {
+        let total = Mutex::new(vec![0_u32; universe as usize]);
+        let (starts, same_as) = (&self.gathered.starts, &self.gathered.same_as);
+        let mut pieces = vec![];
+        for (number, part) in self.gathered.parts.iter_mut().enumerate() {
+            let pieces_of_part = part.pieces_mut().into_iter();
+            pieces.extend(pieces_of_part.map(|(first, runs, tokens)| {
+                (self.maps.get(number), starts[number] + first, runs, &*tokens)
+            }));
+        }
+        // Neighbouring pieces to one counter.
+        let share = pieces.len().div_ceil(counters).max(1);
+        for_each(counters, pieces.chunks(share).collect(), |pieces| {
+            let mut counts = vec![0_u32; universe as usize];
+            for &(map, first, runs, tokens) in pieces {
+                cancel.check()?;
+                for (set, run) in (first..).zip(runs) {
+                    if same_as.get(set as usize).is_some_and(|&same| same != set) {
+                        continue;
+                    }
+                    match map {
+                        Some(map) => tokens[run.range()]
+                            .iter()
+                            .for_each(|&token| counts[map[token as usize] as usize] += 1),
+                        None => {
+                            tokens[run.range()].iter().for_each(|&t| counts[t as usize] += 1);
+                        }
+                    }
+                }
+            }
+            let mut total = total.lock();
+            match counters {
+                1 => *total = counts,
+                _ => total.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count),
+            }
+            Ok(())
+        })?;
+        Ok(total.into_inner())
+    }
+
+    /// Replaces all tokens by their ranks, ascending within each set.
+    fn map_to_ranks(&mut self, ranks: &[u32], context: &FinishContext<'_>) -> Result<()> {
+        for map in &mut self.maps {
+            map.iter_mut().for_each(|id| *id = ranks[*id as usize]);
+        }
+        let tokens: usize = self.gathered.parts.iter().map(DistinctSets::token_count).sum();
+        let mut pieces = vec![];
+        for (number, part) in self.gathered.parts.iter_mut().enumerate() {
+            let map = self.maps.get(number).map_or(ranks, Vec::as_slice);
+            pieces.extend(part.pieces_mut().into_iter().map(|piece| (map, piece)));
+        }
+        let threads = threads_for(context.threads, tokens);
+        for_each(threads, pieces, |(map, (_, runs, tokens))| {
+            context.cancel.check()?;
+            for run in runs {
+                let set = &mut tokens[run.range()];
+                set.iter_mut().for_each(|token| *token = map[*token as usize]);
+                set.sort_unstable();
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The merged id of a part's token.
+#[inline]
+fn mapped(map: Option<&Vec<u32>>, token: u32) -> u32 {
+    map.map_or(token, |map| map[token as usize])
+}
+
+/// Merges dictionaries. `news` lists, in the order of reading, ids that a dictionary gave then;
+/// together they are all ids. Returns for each dictionary the new id of each old one.
+fn merge(
+    dictionaries: &[Dictionary],
+    news: impl Iterator<Item = (usize, Range<u32>)>,
+    cancel: &CancelFlag,
+) -> Result<(Dictionary, Vec<Vec<u32>>)> {
+    let mut merged = Dictionary::default();
+    let mut maps: Vec<Vec<u32>> =
+        dictionaries.iter().map(|d| Vec::with_capacity(d.len() as usize)).collect();
+    let keys: Vec<Vec<Key<'_>>> = dictionaries.iter().map(Dictionary::keys).collect();
+    for (part, ids) in news {
+        cancel.check()?;
+        for id in ids {
+            maps[part].push(merged.adopt(keys[part][id as usize])?);
+        }
+    }
+    Ok((merged, maps))
+}

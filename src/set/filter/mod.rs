@@ -1,0 +1,20 @@
+//! Filters: which pairs of sets may match. A filter may only over-approximate.
+
+pub(crate) mod group;
+pub(crate) mod group_index;
+pub(crate) mod inverted_index;
+pub(crate) mod positional;
+pub(crate) mod postings;
+pub(crate) mod prefix;
+pub(crate) mod signature;
+pub(crate) mod size_bounds;
+pub(crate) mod suffix_test;
+
+pub use group::{GroupFilter, GroupSource};
+pub use inverted_index::InvertedIndex;
+pub use positional::{PositionalIndex, PositionalSource};
+pub use postings::SignaturePostings;
+pub(crate) use prefix::indexed_prefix;
+pub use prefix::{PrefixIndex, PrefixSource};
+pub use signature::{ProbeSignature, SignatureScheme, Signatures};
+pub(crate) use suffix_test::{Every, SuffixTest};

@@ -1,0 +1,339 @@
+//! PPJoin's candidates: prefix, length and positional filter over posting lists with signatures.
+//!
+//! Xiao, Wang, Lin, Yu: "Efficient similarity joins for near duplicate detection", WWW 2008. Where
+//! PPJoin counts the common prefix tokens of every pair that it meets, this source decides each
+//! posting by itself ([`crate::set::filter::postings`]): no counter is kept, and a pair that passes is noted so
+//! that it becomes a candidate once.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::engine::{Funnel, JoinSpec, Pairing, PrepareContext, ProbeSets};
+use crate::set::filter::postings::{
+    Criterion, Hints, Hit, Place, ProbePrefix, Scratch, SignaturePostings, SuffixSignature,
+    add_token,
+};
+use crate::set::filter::prefix::{indexed_prefix, known_prefix};
+use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
+use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
+use crate::set::{SetCollection, SetId};
+
+/// Postings looked at in one time slice: a millisecond or two.
+const POSTINGS_PER_SLICE: usize = if cfg!(test) { 29 } else { 1 << 22 };
+/// Lists looked up, and sets taken up, in one time slice.
+const LISTS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 15 };
+/// Hits gathered before they become candidates.
+const HITS: usize = if cfg!(test) { 16 } else { 1 << 10 };
+
+/// The build side, indexed for [`PositionalSource`]s.
+#[derive(Debug)]
+pub struct PositionalIndex {
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+    postings: SignaturePostings,
+}
+
+impl PositionalIndex {
+    /// `words` is the width of the signatures in words of 32 bits: 0, 1, 2 or 4.
+    pub fn try_new(
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        words: usize,
+        context: PrepareContext<'_>,
+    ) -> Result<Self> {
+        let prefix = |run: crate::set::Run| indexed_prefix(&spec, run.size);
+        let postings = SignaturePostings::try_new(&build, words, prefix, context)?;
+        Ok(Self { build, spec, postings })
+    }
+
+    /// A source of candidates; its memory is added to `reservation`.
+    pub fn source(this: &Arc<Self>, reservation: &MemoryReservation) -> Result<PositionalSource> {
+        let sets = this.build.len() as usize;
+        let sizes = (this.build.runs().least_size(), this.build.runs().greatest_size());
+        let hits = HITS * size_of::<Hit>();
+        let hints = this.postings.hint_count();
+        let words = (sets + hints) * size_of::<u32>();
+        reservation.try_grow(words + hits + SizeBoundsCache::footprint(sizes))?;
+        Ok(PositionalSource {
+            index: Arc::clone(this),
+            bounds: SizeBoundsCache::new(this.spec.bounds, this.spec.probe_role, sizes),
+            met_by: vec![0; sets],
+            probes: 0,
+            hints: Hints(vec![0; hints]),
+            hits: vec![Hit::default(); HITS],
+            pending: 0..0,
+            reservation: reservation.new_empty(),
+            prefix: 0,
+            signatures: vec![],
+            probe: ProbeSets { sets: Arc::default(), range: 0..0 },
+            run: None,
+            state: State::Next,
+            retired: None,
+            postings: 0,
+            passed: 0,
+            candidates: 0,
+        })
+    }
+}
+
+/// The probe sets of one key and size.
+#[derive(Debug)]
+struct ProbeRun {
+    /// Up to here the ids have this key and size.
+    end: SetId,
+    /// `None` when they have no partners.
+    partners: Option<Partners>,
+}
+
+#[derive(Debug)]
+struct Partners {
+    /// The build sets of the same key and admissible size.
+    sets: Range<SetId>,
+    bounds: Arc<SizeBounds>,
+    criterion: Criterion,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// The next probe set is `probe.range.start`.
+    Next,
+    /// Scanning the lists of a probe set's prefix from a place on.
+    Scan { set: SetId, from: Place },
+    /// All lists have been scanned.
+    Scanned { set: SetId },
+}
+
+/// Scans the posting lists of each probe set's prefix.
+#[derive(Debug)]
+pub struct PositionalSource {
+    index: Arc<PositionalIndex>,
+    bounds: SizeBoundsCache,
+    /// For each build set, the number of the probe set that made it a candidate last.
+    met_by: Vec<u32>,
+    /// The number of the current probe set; numbers start at 1.
+    probes: u32,
+    hints: Hints,
+    hits: Vec<Hit>,
+    /// Hits of the current probe set that are no candidates yet.
+    pending: Range<usize>,
+    /// For what depends on the probe sets: `signatures`.
+    reservation: MemoryReservation,
+    /// Known prefix tokens of the current probe set, and the signatures behind each: the first
+    /// ones of `signatures`, and of no meaning where postings have none.
+    prefix: usize,
+    signatures: Vec<SuffixSignature>,
+    probe: ProbeSets,
+    run: Option<ProbeRun>,
+    state: State,
+    retired: Option<SetId>,
+    postings: u64,
+    passed: u64,
+    candidates: u64,
+}
+
+impl CandidateSource for PositionalSource {
+    fn start(&mut self, probe: ProbeSets) -> Result<()> {
+        let longest = probe.sets.runs().greatest_size() as usize;
+        let bytes = longest * size_of::<SuffixSignature>();
+        if bytes > self.reservation.size() {
+            self.reservation.try_resize(bytes)?;
+            self.signatures.clear();
+            self.signatures.reserve_exact(longest);
+        }
+        self.probe = probe;
+        self.run = None;
+        self.state = State::Next;
+        self.pending = 0..0;
+        self.retired = None;
+        Ok(())
+    }
+
+    fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {
+        let index = Arc::clone(&self.index);
+        let sets = Arc::clone(&self.probe.sets);
+        let mut postings_left = POSTINGS_PER_SLICE;
+        let mut lists_left = LISTS_PER_SLICE;
+        loop {
+            if !self.pending.is_empty()
+                && let State::Scan { set, .. } | State::Scanned { set } = self.state
+            {
+                if self.retired == Some(set) {
+                    self.pending = 0..0;
+                } else if !self.propose(&index, set, chunk, capacity) {
+                    return SourceProgress::More;
+                }
+            }
+            match self.state {
+                State::Next => {
+                    let Range { start: set, end } = self.probe.range;
+                    if set >= end {
+                        return SourceProgress::Done;
+                    }
+                    if lists_left == 0 {
+                        return SourceProgress::More;
+                    }
+                    lists_left -= 1;
+                    if self.run.as_ref().is_none_or(|run| set >= run.end) {
+                        self.run = self.run_of(&index, &sets, set);
+                    }
+                    match &self.run {
+                        Some(ProbeRun { partners: Some(partners), .. }) => {
+                            let prefix = known_prefix(&sets, set, &partners.bounds).len();
+                            self.probe.range.start += 1;
+                            self.begin(&index, sets.tokens(set), prefix);
+                            self.state = State::Scan { set, from: (0, 0) };
+                        }
+                        // Nor has any other set of the run partners.
+                        Some(run) => self.probe.range.start = run.end.min(end),
+                        None => self.probe.range.start += 1,
+                    }
+                }
+                State::Scan { set, .. } if self.retired == Some(set) => self.state = State::Next,
+                State::Scan { set, from } => {
+                    let Some(ProbeRun { partners: Some(partners), .. }) = &self.run else {
+                        self.state = State::Next;
+                        continue;
+                    };
+                    if postings_left == 0 || lists_left == 0 {
+                        return SourceProgress::More;
+                    }
+                    let admissible = &partners.sets;
+                    let end = match index.spec.pairing {
+                        Pairing::All => admissible.end,
+                        // The set itself comes last.
+                        Pairing::Unordered => admissible.end.min(set),
+                    };
+                    let prefix = ProbePrefix {
+                        tokens: sets.tokens(set),
+                        signatures: &self.signatures[..self.prefix],
+                        partners: &(admissible.start..end),
+                    };
+                    let (simd, criterion) = (index.spec.simd, &partners.criterion);
+                    let scratch = Scratch { hints: &mut self.hints, hits: &mut self.hits };
+                    let scanned =
+                        index.postings.scan(simd, criterion, prefix, from, postings_left, scratch);
+                    postings_left = postings_left.saturating_sub(scanned.postings);
+                    lists_left = lists_left.saturating_sub(scanned.lists);
+                    self.postings += scanned.postings as u64;
+                    self.passed += scanned.hits as u64;
+                    self.pending = 0..scanned.hits;
+                    self.state = match scanned.rest {
+                        Some(from) => State::Scan { set, from },
+                        None => State::Scanned { set },
+                    };
+                }
+                State::Scanned { set } => {
+                    if index.spec.pairing == Pairing::Unordered && self.retired != Some(set) {
+                        if chunk.candidates.len() >= capacity {
+                            return SourceProgress::More;
+                        }
+                        self.propose_itself(&sets, set, chunk);
+                    }
+                    self.state = State::Next;
+                }
+            }
+        }
+    }
+
+    fn retire(&mut self, probe: SetId) {
+        self.retired = Some(probe);
+    }
+
+    fn add_to(&self, funnel: &mut Funnel) {
+        funnel.postings += self.postings;
+        funnel.prefix_pairs += self.passed;
+        funnel.candidates += self.candidates;
+    }
+}
+
+impl PositionalSource {
+    /// What a probe set has in common with those of its key and size.
+    fn run_of(
+        &mut self,
+        index: &PositionalIndex,
+        sets: &SetCollection,
+        set: SetId,
+    ) -> Option<ProbeRun> {
+        let (run, ids) = sets.runs().of_set(set)?;
+        let partners = self.bounds.get(run.size).map(|bounds| Partners {
+            sets: index.build.runs().sets(run.key, bounds.least, bounds.greatest),
+            criterion: Criterion::new(&bounds),
+            bounds,
+        });
+        let partners = partners.filter(|p| !p.sets.is_empty());
+        Some(ProbeRun { end: ids.end, partners })
+    }
+
+    /// Takes up a probe set: signs what stands behind each token of its prefix.
+    fn begin(&mut self, index: &PositionalIndex, tokens: &[u32], prefix: usize) {
+        self.probes = match self.probes.checked_add(1) {
+            Some(number) => number,
+            None => {
+                self.met_by.fill(0);
+                1
+            }
+        };
+        let words = index.postings.words();
+        self.prefix = prefix;
+        if self.signatures.len() < prefix {
+            self.signatures.resize(prefix, SuffixSignature::default());
+        }
+        let mut signature = SuffixSignature::default();
+        if words > 0 {
+            tokens[prefix..].iter().for_each(|&t| add_token(&mut signature, words, t));
+        }
+        for (place, &token) in tokens[..prefix].iter().enumerate().rev() {
+            index.postings.prefetch(token);
+            if words > 0 {
+                self.signatures[place] = signature;
+                add_token(&mut signature, words, token);
+            }
+        }
+    }
+
+    /// Turns pending hits into candidates, each build set once; whether the chunk had room.
+    fn propose(
+        &mut self,
+        index: &PositionalIndex,
+        set: SetId,
+        chunk: &mut CandidateChunk,
+        capacity: usize,
+    ) -> bool {
+        let Some(ProbeRun { partners: Some(partners), .. }) = &self.run else {
+            return true;
+        };
+        while let Some(&hit) = self.hits[..self.pending.end].get(self.pending.start) {
+            if chunk.candidates.len() >= capacity {
+                return false;
+            }
+            self.pending.start += 1;
+            let met_by = &mut self.met_by[hit.build as usize];
+            if std::mem::replace(met_by, self.probes) == self.probes {
+                continue;
+            }
+            let required = partners.bounds.required(index.build.size(hit.build));
+            let Hit { build, build_at, probe_at } = hit;
+            self.candidates += 1;
+            chunk.push(set, Candidate { build, overlap: 0, required, probe_at, build_at });
+        }
+        true
+    }
+
+    /// A set matches itself when its size is admissible at all.
+    fn propose_itself(&mut self, sets: &SetCollection, set: SetId, chunk: &mut CandidateChunk) {
+        let Some(ProbeRun { partners: Some(partners), .. }) = &self.run else {
+            return;
+        };
+        let (size, bounds) = (sets.size(set), &partners.bounds);
+        if (bounds.least..=bounds.greatest).contains(&size) {
+            let (overlap, required) = (size, bounds.required(size));
+            let candidate =
+                Candidate { build: set, overlap, required, probe_at: size, build_at: size };
+            self.candidates += 1;
+            chunk.push(set, candidate);
+        }
+    }
+}

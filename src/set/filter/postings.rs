@@ -1,0 +1,591 @@
+//! Posting lists that carry signatures: the positional and the bitmap filter on sixteen postings
+//! at a time.
+//!
+//! A posting of a set under one of its prefix tokens holds the set's id, its size, how many of
+//! its tokens stand behind that token, and a signature of these: bit `rank % bits` for each of
+//! them, so that neighbours in frequency, and with them the most frequent tokens, never share one.
+//! At the first common token of a pair the whole overlap is that token and what the two suffixes
+//! share, and a suffix of `r` tokens shares at most `(r + r' - d) / 2` tokens with one of `r'`
+//! where the signatures differ in `d` bits, because each differing bit stands for a token of one
+//! side alone. A pair that cannot reach its required overlap from there is no candidate; a pair
+//! that can is found under its first common token, whatever later tokens say of it.
+
+use std::mem::size_of;
+use std::ops::Range;
+
+use datafusion::common::Result;
+
+use crate::engine::PrepareContext;
+use crate::set::filter::size_bounds::SizeBounds;
+use crate::set::{Run, SetCollection, SetId};
+use crate::simd::{Lanes, Simd, kernels, prefetch};
+use crate::util::cancel::CancelFlag;
+use crate::util::parallel::{for_each, threads_for};
+
+/// Fields of a posting in front of the signature.
+const SET: usize = 0;
+const SHAPE: usize = 1;
+const SIGNATURE: usize = 2;
+/// Postings compared at once, and read beyond the end of the last list.
+const LANES: usize = 16;
+/// Sets indexed between two looks at the cancel flag.
+const CHECK_EVERY: SetId = 4096;
+/// How many lists ahead postings are asked for.
+const LISTS_AHEAD: usize = 3;
+/// Shorter lists are scanned whole; in longer ones the stretch of admissible ids is looked up.
+const SHORT: usize = 48;
+/// Sizes beyond this do not fit a posting's shape; lists that may hold such sets are not filtered.
+const MAX_SIZE: u32 = i16::MAX as u32;
+/// Binary digits behind the point of [`Criterion::Linear`].
+const FRACTION: u32 = 7;
+/// Signatures have at most this many words of 32 bits.
+pub(crate) const MAX_WORDS: usize = 4;
+
+/// The lists. That of token `t` holds `offsets[t]..offsets[t + 1]`; its fields lie one array after
+/// the other: first the set ids, ascending, then the shapes (size in the low half, tokens behind
+/// the posting in the high half), then the words of the signatures.
+#[derive(Debug)]
+pub struct SignaturePostings {
+    offsets: Vec<u64>,
+    fields: Vec<u32>,
+    words: usize,
+    /// No token before this one has a long list.
+    first_long: u32,
+}
+
+/// Where the writers of [`SignaturePostings::try_new`] put postings.
+struct SharedFields(*mut u32);
+
+// SAFETY: threads write through the pointer at different places, and the vector behind it is
+// neither read nor dropped before they have ended.
+unsafe impl Sync for SharedFields {}
+
+/// Ranges of sets with about the same number of tokens, for as many threads as pay.
+fn shares(build: &SetCollection, threads: usize) -> Vec<Range<SetId>> {
+    // Each share has a counter for each token.
+    let affordable = build.token_count() / build.universe().max(1) as usize;
+    let shares = threads_for(threads, build.token_count()).min(affordable.max(1)) as u64;
+    let share = (build.token_count() as u64).div_ceil(shares).max(1);
+    let mut start = 0;
+    let mut ranges = vec![];
+    for i in 1..=shares {
+        let end = if i == shares { build.len() } else { build.first_set_from(i * share) };
+        ranges.push(start..end);
+        start = end;
+    }
+    ranges
+}
+
+/// Calls `visit` with each set of a range, its tokens, and how many of them are its prefix.
+fn each_prefix(
+    build: &SetCollection,
+    sets: &Range<SetId>,
+    prefix: impl Fn(Run) -> u32,
+    cancel: &CancelFlag,
+    mut visit: impl FnMut(SetId, &[u32], usize),
+) -> Result<()> {
+    let mut set = sets.start;
+    while set < sets.end {
+        cancel.check()?;
+        let Some((run, ids)) = build.runs().of_set(set) else { break };
+        let prefix = prefix(run) as usize;
+        for set in set..ids.end.min(sets.end) {
+            if set % CHECK_EVERY == 0 {
+                cancel.check()?;
+            }
+            let tokens = build.tokens(set);
+            visit(set, tokens, tokens.len().min(prefix));
+        }
+        set = ids.end;
+    }
+    Ok(())
+}
+
+/// Where the last look-ups of long lists began: probe sets come in the order of their sizes, so
+/// that the next one begins nearby.
+#[derive(Debug)]
+pub(crate) struct Hints(pub Vec<u32>);
+
+/// A signature of tokens that stand behind one position.
+pub(crate) type SuffixSignature = [u32; MAX_WORDS];
+
+/// Adds a token to a signature of `words` words.
+#[inline(always)]
+pub(crate) fn add_token(signature: &mut SuffixSignature, words: usize, token: u32) {
+    // `words` is a power of two.
+    signature[(token as usize / 32) & (words - 1)] |= 1 << (token % 32);
+}
+
+/// One posting list.
+#[derive(Debug, Clone, Copy)]
+struct List<'a> {
+    /// The fields, and sixteen values more.
+    fields: &'a [u32],
+    len: usize,
+}
+
+impl<'a> List<'a> {
+    /// The set ids, ascending.
+    #[inline]
+    pub fn sets(&self) -> &'a [SetId] {
+        &self.fields[SET * self.len..(SET + 1) * self.len]
+    }
+
+    /// The first posting whose set is not below `first`, sought around a hint.
+    #[inline]
+    fn lower_bound(&self, first: SetId, hint: usize) -> usize {
+        let sets = self.sets();
+        let hint = hint.min(sets.len());
+        if hint > 0 && sets[hint - 1] >= first {
+            return sets[..hint].partition_point(|&s| s < first);
+        }
+        let mut step = 1;
+        let mut low = hint;
+        while low + step < sets.len() && sets[low + step] < first {
+            low += step;
+            step *= 2;
+        }
+        let high = (low + step).min(sets.len());
+        low + sets[low..high].partition_point(|&s| s < first)
+    }
+}
+
+impl SignaturePostings {
+    /// Indexes the first `prefix(run)` tokens of every set, with signatures of `words` words
+    /// (0, 1, 2 or 4).
+    pub fn try_new(
+        build: &SetCollection,
+        words: usize,
+        prefix: impl Fn(Run) -> u32 + Sync,
+        context: PrepareContext<'_>,
+    ) -> Result<Self> {
+        let universe = build.universe() as usize;
+        let width = SIGNATURE + words;
+        let shares = shares(build, context.threads);
+        // For each share of the sets, by token: first its postings, then where the next one goes.
+        let counters = shares.len() * universe * size_of::<u32>();
+        context.reservation.try_grow((universe + 1) * size_of::<u64>() + counters)?;
+        let mut next = vec![vec![0_u32; universe]; shares.len()];
+        let tasks: Vec<_> = shares.iter().zip(&mut next).collect();
+        for_each(context.threads, tasks, |(sets, counts)| {
+            each_prefix(build, sets, &prefix, context.cancel, |_, tokens, prefix| {
+                tokens[..prefix].iter().for_each(|&t| counts[t as usize] += 1);
+            })
+        })?;
+        let mut offsets = vec![0_u64; universe + 1];
+        let mut total = 0;
+        for (token, offset) in offsets.iter_mut().take(universe).enumerate() {
+            *offset = total;
+            let mut len = 0;
+            for share in &mut next {
+                len += std::mem::replace(&mut share[token], len);
+            }
+            total += u64::from(len);
+        }
+        offsets[universe] = total;
+        let length = total as usize * width + LANES;
+        context.reservation.try_grow(length * size_of::<u32>())?;
+        let mut fields = vec![0_u32; length];
+        let shared = SharedFields(fields.as_mut_ptr());
+        let tasks: Vec<_> = shares.iter().zip(&mut next).collect();
+        for_each(context.threads, tasks, |(sets, next)| {
+            let shared = &shared;
+            each_prefix(build, sets, &prefix, context.cancel, |set, tokens, prefix| {
+                let mut signature = SuffixSignature::default();
+                if words > 0 {
+                    tokens[prefix..].iter().for_each(|&t| add_token(&mut signature, words, t));
+                }
+                let size = tokens.len().min(MAX_SIZE as usize) as u32;
+                for (position, &token) in tokens[..prefix].iter().enumerate().rev() {
+                    let t = token as usize;
+                    let (start, end) = (offsets[t] as usize, offsets[t + 1] as usize);
+                    let len = end - start;
+                    let place = next[t] as usize;
+                    next[t] += 1;
+                    let behind = (tokens.len() - position - 1).min(MAX_SIZE as usize - 1) as u32;
+                    let write = |field: usize, value: u32| {
+                        // SAFETY: the list of `t` has the fields `start * width..end * width`, in
+                        // bounds as `end <= total`; `place < len`, because each share writes as
+                        // many postings of a token as it has counted, from behind those of the
+                        // shares before it on, so that no two threads write the same field.
+                        unsafe { shared.0.add(start * width + field * len + place).write(value) }
+                    };
+                    write(SET, set);
+                    write(SHAPE, size | behind << 16);
+                    for (word, &bits) in signature[..words].iter().enumerate() {
+                        write(SIGNATURE + word, bits);
+                    }
+                    if words > 0 {
+                        add_token(&mut signature, words, token);
+                    }
+                }
+            })
+        })?;
+        drop(next);
+        context.reservation.shrink(counters);
+        let first_long = (0..universe).find(|&t| offsets[t + 1] - offsets[t] > SHORT as u64);
+        let first_long = first_long.unwrap_or(universe) as u32;
+        Ok(Self { offsets, fields, words, first_long })
+    }
+
+    /// The number of [`Hints`] to keep.
+    pub(crate) fn hint_count(&self) -> usize {
+        self.offsets.len() - 1 - self.first_long as usize
+    }
+
+    /// The number of 32-bit words of a signature.
+    pub(crate) fn words(&self) -> usize {
+        self.words
+    }
+
+    /// The list of a token.
+    #[inline]
+    fn list(&self, token: u32) -> List<'_> {
+        let (start, end) = (self.offsets[token as usize], self.offsets[token as usize + 1]);
+        let width = SIGNATURE + self.words;
+        let fields = &self.fields[start as usize * width..end as usize * width + LANES];
+        List { fields, len: (end - start) as usize }
+    }
+
+    /// Asks for the offsets of a list that will be looked up soon.
+    #[inline(always)]
+    pub(crate) fn prefetch(&self, token: u32) {
+        prefetch(self.offsets.as_ptr().wrapping_add(token as usize));
+    }
+
+    /// Asks for the first postings to scan of a list that is soon to be scanned: a line of each
+    /// field.
+    #[inline(always)]
+    fn prefetch_list(&self, token: u32, hints: &Hints) {
+        let (start, end) = (self.offsets[token as usize], self.offsets[token as usize + 1]);
+        let (start, len) = (start as usize, (end - start) as usize);
+        let hint = token.wrapping_sub(self.first_long) as usize;
+        let place = hints.0.get(hint).map_or(0, |&h| h as usize);
+        let width = SIGNATURE + self.words;
+        for field in 0..width {
+            prefetch(self.fields.as_ptr().wrapping_add(start * width + field * len + place));
+        }
+    }
+
+    /// Where the postings of sets from `first` on begin in a list, or before.
+    #[inline(always)]
+    fn begin(&self, token: u32, list: &List<'_>, first: SetId, hints: &mut Hints) -> usize {
+        if list.len <= SHORT {
+            return 0;
+        }
+        let hint = token.wrapping_sub(self.first_long) as usize;
+        match hints.0.get_mut(hint) {
+            Some(hint) => {
+                let place = list.lower_bound(first, *hint as usize);
+                *hint = place as u32;
+                place
+            }
+            None => 0,
+        }
+    }
+
+    /// The number of postings.
+    pub fn len(&self) -> usize {
+        self.offsets.last().copied().unwrap_or(0) as usize
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// What a posting must satisfy to make a candidate, for probe sets of one size.
+///
+/// `q` is the required overlap with a partner less one: what the suffixes must share.
+#[derive(Debug, Clone)]
+pub(crate) enum Criterion {
+    /// `2q` for partners of size `least..`, for up to 32 sizes.
+    Table { least: u32, doubled: [u32; 32] },
+    /// `2q >= slope * size + base`, in units of `2^-FRACTION`.
+    Linear { slope: i32, base: i64 },
+    /// Everything passes.
+    Any,
+}
+
+impl Criterion {
+    pub fn new(bounds: &SizeBounds) -> Self {
+        let (least, greatest) = (bounds.least, bounds.greatest);
+        let doubled = |size: u32| 2 * i64::from(bounds.required(size) - 1);
+        if greatest > MAX_SIZE {
+            return Self::Any;
+        }
+        if greatest - least < 32 {
+            let entry = |i: usize| doubled((least + i as u32).min(greatest)) as u32;
+            return Self::Table { least, doubled: std::array::from_fn(entry) };
+        }
+        // Any line below the values will do; that through both ends is close, since the
+        // required overlap is a straight line or bends downwards, up to rounding.
+        let rise = (doubled(greatest) - doubled(least)) << FRACTION;
+        // A required overlap rises by one token at most for each token of the partner.
+        let slope = (rise / i64::from(greatest - least)).clamp(0, 2 << FRACTION);
+        let base = (least..=greatest)
+            .map(|size| (doubled(size) << FRACTION) - slope * i64::from(size))
+            .min()
+            .unwrap_or(0);
+        Self::Linear { slope: slope as i32, base }
+    }
+}
+
+/// Where a probe set meets postings: a place in its prefix and a posting of that list.
+pub(crate) type Place = (usize, usize);
+
+/// The prefix of a probe set.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ProbePrefix<'a> {
+    /// The known tokens of the set; `signatures` has an entry for those of the prefix, the first
+    /// ones: the signature of what stands behind each.
+    pub tokens: &'a [u32],
+    pub signatures: &'a [SuffixSignature],
+    /// Partners have ids in this range.
+    pub partners: &'a Range<SetId>,
+}
+
+/// A posting that passed: the set, and the places of the common token in both sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Hit {
+    pub build: SetId,
+    pub build_at: u32,
+    pub probe_at: u32,
+}
+
+/// What a scan keeps and where it writes.
+#[derive(Debug)]
+pub(crate) struct Scratch<'a> {
+    pub hints: &'a mut Hints,
+    pub hits: &'a mut [Hit],
+}
+
+/// What [`SignaturePostings::scan`] did.
+#[derive(Debug)]
+pub(crate) struct Scanned {
+    /// Hits written.
+    pub hits: usize,
+    /// Postings and lists looked at.
+    pub postings: usize,
+    pub lists: usize,
+    /// Where to go on; `None` at the end of the prefix.
+    pub rest: Option<Place>,
+}
+
+impl SignaturePostings {
+    /// Looks up the prefix of a probe set from a place on. Stops when the hits, at least
+    /// sixteen, may be full, or about `postings` postings have been looked at.
+    pub(crate) fn scan(
+        &self,
+        simd: Simd,
+        criterion: &Criterion,
+        probe: ProbePrefix<'_>,
+        from: Place,
+        postings: usize,
+        scratch: Scratch<'_>,
+    ) -> Scanned {
+        assert!(scratch.hits.len() >= LANES);
+        match criterion {
+            Criterion::Table { least, doubled } => {
+                let table = (*least, doubled);
+                let scan = match self.words {
+                    0 => scan_table::<0>,
+                    1 => scan_table::<1>,
+                    2 => scan_table::<2>,
+                    _ => scan_table::<4>,
+                };
+                scan(simd, self, table, probe, from, postings, scratch)
+            }
+            Criterion::Linear { slope, base } => {
+                let line = (*slope, *base);
+                let scan = match self.words {
+                    0 => scan_linear::<0>,
+                    1 => scan_linear::<1>,
+                    2 => scan_linear::<2>,
+                    _ => scan_linear::<4>,
+                };
+                scan(simd, self, line, probe, from, postings, scratch)
+            }
+            Criterion::Any => self.scan_all(probe, from, postings, scratch),
+        }
+    }
+
+    /// Without a test: every posting of an admissible set is a hit, at unknown places.
+    fn scan_all(
+        &self,
+        probe: ProbePrefix<'_>,
+        (first, mut at): Place,
+        postings: usize,
+        scratch: Scratch<'_>,
+    ) -> Scanned {
+        let Scratch { hints, hits } = scratch;
+        let mut scanned = Scanned { hits: 0, postings: 0, lists: 0, rest: None };
+        for place in first..probe.signatures.len() {
+            let list = self.list(probe.tokens[place]);
+            let start = self.begin(probe.tokens[place], &list, probe.partners.start, hints);
+            scanned.lists += 1;
+            for posting in start.max(at)..list.len {
+                if scanned.hits == hits.len() || scanned.postings >= postings {
+                    scanned.rest = Some((place, posting));
+                    return scanned;
+                }
+                scanned.postings += 1;
+                let build = list.sets()[posting];
+                if build >= probe.partners.end {
+                    break;
+                }
+                if probe.partners.contains(&build) {
+                    hits[scanned.hits] = Hit { build, build_at: 0, probe_at: 0 };
+                    scanned.hits += 1;
+                }
+            }
+            at = 0;
+        }
+        scanned
+    }
+}
+
+kernels! {
+    /// [`SignaturePostings::scan`] with a table of required overlaps.
+    fn scan_table[S: Lanes, const WORDS: usize](
+        this: &SignaturePostings,
+        table: (u32, &[u32; 32]),
+        probe: ProbePrefix<'_>,
+        from: Place,
+        postings: usize,
+        scratch: Scratch<'_>,
+    ) -> Scanned {
+        let (least, doubled) = table;
+        // SAFETY: the caller has the instructions of `S`.
+        unsafe {
+            let least = S::splat(least);
+            let passes = |shape: S::Vector, differing: S::Vector, behind: u32| {
+                let needed = S::look_up(doubled, S::sub(S::low(shape), least));
+                let rest = S::high(shape);
+                // d + 2q <= r + r', and 2q <= 2r, 2q <= 2r'.
+                let left = S::add(differing, S::sub(needed, rest));
+                S::less_or_equal(left, S::splat(behind))
+                    & S::less_or_equal(needed, S::add(rest, rest))
+                    & S::less_or_equal(needed, S::splat(2 * behind))
+            };
+            scan_prefix::<S, WORDS>(this, probe, from, postings, scratch, passes)
+        }
+    }
+}
+
+kernels! {
+    /// [`SignaturePostings::scan`] with a line below the required overlaps.
+    fn scan_linear[S: Lanes, const WORDS: usize](
+        this: &SignaturePostings,
+        line: (i32, i64),
+        probe: ProbePrefix<'_>,
+        from: Place,
+        postings: usize,
+        scratch: Scratch<'_>,
+    ) -> Scanned {
+        let (slope, base) = line;
+        // SAFETY: the caller has the instructions of `S`.
+        unsafe {
+            // With 2q >= slope * size + base: slope * size - r' + d <= r - base, all in units of
+            // 2^-FRACTION; and the same with r' and with r alone on the right.
+            let factors = |rest: i32| S::splat(slope as u32 | ((rest as u32) << 16));
+            let sum = factors(-(1 << FRACTION));
+            let rest_alone = factors(-(2 << FRACTION));
+            let none = factors(0);
+            // Limits beyond what a left side can reach let everything pass.
+            let limit = |value: i64| value.clamp(i32::MIN.into(), i32::MAX.into()) as i32 as u32;
+            let rest_limit = S::splat(limit(-base));
+            let passes = |shape: S::Vector, differing: S::Vector, behind: u32| {
+                let behind = i64::from(behind) << FRACTION;
+                let differing = S::shift_left::<FRACTION>(differing);
+                let sum_limit = S::splat(limit(behind - base));
+                let behind_limit = S::splat(limit(2 * behind - base));
+                S::less_or_equal(S::add(differing, S::dot(shape, sum)), sum_limit)
+                    & S::less_or_equal(S::dot(shape, rest_alone), rest_limit)
+                    & S::less_or_equal(S::dot(shape, none), behind_limit)
+            };
+            scan_prefix::<S, WORDS>(this, probe, from, postings, scratch, passes)
+        }
+    }
+}
+
+/// The loop of both kernels: `passes` gets shapes, differing bits, and how many tokens of the
+/// probe set stand behind the common one.
+///
+/// # Safety
+///
+/// The processor runs the instructions of `S`.
+#[allow(clippy::needless_range_loop, reason = "arrays of registers: loops of fixed length unroll")]
+#[inline(always)]
+unsafe fn scan_prefix<S: Lanes, const WORDS: usize>(
+    this: &SignaturePostings,
+    probe: ProbePrefix<'_>,
+    (first, mut from): Place,
+    postings: usize,
+    scratch: Scratch<'_>,
+    passes: impl Fn(S::Vector, S::Vector, u32) -> u16,
+) -> Scanned {
+    let Scratch { hints, hits } = scratch;
+    let mut scanned = Scanned { hits: 0, postings: 0, lists: 0, rest: None };
+    let prefix = &probe.tokens[..probe.signatures.len()];
+    for &soon in prefix.iter().skip(first + 1).take(LISTS_AHEAD - 1) {
+        this.prefetch_list(soon, hints);
+    }
+    for place in first..prefix.len() {
+        let list = this.list(prefix[place]);
+        if let Some(&soon) = prefix.get(place + LISTS_AHEAD) {
+            this.prefetch_list(soon, hints);
+        }
+        scanned.lists += 1;
+        let len = list.len;
+        assert!(list.fields.len() >= (SIGNATURE + WORDS) * len + LANES);
+        let start = this.begin(prefix[place], &list, probe.partners.start, hints);
+        let mut at = start.max(std::mem::take(&mut from));
+        let fields = list.fields.as_ptr();
+        let behind = (probe.tokens.len() - place - 1) as u32;
+        // SAFETY: `at < len`, so that the sixteen values from `field * len + at` on
+        // end in front of `(field + 1) * len + 16`, which the assertion keeps in bounds for every
+        // field; a hit is written only where there is room for sixteen.
+        unsafe {
+            let low = S::splat(probe.partners.start);
+            let end = S::splat(probe.partners.end);
+            let mut signature = [S::splat(0); WORDS];
+            for word in 0..WORDS {
+                signature[word] = S::splat(probe.signatures[place][word]);
+            }
+            while at < len && *fields.add(SET * len + at) < probe.partners.end {
+                if scanned.hits + LANES > hits.len() || scanned.postings >= postings {
+                    scanned.rest = Some((place, at));
+                    return scanned;
+                }
+                let load = |field: usize| S::load(fields.add(field * len + at));
+                let sets = load(SET);
+                let mut differing = S::splat(0);
+                for word in 0..WORDS {
+                    let bits = S::differing(load(SIGNATURE + word), signature[word]);
+                    differing = S::add(differing, bits);
+                }
+                let mut mask = passes(load(SHAPE), differing, behind);
+                mask &= S::less(sets, end) & !S::less(sets, low);
+                let left = len - at;
+                if left < LANES {
+                    mask &= (1 << left) - 1;
+                }
+                while mask != 0 {
+                    let posting = at + mask.trailing_zeros() as usize;
+                    let shape = *fields.add(SHAPE * len + posting);
+                    *hits.get_unchecked_mut(scanned.hits) = Hit {
+                        build: *fields.add(SET * len + posting),
+                        build_at: (shape & 0xFFFF) - (shape >> 16) - 1,
+                        probe_at: place as u32,
+                    };
+                    scanned.hits += 1;
+                    mask &= mask - 1;
+                }
+                scanned.postings += left.min(LANES);
+                at += LANES;
+            }
+        }
+    }
+    scanned
+}

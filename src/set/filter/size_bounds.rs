@@ -1,0 +1,108 @@
+//! The integer bounds of one probe size, tabulated once.
+
+use std::sync::Arc;
+
+use crate::set::{Bounds, Role};
+
+/// Partner sizes beyond this span are not tabulated: sets so large hide the cost.
+const MAX_TABLE: u32 = 1 << 14;
+
+/// What a probe set of one size needs of its partners.
+#[derive(Debug)]
+pub(crate) struct SizeBounds {
+    bounds: Bounds,
+    role: Role,
+    size: u32,
+    /// Admissible partner sizes, limited to those of the build side.
+    pub least: u32,
+    pub greatest: u32,
+    /// The length of the probe prefix.
+    pub prefix: u32,
+    /// The required overlap for partners of size `least..`; empty where the span is too large.
+    required: Vec<u32>,
+}
+
+impl SizeBounds {
+    /// `None` when no partner of a size in `least_partner..=greatest_partner` can match.
+    fn new(
+        bounds: Bounds,
+        role: Role,
+        size: u32,
+        (least_partner, greatest_partner): (u32, u32),
+    ) -> Option<Self> {
+        let (least, greatest) = bounds.size_range(role, size)?;
+        let (least, greatest) = (least.max(least_partner), greatest.min(greatest_partner));
+        if least > greatest {
+            return None;
+        }
+        let prefix = bounds.prefix_len(role, size, least);
+        let required = if greatest - least < MAX_TABLE {
+            let mut overlap = 1;
+            let mut table = Vec::with_capacity((greatest - least) as usize + 1);
+            for partner in least..=greatest {
+                overlap = bounds.min_overlap_from(role, size, partner, overlap);
+                table.push(overlap);
+            }
+            table
+        } else {
+            vec![]
+        };
+        Some(Self { bounds, role, size, least, greatest, prefix, required })
+    }
+
+    /// The least overlap with a partner of this size, which lies in `least..=greatest`.
+    #[inline]
+    pub fn required(&self, partner: u32) -> u32 {
+        match self.required.get((partner - self.least) as usize) {
+            Some(&required) => required,
+            None => self.bounds.min_overlap(self.role, self.size, partner).unwrap_or(u32::MAX),
+        }
+    }
+}
+
+impl SizeBounds {
+    /// The required overlaps of partners of size `least..=greatest`; empty where these are too many
+    /// to be tabulated.
+    pub fn table(&self) -> &[u32] {
+        &self.required
+    }
+}
+
+/// The bounds of the sizes met last, direct-mapped by size: probe sets come ordered by blocking
+/// key and size, so that sizes repeat.
+#[derive(Debug)]
+pub(crate) struct SizeBoundsCache {
+    bounds: Bounds,
+    role: Role,
+    partners: (u32, u32),
+    slots: Vec<Option<(u32, Option<Arc<SizeBounds>>)>>,
+}
+
+impl SizeBoundsCache {
+    const SLOTS: usize = 64;
+
+    /// `partners` are the least and greatest set size of the build side.
+    pub fn new(bounds: Bounds, role: Role, partners: (u32, u32)) -> Self {
+        Self { bounds, role, partners, slots: vec![None; Self::SLOTS] }
+    }
+
+    /// The bounds of a size, `None` when it has no admissible partner.
+    pub fn get(&mut self, size: u32) -> Option<Arc<SizeBounds>> {
+        let slot = &mut self.slots[size as usize % Self::SLOTS];
+        match slot {
+            Some((cached, bounds)) if *cached == size => bounds.clone(),
+            _ => {
+                let new = SizeBounds::new(self.bounds, self.role, size, self.partners);
+                let new = new.map(Arc::new);
+                *slot = Some((size, new.clone()));
+                new
+            }
+        }
+    }
+
+    /// The bytes that a full cache takes at most.
+    pub fn footprint(partners: (u32, u32)) -> usize {
+        let span = partners.1.saturating_sub(partners.0).saturating_add(1).min(MAX_TABLE);
+        Self::SLOTS * (span as usize * 4 + size_of::<SizeBounds>() + 32)
+    }
+}

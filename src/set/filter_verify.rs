@@ -1,0 +1,373 @@
+//! Joins made of two halves: a filter that proposes candidates and a verifier that decides.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::engine::{
+    Cost, Funnel, JoinSpec, JoinStrategy, MatchBuffer, MatchCursor, PrepareContext, PreparedJoin,
+    ProbeSets, Progress,
+};
+use crate::set::costs::Verification;
+use crate::set::filter::{
+    GroupFilter, PositionalIndex, PrefixIndex, ProbeSignature, SignatureScheme, Signatures,
+};
+use crate::set::verify::candidates::CandidateChunk;
+use crate::set::{CpuVerifier, DeviceJoin, DeviceVerifier};
+use crate::set::{SetCollection, SetId};
+use crate::set::{Statistics, costs};
+
+/// How far a candidate source came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SourceProgress {
+    /// The chunk is full, or the time slice used up.
+    More,
+    /// The probe sets have no further candidate.
+    Done,
+}
+
+/// The filtering half.
+pub trait CandidateSource: Send {
+    fn start(&mut self, probe: ProbeSets) -> Result<()>;
+
+    /// Adds at most `capacity - chunk.candidates.len()` candidates, working 5 ms at most.
+    fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress;
+
+    /// No further candidate of this probe set is needed.
+    fn retire(&mut self, probe: SetId);
+
+    fn add_to(&self, funnel: &mut Funnel);
+}
+
+/// What a verifier has to say.
+#[derive(Debug)]
+pub enum Verified {
+    /// Another chunk may come; here is one to be used again. After the last one: all matches of
+    /// all chunks have been given.
+    Chunk(CandidateChunk),
+    /// The match buffer is full, or the time slice used up.
+    More,
+}
+
+/// The deciding half. It may hold any number of chunks on their way.
+pub trait Verifier: Send {
+    /// Drops what it holds: other probe sets follow.
+    fn reset(&mut self);
+
+    /// Takes a chunk. `last` says that no other one follows before a [`Verifier::reset`].
+    fn submit(&mut self, chunk: CandidateChunk, last: bool);
+
+    /// Adds matches of submitted chunks to the buffer, working 5 ms at most. `Pending` means that
+    /// a device works, and will wake the task.
+    fn poll_verified(
+        &mut self,
+        cx: &mut Context<'_>,
+        matches: &mut MatchBuffer,
+    ) -> Poll<Result<Verified>>;
+
+    fn add_to(&self, funnel: &mut Funnel);
+}
+
+/// Candidates from an inverted index over prefixes, verified by merging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FilterVerify {
+    /// Prefix and length filter (Bayardo, Ma, Srikant: "Scaling up all pairs similarity search",
+    /// WWW 2007).
+    AllPairs,
+    /// And the positional filter (Xiao, Wang, Lin, Yu: "Efficient similarity joins for near
+    /// duplicate detection", WWW 2008).
+    PPJoin,
+    /// PPJoin's filters, once for all sets with the same prefix (Bouros, Ge, Mamoulis:
+    /// "Spatio-textual similarity joins", PVLDB 2012).
+    GroupJoin,
+}
+
+impl JoinStrategy for FilterVerify {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::AllPairs => "allpairs",
+            Self::PPJoin => "ppjoin",
+            Self::GroupJoin => "groupjoin",
+        }
+    }
+
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec) -> Cost {
+        costs::estimate(*self, statistics, spec, Verification::Cpu)
+    }
+
+    fn prepare(
+        &self,
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        statistics: &Statistics,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let verification = context.verification();
+        let words = match self {
+            Self::PPJoin => costs::postings(statistics, &spec, verification).words,
+            Self::AllPairs | Self::GroupJoin => 0,
+        };
+        let signed = costs::signatures_pay(*self, statistics, &spec, verification);
+        let scheme = signed.then(|| statistics.scheme(&build));
+        self.prepare_with(build, spec, words, scheme, context)
+    }
+}
+
+impl FilterVerify {
+    /// The join with posting signatures of `words` words of 32 bits (those of PPJoin: 0, 1, 2 or
+    /// 4) and, where there is a scheme, the bitmap filter.
+    pub(crate) fn prepare_with(
+        self,
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        words: usize,
+        scheme: Option<SignatureScheme>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let index = match self {
+            Self::AllPairs => {
+                let index = PrefixIndex::try_new(Arc::clone(&build), spec, context)?;
+                FilterIndex::Prefix(Arc::new(index))
+            }
+            Self::PPJoin => {
+                let index = PositionalIndex::try_new(Arc::clone(&build), spec, words, context)?;
+                FilterIndex::Positional(Arc::new(index))
+            }
+            Self::GroupJoin => {
+                let index = GroupFilter::try_new(Arc::clone(&build), spec, context)?;
+                FilterIndex::Group(Arc::new(index))
+            }
+        };
+        let signatures = match scheme {
+            Some(scheme) => Some(Arc::new(Signatures::try_new(&build, scheme, context)?)),
+            None => None,
+        };
+        let device = context.device.map(Arc::clone);
+        Ok(Arc::new(PreparedFilterVerify { build, spec, index, signatures, device }))
+    }
+}
+
+#[derive(Debug)]
+enum FilterIndex {
+    Prefix(Arc<PrefixIndex>),
+    Positional(Arc<PositionalIndex>),
+    Group(Arc<GroupFilter>),
+}
+
+#[derive(Debug)]
+struct PreparedFilterVerify {
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+    index: FilterIndex,
+    signatures: Option<Arc<Signatures>>,
+    /// Where candidates are verified, if not on the CPU.
+    device: Option<Arc<DeviceJoin>>,
+}
+
+impl PreparedJoin for PreparedFilterVerify {
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn MatchCursor>> {
+        let mut capacity = self.spec.candidate_chunk;
+        if let Some(join) = &self.device {
+            // Larger chunks would be cut.
+            capacity = capacity.min(join.chunk_capacity());
+        }
+        reservation.try_grow(CandidateChunk::footprint(capacity))?;
+        match &self.index {
+            FilterIndex::Prefix(index) => {
+                self.cursor(PrefixIndex::source(index, reservation)?, capacity, reservation)
+            }
+            FilterIndex::Positional(index) => {
+                self.cursor(PositionalIndex::source(index, reservation)?, capacity, reservation)
+            }
+            FilterIndex::Group(index) => {
+                self.cursor(GroupFilter::source(index, reservation)?, capacity, reservation)
+            }
+        }
+    }
+}
+
+impl PreparedFilterVerify {
+    /// The cursor over a source. Verification on a device comes last: where there is no memory for
+    /// it the CPU can do without.
+    fn cursor(
+        &self,
+        source: impl CandidateSource + 'static,
+        capacity: usize,
+        reservation: &MemoryReservation,
+    ) -> Result<Box<dyn MatchCursor>> {
+        let (build, spec) = (&self.build, self.spec);
+        let device = match &self.device {
+            None => None,
+            Some(join) => {
+                let mut verifier = DeviceVerifier::new(join, build, spec, reservation);
+                verifier.try_reserve()?.then_some(verifier)
+            }
+        };
+        let verifier: Box<dyn Verifier> = match device {
+            None => Box::new(CpuVerifier::new(Arc::clone(build), spec)),
+            Some(verifier) => Box::new(verifier),
+        };
+        let signatures = self.signatures.clone().map(SignatureFilter::new);
+        Ok(Box::new(FilterVerifyCursor::new(source, signatures, verifier, capacity)))
+    }
+}
+
+/// The bitmap filter: drops candidates whose signatures rule them out.
+#[derive(Debug)]
+pub struct SignatureFilter {
+    signatures: Arc<Signatures>,
+    probe: ProbeSignature,
+}
+
+impl SignatureFilter {
+    /// Candidates whose signatures are asked for ahead of their turn.
+    const AHEAD: usize = 8;
+
+    pub fn new(signatures: Arc<Signatures>) -> Self {
+        Self { signatures, probe: ProbeSignature::default() }
+    }
+
+    fn filter(&mut self, chunk: &mut CandidateChunk) {
+        let Self { signatures, probe } = self;
+        let mut signed = None;
+        chunk.retain(|sets, set, candidates| {
+            let candidate = &candidates[0];
+            if candidate.overlap >= candidate.required {
+                return true;
+            }
+            if signed != Some(set) {
+                signatures.sign_probe(sets, set, probe);
+                signed = Some(set);
+            }
+            if let Some(later) = candidates.get(Self::AHEAD) {
+                signatures.prefetch(later.build);
+            }
+            signatures.bound(probe, candidate.build) >= candidate.required
+        });
+    }
+}
+
+/// Drives a source, the bitmap filter where it pays, and a verifier over one chunk at a time.
+pub struct FilterVerifyCursor<S> {
+    source: S,
+    signatures: Option<SignatureFilter>,
+    verifier: Box<dyn Verifier>,
+    /// The chunk while the verifier does not hold it.
+    idle: Option<CandidateChunk>,
+    capacity: usize,
+    source_done: bool,
+    /// Whether the verifier may keep matches back when the source is done, and whether it may have.
+    allows_late: bool,
+    owes: bool,
+    probe: Arc<SetCollection>,
+    filter_nanos: u64,
+    verify_nanos: u64,
+    /// Since when a device is waited for.
+    waiting: Option<Instant>,
+    wait_nanos: u64,
+}
+
+impl<S> FilterVerifyCursor<S> {
+    /// A cursor that filters at most `capacity` candidates at a time.
+    pub fn new(
+        source: S,
+        signatures: Option<SignatureFilter>,
+        verifier: Box<dyn Verifier>,
+        capacity: usize,
+    ) -> Self {
+        Self {
+            source,
+            signatures,
+            verifier,
+            idle: None,
+            capacity,
+            source_done: true,
+            allows_late: false,
+            owes: false,
+            probe: Arc::default(),
+            filter_nanos: 0,
+            verify_nanos: 0,
+            waiting: None,
+            wait_nanos: 0,
+        }
+    }
+}
+
+impl<S: CandidateSource> MatchCursor for FilterVerifyCursor<S> {
+    fn allow_late_matches(&mut self, allowed: bool) {
+        self.allows_late = allowed;
+    }
+
+    fn start(&mut self, probe: ProbeSets) -> Result<()> {
+        if !std::mem::take(&mut self.owes) {
+            self.verifier.reset();
+        }
+        self.waiting = None;
+        self.probe = Arc::clone(&probe.sets);
+        self.idle.get_or_insert_with(|| CandidateChunk::new(Arc::default()));
+        self.source_done = false;
+        self.source.start(probe)
+    }
+
+    fn poll_fill(
+        &mut self,
+        cx: &mut Context<'_>,
+        matches: &mut MatchBuffer,
+    ) -> Poll<Result<Progress>> {
+        if let Some(since) = self.waiting.take() {
+            self.wait_nanos += since.elapsed().as_nanos() as u64;
+        }
+        let mut start = Instant::now();
+        if let Some(mut chunk) = self.idle.take() {
+            if self.source_done {
+                self.idle = Some(chunk);
+                return Poll::Ready(Ok(Progress::Done));
+            }
+            chunk.restart(Arc::clone(&self.probe));
+            self.source_done = self.source.fill(&mut chunk, self.capacity) == SourceProgress::Done;
+            if let Some(signatures) = &mut self.signatures {
+                signatures.filter(&mut chunk);
+            }
+            let filtered = Instant::now();
+            self.filter_nanos += (filtered - start).as_nanos() as u64;
+            start = filtered;
+            self.verifier.submit(chunk, self.source_done && !self.allows_late);
+        }
+        let verified = self.verifier.poll_verified(cx, matches);
+        let now = Instant::now();
+        self.verify_nanos += (now - start).as_nanos() as u64;
+        let Poll::Ready(verified) = verified else {
+            self.waiting = Some(now);
+            return Poll::Pending;
+        };
+        Poll::Ready(Ok(match verified? {
+            Verified::Chunk(chunk) => {
+                self.idle = Some(chunk);
+                self.owes = self.source_done && self.allows_late;
+                if self.source_done { Progress::Done } else { Progress::Yield }
+            }
+            Verified::More if matches.is_full() => Progress::Full,
+            Verified::More => Progress::Yield,
+        }))
+    }
+
+    fn retire(&mut self, probe: SetId) {
+        self.source.retire(probe);
+    }
+
+    fn funnel(&self) -> Funnel {
+        let mut funnel = Funnel {
+            filter_nanos: self.filter_nanos,
+            verify_nanos: self.verify_nanos,
+            ..Funnel::default()
+        };
+        funnel.device.wait_nanos = self.wait_nanos;
+        self.source.add_to(&mut funnel);
+        self.verifier.add_to(&mut funnel);
+        funnel
+    }
+}

@@ -1,0 +1,222 @@
+//! Filters on the CPU, verification on a device: every layout, form and size of blocks, resident
+//! and gathered sets, tiny chunks. Without a GPU the kernels run on the host.
+
+use datafusion::common::DataFusionError;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
+use crate::emulator::{Emulator, gpu};
+use crate::engine::{JoinSpec, JoinStrategy, MatchNeed, Pairing};
+use crate::gpu::{Device, Layout};
+use crate::set::tests::harness::{Drive, Fault, OnDevice, Sides, spec};
+use crate::set::tests::shapes;
+use crate::set::tests::shapes::Shape;
+use crate::set::tests::{Forced, NEEDS, thresholds};
+use crate::set::{Measure, Role};
+
+fn options(rng: &mut StdRng) -> GpuOptions {
+    GpuOptions {
+        candidate_memory: *[1, 1 << 9, 1 << 12, 1 << 14, 1 << 16, 1 << 20, u64::MAX]
+            .choose(rng)
+            .unwrap(),
+        // Nothing, next to nothing, enough for the collection, and more than there is.
+        memory_limit: *[Some(1), Some(1 << 16), None, Some(u64::MAX)].choose(rng).unwrap(),
+        layout: rng.random_bool(0.9).then(|| *Layout::ALL.choose(rng).unwrap()),
+        block_size: rng.random_bool(0.9).then(|| *[32, 64, 128, 256].choose(rng).unwrap()),
+    }
+}
+
+/// Holds a filter with verification on the device to the nested loop.
+fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
+    let expected = sides.expected(&spec);
+    let strategy: &dyn JoinStrategy = &Forced::draw(rng);
+    let needs = if spec.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
+    spec.need = *needs.choose(rng).unwrap();
+    spec.candidate_chunk = *[1, 5, 1000, 1000].choose(rng).unwrap();
+    spec.gpu = options(rng);
+    let drive = Drive {
+        match_buffer: *[1, 7, 1000].choose(rng).unwrap(),
+        range: *[3, 64, u32::MAX].choose(rng).unwrap(),
+        retire: spec.need == MatchNeed::Exists && rng.random(),
+        late: rng.random(),
+        device: Some(OnDevice { ordinal: 0, demanded: rng.random(), fault: None }),
+    };
+    sides.check(strategy, spec, drive, &expected);
+    expected.len()
+}
+
+fn check_shapes(seed: u64, shapes: impl Fn(&mut StdRng) -> Vec<Shape>) {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut matches = 0;
+    for shape in shapes(&mut rng) {
+        let two = Sides::two(&shape.name, &shape.build, &shape.probe);
+        let itself = Sides::itself(&shape.name, &shape.build);
+        for sides in [&two, &itself] {
+            for measure in Measure::ALL {
+                if sides.pairing == Pairing::Unordered && !measure.is_symmetric() {
+                    continue;
+                }
+                let mut spec = spec(measure, 1.0, sides.pairing);
+                spec.probe_role = *[Role::First, Role::Second].choose(&mut rng).unwrap();
+                let values = sides.values(&spec);
+                // Each takes up to a second where kernels run on the host.
+                let mut thresholds = thresholds(&mut rng, measure, &values);
+                while thresholds.len() > 2 {
+                    thresholds.swap_remove(rng.random_range(0..thresholds.len()));
+                }
+                for threshold in thresholds {
+                    spec.bounds.threshold = threshold;
+                    matches += check(&mut rng, sides, spec);
+                }
+            }
+        }
+    }
+    assert!(matches > 1000, "only {matches} matches");
+}
+
+#[test]
+fn repeated_sets_under_few_keys() {
+    check_shapes(21, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
+}
+
+#[test]
+fn sizes_around_words_and_warps() {
+    check_shapes(22, |rng| vec![shapes::sizes(rng, 2500), shapes::sizes(rng, 100_000)]);
+}
+
+#[test]
+fn zipfian_tokens() {
+    check_shapes(23, |rng| vec![shapes::zipfian(rng, 6), shapes::zipfian(rng, 60)]);
+}
+
+#[test]
+fn probe_sets_with_unknown_tokens() {
+    check_shapes(24, |rng| vec![shapes::unknown(rng)]);
+}
+
+#[test]
+fn dense_sets() {
+    check_shapes(25, |rng| [2, 64, 300].map(|universe| shapes::dense(rng, universe)).into());
+}
+
+/// Where the memory limit leaves no room for chunks, a query that does not insist on the device is
+/// none the worse, and says so; one that does is told what would help.
+#[test]
+fn chunks_that_the_memory_limit_forbids_are_verified_on_the_cpu() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(27);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let sides = Sides::two(&shape.name, &shape.build, &shape.probe);
+    let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+    spec.gpu.candidate_memory = 64 << 20;
+    let expected = sides.expected(&spec);
+    // Nothing beside the chunk of the filter; no chunk for the device.
+    for beside in [0, 4 << 20] {
+        let on_device = OnDevice { ordinal: 0, demanded: false, fault: None };
+        let (found, told) = sides.run_within(&Forced::draw(&mut rng), spec, on_device, beside);
+        let mut found = found.unwrap();
+        found.sort_unstable();
+        assert_eq!(found, expected);
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert!(told[0].starts_with("partly cpu: "), "{told:?}");
+        let on_device = OnDevice { demanded: true, ..on_device };
+        let (found, told) = sides.run_within(&Forced::draw(&mut rng), spec, on_device, beside);
+        let error = found.unwrap_err();
+        assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{error}");
+        assert!(
+            beside == 0 || error.to_string().contains("simjoin.gpu.candidate_memory"),
+            "{error}"
+        );
+        assert!(told.is_empty(), "{told:?}");
+    }
+}
+
+/// Whatever call fails, in whatever chunk: no match is lost, none is counted twice, and nothing
+/// stays on the device.
+#[test]
+fn the_cpu_takes_up_what_a_failing_device_drops() {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(26);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let two = Sides::two(&shape.name, &shape.build, &shape.probe);
+    let itself = Sides::itself(&shape.name, &shape.build);
+    let calls = [
+        Some("cuMemAlloc"),
+        Some("cuMemHostAlloc"),
+        Some("cuMemcpyHtoDAsync"),
+        Some("cuMemsetD8Async"),
+        Some("cuEventRecord"),
+        Some("cuLaunchKernel"),
+        Some("cuEventSynchronize"),
+        Some("cuMemcpyDtoHAsync"),
+        None,
+    ];
+    // Out of memory, invalid value, illegal address, launch failed.
+    for (call, error) in calls.into_iter().flat_map(|call| [2, 1, 700, 719].map(|e| (call, e))) {
+        for sides in [&two, &itself] {
+            let lease = emulator.device();
+            let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+            spec.need = *NEEDS[1..].choose(&mut rng).unwrap();
+            spec.gpu = GpuOptions {
+                candidate_memory: 1 << 9,
+                memory_limit: [None, Some(1 << 15)].choose(&mut rng).copied().unwrap(),
+                ..GpuOptions::default()
+            };
+            let fault = Some(Fault { call, nth: rng.random_range(1..6), error });
+            let ordinal = lease.ordinal();
+            let drive = Drive {
+                match_buffer: 50,
+                range: *[20, u32::MAX].choose(&mut rng).unwrap(),
+                retire: false,
+                late: rng.random(),
+                device: Some(OnDevice { ordinal, demanded: false, fault }),
+            };
+            let expected = sides.expected(&spec);
+            assert!(expected.len() > 30, "{}", expected.len());
+            sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
+            lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
+        }
+    }
+}
+
+/// `auto` leaves small joins to the CPU without asking for a device; `cuda` takes a strategy that
+/// has candidates, and refuses where none has.
+#[test]
+fn the_choice_of_a_device_says_why() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(27);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let sides = Sides::itself(&shape.name, &shape.build);
+    let spec = spec(Measure::Jaccard, 0.5, sides.pairing);
+    let choose = |strategy, device| sides.choose(strategy, device, &spec);
+    let auto = choose(StrategyChoice::Auto, DeviceChoice::Auto).unwrap();
+    assert!(auto.device.is_none());
+    let shown = auto.to_string();
+    assert!(shown.contains(", cpu (") && shown.contains("with a GPU"), "{shown}");
+    let bitmap = choose(StrategyChoice::Bitmap, DeviceChoice::Auto).unwrap().to_string();
+    assert!(bitmap.contains("cpu (bitmap blocks have no candidates to send)"), "{bitmap}");
+    let cpu = choose(StrategyChoice::Auto, DeviceChoice::Cpu).unwrap().to_string();
+    assert!(cpu.ends_with(", cpu"), "{cpu}");
+    for strategy in StrategyChoice::ALL {
+        let chosen = choose(strategy, DeviceChoice::Cuda(Some(0)));
+        if strategy == StrategyChoice::Bitmap {
+            let error = chosen.unwrap_err().to_string();
+            assert!(error.contains("needs a strategy that a GPU takes part in"), "{error}");
+        } else {
+            let chosen = chosen.unwrap();
+            assert!(chosen.device.is_some());
+            assert!(chosen.to_string().contains("cuda:0 "), "{chosen}");
+        }
+    }
+    let error = choose(StrategyChoice::Auto, DeviceChoice::Cuda(Some(1000))).unwrap_err();
+    assert!(error.to_string().contains("no CUDA device 1000"), "{error}");
+}

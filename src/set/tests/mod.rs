@@ -1,0 +1,271 @@
+//! Every strategy against a nested loop over sets, below the operator: both pairings, all
+//! measures and roles, the three needs, tiny chunks and buffers.
+//!
+//! `SIMJOIN_TEST_CASES` multiplies the rounds over each shape (1 by default).
+
+#[cfg(feature = "cuda")]
+mod device;
+pub(crate) mod harness;
+pub(crate) mod shapes;
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use proptest::prelude::*;
+use proptest::test_runner::{Config, TestRunner};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use self::harness::{Drive, Rows, Sides, spec};
+use self::shapes::Shape;
+use crate::engine::{
+    Cost, JoinSpec, JoinStrategy, MatchNeed, Pairing, PrepareContext, PreparedJoin,
+};
+use crate::set::SetCollection;
+use crate::set::{BitmapBlocks, FilterVerify, Statistics};
+use crate::set::{Measure, Role};
+use crate::simd::Simd;
+
+/// All strategies as they choose their own parts.
+const STRATEGIES: [&dyn JoinStrategy; 4] =
+    [&FilterVerify::AllPairs, &FilterVerify::PPJoin, &FilterVerify::GroupJoin, &BitmapBlocks];
+
+/// A [`FilterVerify`] with parts that its estimate may never choose for so few sets.
+#[derive(Debug)]
+struct Forced {
+    strategy: FilterVerify,
+    /// Words of the signatures of postings.
+    words: usize,
+    /// Whether the bitmap filter stands in front of verification.
+    signed: bool,
+}
+
+impl Forced {
+    fn draw(rng: &mut StdRng) -> Self {
+        let strategies = [FilterVerify::AllPairs, FilterVerify::PPJoin, FilterVerify::GroupJoin];
+        Self {
+            strategy: *strategies.choose(rng).unwrap(),
+            words: *[0, 1, 2, 4].choose(rng).unwrap(),
+            signed: rng.random_bool(0.7),
+        }
+    }
+}
+
+impl JoinStrategy for Forced {
+    fn name(&self) -> &'static str {
+        self.strategy.name()
+    }
+
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec) -> Cost {
+        self.strategy.estimate(statistics, spec)
+    }
+
+    fn prepare(
+        &self,
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        statistics: &Statistics,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let scheme = self.signed.then(|| statistics.scheme(&build));
+        self.strategy.prepare_with(build, spec, self.words, scheme, context)
+    }
+}
+
+const NEEDS: [MatchNeed; 4] =
+    [MatchNeed::Exists, MatchNeed::Count, MatchNeed::Pairs, MatchNeed::PairsWithOverlap];
+
+fn rounds() -> usize {
+    std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
+}
+
+fn drive(rng: &mut StdRng) -> Drive {
+    Drive {
+        match_buffer: *[1, 2, 7, 1000, 1000].choose(rng).unwrap(),
+        range: *[1, 3, 64, u32::MAX, u32::MAX].choose(rng).unwrap(),
+        retire: rng.random(),
+        late: rng.random(),
+        device: None,
+    }
+}
+
+/// Holds every strategy to the nested loop, each for one need; gives the number of matches.
+fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
+    let expected = sides.expected(&spec);
+    let forced = [Forced::draw(rng), Forced::draw(rng)];
+    let forced = forced.iter().map(|f| f as &dyn JoinStrategy);
+    for strategy in STRATEGIES.into_iter().chain(forced) {
+        // Existence has no meaning where either set of a pair may be the probe.
+        let needs = if spec.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
+        spec.need = *needs.choose(rng).unwrap();
+        spec.simd = *Simd::available().choose(rng).unwrap();
+        spec.candidate_chunk = *[1, 2, 5, 1000, 1000].choose(rng).unwrap();
+        let mut drive = drive(rng);
+        drive.retire &= spec.need == MatchNeed::Exists;
+        sides.check(strategy, spec, drive, &expected);
+    }
+    expected.len()
+}
+
+/// Thresholds at large, and some of the `values` of pairs with their neighbours.
+fn thresholds(rng: &mut StdRng, measure: Measure, values: &[f64]) -> Vec<f64> {
+    let mut thresholds = match measure {
+        Measure::Overlap => vec![1.0, 2.0, 3.5, 20.0],
+        _ => vec![f64::MIN_POSITIVE, 0.2, 0.5, 0.8, 0.9, 1.0],
+    };
+    while thresholds.len() > 2 {
+        thresholds.swap_remove(rng.random_range(0..thresholds.len()));
+    }
+    // The upper half is where joins are used.
+    if let Some(t) = values[values.len() / 2 * rng.random_range(0..2)..].choose(rng) {
+        thresholds.extend([t.next_down(), *t, t.next_up()]);
+    }
+    thresholds
+}
+
+/// All measures and thresholds over a shape, two-sided and joined with itself.
+pub(crate) fn check_shape(rng: &mut StdRng, shape: &Shape) -> usize {
+    let sides = [
+        Sides::two(&shape.name, &shape.build, &shape.probe),
+        Sides::itself(&shape.name, &shape.build),
+    ];
+    let mut matches = 0;
+    for sides in &sides {
+        for measure in Measure::ALL {
+            let mut spec = spec(measure, 1.0, sides.pairing);
+            if sides.pairing == Pairing::Unordered && !measure.is_symmetric() {
+                continue;
+            }
+            // Roles differ where the measure is not symmetric.
+            let roles = [Role::First, Role::Second];
+            let roles = if measure.is_symmetric() { &roles[..1] } else { &roles };
+            for &role in roles {
+                spec.probe_role = role;
+                let values = sides.values(&spec);
+                for _ in 0..rounds() {
+                    for threshold in thresholds(rng, measure, &values) {
+                        spec.bounds.threshold = threshold;
+                        matches += check(rng, sides, spec);
+                    }
+                }
+            }
+        }
+    }
+    matches
+}
+
+fn check_shapes(seed: u64, shapes: impl Fn(&mut StdRng) -> Vec<Shape>) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut matches = 0;
+    for shape in shapes(&mut rng) {
+        matches += check_shape(&mut rng, &shape);
+    }
+    assert!(matches > 1000, "only {matches} matches");
+}
+
+#[test]
+fn sets_with_equal_prefixes() {
+    check_shapes(1, |rng| vec![shapes::equal_prefixes(rng), shapes::equal_prefixes(rng)]);
+}
+
+#[test]
+fn repeated_sets_under_few_keys() {
+    check_shapes(2, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
+}
+
+#[test]
+fn sets_of_one_size() {
+    check_shapes(3, shapes::one_size);
+}
+
+#[test]
+fn sizes_around_words_and_signatures() {
+    check_shapes(4, |rng| vec![shapes::sizes(rng, 2500), shapes::sizes(rng, 100_000)]);
+}
+
+#[test]
+fn universes_around_words_and_signatures() {
+    check_shapes(5, |rng| {
+        [1, 63, 64, 65, 128, 256, 257, 512, 513].map(|u| shapes::universe(rng, u)).into()
+    });
+}
+
+#[test]
+fn a_universe_far_beyond_signatures() {
+    check_shapes(6, |rng| vec![shapes::universe(rng, 100_000)]);
+}
+
+#[test]
+fn zipfian_tokens() {
+    check_shapes(7, |rng| vec![shapes::zipfian(rng, 6), shapes::zipfian(rng, 60)]);
+}
+
+#[test]
+fn every_token_in_every_set() {
+    check_shapes(8, |rng| [2, 40, 64, 256, 300].map(|u| shapes::dense(rng, u)).into());
+}
+
+#[test]
+fn build_sides_around_blocks() {
+    check_shapes(9, shapes::counts);
+}
+
+#[test]
+fn probe_sets_with_unknown_tokens() {
+    check_shapes(10, |rng| vec![shapes::unknown(rng)]);
+}
+
+/// Thresholds that no pair can reach, or NaN, give nothing and end.
+#[test]
+fn thresholds_out_of_reach() {
+    let mut rng = StdRng::seed_from_u64(11);
+    let shape = shapes::keyed(&mut rng);
+    for sides in
+        [Sides::two("keyed", &shape.build, &shape.probe), Sides::itself("keyed", &shape.build)]
+    {
+        for measure in Measure::ALL {
+            let symmetric = measure.is_symmetric() || sides.pairing == Pairing::All;
+            for threshold in [1e6, f64::INFINITY, f64::NAN].into_iter().filter(|_| symmetric) {
+                let found = check(&mut rng, &sides, spec(measure, threshold, sides.pairing));
+                assert_eq!(found, 0);
+            }
+        }
+    }
+}
+
+/// Small random joins; a failing one is shrunk to the few sets that make it fail.
+#[test]
+fn random_joins() {
+    let rows = || {
+        let row = (0..2_i64, proptest::collection::vec(0..14_u32, 1..9));
+        proptest::collection::vec(row, 0..24)
+    };
+    let threshold = || (1..8_u32, 1..8_u32, 1..8_u32);
+    let cases = (rows(), rows(), 0..6_usize, threshold(), any::<bool>(), any::<u64>());
+    let config =
+        Config { cases: 300 * rounds() as u32, failure_persistence: None, ..Config::default() };
+    let mut runner = TestRunner::new_with_rng(
+        config,
+        proptest::test_runner::TestRng::deterministic_rng(
+            proptest::test_runner::RngAlgorithm::ChaCha,
+        ),
+    );
+    type Case = (Rows, Rows, usize, (u32, u32, u32), bool, u64);
+    let law = |(build, probe, measure, (o, a, b), first, seed): Case| {
+        let mut rng = StdRng::seed_from_u64(seed);
+        let measure = Measure::ALL[measure];
+        let threshold = measure.value(o.into(), o.max(a).into(), o.max(b).into());
+        for sides in [Sides::two("random", &build, &probe), Sides::itself("random", &build)] {
+            if sides.pairing == Pairing::All || measure.is_symmetric() {
+                for threshold in [threshold.next_down(), threshold, threshold.next_up()] {
+                    let mut spec = spec(measure, threshold, sides.pairing);
+                    spec.probe_role = if first { Role::First } else { Role::Second };
+                    check(&mut rng, &sides, spec);
+                }
+            }
+        }
+        Ok(())
+    };
+    runner.run(&cases, law).unwrap();
+}

@@ -1,0 +1,140 @@
+//! Candidates on their way from a filter to a verifier.
+
+use std::sync::Arc;
+
+use crate::set::{SetCollection, SetId};
+
+/// A pair that passed the filters. Kernels read it too (`WideCandidate` in `kernels/abi.cuh`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Candidate {
+    pub build: SetId,
+    /// Common tokens found so far. Those left to find lie behind both `probe_at` and `build_at`.
+    pub overlap: u32,
+    /// The least overlap with which the pair matches.
+    pub required: u32,
+    /// Where the merge resumes, in the known tokens of each set.
+    pub probe_at: u32,
+    pub build_at: u32,
+}
+
+/// The candidates of one probe set within a chunk: `start..` up to the next group's start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CandidateGroup {
+    pub probe: SetId,
+    pub start: usize,
+}
+
+/// A bounded number of candidates, grouped by probe set. A probe set's candidates may span chunks.
+#[derive(Debug)]
+pub struct CandidateChunk {
+    pub probe: Arc<SetCollection>,
+    pub groups: Vec<CandidateGroup>,
+    pub candidates: Vec<Candidate>,
+}
+
+impl CandidateChunk {
+    /// An empty chunk of candidates of `probe`.
+    pub fn new(probe: Arc<SetCollection>) -> Self {
+        Self { probe, groups: vec![], candidates: vec![] }
+    }
+
+    /// The candidates of the group at a place in `groups`.
+    #[inline]
+    pub fn group(&self, place: usize) -> (SetId, &[Candidate]) {
+        let CandidateGroup { probe, start } = self.groups[place];
+        let end = self.groups.get(place + 1).map_or(self.candidates.len(), |g| g.start);
+        (probe, &self.candidates[start..end])
+    }
+
+    /// Empties the chunk for candidates of `probe`.
+    pub fn restart(&mut self, probe: Arc<SetCollection>) {
+        self.groups.clear();
+        self.candidates.clear();
+        self.probe = probe;
+    }
+
+    /// Adds the candidates of another chunk, those from place `at` of group `group` on.
+    pub fn extend_from(&mut self, other: &Self, group: usize, mut at: usize) {
+        for place in group..other.groups.len() {
+            let (probe, candidates) = other.group(place);
+            for &candidate in &candidates[at..] {
+                self.push(probe, candidate);
+            }
+            at = 0;
+        }
+    }
+
+    /// Adds a candidate of `probe`.
+    #[inline]
+    pub fn push(&mut self, probe: SetId, candidate: Candidate) {
+        if self.groups.last().is_none_or(|g| g.probe != probe) {
+            self.groups.push(CandidateGroup { probe, start: self.candidates.len() });
+        }
+        self.candidates.push(candidate);
+    }
+
+    /// Drops the candidates for which `keep` is false.
+    pub(crate) fn retain(
+        &mut self,
+        mut keep: impl FnMut(&SetCollection, SetId, &[Candidate]) -> bool,
+    ) {
+        let mut kept = 0;
+        for group in 0..self.groups.len() {
+            let end = self.groups.get(group + 1).map_or(self.candidates.len(), |g| g.start);
+            let CandidateGroup { probe, start } = self.groups[group];
+            self.groups[group].start = kept;
+            for place in start..end {
+                if keep(&self.probe, probe, &self.candidates[place..end]) {
+                    self.candidates[kept] = self.candidates[place];
+                    kept += 1;
+                }
+            }
+        }
+        self.candidates.truncate(kept);
+    }
+
+    /// The bytes that a chunk of so many candidates takes at most.
+    pub fn footprint(capacity: usize) -> usize {
+        capacity.next_power_of_two() * (size_of::<Candidate>() + size_of::<CandidateGroup>())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chunk(groups: &[(SetId, u32)]) -> CandidateChunk {
+        let mut chunk = CandidateChunk::new(Arc::default());
+        for &(probe, candidates) in groups {
+            for build in 0..candidates {
+                chunk.push(probe, Candidate { build, ..Candidate::default() });
+            }
+        }
+        chunk
+    }
+
+    fn listed(chunk: &CandidateChunk) -> Vec<(SetId, SetId)> {
+        let groups = (0..chunk.groups.len()).map(|g| chunk.group(g));
+        groups.flat_map(|(probe, list)| list.iter().map(move |c| (probe, c.build))).collect()
+    }
+
+    #[test]
+    fn a_chunk_takes_over_the_rest_of_another_from_anywhere() {
+        let groups = [(4, 3), (5, 1), (9, 2)];
+        let whole = chunk(&groups);
+        let mut rest = CandidateChunk::new(Arc::default());
+        let mut before = 0;
+        for (group, &(_, candidates)) in groups.iter().enumerate() {
+            for at in 0..=candidates as usize {
+                rest.restart(Arc::default());
+                rest.extend_from(&whole, group, at);
+                assert_eq!(listed(&rest), listed(&whole)[before + at..], "{group} {at}");
+            }
+            before += candidates as usize;
+        }
+        rest.restart(Arc::default());
+        rest.extend_from(&whole, 3, 0);
+        assert!(rest.candidates.is_empty() && rest.groups.is_empty());
+    }
+}

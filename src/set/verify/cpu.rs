@@ -1,0 +1,123 @@
+//! Verification on the CPU.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use datafusion::common::Result;
+
+use crate::engine::{Funnel, JoinSpec, Match, MatchBuffer, MatchNeed};
+use crate::set::SetCollection;
+use crate::set::intersect;
+use crate::set::{Candidate, CandidateChunk, Verified, Verifier};
+
+/// Token comparisons in one time slice: some milliseconds.
+const STEPS_PER_SLICE: usize = 1 << 21;
+
+/// Intersects each candidate's sets behind their prefixes, stopping as soon as the required overlap
+/// is out of reach, or reached where nobody asks for the exact one.
+#[derive(Debug)]
+pub struct CpuVerifier {
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+    work: Option<Work>,
+    verified: u64,
+    matches: u64,
+}
+
+#[derive(Debug)]
+struct Work {
+    chunk: CandidateChunk,
+    group: usize,
+    next: usize,
+}
+
+impl CpuVerifier {
+    pub fn new(build: Arc<SetCollection>, spec: JoinSpec) -> Self {
+        Self { build, spec, work: None, verified: 0, matches: 0 }
+    }
+}
+
+impl Verifier for CpuVerifier {
+    fn reset(&mut self) {
+        self.work = None;
+    }
+
+    fn submit(&mut self, chunk: CandidateChunk, _last: bool) {
+        debug_assert!(self.work.is_none());
+        self.work = Some(Work { chunk, group: 0, next: 0 });
+    }
+
+    fn poll_verified(
+        &mut self,
+        _: &mut Context<'_>,
+        matches: &mut MatchBuffer,
+    ) -> Poll<Result<Verified>> {
+        Poll::Ready(Ok(self.verify(matches)))
+    }
+
+    fn add_to(&self, funnel: &mut Funnel) {
+        funnel.verified += self.verified;
+        funnel.matches += self.matches;
+    }
+}
+
+impl CpuVerifier {
+    /// Works on the chunk for some milliseconds.
+    pub(crate) fn verify(&mut self, matches: &mut MatchBuffer) -> Verified {
+        let Some(mut work) = self.work.take() else {
+            return Verified::More;
+        };
+        let chunk = &work.chunk;
+        let exact = self.spec.need == MatchNeed::PairsWithOverlap;
+        let simd = self.spec.simd;
+        let first_only = self.spec.need == MatchNeed::Exists;
+        let mut steps = 0;
+        while let Some(group) = chunk.groups.get(work.group) {
+            let end = chunk.groups.get(work.group + 1).map_or(chunk.candidates.len(), |g| g.start);
+            let probe_tokens = chunk.probe.tokens(group.probe);
+            while work.next < end {
+                if matches.is_full() || steps >= STEPS_PER_SLICE {
+                    self.work = Some(work);
+                    return Verified::More;
+                }
+                let candidate = chunk.candidates[work.next];
+                work.next += 1;
+                if candidate.probe_at as usize >= probe_tokens.len()
+                    && candidate.overlap >= candidate.required
+                {
+                    // Nothing is left to compare, as with a set and itself.
+                    self.verified += 1;
+                    self.matches += 1;
+                    steps += 1;
+                    let Candidate { build, overlap, .. } = candidate;
+                    matches.push(Match { probe: group.probe, build, overlap });
+                    if first_only {
+                        work.next = end;
+                    }
+                    continue;
+                }
+                let probe_rest = probe_tokens.get(candidate.probe_at as usize..).unwrap_or(&[]);
+                let build_tokens = self.build.tokens(candidate.build);
+                let build_rest = build_tokens.get(candidate.build_at as usize..).unwrap_or(&[]);
+                self.verified += 1;
+                steps += probe_rest.len() + build_rest.len() + 1;
+                let (overlap, required) = (candidate.overlap, candidate.required);
+                let overlap = intersect(simd, probe_rest, build_rest, overlap, required, exact);
+                if let Some(overlap) = overlap {
+                    self.matches += 1;
+                    matches.push(Match { probe: group.probe, build: candidate.build, overlap });
+                    if first_only {
+                        work.next = end;
+                    }
+                }
+            }
+            work.group += 1;
+        }
+        Verified::Chunk(work.chunk)
+    }
+
+    /// Whether a chunk is not done.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.work.is_some()
+    }
+}

@@ -1,0 +1,265 @@
+//! The second pass: each row to the tasks that may join it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{EmissionType, SchedulingType};
+use datafusion::physical_plan::expressions::Column;
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
+    ExecutionPlanProperties, InputDistributionRequirements, Partitioning, PlanProperties,
+    ReplaceChildrenOptions, apply_expression_roots,
+};
+use futures::{StreamExt, TryStreamExt};
+
+use crate::shuffle::histogram::Histogram;
+use crate::shuffle::placed::PlacedRows;
+use crate::shuffle::send::{GridMetrics, Routes, Sender};
+use crate::shuffle::tiling::{GridPairs, GridSpec};
+use crate::util::once::{Making, Once};
+
+/// Each sender has a list of all tasks.
+const MOST_TASKS: usize = 1 << 20;
+
+/// The name of the column that holds a row's tile.
+pub const TILE_COLUMN: &str = "__simjoin_tile";
+
+/// Gives each row once for each tile that may join it, with the tile in a column behind the
+/// others, [`TILE_COLUMN`]. A tile is the work of a task, or a part of it.
+///
+/// The tiles follow from the sizes of the sets on both sides: every partition reads the
+/// histograms of both ([`SizeHistogramExec`]) and derives the same tiles from them. Values of the
+/// tile column are chosen so that a repartitioning by their hash into [`GridSpec::tasks`]
+/// partitions brings each tile to its task; the join is right wherever they land.
+/// Rows that cannot match anything are dropped, or where their side
+/// [visits once](GridSpec::visits_once) spread over all tasks.
+///
+/// Where a row goes depends on nothing but its content and the histograms: a task that is run
+/// again sends the same rows to the same tasks.
+///
+/// [`SizeHistogramExec`]: crate::shuffle::SizeHistogramExec
+#[derive(Debug)]
+pub struct SizeGridExec {
+    input: Arc<dyn ExecutionPlan>,
+    histograms: Vec<Arc<dyn ExecutionPlan>>,
+    rows: PlacedRows,
+    spec: GridSpec,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    routes: Once<Routes>,
+}
+
+impl SizeGridExec {
+    /// Sends the rows of `input`, one side of the join `spec`, placed by `rows`. `histograms` are
+    /// those of the left and of the right side, or one that is both.
+    ///
+    /// # Errors
+    ///
+    /// When the argument is no list of tokens, or a histogram is something else.
+    pub fn try_new(
+        input: Arc<dyn ExecutionPlan>,
+        histograms: Vec<Arc<dyn ExecutionPlan>>,
+        rows: PlacedRows,
+        spec: GridSpec,
+    ) -> Result<Self> {
+        rows.reader(&input.schema())?;
+        if !(1..=2).contains(&histograms.len()) {
+            return internal_err!("SizeGridExec has {} histograms, not 1 or 2", histograms.len());
+        }
+        if let Some(other) = histograms.iter().find(|plan| plan.schema() != Histogram::schema()) {
+            return internal_err!("{} gives no histogram of set sizes", other.name());
+        }
+        if !(1..=MOST_TASKS).contains(&spec.tasks) {
+            return internal_err!(
+                "a similarity join is to be shared by {} tasks, not by 1 to {MOST_TASKS}",
+                spec.tasks
+            );
+        }
+        let mut fields: Vec<_> = input.schema().fields().iter().cloned().collect();
+        fields.push(Arc::new(Field::new(TILE_COLUMN, DataType::UInt32, false)));
+        let schema = Schema::new_with_metadata(fields, input.schema().metadata().clone());
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::new(schema)),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            EmissionType::Incremental,
+            input.boundedness(),
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Ok(Self {
+            input,
+            histograms,
+            rows,
+            spec,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            routes: Once::default(),
+        })
+    }
+
+    /// What places the rows.
+    pub fn rows(&self) -> &PlacedRows {
+        &self.rows
+    }
+
+    /// The join whose rows are sent.
+    pub fn spec(&self) -> &GridSpec {
+        &self.spec
+    }
+
+    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+
+    /// The histograms of the left and of the right side, or the one that is both.
+    pub fn histograms(&self) -> &[Arc<dyn ExecutionPlan>] {
+        &self.histograms
+    }
+
+    /// The tile column, as an expression over the output.
+    pub fn tile_column(&self) -> Column {
+        Column::new(TILE_COLUMN, self.input.schema().fields().len())
+    }
+
+    fn partition_count(&self) -> usize {
+        self.properties.output_partitioning().partition_count()
+    }
+
+    /// The routes of the execution that `partition` belongs to.
+    fn routes(&self, partition: usize, context: &Arc<TaskContext>) -> Result<Making<Routes>> {
+        self.routes.get(partition, self.partition_count(), || {
+            let (spec, side, keyed) = (self.spec, self.rows.side, self.rows.is_keyed());
+            let streams = self.histograms.iter().map(|plan| plan.execute(0, Arc::clone(context)));
+            let streams = streams.collect::<Result<Vec<_>>>()?;
+            Ok(async move {
+                let mut histograms = vec![];
+                for mut stream in streams {
+                    let mut histogram = Histogram::new(keyed);
+                    while let Some(batch) = stream.next().await.transpose()? {
+                        histogram.merge(&batch)?;
+                    }
+                    histograms.push(histogram.with_heavy_sets());
+                }
+                match histograms.as_slice() {
+                    [both] => Routes::new(spec, side, [both, both]),
+                    [left, right] => Routes::new(spec, side, [left, right]),
+                    _ => internal_err!("SizeGridExec has {} histograms", histograms.len()),
+                }
+            })
+        })
+    }
+}
+
+impl DisplayAs for SizeGridExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if t == DisplayFormatType::TreeRender {
+            writeln!(f, "side={}", self.rows.side)?;
+            return writeln!(f, "tasks={}", self.spec.tasks);
+        }
+        write!(f, "SizeGridExec: {}, tasks={}", self.rows, self.spec.tasks)?;
+        f.write_str(match self.spec.pairs {
+            GridPairs::All => "",
+            GridPairs::Within => ", rows near to each other once",
+            GridPairs::Across => ", rows apart from each other",
+        })?;
+        if self.spec.visits_once[self.rows.side as usize] {
+            f.write_str(", each row to one task")?;
+        }
+        Ok(())
+    }
+}
+
+impl ExecutionPlan for SizeGridExec {
+    fn name(&self) -> &str {
+        "SizeGridExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        std::iter::once(&self.input).chain(&self.histograms).collect()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        let mut requirements = vec![Distribution::SinglePartition; 1 + self.histograms.len()];
+        requirements[0] = Distribution::UnspecifiedDistribution;
+        InputDistributionRequirements::new(requirements)
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        self.input_distribution_requirements().into_per_child()
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        apply_expression_roots(self.rows.expressions(), f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (ChildrenPropertiesMode::Keep | ChildrenPropertiesMode::Recompute) =
+            options.children_properties;
+        let mut children = children.into_iter();
+        let Some(input) = children.next() else {
+            return internal_err!("SizeGridExec lacks its input");
+        };
+        Ok(Arc::new(Self::try_new(input, children.collect(), self.rows.clone(), self.spec)?))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        for histogram in &self.histograms {
+            let partitions = histogram.output_partitioning().partition_count();
+            if partitions != 1 {
+                return internal_err!(
+                    "SizeGridExec reads a histogram of one partition, not {partitions}; add a \
+                     CoalescePartitionsExec"
+                );
+            }
+        }
+        let routes = self.routes(partition, &context)?;
+        let input = self.input.execute(partition, Arc::clone(&context))?;
+        let reader = self.rows.reader(&input.schema())?;
+        let metrics = GridMetrics::new(&self.metrics, partition);
+        let batch_size = context.session_config().batch_size().max(1);
+        let schema = self.schema();
+        let expanded = futures::stream::once(async move {
+            let routes = routes.await.map_err(DataFusionError::Shared)?;
+            let sender = Sender::new(routes, reader, metrics, schema, batch_size);
+            Ok::<_, DataFusionError>(sender.into_stream(input))
+        });
+        let stream = Box::pin(expanded.try_flatten());
+        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), stream))))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}

@@ -1,0 +1,302 @@
+//! How many rows of a side have a set of which size.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock};
+
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Builder, UInt64Builder};
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type, UInt64Type};
+use datafusion::common::{Result, internal_err};
+
+use crate::set::RowShape;
+use crate::shuffle::heavy::HeavySets;
+use crate::shuffle::tiling::{Place, block_of};
+
+/// Rows with blocking keys are told apart by this many classes of their keys' hashes.
+pub(crate) const KEY_CLASSES: u32 = 256;
+
+/// How finely sizes are told apart. Only the balance of the tasks depends on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Resolution {
+    /// Of joins without blocking keys: at most 896 classes.
+    Fine,
+    /// Of each class of keys: at most 124 classes.
+    Coarse,
+}
+
+impl Resolution {
+    /// Sizes below `2 << bits` have classes of their own, each further octave `1 << bits` classes.
+    fn bits(self) -> u32 {
+        match self {
+            Resolution::Fine => 5,
+            Resolution::Coarse => 2,
+        }
+    }
+
+    /// The class of a size.
+    pub fn class(self, size: u32) -> u32 {
+        let bits = self.bits();
+        // The number of low bits that do not count.
+        let dropped = (u32::BITS - size.leading_zeros()).saturating_sub(bits + 1);
+        (dropped << bits) + (size >> dropped)
+    }
+
+    /// Whether some size has this class.
+    pub fn has_class(self, class: u32) -> bool {
+        class <= self.class(u32::MAX)
+    }
+
+    /// The least and the greatest size of a class.
+    pub fn sizes(self, class: u32) -> (u32, u32) {
+        let bits = self.bits();
+        let dropped = (class >> bits).saturating_sub(1);
+        let least = (class - (dropped << bits)) << dropped;
+        (least, least + ((1 << dropped) - 1))
+    }
+}
+
+/// In place of a key's class, what says that an entry is a count for [`HeavySets`].
+const HEAVY: u32 = u32::MAX;
+
+/// The rows of one side that can match something, by the class of their blocking key, by the class
+/// of the size of their set, and where many rows have one set, by that set's block of places; 0
+/// stands for all other sets of the class.
+///
+/// What it holds is bounded by the number of classes, whatever the rows are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Histogram {
+    pub resolution: Resolution,
+    pub rows: BTreeMap<(u32, u32, Place), u64>,
+    heavy: HeavySets,
+}
+
+impl Histogram {
+    pub fn new(keyed: bool) -> Self {
+        let resolution = if keyed { Resolution::Coarse } else { Resolution::Fine };
+        Self { resolution, rows: BTreeMap::new(), heavy: HeavySets::default() }
+    }
+
+    /// The class of a row's key.
+    pub fn key_class(&self, shape: RowShape) -> u32 {
+        match self.resolution {
+            Resolution::Fine => 0,
+            Resolution::Coarse => shape.key_hash % KEY_CLASSES,
+        }
+    }
+
+    /// The columns of [`Self::to_batch`].
+    pub fn schema() -> SchemaRef {
+        static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+            Arc::new(Schema::new(vec![
+                Field::new("key_class", DataType::UInt32, false),
+                Field::new("size_class", DataType::UInt32, false),
+                Field::new("block", DataType::UInt64, false),
+                Field::new("rows", DataType::UInt64, false),
+            ]))
+        });
+        Arc::clone(&SCHEMA)
+    }
+
+    /// One row for each entry, before [heavy sets](Self::with_heavy_sets) are told apart.
+    pub fn to_batch(&self) -> Result<RecordBatch> {
+        let (mut keys, mut sizes) = (UInt32Builder::new(), UInt32Builder::new());
+        let (mut blocks, mut rows) = (UInt64Builder::new(), UInt64Builder::new());
+        for (&(key, size, block), &count) in &self.rows {
+            keys.append_value(key);
+            sizes.append_value(size);
+            blocks.append_value(block);
+            rows.append_value(count);
+        }
+        for (number, count) in self.heavy.counts() {
+            keys.append_value(HEAVY);
+            sizes.append_value(number);
+            blocks.append_value(0);
+            rows.append_value(count);
+        }
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(keys.finish()),
+            Arc::new(sizes.finish()),
+            Arc::new(blocks.finish()),
+            Arc::new(rows.finish()),
+        ];
+        Ok(RecordBatch::try_new(Self::schema(), columns)?)
+    }
+
+    /// Adds what another histogram of the same side says: the order does not matter.
+    pub fn merge(&mut self, batch: &RecordBatch) -> Result<()> {
+        if batch.schema().fields().len() != Self::schema().fields().len() {
+            return internal_err!("this is no histogram of set sizes: {}", batch.schema());
+        }
+        let class = |column: usize| batch.column(column).as_primitive_opt::<UInt32Type>();
+        let number = |column: usize| batch.column(column).as_primitive_opt::<UInt64Type>();
+        let (Some(keys), Some(sizes), Some(blocks), Some(rows)) =
+            (class(0), class(1), number(2), number(3))
+        else {
+            return internal_err!("this is no histogram of set sizes: {}", batch.schema());
+        };
+        let key_classes = match self.resolution {
+            Resolution::Fine => 1,
+            Resolution::Coarse => KEY_CLASSES,
+        };
+        for row in 0..batch.num_rows() {
+            let entry = (keys.value(row), sizes.value(row), blocks.value(row));
+            if entry.0 != HEAVY {
+                let (key, size, block) = entry;
+                // What others count tells no sets apart yet.
+                if key >= key_classes || !self.resolution.has_class(size) || block != 0 {
+                    return internal_err!("a histogram of set sizes has no class {entry:?}");
+                }
+                let count = self.rows.entry(entry).or_default();
+                *count = count.saturating_add(rows.value(row));
+            } else if !self.heavy.merge(entry.1, rows.value(row)) {
+                return internal_err!("a histogram of set sizes has no count {}", entry.1);
+            }
+        }
+        Ok(())
+    }
+
+    /// Each row counts as so many.
+    pub fn scale(&mut self, times: u64) {
+        self.rows.values_mut().for_each(|rows| *rows = rows.saturating_mul(times));
+        self.heavy.scale(times);
+    }
+
+    /// Tells sets that many rows have apart from the others of their class, once all rows are
+    /// counted.
+    pub fn with_heavy_sets(mut self) -> Self {
+        for ((key, block), rows) in std::mem::take(&mut self.heavy).found() {
+            let class = self.resolution.class((block >> 32) as u32);
+            if let Some(all) = self.rows.get_mut(&(key, class, 0)) {
+                let rows = rows.min(*all);
+                *all -= rows;
+                self.rows.insert((key, class, block), rows);
+            }
+        }
+        self
+    }
+}
+
+/// Counts rows into a [`Histogram`]. What comes out says nothing of their order, nor of how they
+/// were divided: all who count the same rows get the same.
+#[derive(Debug)]
+pub(crate) struct Counter {
+    histogram: Histogram,
+}
+
+impl Counter {
+    pub fn new(keyed: bool) -> Self {
+        Self { histogram: Histogram::new(keyed) }
+    }
+
+    /// Adds rows, unless they cannot match anything.
+    pub fn add(&mut self, shapes: &[RowShape]) {
+        let Histogram { resolution, .. } = self.histogram;
+        for &shape in shapes.iter().filter(|shape| shape.size > 0) {
+            let key = self.histogram.key_class(shape);
+            let class = resolution.class(shape.size);
+            *self.histogram.rows.entry((key, class, 0)).or_default() += 1;
+            self.histogram.heavy.add(key, block_of(shape));
+        }
+    }
+
+    pub fn finish(self) -> Histogram {
+        self.histogram
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::seq::SliceRandom;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::set::MAX_SET_SIZE;
+
+    #[test]
+    fn every_size_is_in_the_range_of_its_class() {
+        for resolution in [Resolution::Fine, Resolution::Coarse] {
+            let mut next = 0;
+            let last = resolution.class(MAX_SET_SIZE);
+            for class in 0..=last {
+                let (least, greatest) = resolution.sizes(class);
+                assert_eq!(least, next, "{class}");
+                for size in [least, least.midpoint(greatest), greatest] {
+                    assert_eq!(resolution.class(size), class, "{size}");
+                }
+                next = greatest.wrapping_add(1);
+            }
+            assert_eq!(next, 0, "all sizes have a class");
+            assert_eq!(last + 1, if resolution == Resolution::Fine { 896 } else { 124 });
+        }
+    }
+
+    #[test]
+    fn partial_histograms_add_up() {
+        // Every third row has the same set.
+        let shapes: Vec<RowShape> = (0..9_000_u32)
+            .map(|i| match i % 3 {
+                0 => RowShape { size: 40, hash: 77 << 20, key_hash: 5 },
+                _ => RowShape { size: i % 97, hash: i.wrapping_mul(0x9E37_79B9), key_hash: i % 7 },
+            })
+            .collect();
+        let with_set = shapes.iter().filter(|shape| shape.size > 0).count() as u64;
+        for keyed in [false, true] {
+            let mut merged = Histogram::new(keyed);
+            for part in shapes.chunks(3000).rev() {
+                let mut counter = Counter::new(keyed);
+                counter.add(part);
+                merged.merge(&counter.finish().to_batch().unwrap()).unwrap();
+            }
+            let merged = merged.with_heavy_sets();
+            assert_eq!(merged.rows.values().sum::<u64>(), with_set);
+            let heavy: Vec<_> = merged.rows.iter().filter(|((.., block), _)| *block > 0).collect();
+            let [((key, _, block), rows)] = heavy.as_slice() else { panic!("{heavy:?}") };
+            assert_eq!((*key, *block), (if keyed { 5 } else { 0 }, 40 << 32 | 77 << 20));
+            assert!((2_900..=3_100).contains(*rows), "{rows}");
+        }
+        // Nor does anything else depend on how rows are ordered and divided.
+        let mut rng = StdRng::seed_from_u64(7);
+        let mut shapes = shapes;
+        shapes.extend((0..3000).map(|i| RowShape { size: 3 + i % 9, hash: 5 << 20, key_hash: 9 }));
+        for keyed in [false, true] {
+            let histograms: Vec<Histogram> = (0..9)
+                .map(|_| {
+                    shapes.shuffle(&mut rng);
+                    let mut merged = Histogram::new(keyed);
+                    let mut rest = shapes.as_slice();
+                    while !rest.is_empty() {
+                        let (part, others) = rest.split_at(rng.random_range(1..=rest.len()));
+                        let mut counter = Counter::new(keyed);
+                        counter.add(part);
+                        merged.merge(&counter.finish().to_batch().unwrap()).unwrap();
+                        rest = others;
+                    }
+                    merged.with_heavy_sets()
+                })
+                .collect();
+            assert!(histograms[0].rows.keys().filter(|(.., block)| *block > 0).count() > 5);
+            assert!(histograms.iter().all(|other| *other == histograms[0]));
+        }
+        let mut histogram = Histogram::new(false);
+        assert!(histogram.merge(&RecordBatch::new_empty(Arc::new(Schema::empty()))).is_err());
+    }
+
+    #[test]
+    fn classes_that_cannot_be_are_refused() {
+        let batch = |entry: (u32, u32, Place)| {
+            let rows = BTreeMap::from([(entry, 3)]);
+            Histogram { rows, ..Histogram::new(true) }.to_batch().unwrap()
+        };
+        for keyed in [false, true] {
+            let (keys, sizes) = if keyed { (KEY_CLASSES, 124) } else { (1, 896) };
+            let merged = |entry| Histogram::new(keyed).merge(&batch(entry));
+            for entry in [(0, 0, 0), (keys - 1, sizes - 1, 0)] {
+                assert!(merged(entry).is_ok(), "{entry:?}");
+            }
+            for entry in [(keys, 0, 0), (0, sizes, 0), (0, u32::MAX, 0), (0, 5, 1 << 40)] {
+                let error = merged(entry).unwrap_err().to_string();
+                assert!(error.contains("has no class"), "{error}");
+            }
+        }
+    }
+}

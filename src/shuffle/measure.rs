@@ -1,0 +1,175 @@
+//! The first pass: how many rows have a set of which size.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{EmissionType, SchedulingType};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput,
+};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
+    Partitioning, PlanProperties, ReplaceChildrenOptions, apply_expression_roots,
+};
+use futures::StreamExt;
+
+use crate::shuffle::histogram::{Counter, Histogram};
+use crate::shuffle::placed::PlacedRows;
+
+/// Counts the rows of each input partition by the size of their set and the class of their
+/// blocking key.
+///
+/// Each partition gives one batch of at most a few thousand rows; whoever reads them adds them up.
+/// It holds no more than that next to the batch at hand.
+#[derive(Debug)]
+pub struct SizeHistogramExec {
+    input: Arc<dyn ExecutionPlan>,
+    rows: PlacedRows,
+    times: u64,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl SizeHistogramExec {
+    /// Counts what `rows` says of the rows of `input`, each of them so many `times`: as many as a
+    /// row stands for where `input` is a sample.
+    ///
+    /// # Errors
+    ///
+    /// When the argument is no list of tokens.
+    pub fn try_new(input: Arc<dyn ExecutionPlan>, rows: PlacedRows, times: u64) -> Result<Self> {
+        rows.reader(&input.schema())?;
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Histogram::schema()),
+            Partitioning::UnknownPartitioning(input.output_partitioning().partition_count()),
+            EmissionType::Final,
+            input.boundedness(),
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Ok(Self {
+            input,
+            rows,
+            times,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// What is counted.
+    pub fn rows(&self) -> &PlacedRows {
+        &self.rows
+    }
+
+    /// How many rows each one stands for.
+    pub fn times(&self) -> u64 {
+        self.times
+    }
+
+    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.input
+    }
+}
+
+impl DisplayAs for SizeHistogramExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match t {
+            DisplayFormatType::TreeRender => writeln!(f, "side={}", self.rows.side),
+            _ => {
+                write!(f, "SizeHistogramExec: {}", self.rows)?;
+                match self.times {
+                    1 => Ok(()),
+                    times => write!(f, ", a sample of one in {times}"),
+                }
+            }
+        }
+    }
+}
+
+impl ExecutionPlan for SizeHistogramExec {
+    fn name(&self) -> &str {
+        "SizeHistogramExec"
+    }
+
+    fn schema(&self) -> SchemaRef {
+        Histogram::schema()
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        vec![&self.input]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        apply_expression_roots(self.rows.expressions(), f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        mut children: Vec<Arc<dyn ExecutionPlan>>,
+        options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let (ChildrenPropertiesMode::Keep | ChildrenPropertiesMode::Recompute) =
+            options.children_properties;
+        match (children.pop(), children.is_empty()) {
+            (Some(input), true) => {
+                Ok(Arc::new(Self::try_new(input, self.rows.clone(), self.times)?))
+            }
+            _ => internal_err!("SizeHistogramExec has one child"),
+        }
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let mut input = self.input.execute(partition, context)?;
+        let mut reader = self.rows.reader(&input.schema())?;
+        let (keyed, times) = (self.rows.is_keyed(), self.times);
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let input_rows = MetricBuilder::new(&self.metrics).counter("input_rows", partition);
+        let count = async move {
+            let mut counter = Counter::new(keyed);
+            let mut shapes = vec![];
+            while let Some(batch) = input.next().await.transpose()? {
+                let _timer = baseline.elapsed_compute().timer();
+                input_rows.add(batch.num_rows());
+                reader.read(&batch, &mut shapes)?;
+                counter.add(&shapes);
+            }
+            let mut histogram = counter.finish();
+            histogram.scale(times);
+            Ok(histogram.to_batch()?.record_output(&baseline))
+        };
+        let stream =
+            RecordBatchStreamAdapter::new(self.schema(), Box::pin(futures::stream::once(count)));
+        Ok(Box::pin(cooperative(stream)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+}

@@ -1,0 +1,109 @@
+//! What places a row: its list, its blocking keys, and whether it may match at all.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::{NullEquality, Result, exec_err, plan_err};
+use datafusion::physical_expr::PhysicalExprRef;
+
+use crate::engine::KeyConverter;
+use crate::set::{EncodeInput, RowShape, ShapeReader, TokenKind};
+use crate::spec::Side;
+
+/// The expressions of one side of a similarity join that say where its rows are joined, over the
+/// schema of that side's input.
+#[derive(Debug, Clone)]
+pub struct PlacedRows {
+    pub side: Side,
+    /// The list argument.
+    pub argument: PhysicalExprRef,
+    /// The side's blocking keys.
+    pub keys: Vec<PhysicalExprRef>,
+    pub null_equality: NullEquality,
+    /// A Boolean that a row must pass to match anything.
+    pub filter: Option<PhysicalExprRef>,
+}
+
+impl PlacedRows {
+    /// All expressions.
+    pub fn expressions(&self) -> impl Iterator<Item = &PhysicalExprRef> {
+        std::iter::once(&self.argument).chain(&self.keys).chain(&self.filter)
+    }
+
+    /// Whether the join has blocking keys.
+    pub fn is_keyed(&self) -> bool {
+        !self.keys.is_empty()
+    }
+
+    /// What reads the shapes of rows of `schema`.
+    pub(crate) fn reader(&self, schema: &Schema) -> Result<PlacedReader> {
+        let data_type = self.argument.data_type(schema)?;
+        if TokenKind::of_list(&data_type).is_none() {
+            return plan_err!(
+                "rows are placed by a list of tokens, but the {} argument is {data_type}",
+                self.side
+            );
+        }
+        let converter = match self.is_keyed() {
+            true => {
+                let types = self.keys.iter().map(|key| key.data_type(schema));
+                Some(KeyConverter::try_new(types.collect::<Result<_>>()?, self.null_equality)?)
+            }
+            false => None,
+        };
+        Ok(PlacedReader { rows: self.clone(), converter, reader: ShapeReader::default() })
+    }
+}
+
+impl fmt::Display for PlacedRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, by={}", self.side, self.argument)?;
+        if self.is_keyed() {
+            let keys: Vec<String> = self.keys.iter().map(ToString::to_string).collect();
+            write!(f, ", keys=[{}]", keys.join(", "))?;
+        }
+        match &self.filter {
+            Some(filter) => write!(f, ", filter={filter}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Reads the shapes of rows, batch by batch.
+#[derive(Debug)]
+pub(crate) struct PlacedReader {
+    rows: PlacedRows,
+    converter: Option<KeyConverter>,
+    reader: ShapeReader,
+}
+
+impl PlacedReader {
+    /// Puts the shapes of the rows of `batch` into `shapes`.
+    pub fn read(&mut self, batch: &RecordBatch, shapes: &mut Vec<RowShape>) -> Result<()> {
+        let array = |expr: &PhysicalExprRef| -> Result<ArrayRef> {
+            expr.evaluate(batch)?.into_array(batch.num_rows())
+        };
+        let lists = array(&self.rows.argument)?;
+        let keys = match &self.converter {
+            Some(converter) => {
+                let columns = self.rows.keys.iter().map(array).collect::<Result<Vec<_>>>()?;
+                Some(converter.convert(&columns)?)
+            }
+            None => None,
+        };
+        let filter = self.rows.filter.as_ref().map(array).transpose()?;
+        let filter = match &filter {
+            Some(filter) => match filter.as_boolean_opt() {
+                Some(filter) => Some(filter),
+                None => {
+                    return exec_err!("a join condition is {}, not Boolean", filter.data_type());
+                }
+            },
+            None => None,
+        };
+        let input = EncodeInput { lists: Arc::as_ref(&lists), keys: keys.as_ref(), filter };
+        self.reader.read(&input, shapes)
+    }
+}

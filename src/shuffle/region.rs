@@ -1,0 +1,382 @@
+//! A part of all pairs of rows on the way to a [`Tile`]: what is estimated of it, and where it is
+//! cut.
+
+use std::ops::Range;
+
+use crate::shuffle::histogram::Histogram;
+use crate::shuffle::tiling::{BLOCK, GridSpec, Place, Tile};
+use crate::shuffle::triangle::{Cut as TriangleCut, WeighedTiles};
+use crate::spec::Side;
+
+/// The work to take a row up and for each of its tokens (read, encoded, indexed, looked up: 40 ns
+/// or so), where a pair of rows whose sizes can match counts 1 (0.1 ns or less, as most of them are
+/// never looked at).
+pub(crate) const WORK_PER_ROW: f64 = 1000.0;
+pub(crate) const WORK_PER_TOKEN: f64 = 400.0;
+/// The bytes of a row next to its tokens, and of each token.
+const BYTES_PER_ROW: f64 = 32.0;
+const BYTES_PER_TOKEN: f64 = 8.0;
+/// The work that sending a byte makes: 2 ns.
+const WORK_PER_BYTE: f64 = 20.0;
+/// The last place of a size, as a distance from its first.
+const LAST: Place = (1 << 32) - 1;
+
+/// Rows of one class of keys and sizes, spread evenly over their places.
+#[derive(Debug, Clone)]
+struct Cell {
+    key: u32,
+    places: Range<Place>,
+    rows: f64,
+    /// The sizes that partners may have.
+    partners: Option<(u32, u32)>,
+}
+
+impl Cell {
+    /// The mean size of the sets.
+    fn size(&self) -> f64 {
+        let (least, greatest) = ((self.places.start >> 32) as f64, (self.places.end >> 32) as f64);
+        least.midpoint(greatest.max(least))
+    }
+
+    fn holds(&self, other: &Self) -> bool {
+        self.key == other.key
+            && self.places.start <= other.places.start
+            && self.places.end >= other.places.end
+    }
+
+    /// What lies below `heavy`, `heavy` with what lies there, and what lies above.
+    fn around(&self, heavy: Self) -> impl Iterator<Item = Self> {
+        let below = self.within(&(self.places.start..heavy.places.start));
+        let above = self.within(&(heavy.places.end..self.places.end));
+        let there = self.within(&heavy.places).map_or(0.0, |cell| cell.rows);
+        let heavy = Self { rows: heavy.rows + there, ..heavy };
+        below.into_iter().chain([heavy]).chain(above)
+    }
+
+    /// What lies in a range of places.
+    fn within(&self, places: &Range<Place>) -> Option<Self> {
+        let start = self.places.start.max(places.start);
+        let end = self.places.end.min(places.end);
+        if start >= end {
+            return None;
+        }
+        let width = (self.places.end - self.places.start) as f64;
+        let rows = self.rows * (end - start) as f64 / width;
+        Some(Self { places: start..end, rows, ..self.clone() })
+    }
+}
+
+/// What is estimated of a region.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(crate) struct Estimate {
+    pub work: f64,
+    /// Of the rows that are sent.
+    pub bytes: f64,
+}
+
+impl Estimate {
+    fn add(&mut self, other: Self) {
+        self.work += other.work;
+        self.bytes += other.bytes;
+    }
+
+    /// The work to send the rows.
+    pub fn sending(&self) -> f64 {
+        WORK_PER_BYTE * self.bytes
+    }
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Region {
+    tile: Tile,
+    /// Per side, by key and place.
+    cells: [Vec<Cell>; 2],
+}
+
+/// Two parts of a region, each with its number of tasks.
+type Cut = [(Region, usize); 2];
+
+impl Region {
+    /// All pairs.
+    pub fn whole(spec: &GridSpec, histograms: [&Histogram; 2]) -> Self {
+        let cells = [Side::Left, Side::Right].map(|side| {
+            let histogram = histograms[side as usize];
+            let mut cells: Vec<Cell> = vec![];
+            for (&(key, class, block), &rows) in &histogram.rows {
+                let (least, greatest) = histogram.resolution.sizes(class);
+                let of_class = u64::from(least) << 32..u64::from(greatest) << 32 | LAST;
+                let (places, least, greatest) = match block {
+                    0 => (of_class, least, greatest),
+                    block => {
+                        let size = (block >> 32) as u32;
+                        (block..block.saturating_add(BLOCK), size, size)
+                    }
+                };
+                let partners = spec.partners(side, least).zip(spec.partners(side, greatest));
+                let partners = partners.map(|((least, _), (_, greatest))| (least, greatest));
+                let cell = Cell { key, places, rows: rows as f64, partners };
+                // Of a class, the block of a heavy set follows the rest of the sets.
+                match cells.pop_if(|last| block > 0 && last.holds(&cell)) {
+                    Some(rest) => cells.extend(rest.around(cell)),
+                    None => cells.push(cell),
+                }
+            }
+            cells
+        });
+        Self { tile: Tile::whole(), cells }
+    }
+
+    pub fn into_tile(self) -> Tile {
+        self.tile
+    }
+
+    /// The cells of each key, per side.
+    fn by_key(&self) -> impl Iterator<Item = (u32, [&[Cell]; 2])> {
+        let mut rest = self.cells.each_ref().map(Vec::as_slice);
+        std::iter::from_fn(move || {
+            let key = rest.iter().filter_map(|cells| cells.first()).map(|cell| cell.key).min()?;
+            let split =
+                rest.map(|cells| cells.split_at(cells.partition_point(|cell| cell.key <= key)));
+            rest = split.map(|(_, others)| others);
+            Some((key, split.map(|(own, _)| own)))
+        })
+    }
+
+    /// What joining the region takes.
+    pub fn estimate(&self, spec: &GridSpec) -> Estimate {
+        let mut all = Estimate::default();
+        self.by_key().for_each(|(_, cells)| all.add(estimate(spec, cells)));
+        all
+    }
+
+    /// What joining the rows of the region with themselves takes. It has the same rows on both
+    /// sides, of which one copy is sent, and of two orders of a pair one is decided.
+    pub fn triangle_estimate(&self, spec: &GridSpec) -> Estimate {
+        let Estimate { work, bytes } = self.estimate(spec);
+        Estimate { work: work / 2.0, bytes: bytes / 2.0 }
+    }
+
+    /// Tiles of even work, as many as `tasks` where there is enough to cut.
+    pub fn into_tiles(self, spec: &GridSpec, tasks: usize) -> WeighedTiles {
+        let mut tiles = vec![];
+        // Depth first, the lower part first.
+        let mut rest = vec![(self, tasks.max(1))];
+        while let Some((region, tasks)) = rest.pop() {
+            match region.cut(spec, tasks) {
+                Some([(lower, of_lower), (upper, of_upper)]) => {
+                    rest.push((upper, of_upper));
+                    rest.push((lower, of_lower));
+                }
+                None => {
+                    let estimate = region.estimate(spec);
+                    tiles.push((region.into_tile(), estimate));
+                }
+            }
+        }
+        tiles
+    }
+
+    /// Two parts of a region that has the same rows on both sides, each with the same rows on both
+    /// sides, and what lies between them, such that `share` tiles get even work; `None` where
+    /// there is nothing to cut.
+    pub fn cut_triangle(&self, spec: &GridSpec, share: f64) -> Option<TriangleCut> {
+        let across = self.middle(Side::Left, 0.5).map(|at| self.triangle_at(at));
+        let tasks = (share.ceil() as usize).max(2);
+        let by_keys = self.cut_keys(spec, tasks).map(|[(lower, of_lower), (upper, of_upper)]| {
+            let parts = [&lower, &upper].map(|part| part.triangle_estimate(spec));
+            let per_task = (parts[0].work / of_lower as f64).max(parts[1].work / of_upper as f64);
+            let sending = (parts[0].sending() + parts[1].sending()) / tasks as f64;
+            (TriangleCut { parts: [lower, upper], between: None }, per_task + sending)
+        });
+        let across = across.map(|cut| {
+            let mut all = Estimate::default();
+            cut.parts.iter().for_each(|part| all.add(part.triangle_estimate(spec)));
+            cut.between.iter().for_each(|between| all.add(between.estimate(spec)));
+            (cut, (all.work + all.sending()) / tasks as f64)
+        });
+        let cuts = by_keys.into_iter().chain(across);
+        cuts.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(cut, _)| cut)
+    }
+
+    /// The rows below and those above a place, and the pairs of one below and one above.
+    fn triangle_at(&self, at: Place) -> TriangleCut {
+        let [lower, upper] = self.parts(Side::Left, at);
+        let [within_lower, between] = lower.parts(Side::Right, at);
+        let [_, within_upper] = upper.parts(Side::Right, at);
+        TriangleCut { parts: [within_lower, within_upper], between: Some(between) }
+    }
+
+    /// Two parts of even work for each of `tasks`; `None` where there is nothing to cut.
+    pub fn cut(&self, spec: &GridSpec, tasks: usize) -> Option<Cut> {
+        if tasks <= 1 {
+            return None;
+        }
+        // A cut across one axis repeats rows of the other side.
+        let across = [Side::Left, Side::Right]
+            .into_iter()
+            .filter(|side| !spec.visits_once[side.other() as usize])
+            .filter_map(|side| self.cut_places(side, tasks));
+        let cuts = self.cut_keys(spec, tasks).into_iter().chain(across);
+        let scored = cuts.map(|cut| {
+            let [lower, upper] = cut.each_ref().map(|(region, _)| region.estimate(spec));
+            let per_task = (lower.work / cut[0].1 as f64).max(upper.work / cut[1].1 as f64);
+            let sending = (lower.sending() + upper.sending()) / tasks as f64;
+            (cut, per_task + sending)
+        });
+        scored.min_by(|(_, a), (_, b)| a.total_cmp(b)).map(|(cut, _)| cut)
+    }
+
+    /// Between two classes of keys.
+    fn cut_keys(&self, spec: &GridSpec, tasks: usize) -> Option<Cut> {
+        let work: Vec<(u32, f64)> =
+            self.by_key().map(|(key, cells)| (key, estimate(spec, cells).work)).collect();
+        let total: f64 = work.iter().map(|(_, work)| work).sum();
+        let mut lower = 0.0;
+        let mut best: Option<(f64, u32, usize)> = None;
+        for pair in work.windows(2) {
+            lower += pair[0].1;
+            // As many tasks as the lower part's share of the work.
+            let share = (lower / total * tasks as f64).round();
+            let of_lower = (share as usize).clamp(1, tasks - 1);
+            let upper = total - lower;
+            let per_task = (lower / of_lower as f64).max(upper / (tasks - of_lower) as f64);
+            if best.is_none_or(|(least, ..)| per_task < least) {
+                best = Some((per_task, pair[1].0, of_lower));
+            }
+        }
+        let (_, key, of_lower) = best?;
+        let part = |keys: Range<u32>| {
+            let of = |cells: &[Cell]| {
+                cells.iter().filter(|cell| keys.contains(&cell.key)).cloned().collect()
+            };
+            Region {
+                cells: [of(&self.cells[0]), of(&self.cells[1])],
+                tile: Tile { keys: keys.clone(), ..self.tile.clone() },
+            }
+        };
+        let (lower, upper) = (part(self.tile.keys.start..key), part(key..self.tile.keys.end));
+        Some([(lower, of_lower), (upper, tasks - of_lower)])
+    }
+
+    /// Across the axis of `side`, half of the tasks below.
+    fn cut_places(&self, side: Side, tasks: usize) -> Option<Cut> {
+        let of_lower = tasks / 2;
+        let at = self.middle(side, of_lower as f64 / tasks as f64)?;
+        let [lower, upper] = self.parts(side, at);
+        Some([(lower, of_lower), (upper, tasks - of_lower)])
+    }
+
+    /// The place on the axis of `side` below which a `share` of the work lies. The work is taken
+    /// to be that of the side's rows with their pairs, which the two parts share without a rest.
+    fn middle(&self, side: Side, share: f64) -> Option<Place> {
+        let work: Vec<(&Range<Place>, f64)> = self
+            .by_key()
+            .flat_map(|(_, cells)| {
+                let others = Cumulated::of(cells[side.other() as usize]);
+                let work = move |cell: &Cell| {
+                    cell.rows * (work_per_row(cell) + others.partners(cell).unwrap_or(0.0))
+                };
+                cells[side as usize].iter().map(move |cell| (&cell.places, work(cell)))
+            })
+            .collect();
+        let wanted = share * work.iter().map(|(_, work)| work).sum::<f64>();
+        let mut low = work.iter().map(|(places, _)| places.start).min()?;
+        let mut high = work.iter().map(|(places, _)| places.end).max()?;
+        while high - low > 1 {
+            let middle = low.midpoint(high);
+            let below: f64 = work.iter().map(|(places, work)| work * part(places, middle)).sum();
+            match below < wanted {
+                true => low = middle,
+                false => high = middle,
+            }
+        }
+        let places = &self.tile.places[side as usize];
+        (places.start < high && high < places.end).then_some(high)
+    }
+
+    /// What is below and what is above a place on the axis of `side`. Rows of the other side
+    /// without a partner there are left out.
+    fn parts(&self, side: Side, at: Place) -> [Self; 2] {
+        let places = &self.tile.places[side as usize];
+        [places.start..at, at..places.end].map(|places| {
+            let cells = self.cells[side as usize].iter();
+            let own: Vec<Cell> = cells.filter_map(|cell| cell.within(&places)).collect();
+            let least = own.iter().map(|cell| cell.places.start >> 32).min();
+            let greatest = own.iter().map(|cell| cell.places.end >> 32).max();
+            let sizes = least.zip(greatest);
+            let has_partners = |cell: &&Cell| {
+                cell.partners.zip(sizes).is_some_and(|(partners, (least, greatest))| {
+                    u64::from(partners.0) <= greatest && u64::from(partners.1) >= least
+                })
+            };
+            let others = self.cells[side.other() as usize].iter().filter(has_partners);
+            let mut part = Self { tile: self.tile.clone(), cells: [vec![], vec![]] };
+            part.cells[side.other() as usize] = others.cloned().collect();
+            part.cells[side as usize] = own;
+            part.tile.places[side as usize] = places;
+            part
+        })
+    }
+}
+
+/// What taking a row of the cell up takes.
+fn work_per_row(cell: &Cell) -> f64 {
+    WORK_PER_ROW + WORK_PER_TOKEN * cell.size()
+}
+
+/// The part of `places` that is below `place`.
+fn part(places: &Range<Place>, place: Place) -> f64 {
+    let below = place.clamp(places.start, places.end) - places.start;
+    below as f64 / (places.end - places.start) as f64
+}
+
+/// What joining the cells of one key takes.
+fn estimate(spec: &GridSpec, cells: [&[Cell]; 2]) -> Estimate {
+    let mut all = Estimate::default();
+    for side in [Side::Left, Side::Right] {
+        let others = Cumulated::of(cells[side.other() as usize]);
+        for cell in cells[side as usize] {
+            let Some(partners) = others.partners(cell) else { continue };
+            // Others are not sent, unless they are part of the answer.
+            if partners > 0.0 || spec.visits_once[side as usize] {
+                // The pairs once for both sides.
+                all.work += cell.rows * (work_per_row(cell) + partners / 2.0);
+                all.bytes += cell.rows * (BYTES_PER_ROW + BYTES_PER_TOKEN * cell.size());
+            }
+        }
+    }
+    all
+}
+
+/// How many rows lie below a place.
+struct Cumulated<'a> {
+    cells: &'a [Cell],
+    before: Vec<f64>,
+}
+
+impl<'a> Cumulated<'a> {
+    fn of(cells: &'a [Cell]) -> Self {
+        let mut before = Vec::with_capacity(cells.len() + 1);
+        before.push(0.0);
+        let mut sum = 0.0;
+        before.extend(cells.iter().map(|cell| {
+            sum += cell.rows;
+            sum
+        }));
+        Self { cells, before }
+    }
+
+    fn below(&self, place: Place) -> f64 {
+        let whole = self.cells.partition_point(|cell| cell.places.end <= place);
+        let split = self.cells.get(whole).map_or(0.0, |cell| cell.rows * part(&cell.places, place));
+        self.before[whole] + split
+    }
+
+    /// How many of these rows may match each row of a cell of the other side; `None` where none
+    /// ever can.
+    fn partners(&self, cell: &Cell) -> Option<f64> {
+        let (least, greatest) = cell.partners?;
+        let end = (u64::from(greatest) << 32).saturating_add(1 << 32);
+        Some(self.below(end) - self.below(u64::from(least) << 32))
+    }
+}

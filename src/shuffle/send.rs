@@ -1,0 +1,287 @@
+//! Rows on their way to tasks.
+
+use std::sync::Arc;
+
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
+use datafusion::arrow::compute::take_record_batch;
+use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::hash_utils::create_hashes;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::expressions::Column;
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, RecordOutput, Time,
+};
+use datafusion::physical_plan::repartition::{BatchPartitioner, REPARTITION_RANDOM_STATE};
+use futures::StreamExt;
+use hashbrown::{HashMap, HashSet};
+
+use crate::shuffle::expand::TILE_COLUMN;
+use crate::shuffle::histogram::{Histogram, Resolution};
+use crate::shuffle::placed::PlacedReader;
+use crate::shuffle::tiling::{GridSpec, PlacesOfTile, Tiling, place_of};
+use crate::spec::Side;
+
+/// Rows looked at without yielding to the runtime.
+const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
+
+/// Bytes of an output batch, about, and the rows that it has in any case.
+const BATCH_BYTES: usize = 4 << 20;
+const LEAST_ROWS: usize = 64;
+
+/// Counters of one partition.
+#[derive(Debug)]
+pub(crate) struct GridMetrics {
+    baseline: BaselineMetrics,
+    /// Rows read, and those of them that no task asked for.
+    input_rows: Count,
+    dropped_rows: Count,
+    /// A row of the output each beyond the first of a row of the input. The replication factor is
+    /// `1 + repeated_rows / (input_rows - dropped_rows)`.
+    repeated_rows: Count,
+    /// Tasks that have work.
+    tasks: Gauge,
+    place_time: Time,
+}
+
+impl GridMetrics {
+    pub fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
+        Self {
+            baseline: BaselineMetrics::new(metrics, partition),
+            input_rows: counter("input_rows"),
+            dropped_rows: counter("dropped_rows"),
+            repeated_rows: counter("repeated_rows"),
+            tasks: MetricBuilder::new(metrics).gauge("tasks", partition),
+            place_time: MetricBuilder::new(metrics).subset_time("place_time", partition),
+        }
+    }
+}
+
+/// Where rows are sent.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    spec: GridSpec,
+    side: Side,
+    tiling: Tiling,
+    /// The value of the tile column for each tile.
+    tiles: Vec<u32>,
+    /// And for rows without a tile one for each task.
+    tasks: Vec<u32>,
+    /// For the classes of keys.
+    histogram: Histogram,
+}
+
+impl Routes {
+    pub fn new(spec: GridSpec, side: Side, histograms: [&Histogram; 2]) -> Result<Self> {
+        let tiling = Tiling::new(&spec, histograms);
+        let histogram = Histogram::new(histograms[0].resolution == Resolution::Coarse);
+        let all: Vec<u32> = tiling.tasks.iter().copied().chain((0..).take(spec.tasks)).collect();
+        let mut tiles = values_of_tasks(&all, spec.tasks)?;
+        let tasks = tiles.split_off(tiling.tiles.len());
+        Ok(Self { spec, side, tiling, tiles, tasks, histogram })
+    }
+
+    /// How many tasks have a tile.
+    fn busy_tasks(&self) -> usize {
+        self.tiling.tasks.iter().collect::<HashSet<_>>().len()
+    }
+}
+
+/// Different values, each of which its hash brings into the wanted one of so many partitions.
+pub(crate) fn values_of_tasks(wanted: &[u32], partitions: usize) -> Result<Vec<u32>> {
+    let mut waiting: Vec<Vec<usize>> = vec![vec![]; partitions];
+    for (place, &partition) in wanted.iter().enumerate().rev() {
+        match waiting.get_mut(partition as usize) {
+            Some(places) => places.push(place),
+            None => return internal_err!("there is no partition {partition} of {partitions}"),
+        }
+    }
+    let mut values = vec![0; wanted.len()];
+    let mut missing = wanted.len();
+    let schema = Arc::new(Schema::new(vec![Field::new(TILE_COLUMN, DataType::UInt32, false)]));
+    let column = Arc::new(Column::new(TILE_COLUMN, 0)) as Arc<dyn PhysicalExpr>;
+    let mut partitioner =
+        BatchPartitioner::new_hash_partitioner(vec![column], partitions, Time::default())?;
+    let mut first = 0_u32;
+    while missing > 0 {
+        let next = first.saturating_add(4096);
+        if next == first {
+            return internal_err!("too few values hash into the partitions: {missing} are missing");
+        }
+        let candidates = Arc::new(UInt32Array::from_iter_values(first..next)) as ArrayRef;
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![candidates])?;
+        partitioner.partition(batch, |partition, batch| {
+            let candidates = batch.column(0).as_any().downcast_ref::<UInt32Array>();
+            let found = candidates.map_or(&[] as &[u32], |column| column.values());
+            if let Some(waiting) = waiting.get_mut(partition) {
+                for &value in found {
+                    let Some(place) = waiting.pop() else { break };
+                    values[place] = value;
+                    missing -= 1;
+                }
+            }
+            Ok(())
+        })?;
+        first = next;
+    }
+    Ok(values)
+}
+
+/// Sends the rows of one partition.
+pub(crate) struct Sender {
+    routes: Arc<Routes>,
+    reader: PlacedReader,
+    metrics: GridMetrics,
+    schema: SchemaRef,
+    /// For each key class and size, where rows may be sent.
+    cache: HashMap<(u32, u32), Vec<PlacesOfTile>>,
+    batch_size: usize,
+}
+
+impl Sender {
+    pub fn new(
+        routes: Arc<Routes>,
+        reader: PlacedReader,
+        metrics: GridMetrics,
+        schema: SchemaRef,
+        batch_size: usize,
+    ) -> Self {
+        metrics.tasks.set_max(routes.busy_tasks());
+        Self { routes, reader, metrics, schema, cache: HashMap::new(), batch_size }
+    }
+
+    /// The rows of `input`, each once for each of its tasks.
+    pub fn into_stream(
+        self,
+        input: SendableRecordBatchStream,
+    ) -> impl futures::Stream<Item = Result<RecordBatch>> + Send {
+        struct Sending {
+            sender: Sender,
+            input: SendableRecordBatchStream,
+            /// Rows on their way, and for each row sent its number there and its tile.
+            slice: Option<(RecordBatch, Vec<u32>, Vec<u32>)>,
+            next: usize,
+            rows_at_once: usize,
+            /// A batch of which some rows are left, and the first of these.
+            batch: Option<(RecordBatch, usize)>,
+        }
+        let sending =
+            Sending { sender: self, input, slice: None, next: 0, rows_at_once: 1, batch: None };
+        futures::stream::try_unfold(sending, |mut s| async move {
+            loop {
+                if let Some((slice, rows, tiles)) = &s.slice {
+                    if s.next < rows.len() {
+                        let to = rows.len().min(s.next + s.rows_at_once);
+                        let (rows, tiles) = (&rows[s.next..to], &tiles[s.next..to]);
+                        let batch = s.sender.expanded(slice, rows, tiles)?;
+                        s.next = to;
+                        return Ok(Some((batch, s)));
+                    }
+                    s.slice = None;
+                }
+                let (batch, start) = match s.batch.take() {
+                    Some(rest) => rest,
+                    None => match s.input.next().await.transpose()? {
+                        Some(batch) => {
+                            let row = batch.get_array_memory_size() / batch.num_rows().max(1);
+                            let rows = (BATCH_BYTES / row.max(1)).max(LEAST_ROWS);
+                            s.rows_at_once = rows.min(s.sender.batch_size);
+                            (batch, 0)
+                        }
+                        None => {
+                            s.sender.metrics.baseline.done();
+                            return Ok(None);
+                        }
+                    },
+                };
+                let rows = ROWS_PER_SLICE.min(batch.num_rows() - start);
+                let slice = batch.slice(start, rows);
+                if start + rows < batch.num_rows() {
+                    s.batch = Some((batch, start + rows));
+                }
+                let (rows, tiles) = s.sender.place(&slice)?;
+                s.slice = Some((slice, rows, tiles));
+                s.next = 0;
+                tokio::task::yield_now().await;
+            }
+        })
+    }
+
+    /// Which rows of a slice are sent, and the tile column of each.
+    fn place(&mut self, slice: &RecordBatch) -> Result<(Vec<u32>, Vec<u32>)> {
+        let _timer = self.metrics.place_time.timer();
+        let Self { routes, reader, cache, .. } = self;
+        let mut shapes = vec![];
+        reader.read(slice, &mut shapes)?;
+        let once = routes.spec.visits_once[routes.side as usize];
+        let row_hashes = match routes.tiling.divides_sets[routes.side as usize] {
+            true => content_hashes(slice.columns())?,
+            false => vec![],
+        };
+        let (mut rows, mut tiles) = (vec![], vec![]);
+        let mut alone = vec![];
+        let mut dropped = 0;
+        for (row, &shape) in (0..).zip(&shapes) {
+            let sent = rows.len();
+            if shape.size > 0 {
+                let key = routes.histogram.key_class(shape);
+                let size = shape.size;
+                let possible = cache
+                    .entry((key, size))
+                    .or_insert_with(|| routes.tiling.tiles(&routes.spec, routes.side, key, size));
+                let row_hash = row_hashes.get(row as usize).copied().unwrap_or(0);
+                let place = place_of(shape, row_hash);
+                for (places, tile) in possible.iter() {
+                    if places.contains(&place) {
+                        rows.push(row);
+                        tiles.push(routes.tiles[*tile as usize]);
+                    }
+                }
+            }
+            if rows.len() == sent {
+                match once {
+                    true => alone.push(row),
+                    false => dropped += 1,
+                }
+            }
+        }
+        let joined = shapes.len() - alone.len() - dropped;
+        self.metrics.input_rows.add(shapes.len());
+        self.metrics.dropped_rows.add(dropped);
+        self.metrics.repeated_rows.add(rows.len() - joined);
+        if !alone.is_empty() {
+            let of_alone = take_record_batch(slice, &UInt32Array::from(alone.clone()))?;
+            for (row, hash) in alone.into_iter().zip(content_hashes(of_alone.columns())?) {
+                rows.push(row);
+                tiles.push(routes.tasks[(hash % routes.tasks.len() as u64) as usize]);
+            }
+        }
+        Ok((rows, tiles))
+    }
+
+    /// The rows with their tiles.
+    fn expanded(&self, slice: &RecordBatch, rows: &[u32], tiles: &[u32]) -> Result<RecordBatch> {
+        let _timer = self.metrics.baseline.elapsed_compute().timer();
+        let rows = take_record_batch(slice, &UInt32Array::from(rows.to_vec()))?;
+        let mut columns = rows.columns().to_vec();
+        columns.push(Arc::new(UInt32Array::from(tiles.to_vec())));
+        let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
+        Ok(batch.record_output(&self.metrics.baseline))
+    }
+}
+
+/// Hashes of rows by their content, to tell them apart; 0 where a column's type has no hash.
+fn content_hashes(columns: &[ArrayRef]) -> Result<Vec<u64>> {
+    let Some(first) = columns.first() else {
+        return internal_err!("rows without a column cannot be told apart");
+    };
+    let mut hashes = vec![0; first.len()];
+    if create_hashes(columns, REPARTITION_RANDOM_STATE.random_state(), &mut hashes).is_err() {
+        hashes.fill(0);
+    }
+    // Partitions of a shuffle are the remainders of such hashes as well: not those here.
+    hashes.iter_mut().for_each(|hash| *hash = hash.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20);
+    Ok(hashes)
+}

@@ -1,0 +1,209 @@
+//! Which task joins which rows with which.
+//!
+//! The rows of a side lie on an axis: by the size of their set, those of one size by a hash of the
+//! set, and those with one set, of which there may be many, by a hash of the row. A *tile* is an
+//! interval of either axis (and of classes of blocking keys). The tiles cover all pairs of places
+//! and do not overlap, so that two rows meet in exactly one tile. A row is sent to the tiles that
+//! it lies in and whose other side has sizes which it can match:
+//!
+//! ```text
+//! right size          the tiles of four tasks; pairs outside of the diagonal band cannot match,
+//!   ▲ ┌───────┬──/─┐  so that no row is sent to the tiles' corners for their sake
+//!   │ │    3  │/ 4/│
+//!   │ ├────┬─/┼─/──┤
+//!   │ │  1/│2/│/   │
+//!   │ │  / │/ /    │
+//!   └─┴─/──┴/─┴────┴─► left size
+//! ```
+//!
+//! One tile is cut in two until there is one for each task: by the classes of keys, which repeats
+//! no row, or across the axis of one side, which repeats rows of the other one; where the
+//! estimated work comes out even, and as few bytes as possible are repeated. This is the
+//! decomposition of a k-d tree (Bentley: "Multidimensional binary search trees", CACM 1975) over
+//! the join matrix (Okcan, Riedewald: "Processing theta-joins using MapReduce", SIGMOD 2011).
+//! Where an input is joined with itself, a `triangle` of it will do.
+
+use std::ops::Range;
+
+use crate::set::Bounds;
+use crate::set::RowShape;
+use crate::shuffle::histogram::{Histogram, KEY_CLASSES};
+use crate::shuffle::region::{Estimate, Region};
+use crate::shuffle::triangle::{Grain, WeighedTiles, triangles_and_rectangles};
+use crate::spec::{MeasureCall, Side};
+
+/// A place on the axis of a side: from above, 32 bits of the size of a set, 20 of its hash, and 12
+/// of a hash of the row, which tell rows with the same set apart.
+pub(crate) type Place = u64;
+
+/// The places of rows with one set, and of those whose sets have similar hashes.
+pub(crate) const BLOCK: Place = 1 << 12;
+
+/// A tile, and the places on a side's axis whose rows are joined there.
+pub(crate) type PlacesOfTile = (Range<Place>, u32);
+
+/// Where the block of a row's set starts.
+pub(crate) fn block_of(shape: RowShape) -> Place {
+    (u64::from(shape.size) << 32) + u64::from(shape.hash) / BLOCK * BLOCK
+}
+
+/// The place of a row; `row_hash` is that of all its columns.
+pub(crate) fn place_of(shape: RowShape, row_hash: u64) -> Place {
+    block_of(shape) + row_hash % BLOCK
+}
+
+/// Which pairs of rows meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
+pub enum GridPairs {
+    /// Each left row meets each right row that it may match.
+    #[default]
+    All,
+    /// Of an input that is both sides: rows near to each other. Each row is sent once, to be
+    /// joined with the others of its tile, and with itself. The left side stands for both.
+    Within,
+    /// Of an input that is both sides: the other pairs of rows, in one order of the two. Sent as
+    /// left and as right rows to be joined with each other, each pair for both orders.
+    Across,
+}
+
+/// What is joined, as far as sending rows to tasks goes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct GridSpec {
+    pub call: MeasureCall,
+    /// `t*`, the least qualifying value.
+    pub threshold: f64,
+    /// How many tasks share the work, at least 1.
+    pub tasks: usize,
+    /// Per side, whether each of its rows must be sent to exactly one task: where the answer lists
+    /// rows of the side one by one.
+    pub visits_once: [bool; 2],
+    pub pairs: GridPairs,
+}
+
+impl GridSpec {
+    /// The sizes that partners of a set of `side` may have.
+    pub(crate) fn partners(&self, side: Side, size: u32) -> Option<(u32, u32)> {
+        let bounds = Bounds::new(self.call.measure, self.threshold);
+        bounds.size_range(self.call.role(side), size)
+    }
+}
+
+/// What one task joins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tile {
+    /// Classes of blocking keys.
+    pub keys: Range<u32>,
+    /// Per side.
+    pub places: [Range<Place>; 2],
+}
+
+impl Tile {
+    /// All pairs of rows.
+    pub fn whole() -> Self {
+        Self { keys: 0..KEY_CLASSES, places: [0..Place::MAX, 0..Place::MAX] }
+    }
+
+    /// The sizes of a side's sets that lie in the tile, some of them at least.
+    fn sizes(&self, side: Side) -> (u32, u32) {
+        let places = &self.places[side as usize];
+        ((places.start >> 32) as u32, (places.end.saturating_sub(1) >> 32) as u32)
+    }
+}
+
+/// The tiles of a join.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Tiling {
+    pub tiles: Vec<Tile>,
+    /// The task of each tile.
+    pub tasks: Vec<u32>,
+    /// Per side, whether rows with one set go different ways.
+    pub divides_sets: [bool; 2],
+}
+
+impl Tiling {
+    /// Tiles of even work for the rows that `histograms` (of the left and the right side) count.
+    ///
+    /// Equal histograms give equal tiles: those who send the rows of either side each make their
+    /// own. The answer is right with any histograms, as long as all of them have the same. Of an
+    /// input that is both sides, the left one is looked at.
+    pub fn new(spec: &GridSpec, histograms: [&Histogram; 2]) -> Self {
+        let divides = |tiles: &WeighedTiles, side: Side| {
+            tiles.iter().any(|(tile, _)| !tile.places[side as usize].start.is_multiple_of(BLOCK))
+        };
+        if spec.pairs == GridPairs::All {
+            let tiles = Region::whole(spec, histograms).into_tiles(spec, spec.tasks);
+            let divides_sets = [Side::Left, Side::Right].map(|side| divides(&tiles, side));
+            let tasks = (0..).take(tiles.len()).collect();
+            let tiles = tiles.into_iter().map(|(tile, _)| tile).collect();
+            return Self { tiles, tasks, divides_sets };
+        }
+        let dealt = |grain: Grain| {
+            let tiles = triangles_and_rectangles(spec, histograms[0], grain);
+            // Whoever runs a task of near rows runs one of rows apart as well, in some order.
+            let (tasks, most) = deal(tiles.iter().flatten(), spec.tasks);
+            let sending: f64 = tiles.iter().flatten().map(|(_, tile)| tile.sending()).sum();
+            (tiles, tasks, most + sending / spec.tasks.max(1) as f64)
+        };
+        let finer = Grain::finer(spec.tasks).into_iter().map(dealt);
+        let ([within, across], mut tasks, _) =
+            finer.fold(
+                dealt(Grain::COARSEST),
+                |best, other| {
+                    if other.2 < best.2 { other } else { best }
+                },
+            );
+        // All who send rows of the input have to agree on the place of a row.
+        let divides_sets = divides(&within, Side::Left)
+            || divides(&across, Side::Left)
+            || divides(&across, Side::Right);
+        let tasks_across = tasks.split_off(within.len());
+        let (tiles, tasks) = match spec.pairs {
+            GridPairs::Within => (within, tasks),
+            _ => (across, tasks_across),
+        };
+        let tiles = tiles.into_iter().map(|(tile, _)| tile).collect();
+        Self { tiles, tasks, divides_sets: [divides_sets; 2] }
+    }
+
+    /// The tiles that the rows of `side` with a set of this size and key class may be sent to,
+    /// with the places of those that are.
+    pub fn tiles(
+        &self,
+        spec: &GridSpec,
+        side: Side,
+        key_class: u32,
+        size: u32,
+    ) -> Vec<PlacesOfTile> {
+        let Some((least, greatest)) = spec.partners(side, size) else { return vec![] };
+        let (first, last) = (u64::from(size) << 32, u64::from(size) << 32 | u64::from(u32::MAX));
+        (0..)
+            .zip(&self.tiles)
+            .filter(|(_, tile)| {
+                let places = &tile.places[side as usize];
+                let (other_least, other_greatest) = tile.sizes(side.other());
+                tile.keys.contains(&key_class)
+                    && places.start <= last
+                    && places.end > first
+                    && other_least <= greatest
+                    && other_greatest >= least
+            })
+            .map(|(number, tile)| (tile.places[side as usize].clone(), number))
+            .collect()
+    }
+}
+
+/// A task for each tile, such that tasks have even work: the largest tile first, to the task with
+/// the least. With it the work of the task that has most.
+fn deal<'a>(tiles: impl Iterator<Item = &'a (Tile, Estimate)>, tasks: usize) -> (Vec<u32>, f64) {
+    let mut by_work: Vec<(usize, f64)> = tiles.map(|(_, tile)| tile.work).enumerate().collect();
+    by_work.sort_by(|(_, a), (_, b)| b.total_cmp(a));
+    let mut loads = vec![0.0_f64; tasks.max(1)];
+    let mut dealt = vec![0; by_work.len()];
+    for (tile, work) in by_work {
+        let least = (0_u32..).zip(&loads).min_by(|(_, a), (_, b)| a.total_cmp(b));
+        let task = least.map_or(0, |(task, _)| task);
+        loads[task as usize] += work;
+        dealt[tile] = task;
+    }
+    (dealt, loads.into_iter().fold(0.0, f64::max))
+}

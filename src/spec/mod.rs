@@ -1,0 +1,195 @@
+//! What a [`SetSimilarityJoinExec`](crate::exec::SetSimilarityJoinExec) computes, as the planner hands
+//! it over: nothing here says how.
+
+use std::fmt;
+
+use datafusion::arrow::datatypes::SchemaRef;
+use datafusion::common::{JoinType, NullEquality};
+use datafusion::physical_expr::PhysicalExprRef;
+
+use crate::set::{Measure, Role};
+
+/// One side of the join, in the order of the query text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Side {
+    Left,
+    Right,
+}
+
+impl Side {
+    pub fn other(self) -> Self {
+        match self {
+            Side::Left => Side::Right,
+            Side::Right => Side::Left,
+        }
+    }
+
+    /// Whether rows of this side appear in the answer of `join_type` even without a match.
+    pub fn is_preserved(self, join_type: JoinType) -> bool {
+        match self {
+            Side::Left => {
+                matches!(join_type, JoinType::Left | JoinType::Full | JoinType::LeftAnti)
+            }
+            Side::Right => {
+                matches!(join_type, JoinType::Right | JoinType::Full | JoinType::RightAnti)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Side::Left => "left",
+            Side::Right => "right",
+        })
+    }
+}
+
+/// A measure over the join's two arguments, with which side gives its first argument.
+///
+/// `containment(a.x, b.y)` has `first: Left`, `containment(b.y, a.x)` has `first: Right`. For
+/// symmetric measures `first` is `Left`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MeasureCall {
+    pub measure: Measure,
+    pub first: Side,
+}
+
+impl MeasureCall {
+    /// The role of the argument that `side` gives.
+    pub fn role(self, side: Side) -> Role {
+        if side == self.first { Role::First } else { Role::Second }
+    }
+
+    /// The value for a pair with overlap `o` and set sizes `left`, `right`.
+    #[inline]
+    pub fn value(self, o: u64, left: u64, right: u64) -> f64 {
+        match self.first {
+            Side::Left => self.measure.value(o, left, right),
+            Side::Right => self.measure.value(o, right, left),
+        }
+    }
+}
+
+/// What a multiplicity counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CountOf {
+    /// Joined rows: `count(*)`.
+    Rows,
+    /// Joined rows with a row of that side: `count` of one of its non-NULL columns.
+    Matched(Side),
+    /// Joined rows in which that column of that side's input is not NULL. Only with
+    /// [`Need::Counts`] per row of the other side.
+    NonNull(Side, usize),
+}
+
+/// A column of the operator's output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum OutputColumn {
+    /// A column of one side's input.
+    Input(Side, usize),
+    /// A measure of the pair, NULL in a row without a partner; `Float64`, or `Int64` for
+    /// [`Measure::Overlap`].
+    Score(MeasureCall),
+    /// `Int64`: how many rows of the join this row stands for. Only with [`Need::Counts`].
+    Count(CountOf),
+}
+
+impl OutputColumn {
+    /// The input column that this one is made from, where it is one.
+    pub fn source(self) -> Option<(Side, usize)> {
+        match self {
+            OutputColumn::Input(side, index)
+            | OutputColumn::Count(CountOf::NonNull(side, index)) => Some((side, index)),
+            OutputColumn::Score(_) | OutputColumn::Count(_) => None,
+        }
+    }
+
+    /// The same made from another column of the same side.
+    pub fn with_source(self, index: usize) -> Self {
+        match self {
+            OutputColumn::Input(side, _) => OutputColumn::Input(side, index),
+            OutputColumn::Count(CountOf::NonNull(side, _)) => {
+                OutputColumn::Count(CountOf::NonNull(side, index))
+            }
+            other => other,
+        }
+    }
+}
+
+/// Rows or their multiplicities.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Need {
+    /// One output row for each row of the join.
+    Rows,
+    /// Output rows that carry multiplicities instead of pairs; summing an `OutputColumn::Count`
+    /// over them gives the count.
+    ///
+    /// `Some(side)`: one output row at most for each row of that side (plus, for the unmatched
+    /// rows of a preserved other side, rows in which this side's columns are NULL). `None`: any
+    /// number of rows that hold counts only.
+    Counts(Option<Side>),
+}
+
+/// A column that the residual filter reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ResidualColumn {
+    Input(Side, usize),
+    Score(MeasureCall),
+}
+
+/// The part of the join condition that only a matched pair can decide.
+#[derive(Debug, Clone)]
+pub struct Residual {
+    /// A Boolean expression over `schema`.
+    pub expression: PhysicalExprRef,
+    /// Where the columns of `schema` come from.
+    pub columns: Vec<ResidualColumn>,
+    pub schema: SchemaRef,
+}
+
+/// The similarity join as planned.
+///
+/// A pair of rows matches when the similarity of the arguments is at least `threshold`, every
+/// pair of `on` is equal, the side filters hold and the residual holds.
+#[derive(Debug, Clone)]
+pub struct SimilarityJoin {
+    pub call: MeasureCall,
+    /// `t*`, the least qualifying value: positive, or NaN when nothing qualifies.
+    pub threshold: f64,
+    /// The similarity conjunct as the user wrote it, for EXPLAIN.
+    pub predicate: String,
+    pub join_type: JoinType,
+    /// The list argument of each side, over that side's input schema.
+    pub arguments: [PhysicalExprRef; 2],
+    /// Blocking keys: equalities (left over the left schema, right over the right schema).
+    pub on: Vec<(PhysicalExprRef, PhysicalExprRef)>,
+    pub null_equality: NullEquality,
+    /// Per side, a Boolean over that side's schema that a row must pass to match anything.
+    pub side_filters: [Option<PhysicalExprRef>; 2],
+    pub residual: Option<Residual>,
+    pub need: Need,
+    pub output: Vec<OutputColumn>,
+    /// The schema of `output`: names, nullability and metadata as the logical plan has them.
+    pub schema: SchemaRef,
+}
+
+impl SimilarityJoin {
+    pub fn argument(&self, side: Side) -> &PhysicalExprRef {
+        &self.arguments[side as usize]
+    }
+
+    /// Whether two rows of one input that match do so in either order, and the answer is made of
+    /// such pairs: what a join of an input with itself needs to meet each pair once. What the
+    /// residual says of the two orders is asked for each of them.
+    pub fn is_symmetric(&self) -> bool {
+        self.join_type == JoinType::Inner
+            && matches!(self.need, Need::Rows | Need::Counts(None))
+            && self.call.measure.is_symmetric()
+    }
+
+    pub fn side_filter(&self, side: Side) -> Option<&PhysicalExprRef> {
+        self.side_filters[side as usize].as_ref()
+    }
+}
