@@ -9,10 +9,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use datafusion::arrow::array::{
-    ArrayRef, AsArray, Int32Builder, Int64Array, ListBuilder, RecordBatch,
-};
-use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema};
+use arrow::array::{ArrayRef, AsArray, Int32Builder, Int64Array, ListBuilder, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema};
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion::datasource::MemTable;
 use datafusion::parquet::arrow::ArrowWriter;

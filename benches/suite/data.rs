@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use datafusion::arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, ArrayRef};
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
@@ -239,7 +239,7 @@ pub fn on_threads<T: Send>(threads: usize, work: impl Fn() -> Result<T> + Sync) 
 }
 
 fn element_count(lists: &ArrayRef) -> Result<usize> {
-    use datafusion::arrow::array::AsArray;
+    use arrow::array::AsArray;
     let (first, last) = match (lists.as_list_opt::<i32>(), lists.as_list_opt::<i64>()) {
         (Some(l), _) => (l.value_offsets()[0] as usize, l.value_offsets()[l.len()] as usize),
         (_, Some(l)) => (l.value_offsets()[0] as usize, l.value_offsets()[l.len()] as usize),

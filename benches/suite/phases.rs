@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field};
+use arrow::array::{Array, ArrayRef};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
 use datafusion_simjoin::config::StrategyChoice;
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use datafusion::arrow::error::ArrowError;
+use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 
 use super::hints;

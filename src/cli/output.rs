@@ -8,13 +8,13 @@ use std::io::{self, Write};
 use std::str::FromStr;
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::csv::WriterBuilder;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::json::writer::{JsonArray, LineDelimited, WriterBuilder as JsonBuilder};
+use arrow::json::{ArrayWriter, LineDelimitedWriter};
+use arrow::util::display::{ArrayFormatter, FormatOptions as ArrowFormat};
 use clap::ValueEnum;
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
-use datafusion::arrow::csv::WriterBuilder;
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use datafusion::arrow::json::writer::{JsonArray, LineDelimited, WriterBuilder as JsonBuilder};
-use datafusion::arrow::json::{ArrayWriter, LineDelimitedWriter};
-use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions as ArrowFormat};
 use datafusion::common::Result as DataFusionResult;
 use datafusion::config::FormatOptions;
 
@@ -287,8 +287,8 @@ impl CliError {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{Int64Array, ListArray};
-    use datafusion::arrow::datatypes::Int32Type;
+    use arrow::array::{Int64Array, ListArray};
+    use arrow::datatypes::Int32Type;
 
     use super::*;
 

@@ -71,7 +71,7 @@ pub(super) fn reset(ctx: &SessionContext, plan: &LogicalPlan) -> Result<bool> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::util::pretty::pretty_format_batches;
+    use arrow::util::pretty::pretty_format_batches;
     use datafusion::prelude::SessionConfig;
 
     use super::*;

@@ -1,9 +1,9 @@
 //! The table format.
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::util::display::FormatOptions as ArrowFormat;
-use datafusion::arrow::util::pretty::pretty_format_batches_with_options;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::util::display::FormatOptions as ArrowFormat;
+use arrow::util::pretty::pretty_format_batches_with_options;
 use datafusion::common::Result;
 use datafusion::config::FormatOptions;
 
@@ -124,8 +124,8 @@ impl TableWriter {
 mod tests {
     use std::sync::Arc;
 
-    use datafusion::arrow::array::{Int64Array, StringArray};
-    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use arrow::array::{Int64Array, StringArray};
+    use arrow::datatypes::{DataType, Field, Schema};
 
     use super::*;
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::SchemaRef;
-use datafusion::arrow::ipc::reader::StreamReader;
-use datafusion::arrow::ipc::writer::StreamWriter;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use arrow::ipc::reader::StreamReader;
+use arrow::ipc::writer::StreamWriter;
 use datafusion::catalog::TableProvider;
 use datafusion::common::{
     Result, TableReference, exec_datafusion_err, exec_err, internal_datafusion_err, not_impl_err,
@@ -177,8 +177,8 @@ fn read(bytes: &[u8], schema: SchemaRef) -> Result<MemTable> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{ArrayRef, Int64Array, ListArray};
-    use datafusion::arrow::datatypes::Int32Type;
+    use arrow::array::{ArrayRef, Int64Array, ListArray};
+    use arrow::datatypes::Int32Type;
     use datafusion::prelude::SessionContext;
     use datafusion_proto::logical_plan::DefaultLogicalExtensionCodec;
 

@@ -1,9 +1,9 @@
 //! Blocking keys: the values of equality conjuncts as dense ids.
 
-use datafusion::arrow::array::{Array, ArrayRef, BinaryArray};
-use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::datatypes::DataType;
-use datafusion::arrow::row::{RowConverter, Rows, SortField};
+use arrow::array::{Array, ArrayRef, BinaryArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
+use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::cast::as_binary_array;
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{NullEquality, Result, internal_err};

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::common::{JoinType, Result, internal_err};
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExprRef;

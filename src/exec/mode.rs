@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::new_empty_array;
-use datafusion::arrow::datatypes::{DataType, Schema};
+use arrow::array::new_empty_array;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::hash_utils::create_hashes;
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::physical_expr::PhysicalExprRef;

@@ -4,10 +4,8 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    Array, ArrayRef, AsArray, Int32Builder, Int64Array, ListBuilder, RecordBatch,
-};
-use datafusion::arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
+use arrow::array::{Array, ArrayRef, AsArray, Int32Builder, Int64Array, ListBuilder, RecordBatch};
+use arrow::datatypes::{DataType, Field, Int64Type, Schema, SchemaRef};
 use datafusion::common::{JoinType, NullEquality, Result};
 use datafusion::datasource::memory::MemorySourceConfig;
 use datafusion::execution::TaskContext;

@@ -23,7 +23,7 @@ mod tests;
 
 use std::sync::{Arc, LazyLock};
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 

@@ -7,8 +7,8 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use datafusion::arrow::array::Array;
-use datafusion::arrow::buffer::NullBuffer;
+use arrow::array::Array;
+use arrow::buffer::NullBuffer;
 use datafusion::common::Result;
 
 use crate::set::{Lists, Tokens, with_byte_tokens};

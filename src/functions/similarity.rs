@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, Float64Array, Int64Array, NullBufferBuilder};
-use datafusion::arrow::datatypes::{DataType, Field};
+use arrow::array::{ArrayRef, Float64Array, Int64Array, NullBufferBuilder};
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::logical_expr::{

@@ -5,9 +5,9 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ListArray, NullBufferBuilder, StringArray};
-use datafusion::arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
-use datafusion::arrow::datatypes::{DataType, Field};
+use arrow::array::{ListArray, NullBufferBuilder, StringArray};
+use arrow::buffer::{Buffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_err};
 use foldhash::fast::FixedState;
 

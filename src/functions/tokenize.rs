@@ -3,12 +3,12 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrayRef, AsArray, Int64Array, LargeStringArray, PrimitiveArray, StringArray,
     StringViewArray,
 };
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Int64Type, UInt64Type};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use datafusion::common::utils::take_function_args;
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{

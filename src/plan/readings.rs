@@ -13,7 +13,7 @@
 //! list, which is the same set. A plan that uses it is deterministic as long as no expression looks
 //! at the order of a list.
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, ExprSchema, Result};
 use datafusion::datasource::cte_worktable::CteWorkTable;

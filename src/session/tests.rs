@@ -1,4 +1,4 @@
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::catalog::Session;
 use datafusion::logical_expr::{LogicalPlan, Volatility, create_udf};
 use datafusion::physical_plan::ExecutionPlan;

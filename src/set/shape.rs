@@ -92,11 +92,11 @@ fn hash_of(token: Key<'_>) -> u64 {
 mod tests {
     use std::sync::Arc;
 
-    use datafusion::arrow::array::{
+    use arrow::array::{
         Array, ArrayRef, BooleanArray, Int64Builder, ListBuilder, StringArray, StringBuilder,
     };
-    use datafusion::arrow::compute::cast;
-    use datafusion::arrow::datatypes::{DataType, Field};
+    use arrow::compute::cast;
+    use arrow::datatypes::{DataType, Field};
     use datafusion::common::NullEquality;
 
     use super::*;

@@ -9,11 +9,9 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    ArrayRef, BinaryArray, BinaryBuilder, Int64Array, LargeListArray, UInt64Array,
-};
-use datafusion::arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::array::{ArrayRef, BinaryArray, BinaryBuilder, Int64Array, LargeListArray, UInt64Array};
+use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::{Result, exec_err};
 use foldhash::fast::FixedState;
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch};
-use datafusion::arrow::datatypes::Schema;
+use arrow::array::{ArrayRef, AsArray, RecordBatch};
+use arrow::datatypes::Schema;
 use datafusion::common::{NullEquality, Result, exec_err, plan_err};
 use datafusion::physical_expr::PhysicalExprRef;
 

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
-use datafusion::arrow::datatypes::{DataType, Field, Schema, UInt32Type};
+use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
+use arrow::datatypes::{DataType, Field, Schema, UInt32Type};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_plan::metrics::Time;

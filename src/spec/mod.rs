@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use datafusion::arrow::datatypes::SchemaRef;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::physical_expr::PhysicalExprRef;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
 use rand::Rng;
 use rand::rngs::StdRng;

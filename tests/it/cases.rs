@@ -6,7 +6,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 
 use crate::lists::{BINARIES, INTEGERS, TEXTS, dictionary, token};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 

@@ -5,9 +5,9 @@
 
 use std::collections::BTreeSet;
 
-use datafusion::arrow::array::AsArray;
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Int32Type, Int64Type};
+use arrow::array::AsArray;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int32Type, Int64Type};
 use datafusion::prelude::{ParquetReadOptions, SessionContext};
 use rand::rngs::StdRng;
 use rand::seq::SliceRandom;

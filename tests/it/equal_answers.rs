@@ -7,9 +7,9 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, ListArray};
-use datafusion::arrow::datatypes::{Int32Type, Int64Type};
-use datafusion::arrow::record_batch::RecordBatch;
+use arrow::array::{ArrayRef, DictionaryArray, Int32Array, Int64Array, ListArray};
+use arrow::datatypes::{Int32Type, Int64Type};
+use arrow::record_batch::RecordBatch;
 use datafusion::prelude::SessionContext;
 
 use crate::support::{

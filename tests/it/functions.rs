@@ -1,6 +1,6 @@
 //! The scalar functions in SQL: types, layouts, NULLs, scalars beside columns, documentation.
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 

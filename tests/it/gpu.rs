@@ -5,8 +5,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use arrow::datatypes::DataType;
 use cudarc::driver::sys::CUresult;
-use datafusion::arrow::datatypes::DataType;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
 use datafusion_simjoin::gpu::Device;

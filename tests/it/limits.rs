@@ -15,7 +15,7 @@ use crate::support::{
     register_partitions, rows, uses_operator,
 };
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 

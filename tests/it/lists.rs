@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     ArrayRef, BinaryArray, FixedSizeBinaryArray, FixedSizeListArray, Int64Array, LargeListArray,
     LargeListViewArray, ListArray, ListViewArray, StringArray, UInt64Array,
 };
-use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field};
+use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field};
 
 use crate::oracle::{List, Token};
 
@@ -82,7 +82,7 @@ fn elements(element: &DataType, tokens: &[Option<Token>]) -> ArrayRef {
         })
     };
     let exact: ArrayRef = match element {
-        DataType::Null => return datafusion::arrow::array::new_null_array(element, tokens.len()),
+        DataType::Null => return arrow::array::new_null_array(element, tokens.len()),
         DataType::Dictionary(_, values) => elements(values, tokens),
         DataType::UInt64 => Arc::new(UInt64Array::from_iter(tokens.iter().map(|t| match t {
             Some(Token::Int(v)) => Some(u64::try_from(*v).expect("a UInt64 token")),

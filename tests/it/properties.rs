@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 
 use crate::lists::Layout;
 use crate::oracle::{JoinKind, List, Measure, Row, Token, join};

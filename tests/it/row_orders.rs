@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
 
 use crate::lists::Layout;
@@ -133,7 +133,7 @@ fn register(ctx: &SessionContext, name: &str, rows: &[Row]) {
 
 async fn residual_rows(ctx: &SessionContext, sql: &str) -> Vec<String> {
     let batches = plan(ctx, &format!("EXPLAIN ANALYZE {sql}")).await.unwrap().collect().await;
-    let text = datafusion::arrow::util::pretty::pretty_format_batches(&batches.unwrap()).unwrap();
+    let text = arrow::util::pretty::pretty_format_batches(&batches.unwrap()).unwrap();
     let text = text.to_string();
     let found = text.match_indices("residual_rows=");
     found

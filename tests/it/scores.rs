@@ -6,7 +6,7 @@ use crate::support::{
     OPERATOR, Session, assert_same_rows, assert_uses_operator, number, register, rows,
 };
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
 use rand::SeedableRng;
 use rand::rngs::StdRng;

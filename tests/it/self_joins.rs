@@ -4,7 +4,7 @@ use crate::cases::{Pattern, Tables};
 use crate::oracle::{Cell, JoinKind, Measure, Row, Sizes, and, join, line};
 use crate::support::{Session, assert_same_rows, assert_uses_operator, number, register, rows};
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
 use rand::SeedableRng;
 use rand::rngs::StdRng;

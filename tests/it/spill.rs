@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::common::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -371,9 +371,9 @@ async fn real_collections_count_the_same_from_disk() {
 /// Columns that travel along: views, and dictionaries of which every batch has its own.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn odd_columns_travel_along() {
-    use datafusion::arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray};
-    use datafusion::arrow::compute::cast;
-    use datafusion::arrow::datatypes::Int64Type;
+    use arrow::array::{ArrayRef, Int64Array, ListArray, RecordBatch, StringArray};
+    use arrow::compute::cast;
+    use arrow::datatypes::Int64Type;
     use std::sync::Arc;
     let batch = |number: i64| {
         let ids = number * 100..number * 100 + 100;
@@ -430,7 +430,7 @@ async fn what_meets_nothing_is_counted_too() {
 /// An error of one partition of an input is not kept until the others have ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_error_of_the_input_is_seen_at_once() {
-    use datafusion::arrow::datatypes::{Schema, SchemaRef};
+    use arrow::datatypes::{Schema, SchemaRef};
     use datafusion::catalog::streaming::StreamingTable;
     use datafusion::execution::{SendableRecordBatchStream, TaskContext};
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;

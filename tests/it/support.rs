@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
-use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, Schema};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::config::ExtensionOptions;
 use datafusion::datasource::MemTable;
@@ -315,7 +315,7 @@ pub async fn explain(ctx: &SessionContext, sql: &str) -> String {
         .collect()
         .await
         .unwrap_or_else(|e| panic!("{e}\nin {sql}"));
-    let format = datafusion::arrow::util::pretty::pretty_format_batches(&batches);
+    let format = arrow::util::pretty::pretty_format_batches(&batches);
     format.expect("printable batches").to_string()
 }
 

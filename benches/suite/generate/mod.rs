@@ -18,7 +18,7 @@ mod zipf;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datafusion::arrow::array::ArrayRef;
+use arrow::array::ArrayRef;
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion::prelude::SessionConfig;
 

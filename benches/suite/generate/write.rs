@@ -4,10 +4,8 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
-    ArrayRef, Int32Builder, Int64Array, ListBuilder, RecordBatch, StringBuilder,
-};
-use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
+use arrow::array::{ArrayRef, Int32Builder, Int64Array, ListBuilder, RecordBatch, StringBuilder};
+use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::Result;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::basic::{Compression, ZstdLevel};

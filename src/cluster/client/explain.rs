@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::SchemaRef;
 use ballista_core::serde::protobuf::{JobStageMetrics, OperatorMetricsSet, operator_metric};
-use datafusion::arrow::array::{ArrayRef, RecordBatch, StringArray};
-use datafusion::arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::physical_plan::metrics::MetricsSet;
 

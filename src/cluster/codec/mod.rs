@@ -21,7 +21,7 @@ mod tests;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::Schema;
+use arrow::datatypes::Schema;
 use datafusion::common::{Result, exec_err, internal_datafusion_err, internal_err, plan_err};
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{AggregateUDF, HigherOrderUDF, ScalarUDF, WindowUDF};

@@ -340,8 +340,8 @@ pub(crate) fn total_pairs(
 mod tests {
     use std::sync::Arc;
 
-    use datafusion::arrow::array::{ArrayRef, Int64Array, ListArray};
-    use datafusion::arrow::datatypes::Int64Type;
+    use arrow::array::{ArrayRef, Int64Array, ListArray};
+    use arrow::datatypes::Int64Type;
     use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
     use rand::rngs::StdRng;
     use rand::{Rng, SeedableRng};

@@ -3,13 +3,13 @@
 use std::cell::OnceCell;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrayData, ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
     UInt32Array, make_array,
 };
-use datafusion::arrow::buffer::{Buffer, ScalarBuffer};
-use datafusion::arrow::compute::{FilterBuilder, FilterPredicate, prep_null_mask_filter};
-use datafusion::arrow::datatypes::{ArrowNativeType, i256};
+use arrow::buffer::{Buffer, ScalarBuffer};
+use arrow::compute::{FilterBuilder, FilterPredicate, prep_null_mask_filter};
+use arrow::datatypes::{ArrowNativeType, i256};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::{Result, internal_err};
 
@@ -192,8 +192,8 @@ fn spread<T: ArrowNativeType>(
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{Decimal256Array, Int8Array, StringArray};
-    use datafusion::arrow::compute::take;
+    use arrow::array::{Decimal256Array, Int8Array, StringArray};
+    use arrow::compute::take;
 
     use super::*;
     use crate::exec::answer::blocks::Block;

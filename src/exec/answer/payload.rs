@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::mem::size_of;
 use std::sync::{Arc, OnceLock};
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrayData, ArrayRef, ArrowPrimitiveType, AsArray, GenericListArray, MutableArrayData,
     OffsetSizeTrait, PrimitiveArray, RecordBatch, UInt32Array, make_array, new_empty_array,
 };
-use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::compute::{concat, interleave, take};
-use datafusion::arrow::datatypes::{DataType, Schema};
-use datafusion::arrow::downcast_primitive_array;
+use arrow::buffer::NullBuffer;
+use arrow::compute::{concat, interleave, take};
+use arrow::datatypes::{DataType, Schema};
+use arrow::downcast_primitive_array;
 use datafusion::common::{Result, internal_err};
 use parking_lot::Mutex;
 
@@ -412,8 +412,8 @@ fn new_buffer_bytes(data: &ArrayData, seen: &mut HashSet<usize>) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{Int64Array, ListArray};
-    use datafusion::arrow::datatypes::Int64Type;
+    use arrow::array::{Int64Array, ListArray};
+    use arrow::datatypes::Int64Type;
 
     use super::*;
 
@@ -439,7 +439,7 @@ mod tests {
 
     #[test]
     fn what_views_refer_to_counts_where_it_is_stored() {
-        use datafusion::arrow::array::StringViewArray;
+        use arrow::array::StringViewArray;
         let texts = (0..100).map(|i| format!("{i:0500}")).collect::<Vec<_>>();
         let views: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
         let tenth = views.slice(10, 10);

@@ -3,13 +3,13 @@
 use std::cmp::Ordering;
 use std::mem::size_of;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, GenericStringArray,
     OffsetSizeTrait, PrimitiveArray, UInt32Array,
 };
-use datafusion::arrow::compute::take;
-use datafusion::arrow::datatypes::DataType;
-use datafusion::arrow::downcast_primitive_array;
+use arrow::compute::take;
+use arrow::datatypes::DataType;
+use arrow::downcast_primitive_array;
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{DataFusionError, Result, internal_err};
 
@@ -242,8 +242,8 @@ impl Partners {
 mod tests {
     use std::sync::Arc;
 
-    use datafusion::arrow::array::{Float64Array, Int64Array, ListArray, StringArray};
-    use datafusion::arrow::datatypes::Int64Type;
+    use arrow::array::{Float64Array, Int64Array, ListArray, StringArray};
+    use arrow::datatypes::Int64Type;
     use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
 
     use super::*;

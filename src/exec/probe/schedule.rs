@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
-use datafusion::arrow::array::RecordBatch;
+use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 

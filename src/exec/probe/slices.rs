@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
-use datafusion::arrow::datatypes::{Schema, SchemaRef};
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -176,7 +176,7 @@ impl Slices {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{ArrayRef, FixedSizeBinaryArray};
+    use arrow::array::{ArrayRef, FixedSizeBinaryArray};
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 
     use super::*;

@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 use std::ops::Range;
 
-use datafusion::arrow::array::{Array, BinaryArray, LargeListArray};
+use arrow::array::{Array, BinaryArray, LargeListArray};
 use foldhash::quality::FixedState;
 
 use crate::set::{Bounds, Role};
@@ -95,10 +95,9 @@ mod tests {
         let sizes: Vec<u32> = (0..10_000).map(|i| 1 + i % 100).collect();
         let bands = Bands::of_sizes(sizes.clone(), 10, false);
         assert_eq!(bands.len(), 10);
-        let lists =
-            LargeListArray::from_iter_primitive::<datafusion::arrow::datatypes::Int64Type, _, _>(
-                (0..=100).map(|size| (size > 0).then(|| vec![Some(1); size])),
-            );
+        let lists = LargeListArray::from_iter_primitive::<arrow::datatypes::Int64Type, _, _>(
+            (0..=100).map(|size| (size > 0).then(|| vec![Some(1); size])),
+        );
         let of_size = bands.of_rows(&lists, None);
         assert!(of_size[1..].is_sorted());
         assert_eq!((of_size[0], of_size[1], of_size[100]), (10, 0, 9));

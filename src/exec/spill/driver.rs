@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-use datafusion::arrow::array::RecordBatch;
+use arrow::array::RecordBatch;
 use datafusion::common::runtime::{JoinSet, SpawnedTask};
 use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};

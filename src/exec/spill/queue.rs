@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::pin::pin;
 use std::sync::Arc;
 
-use datafusion::arrow::array::RecordBatch;
+use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryLimit, MemoryPool, MemoryReservation,
@@ -162,7 +162,7 @@ impl BatchQueue {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{ArrayRef, Int64Array};
+    use arrow::array::{ArrayRef, Int64Array};
     use datafusion::common::exec_datafusion_err;
     use datafusion::execution::memory_pool::{GreedyMemoryPool, UnboundedMemoryPool};
     use futures::FutureExt;

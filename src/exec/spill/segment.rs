@@ -4,9 +4,9 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{AsArray, RecordBatch};
-use datafusion::arrow::compute::concat_batches;
-use datafusion::arrow::datatypes::{Int64Type, UInt64Type};
+use arrow::array::{AsArray, RecordBatch};
+use arrow::compute::concat_batches;
+use arrow::datatypes::{Int64Type, UInt64Type};
 use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::spill_file::SpillFile;
@@ -151,7 +151,7 @@ impl SpilledSide {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{ArrayRef, Int64Array};
+    use arrow::array::{ArrayRef, Int64Array};
 
     use super::*;
 
@@ -175,7 +175,7 @@ mod tests {
                 .collect();
             let schema = match batches.first() {
                 Some(Ok(batch)) => batch.schema(),
-                _ => Arc::new(datafusion::arrow::datatypes::Schema::empty()),
+                _ => Arc::new(arrow::datatypes::Schema::empty()),
             };
             let batches = batches.into_iter().map(|batch| Ok(batch.unwrap()));
             let batches = RecordBatchStreamAdapter::new(schema, stream::iter(batches));

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::Array;
-use datafusion::arrow::datatypes::SchemaRef;
+use arrow::array::Array;
+use arrow::datatypes::SchemaRef;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;

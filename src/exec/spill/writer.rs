@@ -4,10 +4,10 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use datafusion::arrow::compute::{interleave_record_batch, max, min};
-use datafusion::arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
-use datafusion::arrow::error::ArrowError;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
+use arrow::compute::{interleave_record_batch, max, min};
+use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
+use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::execution::spill_file::SpillFile;
@@ -284,8 +284,8 @@ impl OpenSegment {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::Int64Array;
-    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use arrow::array::Int64Array;
+    use arrow::datatypes::{DataType, Field, Schema};
     use datafusion::execution::memory_pool::MemoryConsumer;
     use datafusion::execution::runtime_env::RuntimeEnv;
     use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
@@ -313,11 +313,9 @@ mod tests {
         };
         let bands = Arc::new(Bands::of_sizes(vec![], 1, false));
         let mut writer = SideWriter::new(manager, bands, false, limits, reservation);
-        let lists = datafusion::arrow::array::ListArray::from_iter_primitive::<
-            datafusion::arrow::datatypes::Int64Type,
-            _,
-            _,
-        >((0..100).map(|i| Some((i..i + 20).map(Some))));
+        let lists = arrow::array::ListArray::from_iter_primitive::<arrow::datatypes::Int64Type, _, _>(
+            (0..100).map(|i| Some((i..i + 20).map(Some))),
+        );
         for _ in 0..500 {
             let input = EncodeInput { lists: &lists, keys: None, filter: None };
             for rows in StoredRows::of_batch(kind, &input).unwrap() {

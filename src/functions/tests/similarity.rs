@@ -1,14 +1,14 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrayRef, BinaryArray, DictionaryArray, FixedSizeBinaryArray, FixedSizeListArray,
     Int32Array, LargeListArray, LargeListViewArray, ListArray, ListViewArray, NullArray,
     StringArray, new_null_array,
 };
-use datafusion::arrow::buffer::{NullBuffer, OffsetBuffer};
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, Int32Type, TimeUnit};
+use arrow::buffer::{NullBuffer, OffsetBuffer};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Int32Type, TimeUnit};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::ColumnarValue;
 use rand::rngs::StdRng;
@@ -144,7 +144,7 @@ fn elements(tokens: &[Option<Token>], element: &DataType) -> ArrayRef {
                         Some(Token::Integer(v)) => Some((*v).try_into().unwrap()),
                         _ => None,
                     })
-                    .collect::<datafusion::arrow::array::$array>(),
+                    .collect::<arrow::array::$array>(),
             )
         };
     }

@@ -1,4 +1,4 @@
-use datafusion::arrow::util::pretty::pretty_format_batches;
+use arrow::util::pretty::pretty_format_batches;
 use datafusion::logical_expr::{ScalarUDF, col, lit};
 use datafusion::prelude::{SessionConfig, SessionContext};
 
@@ -136,7 +136,7 @@ fn a_namesake_is_no_measure() {
     let namesake: ScalarUDF = datafusion::logical_expr::create_udf(
         "jaccard",
         vec![],
-        datafusion::arrow::datatypes::DataType::Float64,
+        arrow::datatypes::DataType::Float64,
         datafusion::logical_expr::Volatility::Immutable,
         std::sync::Arc::new(|args| Ok(args[0].clone())),
     );

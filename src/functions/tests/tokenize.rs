@@ -1,13 +1,13 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrayRef, AsArray, Int64Array, LargeListArray, ListArray, ListViewArray, StringArray,
     UInt64Array,
 };
-use datafusion::arrow::buffer::OffsetBuffer;
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::{DataType, Field, Int32Type};
+use arrow::buffer::OffsetBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Int32Type};
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::ColumnarValue;
 use rand::rngs::StdRng;

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
-use datafusion::arrow::array::{ArrayRef, ListArray};
-use datafusion::arrow::datatypes::UInt32Type;
+use arrow::array::{ArrayRef, ListArray};
+use arrow::datatypes::UInt32Type;
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
 };

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
+use arrow::datatypes::{DataType, Field, Schema};
 use datafusion::common::{JoinType, Result, ScalarValue};
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::{CaseExpr, Column, IsNotNullExpr, Literal};

@@ -102,7 +102,7 @@ fn stretches(file: &PartitionedFile, times: u64) -> Vec<PartitionedFile> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::datatypes::{DataType, Field, Schema};
+    use arrow::datatypes::{DataType, Field, Schema};
     use datafusion::datasource::physical_plan::{CsvSource, FileSource, ParquetSource};
     use datafusion::execution::object_store::ObjectStoreUrl;
     use datafusion::physical_expr::expressions::{col, lit};

@@ -2,7 +2,7 @@
 
 mod recognition;
 
-use datafusion::arrow::array::AsArray;
+use arrow::array::AsArray;
 use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};

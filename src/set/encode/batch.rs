@@ -3,7 +3,7 @@
 use std::mem::size_of;
 use std::ops::Range;
 
-use datafusion::arrow::array::{Array, BooleanArray};
+use arrow::array::{Array, BooleanArray};
 use datafusion::common::Result;
 
 use crate::engine::keys::Keys;

@@ -1,9 +1,7 @@
 //! Text and binary tokens as bytes, the short ones as a machine word.
 
-use datafusion::arrow::array::{
-    Array, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray,
-};
-use datafusion::arrow::datatypes::{ArrowNativeType, ByteArrayType, ByteViewType};
+use arrow::array::{Array, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray};
+use arrow::datatypes::{ArrowNativeType, ByteArrayType, ByteViewType};
 
 /// Byte strings up to this length are packed into a word together with their length.
 pub(crate) const PACKED_LEN: usize = 7;
@@ -110,7 +108,7 @@ pub(crate) fn unpack(word: u64) -> ([u8; 8], usize) {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::arrow::array::{BinaryViewArray, LargeStringArray, StringArray};
+    use arrow::array::{BinaryViewArray, LargeStringArray, StringArray};
 
     use super::*;
 

@@ -566,7 +566,7 @@ fn find_word(table: &Table<WordSlot>, word: u64) -> u32 {
 mod tests {
     use std::sync::Arc;
 
-    use datafusion::arrow::array::{Array, ArrayRef, Int64Array, StringArray, UInt64Array};
+    use arrow::array::{Array, ArrayRef, Int64Array, StringArray, UInt64Array};
 
     use super::*;
 

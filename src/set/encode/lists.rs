@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use datafusion::arrow::array::{AnyDictionaryArray, Array, ArrayRef, AsArray};
-use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::datatypes::DataType;
+use arrow::array::{AnyDictionaryArray, Array, ArrayRef, AsArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
 
 /// The element type of a list type of any layout, `None` for other types.
@@ -35,8 +35,8 @@ pub struct Lists {
 enum Ranges {
     /// A NULL-typed column: every row is NULL.
     None,
-    Offsets32(datafusion::arrow::buffer::OffsetBuffer<i32>),
-    Offsets64(datafusion::arrow::buffer::OffsetBuffer<i64>),
+    Offsets32(arrow::buffer::OffsetBuffer<i32>),
+    Offsets64(arrow::buffer::OffsetBuffer<i64>),
     View32(Vec<(i32, i32)>),
     View64(Vec<(i64, i64)>),
     Fixed(usize),
@@ -49,7 +49,7 @@ impl Lists {
         let (elements, ranges) = match array.data_type() {
             DataType::Null => {
                 return Ok(Self {
-                    elements: datafusion::arrow::array::new_empty_array(&DataType::Null),
+                    elements: arrow::array::new_empty_array(&DataType::Null),
                     ranges: Ranges::None,
                     nulls: Some(NullBuffer::new_null(len)),
                     len,

@@ -4,11 +4,11 @@ use crate::engine::{KeyConverter, KeyDictionary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrayRef, BooleanArray, Int64Array, Int64Builder, LargeListBuilder, ListArray,
     ListBuilder, StringBuilder, StringViewBuilder,
 };
-use datafusion::arrow::datatypes::DataType;
+use arrow::datatypes::DataType;
 use datafusion::common::NullEquality;
 use datafusion::execution::memory_pool::{
     GreedyMemoryPool, MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,

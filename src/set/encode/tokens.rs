@@ -5,13 +5,13 @@
 
 use std::fmt;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, Int64Array,
     LargeBinaryArray, LargeStringArray, StringArray, StringViewArray, UInt64Array,
 };
-use datafusion::arrow::buffer::NullBuffer;
-use datafusion::arrow::compute::cast;
-use datafusion::arrow::datatypes::DataType;
+use arrow::buffer::NullBuffer;
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
 
 use crate::set::encode::lists::list_element_type;

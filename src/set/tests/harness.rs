@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
-use datafusion::arrow::array::{ArrayRef, Int64Array, ListArray};
-use datafusion::arrow::datatypes::{DataType, UInt32Type};
+use arrow::array::{ArrayRef, Int64Array, ListArray};
+use arrow::datatypes::{DataType, UInt32Type};
 use datafusion::common::{NullEquality, Result};
 use datafusion::execution::memory_pool::{
     GreedyMemoryPool, MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{
+use arrow::array::{
     ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array, RecordBatch,
     StringArray,
 };
-use datafusion::arrow::datatypes::{DataType, Field, Int32Type, Schema};
-use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
+use arrow::datatypes::{DataType, Field, Int32Type, Schema};
+use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::MemTable;
 use datafusion::execution::session_state::SessionStateBuilder;
@@ -245,8 +245,8 @@ fn create(name: &str, batch: &RecordBatch, has_integers: bool) -> String {
 
 /// The lists as a dictionary whose values are in another order and have one that nothing uses.
 fn dictionary_of(rng: &mut StdRng, lists: &ArrayRef) -> ArrayRef {
-    use datafusion::arrow::array::UInt32Array;
-    use datafusion::arrow::compute::take;
+    use arrow::array::UInt32Array;
+    use arrow::compute::take;
     let rows = lists.len() as u32;
     let order: Vec<u32> = (0..rows).rev().chain((rows > 0).then_some(0)).collect();
     let values = take(lists, &UInt32Array::from(order), None).unwrap();

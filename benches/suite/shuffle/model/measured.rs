@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use datafusion::arrow::array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch};
-use datafusion::arrow::datatypes::{DataType, Field, Schema};
-use datafusion::arrow::ipc::CompressionType;
-use datafusion::arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
+use arrow::array::{Array, ArrayRef, Int32Array, Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema};
+use arrow::ipc::CompressionType;
+use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use datafusion::common::Result;
 use datafusion_simjoin::set::SetCollection;
 use datafusion_simjoin::set::{Bounds, Role};
