@@ -11,6 +11,7 @@ mod consume;
 mod cores;
 mod emit;
 pub mod grid;
+pub(crate) mod hands_on;
 mod headroom;
 mod layout;
 mod metrics;
