@@ -121,7 +121,7 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
             false => Pairing::All,
         },
         need: MatchNeed::Pairs,
-        candidate_chunk: options.candidate_chunk.0,
+        candidate_chunk: options.candidate_chunk.get(),
         simd: point.simd,
         gpu: point.gpu,
     };
@@ -150,7 +150,7 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     // As the operator cuts a self-join.
     let share = (sets.len() / (point.threads as u32 * 32)).clamp(1, 1024);
     let share = share.next_multiple_of(prepared.range_unit());
-    let work = || probe(&*prepared, sets, spec, &next, share, options.match_buffer.0, &shared);
+    let work = || probe(&*prepared, sets, spec, &next, share, options.match_buffer.get(), &shared);
     let parts = data::on_threads(point.threads, work)?;
     let probe_seconds = start.elapsed().as_secs_f64();
     let processor = machine::processor_seconds_since(processor_start);

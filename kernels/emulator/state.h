@@ -97,10 +97,10 @@ struct Device {
     Statistics statistics;
     Memory memory;
     // What has lost the device: every call reports it until the device is reset or, where the error
-    // is of the context alone, until nobody retains that any more.
+    // is of the context alone, until its last holder releases that.
     std::atomic<CUresult> lost{CUDA_SUCCESS};
-    // Whoever makes or ends the context has it for himself: nobody meets one that is half gone. It
-    // is locked before all others.
+    // A thread that makes or ends the context holds this lock, so that no other thread sees half a
+    // context. It is locked before all others.
     std::mutex lifetime;
     // How often its context is.
     std::atomic<int> retained{0};

@@ -105,11 +105,16 @@ fn with_tip(mut error: clap::Error) -> clap::Error {
         return error;
     };
     let tip = match word.trim().contains(char::is_whitespace) {
-        true => format!("to run statements, write: simjoin -c '{}'", word.replace('\'', "''")),
+        true => format!("to run statements, write: simjoin -c {}", in_quotes(word)),
         false => format!("to run the statements of a file, write: simjoin -f {word}"),
     };
     error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
     error
+}
+
+/// The text as one word of a POSIX shell, in single quotes.
+fn in_quotes(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 fn parse_batch_size(text: &str) -> Result<usize, String> {
@@ -163,6 +168,18 @@ mod tests {
         }
         for text in ["", "g", "0", "-1g", "2x", "1e3", "1..5g", "99999999999999t", "NaN"] {
             assert!(parse_size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn statements_and_files_without_a_flag_get_a_tip() {
+        for (word, tip) in [
+            ("SELECT 1", "write: simjoin -c 'SELECT 1'"),
+            ("SELECT 'it''s'", r"write: simjoin -c 'SELECT '\''it'\'''\''s'\'''"),
+            ("a.sql", "write: simjoin -f a.sql"),
+        ] {
+            let error = with_tip(Args::try_parse_from(["simjoin", word]).unwrap_err()).to_string();
+            assert!(error.contains(tip), "{error}");
         }
     }
 

@@ -119,7 +119,7 @@ pub(super) fn connect(scheduler: &str, builder: SessionStateBuilder) -> Result<S
     client::connect(scheduler, builder)
 }
 
-/// What a statement on a cluster is doing.
+/// The phase of a statement on a cluster, as a line for the user.
 pub(super) fn status(plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
     let query = plan.downcast_ref::<ClusterQueryExec>()?;
     Some(match query.job().phase() {
@@ -164,7 +164,7 @@ struct StderrLog;
 
 impl Log for StderrLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // Every connection's frames are nobody's concern.
+        // The network crates log every frame of each connection.
         !["h2", "hyper", "tower", "tonic"].iter().any(|name| metadata.target().starts_with(name))
     }
 

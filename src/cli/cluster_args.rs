@@ -30,11 +30,11 @@ pub struct SchedulerArgs {
     #[arg(long, value_name = "HOST")]
     pub external_host: Option<String>,
 
-    /// Give an executor up that has not been heard of for so long, and run its tasks elsewhere
+    /// Give an executor up after this long without a message, and run its tasks elsewhere
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = at_least_5())]
     pub executor_timeout_seconds: u64,
 
-    /// What is told on standard error
+    /// Least severity of the messages on standard error
     #[arg(long, value_name = "LEVEL", default_value = "warn")]
     pub log_level: LogLevel,
 }
@@ -76,11 +76,11 @@ pub struct ExecutorArgs {
         value_parser = parse_size)]
     pub memory_limit: Option<u64>,
 
-    /// Wait so long for a scheduler that cannot be reached
+    /// Try this long to reach the scheduler
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub scheduler_connect_timeout_seconds: u64,
 
-    /// What is told on standard error
+    /// Least severity of the messages on standard error
     #[arg(long, value_name = "LEVEL", default_value = "warn")]
     pub log_level: LogLevel,
 }

@@ -15,11 +15,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use super::errors::{CliError, tell};
 use super::helper::PromptHelper;
 
-/// What came of reading a line.
+/// The outcome of reading a line.
 #[derive(Debug)]
 pub(super) enum Line {
     Typed(String),
-    /// Ctrl-C: what was typed is to be forgotten.
+    /// Ctrl-C: the shell forgets the statement typed so far.
     Cancelled,
     /// Ctrl-D on an empty line.
     End,
@@ -46,7 +46,7 @@ impl Editor {
         let (sender, lines) = unbounded_channel();
         let helper = PromptHelper::new(session, color);
         std::thread::Builder::new().name("prompt".to_string()).spawn(move || {
-            // The shell has gone when nobody takes an error.
+            // Sending fails where the shell has ended; the error then has no reader.
             if let Err(error) = serve(helper, &asked, &sender) {
                 let _ = sender.send(Err(from_editor(error)));
             }
@@ -55,7 +55,7 @@ impl Editor {
     }
 
     pub(super) async fn read(&mut self, prompt: &'static str) -> Result<Line, CliError> {
-        // An editor that has ended has said why, or shows no lines any more.
+        // An editor that has ended has sent its error before, and gives no more lines.
         let _ = self.requests.send(Request::Read(prompt));
         self.lines.recv().await.unwrap_or(Ok(Line::End))
     }

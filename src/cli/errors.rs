@@ -49,7 +49,7 @@ pub(super) fn print(error: &CliError, place: Option<&str>, sql: &str) {
     }
 }
 
-/// Writes a line to standard error. Where that is closed, nobody wants to know.
+/// Writes a line to standard error, and ignores a reader that has closed it.
 pub(super) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
 }
@@ -79,7 +79,7 @@ pub(super) fn message(error: &DataFusionError) -> String {
         DataFusionError::SQL(inner, _) => parser_message(&inner.to_string()),
         DataFusionError::ResourcesExhausted(message) => format!("out of memory: {message}"),
         DataFusionError::NotImplemented(message) => format!("not supported: {message}"),
-        // What may have been meant is a hint's to say.
+        // A hint names the field that may have been meant.
         DataFusionError::SchemaError(inner, _) => match inner.as_ref() {
             SchemaError::FieldNotFound { field, .. } => {
                 format!("No field named {}.", field.quoted_flat_name())

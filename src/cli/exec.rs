@@ -35,9 +35,9 @@ pub(super) struct Shell {
     pub interrupt: Interrupt,
     /// How many files include each other at the moment.
     pub include_depth: usize,
-    /// What fails does not end a script.
+    /// A statement that fails does not end its script.
     pub keep_going: bool,
-    /// Something in a script has failed.
+    /// A statement of a script has failed.
     pub has_failed: bool,
 }
 
@@ -135,7 +135,7 @@ impl Shell {
 }
 
 /// Plans and runs a statement and writes its result; None for a statement that has none. The plan
-/// that runs is told in `running`.
+/// that runs goes to `running`.
 async fn execute(
     ctx: SessionContext,
     statement: Statement,

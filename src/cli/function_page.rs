@@ -1,4 +1,4 @@
-//! The description of a function as a page of text.
+//! Writes the description of a function as a page of text, for `\h`.
 
 use std::fmt::Write;
 
@@ -24,7 +24,11 @@ impl Function<'_> {
     }
 }
 
-/// The page of each function of that name; where there is none, what is like it.
+/// The page of each function of that name.
+///
+/// # Errors
+///
+/// Where no function has the name, a message with the functions of similar names.
 pub(super) fn page(state: &SessionState, name: &str) -> Result<String, String> {
     let name = name.trim().trim_end_matches("()").to_lowercase();
     let all = functions(state);
@@ -168,7 +172,7 @@ impl Page {
     }
 
     fn line(&mut self, line: &str) {
-        // A String takes everything.
+        // Writing to a String does not fail.
         let _ = writeln!(self.0, "{}", line.trim_end());
     }
 

@@ -1,4 +1,4 @@
-//! What the prompt's editor completes and colours.
+//! Completes and colours the text in the prompt's editor.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 
-/// What the editor asks about the text.
+/// Answers the editor's questions about the text.
 pub(super) struct PromptHelper {
     session: Weak<RwLock<SessionState>>,
     files: FilenameCompleter,

@@ -1,5 +1,5 @@
-//! Cutting what is read into what can be run: statements, each up to its semicolon, and backslash
-//! commands on lines of their own.
+//! Cuts the lines of a script into items that run: statements, each up to its semicolon, and
+//! backslash commands on lines of their own.
 
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
@@ -9,7 +9,7 @@ use crate::sql::TextCursor;
 /// A part of a script, with the line (from 1) on which it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Item {
-    /// One statement. Where it starts in the middle of a line, spaces stand for what comes before,
+    /// One statement. Where it starts in the middle of a line, spaces stand for the text before it,
     /// so that the columns in messages are those of the line.
     Statement { text: String, line: u64 },
     /// A line such as `\d`.
@@ -23,7 +23,7 @@ pub(super) enum Item {
 /// that was begun goes on behind it.
 #[derive(Debug, Default)]
 pub(super) struct Cutter {
-    /// What has been read of the next statement.
+    /// The text of the next statement so far.
     text: String,
     /// The line on which `text` starts.
     line: u64,
@@ -44,7 +44,7 @@ impl Cutter {
         self.has_words = false;
     }
 
-    /// Takes a line, and gives what it completes. The tokens are those of the dialect.
+    /// Takes a line, and gives the items that it completes. The tokens are those of the dialect.
     pub(super) fn push(&mut self, line: &str, dialect: &dyn Dialect) -> Vec<Item> {
         self.lines_read += 1;
         let first = self.lines_read == 1;
@@ -188,7 +188,7 @@ mod tests {
         check("\\q", &[("command \\q", 1)]);
     }
 
-    /// Spaces take the place of what stands before on the line, for the columns of messages.
+    /// Spaces take the place of the text before it on the line, for the columns of messages.
     #[test]
     fn statements_of_one_line_are_cut_apart() {
         check(

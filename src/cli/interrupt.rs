@@ -2,7 +2,7 @@
 //!
 //! Ctrl-C cancels what runs: a statement at the prompt, the program elsewhere. The other two end the
 //! program everywhere. The program leaves by dropping what it has begun, so that no temporary file
-//! stays; who sends a second signal while it does so wants it to go at once.
+//! stays; a second signal meanwhile ends it at once.
 
 use std::io;
 use std::sync::Arc;
@@ -44,7 +44,7 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct State {
-    /// The gravest signal that nobody has answered yet.
+    /// The gravest signal without an answer yet.
     pending: Option<Signal>,
     /// A signal was answered by leaving.
     leaving: bool,
@@ -117,7 +117,7 @@ impl Interrupt {
         }
     }
 
-    /// Takes the signal that nobody has answered, if it is as grave as that.
+    /// Takes the pending signal if it is at least as grave as `least`.
     fn answer(&self, least: Signal) -> Option<Signal> {
         let mut state = self.0.state.lock();
         let signal = state.pending.take_if(|signal| *signal >= least)?;

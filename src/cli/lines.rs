@@ -42,7 +42,7 @@ impl Lines {
                     Err(error) => Err(error),
                 };
                 let failed = line.is_err();
-                // Without the shell nobody wants the rest.
+                // The shell has dropped the receiver: the rest goes unread.
                 if sender.blocking_send(line).is_err() || failed {
                     return;
                 }

@@ -58,8 +58,8 @@ use exec::Shell;
 use interrupt::Interrupt;
 
 /// Runs the command line of this process. `spare_memory` is called before anything else where
-/// statements have a memory limit: the allocator, which keeps what is freed beside that limit, is
-/// the caller's.
+/// statements have a memory limit: the caller owns the allocator, which keeps freed memory beside
+/// that limit.
 pub fn run(spare_memory: fn()) -> ExitCode {
     let mut args = Args::of_process();
     if let Some(process) = args.process.take() {
@@ -85,12 +85,12 @@ fn run_session(args: Args) -> Result<(), CliError> {
     threads::run_shell(move |statements| run_args(args, interactive, statements, interrupt))
 }
 
-/// Prints the error, where it is one to be told, and gives the exit status.
+/// Prints the error unless the user knows it already, and gives the exit status.
 fn report(error: &CliError) -> ExitCode {
     match error {
         CliError::ClosedPipe => ExitCode::SUCCESS,
         CliError::Stopped(signal) => ExitCode::from(signal.status()),
-        // Told already, where it happened.
+        // The statement has printed it.
         CliError::Reported => ExitCode::FAILURE,
         error => {
             errors::print(error, None, "");

@@ -60,7 +60,7 @@ impl FromStr for MaxRows {
     }
 }
 
-/// What is printed, and how.
+/// Format and extent of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrintOptions {
     pub format: Format,
@@ -68,7 +68,7 @@ pub struct PrintOptions {
     pub maxrows: MaxRows,
 }
 
-/// What became of a result's rows.
+/// How many rows a result had.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Written {
     /// The rows of the result.
@@ -153,7 +153,7 @@ impl<W: Write> ResultWriter<W> {
         self.put(&text)
     }
 
-    /// Writes what is left.
+    /// Writes the text that is still held, and the end of the format.
     pub(super) fn finish(mut self) -> Result<Written, CliError> {
         let rows = self.rows;
         let (text, printed) = match &mut self.body {

@@ -1,4 +1,4 @@
-//! What a long statement is doing, as one line on standard error.
+//! Shows the progress of a long statement as one line on standard error.
 
 use std::convert::Infallible;
 use std::io::{self, IsTerminal};
@@ -94,7 +94,7 @@ impl Progress {
 /// The similarity join's name in physical plans.
 const JOIN: &str = "SetSimilarityJoinExec";
 
-/// A physical plan and what is known about its rows.
+/// A physical plan and the known number of its input rows.
 struct PlanStatus {
     /// The topmost similarity join, or else the leaves.
     watched: Vec<Arc<dyn ExecutionPlan>>,

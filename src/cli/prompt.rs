@@ -16,8 +16,7 @@ const PROMPT: &str = "> ";
 /// While a statement goes on.
 const CONTINUED: &str = "-> ";
 
-/// Reads and runs statements and commands until the user leaves. Errors are told, and do not end
-/// it.
+/// Reads and runs statements and commands until the user leaves. Prints errors, and goes on.
 pub(super) async fn run(shell: &mut Shell, color: bool) -> Result<(), CliError> {
     if !shell.options.quiet {
         let version = env!("CARGO_PKG_VERSION");
@@ -49,8 +48,8 @@ pub(super) async fn run(shell: &mut Shell, color: bool) -> Result<(), CliError> 
         }
         let items = cut(&mut cutter, &text, shell);
         remember(&mut editor, &mut lines, &text, cutter.has_begun());
-        // What is pasted may be many statements. Those that fail do not keep the others from
-        // running, as if they had been typed one by one; Ctrl-C is meant for all.
+        // A pasted text may have many statements. They run as if they had been typed one by one: one
+        // that fails does not keep the others from running. Ctrl-C drops all.
         for item in items {
             match run_item(shell, &item).await? {
                 Some(Next::Continue) => {}
@@ -66,7 +65,7 @@ pub(super) async fn run(shell: &mut Shell, color: bool) -> Result<(), CliError> 
 }
 
 /// Reads a line. While it is edited, Ctrl-C is a key of the editor's. One that comes later, as fast
-/// as it may be, is meant for what the line runs.
+/// as it may be, is meant for the statement that the line runs.
 async fn read(shell: &Shell, editor: &mut Editor, prompt: &'static str) -> Result<Line, CliError> {
     shell.interrupt.forget_ctrl_c();
     let line = shell.interrupt.guard_but_ctrl_c(editor.read(prompt)).await;

@@ -1,4 +1,4 @@
-//! Running scripts: what `-c`, files and standard input hold.
+//! Runs scripts: the texts of `-c`, files and standard input.
 
 use std::fs::File;
 use std::io::{self, BufReader};
@@ -37,8 +37,8 @@ pub(super) async fn run_text(shell: &mut Shell, text: &str) -> Result<(), CliErr
     run(shell, Lines::of_text(text), None).await
 }
 
-/// Runs statements and commands one by one, as they are read. The first that fails, which is told,
-/// ends it, unless the shell keeps going.
+/// Runs statements and commands one by one, as they are read. Prints errors; the first one ends
+/// the script unless the shell keeps going.
 async fn run(shell: &mut Shell, mut lines: Lines, path: Option<&Path>) -> Result<(), CliError> {
     let mut cutter = Cutter::default();
     loop {

@@ -1,5 +1,5 @@
-//! What the command line adds to DataFusion's statements: `SHOW` for the options under a prefix,
-//! and `RESET` for those of the similarity join.
+//! Statements beyond DataFusion's: `SHOW` for the options under a prefix, and `RESET` for those of
+//! the similarity join.
 
 use datafusion::common::Result;
 use datafusion::config::ExtensionOptions;
@@ -64,7 +64,7 @@ pub(super) fn reset(ctx: &SessionContext, plan: &LogicalPlan) -> Result<bool> {
     let Some(options) = extensions.get_mut::<SimJoinOptions>() else { return Ok(false) };
     let defaults = SimJoinOptions::default().entries().into_iter();
     let default = defaults.filter(|option| option.key == reset.variable).find_map(|o| o.value);
-    // An unknown name is told by the options themselves.
+    // The options report an unknown name.
     options.set(name, &default.unwrap_or_default())?;
     Ok(true)
 }

@@ -3,9 +3,9 @@
 //! The shell has a thread and a runtime of its own, so that its timers keep going when a statement
 //! keeps all workers of the other runtime busy.
 //!
-//! All have large stacks: the trees of long statements are deep, and much that is done with them
-//! recurses. What even these may not hold is refused before it is parsed
-//! ([`check_depth`](crate::sql::check_depth)).
+//! All threads have large stacks: the trees of long statements are deep, and planning and dropping
+//! them recurses. [`check_depth`](crate::sql::check_depth) refuses deeper statements before they are
+//! parsed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
@@ -14,8 +14,8 @@ use tokio::runtime::{Builder, Handle, Runtime};
 
 use super::errors::CliError;
 
-/// What a cancelled statement, which may be in the middle of a poll, has to end before the program
-/// leaves without it. Mostly it takes milliseconds.
+/// The time that a cancelled statement, which may be in the middle of a poll, has to end before the
+/// program leaves without it. Mostly it takes milliseconds.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The stack of a thread. It takes address space, and memory only as far as it is used.
@@ -41,15 +41,15 @@ fn address_space() -> Option<usize> {
     None
 }
 
-/// What a statement's trees may take of a stack, by estimate: the rest is for what an estimate does
-/// not see.
+/// The bytes of a stack that a statement's trees may take, by estimate; the rest makes up for errors
+/// of the estimate.
 pub(super) fn stack_for_trees() -> usize {
     stack_bytes() / 3
 }
 
 /// Runs the shell, which spawns its statements on the runtime that it is handed. Returns when
-/// nothing of them is left, or when waiting for that takes too long: what they hold, such as
-/// temporary files, goes with them, whether the shell ends with a result, an error or a panic.
+/// all of them have ended, or when waiting for that takes too long. Their temporary files go with
+/// them, whether the shell ends with a result, an error or a panic.
 pub(super) fn run_shell<F, S>(shell: F) -> Result<(), CliError>
 where
     F: FnOnce(Handle) -> S + Send + 'static,
@@ -75,7 +75,7 @@ where
     outcome.unwrap_or_else(|panic| resume_unwind(panic))
 }
 
-/// Waits for what is left of the statements. Where they have succeeded, nothing is.
+/// Waits for the tasks of statements that are still alive. After a success there are none.
 fn wind_down(own: &Runtime, statements: Runtime, succeeded: bool) {
     let deadline = Instant::now() + PATIENCE;
     let handle = statements.handle().clone();

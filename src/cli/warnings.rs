@@ -1,4 +1,4 @@
-//! What a statement's author should know before its answer comes.
+//! Warnings before the answer of a statement: thresholds and variables that are probably mistakes.
 
 use std::sync::Arc;
 
@@ -68,11 +68,11 @@ pub(super) fn of_environment(variables: impl Iterator<Item = String>) -> Vec<Str
         let name = variable.trim_start_matches("SIMJOIN_");
         let names = known.iter().map(|known| known.trim_start_matches("SIMJOIN_"));
         let meant = match nearest(name, names) {
-            Some(near) => format!("did you mean SIMJOIN_{near}? "),
+            Some(near) => format!(" Did you mean SIMJOIN_{near}?"),
             None => String::new(),
         };
         let known = known.join(", ");
-        format!("{variable} in the environment sets no option; {meant}There are {known}")
+        format!("{variable} in the environment sets no option.{meant} The options are {known}")
     });
     warnings.collect()
 }
@@ -121,10 +121,14 @@ mod tests {
         ];
         let told = of_environment(variables.into_iter().map(str::to_string));
         assert_eq!(told.len(), 2, "{told:?}");
-        assert!(
-            told[0].starts_with("SIMJOIN_STRATGY ") && told[0].contains("mean SIMJOIN_STRATEGY?")
-        );
-        assert!(told[1].starts_with("SIMJOIN_NOPE ") && !told[1].contains("mean"), "{told:?}");
+        let starts = [
+            "SIMJOIN_STRATGY in the environment sets no option. Did you mean SIMJOIN_STRATEGY? The \
+             options are SIMJOIN_",
+            "SIMJOIN_NOPE in the environment sets no option. The options are SIMJOIN_",
+        ];
+        for (told, starts) in told.iter().zip(starts) {
+            assert!(told.starts_with(starts), "{told}");
+        }
         assert!(told[1].contains("SIMJOIN_RECOGNIZE_JOINS"), "{told:?}");
     }
 }

@@ -1,5 +1,5 @@
-//! What is checked of a statement that writes files, before it runs: what would be lost, what the
-//! format cannot hold, and where nothing can be written.
+//! Checks statements that write files before they run: for columns that a reader could not find
+//! again, types that the format does not have, and folders that refuse new files.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -29,7 +29,7 @@ pub(super) fn check_columns(plan: &LogicalPlan) -> Result<()> {
     })
 }
 
-/// Calls it with the COPY that the plan is, or explains or analyzes.
+/// Calls `found` with the COPY that the plan is, or explains or analyzes.
 fn find_copy(plan: &LogicalPlan, mut found: impl FnMut(&CopyTo) -> Result<()>) -> Result<()> {
     plan.apply(|plan| {
         if let LogicalPlan::Copy(copy) = plan {

@@ -35,7 +35,7 @@ pub struct ExecutorOptions {
     pub cores: usize,
     /// Memory of all tasks together, in bytes; 70% of the machine's by default.
     pub memory_limit: Option<u64>,
-    /// How long a scheduler that cannot be reached is tried again.
+    /// How long the executor tries to reach the scheduler.
     pub connect_patience: Duration,
 }
 
@@ -50,10 +50,10 @@ pub struct Executor {
 /// scheduler up that it has not reached five times in a row.
 const HEARTBEAT_SECONDS: u64 = 2;
 
-/// Whether the scheduler knows the executor is looked at so often.
+/// How often the executor asks whether the scheduler knows it.
 const READY_WAIT: Duration = Duration::from_millis(10);
 
-/// A connection that was refused is tried again after so long.
+/// The wait before the executor tries a refused connection again.
 const RECONNECT_WAIT: Duration = Duration::from_millis(200);
 
 impl fmt::Debug for Executor {
@@ -248,8 +248,8 @@ impl WorkDir {
         };
         fs::create_dir_all(&parent).map_err(failed)?;
         let parent = parent.canonicalize().map_err(failed)?;
-        // A name that nobody can guess, for this user alone. No other executor sees the folder
-        // before it is locked, or takes it for left over.
+        // A random name, which other users cannot guess, in a folder for this user alone. No other
+        // executor sees the folder before it is locked, or takes it for left over.
         let prefix = format!(".{PREFIX}");
         let mut folder = tempfile::Builder::new();
         folder.prefix(&prefix);
@@ -323,7 +323,7 @@ mod tests {
     fn a_folder_goes_with_its_executor_and_a_killed_one_with_the_next() {
         let parent = tempfile::tempdir().unwrap();
         let first = WorkDir::create(Some(parent.path())).unwrap();
-        // As after a kill: a folder with a lock that nobody holds.
+        // As after a kill: a folder with a lock that no process holds.
         let killed = parent.path().join(format!("{PREFIX}killed"));
         fs::create_dir(&killed).unwrap();
         fs::write(killed.join(LOCK), "").unwrap();
@@ -337,11 +337,11 @@ mod tests {
         assert_eq!(left.len(), 1, "{left:?}");
     }
 
-    /// In a folder that others write to, an executor touches nothing of theirs, and lets nobody
-    /// read its own.
+    /// In a folder that other users write to, an executor touches none of their files, and keeps
+    /// its own from their eyes.
     #[cfg(unix)]
     #[test]
-    fn a_folder_that_somebody_else_has_planted_is_left_alone() {
+    fn a_folder_that_another_user_has_planted_is_left_alone() {
         use std::os::unix::fs::{PermissionsExt, symlink};
         let parent = tempfile::tempdir().unwrap();
         let victim = parent.path().join("victim");

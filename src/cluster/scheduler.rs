@@ -29,7 +29,7 @@ pub struct SchedulerOptions {
     pub bind_port: u16,
     /// The name or address by which executors reach the scheduler.
     pub external_host: String,
-    /// An executor that has not been heard of for so many seconds is given up, and its tasks run
+    /// Seconds without a message after which the scheduler gives an executor up, and runs its tasks
     /// again elsewhere.
     pub executor_timeout_seconds: u64,
 }
@@ -42,13 +42,13 @@ pub struct Scheduler {
     options: SchedulerOptions,
 }
 
-/// Rows of a result that no client has read after so many seconds are removed.
+/// Seconds after which executors remove the rows of a result that no client has read.
 const RESULT_SECONDS: u64 = 3600;
 
-/// A statement that was given up is cancelled after so long.
+/// The wait before a statement that was given up is cancelled.
 const CANCEL_WAIT: Duration = Duration::from_secs(2);
 
-/// An executor that says that it stops is given so many seconds to end its tasks.
+/// Seconds that an executor has to end its tasks after it has said that it stops.
 pub(super) const DRAIN_SECONDS: u64 = 10;
 
 impl Scheduler {
@@ -147,5 +147,5 @@ fn session(config: SessionConfig, slots: usize) -> Result<SessionState> {
         );
     }
     let partitions = SimJoinOptions::of(config.options()).cluster_partitions;
-    scheduler_session(config.with_target_partitions(partitions.0.map_or(slots, |n| n.0)))
+    scheduler_session(config.with_target_partitions(partitions.0.map_or(slots, |n| n.get())))
 }

@@ -1,4 +1,4 @@
-//! What scheduler, executors and clients must have in their sessions.
+//! Prepares the sessions of schedulers, executors and clients.
 
 use std::sync::Arc;
 

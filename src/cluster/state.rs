@@ -1,4 +1,4 @@
-//! What a scheduler knows of its executors, and what becomes of statements when one is lost.
+//! The executors that a scheduler knows, and the end of statements that lose rows with one of them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use ballista_scheduler::state::task_manager::JobInfoCache;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// What a statement's error says that lost rows with an executor. A client may send it again.
+/// The error of a statement that lost rows with an executor. A client may send the statement again.
 pub(super) const LOST: &str = "an executor was lost with rows of the statement";
 
 /// Ballista's cluster in memory, with two corrections.
@@ -26,7 +26,7 @@ pub(super) const LOST: &str = "an executor was lost with rows of the statement";
 /// stage gave on other executors stay among the inputs of the next, which then reads them twice.
 /// So a statement that lost rows is given up here, before Ballista hears of the loss: none of its
 /// tasks is handed out any more, and its error says [`LOST`]. One that only lost running tasks
-/// goes on: they run again elsewhere, and nobody has read anything of them.
+/// goes on: they run again elsewhere, and no stage has read rows of theirs.
 ///
 /// *Cores in use* are counted anew whenever tasks are handed out. Ballista keeps a number of free
 /// cores, less those of each task that is handed out, more those of each that ends; of tasks whose
@@ -36,7 +36,7 @@ pub(super) struct Executors {
     /// The statements of the last time that tasks were handed out; others have no tasks.
     jobs: Mutex<Arc<HashMap<JobId, JobInfoCache>>>,
     given_up: Mutex<HashSet<JobId>>,
-    /// Told of each statement that is given up.
+    /// Receives each statement that is given up.
     tell: UnboundedSender<JobId>,
 }
 
@@ -54,7 +54,7 @@ impl Executors {
             if is_going_on(&graph) && has_rows_on(&graph, executor_id) {
                 graph.fail_job(format!("{LOST} (executor {executor_id})"));
                 self.given_up.lock().insert(job_id.clone());
-                // Nobody listens when the scheduler ends.
+                // Sending fails while the scheduler ends; the statement then ends with it.
                 let _ = self.tell.send(job_id.clone());
             }
         }

@@ -226,11 +226,11 @@ mod tests {
         let error = options.set("stratgy", "auto").unwrap_err().to_string();
         assert!(error.contains("simjoin.strategy"), "{error}");
         for name in ["candidate_chunk", "match_buffer", "spill_bands"] {
-            for value in ["0", "-1", "4294967296", "9223372036854775809", "1e3", ""] {
+            for value in ["0", "-1", "16777217", "9223372036854775809", "1e3", ""] {
                 let error = options.set(name, value).unwrap_err().to_string();
-                assert!(error.contains("from 1 to 4294967295"), "{error}");
+                assert!(error.contains("from 1 to 16777216"), "{error}");
             }
-            options.set(name, "4294967295").unwrap();
+            options.set(name, "16777216").unwrap();
         }
         assert!(options.set("hash_join_rows_per_key", "NaN").is_err());
         assert!(options.set("device", "cuda:x").is_err());

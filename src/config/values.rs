@@ -88,11 +88,20 @@ pub enum DistributionChoice {
 
 /// A count from 1 to [`Self::MOST`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PositiveCount(pub usize);
+pub struct PositiveCount(pub(super) usize);
 
 impl PositiveCount {
-    /// So that the bytes of as many things are a number too.
-    pub const MOST: usize = u32::MAX as usize;
+    /// Buffers of more entries exceed every cache, and are no faster.
+    pub const MOST: usize = 1 << 24;
+
+    /// `None` for 0 and for more than [`Self::MOST`].
+    pub fn new(count: usize) -> Option<Self> {
+        (1..=Self::MOST).contains(&count).then_some(Self(count))
+    }
+
+    pub fn get(self) -> usize {
+        self.0
+    }
 }
 
 impl fmt::Display for PositiveCount {
@@ -213,10 +222,10 @@ impl OptionValue for f64 {
 }
 
 impl OptionValue for PositiveCount {
-    const ACCEPTS: &'static str = "a whole number from 1 to 4294967295";
+    const ACCEPTS: &'static str = "a whole number from 1 to 16777216";
 
     fn parse(text: &str) -> Option<Self> {
-        text.parse().ok().filter(|v| (1..=Self::MOST).contains(v)).map(Self)
+        text.parse().ok().and_then(Self::new)
     }
 }
 

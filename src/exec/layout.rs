@@ -16,9 +16,6 @@ use crate::engine::{JoinSpec, MatchNeed, Pairing};
 use crate::set::Bounds;
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 
-/// Most candidates and matches that are held at a time: what is larger than any cache is no faster.
-const MOST_PENDING: usize = 1 << 24;
-
 /// What becomes of the matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Yield {
@@ -131,7 +128,7 @@ impl Layout {
             probe_role: join.call.role(probe),
             pairing,
             need,
-            candidate_chunk: options.candidate_chunk.0.min(MOST_PENDING),
+            candidate_chunk: options.candidate_chunk.get(),
             simd: options.simd.form(),
             gpu: options.gpu(),
         };
@@ -145,7 +142,6 @@ impl Layout {
             return internal_err!("non-NULL values are counted per row of the other side only");
         }
         let carried = carried_columns(&join, residual.as_ref(), self_join);
-        let match_buffer = options.match_buffer.0.min(MOST_PENDING);
         Ok(Self {
             join,
             probe,
@@ -157,7 +153,7 @@ impl Layout {
             wants_scores,
             carried,
             spec,
-            match_buffer,
+            match_buffer: options.match_buffer.get(),
             both_orders: false,
         })
     }

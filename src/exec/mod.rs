@@ -9,6 +9,7 @@
 pub(crate) mod answer;
 pub(crate) mod build;
 mod cores;
+pub(crate) mod hands_on;
 pub(crate) mod layout;
 pub(crate) mod metrics;
 pub(crate) mod mode;

@@ -267,6 +267,7 @@ const JOIN_TYPES: [JoinType; 8] = [
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn the_operator_equals_nested_loops() {
     let mut rng = StdRng::seed_from_u64(20_261_120);
+    let count = |count| PositiveCount::new(count).unwrap();
     let mut matches = 0;
     for round in 0..160 {
         let case = Case::random(&mut rng, round);
@@ -274,12 +275,12 @@ async fn the_operator_equals_nested_loops() {
         let batch_size = [1, 7, 8192][rng.random_range(0..3)];
         let partitions = [1, 2, 5][rng.random_range(0..3)];
         let options = SimJoinOptions {
-            candidate_chunk: PositiveCount([1, 5, 1000][rng.random_range(0..3)]),
+            candidate_chunk: count([1, 5, 1000][rng.random_range(0..3)]),
             strategy: StrategyChoice::ALL[round % 5],
-            match_buffer: PositiveCount([1, 3, 1000][rng.random_range(0..3)]),
+            match_buffer: count([1, 3, 1000][rng.random_range(0..3)]),
             // Every other round from disk, in all sorts of pieces.
             spill: [SpillChoice::Auto, SpillChoice::Always][rng.random_range(0..2)],
-            spill_bands: PositiveCount([1, 4, 64][rng.random_range(0..3)]),
+            spill_bands: count([1, 4, 64][rng.random_range(0..3)]),
             spill_piece_rows: RowLimit([None, Some(1), Some(9), Some(30)][rng.random_range(0..4)]),
             ..SimJoinOptions::default()
         };

@@ -17,7 +17,7 @@ use crate::gpu::resident::{ResidentSets, Uploads};
 use crate::gpu::{Capacities, DeviceError, Job, Staging};
 use crate::set::SetCollection;
 
-/// A CUDA device: a context, the kernels, and a queue of jobs that all who verify share.
+/// A CUDA device: a context, the kernels, and a queue of jobs that all verifiers share.
 #[derive(Debug)]
 pub struct Device {
     ordinal: u32,
@@ -37,8 +37,8 @@ static OPEN: Mutex<BTreeMap<u32, Arc<Device>>> = Mutex::new(BTreeMap::new());
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Device {
-    /// Jobs on the device at once; its memory for chunks is at most so many times the largest
-    /// chunk, and half as much again.
+    /// Jobs on the device at once. Its memory for chunks is at most 1.5 × `SLOTS` times the largest
+    /// chunk.
     pub const SLOTS: usize = queue::SLOTS;
 
     /// How many devices there are, at least 1. Loads the driver, creates no context.
@@ -62,7 +62,7 @@ impl Device {
         drop(lost);
         driver::wait_for_lost(ordinal, PATIENCE);
         let mut open = OPEN.lock();
-        // Somebody else may have been at the same.
+        // Another thread may have opened the device meanwhile.
         if let Some(device) = open.get(&ordinal).filter(|device| !device.is_lost()) {
             return Ok(Arc::clone(device));
         }
@@ -78,7 +78,7 @@ impl Device {
         OPEN.lock().get(&ordinal).filter(|device| !device.is_lost()).cloned()
     }
 
-    /// Forgets the device, which gives all its memory back once nobody uses it any more.
+    /// Forgets the device, which gives all its memory back at the end of its last query.
     pub fn close(ordinal: u32) {
         // Dropped outside of the lock.
         let _device = OPEN.lock().remove(&ordinal);
@@ -135,7 +135,7 @@ impl Device {
         self.properties.total_memory
     }
 
-    /// What nobody uses of it at the moment.
+    /// The free memory of the device, in bytes.
     pub fn free_memory(&self) -> Result<u64> {
         self.healthy()?;
         self.noticing_loss(self.context.free_memory())
@@ -197,8 +197,8 @@ impl Device {
     }
 }
 
-/// Takes a lost device out of those that are open, so that its memory is freed once nobody uses it
-/// and the next to open it starts anew.
+/// Takes a lost device out of the open ones: its memory is freed at the end of its last query, and
+/// the next call of [`Device::open`] starts anew.
 fn forget(context: &Arc<Context>) {
     // Dropped outside of the lock.
     let _lost = {

@@ -2,8 +2,8 @@
 //!
 //! The parser guards its own recursion, which goes with the brackets. Chains do not recurse there:
 //! `a AND b AND c …` and `x JOIN y JOIN z …` are read in a loop, and only the tree that comes out is
-//! as deep as the chain is long. Much of what is done with such trees recurses: comparing, printing
-//! and dropping them, planning, evaluating. So the stack sets a limit to chains, and a statement
+//! as deep as the chain is long. Comparing, printing, dropping, planning and evaluating such trees
+//! recurses. So the stack sets a limit to chains, and a statement
 //! beyond it must be refused before there is a tree.
 //!
 //! One [`Frame`] per open bracket (and CASE) adds up what its chains take of the stack. Elements of
@@ -14,6 +14,8 @@ use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::dialect::Dialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Tokenizer};
+
+use super::words::is_operand;
 
 /// Bytes of stack that a link of a chain takes, as the least stack with which DataFusion 55.2 runs
 /// statements of a few hundred links tells (x86-64, all of DataFusion without optimisation: the
@@ -42,7 +44,7 @@ mod bytes {
 ///
 /// # Errors
 ///
-/// A plan error that says what is too long, and where it ends.
+/// A plan error that names the chain that is too long, and its end.
 pub(crate) fn check_depth(
     sql: &str,
     first_line: u64,
@@ -50,7 +52,7 @@ pub(crate) fn check_depth(
     stack: usize,
 ) -> Result<()> {
     let mut tokens = vec![];
-    // A text that has no tokens is the parser's to report.
+    // The parser reports a text that does not tokenize.
     let _ = Tokenizer::new(dialect, sql)
         .with_unescape(false)
         .tokenize_with_location_into_buf(&mut tokens);
@@ -310,29 +312,11 @@ impl Frame {
     }
 }
 
-fn is_operand(token: &Token) -> bool {
-    matches!(
-        token,
-        Token::Word(_)
-            | Token::Number(..)
-            | Token::Char(_)
-            | Token::SingleQuotedString(_)
-            | Token::DoubleQuotedString(_)
-            | Token::TripleSingleQuotedString(_)
-            | Token::TripleDoubleQuotedString(_)
-            | Token::DollarQuotedString(_)
-            | Token::SingleQuotedByteStringLiteral(_)
-            | Token::DoubleQuotedByteStringLiteral(_)
-            | Token::NationalStringLiteral(_)
-            | Token::EscapedStringLiteral(_)
-            | Token::HexStringLiteral(_)
-            | Token::Placeholder(_)
-    )
-}
-
 #[cfg(test)]
 mod tests {
-    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::dialect::{
+        BigQueryDialect, GenericDialect, OracleDialect, PostgreSqlDialect,
+    };
 
     use super::*;
 
@@ -394,6 +378,35 @@ mod tests {
             format!("SELECT {} FROM t", chain(900, ", ", |_| "a IS DISTINCT FROM b".into())),
         ] {
             checked(&sql).unwrap_or_else(|e| panic!("{}: {e}", &sql[..60]));
+        }
+    }
+
+    /// Each literal is an operand: only the operators between them count.
+    #[test]
+    fn literals_are_no_operators() {
+        let generic: &dyn Dialect = &GenericDialect {};
+        for (dialect, literal) in [
+            (generic, "'a'"),
+            (generic, "1.5"),
+            (generic, "U&'a'"),
+            (generic, "X'1f'"),
+            (generic, "N'a'"),
+            (generic, "$$a$$"),
+            (&PostgreSqlDialect {}, "E'a'"),
+            (&BigQueryDialect {}, "R'a'"),
+            (&BigQueryDialect {}, "R\"a\""),
+            (&BigQueryDialect {}, "B'a'"),
+            (&BigQueryDialect {}, "'''a'''"),
+            (&BigQueryDialect {}, "B'''a'''"),
+            (&BigQueryDialect {}, "R\"\"\"a\"\"\""),
+            (&OracleDialect {}, "Q'[a]'"),
+            (&OracleDialect {}, "NQ'[a]'"),
+        ] {
+            let sql = |links| format!("SELECT {}", chain(links, " || ", |_| literal.into()));
+            let most = STACK / bytes::OPERATOR;
+            let checked = |links| check_depth(&sql(links), 1, dialect, STACK);
+            assert!(checked(most).is_ok(), "{literal}");
+            assert!(checked(most + 2).is_err(), "{literal}");
         }
     }
 

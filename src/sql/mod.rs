@@ -82,7 +82,7 @@ pub fn rewrite_sql_with_dialect<'a>(sql: &'a str, dialect: &dyn Dialect) -> Resu
     if !mentions_simjoin(sql) {
         return Ok(Cow::Borrowed(sql));
     }
-    // The spans are wanted, not the values. A text that has no tokens is the parser's to report.
+    // The spans are wanted, not the values. The parser reports a text that does not tokenize.
     let Ok(tokens) = Tokenizer::new(dialect, sql).with_unescape(false).tokenize_with_location()
     else {
         return Ok(Cow::Borrowed(sql));

@@ -1,4 +1,4 @@
-//! SIMJOIN put back into SQL text, for those who read what they wrote: the definitions of views.
+//! Puts SIMJOIN back into SQL text that is shown: the definitions of views.
 //!
 //! The inverse of the rewriting. In the text of a statement that was parsed, each marked ON belongs
 //! to the last join before it, in the same bracket, that still waits for its condition.
@@ -163,7 +163,7 @@ mod tests {
         ] {
             assert_eq!(shown(sql), sql);
         }
-        // Bare SEMI and ANTI are told as what they are run as.
+        // Bare SEMI and ANTI are shown in the form that runs.
         assert_eq!(
             shown("SELECT * FROM a ANTI SIMJOIN b ON p"),
             "SELECT * FROM a LEFT ANTI SIMJOIN b ON p"

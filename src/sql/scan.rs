@@ -9,7 +9,7 @@ use datafusion::common::{Result, plan_err};
 use datafusion::sql::sqlparser::keywords::{Keyword, RESERVED_FOR_TABLE_ALIAS};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::words::{ends_from, expects_operand, starts_join_type};
+use super::words::{ends_from, expects_operand, is_operand, starts_join_type};
 
 const EXAMPLE: &str = "FROM a SIMJOIN b ON jaccard(a.tokens, b.tokens) >= 0.8";
 
@@ -164,22 +164,7 @@ impl Scanner<'_> {
                     _ => self.word(position, state),
                 }
             }
-            Token::Word(_)
-            | Token::Number(..)
-            | Token::SingleQuotedString(_)
-            | Token::DoubleQuotedString(_)
-            | Token::TripleSingleQuotedString(_)
-            | Token::TripleDoubleQuotedString(_)
-            | Token::DollarQuotedString(_)
-            | Token::SingleQuotedByteStringLiteral(_)
-            | Token::DoubleQuotedByteStringLiteral(_)
-            | Token::SingleQuotedRawStringLiteral(_)
-            | Token::DoubleQuotedRawStringLiteral(_)
-            | Token::NationalStringLiteral(_)
-            | Token::EscapedStringLiteral(_)
-            | Token::UnicodeStringLiteral(_)
-            | Token::HexStringLiteral(_)
-            | Token::Placeholder(_) => self.value(),
+            token if is_operand(token) => self.value(),
             _ => match state {
                 State::Condition { .. } => self.go(State::Condition { operand: false }),
                 _ => Ok(()),

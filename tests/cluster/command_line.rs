@@ -2,7 +2,8 @@
 
 use std::process::Output;
 
-use crate::processes::{Cluster, shared, simjoin};
+use crate::processes::{Cluster, shared};
+use crate::program::simjoin;
 use crate::support::assert_contains;
 
 fn text(bytes: &[u8]) -> String {

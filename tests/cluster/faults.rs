@@ -10,7 +10,8 @@ use datafusion_simjoin::SimJoinContextExt;
 use datafusion_simjoin::cluster::client::ClusterQueryExec;
 use futures::StreamExt;
 
-use crate::processes::{Cluster, simjoin};
+use crate::processes::Cluster;
+use crate::program::simjoin;
 use crate::support::{assert_contains, lines, rows};
 
 /// Sets that match often enough, and take some seconds to join on this many rows.

@@ -15,6 +15,8 @@ mod lists;
 #[path = "../it/oracle.rs"]
 #[allow(dead_code)]
 mod oracle;
+#[path = "../it/program.rs"]
+mod program;
 #[path = "../it/stages.rs"]
 #[allow(dead_code)]
 mod stages;

@@ -12,6 +12,8 @@ use datafusion::prelude::SessionContext;
 use datafusion_simjoin::cluster::client;
 use tempfile::TempDir;
 
+use crate::program::simjoin;
+
 /// How long a process may take to do what it was started for.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -82,37 +84,6 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
-}
-
-/// The program under test.
-pub fn simjoin() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_simjoin"));
-    // Options of whoever runs the tests.
-    for (name, _) in std::env::vars() {
-        if name.starts_with("SIMJOIN_") || name.starts_with("DATAFUSION_") {
-            command.env_remove(name);
-        }
-    }
-    with_ctrl_c(&mut command);
-    command
-}
-
-/// Has Ctrl-C end the program also where who runs the tests has switched it off, as a shell does for
-/// what it starts in the background.
-fn with_ctrl_c(command: &mut Command) {
-    #[cfg(unix)]
-    {
-        use std::os::unix::process::CommandExt;
-        // SAFETY: the call is safe between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::signal(libc::SIGINT, libc::SIG_DFL);
-                Ok(())
-            });
-        }
-    }
-    #[cfg(not(unix))]
-    let _ = command;
 }
 
 /// A scheduler and its executors.

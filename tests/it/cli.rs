@@ -7,6 +7,8 @@ use std::process::{Command, Output, Stdio};
 
 use tempfile::TempDir;
 
+use crate::program;
+
 pub struct Ran {
     pub ok: bool,
     pub out: String,
@@ -22,34 +24,9 @@ impl From<Output> for Ran {
 
 /// The binary in `folder`, with nothing of the caller's environment that would change it.
 pub fn simjoin(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_simjoin"));
+    let mut command = program::simjoin();
     command.current_dir(folder).stdin(Stdio::null());
-    for (name, _) in std::env::vars_os() {
-        let name = name.to_string_lossy().into_owned();
-        if name.starts_with("SIMJOIN_") || name.starts_with("DATAFUSION_") {
-            command.env_remove(name);
-        }
-    }
-    with_ctrl_c(&mut command);
     command
-}
-
-/// Has Ctrl-C end the program also where who runs the tests has switched it off, as a shell does for
-/// what it starts in the background.
-fn with_ctrl_c(command: &mut Command) {
-    #[cfg(unix)]
-    {
-        use std::os::unix::process::CommandExt;
-        // SAFETY: the call is safe between fork and exec.
-        unsafe {
-            command.pre_exec(|| {
-                libc::signal(libc::SIGINT, libc::SIG_DFL);
-                Ok(())
-            });
-        }
-    }
-    #[cfg(not(unix))]
-    let _ = command;
 }
 
 pub fn run(folder: &Path, arguments: &[&str]) -> Ran {

@@ -12,6 +12,7 @@ mod oracle;
 mod case;
 mod cases;
 mod lists;
+mod program;
 mod stages;
 mod support;
 

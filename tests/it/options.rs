@@ -2,7 +2,7 @@
 
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_simjoin::config::SimJoinOptions;
+use datafusion_simjoin::config::{PositiveCount, SimJoinOptions};
 
 use crate::joins::tables;
 use crate::support::{
@@ -57,14 +57,13 @@ async fn wrong_options_are_refused() {
     assert_contains(&message, &["simjoin.device", "cuda:N"]);
 }
 
-/// The greatest counts are taken for as many as can be held.
 #[tokio::test]
 async fn the_least_and_the_greatest_counts_change_no_answer() {
     let (a, b) = tables();
     let ctx = context_of(&a, &b);
     let sql = "SELECT count(*) FROM a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.5";
     for option in ["candidate_chunk", "match_buffer"] {
-        for value in [u32::MAX, 1] {
+        for value in [PositiveCount::MOST, 1] {
             rows(&ctx, &format!("SET simjoin.{option} = '{value}'")).await;
             assert_eq!(number(&ctx, sql).await, 6, "{option} = {value}");
         }

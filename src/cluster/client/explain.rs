@@ -1,4 +1,4 @@
-//! What the stages of a statement did, for EXPLAIN ANALYZE.
+//! The stages of a statement with their metrics, for EXPLAIN ANALYZE.
 
 use std::sync::Arc;
 

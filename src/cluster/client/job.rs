@@ -25,18 +25,18 @@ use super::reason::{failure, plain};
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);
 const LONGEST_WAIT: Duration = Duration::from_millis(100);
 
-/// How often a job is asked for its stages while somebody watches it.
+/// How often the client asks for the stages of a job whose progress is shown.
 const STAGES_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a scheduler that does not answer is asked again.
 const SCHEDULER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What a job is doing.
+/// The phase of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
     /// It is on its way to the scheduler, planned there, or waits for executors.
     Waiting,
-    /// Stages run; so many are done, and the last of them gave so many rows.
+    /// Stages run: `stages_done` have ended, and the last of them gave `rows` rows.
     Running { stages_done: usize, rows: usize },
     /// Rows come from the executors.
     Fetching { rows: usize, of: usize },
@@ -53,7 +53,7 @@ struct Shared {
     scheduler: SchedulerAddress,
     id: Mutex<Option<String>>,
     phase: watch::Sender<Phase>,
-    /// Whether somebody wants to see the stages.
+    /// Whether the progress is shown, which needs the stages.
     watched: std::sync::atomic::AtomicBool,
 }
 
@@ -73,7 +73,7 @@ impl Job {
         self.0.id.lock().clone()
     }
 
-    /// What it is doing. From the first call on, the stages are asked for as well.
+    /// Its phase. After the first call the client asks for the stages as well.
     pub fn phase(&self) -> Phase {
         self.0.watched.store(true, std::sync::atomic::Ordering::Relaxed);
         self.0.phase.borrow().clone()
@@ -90,7 +90,7 @@ impl Job {
         self.0.phase.send_replace(phase);
     }
 
-    /// So many more rows have been read.
+    /// Counts `more` rows as read.
     pub(super) fn fetched(&self, more: usize) {
         self.0.phase.send_modify(|phase| {
             if let Phase::Fetching { rows, .. } = phase {
@@ -197,7 +197,7 @@ impl Job {
         }
     }
 
-    /// Cancels what the job is at the moment, so that it can be sent again.
+    /// Cancels the job on the scheduler, so that the statement can be sent again.
     pub(super) async fn forget(&self, client: &mut SchedulerGrpcClient<Channel>) {
         let job_id = self.0.id.lock().take();
         if let Some(job_id) = job_id {

@@ -1,4 +1,4 @@
-//! Which statements run on the cluster.
+//! Plans statements for the cluster or for this process.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ use super::query::ClusterQueryExec;
 
 /// Plans a statement as one operator that has the cluster run it.
 ///
-/// What tells of this session (`DESCRIBE`, `SHOW`, `information_schema`), and what reads nothing at
-/// all, is planned and run where it is.
+/// Statements about this session (`DESCRIBE`, `SHOW`, `information_schema`), and those without any
+/// table, are planned and run in this process.
 pub struct ClusterPlanner {
     scheduler: SchedulerAddress,
     local: DefaultPhysicalPlanner,
@@ -68,7 +68,7 @@ fn to_absolute(mut copy: CopyTo) -> CopyTo {
         && let Ok(path) = std::path::absolute(&copy.output_url)
         && let Some(path) = path.to_str()
     {
-        // Whether it is a folder is told by the end of the name.
+        // A folder's name ends with a slash.
         let slash = if copy.output_url.ends_with('/') { "/" } else { "" };
         copy.output_url = format!("{}{slash}", path.trim_end_matches('/'));
     }

@@ -36,7 +36,7 @@ use super::job::{Job, Phase};
 use super::reason;
 use super::reason::plain;
 
-/// How long an abandoned statement is waited for that the scheduler has not answered yet.
+/// How long an abandoned statement waits for the scheduler's first answer.
 const SUBMIT_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Has a scheduler run a logical plan and gives the rows, as one partition.
@@ -209,7 +209,7 @@ struct Run {
     schema: SchemaRef,
 }
 
-/// A statement that lost rows with an executor is sent so often in all.
+/// How often a statement that loses rows with executors is sent in all.
 const ATTEMPTS: usize = 3;
 
 impl Run {
@@ -306,7 +306,7 @@ impl Fetch {
     }
 }
 
-/// An executor that does not answer is asked again so often, a second apart.
+/// How often the client asks an executor again that does not answer, a second apart.
 const RETRIES: u8 = 2;
 const RETRY_WAIT_MS: u64 = 1000;
 
@@ -388,7 +388,7 @@ impl RecordBatchStream for Rows {
 }
 
 impl Rows {
-    /// Cancels the statement if it may be running, from a task that nobody waits for.
+    /// Cancels the statement if it may be running, in a task of its own.
     fn abandon(&mut self) {
         let Some(mut rows) = self.rows.take().filter(|_| self.started) else { return };
         let (job, config, scheduler) =

@@ -1,4 +1,4 @@
-//! Why a statement failed, out of what Ballista says.
+//! Finds out why a statement failed, from Ballista's texts.
 //!
 //! A task's error reaches the client as the text of its `Debug` form, inside the texts of the
 //! layers that it came through: `Job failed due to stage 0 failed: Task failed due to runtime
@@ -8,7 +8,7 @@ use datafusion::common::DataFusionError;
 
 use crate::cluster::state::LOST;
 
-/// What the layers put before an error.
+/// Prefixes that the layers put before an error.
 const LAYERS: [&str; 11] = [
     "Task failed due to runtime execution error: ",
     "Failed to create SessionContext: ",
@@ -45,7 +45,7 @@ pub(super) fn failure(text: &str) -> DataFusionError {
     }
 }
 
-/// What an executor says that cannot read the bytes of this crate's operators, or functions.
+/// The errors of an executor that cannot read the bytes of this crate's operators, or functions.
 const UNKNOWN_OPERATOR: [&str; 2] =
     ["Could not deserialize BallistaPhysicalPlanNode", "rejected by executor"];
 
@@ -53,12 +53,12 @@ const UNKNOWN_OPERATOR: [&str; 2] =
 /// one.
 pub(super) fn is_loss(error: &DataFusionError) -> bool {
     let DataFusionError::Execution(text) = error else { return false };
-    // Rows that cannot be fetched are told by a task before their executor is given up. Who cancels
-    // what nobody asked to cancel is the scheduler, after a loss.
+    // A task reports rows that it cannot fetch before the scheduler gives their executor up. A
+    // cancellation without a request comes from the scheduler, after a loss.
     text.contains(LOST) || text.contains(NOT_FETCHED) || text.ends_with("Cancelled")
 }
 
-/// What Ballista says of a stage that could not read its input.
+/// Ballista's error for a stage that could not read its input.
 const NOT_FETCHED: &str = "failed 1 times, most recent failure reason";
 
 /// The text of an error without the layers that it came through.

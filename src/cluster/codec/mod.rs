@@ -229,7 +229,7 @@ fn open(envelope: &[u8]) -> Result<OperatorKind> {
     }
 }
 
-/// What is needed to write what is inside an operator.
+/// Writes the expressions and schemas inside an operator.
 struct Writer<'a> {
     codec: &'a dyn PhysicalExtensionCodec,
     converter: &'a dyn PhysicalProtoConverterExtension,
@@ -249,7 +249,7 @@ impl Writer<'_> {
     }
 }
 
-/// What is needed to read what is inside an operator.
+/// Reads the expressions and schemas inside an operator.
 struct Reader<'a> {
     context: PhysicalPlanDecodeContext<'a>,
     converter: &'a dyn PhysicalProtoConverterExtension,

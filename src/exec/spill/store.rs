@@ -62,7 +62,7 @@ impl Spilling {
             plan: stored,
             strategy: plan.strategy,
             device: plan.device,
-            bands: options.spill_bands.0,
+            bands: options.spill_bands.get(),
             piece_rows: options.spill_piece_rows.0,
             threads: plan.threads.max(1),
             partitions: plan.partitions,

@@ -103,7 +103,7 @@ fn a_device_lost_in_mid_stream_fails_all_jobs_and_can_be_opened_again() {
             Err(error) => *error == lost,
         }));
         assert!(Device::opened(lent.ordinal).is_none());
-        // What asks the lost device from now on is told so.
+        // From now on every call on the lost device reports the loss.
         assert!(run(&device, &sets).iter().all(|answer| *answer == Err(lost.clone())));
         assert_eq!(device.free_memory(), Err(lost));
         drop(device);
@@ -116,7 +116,7 @@ fn a_device_lost_in_mid_stream_fails_all_jobs_and_can_be_opened_again() {
     }
 }
 
-/// What is left of a lost device goes on threads of its own; who opens it anew waits for them.
+/// The threads of the queue free the remains of a lost device; opening it anew waits for them.
 #[test]
 fn a_lost_device_can_be_opened_at_once() {
     let Some(lent) = Lent::emulated() else { return };
@@ -137,7 +137,7 @@ fn a_lost_device_can_be_opened_at_once() {
     }
 }
 
-/// As long as somebody holds on to a lost device, opening it says what has become of it.
+/// While a query holds a lost device, opening the device reports the error that lost it.
 #[test]
 fn a_lost_device_that_is_still_in_use_is_not_opened() {
     let Some(lent) = Lent::emulated() else { return };
@@ -157,8 +157,8 @@ fn a_lost_device_that_is_still_in_use_is_not_opened() {
 fn a_queue_without_its_context_waits_for_what_is_under_way() {
     let Some(lent) = Lent::emulated() else { return };
     let sets = Arc::new(sets(&mut StdRng::seed_from_u64(1), 40, 20));
-    // After the call of who opens the device come those of the launcher and the collector, in any
-    // order.
+    // The first call is that of the thread that opens the device; the launcher and the collector
+    // make the second and the third, in any order.
     for nth in [2, 3].repeat(4) {
         let held = lent.fake().hold();
         lent.fake().fault("cuCtxSetCurrent", nth, INVALID_VALUE);
@@ -178,7 +178,8 @@ fn a_queue_without_its_context_waits_for_what_is_under_way() {
     }
 }
 
-/// Nobody knows what a stream still does that cannot be waited for. The error is the driver's.
+/// A stream whose wait fails may still work, so that its device counts as lost. The error is the
+/// driver's.
 #[test]
 fn a_stream_that_cannot_be_waited_for_loses_the_device() {
     let Some(lent) = Lent::emulated() else { return };
@@ -302,7 +303,7 @@ fn a_device_that_fails_to_open_leaves_nothing() {
         for error in [INVALID_VALUE, OUT_OF_MEMORY, UNAVAILABLE] {
             lent.fake().fault(function, nth, error);
             if (function, error) == ("cuMemHostAlloc", OUT_OF_MEMORY) {
-                // It is tried again with what is idle freed.
+                // The pinned pool frees its idle memory and tries again.
                 lent.fake().fault(function, nth, error);
             }
             let outcome = lent.open();

@@ -32,7 +32,7 @@ impl<'a> Generator<'a> {
         self.world.has_integers
     }
 
-    /// One of so many.
+    /// Draws a number below `count`.
     pub fn pick(&mut self, count: usize) -> usize {
         let drawn = self.rng.random_range(0..count);
         let twisted = self.twist == Some(self.choices);

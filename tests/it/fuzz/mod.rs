@@ -21,11 +21,13 @@ mod joins;
 mod statements;
 mod world;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use datafusion::common::DataFusionError;
+use datafusion::prelude::SessionContext;
+use datafusion_simjoin::config::PositiveCount;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -63,6 +65,19 @@ impl Tally {
         self.reports.lock().unwrap().push(text);
     }
 
+    /// Prints what was compared, from the seed `first` on.
+    fn print(&self, first: u64) {
+        eprintln!(
+            "seeds from {first} on: {} worlds, {} comparisons, {} of them with rows, {} statements \
+             skipped, {} out of memory",
+            self.worlds.load(Ordering::Relaxed),
+            self.comparisons.load(Ordering::Relaxed),
+            self.with_rows.load(Ordering::Relaxed),
+            self.skipped.load(Ordering::Relaxed),
+            self.out_of_memory.load(Ordering::Relaxed),
+        );
+    }
+
     fn is_full(&self) -> bool {
         self.reports.lock().unwrap().len() >= MOST_REPORTS
     }
@@ -70,7 +85,7 @@ impl Tally {
 
 /// A session with options drawn at random.
 fn draw_session(rng: &mut StdRng, gpu: Option<&VerifiedOn>) -> Session {
-    let most = u32::MAX.to_string();
+    let most = PositiveCount::MOST.to_string();
     let pick = |rng: &mut StdRng, values: &[&str]| values.choose(rng).unwrap().to_string();
     let partitions = *[1, 2, 5].choose(rng).unwrap();
     let session = Session {
@@ -115,6 +130,12 @@ fn draw_session(rng: &mut StdRng, gpu: Option<&VerifiedOn>) -> Session {
     session
 }
 
+/// A session with its options, as a report shows them.
+struct Subject {
+    session: Session,
+    ctx: SessionContext,
+}
+
 /// Compares the statements of one world.
 async fn compare_world(seed: u64, gpu: Option<&VerifiedOn>, tally: &Tally) {
     let mut rng = StdRng::seed_from_u64(seed);
@@ -122,72 +143,89 @@ async fn compare_world(seed: u64, gpu: Option<&VerifiedOn>, tally: &Tally) {
     let oracle = Session::default().option("recognize_joins", false).context();
     let oracle = world.prepare(oracle).await;
     world.write_files(&oracle).await;
-    let mut sessions = vec![];
+    let mut subjects = vec![];
     for _ in 0..SESSIONS_PER_WORLD {
         let session = draw_session(&mut rng, gpu);
         let ctx = world.prepare(session.context()).await;
-        sessions.push((session, ctx));
+        subjects.push(Subject { session, ctx });
     }
     for _ in 0..STATEMENTS_PER_WORLD {
         let statement = Statement::draw(&mut rng, &world);
-        let answer = try_rows(&oracle, &statement.oracle);
-        let reason = match tokio::time::timeout(ORACLE_PATIENCE, answer).await {
-            Ok(Ok(expected)) => Ok(expected),
-            Ok(Err(error)) => Err(error.to_string()),
-            Err(_) => Err(format!("no answer after {ORACLE_PATIENCE:?}")),
-        };
-        let expected = match reason {
-            Ok(expected) => expected,
+        match oracle_answer(&oracle, &statement).await {
+            Ok(expected) => {
+                let whence = || format!("seed {seed}\n{}", world.setup());
+                compare_statement(&statement, &expected, &subjects, whence, tally).await;
+            }
             Err(reason) => {
                 tally.skipped.fetch_add(1, Ordering::Relaxed);
                 if std::env::var_os("SIMJOIN_FUZZ_SKIPPED").is_some() {
                     eprintln!("skipped: {reason}\n{}\n", statement.oracle);
                 }
-                continue;
-            }
-        };
-        for (session, ctx) in &sessions {
-            let answer = async {
-                match session.tasks_of {
-                    Some(partitions) => {
-                        try_rows_of_tasks(ctx, &statement.ours, vec![], partitions).await
-                    }
-                    None => try_rows(ctx, &statement.ours).await,
-                }
-            };
-            let what = || {
-                format!(
-                    "seed {seed}\n{}\nexpected by\n{}\n{session:?}\n{}",
-                    statement.ours,
-                    statement.oracle,
-                    world.setup()
-                )
-            };
-            let found = match tokio::time::timeout(PATIENCE, answer).await {
-                Ok(Ok(found)) => found,
-                Ok(Err(error)) if is_out_of_memory(&error) && session.memory.is_some() => {
-                    tally.out_of_memory.fetch_add(1, Ordering::Relaxed);
-                    continue;
-                }
-                Ok(Err(error)) => {
-                    tally.report(format!("an error: {error}\n{}", what()));
-                    break;
-                }
-                Err(_) => {
-                    tally.report(format!("no answer after {PATIENCE:?}\n{}", what()));
-                    break;
-                }
-            };
-            tally.comparisons.fetch_add(1, Ordering::Relaxed);
-            tally.with_rows.fetch_add(u64::from(!expected.is_empty()), Ordering::Relaxed);
-            if let Some(difference) = difference(&found, &expected) {
-                let plan = explain(ctx, &statement.ours).await;
-                tally.report(format!("{difference}{}\n{plan}", what()));
-                break;
             }
         }
     }
     tally.worlds.fetch_add(1, Ordering::Relaxed);
+}
+
+/// The rows that the nested loop gives, or why it gives none.
+async fn oracle_answer(
+    oracle: &SessionContext,
+    statement: &Statement,
+) -> Result<Vec<String>, String> {
+    let answer = try_rows(oracle, &statement.oracle);
+    match tokio::time::timeout(ORACLE_PATIENCE, answer).await {
+        Ok(answer) => answer.map_err(|error| error.to_string()),
+        Err(_) => Err(format!("no answer after {ORACLE_PATIENCE:?}")),
+    }
+}
+
+/// Runs a statement in each session, up to the first whose answer differs. `whence` tells the seed
+/// and the tables.
+async fn compare_statement(
+    statement: &Statement,
+    expected: &[String],
+    subjects: &[Subject],
+    whence: impl Fn() -> String,
+    tally: &Tally,
+) {
+    for Subject { session, ctx } in subjects {
+        let fault = match tokio::time::timeout(PATIENCE, answer(session, ctx, statement)).await {
+            Ok(Err(error)) if is_out_of_memory(&error) && session.memory.is_some() => {
+                tally.out_of_memory.fetch_add(1, Ordering::Relaxed);
+                None
+            }
+            Ok(Err(error)) => Some(format!("an error: {error}")),
+            Err(_) => Some(format!("no answer after {PATIENCE:?}")),
+            Ok(Ok(found)) => {
+                tally.comparisons.fetch_add(1, Ordering::Relaxed);
+                tally.with_rows.fetch_add(u64::from(!expected.is_empty()), Ordering::Relaxed);
+                match difference(&found, expected) {
+                    Some(difference) => {
+                        Some(format!("{difference}{}", explain(ctx, &statement.ours).await))
+                    }
+                    None => None,
+                }
+            }
+        };
+        if let Some(fault) = fault {
+            let Statement { ours, oracle, .. } = statement;
+            let whence = whence();
+            tally.report(format!("{fault}\n{ours}\nexpected by\n{oracle}\n{session:?}\n{whence}"));
+            return;
+        }
+    }
+}
+
+/// The rows that the operator gives in a session.
+async fn answer(
+    session: &Session,
+    ctx: &SessionContext,
+    statement: &Statement,
+) -> datafusion::common::Result<Vec<String>> {
+    match session.tasks_of {
+        Some(partitions) => try_rows_of_tasks(ctx, &statement.ours, vec![], partitions).await,
+        None => try_rows(ctx, &statement.ours).await,
+    }
 }
 
 fn is_out_of_memory(error: &DataFusionError) -> bool {
@@ -199,66 +237,60 @@ fn number(variable: &str) -> Option<u64> {
     Some(value.parse().unwrap_or_else(|_| panic!("{variable} is {value}, not a number")))
 }
 
+/// The worlds that remain to be compared: the threads of the test share them.
+#[derive(Debug)]
+struct Worlds {
+    /// The seed of the next world.
+    next: AtomicU64,
+    /// The seed behind the last one.
+    end: u64,
+    ends_at: Option<Instant>,
+}
+
+impl Worlds {
+    fn take(&self, tally: &Tally) -> Option<u64> {
+        let in_time = self.ends_at.is_none_or(|end| Instant::now() < end);
+        let seed = self.next.fetch_add(1, Ordering::Relaxed);
+        (seed < self.end && in_time && !tally.is_full()).then_some(seed)
+    }
+}
+
+/// Compares worlds until none remains, on as many threads as there are processors.
+fn compare_worlds(worlds: &Worlds, tally: &Tally) {
+    let gpu = VerifiedOn::new();
+    let compare = || {
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        runtime.worker_threads(2).thread_stack_size(16 << 20).enable_all();
+        let runtime = runtime.build().unwrap();
+        while let Some(seed) = worlds.take(tally) {
+            runtime.block_on(compare_world(seed, gpu.as_ref(), tally));
+        }
+    };
+    let threads = std::thread::available_parallelism().map_or(2, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            let thread = std::thread::Builder::new().stack_size(64 << 20);
+            thread.spawn_scoped(scope, compare).unwrap();
+        }
+    });
+}
+
 #[test]
 fn random_statements_equal_nested_loops() {
     let first = number("SIMJOIN_FUZZ_SEED").unwrap_or(1);
     let seconds = number("SIMJOIN_FUZZ_SECONDS");
-    let ends = seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
-    let worlds = if seconds.is_some() { u64::MAX } else { 12 };
-    let gpu = Arc::new(VerifiedOn::new());
-    let tally = Arc::new(Tally::default());
-    let next = Arc::new(AtomicU64::new(0));
-    let stopped = Arc::new(AtomicBool::new(false));
-    let threads = std::thread::available_parallelism().map_or(2, usize::from);
-    let threads: Vec<_> = (0..threads)
-        .map(|_| {
-            let (tally, next) = (Arc::clone(&tally), Arc::clone(&next));
-            let (stopped, gpu) = (Arc::clone(&stopped), Arc::clone(&gpu));
-            std::thread::Builder::new()
-                .stack_size(64 << 20)
-                .spawn(move || {
-                    let runtime = tokio::runtime::Builder::new_multi_thread()
-                        .worker_threads(2)
-                        .thread_stack_size(16 << 20)
-                        .enable_all()
-                        .build()
-                        .unwrap();
-                    loop {
-                        let world = next.fetch_add(1, Ordering::Relaxed);
-                        let over = ends.is_some_and(|ends| Instant::now() >= ends);
-                        if world >= worlds || over || stopped.load(Ordering::Relaxed) {
-                            return;
-                        }
-                        runtime.block_on(compare_world(
-                            first + world,
-                            gpu.as_ref().as_ref(),
-                            &tally,
-                        ));
-                        if tally.is_full() {
-                            stopped.store(true, Ordering::Relaxed);
-                        }
-                    }
-                })
-                .unwrap()
-        })
-        .collect();
-    for thread in threads {
-        thread.join().unwrap();
-    }
-    eprintln!(
-        "seeds from {first} on: {} worlds, {} comparisons, {} of them with rows, {} statements \
-         skipped, {} out of memory",
-        tally.worlds.load(Ordering::Relaxed),
-        tally.comparisons.load(Ordering::Relaxed),
-        tally.with_rows.load(Ordering::Relaxed),
-        tally.skipped.load(Ordering::Relaxed),
-        tally.out_of_memory.load(Ordering::Relaxed),
-    );
+    let worlds = Worlds {
+        next: AtomicU64::new(first),
+        end: if seconds.is_some() { u64::MAX } else { first.saturating_add(12) },
+        ends_at: seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds)),
+    };
+    let tally = Tally::default();
+    compare_worlds(&worlds, &tally);
+    tally.print(first);
     let reports = tally.reports.lock().unwrap();
     assert!(reports.is_empty(), "{} statements differ, the first:\n{}", reports.len(), reports[0]);
-    let (compared, with_rows) = (&tally.comparisons, &tally.with_rows);
-    let (compared, with_rows) =
-        (compared.load(Ordering::Relaxed), with_rows.load(Ordering::Relaxed));
+    let compared = tally.comparisons.load(Ordering::Relaxed);
+    let with_rows = tally.with_rows.load(Ordering::Relaxed);
     let enough = seconds.map_or(200, |seconds| seconds.saturating_sub(5));
     assert!(compared >= enough && with_rows >= compared / 3, "{with_rows} of {compared} have rows");
     let skipped = tally.skipped.load(Ordering::Relaxed);

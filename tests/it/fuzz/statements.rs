@@ -7,7 +7,7 @@ use super::conditions::Text;
 use super::joins::{Generator, Join, MEASURES};
 use super::world::World;
 
-/// A statement for the operator, and the one whose answer it must give.
+/// A statement for the operator, and its form for the nested loop.
 pub struct Statement {
     pub ours: String,
     pub oracle: String,

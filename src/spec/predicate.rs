@@ -1,0 +1,54 @@
+//! The similarity predicate of a join.
+
+use super::{Function, Side};
+
+/// A function over the join's two arguments, with the side that gives its first argument.
+///
+/// `containment(a.x, b.y)` has `first: Left`, `containment(b.y, a.x)` has `first: Right`. For
+/// symmetric functions `first` is `Left`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Call {
+    pub function: Function,
+    pub first: Side,
+}
+
+/// `function(arguments) >= bound` for a similarity, `<= bound` for a distance.
+#[derive(Debug, Clone, Copy)]
+pub struct Predicate {
+    pub call: Call,
+    /// `t*`, the least similar value that qualifies; NaN when none does.
+    pub bound: f64,
+}
+
+impl Predicate {
+    /// The name of the family that joins by this predicate.
+    pub fn family(&self) -> &'static str {
+        self.call.function.family()
+    }
+
+    /// Whether pairs with this value of the function match.
+    #[inline]
+    pub fn admits(&self, value: f64) -> bool {
+        self.call.function.satisfies(value, self.bound)
+    }
+
+    /// Whether every pair matches: the least similar ones do.
+    pub fn admits_all(&self) -> bool {
+        self.admits(self.call.function.extremes()[0])
+    }
+
+    /// Whether `other` follows from this predicate.
+    pub fn implies(&self, other: &Self) -> bool {
+        self.call == other.call
+            && (self.bound.is_nan() || self.call.function.satisfies(self.bound, other.bound))
+    }
+}
+
+/// Bounds are compared bit for bit: NaN equals NaN.
+impl PartialEq for Predicate {
+    fn eq(&self, other: &Self) -> bool {
+        self.call == other.call && self.bound.to_bits() == other.bound.to_bits()
+    }
+}
+
+impl Eq for Predicate {}
