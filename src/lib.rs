@@ -70,6 +70,7 @@ pub mod simd;
 pub mod spec;
 pub mod sql;
 pub mod util;
+pub mod values;
 
 #[cfg(all(test, feature = "cuda"))]
 #[path = "../tests/emulator/mod.rs"]

@@ -8,8 +8,7 @@ use datafusion::common::cast::as_binary_array;
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{NullEquality, Result, internal_err};
 
-use crate::set::encode::dictionary::{Dictionary, hash_bytes};
-use crate::set::runs::KeyId;
+use crate::values::dictionary::{Dictionary, hash_bytes};
 
 /// Turns key columns into comparable bytes. Equal values give equal bytes, as DataFusion's `=`
 /// has it: NaN equals itself, -0.0 equals 0.0.
@@ -32,6 +31,9 @@ enum KeyBytes {
     Rows(Rows),
     Stored(BinaryArray),
 }
+
+/// The id of a blocking key; 0 where the join has none.
+pub type KeyId = u32;
 
 /// A view on [`KeyRows`].
 pub type Keys<'a> = &'a KeyRows;

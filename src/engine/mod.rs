@@ -25,7 +25,7 @@ use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 
 pub use choose::{Choice, choose};
-pub use keys::{KeyConverter, KeyDictionary, KeyRows, Keys};
+pub use keys::{KeyConverter, KeyDictionary, KeyId, KeyRows, Keys};
 
 /// Which pairs of sets a join looks at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -38,9 +38,9 @@ use crate::exec::mode::JoinMode;
 use crate::exec::probe::slices::ProbeStreams;
 use crate::exec::probe::{BuildFuture, ProbePartition};
 use crate::exec::spill::Spilling;
-use crate::set::TokenKind;
 use crate::spec::{ResidualColumn, Side, SimilarityJoin};
 use crate::util::once::{Once, making};
+use crate::values::TokenKind;
 
 /// Partitions of the output of a self-join, at most: more would not help.
 const MOST_PARTITIONS: usize = 1 << 16;

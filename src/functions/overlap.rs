@@ -11,7 +11,7 @@ use arrow::array::Array;
 use arrow::buffer::NullBuffer;
 use datafusion::common::Result;
 
-use crate::set::{Lists, Tokens, with_byte_tokens};
+use crate::values::{Lists, Tokens, with_byte_tokens};
 
 /// A list column (or, for a scalar, a single row that stands for every row).
 pub(super) struct ListColumn {

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{
 use super::overlap::{Bytes, Integers, KeyReader, ListColumn, Side, TokenKey};
 use super::{documentation, wrong_count};
 use crate::set::Measure;
-use crate::set::{TokenKind, list_element_type};
+use crate::values::{TokenKind, list_element_type};
 
 /// A similarity measure over two lists, each read as the set of its elements that are not NULL.
 ///

@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 
 use super::token_lists::TokenLists;
 use super::{documentation, wrong_count};
-use crate::set::{Lists, TokenKind, list_element_type};
+use crate::values::{Lists, TokenKind, list_element_type};
 
 /// What turns a text, or a list of words, into tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -21,25 +21,21 @@ pub(crate) mod statistics;
 pub(crate) mod stored;
 #[cfg(test)]
 mod tests;
-pub(crate) mod value_set;
 pub mod verify;
 
 pub use bitmap::BitmapBlocks;
 pub use collection::{SetCollection, SetId};
 pub use costs::Verification;
 pub use device::{DeviceJoin, DeviceRequest, DeviceVerifier};
-pub(crate) use encode::with_byte_tokens;
 pub use encode::{
-    BuildEncoder, Dictionary, EncodeInput, FinishContext, IntegerToken, Lists, ProbeEncoder,
-    ProbeScratch, TokenKind, TokenOrder, Tokens, list_element_type,
+    BuildEncoder, EncodeInput, FinishContext, ProbeEncoder, ProbeScratch, TokenOrder,
 };
 pub use filter_verify::{
     CandidateSource, FilterVerify, FilterVerifyCursor, SourceProgress, Verified, Verifier,
 };
 pub use measure::{Bounds, MAX_SET_SIZE, Measure, Role};
-pub use runs::{KeyId, Run, Runs};
+pub use runs::{Run, Runs};
 pub use shape::{RowShape, ShapeReader};
 pub use statistics::Statistics;
 pub use stored::{StoredRows, StoredTokens, Unload};
-pub use value_set::ValueSet;
 pub use verify::{Candidate, CandidateChunk, CandidateGroup, CpuVerifier, intersect};

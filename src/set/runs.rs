@@ -3,10 +3,8 @@
 use std::mem::size_of;
 use std::ops::Range;
 
+use crate::engine::KeyId;
 use crate::set::collection::SetId;
-
-/// The id of a blocking key; 0 where the join has none.
-pub type KeyId = u32;
 
 /// Sets `start..` (up to the next run) that share a blocking key and a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use datafusion::common::Result;
 
 use crate::set::encode::batch::{BatchTokens, EncodeInput, LocatedRows};
 use crate::set::encode::builder::check_size;
-use crate::set::encode::dictionary::{Dictionary, Key, mix};
+use crate::values::dictionary::{Dictionary, Key, mix};
 
 /// The set of a row from afar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

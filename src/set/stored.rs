@@ -18,11 +18,11 @@ use foldhash::fast::FixedState;
 use crate::engine::keys::KeyDictionary;
 use crate::set::encode::batch::{BatchTokens, EncodeInput};
 use crate::set::encode::builder::{BuildEncoder, check_size};
-use crate::set::encode::byte_tokens::{ByteTokens, unpack};
-use crate::set::encode::dictionary::Key;
 use crate::set::encode::distinct::NO_SET;
-use crate::set::encode::lists::list_element_type;
-use crate::set::encode::tokens::{TokenKind, Tokens, with_byte_tokens};
+use crate::values::byte_tokens::{ByteTokens, unpack};
+use crate::values::dictionary::Key;
+use crate::values::lists::list_element_type;
+use crate::values::tokens::{TokenKind, Tokens, with_byte_tokens};
 
 /// Bytes of text or binary tokens in one batch, a single larger row aside.
 const MAX_TOKEN_BYTES: usize = 1 << 30;

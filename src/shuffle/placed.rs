@@ -9,8 +9,9 @@ use datafusion::common::{NullEquality, Result, exec_err, plan_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::engine::KeyConverter;
-use crate::set::{EncodeInput, RowShape, ShapeReader, TokenKind};
+use crate::set::{EncodeInput, RowShape, ShapeReader};
 use crate::spec::Side;
+use crate::values::TokenKind;
 
 /// The expressions of one side of a similarity join that say where its rows are joined, over the
 /// schema of that side's input.

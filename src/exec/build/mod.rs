@@ -28,9 +28,10 @@ use crate::exec::metrics::BuildMetrics;
 use crate::exec::probe::schedule::{Ranges, SpareSlices};
 use crate::exec::spill::SpilledBuild;
 use crate::set::DeviceRequest;
-use crate::set::{BuildEncoder, EncodeInput, FinishContext, ProbeEncoder, SetCollection, ValueSet};
+use crate::set::{BuildEncoder, EncodeInput, FinishContext, ProbeEncoder, SetCollection};
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
+use crate::values::ValueSet;
 
 /// Rows encoded without yielding to the runtime. Tests want many slices.
 pub(crate) const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };

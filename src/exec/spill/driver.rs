@@ -26,7 +26,7 @@ use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::slices::Slices;
 use crate::exec::probe::{ProbeInput, Running, RunningSetup};
-use crate::set::ValueSet;
+use crate::values::ValueSet;
 
 /// What a worker has for probe rows, at least, where there are several.
 const ROWS_BYTES: usize = 256 << 10;

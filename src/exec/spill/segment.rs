@@ -15,7 +15,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::exec::answer::payload::stored_bytes;
-use crate::set::ValueSet;
+use crate::values::ValueSet;
 
 /// Rows of one band. The unit that is read again, and that pieces of a build side are made of.
 pub(crate) struct Segment {

@@ -1,4 +1,4 @@
-//! Passes over a [`SimJoinNode`](super::SimJoinNode).
+//! Passes over a [`SimJoinNode`](crate::plan::SimJoinNode).
 
 pub(crate) mod counts;
 pub(crate) mod narrow;

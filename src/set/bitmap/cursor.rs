@@ -8,13 +8,14 @@ use std::time::Instant;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+use crate::engine::KeyId;
 use crate::engine::{
     Funnel, JoinSpec, Match, MatchBuffer, MatchCursor, MatchNeed, Pairing, ProbeSets, Progress,
 };
 use crate::set::bitmap::blocks::{ABREAST, Blocks, GROUP, Group, Hit};
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::intersect;
-use crate::set::{KeyId, SetCollection, SetId};
+use crate::set::{SetCollection, SetId};
 
 /// Blocks tested between two looks at the clock and at what survived.
 const TILE: usize = if cfg!(test) { 3 } else { 256 };

@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use datafusion::common::{Result, internal_err};
 
+use crate::engine::KeyId;
 use crate::set::collection::{Parts, SetCollection, SetId};
 use crate::set::encode::distinct::{DistinctSets, NO_SET};
-use crate::set::runs::{KeyId, Runs};
+use crate::set::runs::Runs;
 use crate::util::cancel::{
     CancelFlag, select_nth_unstable_by, sort_unstable_by, sort_unstable_by_key,
 };

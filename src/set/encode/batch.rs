@@ -6,11 +6,11 @@ use std::ops::Range;
 use arrow::array::{Array, BooleanArray};
 use datafusion::common::Result;
 
+use crate::engine::KeyId;
 use crate::engine::keys::Keys;
-use crate::set::encode::byte_tokens::ByteTokens;
-use crate::set::encode::lists::Lists;
-use crate::set::encode::tokens::{Tokens, with_byte_tokens};
-use crate::set::runs::KeyId;
+use crate::values::byte_tokens::ByteTokens;
+use crate::values::lists::Lists;
+use crate::values::tokens::{Tokens, with_byte_tokens};
 
 /// Tokens that are encoded together, and that memory is reserved for at a time.
 pub(crate) const TOKENS_AHEAD: usize = 1 << 14;

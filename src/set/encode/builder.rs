@@ -10,12 +10,12 @@ use crate::engine::keys::KeyDictionary;
 use crate::set::MAX_SET_SIZE;
 use crate::set::collection::SetCollection;
 use crate::set::encode::batch::{BatchTokens, EncodeInput, LocatedRows};
-use crate::set::encode::dictionary::Dictionary;
 use crate::set::encode::distinct::{DistinctSets, SetHash};
 use crate::set::encode::merge::{FinishContext, finish};
 use crate::set::encode::probe_encoder::ProbeEncoder;
-use crate::set::value_set::ValueSet;
 use crate::util::cancel::CancelFlag;
+use crate::values::dictionary::Dictionary;
+use crate::values::value_set::ValueSet;
 
 /// Collects the build side, or a share of it: several encoders can read batches of one input at
 /// the same time, to be [merged](Self::finish_all) at the end.

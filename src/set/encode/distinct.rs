@@ -4,11 +4,11 @@ use std::mem::size_of;
 
 use datafusion::common::{Result, exec_err};
 
+use crate::engine::KeyId;
 use crate::set::collection::SetId;
 use crate::set::encode::arena::{TokenArena, TokenRun};
-use crate::set::encode::dictionary::mix;
-use crate::set::encode::table::{Slot, Table};
-use crate::set::runs::KeyId;
+use crate::values::dictionary::mix;
+use crate::values::table::{Slot, Table};
 
 /// Marks a row without a set.
 pub(crate) const NO_SET: u32 = u32::MAX;

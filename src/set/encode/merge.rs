@@ -14,13 +14,13 @@ use crate::engine::keys::KeyDictionary;
 use crate::set::collection::SetCollection;
 use crate::set::encode::arrange::{Gathered, Stretch};
 use crate::set::encode::builder::BuildEncoder;
-use crate::set::encode::dictionary::{Dictionary, Key};
 use crate::set::encode::distinct::{DistinctSets, NO_SET, SetHash, SetSlot};
 use crate::set::encode::probe_encoder::ProbeEncoder;
-use crate::set::encode::table::Table;
 use crate::set::encode::token_order::TokenOrder;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{for_each, threads_for};
+use crate::values::dictionary::{Dictionary, Key};
+use crate::values::table::Table;
 
 /// Sets handled between two looks at the cancel flag.
 const CHECK_EVERY: usize = 4096;

@@ -1,7 +1,7 @@
 //! From Arrow lists to dense integer sets.
 //!
-//! [`Lists`] and [`Tokens`] read every list layout and token type. [`BuildEncoder`] gives each
-//! token of the build side an id ([`Dictionary`]) and drops repeated sets; any number of them share
+//! [`BuildEncoder`] gives each
+//! token of the build side an id ([`Dictionary`](crate::values::Dictionary)) and drops repeated sets; any number of them share
 //! the batches. `merge` makes one of what they have read and orders tokens rare first
 //! ([`TokenOrder`]), `arrange` lays the distinct sets out in CSR form by blocking key and size
 //! ([`SetCollection`](super::SetCollection)). [`ProbeEncoder`] does the same for each probe batch
@@ -11,24 +11,15 @@ pub(crate) mod arena;
 pub(crate) mod arrange;
 pub(crate) mod batch;
 pub(crate) mod builder;
-pub(crate) mod byte_tokens;
-pub(crate) mod dictionary;
 pub(crate) mod distinct;
-pub(crate) mod lists;
 pub(crate) mod merge;
 pub(crate) mod probe_encoder;
-pub(crate) mod table;
 #[cfg(test)]
 mod tests;
 pub(crate) mod token_order;
-pub(crate) mod tokens;
 
 pub use batch::EncodeInput;
 pub use builder::BuildEncoder;
-pub use dictionary::Dictionary;
-pub use lists::{Lists, list_element_type};
 pub use merge::FinishContext;
 pub use probe_encoder::{ProbeEncoder, ProbeScratch};
 pub use token_order::TokenOrder;
-pub(crate) use tokens::with_byte_tokens;
-pub use tokens::{IntegerToken, TokenKind, Tokens};

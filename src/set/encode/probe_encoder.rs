@@ -10,11 +10,11 @@ use crate::set::collection::SetCollection;
 use crate::set::encode::arrange::Gathered;
 use crate::set::encode::batch::{BatchTokens, EncodeInput, LocatedRows};
 use crate::set::encode::builder::check_size;
-use crate::set::encode::byte_tokens::ByteTokens;
-use crate::set::encode::dictionary::{Dictionary, NO_ID};
 use crate::set::encode::distinct::{DistinctSets, SetHash};
-use crate::set::encode::tokens::{Tokens, with_byte_tokens};
 use crate::util::cancel::CancelFlag;
+use crate::values::byte_tokens::ByteTokens;
+use crate::values::dictionary::{Dictionary, NO_ID};
+use crate::values::tokens::{Tokens, with_byte_tokens};
 
 /// Encodes probe batches with the dictionary of the build side, whose ids are ranks.
 #[derive(Debug)]

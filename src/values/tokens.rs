@@ -14,7 +14,7 @@ use arrow::compute::cast;
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
 
-use crate::set::encode::lists::list_element_type;
+use crate::values::lists::list_element_type;
 
 /// What the elements of a list are, as far as comparing them goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -148,13 +148,13 @@ impl Tokens {
 macro_rules! with_byte_tokens {
     ($tokens:expr, $array:ident => $body:expr, else $other:expr) => {
         match $tokens {
-            $crate::set::Tokens::Utf8($array) => $body,
-            $crate::set::Tokens::LargeUtf8($array) => $body,
-            $crate::set::Tokens::Utf8View($array) => $body,
-            $crate::set::Tokens::Binary($array) => $body,
-            $crate::set::Tokens::LargeBinary($array) => $body,
-            $crate::set::Tokens::BinaryView($array) => $body,
-            $crate::set::Tokens::FixedSizeBinary($array) => $body,
+            $crate::values::Tokens::Utf8($array) => $body,
+            $crate::values::Tokens::LargeUtf8($array) => $body,
+            $crate::values::Tokens::Utf8View($array) => $body,
+            $crate::values::Tokens::Binary($array) => $body,
+            $crate::values::Tokens::LargeBinary($array) => $body,
+            $crate::values::Tokens::BinaryView($array) => $body,
+            $crate::values::Tokens::FixedSizeBinary($array) => $body,
             _ => $other,
         }
     };

@@ -15,12 +15,10 @@ use std::sync::Arc;
 use datafusion::common::{Result, exec_err, internal_err};
 use foldhash::fast::FixedState;
 
-use crate::set::encode::byte_tokens::{ByteTokens, PACKED_LEN, pack};
-use crate::set::encode::table::{Slot, Table};
-use crate::set::encode::tokens::{
-    IntegerToken, Tokens, signed_token, unsigned_token, with_byte_tokens,
-};
-use crate::set::value_set::ValueSet;
+use crate::values::byte_tokens::{ByteTokens, PACKED_LEN, pack};
+use crate::values::table::{Slot, Table};
+use crate::values::tokens::{IntegerToken, Tokens, signed_token, unsigned_token, with_byte_tokens};
+use crate::values::value_set::ValueSet;
 
 /// Non-negative integers below this index an array in any case, further ones where the tokens
 /// known fill enough of it.

@@ -1,0 +1,17 @@
+//! The values of Arrow columns: lists of any layout, tokens of any type, and dense ids for them.
+//!
+//! [`Lists`] reads every list layout, [`Tokens`] every token type. A [`Dictionary`] gives each
+//! value an id; [`ValueSet`] does so for integers that are known to be all there are.
+
+pub(crate) mod byte_tokens;
+pub(crate) mod dictionary;
+pub(crate) mod lists;
+pub(crate) mod table;
+pub(crate) mod tokens;
+pub(crate) mod value_set;
+
+pub use dictionary::Dictionary;
+pub use lists::{Lists, list_element_type};
+pub(crate) use tokens::with_byte_tokens;
+pub use tokens::{IntegerToken, TokenKind, Tokens};
+pub use value_set::ValueSet;
