@@ -9,16 +9,37 @@
 //! SQL text ──► SIMJOIN sugar ──► DataFusion logical plan ──► similarity predicate recognised
 //!               (sql)                                          (plan)      │
 //!    build side                                                            ▼
-//!    RecordBatches ─► token dictionary ─► token order ─► SetCollection ─► prepare
-//!                     (set::encode)                      (distinct sets,      │
-//!                                                         by size)            │
-//!    probe side                                                               ▼
-//!    each RecordBatch ─► encode ─► strategy: filter ─► candidates ─► verify ─► matched sets
-//!                                  (set::filter)                (set::verify)     │
-//!                                                                                 ▼
-//!               rows of sets, residual filter, join type, score ─► pairs or counts as batches
+//!    RecordBatches ─► encode ─► items, with the rows that hold them ─► choose, prepare
+//!                     (set::encode)           (engine)                     │
+//!    probe side                                                            ▼
+//!    each RecordBatch ─► encode ─► unit ─► strategy: filter ─► candidates ─► verify ─► matches
+//!                                          (set::filter, bitmap)  (set::verify, device)  │
+//!                                                                                        ▼
+//!               rows of items, residual filter, join type, score ─► pairs or counts as batches
 //!               (exec)
 //! ```
+//!
+//! Folders in that order: [`sql`], [`plan`], `spec` (what a join computes), `engine` (the boundary
+//! to a family of similarities), `set` (the first family) over `gpu`, `simd` and `values`, [`exec`]
+//! (the operator), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
+//! directions in which they depend on each other.
+//!
+//! The words that the code uses for them:
+//!
+//! | word | meaning |
+//! |---|---|
+//! | family | the similarities over one kind of value, with what finds them: sets of tokens |
+//! | item | a distinct value of a side (a set), which any number of rows hold |
+//! | slot | the place of a row in a collection: the rows of an item have neighbouring slots |
+//! | key | the values of a row's equality conjuncts; rows match only within a key |
+//! | unit | items of the probe side that a cursor is fed together |
+//! | candidate | a pair of items that a filter has not ruled out |
+//! | match | a pair of items that satisfies the similarity predicate |
+//! | strategy | an algorithm of a family |
+//! | placement | the processor that a strategy runs on |
+//! | position | the place of a row on its family's axis (the size of its set); partners lie near it |
+//! | piece | rows of a build side on disk that are joined together |
+//! | tile | a rectangle of left and right positions, which one task of a cluster joins |
 //!
 //! [`install`] puts it into a session; [`SimJoinContextExt`] and [`SimJoinDataFrameExt`] use it
 //! from Rust:
@@ -47,8 +68,7 @@
 //!
 //! Programs that parse SQL by themselves hand the text to [`sql::rewrite_sql`] first. The same
 //! predicate in a plain `JOIN`, in `WHERE` over a cross join, or in `EXISTS` is recognised without
-//! any sugar. The options are in [`config`], the functions in [`functions`]. What does not fit into
-//! memory is joined from disk, a piece of the build side at a time (`exec::spill`).
+//! any sugar. The options are in [`config`], the functions in [`functions`].
 
 // The prose of a module leads its reader to the private parts as well.
 #![allow(rustdoc::private_intra_doc_links)]
@@ -78,8 +98,9 @@ pub mod values;
 mod emulator;
 
 pub use config::SimJoinOptions;
+pub use engine::Families;
 pub use plan::{SimJoinPlanner, SimJoinQueryPlanner};
-pub use session::{SimJoinContextExt, SimJoinDataFrameExt, install, install_parts};
+pub use session::{SimJoinContextExt, SimJoinDataFrameExt, families, install, install_parts};
 pub use sql::{rewrite_sql, rewrite_sql_with_dialect};
 
 /// The examples of the README, as doc-tests.

@@ -11,13 +11,15 @@ use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::{Expr, ScalarUDF};
-use datafusion::optimizer::{Analyzer, AnalyzerRule};
+use datafusion::optimizer::Analyzer;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
 
 use crate::config::SimJoinOptions;
-use crate::functions;
+use crate::engine::{Families, Family};
+use crate::functions::{self, measure_of};
 use crate::plan::{MarkSimilarityJoins, SimJoinQueryPlanner, insist, marker_functions};
+use crate::set::SetFamily;
 use crate::sql::{restore_definition, rewrite_sql_with_dialect};
 
 /// Adds the functions, the options, the analyzer rule and the query planner of the similarity
@@ -42,7 +44,7 @@ use crate::sql::{restore_definition, rewrite_sql_with_dialect};
 /// # Errors
 ///
 /// A plan error when the builder has a query planner of its own, which would have to be
-/// replaced. Build [`SimJoinQueryPlanner`] with that planner's extension planners then, or call
+/// replaced. Build [`SimJoinQueryPlanner`] with [`families`] and that planner's extension planners then, or call
 /// [`SimJoinQueryPlanner::convert`] in it.
 pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> {
     if let Some(planner) = builder.query_planner()
@@ -50,13 +52,26 @@ pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> 
     {
         return plan_err!(
             "the session has a query planner of its own ({planner:?}), which install would \
-             replace; build the session with SimJoinQueryPlanner::new(extension planners) in its \
+             replace; build the session with SimJoinQueryPlanner::new(families(), extension planners) in its \
              place, or call SimJoinQueryPlanner::convert from it and add SimJoinPlanner to its \
              extension planners, and install the rest with install_parts"
         );
     }
-    let planner = Arc::new(SimJoinQueryPlanner::new(vec![]));
-    Ok(install_parts(builder)?.with_query_planner(planner))
+    install_families(builder, families())
+}
+
+/// The families of similarities of every session: sets of tokens.
+pub fn families() -> Families {
+    Families::new([Arc::new(SetFamily::new(measure_of)) as Arc<dyn Family>])
+}
+
+/// [`install`] with other families.
+pub(crate) fn install_families(
+    builder: SessionStateBuilder,
+    families: Families,
+) -> Result<SessionStateBuilder> {
+    let planner = Arc::new(SimJoinQueryPlanner::new(families.clone(), vec![]));
+    Ok(install_parts_of(builder, families)?.with_query_planner(planner))
 }
 
 /// Everything that [`install`] adds, except the query planner.
@@ -64,14 +79,21 @@ pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> 
 /// # Errors
 ///
 /// A plan error when the builder has another function under a name that one of ours has.
-pub fn install_parts(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> {
+pub fn install_parts(builder: SessionStateBuilder) -> Result<SessionStateBuilder> {
+    install_parts_of(builder, families())
+}
+
+fn install_parts_of(
+    mut builder: SessionStateBuilder,
+    families: Families,
+) -> Result<SessionStateBuilder> {
     let config = builder.config().get_or_insert_default();
     if config.options().extensions.get::<SimJoinOptions>().is_none() {
         config.options_mut().extensions.insert(SimJoinOptions::default());
     }
     let analyzer = builder.analyzer().get_or_insert_with(Analyzer::new);
-    if !analyzer.rules.iter().any(|rule| rule.name() == MarkSimilarityJoins.name()) {
-        analyzer.rules.push(Arc::new(MarkSimilarityJoins));
+    if !analyzer.rules.iter().any(|rule| rule.name() == MarkSimilarityJoins::NAME) {
+        analyzer.rules.push(Arc::new(MarkSimilarityJoins::new(families)));
     }
     let present = builder.scalar_functions().get_or_insert_default();
     for function in functions::all().into_iter().chain(marker_functions()) {
@@ -219,7 +241,7 @@ impl SimJoinDataFrameExt for DataFrame {
 
 /// Whether the session has the analyzer rule that carries SIMJOIN to the planner.
 fn is_installed(state: &SessionState) -> bool {
-    state.analyzer().rules.iter().any(|rule| rule.name() == MarkSimilarityJoins.name())
+    state.analyzer().rules.iter().any(|rule| rule.name() == MarkSimilarityJoins::NAME)
 }
 
 #[cfg(test)]

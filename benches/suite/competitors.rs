@@ -80,7 +80,7 @@ fn as_table(sets: &SetCollection) -> Result<RecordBatch> {
     let mut lists = ListBuilder::new(Int32Builder::new()).with_field(Arc::clone(&item));
     let mut sizes = vec![];
     for set in 0..sets.len() {
-        for _ in sets.row_places(set..set + 1) {
+        for _ in sets.groups().slots(set..set + 1) {
             sets.tokens(set).iter().for_each(|&token| lists.values().append_value(token as i32));
             lists.append(true);
             sizes.push(i64::from(sets.size(set)));

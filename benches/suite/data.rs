@@ -12,9 +12,9 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_simjoin::engine::KeyDictionary;
+use datafusion_simjoin::engine::{EncodeInput, FinishContext, KeyDictionary};
 use datafusion_simjoin::install;
-use datafusion_simjoin::set::{BuildEncoder, EncodeInput, FinishContext, SetCollection};
+use datafusion_simjoin::set::{BuildEncoder, SetCollection};
 use datafusion_simjoin::util::cancel::CancelFlag;
 
 use crate::generate;
@@ -199,7 +199,7 @@ pub fn encode(name: &str, lists: &[ArrayRef], threads: usize) -> Result<Encoded>
         loop {
             let batch = next.fetch_add(1, Ordering::Relaxed);
             let Some(lists) = lists.get(batch) else { return Ok((encoder, keys)) };
-            let input = EncodeInput { lists, keys: None, filter: None };
+            let input = EncodeInput { values: lists, keys: None, filter: None };
             encoder.push_at(starts[batch], &input, &mut keys, &reservation, 0)?;
         }
     };
@@ -263,7 +263,7 @@ pub fn export_text(sets: &SetCollection, path: &Path) -> Result<()> {
         }
         line.pop();
         line.push('\n');
-        for _ in sets.row_places(set..set + 1) {
+        for _ in sets.groups().slots(set..set + 1) {
             file.write_all(line.as_bytes())?;
         }
     }

@@ -5,19 +5,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::config::ExtensionOptions;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use datafusion_simjoin::engine::{
-    Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, PrepareContext, PreparedJoin, ProbeSets,
-    Progress, choose,
+    Collection, DeviceRequest, Family, Funnel, MatchBuffer, MatchNeed, MatchSpec, Pairing,
+    PrepareContext, PreparedJoin, ProbeSets, Progress, choose,
 };
-use datafusion_simjoin::set::DeviceRequest;
-use datafusion_simjoin::set::SetCollection;
-use datafusion_simjoin::set::{Bounds, Measure, Role};
+use datafusion_simjoin::functions::measure_of;
+use datafusion_simjoin::set::{Measure, SetCollection, SetFamily};
 use datafusion_simjoin::simd::Simd;
+use datafusion_simjoin::spec::{Call, Predicate, Side};
 use datafusion_simjoin::util::cancel::CancelFlag;
 
 use crate::data;
@@ -113,15 +114,20 @@ impl Joined {
 /// Joins a collection with itself and counts the row pairs.
 pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     let options = SimJoinOptions::from_env()?;
-    let spec = JoinSpec {
-        bounds: Bounds { measure: point.measure, threshold: point.threshold },
-        probe_role: Role::First,
+    let call = Call { function: point.measure.function(), first: Side::Left };
+    let types = DataType::new_list(DataType::UInt32, true);
+    let predicate = Predicate { call, bound: point.threshold };
+    let matcher = SetFamily::new(measure_of).bind(predicate, [&types, &types])?;
+    let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(sets);
+    let spec = MatchSpec {
+        probe: Side::Left,
         pairing: match point.measure.is_symmetric() {
             true => Pairing::Unordered,
             false => Pairing::All,
         },
         need: MatchNeed::Pairs,
         candidate_chunk: options.candidate_chunk.get(),
+        match_buffer: options.match_buffer.get(),
         simd: point.simd,
         gpu: point.gpu,
     };
@@ -132,17 +138,12 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
 
     let processor_start = machine::processor_seconds();
     let start = Instant::now();
-    let context = PrepareContext {
-        reservation: &reservation,
-        cancel: &cancel,
-        threads: point.threads,
-        device: None,
-    };
+    let context =
+        PrepareContext { reservation: &reservation, cancel: &cancel, threads: point.threads };
     let request =
         DeviceRequest { choice: point.device, self_join: true, on_failure: Arc::new(|_| {}) };
-    let choice = choose(point.strategy, sets, &spec, &request, context)?;
-    let context = PrepareContext { device: choice.device.as_ref(), ..context };
-    let prepared = choice.strategy.prepare(Arc::clone(sets), spec, &choice.statistics, context)?;
+    let choice = choose(matcher.as_ref(), point.strategy, &build, &spec, &request, context)?;
+    let prepared = choice.prepare(&build, context)?;
     let prepare_seconds = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
@@ -150,7 +151,7 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     // As the operator cuts a self-join.
     let share = (sets.len() / (point.threads as u32 * 32)).clamp(1, 1024);
     let share = share.next_multiple_of(prepared.range_unit());
-    let work = || probe(&*prepared, sets, spec, &next, share, options.match_buffer.get(), &shared);
+    let work = || probe(&*prepared, sets, &spec, &next, share, &shared);
     let parts = data::on_threads(point.threads, work)?;
     let probe_seconds = start.elapsed().as_secs_f64();
     let processor = machine::processor_seconds_since(processor_start);
@@ -159,8 +160,8 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
         add(&mut funnel, &part.funnel);
     }
     Ok(Joined {
-        strategy: choice.strategy.name(),
-        estimate: choice.cost.0,
+        strategy: choice.strategy(),
+        estimate: choice.cost().cpu,
         prepare_seconds,
         probe_seconds,
         processor_seconds: processor.unwrap_or(prepare_seconds + probe_seconds),
@@ -178,19 +179,18 @@ struct Part {
 fn probe(
     prepared: &dyn PreparedJoin,
     sets: &Arc<SetCollection>,
-    spec: JoinSpec,
+    spec: &MatchSpec,
     next: &AtomicU32,
     share: u32,
-    buffer: usize,
     pool: &Arc<dyn MemoryPool>,
 ) -> Result<Part> {
     let reservation = MemoryConsumer::new("probe").register(pool);
-    let mut matches = MatchBuffer::new(buffer);
+    let mut matches = MatchBuffer::new(spec.match_buffer);
     reservation.try_grow(matches.footprint())?;
     let mut cursor = prepared.open(&reservation)?;
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
-    let rows = |set| sets.row_places(set..set + 1).len() as u64;
+    let rows = |set| sets.groups().slots(set..set + 1).len() as u64;
     let mut row_pairs = 0;
     loop {
         let start = next.fetch_add(share, Ordering::Relaxed).min(sets.len());

@@ -23,8 +23,9 @@ pub fn run() -> Result<()> {
         }
         let sets = data::encode(collection.name, &lists, 2)?.sets;
         let rows = sets.row_count();
-        let total: u64 =
-            (0..sets.len()).map(|s| u64::from(sets.size(s)) * sets.rows(s).len() as u64).sum();
+        let total: u64 = (0..sets.len())
+            .map(|s| u64::from(sets.size(s)) * sets.groups().rows(s).len() as u64)
+            .sum();
         let average = total as f64 / rows.max(1) as f64;
         let ratio = average / collection.average_size;
         if rows != 3000 || !(0.8..1.25).contains(&ratio) {

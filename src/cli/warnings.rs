@@ -19,15 +19,15 @@ pub(super) fn of_plan(plan: &Arc<dyn ExecutionPlan>) -> Vec<String> {
 
 fn collect(plan: &Arc<dyn ExecutionPlan>, warnings: &mut Vec<String>) {
     if let Some(join) = plan.downcast_ref::<SetSimilarityJoinExec>().map(|exec| exec.join())
-        && join.threshold.is_nan()
+        && join.predicate.bound.is_nan()
     {
-        let measure = join.call.measure;
-        let name = measure.name();
-        let range = match measure.is_integer() {
+        let function = join.predicate.call.function;
+        let name = function.name();
+        let range = match function.is_integer() {
             true => "counts common elements",
             false => "is at most 1, and 80% are 0.8",
         };
-        let predicate = without_types(&join.predicate);
+        let predicate = without_types(&join.text);
         warnings.push(match predicate.contains("NULL") {
             true => format!("no pair can satisfy {predicate}: nothing compares with NULL"),
             false => format!("no pair can satisfy {predicate}: {name} {range}"),

@@ -13,6 +13,7 @@ use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 
 use crate::plan::SimJoinQueryPlanner;
+use crate::session::families;
 
 /// The planner of a scheduler's sessions: [`SimJoinQueryPlanner`], with an EXPLAIN that shows the
 /// plan which the stages are cut from.
@@ -26,7 +27,7 @@ pub(super) struct SchedulerPlanner(SimJoinQueryPlanner);
 
 impl SchedulerPlanner {
     pub fn new() -> Self {
-        Self(SimJoinQueryPlanner::new(vec![]))
+        Self(SimJoinQueryPlanner::new(families(), vec![]))
     }
 }
 

@@ -29,6 +29,17 @@ impl StrategyChoice {
     /// Every choice, in the order of the documentation.
     pub const ALL: [Self; 5] =
         [Self::Auto, Self::AllPairs, Self::PPJoin, Self::GroupJoin, Self::Bitmap];
+
+    /// The name of the strategy; `None` for [`Self::Auto`].
+    pub fn name(self) -> Option<&'static str> {
+        match self {
+            Self::Auto => None,
+            Self::AllPairs => Some("allpairs"),
+            Self::PPJoin => Some("ppjoin"),
+            Self::GroupJoin => Some("groupjoin"),
+            Self::Bitmap => Some("bitmap"),
+        }
+    }
 }
 
 /// Where the join runs.

@@ -1,57 +1,74 @@
-//! The choice of a strategy, and of where its candidates are verified.
+//! The choice of a strategy and of its placement.
 
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::{Result, exec_err};
+use datafusion::common::{Result, plan_err};
 
+use super::strategy::Nanos;
+use super::{
+    Collection, Cost, DevicePlace, DeviceRequest, Evidence, MatchSpec, Matcher, Placement,
+    PrepareContext, PreparedJoin, Strategy,
+};
 use crate::config::{DeviceChoice, StrategyChoice};
-use crate::engine::{Cost, JoinSpec, JoinStrategy, PrepareContext};
-use crate::gpu::Device;
-use crate::set::SetCollection;
-use crate::set::costs;
-use crate::set::costs::Verification;
-use crate::set::{BitmapBlocks, FilterVerify, Statistics};
-use crate::set::{DeviceJoin, DeviceRequest};
 
-/// Joins estimated to take less (nanoseconds of a core) are not worth a sample.
-const WORTH_SAMPLING: f64 = 12e6;
-
-/// What it takes to use a GPU: to create a context and load the kernels where that has not been
-/// done yet, and to pin memory. Nanoseconds.
-const OPEN_DEVICE: f64 = 500e6;
-const USE_DEVICE: f64 = 20e6;
-/// The share of the time that a GPU must save: estimates are rough.
+/// The share of the time that a GPU must save where it is not demanded: estimates are rough.
 const WORTH_A_DEVICE: f64 = 0.2;
 
-const FILTERS: [&FilterVerify; 3] =
-    [&FilterVerify::PPJoin, &FilterVerify::AllPairs, &FilterVerify::GroupJoin];
-const BITMAP: &BitmapBlocks = &BitmapBlocks;
-
-/// A strategy with the figures that speak for it.
+/// A strategy and its placement, with the figures that speak for them.
 #[derive(Debug)]
 pub struct Choice {
-    pub strategy: &'static dyn JoinStrategy,
-    pub statistics: Statistics,
+    strategy: &'static dyn Strategy,
+    evidence: Box<dyn Evidence>,
     /// Its estimate.
-    pub cost: Cost,
-    /// The other strategies and their estimates, where they were compared.
-    pub others: Vec<(&'static str, Cost)>,
-    /// Where candidates are verified, if not on the CPU.
-    pub device: Option<Arc<DeviceJoin>>,
+    cost: Cost,
+    /// The other strategies in the same placement and their estimates, where they were compared.
+    others: Vec<(&'static str, Cost)>,
+    /// The devices, unless it runs on the CPU.
+    device: Option<Arc<dyn DevicePlace>>,
     /// Why there.
-    pub reason: String,
+    reason: String,
+}
+
+impl Choice {
+    /// Prepares the join.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    pub fn prepare(
+        &self,
+        build: &Arc<dyn Collection>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        self.strategy.prepare(build, self.evidence.as_ref(), self.device.as_ref(), context)
+    }
+
+    /// The name of the strategy.
+    pub fn strategy(&self) -> &'static str {
+        self.strategy.name()
+    }
+
+    /// The estimate.
+    pub fn cost(&self) -> Cost {
+        self.cost
+    }
+
+    /// Whether a GPU takes part.
+    pub fn is_on_device(&self) -> bool {
+        self.device.is_some()
+    }
 }
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (estimated {}", self.strategy.name(), self.cost)?;
+        write!(f, "{} (estimated {}", self.strategy.name(), Nanos(self.cost.cpu))?;
         for (i, (name, cost)) in self.others.iter().enumerate() {
-            write!(f, "{} {name} {cost}", if i == 0 { ";" } else { "," })?;
+            write!(f, "{} {name} {}", if i == 0 { ";" } else { "," }, Nanos(cost.cpu))?;
         }
         f.write_str("), ")?;
         match &self.device {
-            Some(join) => write!(f, "{join}")?,
+            Some(device) => write!(f, "{device}")?,
             None => f.write_str("cpu")?,
         }
         if !self.reason.is_empty() {
@@ -61,98 +78,152 @@ impl fmt::Display for Choice {
     }
 }
 
-/// The strategy that `choice` names, or the cheapest one by its own estimate, on the device that
-/// `request` names, or where it ends first.
+/// The strategies of `matcher` that `choice` names and that run where `device` says.
+///
+/// # Errors
+///
+/// A plan error when there is none.
+pub fn admitted(
+    matcher: &dyn Matcher,
+    choice: StrategyChoice,
+    device: DeviceChoice,
+) -> Result<Vec<&'static dyn Strategy>> {
+    let all = matcher.strategies();
+    let names = |strategies: &[&'static dyn Strategy]| {
+        let mut names: Vec<&str> = vec!["auto"];
+        names.extend(strategies.iter().map(|strategy| strategy.name()));
+        let last = names.pop().unwrap_or_default();
+        format!("{} or {last}", names.join(", "))
+    };
+    let is_named =
+        |strategy: &&dyn Strategy| choice.name().is_none_or(|name| name == strategy.name());
+    let named: Vec<_> = all.iter().copied().filter(is_named).collect();
+    if named.is_empty() {
+        return plan_err!(
+            "simjoin.strategy = '{choice}' is no strategy of this similarity; use {}",
+            names(all)
+        );
+    }
+    let DeviceChoice::Cuda(_) = device else { return Ok(named) };
+    let on_device = |strategies: Vec<&'static dyn Strategy>| -> Vec<_> {
+        strategies.into_iter().filter(|strategy| strategy.runs_on(Placement::Gpu)).collect()
+    };
+    let found = on_device(named);
+    if found.is_empty() {
+        return plan_err!(
+            "simjoin.device = '{device}' needs a strategy that a GPU takes part in: {}; \
+             simjoin.strategy = '{choice}' runs on the CPU alone",
+            names(&on_device(all.to_vec()))
+        );
+    }
+    Ok(found)
+}
+
+/// A strategy in a placement.
+struct Ranked {
+    strategy: &'static dyn Strategy,
+    placement: Placement,
+    cost: Cost,
+    elapsed: f64,
+}
+
+impl Ranked {
+    /// What it is ranked by: a GPU that is not demanded must save a noticeable part of the time.
+    fn handicapped(&self, device: DeviceChoice) -> f64 {
+        match (self.placement, device) {
+            (Placement::Gpu, DeviceChoice::Auto) => self.elapsed / (1.0 - WORTH_A_DEVICE),
+            _ => self.elapsed,
+        }
+    }
+}
+
+/// Ranks every strategy that `choice` names in every placement that `request` admits by its own
+/// estimate of the time, and takes the first that can be had.
 ///
 /// # Errors
 ///
 /// When a device is demanded that cannot be used, or that the strategy has no use for.
 pub fn choose(
+    matcher: &dyn Matcher,
     choice: StrategyChoice,
-    build: &Arc<SetCollection>,
-    spec: &JoinSpec,
+    build: &Arc<dyn Collection>,
+    spec: &MatchSpec,
     request: &DeviceRequest,
     context: PrepareContext<'_>,
 ) -> Result<Choice> {
-    let mut statistics = Statistics::gather(build, spec, context)?;
-    let indexed = FilterVerify::PPJoin.estimate(&statistics, spec).0;
-    let filters: &[&'static FilterVerify] = match choice {
-        StrategyChoice::Auto => &FILTERS,
-        StrategyChoice::PPJoin => &FILTERS[..1],
-        StrategyChoice::AllPairs => &FILTERS[1..2],
-        StrategyChoice::GroupJoin => &FILTERS[2..],
-        StrategyChoice::Bitmap => &[],
-    };
-    if indexed > WORTH_SAMPLING || choice == StrategyChoice::Bitmap {
-        statistics.sample(build, spec);
-    }
-    let mut strategies: Vec<&'static dyn JoinStrategy> = vec![];
-    if matches!(choice, StrategyChoice::Auto | StrategyChoice::Bitmap) {
-        strategies.push(BITMAP);
-    }
-    strategies.extend(filters.iter().map(|&f| f as &'static dyn JoinStrategy));
-    let costs = strategies.into_iter().map(|s| (s, s.estimate(&statistics, spec)));
-    let on_cpu = cheapest(costs);
-    let costs = filters.iter().map(|&filter| {
-        let cost = costs::estimate(*filter, &statistics, spec, Verification::Device);
-        (filter as &'static dyn JoinStrategy, cost)
-    });
-    let on_device = cheapest(costs);
-    let open = |ordinal: u32| {
-        let device = Device::open(ordinal)?;
-        DeviceJoin::try_new(device, build, spec, request)
-    };
-    let (device, reason) = match (request.choice, &on_device) {
-        (DeviceChoice::Cpu, _) => (None, String::new()),
-        (DeviceChoice::Cuda(_), None) => {
-            return exec_err!(
-                "simjoin.device = '{}' needs a strategy that a GPU takes part in: auto, allpairs, \
-                 ppjoin or groupjoin; simjoin.strategy = '{choice}' runs on the CPU alone",
-                request.choice
-            );
-        }
-        (DeviceChoice::Cuda(ordinal), Some(_)) => {
-            (Some(open(ordinal.unwrap_or(0))?), "as demanded".to_string())
-        }
-        (DeviceChoice::Auto, None) => (None, "bitmap blocks have no candidates to send".into()),
-        (DeviceChoice::Auto, Some((_, (_, cost)))) => {
-            let threads = context.threads as f64;
-            let alone = on_cpu.as_ref().map_or(f64::INFINITY, |(_, (_, cost))| cost.0 / threads);
-            let device_nanos = filters.iter().map(|f| costs::device_nanos(**f, &statistics, spec));
-            let device_nanos = device_nanos.fold(f64::INFINITY, f64::min);
-            let setup = match Device::opened(0) {
-                Some(_) => USE_DEVICE,
-                None => OPEN_DEVICE,
-            };
-            let together = setup + (cost.0 / threads).max(device_nanos);
-            if together > alone * (1.0 - WORTH_A_DEVICE) {
-                let (alone, together) = (Cost(alone), Cost(together));
-                (None, format!("{alone}; with a GPU {together} at best"))
-            } else {
-                match open(0) {
-                    Ok(join) => {
-                        (Some(join), format!("{} instead of {}", Cost(together), Cost(alone)))
+    let strategies = admitted(matcher, choice, request.choice)?;
+    let evidence = matcher.evidence(build, spec, &strategies, context)?;
+    let ranked = rank(&strategies, evidence.as_ref(), request.choice, context.threads)?;
+    let mut refused = None;
+    for (place, first) in ranked.iter().enumerate() {
+        let (device, reason) = match (first.placement, request.choice) {
+            (Placement::Cpu, _) => (None, why_cpu(&ranked, request.choice, refused.take())),
+            (Placement::Gpu, _) if refused.is_some() => continue,
+            (Placement::Gpu, DeviceChoice::Auto) => {
+                match matcher.open_device(build, spec, request) {
+                    Ok(device) => (Some(device), why_gpu(&ranked, first)),
+                    Err(error) => {
+                        refused.get_or_insert(format!("no GPU: {}", error.strip_backtrace()));
+                        continue;
                     }
-                    Err(error) => (None, format!("no GPU: {error}")),
                 }
             }
-        }
-    };
-    let chosen = if device.is_some() { on_device } else { on_cpu };
-    let Some((others, (strategy, cost))) = chosen else {
-        return exec_err!("simjoin.strategy = '{choice}' names no strategy");
-    };
-    let others = others.into_iter().map(|(s, cost)| (s.name(), cost)).collect();
-    Ok(Choice { strategy, statistics, cost, others, device, reason })
+            (Placement::Gpu, _) => {
+                (Some(matcher.open_device(build, spec, request)?), "as demanded".to_string())
+            }
+        };
+        let beside = ranked.iter().enumerate();
+        let others = beside.filter(|(i, r)| *i != place && r.placement == first.placement);
+        let others = others.map(|(_, r)| (r.strategy.name(), r.cost)).collect();
+        let (strategy, cost) = (first.strategy, first.cost);
+        return Ok(Choice { strategy, evidence, cost, others, device, reason });
+    }
+    plan_err!("simjoin.strategy = '{choice}' has no strategy to run")
 }
 
-type Costed = (&'static dyn JoinStrategy, Cost);
+/// The strategies in their placements, the best first.
+fn rank(
+    strategies: &[&'static dyn Strategy],
+    evidence: &dyn Evidence,
+    device: DeviceChoice,
+    threads: usize,
+) -> Result<Vec<Ranked>> {
+    let placements: &[Placement] = match device {
+        DeviceChoice::Auto => &[Placement::Cpu, Placement::Gpu],
+        DeviceChoice::Cpu => &[Placement::Cpu],
+        DeviceChoice::Cuda(_) => &[Placement::Gpu],
+    };
+    let mut ranked = vec![];
+    for &placement in placements {
+        for &strategy in strategies.iter().filter(|strategy| strategy.runs_on(placement)) {
+            let cost = strategy.estimate(evidence, placement)?;
+            let elapsed = cost.elapsed(threads);
+            ranked.push(Ranked { strategy, placement, cost, elapsed });
+        }
+    }
+    ranked.sort_by(|a, b| a.handicapped(device).total_cmp(&b.handicapped(device)));
+    Ok(ranked)
+}
 
-/// The cheapest strategy, and the others by cost.
-fn cheapest(costs: impl Iterator<Item = Costed>) -> Option<(Vec<Costed>, Costed)> {
-    let mut costs: Vec<Costed> = costs.collect();
-    costs.sort_by(|a, b| a.1.0.total_cmp(&b.1.0));
-    let mut costs = costs.into_iter();
-    let first = costs.next()?;
-    Some((costs.collect(), first))
+/// The shortest time in a placement.
+fn best(ranked: &[Ranked], placement: Placement) -> Option<Nanos> {
+    ranked.iter().find(|r| r.placement == placement).map(|r| Nanos(r.elapsed))
+}
+
+fn why_cpu(ranked: &[Ranked], device: DeviceChoice, refused: Option<String>) -> String {
+    match (device, refused, best(ranked, Placement::Gpu), best(ranked, Placement::Cpu)) {
+        (DeviceChoice::Auto, Some(refused), ..) => refused,
+        (DeviceChoice::Auto, None, Some(gpu), Some(cpu)) => {
+            format!("{cpu}; with a GPU {gpu} at best")
+        }
+        (DeviceChoice::Auto, None, None, _) => "it has no work for a GPU".to_string(),
+        _ => String::new(),
+    }
+}
+
+fn why_gpu(ranked: &[Ranked], chosen: &Ranked) -> String {
+    match best(ranked, Placement::Cpu) {
+        Some(cpu) => format!("{} instead of {cpu}", Nanos(chosen.elapsed)),
+        None => format!("{}", Nanos(chosen.elapsed)),
+    }
 }

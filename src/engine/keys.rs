@@ -8,7 +8,8 @@ use datafusion::common::cast::as_binary_array;
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{NullEquality, Result, internal_err};
 
-use crate::values::dictionary::{Dictionary, hash_bytes};
+use crate::values::byte_tokens::unpack;
+use crate::values::dictionary::{Dictionary, Key, hash_bytes};
 
 /// Turns key columns into comparable bytes. Equal values give equal bytes, as DataFusion's `=`
 /// has it: NaN equals itself, -0.0 equals 0.0.
@@ -102,6 +103,31 @@ impl KeyDictionary {
     /// The id of a row's key; `None` when no row of the build side has it.
     pub(crate) fn find(&self, keys: Keys<'_>, row: usize) -> Option<KeyId> {
         keys.bytes(row).and_then(|key| self.keys.find(key))
+    }
+
+    /// Adds the keys of another dictionary; gives the ids here of its ids.
+    ///
+    /// # Errors
+    ///
+    /// When there are more keys than ids.
+    #[cfg_attr(not(test), expect(dead_code, reason = "sets merge keys and tokens together"))]
+    pub(crate) fn adopt(&mut self, other: &Self) -> Result<Vec<KeyId>> {
+        other.keys.keys().into_iter().map(|key| self.keys.adopt(key)).collect()
+    }
+
+    /// The bytes of every key, by its id.
+    #[cfg_attr(not(test), expect(dead_code, reason = "sets give keys back with their tokens"))]
+    pub(crate) fn to_bytes(&self) -> Vec<Vec<u8>> {
+        let bytes = |key| match key {
+            Key::Word(word) => {
+                let (bytes, len) = unpack(word);
+                bytes[..len].to_vec()
+            }
+            Key::Bytes(bytes, _) => bytes.to_vec(),
+            // Keys are bytes, never integers.
+            Key::Integer(_) => vec![],
+        };
+        self.keys.keys().into_iter().map(bytes).collect()
     }
 
     /// The number of distinct keys.

@@ -1,14 +1,22 @@
-//! How matching sets are found: the boundary between the operator and its algorithms.
+//! The boundary between the operator and the algorithms that find similar items.
 //!
-//! The operator knows [`JoinStrategy`], [`PreparedJoin`] and [`MatchCursor`] only. They see
-//! distinct sets, never rows: join types, residual filters, scores and the expansion of sets to
-//! rows lie above. A strategy may produce candidates and verify them ([`FilterVerify`](crate::set::FilterVerify)), decide
-//! pairs at once, or run wholly on a device.
+//! A [`Family`] (sets of tokens, vectors) makes *items* of rows: distinct values with the rows that
+//! hold them ([`RowGroups`]). Its [`Matcher`] encodes the rows of a join; its [`Strategy`]s find
+//! matching items. The operator knows [`PreparedJoin`] and [`MatchCursor`] of them, and never an
+//! item's content; strategies never see a row. An [`Axis`] says which rows may match from afar: it
+//! serves the pieces of a join from disk and the tiles of a cluster. [`choose`] ranks strategies
+//! and their placements.
 
-pub(crate) mod choose;
-pub(crate) mod keys;
+mod axis;
+mod choose;
+mod collection;
+mod family;
+mod keys;
+mod row_groups;
+mod stored;
+mod strategy;
 
-use std::fmt::{self, Debug};
+use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -16,133 +24,23 @@ use std::task::{Context, Poll};
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::config::GpuOptions;
 use crate::gpu::Layout;
-use crate::set::{Bounds, Role};
-use crate::set::{CandidateChunk, DeviceJoin, Statistics, Verification};
 use crate::set::{SetCollection, SetId};
-use crate::simd::Simd;
-use crate::util::cancel::CancelFlag;
 
-pub use choose::{Choice, choose};
+pub use axis::{Axis, PlaceReader, RowPlace};
+pub use choose::{Choice, admitted, choose};
+pub use collection::{
+    BuildEncoder, Collection, EncodeInput, Encoded, EncodedPart, FinishContext, Growth,
+    ProbeEncoder, Scratch,
+};
+pub use family::{Families, Family, ItemPair, Matcher};
 pub use keys::{KeyConverter, KeyDictionary, KeyId, KeyRows, Keys};
-
-/// Which pairs of sets a join looks at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pairing {
-    /// Every probe set with every build set.
-    All,
-    /// The probe sets are the build sets, the measure is symmetric: every set with itself and
-    /// with those before it in some order, so that each unordered pair is decided once. Either
-    /// set of a pair may be given as the probe; [`MatchNeed::Exists`] has no meaning here.
-    Unordered,
-}
-
-/// What the operator needs to know of the matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MatchNeed {
-    /// Whether a probe set has a match: one match for each probe set will do.
-    Exists,
-    /// How many pairs of rows match: matches as for [`MatchNeed::Pairs`], or, where that is
-    /// cheaper, their [`RowPairCounts`].
-    Count,
-    /// Every matching pair; the overlap may be any lower bound that qualifies.
-    Pairs,
-    /// Every matching pair with its exact overlap.
-    PairsWithOverlap,
-}
-
-/// The similarity join of two set collections.
-#[derive(Debug, Clone, Copy)]
-pub struct JoinSpec {
-    pub bounds: Bounds,
-    /// Which argument of the measure the probe sets are.
-    pub probe_role: Role,
-    pub pairing: Pairing,
-    pub need: MatchNeed,
-    /// At most this many candidates wait for verification.
-    pub candidate_chunk: usize,
-    /// The form of the vector kernels.
-    pub simd: Simd,
-    /// How a GPU is used, where one is.
-    pub gpu: GpuOptions,
-}
-
-impl JoinSpec {
-    /// About the bytes that the greediest strategy reserves when it prepares a join of so many
-    /// build sets with so many tokens, and keeps.
-    pub fn prepared_bytes(&self, sets: usize, tokens: usize) -> usize {
-        /// Of a posting with a signature.
-        const POSTING: usize = 24;
-        /// Of a set in blocks of signatures of 512 bits, with what is held while they are made.
-        const SIGNED_SET: usize = 2 * 64 + 40;
-        let size = (tokens / sets.max(1)).clamp(1, 1 << 16) as u32;
-        let least = self.bounds.size_range(self.probe_role, size).map_or(size, |range| range.0);
-        let prefix = self.bounds.prefix_len(self.probe_role.other(), size, least).max(1);
-        let postings = tokens / size as usize * prefix as usize;
-        (postings * POSTING).max(sets * SIGNED_SET)
-    }
-
-    /// About the bytes that a cursor and its buffers reserve, with a match buffer of
-    /// `match_buffer` pairs, besides what grows with the build side.
-    pub fn cursor_bytes(&self, match_buffer: usize) -> usize {
-        let matches = MatchBuffer::new(match_buffer).footprint();
-        matches + CandidateChunk::footprint(self.candidate_chunk) + (256 << 10)
-    }
-}
-
-/// What preparing a join may use.
-#[derive(Debug, Clone, Copy)]
-pub struct PrepareContext<'a> {
-    /// Grown by what the prepared join allocates.
-    pub reservation: &'a MemoryReservation,
-    pub cancel: &'a CancelFlag,
-    /// How many threads may work on it at once, at least 1.
-    pub threads: usize,
-    /// Where candidates are verified, if not on the CPU.
-    pub device: Option<&'a Arc<DeviceJoin>>,
-}
-
-impl PrepareContext<'_> {
-    pub(crate) fn verification(&self) -> Verification {
-        match self.device {
-            Some(_) => Verification::Device,
-            None => Verification::Cpu,
-        }
-    }
-}
-
-/// An estimate of work, in nanoseconds of one core.
-#[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
-pub struct Cost(pub f64);
-
-impl fmt::Display for Cost {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            nanos if nanos < 1e6 => write!(f, "{:.0} µs", nanos / 1e3),
-            nanos if nanos < 1e9 => write!(f, "{:.1} ms", nanos / 1e6),
-            nanos => write!(f, "{:.1} s", nanos / 1e9),
-        }
-    }
-}
-
-/// An algorithm.
-pub trait JoinStrategy: Debug + Send + Sync {
-    /// The name in options and EXPLAIN.
-    fn name(&self) -> &'static str;
-
-    /// What a join of a build collection with these figures would cost.
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec) -> Cost;
-
-    /// Builds what all probe partitions share (an index, signatures, a device copy).
-    fn prepare(
-        &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        statistics: &Statistics,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>>;
-}
+pub use row_groups::{ItemId, RowGroups};
+pub use stored::{Domain, StoredForm, StoredRows, Unload};
+pub use strategy::{
+    Cost, DevicePlace, DeviceRequest, Evidence, MatchNeed, MatchSpec, Pairing, Placement,
+    PrepareContext, Strategy, WorkStep,
+};
 
 /// A build side ready to be probed by any number of partitions.
 pub trait PreparedJoin: Debug + Send + Sync {

@@ -12,8 +12,7 @@ use datafusion::physical_expr::utils::{conjunction, split_conjunction};
 use datafusion::physical_plan::expressions::Column;
 
 use crate::config::SimJoinOptions;
-use crate::engine::{JoinSpec, MatchNeed, Pairing};
-use crate::set::Bounds;
+use crate::engine::{Family, MatchNeed, MatchSpec, Matcher, Pairing};
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// What becomes of the matches.
@@ -54,6 +53,9 @@ pub(crate) struct RowOrder {
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub join: SimilarityJoin,
+    pub family: Arc<dyn Family>,
+    /// The predicate over the types of the arguments.
+    pub matcher: Arc<dyn Matcher>,
     pub probe: Side,
     pub self_join: bool,
     pub yields: Yield,
@@ -62,25 +64,26 @@ pub(crate) struct Layout {
     residual_of_ranked: Option<Residual>,
     /// Whether rows of other collections than the build side are ranked among its rows.
     pub ranks_others: bool,
-    /// Whether output or residual read a score.
-    pub wants_scores: bool,
     /// Per side, the input columns that outlive encoding; the same for both in a self-join.
     pub carried: [Vec<usize>; 2],
-    pub spec: JoinSpec,
-    pub match_buffer: usize,
+    pub spec: MatchSpec,
     /// Each pair of a probe and a build row stands for both orders of the two: they are rows of
     /// the same input, and meet once.
     pub both_orders: bool,
 }
 
 impl Layout {
-    /// `build` is the build side of a join of two inputs, `None` for a self-join.
+    /// `types` are those of the arguments, `build` is the build side of a join of two inputs, `None`
+    /// for a self-join.
     pub fn try_new(
         join: SimilarityJoin,
+        family: Arc<dyn Family>,
+        types: [&DataType; 2],
         build: Option<Side>,
         options: &SimJoinOptions,
     ) -> Result<Self> {
         let self_join = build.is_none();
+        let matcher = family.bind(join.predicate, types)?;
         let probe = match (build, join.need, join.join_type) {
             (Some(build), ..) => build.other(),
             (None, Need::Counts(Some(side)), _) => side,
@@ -123,12 +126,12 @@ impl Layout {
             Yield::RowsOf(side, _) if side == probe && join.residual.is_none() => MatchNeed::Exists,
             _ => MatchNeed::Pairs,
         };
-        let spec = JoinSpec {
-            bounds: Bounds::new(join.call.measure, join.threshold),
-            probe_role: join.call.role(probe),
+        let spec = MatchSpec {
+            probe,
             pairing,
             need,
             candidate_chunk: options.candidate_chunk.get(),
+            match_buffer: options.match_buffer.get(),
             simd: options.simd.form(),
             gpu: options.gpu(),
         };
@@ -144,18 +147,23 @@ impl Layout {
         let carried = carried_columns(&join, residual.as_ref(), self_join);
         Ok(Self {
             join,
+            family,
+            matcher,
             probe,
             self_join,
             yields,
             row_order,
             residual_of_ranked,
             ranks_others: !self_join,
-            wants_scores,
             carried,
             spec,
-            match_buffer: options.match_buffer.get(),
             both_orders: false,
         })
+    }
+
+    /// The bytes of a cursor and its buffers, besides what grows with the build side.
+    pub fn cursor_bytes(&self) -> usize {
+        self.spec.buffer_bytes() + self.matcher.cursor_bytes(&self.spec)
     }
 
     pub fn build(&self) -> Side {

@@ -25,9 +25,8 @@ use datafusion::physical_plan::{
 };
 use parking_lot::Mutex;
 
-use crate::config::{DeviceChoice, SimJoinOptions, SpillChoice, StrategyChoice};
-use crate::engine::KeyConverter;
-use crate::engine::Pairing;
+use crate::config::{DeviceChoice, SimJoinOptions, SpillChoice};
+use crate::engine::{Family, KeyConverter, Pairing, admitted};
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::{BuildPlan, Built};
@@ -40,7 +39,6 @@ use crate::exec::probe::{BuildFuture, ProbePartition};
 use crate::exec::spill::Spilling;
 use crate::spec::{ResidualColumn, Side, SimilarityJoin};
 use crate::util::once::{Once, making};
-use crate::values::TokenKind;
 
 /// Partitions of the output of a self-join, at most: more would not help.
 const MOST_PARTITIONS: usize = 1 << 16;
@@ -105,14 +103,15 @@ impl SetSimilarityJoinExec {
     ///
     /// # Errors
     ///
-    /// When the arguments are no lists of comparable tokens, a device is demanded that this
+    /// When the family cannot compare the arguments, a device is demanded that this
     /// build cannot use, or the parts of `join` do not fit together.
     pub fn try_new(
         input: JoinInput,
         join: SimilarityJoin,
+        family: Arc<dyn Family>,
         options: SimJoinOptions,
     ) -> Result<Self> {
-        Self::try_new_in_mode(input, join, options, JoinMode::Shared, None)
+        Self::try_new_in_mode(input, join, family, options, JoinMode::Shared, None)
     }
 
     /// Like [`Self::try_new`], in any mode. `reason` says in EXPLAIN why that one.
@@ -123,6 +122,7 @@ impl SetSimilarityJoinExec {
     pub fn try_new_in_mode(
         input: JoinInput,
         join: SimilarityJoin,
+        family: Arc<dyn Family>,
         options: SimJoinOptions,
         mode: JoinMode,
         reason: Option<String>,
@@ -135,35 +135,9 @@ impl SetSimilarityJoinExec {
                     options.device
                 );
             }
-            if options.strategy == StrategyChoice::Bitmap {
-                return plan_err!(
-                    "simjoin.device = '{}' needs a strategy that a GPU takes part in: auto, \
-                     allpairs, ppjoin or groupjoin; simjoin.strategy = 'bitmap' runs on the CPU \
-                     alone",
-                    options.device
-                );
-            }
         }
-        let kind = |side: Side| {
-            let data_type = join.argument(side).data_type(&input.side(side).schema())?;
-            match TokenKind::of_list(&data_type) {
-                Some(kind) => Ok(kind),
-                None => plan_err!(
-                    "{} joins lists of tokens, but the {side} argument is {data_type}; \
-                     turn text into a list with qgrams(text, 3) or word_tokens(text)",
-                    join.call.measure
-                ),
-            }
-        };
-        let (left, right) = (kind(Side::Left)?, kind(Side::Right)?);
-        if !left.comparable(right) {
-            return plan_err!(
-                "{} cannot compare {left} tokens with {right} tokens; cast one side",
-                join.call.measure
-            );
-        }
-        if join.threshold <= 0.0 {
-            return internal_err!("threshold {} admits disjoint sets", join.threshold);
+        if join.predicate.admits_all() {
+            return internal_err!("{:?} admits every pair", join.predicate);
         }
         if join.output.len() != join.schema.fields().len() {
             return internal_err!(
@@ -177,7 +151,11 @@ impl SetSimilarityJoinExec {
             JoinInput::Two { build, .. } => Some(*build),
             JoinInput::Itself { .. } => None,
         };
-        let mut layout = Layout::try_new(join, build, &options)?;
+        let types = [Side::Left, Side::Right]
+            .map(|side| join.argument(side).data_type(&input.side(side).schema()));
+        let [left, right] = types;
+        let mut layout = Layout::try_new(join, family, [&left?, &right?], build, &options)?;
+        admitted(layout.matcher.as_ref(), options.strategy, options.device)?;
         mode.check(&input, &layout)?;
         if let JoinMode::Mirrored { .. } = mode {
             layout.give_both_orders();
@@ -249,7 +227,8 @@ impl SetSimilarityJoinExec {
     }
 
     fn with_input_and_join(&self, input: JoinInput, join: SimilarityJoin) -> Result<Self> {
-        Self::try_new_in_mode(input, join, self.options.clone(), self.mode, self.reason.clone())
+        let (family, options) = (Arc::clone(&self.layout.family), self.options.clone());
+        Self::try_new_in_mode(input, join, family, options, self.mode, self.reason.clone())
     }
 
     fn with_input(&self, input: JoinInput) -> Result<Self> {
@@ -302,7 +281,7 @@ impl SetSimilarityJoinExec {
                 }
                 choice => choice,
             },
-            values: None,
+            domain: None,
         };
         let input = self.input.side(self.layout.build()).execute(from, Arc::clone(context))?;
         let spilling = Spilling {
@@ -366,14 +345,14 @@ impl DisplayAs for SetSimilarityJoinExec {
             Yield::Total => "count",
         };
         if t == DisplayFormatType::TreeRender {
-            writeln!(f, "predicate={}", join.predicate)?;
+            writeln!(f, "predicate={}", join.text)?;
             writeln!(f, "join_type={}", join.join_type)?;
             return writeln!(f, "{inputs}");
         }
         write!(
             f,
             "SetSimilarityJoinExec: {}, threshold={}, join_type={}, {inputs}, yields={yields}",
-            join.predicate, join.threshold, join.join_type
+            join.text, join.predicate.bound, join.join_type
         )?;
         if !join.on.is_empty() {
             let on: Vec<String> = join.on.iter().map(|(l, r)| format!("({l}, {r})")).collect();

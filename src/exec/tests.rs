@@ -19,12 +19,18 @@ use rand::{Rng, SeedableRng};
 
 use super::*;
 use crate::config::{PositiveCount, RowLimit, SimJoinOptions, SpillChoice, StrategyChoice};
-use crate::set::Measure;
+use crate::engine::Family;
+use crate::functions::measure_of;
+use crate::set::{Measure, SetFamily};
 use crate::spec::*;
 
 mod modes;
 
 type Row = (i64, Option<Vec<Option<i32>>>, Option<i64>);
+
+fn sets() -> Arc<dyn Family> {
+    Arc::new(SetFamily::new(measure_of))
+}
 
 fn schema() -> SchemaRef {
     let tokens = DataType::List(Arc::new(Field::new_list_field(DataType::Int32, true)));
@@ -201,9 +207,11 @@ impl Case {
             datafusion::physical_expr::expressions::lit(0_i64),
         )) as Arc<dyn datafusion::physical_plan::PhysicalExpr>;
         SimilarityJoin {
-            call: MeasureCall { measure: self.measure, first: self.first },
-            threshold: self.threshold,
-            predicate: "test".into(),
+            predicate: Predicate {
+                call: Call { function: self.measure.function(), first: self.first },
+                bound: self.threshold,
+            },
+            text: "test".into(),
             join_type: self.join_type,
             arguments: [column("toks", 1), column("toks", 1)],
             on: if self.keyed { vec![(column("key", 2), column("key", 2))] } else { vec![] },
@@ -295,8 +303,9 @@ async fn the_operator_equals_nested_loops() {
             }
             let input = JoinInput::Two { left: l, right: r, build };
             for need in [Need::Rows, Need::Counts(None)] {
+                let join = case.join(need);
                 let exec =
-                    SetSimilarityJoinExec::try_new(input.clone(), case.join(need), options.clone())
+                    SetSimilarityJoinExec::try_new(input.clone(), join, sets(), options.clone())
                         .unwrap();
                 let batches = run(Arc::new(exec), batch_size).await.unwrap();
                 let context = format!("round {round} {case:?} build {build} {need:?} {options:?}");
@@ -306,7 +315,8 @@ async fn the_operator_equals_nested_loops() {
         let expected = case.expected(&left, &left);
         for need in [Need::Rows, Need::Counts(None)] {
             let input = JoinInput::Itself { input: single(source(&left, 7, 2)), partitions };
-            let exec = SetSimilarityJoinExec::try_new(input, case.join(need), options.clone());
+            let exec =
+                SetSimilarityJoinExec::try_new(input, case.join(need), sets(), options.clone());
             let batches = run(Arc::new(exec.unwrap()), batch_size).await.unwrap();
             check(
                 &batches,

@@ -60,6 +60,11 @@ pub fn measure_of(udf: &ScalarUDF) -> Option<Measure> {
     udf.inner().downcast_ref::<SimilarityUdf>().map(SimilarityUdf::measure)
 }
 
+/// Whether neither the order nor the repeats of a list argument count for the value of `udf`.
+pub(crate) fn reads_lists_as_sets(udf: &ScalarUDF) -> bool {
+    measure_of(udf).is_some()
+}
+
 /// The error of a call with too few or too many arguments.
 fn wrong_count<T>(name: &str, takes: &str, found: &[DataType], example: &str) -> Result<T> {
     let types: Vec<String> = found.iter().map(ToString::to_string).collect();

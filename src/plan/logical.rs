@@ -13,7 +13,7 @@ use datafusion::common::{
 };
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 
-use crate::spec::{CountOf, MeasureCall, Need, OutputColumn, Side};
+use crate::spec::{CountOf, Need, OutputColumn, Predicate, Side};
 
 /// Both sides of a self-join, read once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]
@@ -33,22 +33,20 @@ pub struct SimJoinNode {
     pub left: Arc<LogicalPlan>,
     pub right: Arc<LogicalPlan>,
     pub shared: Option<SharedInput>,
-    pub call: MeasureCall,
-    /// `t*`, the least qualifying value; NaN when nothing qualifies.
-    pub threshold: f64,
+    pub predicate: Predicate,
     /// The similarity conjunct as the optimizer left it, for EXPLAIN.
-    pub predicate: Expr,
+    pub conjunct: Expr,
     /// Why the operator was chosen where a hash join could have run as well, for EXPLAIN.
     pub note: Option<String>,
     pub join_type: JoinType,
-    /// The list argument of each side, over that side's schema.
+    /// The argument of each side, over that side's schema.
     pub arguments: [Expr; 2],
     /// Equalities, left over the left schema and right over the right schema.
     pub on: Vec<(Expr, Expr)>,
     pub null_equality: NullEquality,
     /// Per side, what a row must pass to match anything.
     pub side_filters: [Option<Expr>; 2],
-    /// What only a matched pair can decide, over both schemas. Calls of a measure over the two
+    /// What only a matched pair can decide, over both schemas. Calls of a function of the family over the two
     /// `arguments` in it are taken from the match.
     pub residual: Option<Expr>,
     pub need: Need,
@@ -115,14 +113,12 @@ impl SimJoinNode {
                 (qualifier.cloned(), field)
             }
             OutputColumn::Score(call) => {
-                let data_type =
-                    if call.measure.is_integer() { DataType::Int64 } else { DataType::Float64 };
                 // A chain of joins may carry the scores of several of them side by side.
                 let name = match self.joins_below()? {
                     0 => column_name(column),
                     below => format!("{}_{below}", column_name(column)),
                 };
-                (None, Arc::new(Field::new(name, data_type, true)))
+                (None, Arc::new(Field::new(name, call.function.data_type(), true)))
             }
             OutputColumn::Count(_) => {
                 (None, Arc::new(Field::new(column_name(column), DataType::Int64, false)))
@@ -146,15 +142,14 @@ impl SimJoinNode {
     /// What distinguishes two nodes. Each expression keeps its slot: a blocking key and a side filter
     /// that read the same columns are two different conditions.
     ///
-    /// `predicate` and `note` are texts for EXPLAIN, `schema` follows from the rest.
+    /// `conjunct` and `note` are texts for EXPLAIN, `schema` follows from the rest.
     fn key(&self) -> impl Eq + Hash + '_ {
         let Self {
             left,
             right,
             shared,
-            call,
-            threshold,
-            predicate: _,
+            predicate,
+            conjunct: _,
             note: _,
             join_type,
             arguments,
@@ -168,7 +163,7 @@ impl SimJoinNode {
         } = self;
         (
             (left, right, shared),
-            (call, threshold.to_bits(), join_type),
+            (predicate.call, predicate.bound.to_bits(), join_type),
             (arguments, on, null_equality, side_filters, residual),
             (need, output),
         )
@@ -179,7 +174,7 @@ impl SimJoinNode {
 pub fn column_name(column: &OutputColumn) -> String {
     match column {
         OutputColumn::Input(side, index) => format!("{side}_{index}"),
-        OutputColumn::Score(call) => format!("__simjoin_{}_{}", call.measure, call.first),
+        OutputColumn::Score(call) => format!("__simjoin_{}_{}", call.function, call.first),
         OutputColumn::Count(CountOf::Rows) => "__simjoin_count".to_string(),
         OutputColumn::Count(CountOf::Matched(side)) => format!("__simjoin_count_{side}"),
         OutputColumn::Count(CountOf::NonNull(side, index)) => {
@@ -233,7 +228,7 @@ impl UserDefinedLogicalNodeCore for SimJoinNode {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SetSimilarityJoin: {} {}", self.join_type, self.predicate)?;
+        write!(f, "SetSimilarityJoin: {} {}", self.join_type, self.conjunct)?;
         match &self.note {
             Some(note) => write!(f, " ({note})"),
             None => Ok(()),

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef, Schema};
+use arrow::datatypes::{Field, FieldRef, Schema};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
@@ -21,15 +21,25 @@ use super::distribute::{ClusterPlanning, Distribution};
 use super::logical::SimJoinNode;
 use super::readings::{are_deterministic, is_exact};
 use crate::config::{BuildSideChoice, SimJoinOptions};
+use crate::engine::Families;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
 use crate::plan::recognise::predicate::call_over;
-use crate::spec::{MeasureCall, Need, Residual, ResidualColumn, Side, SimilarityJoin};
+use crate::spec::{Call, Need, Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// Plans the crate's own logical nodes.
-#[derive(Debug, Default)]
-pub struct SimJoinPlanner;
+#[derive(Debug)]
+pub struct SimJoinPlanner {
+    families: Families,
+}
+
+impl SimJoinPlanner {
+    /// A planner of joins by functions of `families`.
+    pub fn new(families: Families) -> Self {
+        Self { families }
+    }
+}
 
 #[async_trait]
 impl ExtensionPlanner for SimJoinPlanner {
@@ -43,7 +53,8 @@ impl ExtensionPlanner for SimJoinPlanner {
         planning_ctx: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         if let Some(node) = node.as_any().downcast_ref::<SimJoinNode>() {
-            let compiler = Compiler { node, planner, session, planning_ctx };
+            let families = &self.families;
+            let compiler = Compiler { node, families, planner, session, planning_ctx };
             return compiler.plan(physical_inputs).map(Some);
         }
         if let Some(node) = node.as_any().downcast_ref::<DeclinedNode>() {
@@ -59,6 +70,7 @@ impl ExtensionPlanner for SimJoinPlanner {
 
 struct Compiler<'a> {
     node: &'a SimJoinNode,
+    families: &'a Families,
     planner: &'a dyn PhysicalPlanner,
     session: &'a dyn Session,
     planning_ctx: &'a PhysicalPlanningContext,
@@ -86,14 +98,13 @@ impl Compiler<'_> {
                 })
             })
             .collect::<Result<Vec<_>>>()?;
-        let predicate = match &node.note {
-            Some(note) => format!("{} ({note})", node.predicate),
-            None => node.predicate.to_string(),
+        let text = match &node.note {
+            Some(note) => format!("{} ({note})", node.conjunct),
+            None => node.conjunct.to_string(),
         };
         let join = SimilarityJoin {
-            call: node.call,
-            threshold: node.threshold,
-            predicate,
+            predicate: node.predicate,
+            text,
             join_type: node.join_type,
             arguments: [
                 self.compile(node.argument(Side::Left), Side::Left)?,
@@ -108,13 +119,14 @@ impl Compiler<'_> {
             schema: Arc::clone(node.schema.inner()),
         };
         let input = self.join_input(inputs, &options)?;
+        let family = Arc::clone(self.families.get(node.predicate.family())?);
         if let Some(tasks) = ClusterPlanning::tasks_of(self.session.config()) {
             let repeatable = are_deterministic(node)?;
             let options = &options;
             let exact = is_exact(&node.left)? && is_exact(&node.right)?;
-            return Distribution { input, join, options, tasks, repeatable, exact }.plan();
+            return Distribution { input, join, family, options, tasks, repeatable, exact }.plan();
         }
-        Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, options)?))
+        Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, family, options)?))
     }
 
     fn join_input(
@@ -191,15 +203,21 @@ impl Compiler<'_> {
         self.planner.create_physical_expr(expr, &schema.0, self.session, self.planning_ctx)
     }
 
+    /// A call over the arguments of the join whose value follows from a match.
+    fn own_call(&self, expr: &Expr) -> Option<Call> {
+        let call = call_over(expr, &self.node.arguments, self.families)?;
+        (call.function.family() == self.node.predicate.family()).then_some(call)
+    }
+
     /// Compiles the residual over the columns that it reads, with scores taken from the match.
     fn residual(&self, residual: &Expr) -> Result<Residual> {
         let mut fields: Vec<FieldRef> = vec![];
         let mut columns = vec![];
-        let mut calls: Vec<MeasureCall> = vec![];
+        let mut calls: Vec<Call> = vec![];
         let expression = residual
             .clone()
             .transform_down(|e| {
-                let Some(call) = call_over(&e, &self.node.arguments) else {
+                let Some(call) = self.own_call(&e) else {
                     return Ok(Transformed::no(e));
                 };
                 if !calls.contains(&call) {
@@ -210,9 +228,8 @@ impl Compiler<'_> {
             })
             .data()?;
         for call in &calls {
-            let data_type =
-                if call.measure.is_integer() { DataType::Int64 } else { DataType::Float64 };
-            fields.push(Arc::new(Field::new(residual_score(*call), data_type, true)));
+            let name = residual_score(*call);
+            fields.push(Arc::new(Field::new(name, call.function.data_type(), true)));
             columns.push(ResidualColumn::Score(*call));
         }
         // The number of each column of an input that is read.
@@ -277,6 +294,6 @@ impl Numbered {
 
 /// The name of a score of the match in the schema of the residual. It differs from those of the
 /// score columns that a join below may give.
-fn residual_score(call: MeasureCall) -> String {
-    format!("__simjoin_match_{}_{}", call.measure, call.first)
+fn residual_score(call: Call) -> String {
+    format!("__simjoin_match_{}_{}", call.function, call.first)
 }

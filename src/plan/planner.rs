@@ -14,6 +14,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 
 use super::physical::SimJoinPlanner;
 use crate::config::SimJoinOptions;
+use crate::engine::Families;
 use crate::plan::recognise::convert::{Context, concerns, convert};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::cost::Choice;
@@ -25,14 +26,16 @@ use crate::plan::rewrite::self_join::share_inputs;
 /// Plans queries as DataFusion does, and similarity joins with the operator.
 pub struct SimJoinQueryPlanner {
     planner: DefaultPhysicalPlanner,
+    families: Families,
 }
 
 impl SimJoinQueryPlanner {
-    /// A planner that also knows the extension nodes of `extra`, which go before the crate's own.
-    pub fn new(extra: Vec<Arc<dyn ExtensionPlanner + Send + Sync>>) -> Self {
+    /// A planner of joins by functions of `families`, which also knows the extension nodes of
+    /// `extra`; these go before the crate's own.
+    pub fn new(families: Families, extra: Vec<Arc<dyn ExtensionPlanner + Send + Sync>>) -> Self {
         let mut planners = extra;
-        planners.push(Arc::new(SimJoinPlanner));
-        Self { planner: DefaultPhysicalPlanner::with_extension_planners(planners) }
+        planners.push(Arc::new(SimJoinPlanner::new(families.clone())));
+        Self { planner: DefaultPhysicalPlanner::with_extension_planners(planners), families }
     }
 
     /// `plan` with the operator's nodes in place of the joins that it runs.
@@ -45,12 +48,13 @@ impl SimJoinQueryPlanner {
             plan,
             LogicalPlan::Explain(Explain { logical_optimization_succeeded: false, .. })
         );
-        if failed_explain || !concerns(plan)? {
+        if failed_explain || !concerns(plan, &self.families)? {
             return Ok(plan.clone());
         }
         let options = SimJoinOptions::of(session.config_options());
         let context = Context {
             options: &options,
+            families: &self.families,
             constants: Constants {
                 props: session.execution_props(),
                 config: session.config().options(),
@@ -71,7 +75,10 @@ impl SimJoinQueryPlanner {
                 choices.insert(join, choice);
             }
         };
-        share_inputs(push_into_joins(take_from_match(converted)?)?, options.self_join)
+        share_inputs(
+            push_into_joins(take_from_match(converted, &self.families)?)?,
+            options.self_join,
+        )
     }
 
     async fn choose(&self, join: &Join, options: &SimJoinOptions, session: &dyn Session) -> Choice {

@@ -24,7 +24,7 @@ use datafusion::logical_expr::{
 };
 
 use super::logical::SimJoinNode;
-use crate::functions::measure_of;
+use crate::functions::reads_lists_as_sets;
 use crate::plan::recognise::declined::DeclinedNode;
 
 /// Aggregates whose value has no order, whatever the order of their rows. Sums of floating point
@@ -218,7 +218,7 @@ impl Inputs<'_> {
             Expr::Alias(_) => true,
             Expr::Cast(cast) => cast.field.data_type().is_nested(),
             Expr::ScalarFunction(ScalarFunction { func, .. }) => {
-                measure_of(func).is_some() || COUNTS_ELEMENTS.contains(&func.name())
+                reads_lists_as_sets(func) || COUNTS_ELEMENTS.contains(&func.name())
             }
             _ => false,
         };

@@ -1,15 +1,12 @@
 //! Distinct sets in CSR form, ordered for the join.
 
 use std::mem::size_of;
-use std::ops::Range;
 
-use datafusion::common::Result;
-
+use crate::engine::{ItemId, RowGroups};
 use crate::set::runs::Runs;
-use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
 
 /// The id of a distinct set in its [`SetCollection`].
-pub type SetId = u32;
+pub type SetId = ItemId;
 
 /// Distinct sets of token ranks, with the rows that hold each.
 ///
@@ -25,11 +22,9 @@ pub struct SetCollection {
     /// Tokens of each set outside the dictionary; empty when there are none at all.
     unknown: Vec<u32>,
     runs: Runs,
-    /// `row_offsets[s]..row_offsets[s + 1]` are the places in `rows` of the rows that hold `s`.
-    row_offsets: Vec<u32>,
-    rows: Vec<u32>,
-    /// Rows without a set: NULL or empty list, NULL key, or refused by a filter.
-    setless_rows: Vec<u32>,
+    /// The rows that hold each set. Those without one have a NULL or empty list, a NULL key, or are
+    /// refused by a filter.
+    groups: RowGroups,
     /// Token ranks are below this.
     universe: u32,
 }
@@ -52,8 +47,8 @@ impl SetCollection {
         let Parts { tokens, offsets, unknown, runs, row_offsets, rows, setless_rows, universe } =
             parts;
         debug_assert_eq!(offsets.last().copied().unwrap_or(0) as usize, tokens.len());
-        debug_assert_eq!(row_offsets.last().copied().unwrap_or(0) as usize, rows.len());
-        Self { tokens, offsets, unknown, runs, row_offsets, rows, setless_rows, universe }
+        let groups = RowGroups::new(row_offsets, rows, setless_rows);
+        Self { tokens, offsets, unknown, runs, groups, universe }
     }
 
     /// The number of distinct sets.
@@ -103,85 +98,29 @@ impl SetCollection {
         &self.runs
     }
 
-    /// The rows that hold a set: their numbers in the order of the input.
-    #[inline]
-    pub fn rows(&self, set: SetId) -> &[u32] {
-        let places = self.row_places(set..set + 1);
-        &self.rows[places.start as usize..places.end as usize]
+    /// Which rows hold which set.
+    pub fn groups(&self) -> &RowGroups {
+        &self.groups
+    }
+
+    pub(crate) fn groups_mut(&mut self) -> &mut RowGroups {
+        &mut self.groups
     }
 
     /// How many rows hold a set.
     #[inline]
     pub fn row_count_of(&self, set: SetId) -> u32 {
-        let s = set as usize;
-        self.row_offsets[s + 1] - self.row_offsets[s]
+        self.groups.row_count_of(set)
     }
 
     /// Whether no two rows hold the same set.
     pub fn has_no_repeats(&self) -> bool {
-        self.rows.len() == self.len() as usize
-    }
-
-    /// The places of these sets' rows in the array of all rows that have a set. Places identify
-    /// rows densely, whatever range of sets is looked at.
-    #[inline]
-    pub fn row_places(&self, sets: Range<SetId>) -> Range<u32> {
-        if self.row_offsets.is_empty() {
-            return 0..0;
-        }
-        self.row_offsets[sets.start as usize]..self.row_offsets[sets.end as usize]
-    }
-
-    /// The row at each place in `places`.
-    pub fn rows_at(&self, places: Range<u32>) -> &[u32] {
-        &self.rows[places.start as usize..places.end as usize]
-    }
-
-    /// Every row by place: those with a set, then those without one.
-    pub fn rows_by_place(&self) -> impl Iterator<Item = u32> + '_ {
-        self.rows.iter().chain(&self.setless_rows).copied()
-    }
-
-    /// The row at a place; the rows without a set have the places behind all others.
-    #[inline]
-    pub fn row_at(&self, place: u32) -> u32 {
-        let place = place as usize;
-        match self.rows.get(place) {
-            Some(&row) => row,
-            None => self.setless_rows[place - self.rows.len()],
-        }
-    }
-
-    /// The places of the rows without a set.
-    pub fn setless_places(&self) -> Range<u32> {
-        let first = self.rows.len() as u32;
-        first..first + self.setless_rows.len() as u32
-    }
-
-    /// Orders the rows of each set by `key`, ties by row.
-    pub(crate) fn sort_rows_by_key(
-        &mut self,
-        key: impl Fn(u32) -> u32 + Copy,
-        cancel: &CancelFlag,
-    ) -> Result<()> {
-        for (set, places) in self.row_offsets.windows(2).enumerate() {
-            cancel.check_at(set)?;
-            let rows = &mut self.rows[places[0] as usize..places[1] as usize];
-            if !rows.is_sorted_by_key(|&row| key(row)) {
-                sort_unstable_by_key(rows, cancel, |&row| (key(row), row))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// The rows that have no set and so match nothing.
-    pub fn setless_rows(&self) -> &[u32] {
-        &self.setless_rows
+        self.groups.has_no_repeats()
     }
 
     /// The number of rows that have a set.
     pub fn row_count(&self) -> usize {
-        self.rows.len()
+        self.groups.row_count()
     }
 
     /// The number of tokens in all sets, unknown ones left out.
@@ -196,13 +135,9 @@ impl SetCollection {
 
     /// The bytes allocated.
     pub fn size_in_bytes(&self) -> usize {
-        let words = self.tokens.capacity()
-            + self.unknown.capacity()
-            + self.row_offsets.capacity()
-            + self.rows.capacity()
-            + self.setless_rows.capacity();
-        words * size_of::<u32>()
+        (self.tokens.capacity() + self.unknown.capacity()) * size_of::<u32>()
             + self.offsets.capacity() * size_of::<u64>()
+            + self.groups.size_in_bytes()
             + self.runs.size_in_bytes()
     }
 }

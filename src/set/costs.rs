@@ -1,6 +1,6 @@
 //! What joins by filter and verification cost.
 
-use crate::engine::{Cost, JoinSpec};
+use crate::set::JoinSpec;
 use crate::set::filter::SuffixTest;
 use crate::set::{FilterVerify, Statistics};
 use crate::simd::Form;
@@ -70,7 +70,7 @@ pub(crate) struct Postings {
     /// The candidates to expect, and the share of them that the bitmap filter lets pass.
     candidates: f64,
     signed: f64,
-    cost: Cost,
+    cost: f64,
 }
 
 /// The cheapest width of the signatures of postings.
@@ -98,20 +98,15 @@ pub(crate) fn postings(statistics: &Statistics, spec: &JoinSpec, place: Verifica
             + statistics.lookups * (nanos::LOOKUP + uncached * nanos::UNCACHED_LOOKUP)
             + statistics.postings * scan
             + verification(statistics, candidates, signed, place).0;
-        Postings { words, candidates, signed, cost: Cost(cost) }
+        Postings { words, candidates, signed, cost }
     };
     let mut widths = SuffixTest::WIDTHS.into_iter().enumerate().map(of_width);
     let first = widths.next();
     let cheapest = widths.fold(first, |best, p| match best {
-        Some(best) if best.cost.0 <= p.cost.0 => Some(best),
+        Some(best) if best.cost <= p.cost => Some(best),
         _ => Some(p),
     });
-    cheapest.unwrap_or(Postings {
-        words: 0,
-        candidates: 0.0,
-        signed: 0.5,
-        cost: Cost(f64::INFINITY),
-    })
+    cheapest.unwrap_or(Postings { words: 0, candidates: 0.0, signed: 0.5, cost: f64::INFINITY })
 }
 
 /// Candidates in front of the bitmap filter, and the share of them that passes it.
@@ -150,7 +145,7 @@ pub(crate) fn estimate(
     statistics: &Statistics,
     spec: &JoinSpec,
     place: Verification,
-) -> Cost {
+) -> f64 {
     let (candidates, signed) = candidates(strategy, statistics, spec, place);
     let verification = verification(statistics, candidates, signed, place).0;
     let lookups = statistics.lookups * nanos::LOOKUP
@@ -159,22 +154,22 @@ pub(crate) fn estimate(
     let counted = statistics.postings * nanos::COUNT;
     match strategy {
         FilterVerify::PPJoin => postings(statistics, spec, place).cost,
-        FilterVerify::AllPairs => Cost(2.0 * lookups + counted + verification),
-        FilterVerify::GroupJoin => Cost(2.5 * lookups + counted + verification),
+        FilterVerify::AllPairs => 2.0 * lookups + counted + verification,
+        FilterVerify::GroupJoin => 2.5 * lookups + counted + verification,
     }
 }
 
-/// Nanoseconds that a GPU takes beside the CPU, at least: for what is sent to it and for reading
-/// the candidates' tokens.
+/// Nanoseconds that a GPU takes beside the CPU, at least: to read the candidates' tokens, and to copy
+/// candidates and sets to it.
 pub(crate) fn device_nanos(
     strategy: FilterVerify,
     statistics: &Statistics,
     spec: &JoinSpec,
-) -> f64 {
+) -> (f64, f64) {
     let (candidates, _) = candidates(strategy, statistics, spec, Verification::Device);
     /// Bytes a nanosecond over the bus, and from the device's memory.
     const BUS: f64 = 12.0;
     const MEMORY: f64 = 500.0;
     let set = 4.0 * statistics.average_size();
-    4.0 * statistics.tokens / BUS + candidates * (8.0 / BUS + set / MEMORY)
+    (candidates * set / MEMORY, (4.0 * statistics.tokens + 8.0 * candidates) / BUS)
 }

@@ -9,15 +9,16 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
-    Cost, Funnel, JoinSpec, JoinStrategy, MatchBuffer, MatchCursor, PrepareContext, PreparedJoin,
-    ProbeSets, Progress,
+    Cost, Funnel, MatchBuffer, MatchCursor, Placement, PreparedJoin, ProbeSets, Progress,
 };
 use crate::set::costs::Verification;
 use crate::set::filter::{
     GroupFilter, PositionalIndex, PrefixIndex, ProbeSignature, SignatureScheme, Signatures,
 };
+use crate::set::strategies::device_setup;
 use crate::set::verify::candidates::CandidateChunk;
 use crate::set::{CpuVerifier, DeviceJoin, DeviceVerifier};
+use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
 use crate::set::{SetCollection, SetId};
 use crate::set::{Statistics, costs};
 
@@ -95,8 +96,25 @@ impl JoinStrategy for FilterVerify {
         }
     }
 
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec) -> Cost {
-        costs::estimate(*self, statistics, spec, Verification::Cpu)
+    fn runs_on(&self, _: Placement) -> bool {
+        true
+    }
+
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
+        match placement {
+            Placement::Cpu => {
+                Cost::cpu(costs::estimate(*self, statistics, spec, Verification::Cpu))
+            }
+            Placement::Gpu => {
+                let (device, transfer) = costs::device_nanos(*self, statistics, spec);
+                Cost {
+                    cpu: costs::estimate(*self, statistics, spec, Verification::Device),
+                    device,
+                    transfer,
+                    setup: device_setup(),
+                }
+            }
+        }
     }
 
     fn prepare(

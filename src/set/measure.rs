@@ -10,6 +10,35 @@
 use std::fmt;
 use std::str::FromStr;
 
+use datafusion::common::{Result, internal_err};
+
+use crate::spec::{Call, Function, FunctionInfo, Order, Predicate, Side};
+
+/// The name of the family.
+pub const FAMILY: &str = "set";
+
+const fn info(name: &'static str) -> FunctionInfo {
+    FunctionInfo {
+        family: FAMILY,
+        name,
+        is_integer: false,
+        is_symmetric: true,
+        order: Order::Similarity,
+        range: [0.0, 1.0],
+        least_similar: "disjoint sets, whose similarity is 0, satisfy it; the threshold must be above 0",
+    }
+}
+
+/// By the number of the measure.
+static FUNCTIONS: [FunctionInfo; 6] = [
+    info("jaccard"),
+    info("dice"),
+    info("set_cosine"),
+    FunctionInfo { is_integer: true, range: [0.0, u32::MAX as f64], ..info("overlap") },
+    info("overlap_coefficient"),
+    FunctionInfo { is_symmetric: false, ..info("containment") },
+];
+
 /// A similarity measure over two sets `a`, `b` with overlap `o = |a ∩ b|`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Measure {
@@ -35,6 +64,11 @@ pub enum Role {
 }
 
 impl Role {
+    /// The role of the argument that `side` gives.
+    pub fn of(call: Call, side: Side) -> Self {
+        if side == call.first { Role::First } else { Role::Second }
+    }
+
     /// The role of the partner.
     pub fn other(self) -> Self {
         match self {
@@ -55,16 +89,26 @@ impl Measure {
         Measure::Containment,
     ];
 
+    /// The measure as a function that rows can be joined by.
+    pub fn function(self) -> Function {
+        Function::new(&FUNCTIONS[self as usize])
+    }
+
+    /// The measure that a function is.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family has the function.
+    pub fn of(function: Function) -> Result<Self> {
+        match Self::ALL.into_iter().find(|measure| measure.function() == function) {
+            Some(measure) => Ok(measure),
+            None => internal_err!("{function:?} is no measure of sets"),
+        }
+    }
+
     /// The name of the SQL function.
     pub fn name(self) -> &'static str {
-        match self {
-            Measure::Jaccard => "jaccard",
-            Measure::Dice => "dice",
-            Measure::Cosine => "set_cosine",
-            Measure::Overlap => "overlap",
-            Measure::OverlapCoefficient => "overlap_coefficient",
-            Measure::Containment => "containment",
-        }
+        self.function().name()
     }
 
     /// The other names under which SQL knows the function.
@@ -81,12 +125,12 @@ impl Measure {
 
     /// Whether the value is an integer (`Int64` in SQL) rather than a `Float64`.
     pub fn is_integer(self) -> bool {
-        self == Measure::Overlap
+        self.function().is_integer()
     }
 
     /// Whether both arguments may be swapped without changing the value.
     pub fn is_symmetric(self) -> bool {
-        self != Measure::Containment
+        self.function().is_symmetric()
     }
 
     /// The value for overlap `o` and sizes `a`, `b`; 0 when either set is empty.
@@ -144,6 +188,15 @@ pub struct Bounds {
 pub const MAX_SET_SIZE: u32 = u32::MAX - 1;
 
 impl Bounds {
+    /// Those of a predicate of the family.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family has the function.
+    pub fn of(predicate: &Predicate) -> Result<Self> {
+        Ok(Self::new(Measure::of(predicate.call.function)?, predicate.bound))
+    }
+
     pub fn new(measure: Measure, threshold: f64) -> Self {
         Self { measure, threshold }
     }

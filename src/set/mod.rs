@@ -7,18 +7,23 @@
 //! are the rows of a side that is kept on disk, [`ShapeReader`] tells the size and a hash of each
 //! row's set, which is all that sending rows to the tasks of a cluster takes.
 
+pub(crate) mod axis;
 pub mod bitmap;
 pub(crate) mod collection;
 pub(crate) mod costs;
 pub(crate) mod device;
 pub(crate) mod encode;
+pub(crate) mod family;
 pub mod filter;
 pub(crate) mod filter_verify;
+pub(crate) mod join_spec;
+pub(crate) mod matcher;
 pub(crate) mod measure;
 pub(crate) mod runs;
 pub(crate) mod shape;
 pub(crate) mod statistics;
 pub(crate) mod stored;
+pub(crate) mod strategies;
 #[cfg(test)]
 mod tests;
 pub mod verify;
@@ -26,16 +31,16 @@ pub mod verify;
 pub use bitmap::BitmapBlocks;
 pub use collection::{SetCollection, SetId};
 pub use costs::Verification;
-pub use device::{DeviceJoin, DeviceRequest, DeviceVerifier};
-pub use encode::{
-    BuildEncoder, EncodeInput, FinishContext, ProbeEncoder, ProbeScratch, TokenOrder,
-};
+pub use device::{DeviceJoin, DeviceVerifier};
+pub use encode::{BuildEncoder, ProbeEncoder, ProbeScratch, TokenOrder};
+pub use family::SetFamily;
 pub use filter_verify::{
     CandidateSource, FilterVerify, FilterVerifyCursor, SourceProgress, Verified, Verifier,
 };
+pub use join_spec::{JoinSpec, JoinStrategy, PrepareContext};
 pub use measure::{Bounds, MAX_SET_SIZE, Measure, Role};
 pub use runs::{Run, Runs};
-pub use shape::{RowShape, ShapeReader};
+pub use shape::ShapeReader;
 pub use statistics::Statistics;
-pub use stored::{StoredRows, StoredTokens, Unload};
+pub use stored::{StoredTokens, Unload};
 pub use verify::{Candidate, CandidateChunk, CandidateGroup, CpuVerifier, intersect};

@@ -2,23 +2,12 @@
 
 use datafusion::common::Result;
 
-use crate::set::encode::batch::{BatchTokens, EncodeInput, LocatedRows};
+use crate::engine::{EncodeInput, PlaceReader, RowPlace};
+use crate::set::encode::batch::{BatchTokens, LocatedRows};
 use crate::set::encode::builder::check_size;
 use crate::values::dictionary::{Dictionary, Key, mix};
 
-/// The set of a row from afar.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct RowShape {
-    /// Distinct tokens; 0 where the row cannot match anything.
-    pub size: u32,
-    /// Of the tokens, whatever their order: rows with the same set have the same hash, in every
-    /// process.
-    pub hash: u32,
-    /// Of the blocking key, the same for equal keys; 0 where the join has none.
-    pub key_hash: u32,
-}
-
-/// Reads the shapes of rows; keeps its buffers from batch to batch.
+/// Reads the size and a hash of each row's set.
 #[derive(Debug, Default)]
 pub struct ShapeReader {
     located: LocatedRows,
@@ -28,15 +17,10 @@ pub struct ShapeReader {
     hashes: Vec<u64>,
 }
 
-impl ShapeReader {
-    /// Puts the shapes of the rows of a batch into `shapes`, in place of what was there.
-    ///
-    /// # Errors
-    ///
-    /// When a set is larger than any set may be.
-    pub fn read(&mut self, input: &EncodeInput<'_>, shapes: &mut Vec<RowShape>) -> Result<()> {
+impl PlaceReader for ShapeReader {
+    fn read(&mut self, input: &EncodeInput<'_>, shapes: &mut Vec<RowPlace>) -> Result<()> {
         shapes.clear();
-        let batch = BatchTokens::try_new(input.lists)?;
+        let batch = BatchTokens::try_new(input.values)?;
         let key_hash = |row: usize| match &input.keys {
             Some(keys) => keys.key_hash(row),
             None => Some(0),
@@ -71,7 +55,7 @@ impl ShapeReader {
                 }
                 check_size(size)?;
                 let hash = (mix(hash) >> 32) as u32;
-                shapes.push(RowShape { size: size as u32, hash, key_hash: row.key });
+                shapes.push(RowPlace { position: size as u32, hash, key_hash: row.key });
             }
             from = to;
         }
@@ -102,14 +86,14 @@ mod tests {
     use super::*;
     use crate::engine::KeyConverter;
 
-    fn shapes(input: &EncodeInput<'_>) -> Vec<RowShape> {
-        let mut shapes = vec![RowShape::default()];
+    fn shapes(input: &EncodeInput<'_>) -> Vec<RowPlace> {
+        let mut shapes = vec![RowPlace::default()];
         ShapeReader::default().read(input, &mut shapes).unwrap();
         shapes
     }
 
-    fn of_lists(lists: &dyn Array) -> Vec<RowShape> {
-        shapes(&EncodeInput { lists, keys: None, filter: None })
+    fn of_lists(lists: &dyn Array) -> Vec<RowPlace> {
+        shapes(&EncodeInput { values: lists, keys: None, filter: None })
     }
 
     fn integers(rows: &[Option<Vec<Option<i64>>>]) -> ArrayRef {
@@ -131,7 +115,7 @@ mod tests {
             Some(vec![Some(1), Some(2)]),
         ];
         let found = of_lists(&integers(&rows));
-        let sizes: Vec<u32> = found.iter().map(|shape| shape.size).collect();
+        let sizes: Vec<u32> = found.iter().map(|shape| shape.position).collect();
         assert_eq!(sizes, [2, 2, 0, 0, 0, 2, 20_000, 2]);
         assert!(found[0] == found[1] && found[0] == found[7]);
         assert_ne!(found[0].hash, found[5].hash);
@@ -155,7 +139,7 @@ mod tests {
         }
         let lists = builder.finish();
         let found = of_lists(&lists);
-        assert!(found.iter().all(|shape| shape.size == 2));
+        assert!(found.iter().all(|shape| shape.position == 2));
         assert_eq!(found[0], found[1]);
         assert_ne!(found[0], found[2]);
     }
@@ -168,9 +152,9 @@ mod tests {
         let keys = StringArray::from(vec![Some("x"), None, Some("x"), Some("y")]);
         let keys = converter.convert(&[Arc::new(keys) as ArrayRef]).unwrap();
         let filter = BooleanArray::from(vec![Some(true), Some(true), None, Some(true)]);
-        let input = EncodeInput { lists: &lists, keys: Some(&keys), filter: Some(&filter) };
+        let input = EncodeInput { values: &lists, keys: Some(&keys), filter: Some(&filter) };
         let found = shapes(&input);
-        let sizes: Vec<u32> = found.iter().map(|shape| shape.size).collect();
+        let sizes: Vec<u32> = found.iter().map(|shape| shape.position).collect();
         assert_eq!(sizes, [1, 0, 0, 1]);
         assert_ne!(found[0].key_hash, found[3].key_hash);
     }

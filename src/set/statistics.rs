@@ -6,9 +6,10 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use crate::engine::{JoinSpec, Pairing, PrepareContext};
+use crate::engine::Pairing;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::filter::{Every, SignatureScheme, SuffixTest, indexed_prefix};
+use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
 
 /// Sets whose prefixes are looked up in the counts of all prefixes.

@@ -9,16 +9,20 @@ use std::hash::BuildHasher;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, BinaryBuilder, Int64Array, LargeListArray, UInt64Array};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, Int64Array, LargeListArray, UInt64Array,
+};
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::compute::{max, min};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, UInt64Type};
 use datafusion::common::{Result, exec_err};
 use foldhash::fast::FixedState;
 
-use crate::engine::keys::KeyDictionary;
-use crate::set::encode::batch::{BatchTokens, EncodeInput};
+use crate::engine::{self, Domain, EncodeInput, KeyDictionary, StoredForm, StoredRows};
+use crate::set::encode::batch::BatchTokens;
 use crate::set::encode::builder::{BuildEncoder, check_size};
 use crate::set::encode::distinct::NO_SET;
+use crate::values::ValueSet;
 use crate::values::byte_tokens::{ByteTokens, unpack};
 use crate::values::dictionary::Key;
 use crate::values::lists::list_element_type;
@@ -28,8 +32,9 @@ use crate::values::tokens::{TokenKind, Tokens, with_byte_tokens};
 const MAX_TOKEN_BYTES: usize = 1 << 30;
 
 /// How the tokens of a side are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StoredTokens {
+    #[default]
     Signed,
     Unsigned,
     /// Text and binary alike.
@@ -71,21 +76,14 @@ impl StoredTokens {
     }
 }
 
-/// Some rows of a side.
-#[derive(Debug)]
-pub struct StoredRows {
-    /// Which of the rows that were given these are.
-    pub rows: Range<usize>,
-    /// The distinct tokens, NULL for a row that can match nothing.
-    pub lists: LargeListArray,
-    /// The blocking key, NULL where the list is. `None` when the join has no key.
-    pub keys: Option<BinaryArray>,
-}
+impl StoredForm for StoredTokens {
+    fn data_type(&self) -> DataType {
+        self.list_type()
+    }
 
-impl StoredRows {
-    /// Converts the rows of a batch, as many at a time as fit one array.
-    pub fn of_batch(kind: StoredTokens, input: &EncodeInput<'_>) -> Result<Vec<Self>> {
-        let batch = BatchTokens::try_new(input.lists)?;
+    fn store(&self, input: &EncodeInput<'_>) -> Result<Vec<StoredRows>> {
+        let kind = *self;
+        let batch = BatchTokens::try_new(input.values)?;
         let mut builder = Builder::new(kind, input.keys.is_some());
         builder.reserve(batch.len(), batch.tokens());
         let mut scratch = Scratch::default();
@@ -114,27 +112,46 @@ impl StoredRows {
         }
         Ok(out)
     }
+
+    fn positions(&self, lists: &dyn Array) -> Vec<u32> {
+        let lists = lists.as_list::<i64>();
+        let sizes = lists.value_offsets().windows(2).map(|ends| (ends[1] - ends[0]) as u32);
+        sizes.enumerate().map(|(row, size)| if lists.is_null(row) { 0 } else { size }).collect()
+    }
+
+    /// The greatest token; `None` where they are not all non-negative integers.
+    fn domain_size(&self, lists: &dyn Array) -> Option<u64> {
+        let tokens = lists.as_list::<i64>().values();
+        if let Some(tokens) = tokens.as_primitive_opt::<Int64Type>() {
+            let all_natural = min(tokens).is_none_or(|least| least >= 0);
+            return all_natural.then(|| max(tokens).unwrap_or(0) as u64);
+        }
+        tokens.as_primitive_opt::<UInt64Type>().map(|tokens| max(tokens).unwrap_or(0))
+    }
+
+    fn domain_bytes(&self, greatest: u64) -> u64 {
+        ValueSet::footprint(greatest)
+    }
+
+    fn domain(&self, greatest: u64) -> Option<Box<dyn Domain>> {
+        Some(Box::new(ValueSet::with_greatest(greatest)))
+    }
 }
 
 /// The rows that a [`BuildEncoder`] has read, to be stored.
 pub struct Unload<'a> {
     encoder: &'a BuildEncoder,
     kind: StoredTokens,
-    has_keys: bool,
+    /// The keys of the encoder's sets by their ids, where the join has some.
+    keys: Option<Vec<Key<'a>>>,
     tokens: Vec<Key<'a>>,
-    keys: Vec<Key<'a>>,
 }
 
 impl<'a> Unload<'a> {
     /// `keys` are the blocking keys of the encoder's sets, where the join has some.
-    pub fn new(
-        encoder: &'a BuildEncoder,
-        keys: &'a KeyDictionary,
-        has_keys: bool,
-        kind: StoredTokens,
-    ) -> Self {
-        let tokens = encoder.dictionary.keys();
-        Self { encoder, kind, has_keys, tokens, keys: keys.keys.keys() }
+    pub fn new(encoder: &'a BuildEncoder, keys: Option<&'a KeyDictionary>) -> Self {
+        let (tokens, kind) = (encoder.dictionary.keys(), encoder.stored);
+        Self { encoder, kind, keys: keys.map(|keys| keys.keys.keys()), tokens }
     }
 
     /// The bytes of an unload of this encoder.
@@ -142,17 +159,24 @@ impl<'a> Unload<'a> {
         (encoder.dictionary.len() as usize + keys.len() as usize) * size_of::<Key<'_>>()
     }
 
-    /// How often rows were added; what a failed call has added does not count.
-    pub fn pushes(&self) -> usize {
+    /// The sizes of the sets of the first rows, at most `count` of them.
+    pub fn sizes(encoder: &BuildEncoder, count: usize) -> impl Iterator<Item = u32> + '_ {
+        let rows = encoder.sets.set_of_row().iter().filter(|&&set| set != NO_SET);
+        rows.take(count).map(|&set| encoder.sets.size(set))
+    }
+}
+
+impl engine::Unload for Unload<'_> {
+    fn pushes(&self) -> usize {
         self.encoder.pushes.len()
     }
 
-    /// The rows added by one call, as many at a time as fit one array.
-    pub fn rows(&self, push: usize) -> Result<Vec<StoredRows>> {
+    fn rows(&self, push: usize) -> Result<Vec<StoredRows>> {
+        let has_keys = self.keys.is_some();
         let sets = &self.encoder.sets;
         let push = self.encoder.pushes[push];
         let rows = &sets.set_of_row()[push.start as usize..][..push.rows as usize];
-        let mut builder = Builder::new(self.kind, self.has_keys);
+        let mut builder = Builder::new(self.kind, has_keys);
         let mut out = vec![];
         let mut from = 0;
         for (row, &set) in rows.iter().enumerate() {
@@ -162,7 +186,8 @@ impl<'a> Unload<'a> {
                 for &token in sets.tokens(set) {
                     builder.push_key(self.tokens[token as usize])?;
                 }
-                match self.keys.get(sets.key(set) as usize).filter(|_| self.has_keys) {
+                let keys = self.keys.as_ref();
+                match keys.and_then(|keys| keys.get(sets.key(set) as usize)) {
                     Some(Key::Word(word)) => {
                         let (bytes, len) = unpack(*word);
                         builder.end_row(Some(&bytes[..len]))?;
@@ -174,19 +199,13 @@ impl<'a> Unload<'a> {
             if builder.is_full() {
                 out.push(builder.finish(from..row + 1)?);
                 from = row + 1;
-                builder = Builder::new(self.kind, self.has_keys);
+                builder = Builder::new(self.kind, has_keys);
             }
         }
         if from < rows.len() {
             out.push(builder.finish(from..rows.len())?);
         }
         Ok(out)
-    }
-
-    /// The sizes of the sets of the first rows, at most `count` of them.
-    pub fn sizes(encoder: &BuildEncoder, count: usize) -> impl Iterator<Item = u32> + '_ {
-        let rows = encoder.sets.set_of_row().iter().filter(|&&set| set != NO_SET);
-        rows.take(count).map(|&set| encoder.sets.size(set))
     }
 }
 
@@ -349,7 +368,7 @@ impl Builder {
     }
 
     fn finish(mut self, rows: Range<usize>) -> Result<StoredRows> {
-        // Of rows that match nothing there is nothing.
+        // Rows without a set store no tokens.
         if self.signed.capacity() > 2 * self.signed.len() {
             self.signed.shrink_to_fit();
         }
@@ -367,7 +386,11 @@ impl Builder {
         let offsets = OffsetBuffer::new(ScalarBuffer::from(self.ends));
         let nulls = NullBuffer::from(self.valid);
         let lists = LargeListArray::try_new(self.kind.element(), offsets, values, Some(nulls))?;
-        Ok(StoredRows { rows, lists, keys: self.keys.as_mut().map(BinaryBuilder::finish) })
+        Ok(StoredRows {
+            rows,
+            values: Arc::new(lists),
+            keys: self.keys.as_mut().map(BinaryBuilder::finish),
+        })
     }
 }
 

@@ -35,8 +35,8 @@ pub const TILE_COLUMN: &str = "__simjoin_tile";
 /// Gives each row once for each tile that may join it, with the tile in a column behind the
 /// others, [`TILE_COLUMN`]. A tile is the work of a task, or a part of it.
 ///
-/// The tiles follow from the sizes of the sets on both sides: every partition reads the
-/// histograms of both ([`SizeHistogramExec`]) and derives the same tiles from them. Values of the
+/// The tiles follow from the positions of the rows of both sides on the axis: every partition reads the
+/// histograms of both ([`AxisHistogramExec`]) and derives the same tiles from them. Values of the
 /// tile column are chosen so that a repartitioning by their hash into [`GridSpec::tasks`]
 /// partitions brings each tile to its task; the join is right wherever they land.
 /// Rows that cannot match anything are dropped, or where their side
@@ -45,9 +45,9 @@ pub const TILE_COLUMN: &str = "__simjoin_tile";
 /// Where a row goes depends on nothing but its content and the histograms: a task that is run
 /// again sends the same rows to the same tasks.
 ///
-/// [`SizeHistogramExec`]: crate::shuffle::SizeHistogramExec
+/// [`AxisHistogramExec`]: crate::shuffle::AxisHistogramExec
 #[derive(Debug)]
-pub struct SizeGridExec {
+pub struct AxisGridExec {
     input: Arc<dyn ExecutionPlan>,
     histograms: Vec<Arc<dyn ExecutionPlan>>,
     rows: PlacedRows,
@@ -57,13 +57,13 @@ pub struct SizeGridExec {
     routes: Once<Routes>,
 }
 
-impl SizeGridExec {
+impl AxisGridExec {
     /// Sends the rows of `input`, one side of the join `spec`, placed by `rows`. `histograms` are
     /// those of the left and of the right side, or one that is both.
     ///
     /// # Errors
     ///
-    /// When the argument is no list of tokens, or a histogram is something else.
+    /// When the family cannot join the argument, or a histogram is something else.
     pub fn try_new(
         input: Arc<dyn ExecutionPlan>,
         histograms: Vec<Arc<dyn ExecutionPlan>>,
@@ -72,10 +72,10 @@ impl SizeGridExec {
     ) -> Result<Self> {
         rows.reader(&input.schema())?;
         if !(1..=2).contains(&histograms.len()) {
-            return internal_err!("SizeGridExec has {} histograms, not 1 or 2", histograms.len());
+            return internal_err!("AxisGridExec has {} histograms, not 1 or 2", histograms.len());
         }
         if let Some(other) = histograms.iter().find(|plan| plan.schema() != Histogram::schema()) {
-            return internal_err!("{} gives no histogram of set sizes", other.name());
+            return internal_err!("{} gives no histogram of positions", other.name());
         }
         if !(1..=MOST_TASKS).contains(&spec.tasks) {
             return internal_err!(
@@ -136,6 +136,7 @@ impl SizeGridExec {
     fn routes(&self, partition: usize, context: &Arc<TaskContext>) -> Result<Making<Routes>> {
         self.routes.get(partition, self.partition_count(), || {
             let (spec, side, keyed) = (self.spec, self.rows.side, self.rows.is_keyed());
+            let axis = self.rows.family.axis(spec.predicate)?;
             let streams = self.histograms.iter().map(|plan| plan.execute(0, Arc::clone(context)));
             let streams = streams.collect::<Result<Vec<_>>>()?;
             Ok(async move {
@@ -148,22 +149,22 @@ impl SizeGridExec {
                     histograms.push(histogram.with_heavy_sets());
                 }
                 match histograms.as_slice() {
-                    [both] => Routes::new(spec, side, [both, both]),
-                    [left, right] => Routes::new(spec, side, [left, right]),
-                    _ => internal_err!("SizeGridExec has {} histograms", histograms.len()),
+                    [both] => Routes::new(spec, axis, side, [both, both]),
+                    [left, right] => Routes::new(spec, axis, side, [left, right]),
+                    _ => internal_err!("AxisGridExec has {} histograms", histograms.len()),
                 }
             })
         })
     }
 }
 
-impl DisplayAs for SizeGridExec {
+impl DisplayAs for AxisGridExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if t == DisplayFormatType::TreeRender {
             writeln!(f, "side={}", self.rows.side)?;
             return writeln!(f, "tasks={}", self.spec.tasks);
         }
-        write!(f, "SizeGridExec: {}, tasks={}", self.rows, self.spec.tasks)?;
+        write!(f, "AxisGridExec: {}, tasks={}", self.rows, self.spec.tasks)?;
         f.write_str(match self.spec.pairs {
             GridPairs::All => "",
             GridPairs::Within => ", rows near to each other once",
@@ -176,9 +177,9 @@ impl DisplayAs for SizeGridExec {
     }
 }
 
-impl ExecutionPlan for SizeGridExec {
+impl ExecutionPlan for AxisGridExec {
     fn name(&self) -> &str {
-        "SizeGridExec"
+        "AxisGridExec"
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
@@ -215,7 +216,7 @@ impl ExecutionPlan for SizeGridExec {
             options.children_properties;
         let mut children = children.into_iter();
         let Some(input) = children.next() else {
-            return internal_err!("SizeGridExec lacks its input");
+            return internal_err!("AxisGridExec lacks its input");
         };
         Ok(Arc::new(Self::try_new(input, children.collect(), self.rows.clone(), self.spec)?))
     }
@@ -239,7 +240,7 @@ impl ExecutionPlan for SizeGridExec {
             let partitions = histogram.output_partitioning().partition_count();
             if partitions != 1 {
                 return internal_err!(
-                    "SizeGridExec reads a histogram of one partition, not {partitions}; add a \
+                    "AxisGridExec reads a histogram of one partition, not {partitions}; add a \
                      CoalescePartitionsExec"
                 );
             }

@@ -7,7 +7,7 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Builder, UInt64Builder}
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type, UInt64Type};
 use datafusion::common::{Result, internal_err};
 
-use crate::set::RowShape;
+use crate::engine::RowPlace;
 use crate::shuffle::heavy::HeavySets;
 use crate::shuffle::tiling::{Place, block_of};
 
@@ -76,7 +76,7 @@ impl Histogram {
     }
 
     /// The class of a row's key.
-    pub fn key_class(&self, shape: RowShape) -> u32 {
+    pub fn key_class(&self, shape: RowPlace) -> u32 {
         match self.resolution {
             Resolution::Fine => 0,
             Resolution::Coarse => shape.key_hash % KEY_CLASSES,
@@ -188,11 +188,11 @@ impl Counter {
     }
 
     /// Adds rows, unless they cannot match anything.
-    pub fn add(&mut self, shapes: &[RowShape]) {
+    pub fn add(&mut self, shapes: &[RowPlace]) {
         let Histogram { resolution, .. } = self.histogram;
-        for &shape in shapes.iter().filter(|shape| shape.size > 0) {
+        for &shape in shapes.iter().filter(|shape| shape.position > 0) {
             let key = self.histogram.key_class(shape);
-            let class = resolution.class(shape.size);
+            let class = resolution.class(shape.position);
             *self.histogram.rows.entry((key, class, 0)).or_default() += 1;
             self.histogram.heavy.add(key, block_of(shape));
         }
@@ -233,13 +233,17 @@ mod tests {
     #[test]
     fn partial_histograms_add_up() {
         // Every third row has the same set.
-        let shapes: Vec<RowShape> = (0..9_000_u32)
+        let shapes: Vec<RowPlace> = (0..9_000_u32)
             .map(|i| match i % 3 {
-                0 => RowShape { size: 40, hash: 77 << 20, key_hash: 5 },
-                _ => RowShape { size: i % 97, hash: i.wrapping_mul(0x9E37_79B9), key_hash: i % 7 },
+                0 => RowPlace { position: 40, hash: 77 << 20, key_hash: 5 },
+                _ => RowPlace {
+                    position: i % 97,
+                    hash: i.wrapping_mul(0x9E37_79B9),
+                    key_hash: i % 7,
+                },
             })
             .collect();
-        let with_set = shapes.iter().filter(|shape| shape.size > 0).count() as u64;
+        let with_set = shapes.iter().filter(|shape| shape.position > 0).count() as u64;
         for keyed in [false, true] {
             let mut merged = Histogram::new(keyed);
             for part in shapes.chunks(3000).rev() {
@@ -257,7 +261,11 @@ mod tests {
         // Nor does anything else depend on how rows are ordered and divided.
         let mut rng = StdRng::seed_from_u64(7);
         let mut shapes = shapes;
-        shapes.extend((0..3000).map(|i| RowShape { size: 3 + i % 9, hash: 5 << 20, key_hash: 9 }));
+        shapes.extend((0..3000).map(|i| RowPlace {
+            position: 3 + i % 9,
+            hash: 5 << 20,
+            key_hash: 9,
+        }));
         for keyed in [false, true] {
             let histograms: Vec<Histogram> = (0..9)
                 .map(|_| {

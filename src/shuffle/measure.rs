@@ -1,4 +1,4 @@
-//! The first pass: how many rows have a set of which size.
+//! The first pass: how many rows lie at each position.
 
 use std::fmt;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ use futures::StreamExt;
 use crate::shuffle::histogram::{Counter, Histogram};
 use crate::shuffle::placed::PlacedRows;
 
-/// Counts the rows of each input partition by the size of their set and the class of their
+/// Counts the rows of each input partition by their position on the axis and the class of their
 /// blocking key.
 ///
-/// Each partition gives one batch of at most a few thousand rows; whoever reads them adds them up.
+/// Each partition gives one batch of at most a few thousand rows; the reader adds them up.
 /// It holds no more than that next to the batch at hand.
 #[derive(Debug)]
-pub struct SizeHistogramExec {
+pub struct AxisHistogramExec {
     input: Arc<dyn ExecutionPlan>,
     rows: PlacedRows,
     times: u64,
@@ -37,13 +37,13 @@ pub struct SizeHistogramExec {
     metrics: ExecutionPlanMetricsSet,
 }
 
-impl SizeHistogramExec {
+impl AxisHistogramExec {
     /// Counts what `rows` says of the rows of `input`, each of them so many `times`: as many as a
     /// row stands for where `input` is a sample.
     ///
     /// # Errors
     ///
-    /// When the argument is no list of tokens.
+    /// When the family cannot join the argument.
     pub fn try_new(input: Arc<dyn ExecutionPlan>, rows: PlacedRows, times: u64) -> Result<Self> {
         rows.reader(&input.schema())?;
         let properties = PlanProperties::new(
@@ -77,12 +77,12 @@ impl SizeHistogramExec {
     }
 }
 
-impl DisplayAs for SizeHistogramExec {
+impl DisplayAs for AxisHistogramExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match t {
             DisplayFormatType::TreeRender => writeln!(f, "side={}", self.rows.side),
             _ => {
-                write!(f, "SizeHistogramExec: {}", self.rows)?;
+                write!(f, "AxisHistogramExec: {}", self.rows)?;
                 match self.times {
                     1 => Ok(()),
                     times => write!(f, ", a sample of one in {times}"),
@@ -92,9 +92,9 @@ impl DisplayAs for SizeHistogramExec {
     }
 }
 
-impl ExecutionPlan for SizeHistogramExec {
+impl ExecutionPlan for AxisHistogramExec {
     fn name(&self) -> &str {
-        "SizeHistogramExec"
+        "AxisHistogramExec"
     }
 
     fn schema(&self) -> SchemaRef {
@@ -127,7 +127,7 @@ impl ExecutionPlan for SizeHistogramExec {
             (Some(input), true) => {
                 Ok(Arc::new(Self::try_new(input, self.rows.clone(), self.times)?))
             }
-            _ => internal_err!("SizeHistogramExec has one child"),
+            _ => internal_err!("AxisHistogramExec has one child"),
         }
     }
 

@@ -1,11 +1,11 @@
 //! Sending the rows of two large sides to the tasks of a cluster.
 //!
 //! ```text
-//!  left ─┬─► SizeHistogramExec ──┐ all partitions, read whole by each task below
-//! right ─│┬► SizeHistogramExec ─┐│
+//!  left ─┬─► AxisHistogramExec ──┐ all partitions, read whole by each task below
+//! right ─│┬► AxisHistogramExec ─┐│
 //!        ││                     ▼▼
-//!        │└► SizeGridExec ─► rows, once for each task that may join them ─┐ hash of the task:
-//!        └─► SizeGridExec ─► rows, once for each task that may join them ┐│ the engine's shuffle
+//!        │└► AxisGridExec ─► rows, once for each task that may join them ─┐ hash of the task:
+//!        └─► AxisGridExec ─► rows, once for each task that may join them ┐│ the engine's shuffle
 //!                                                                        ▼▼
 //!                     SetSimilarityJoinExec, partitioned: the task is its first blocking key
 //! ```
@@ -28,7 +28,7 @@ mod tests;
 pub(crate) mod tiling;
 pub(crate) mod triangle;
 
-pub use expand::{SizeGridExec, TILE_COLUMN};
-pub use measure::SizeHistogramExec;
+pub use expand::{AxisGridExec, TILE_COLUMN};
+pub use measure::AxisHistogramExec;
 pub use placed::PlacedRows;
 pub use tiling::{GridPairs, GridSpec};

@@ -1,24 +1,23 @@
-//! What places a row: its list, its blocking keys, and whether it may match at all.
+//! What places a row: its argument, its blocking keys, and whether it may match at all.
 
 use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::Schema;
-use datafusion::common::{NullEquality, Result, exec_err, plan_err};
+use datafusion::common::{NullEquality, Result, exec_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
-use crate::engine::KeyConverter;
-use crate::set::{EncodeInput, RowShape, ShapeReader};
+use crate::engine::{EncodeInput, Family, KeyConverter, PlaceReader, RowPlace};
 use crate::spec::Side;
-use crate::values::TokenKind;
 
 /// The expressions of one side of a similarity join that say where its rows are joined, over the
 /// schema of that side's input.
 #[derive(Debug, Clone)]
 pub struct PlacedRows {
+    pub family: Arc<dyn Family>,
     pub side: Side,
-    /// The list argument.
+    /// The argument of the similarity predicate.
     pub argument: PhysicalExprRef,
     /// The side's blocking keys.
     pub keys: Vec<PhysicalExprRef>,
@@ -38,15 +37,10 @@ impl PlacedRows {
         !self.keys.is_empty()
     }
 
-    /// What reads the shapes of rows of `schema`.
+    /// What reads the places of rows of `schema`.
     pub(crate) fn reader(&self, schema: &Schema) -> Result<PlacedReader> {
         let data_type = self.argument.data_type(schema)?;
-        if TokenKind::of_list(&data_type).is_none() {
-            return plan_err!(
-                "rows are placed by a list of tokens, but the {} argument is {data_type}",
-                self.side
-            );
-        }
+        let reader = self.family.place_reader(self.side, &data_type)?;
         let converter = match self.is_keyed() {
             true => {
                 let types = self.keys.iter().map(|key| key.data_type(schema));
@@ -54,7 +48,7 @@ impl PlacedRows {
             }
             false => None,
         };
-        Ok(PlacedReader { rows: self.clone(), converter, reader: ShapeReader::default() })
+        Ok(PlacedReader { rows: self.clone(), converter, reader })
     }
 }
 
@@ -72,21 +66,21 @@ impl fmt::Display for PlacedRows {
     }
 }
 
-/// Reads the shapes of rows, batch by batch.
+/// Reads the places of rows, batch by batch.
 #[derive(Debug)]
 pub(crate) struct PlacedReader {
     rows: PlacedRows,
     converter: Option<KeyConverter>,
-    reader: ShapeReader,
+    reader: Box<dyn PlaceReader>,
 }
 
 impl PlacedReader {
-    /// Puts the shapes of the rows of `batch` into `shapes`.
-    pub fn read(&mut self, batch: &RecordBatch, shapes: &mut Vec<RowShape>) -> Result<()> {
+    /// Puts the places of the rows of `batch` into `places`.
+    pub fn read(&mut self, batch: &RecordBatch, places: &mut Vec<RowPlace>) -> Result<()> {
         let array = |expr: &PhysicalExprRef| -> Result<ArrayRef> {
             expr.evaluate(batch)?.into_array(batch.num_rows())
         };
-        let lists = array(&self.rows.argument)?;
+        let values = array(&self.rows.argument)?;
         let keys = match &self.converter {
             Some(converter) => {
                 let columns = self.rows.keys.iter().map(array).collect::<Result<Vec<_>>>()?;
@@ -104,7 +98,7 @@ impl PlacedReader {
             },
             None => None,
         };
-        let input = EncodeInput { lists: Arc::as_ref(&lists), keys: keys.as_ref(), filter };
-        self.reader.read(&input, shapes)
+        let input = EncodeInput { values: Arc::as_ref(&values), keys: keys.as_ref(), filter };
+        self.reader.read(&input, places)
     }
 }

@@ -3,8 +3,9 @@
 
 use std::ops::Range;
 
+use crate::engine::Axis;
 use crate::shuffle::histogram::Histogram;
-use crate::shuffle::tiling::{BLOCK, GridSpec, Place, Tile};
+use crate::shuffle::tiling::{BLOCK, Grid, Place, Tile};
 use crate::shuffle::triangle::{Cut as TriangleCut, WeighedTiles};
 use crate::spec::Side;
 
@@ -12,10 +13,10 @@ use crate::spec::Side;
 /// or so), where a pair of rows whose sizes can match counts 1 (0.1 ns or less, as most of them are
 /// never looked at).
 pub(crate) const WORK_PER_ROW: f64 = 1000.0;
-pub(crate) const WORK_PER_TOKEN: f64 = 400.0;
+pub(crate) const WORK_PER_VALUE: f64 = 400.0;
 /// The bytes of a row next to its tokens, and of each token.
 const BYTES_PER_ROW: f64 = 32.0;
-const BYTES_PER_TOKEN: f64 = 8.0;
+const BYTES_PER_VALUE: f64 = 8.0;
 /// The work that sending a byte makes: 2 ns.
 const WORK_PER_BYTE: f64 = 20.0;
 /// The last place of a size, as a distance from its first.
@@ -27,15 +28,16 @@ struct Cell {
     key: u32,
     places: Range<Place>,
     rows: f64,
-    /// The sizes that partners may have.
+    /// The positions that partners may have.
     partners: Option<(u32, u32)>,
 }
 
 impl Cell {
-    /// The mean size of the sets.
-    fn size(&self) -> f64 {
-        let (least, greatest) = ((self.places.start >> 32) as f64, (self.places.end >> 32) as f64);
-        least.midpoint(greatest.max(least))
+    /// The mean weight of the items.
+    fn weight(&self, axis: &dyn Axis) -> f64 {
+        let (least, greatest) = ((self.places.start >> 32) as u32, (self.places.end >> 32) as u32);
+        let ends = [least, greatest.max(least)].map(|position| axis.weight(position) as f64);
+        ends[0].midpoint(ends[1])
     }
 
     fn holds(&self, other: &Self) -> bool {
@@ -98,7 +100,7 @@ type Cut = [(Region, usize); 2];
 
 impl Region {
     /// All pairs.
-    pub fn whole(spec: &GridSpec, histograms: [&Histogram; 2]) -> Self {
+    pub fn whole(grid: &Grid<'_>, histograms: [&Histogram; 2]) -> Self {
         let cells = [Side::Left, Side::Right].map(|side| {
             let histogram = histograms[side as usize];
             let mut cells: Vec<Cell> = vec![];
@@ -108,11 +110,11 @@ impl Region {
                 let (places, least, greatest) = match block {
                     0 => (of_class, least, greatest),
                     block => {
-                        let size = (block >> 32) as u32;
-                        (block..block.saturating_add(BLOCK), size, size)
+                        let position = (block >> 32) as u32;
+                        (block..block.saturating_add(BLOCK), position, position)
                     }
                 };
-                let partners = spec.partners(side, least).zip(spec.partners(side, greatest));
+                let partners = grid.partners(side, least).zip(grid.partners(side, greatest));
                 let partners = partners.map(|((least, _), (_, greatest))| (least, greatest));
                 let cell = Cell { key, places, rows: rows as f64, partners };
                 // Of a class, the block of a heavy set follows the rest of the sets.
@@ -143,32 +145,32 @@ impl Region {
     }
 
     /// What joining the region takes.
-    pub fn estimate(&self, spec: &GridSpec) -> Estimate {
+    pub fn estimate(&self, grid: &Grid<'_>) -> Estimate {
         let mut all = Estimate::default();
-        self.by_key().for_each(|(_, cells)| all.add(estimate(spec, cells)));
+        self.by_key().for_each(|(_, cells)| all.add(estimate(grid, cells)));
         all
     }
 
     /// What joining the rows of the region with themselves takes. It has the same rows on both
     /// sides, of which one copy is sent, and of two orders of a pair one is decided.
-    pub fn triangle_estimate(&self, spec: &GridSpec) -> Estimate {
-        let Estimate { work, bytes } = self.estimate(spec);
+    pub fn triangle_estimate(&self, grid: &Grid<'_>) -> Estimate {
+        let Estimate { work, bytes } = self.estimate(grid);
         Estimate { work: work / 2.0, bytes: bytes / 2.0 }
     }
 
     /// Tiles of even work, as many as `tasks` where there is enough to cut.
-    pub fn into_tiles(self, spec: &GridSpec, tasks: usize) -> WeighedTiles {
+    pub fn into_tiles(self, grid: &Grid<'_>, tasks: usize) -> WeighedTiles {
         let mut tiles = vec![];
         // Depth first, the lower part first.
         let mut rest = vec![(self, tasks.max(1))];
         while let Some((region, tasks)) = rest.pop() {
-            match region.cut(spec, tasks) {
+            match region.cut(grid, tasks) {
                 Some([(lower, of_lower), (upper, of_upper)]) => {
                     rest.push((upper, of_upper));
                     rest.push((lower, of_lower));
                 }
                 None => {
-                    let estimate = region.estimate(spec);
+                    let estimate = region.estimate(grid);
                     tiles.push((region.into_tile(), estimate));
                 }
             }
@@ -179,19 +181,19 @@ impl Region {
     /// Two parts of a region that has the same rows on both sides, each with the same rows on both
     /// sides, and what lies between them, such that `share` tiles get even work; `None` where
     /// there is nothing to cut.
-    pub fn cut_triangle(&self, spec: &GridSpec, share: f64) -> Option<TriangleCut> {
-        let across = self.middle(Side::Left, 0.5).map(|at| self.triangle_at(at));
+    pub fn cut_triangle(&self, grid: &Grid<'_>, share: f64) -> Option<TriangleCut> {
+        let across = self.middle(grid, Side::Left, 0.5).map(|at| self.triangle_at(at));
         let tasks = (share.ceil() as usize).max(2);
-        let by_keys = self.cut_keys(spec, tasks).map(|[(lower, of_lower), (upper, of_upper)]| {
-            let parts = [&lower, &upper].map(|part| part.triangle_estimate(spec));
+        let by_keys = self.cut_keys(grid, tasks).map(|[(lower, of_lower), (upper, of_upper)]| {
+            let parts = [&lower, &upper].map(|part| part.triangle_estimate(grid));
             let per_task = (parts[0].work / of_lower as f64).max(parts[1].work / of_upper as f64);
             let sending = (parts[0].sending() + parts[1].sending()) / tasks as f64;
             (TriangleCut { parts: [lower, upper], between: None }, per_task + sending)
         });
         let across = across.map(|cut| {
             let mut all = Estimate::default();
-            cut.parts.iter().for_each(|part| all.add(part.triangle_estimate(spec)));
-            cut.between.iter().for_each(|between| all.add(between.estimate(spec)));
+            cut.parts.iter().for_each(|part| all.add(part.triangle_estimate(grid)));
+            cut.between.iter().for_each(|between| all.add(between.estimate(grid)));
             (cut, (all.work + all.sending()) / tasks as f64)
         });
         let cuts = by_keys.into_iter().chain(across);
@@ -207,18 +209,18 @@ impl Region {
     }
 
     /// Two parts of even work for each of `tasks`; `None` where there is nothing to cut.
-    pub fn cut(&self, spec: &GridSpec, tasks: usize) -> Option<Cut> {
+    pub fn cut(&self, grid: &Grid<'_>, tasks: usize) -> Option<Cut> {
         if tasks <= 1 {
             return None;
         }
         // A cut across one axis repeats rows of the other side.
         let across = [Side::Left, Side::Right]
             .into_iter()
-            .filter(|side| !spec.visits_once[side.other() as usize])
-            .filter_map(|side| self.cut_places(side, tasks));
-        let cuts = self.cut_keys(spec, tasks).into_iter().chain(across);
+            .filter(|side| !grid.visits_once[side.other() as usize])
+            .filter_map(|side| self.cut_places(grid, side, tasks));
+        let cuts = self.cut_keys(grid, tasks).into_iter().chain(across);
         let scored = cuts.map(|cut| {
-            let [lower, upper] = cut.each_ref().map(|(region, _)| region.estimate(spec));
+            let [lower, upper] = cut.each_ref().map(|(region, _)| region.estimate(grid));
             let per_task = (lower.work / cut[0].1 as f64).max(upper.work / cut[1].1 as f64);
             let sending = (lower.sending() + upper.sending()) / tasks as f64;
             (cut, per_task + sending)
@@ -227,9 +229,9 @@ impl Region {
     }
 
     /// Between two classes of keys.
-    fn cut_keys(&self, spec: &GridSpec, tasks: usize) -> Option<Cut> {
+    fn cut_keys(&self, grid: &Grid<'_>, tasks: usize) -> Option<Cut> {
         let work: Vec<(u32, f64)> =
-            self.by_key().map(|(key, cells)| (key, estimate(spec, cells).work)).collect();
+            self.by_key().map(|(key, cells)| (key, estimate(grid, cells).work)).collect();
         let total: f64 = work.iter().map(|(_, work)| work).sum();
         let mut lower = 0.0;
         let mut best: Option<(f64, u32, usize)> = None;
@@ -259,22 +261,23 @@ impl Region {
     }
 
     /// Across the axis of `side`, half of the tasks below.
-    fn cut_places(&self, side: Side, tasks: usize) -> Option<Cut> {
+    fn cut_places(&self, grid: &Grid<'_>, side: Side, tasks: usize) -> Option<Cut> {
         let of_lower = tasks / 2;
-        let at = self.middle(side, of_lower as f64 / tasks as f64)?;
+        let at = self.middle(grid, side, of_lower as f64 / tasks as f64)?;
         let [lower, upper] = self.parts(side, at);
         Some([(lower, of_lower), (upper, tasks - of_lower)])
     }
 
     /// The place on the axis of `side` below which a `share` of the work lies. The work is taken
     /// to be that of the side's rows with their pairs, which the two parts share without a rest.
-    fn middle(&self, side: Side, share: f64) -> Option<Place> {
+    fn middle(&self, grid: &Grid<'_>, side: Side, share: f64) -> Option<Place> {
         let work: Vec<(&Range<Place>, f64)> = self
             .by_key()
             .flat_map(|(_, cells)| {
                 let others = Cumulated::of(cells[side.other() as usize]);
                 let work = move |cell: &Cell| {
-                    cell.rows * (work_per_row(cell) + others.partners(cell).unwrap_or(0.0))
+                    cell.rows
+                        * (work_per_row(cell, grid.axis) + others.partners(cell).unwrap_or(0.0))
                 };
                 cells[side as usize].iter().map(move |cell| (&cell.places, work(cell)))
             })
@@ -320,8 +323,8 @@ impl Region {
 }
 
 /// What taking a row of the cell up takes.
-fn work_per_row(cell: &Cell) -> f64 {
-    WORK_PER_ROW + WORK_PER_TOKEN * cell.size()
+fn work_per_row(cell: &Cell, axis: &dyn Axis) -> f64 {
+    WORK_PER_ROW + WORK_PER_VALUE * cell.weight(axis)
 }
 
 /// The part of `places` that is below `place`.
@@ -331,17 +334,17 @@ fn part(places: &Range<Place>, place: Place) -> f64 {
 }
 
 /// What joining the cells of one key takes.
-fn estimate(spec: &GridSpec, cells: [&[Cell]; 2]) -> Estimate {
+fn estimate(grid: &Grid<'_>, cells: [&[Cell]; 2]) -> Estimate {
     let mut all = Estimate::default();
     for side in [Side::Left, Side::Right] {
         let others = Cumulated::of(cells[side.other() as usize]);
         for cell in cells[side as usize] {
             let Some(partners) = others.partners(cell) else { continue };
             // Others are not sent, unless they are part of the answer.
-            if partners > 0.0 || spec.visits_once[side as usize] {
+            if partners > 0.0 || grid.visits_once[side as usize] {
                 // The pairs once for both sides.
-                all.work += cell.rows * (work_per_row(cell) + partners / 2.0);
-                all.bytes += cell.rows * (BYTES_PER_ROW + BYTES_PER_TOKEN * cell.size());
+                all.work += cell.rows * (work_per_row(cell, grid.axis) + partners / 2.0);
+                all.bytes += cell.rows * (BYTES_PER_ROW + BYTES_PER_VALUE * cell.weight(grid.axis));
             }
         }
     }

@@ -17,10 +17,11 @@ use datafusion::physical_plan::repartition::{BatchPartitioner, REPARTITION_RANDO
 use futures::StreamExt;
 use hashbrown::{HashMap, HashSet};
 
+use crate::engine::Axis;
 use crate::shuffle::expand::TILE_COLUMN;
 use crate::shuffle::histogram::{Histogram, Resolution};
 use crate::shuffle::placed::PlacedReader;
-use crate::shuffle::tiling::{GridSpec, PlacesOfTile, Tiling, place_of};
+use crate::shuffle::tiling::{Grid, GridSpec, PlacesOfTile, Tiling, place_of};
 use crate::spec::Side;
 
 /// Rows looked at without yielding to the runtime.
@@ -63,6 +64,7 @@ impl GridMetrics {
 #[derive(Debug)]
 pub(crate) struct Routes {
     spec: GridSpec,
+    axis: Arc<dyn Axis>,
     side: Side,
     tiling: Tiling,
     /// The value of the tile column for each tile.
@@ -74,13 +76,18 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    pub fn new(spec: GridSpec, side: Side, histograms: [&Histogram; 2]) -> Result<Self> {
-        let tiling = Tiling::new(&spec, histograms);
+    pub fn new(
+        spec: GridSpec,
+        axis: Arc<dyn Axis>,
+        side: Side,
+        histograms: [&Histogram; 2],
+    ) -> Result<Self> {
+        let tiling = Tiling::new(&Grid { spec, axis: axis.as_ref() }, histograms);
         let histogram = Histogram::new(histograms[0].resolution == Resolution::Coarse);
         let all: Vec<u32> = tiling.tasks.iter().copied().chain((0..).take(spec.tasks)).collect();
         let mut tiles = values_of_tasks(&all, spec.tasks)?;
         let tasks = tiles.split_off(tiling.tiles.len());
-        Ok(Self { spec, side, tiling, tiles, tasks, histogram })
+        Ok(Self { spec, axis, side, tiling, tiles, tasks, histogram })
     }
 
     /// How many tasks have a tile.
@@ -215,6 +222,7 @@ impl Sender {
         let Self { routes, reader, cache, .. } = self;
         let mut shapes = vec![];
         reader.read(slice, &mut shapes)?;
+        let grid = Grid { spec: routes.spec, axis: routes.axis.as_ref() };
         let once = routes.spec.visits_once[routes.side as usize];
         let row_hashes = match routes.tiling.divides_sets[routes.side as usize] {
             true => content_hashes(slice.columns())?,
@@ -225,12 +233,12 @@ impl Sender {
         let mut dropped = 0;
         for (row, &shape) in (0..).zip(&shapes) {
             let sent = rows.len();
-            if shape.size > 0 {
+            if shape.position > 0 {
                 let key = routes.histogram.key_class(shape);
-                let size = shape.size;
+                let position = shape.position;
                 let possible = cache
-                    .entry((key, size))
-                    .or_insert_with(|| routes.tiling.tiles(&routes.spec, routes.side, key, size));
+                    .entry((key, position))
+                    .or_insert_with(|| routes.tiling.tiles(&grid, routes.side, key, position));
                 let row_hash = row_hashes.get(row as usize).copied().unwrap_or(0);
                 let place = place_of(shape, row_hash);
                 for (places, tile) in possible.iter() {

@@ -12,13 +12,14 @@ use datafusion::physical_plan::repartition::BatchPartitioner;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::set::RowShape;
-use crate::set::{Bounds, Measure};
+use crate::engine::RowPlace;
+use crate::set::axis::SizeAxis;
+use crate::set::{Bounds, Measure, Role};
 use crate::shuffle::histogram::{Counter, Histogram, KEY_CLASSES};
-use crate::shuffle::region::{WORK_PER_ROW, WORK_PER_TOKEN};
+use crate::shuffle::region::{WORK_PER_ROW, WORK_PER_VALUE};
 use crate::shuffle::send::values_of_tasks;
-use crate::shuffle::tiling::{GridPairs, GridSpec, Tiling, place_of};
-use crate::spec::{MeasureCall, Side};
+use crate::shuffle::tiling::{Grid, GridPairs, GridSpec, Tiling, place_of};
+use crate::spec::{Call, Predicate, Side};
 
 pub(crate) fn spec(
     measure: Measure,
@@ -26,23 +27,28 @@ pub(crate) fn spec(
     tasks: usize,
     visits_once: [bool; 2],
 ) -> GridSpec {
-    let call = MeasureCall { measure, first: Side::Left };
-    GridSpec { call, threshold, tasks, visits_once, pairs: GridPairs::All }
+    let call = Call { function: measure.function(), first: Side::Left };
+    let predicate = Predicate { call, bound: threshold };
+    GridSpec { predicate, tasks, visits_once, pairs: GridPairs::All }
+}
+
+pub(crate) fn axis(spec: &GridSpec) -> SizeAxis {
+    SizeAxis::try_new(spec.predicate).unwrap()
 }
 
 /// So many that comparing them takes longer than reading them.
 pub(crate) const ROWS: usize = 40_000;
 
-pub(crate) fn shape(rng: &mut StdRng, size: u32) -> RowShape {
-    RowShape { size, hash: rng.random(), key_hash: 0 }
+pub(crate) fn shape(rng: &mut StdRng, size: u32) -> RowPlace {
+    RowPlace { position: size, hash: rng.random(), key_hash: 0 }
 }
 
 /// The rows, each with the hash of its content.
-pub(crate) fn numbered(rows: &[RowShape]) -> Vec<(RowShape, u64)> {
+pub(crate) fn numbered(rows: &[RowPlace]) -> Vec<(RowPlace, u64)> {
     (0_u64..).map(|i| (i * 0x9E37_79B9) >> 7).zip(rows).map(|(hash, row)| (*row, hash)).collect()
 }
 
-pub(crate) fn histogram(rows: &[RowShape], keyed: bool) -> Histogram {
+pub(crate) fn histogram(rows: &[RowPlace], keyed: bool) -> Histogram {
     let mut counter = Counter::new(keyed);
     counter.add(rows);
     counter.finish().with_heavy_sets()
@@ -51,19 +57,19 @@ pub(crate) fn histogram(rows: &[RowShape], keyed: bool) -> Histogram {
 /// The tiles that a row is sent to.
 pub(crate) fn tiles_of(
     tiling: &Tiling,
-    spec: &GridSpec,
+    grid: &Grid<'_>,
     side: Side,
-    (row, row_hash): (RowShape, u64),
+    (row, row_hash): (RowPlace, u64),
     keyed: bool,
 ) -> Vec<u32> {
     let key = Histogram::new(keyed).key_class(row);
     let place = place_of(row, row_hash);
-    let tiles = tiling.tiles(spec, side, key, row.size).into_iter();
+    let tiles = tiling.tiles(grid, side, key, row.position).into_iter();
     tiles.filter(|(places, _)| places.contains(&place)).map(|(_, tile)| tile).collect()
 }
 
 /// Rows of every shape: many sizes, one size, few rows, large sets.
-pub(crate) fn collections(rng: &mut StdRng) -> Vec<Vec<RowShape>> {
+pub(crate) fn collections(rng: &mut StdRng) -> Vec<Vec<RowPlace>> {
     let skewed = |rng: &mut StdRng| {
         let octave = rng.random_range(0..8_u32);
         let size = rng.random_range(1..=1 << octave);
@@ -90,11 +96,11 @@ fn rows_that_may_match_meet_in_exactly_one_task() {
                 let all = collections(&mut rng);
                 let (left, right) = (&all[rng.random_range(0..6)], &all[rng.random_range(0..6)]);
                 let keyed = rng.random_range(0..3) == 0;
-                let with_keys = |rng: &mut StdRng, rows: &[RowShape]| -> Vec<RowShape> {
+                let with_keys = |rng: &mut StdRng, rows: &[RowPlace]| -> Vec<RowPlace> {
                     let key_hash = rng.random::<u32>();
                     let keys = [1, 2, 900][rng.random_range(0..3)];
                     let key = |rng: &mut StdRng| key_hash.wrapping_mul(rng.random_range(0..keys));
-                    rows.iter().map(|row| RowShape { key_hash: key(rng), ..*row }).collect()
+                    rows.iter().map(|row| RowPlace { key_hash: key(rng), ..*row }).collect()
                 };
                 let [left, right] = [left, right].map(|rows| match keyed {
                     true => with_keys(&mut rng, rows),
@@ -102,14 +108,16 @@ fn rows_that_may_match_meet_in_exactly_one_task() {
                 });
                 let spec = spec(measure, threshold, tasks, visits_once);
                 let histograms = [histogram(&left, keyed), histogram(&right, keyed)];
-                let tiling = Tiling::new(&spec, histograms.each_ref());
+                let axis = axis(&spec);
+                let grid = Grid { spec, axis: &axis };
+                let tiling = Tiling::new(&grid, histograms.each_ref());
                 assert!((1..=tasks).contains(&tiling.tiles.len()));
                 // Also rows that no histogram has counted.
                 let mut rows = [left, right];
                 for rows in &mut rows {
                     rows.truncate(120);
-                    rows.extend((0..30).map(|i| RowShape {
-                        size: 1 << (i % 20),
+                    rows.extend((0..30).map(|i| RowPlace {
+                        position: 1 << (i % 20),
                         hash: rng.random(),
                         key_hash: rng.random(),
                     }));
@@ -118,12 +126,12 @@ fn rows_that_may_match_meet_in_exactly_one_task() {
                 let bounds = Bounds::new(measure, threshold);
                 let sent = [Side::Left, Side::Right].map(|side| {
                     let rows = rows[side as usize].iter();
-                    let tasks = |row: &_| tiles_of(&tiling, &spec, side, *row, keyed);
+                    let tasks = |row: &_| tiles_of(&tiling, &grid, side, *row, keyed);
                     rows.map(tasks).collect::<Vec<_>>()
                 });
                 for side in [Side::Left, Side::Right] {
                     for ((row, _), tasks) in rows[side as usize].iter().zip(&sent[side as usize]) {
-                        let may_match = spec.partners(side, row.size).is_some();
+                        let may_match = grid.partners(side, row.position).is_some();
                         if visits_once[side as usize] && may_match {
                             assert_eq!(tasks.len(), 1, "{spec:?} {side} {row:?}");
                         }
@@ -131,9 +139,9 @@ fn rows_that_may_match_meet_in_exactly_one_task() {
                 }
                 for ((l, _), of_left) in rows[0].iter().zip(&sent[0]) {
                     for ((r, _), of_right) in rows[1].iter().zip(&sent[1]) {
-                        let class = |row: &RowShape| row.key_hash % KEY_CLASSES;
-                        let role = spec.call.role(Side::Left);
-                        let may_match = bounds.sizes_can_match(role, l.size, r.size)
+                        let class = |row: &RowPlace| row.key_hash % KEY_CLASSES;
+                        let role = Role::of(spec.predicate.call, Side::Left);
+                        let may_match = bounds.sizes_can_match(role, l.position, r.position)
                             && (!keyed || class(l) == class(r));
                         let common = of_left.iter().filter(|task| of_right.contains(task)).count();
                         if may_match {
@@ -152,40 +160,41 @@ fn rows_that_may_match_meet_in_exactly_one_task() {
 /// that are sent.
 fn loads(
     tiling: &Tiling,
-    spec: &GridSpec,
-    rows: [&[RowShape]; 2],
+    grid: &Grid<'_>,
+    rows: [&[RowPlace]; 2],
     keyed: bool,
 ) -> (Vec<u64>, usize) {
-    let mut at = vec![[vec![], vec![]]; spec.tasks];
+    let mut at = vec![[vec![], vec![]]; grid.tasks];
     let mut sent = 0;
     for side in [Side::Left, Side::Right] {
         for row in numbered(rows[side as usize]) {
-            for task in tiles_of(tiling, spec, side, row, keyed) {
+            for task in tiles_of(tiling, grid, side, row, keyed) {
                 at[task as usize][side as usize].push(row.0);
                 sent += 1;
             }
         }
     }
-    let work = |[left, right]: &[Vec<RowShape>; 2]| {
+    let work = |[left, right]: &[Vec<RowPlace>; 2]| {
         let rows = left.iter().chain(right).map(work_of_row).sum::<u64>();
-        pairs(spec, left, right, keyed) + rows
+        pairs(grid, left, right, keyed) + rows
     };
     (at.iter().map(work).collect(), sent)
 }
 
 /// The work of taking a row up.
-pub(crate) fn work_of_row(row: &RowShape) -> u64 {
-    WORK_PER_ROW as u64 + WORK_PER_TOKEN as u64 * u64::from(row.size)
+pub(crate) fn work_of_row(row: &RowPlace) -> u64 {
+    WORK_PER_ROW as u64 + WORK_PER_VALUE as u64 * u64::from(row.position)
 }
 
 /// The pairs of rows that may match.
-pub(crate) fn pairs(spec: &GridSpec, left: &[RowShape], right: &[RowShape], keyed: bool) -> u64 {
-    let bounds = Bounds::new(spec.call.measure, spec.threshold);
-    let role = spec.call.role(Side::Left);
-    let alike = |rows: &[RowShape]| {
+pub(crate) fn pairs(spec: &GridSpec, left: &[RowPlace], right: &[RowPlace], keyed: bool) -> u64 {
+    let bounds = Bounds::of(&spec.predicate).unwrap();
+    let role = Role::of(spec.predicate.call, Side::Left);
+    let alike = |rows: &[RowPlace]| {
         let mut counts = BTreeMap::new();
         for row in rows {
-            *counts.entry((if keyed { row.key_hash } else { 0 }, row.size)).or_insert(0_u64) += 1;
+            *counts.entry((if keyed { row.key_hash } else { 0 }, row.position)).or_insert(0_u64) +=
+                1;
         }
         counts
     };
@@ -198,10 +207,12 @@ pub(crate) fn pairs(spec: &GridSpec, left: &[RowShape], right: &[RowShape], keye
 }
 
 /// The greatest load over the mean one, and the replication factor.
-fn balance(spec: &GridSpec, rows: [&[RowShape]; 2], keyed: bool) -> (f64, f64) {
+fn balance(spec: &GridSpec, rows: [&[RowPlace]; 2], keyed: bool) -> (f64, f64) {
     let histograms = rows.map(|rows| histogram(rows, keyed));
-    let tiling = Tiling::new(spec, histograms.each_ref());
-    let (loads, sent) = loads(&tiling, spec, rows, keyed);
+    let axis = axis(spec);
+    let grid = Grid { spec: *spec, axis: &axis };
+    let tiling = Tiling::new(&grid, histograms.each_ref());
+    let (loads, sent) = loads(&tiling, &grid, rows, keyed);
     let mean = loads.iter().sum::<u64>() as f64 / loads.len() as f64;
     let most = loads.iter().copied().max().unwrap_or(0) as f64;
     (most / mean, sent as f64 / (rows[0].len() + rows[1].len()) as f64)
@@ -217,7 +228,7 @@ fn tasks_have_even_work_whatever_the_sizes_are() {
         ("two sizes", (0..ROWS).map(|i| if i % 10 == 0 { 100 } else { 20 }).collect()),
     ];
     for (name, sizes) in sizes {
-        let rows: Vec<RowShape> = sizes.iter().map(|&size| shape(&mut rng, size)).collect();
+        let rows: Vec<RowPlace> = sizes.iter().map(|&size| shape(&mut rng, size)).collect();
         for visits_once in [[false, false], [true, false], [false, true]] {
             for (tasks, threshold) in [(2, 0.8), (4, 0.8), (7, 0.5), (16, 0.8)] {
                 let spec = spec(Measure::Jaccard, threshold, tasks, visits_once);
@@ -237,7 +248,7 @@ fn a_set_that_many_rows_have_is_divided() {
     let mut rng = StdRng::seed_from_u64(17);
     let [heavy, other] = [30, 25].map(|size| shape(&mut rng, size));
     for part in [0.3, 0.9, 1.0] {
-        let rows: Vec<RowShape> = (0..ROWS)
+        let rows: Vec<RowPlace> = (0..ROWS)
             .map(|i| match rng.random_bool(part) {
                 true if i % 4 == 0 => other,
                 true => heavy,
@@ -259,11 +270,11 @@ fn a_set_that_many_rows_have_is_divided() {
 fn keys_share_the_work_and_a_heavy_one_is_cut() {
     let mut rng = StdRng::seed_from_u64(3);
     for heavy in [0.0, 0.5, 1.0] {
-        let rows: Vec<RowShape> = (0..3000)
+        let rows: Vec<RowPlace> = (0..3000)
             .map(|_| {
                 let key = if rng.random_bool(heavy) { 0 } else { rng.random_range(0..200_u32) };
                 let size = rng.random_range(3..30);
-                RowShape { key_hash: key.wrapping_mul(0x9E37_79B9), ..shape(&mut rng, size) }
+                RowPlace { key_hash: key.wrapping_mul(0x9E37_79B9), ..shape(&mut rng, size) }
             })
             .collect();
         let spec = spec(Measure::Jaccard, 0.5, 8, [false, false]);
@@ -276,8 +287,8 @@ fn keys_share_the_work_and_a_heavy_one_is_cut() {
 #[test]
 fn rows_that_both_visit_once_are_told_apart_by_keys_alone() {
     let mut rng = StdRng::seed_from_u64(3);
-    let rows: Vec<RowShape> =
-        (0..1000).map(|i| RowShape { key_hash: i % 50, ..shape(&mut rng, 5) }).collect();
+    let rows: Vec<RowPlace> =
+        (0..1000).map(|i| RowPlace { key_hash: i % 50, ..shape(&mut rng, 5) }).collect();
     let spec = spec(Measure::Jaccard, 0.5, 5, [true, true]);
     let (most, replication) = balance(&spec, [&rows, &rows], true);
     assert!(most < 1.3, "{most}");
@@ -319,10 +330,10 @@ fn the_value_of_a_tile_hashes_into_the_partition_of_its_task() {
 #[test]
 fn tiles_of_many_tasks_are_soon_made() {
     let mut rng = StdRng::seed_from_u64(2);
-    let rows: Vec<RowShape> = (0..20_000)
+    let rows: Vec<RowPlace> = (0..20_000)
         .map(|_| {
             let octave = rng.random_range(0.0..14.0_f64);
-            RowShape { key_hash: rng.random(), ..shape(&mut rng, octave.exp2() as u32) }
+            RowPlace { key_hash: rng.random(), ..shape(&mut rng, octave.exp2() as u32) }
         })
         .collect();
     for (keyed, visits_once) in
@@ -331,11 +342,13 @@ fn tiles_of_many_tasks_are_soon_made() {
         let spec = spec(Measure::Jaccard, 0.5, 256, visits_once);
         let histogram = histogram(&rows, keyed);
         let started = std::time::Instant::now();
-        let tiling = Tiling::new(&spec, [&histogram, &histogram]);
+        let axis = axis(&spec);
+        let grid = Grid { spec, axis: &axis };
+        let tiling = Tiling::new(&grid, [&histogram, &histogram]);
         assert_eq!(tiling.tiles.len(), 256);
         if visits_once == [false, false] {
             for pairs in [GridPairs::Within, GridPairs::Across] {
-                let once = GridSpec { pairs, ..spec };
+                let once = Grid { spec: GridSpec { pairs, ..spec }, ..grid };
                 assert!(!Tiling::new(&once, [&histogram, &histogram]).tiles.is_empty());
             }
         }

@@ -23,14 +23,13 @@
 //! the join matrix (Okcan, Riedewald: "Processing theta-joins using MapReduce", SIGMOD 2011).
 //! Where an input is joined with itself, a `triangle` of it will do.
 
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
-use crate::set::Bounds;
-use crate::set::RowShape;
+use crate::engine::{Axis, RowPlace};
 use crate::shuffle::histogram::{Histogram, KEY_CLASSES};
 use crate::shuffle::region::{Estimate, Region};
 use crate::shuffle::triangle::{Grain, WeighedTiles, triangles_and_rectangles};
-use crate::spec::{MeasureCall, Side};
+use crate::spec::{Predicate, Side};
 
 /// A place on the axis of a side: from above, 32 bits of the size of a set, 20 of its hash, and 12
 /// of a hash of the row, which tell rows with the same set apart.
@@ -43,12 +42,12 @@ pub(crate) const BLOCK: Place = 1 << 12;
 pub(crate) type PlacesOfTile = (Range<Place>, u32);
 
 /// Where the block of a row's set starts.
-pub(crate) fn block_of(shape: RowShape) -> Place {
-    (u64::from(shape.size) << 32) + u64::from(shape.hash) / BLOCK * BLOCK
+pub(crate) fn block_of(shape: RowPlace) -> Place {
+    (u64::from(shape.position) << 32) + u64::from(shape.hash) / BLOCK * BLOCK
 }
 
 /// The place of a row; `row_hash` is that of all its columns.
-pub(crate) fn place_of(shape: RowShape, row_hash: u64) -> Place {
+pub(crate) fn place_of(shape: RowPlace, row_hash: u64) -> Place {
     block_of(shape) + row_hash % BLOCK
 }
 
@@ -69,9 +68,7 @@ pub enum GridPairs {
 /// What is joined, as far as sending rows to tasks goes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GridSpec {
-    pub call: MeasureCall,
-    /// `t*`, the least qualifying value.
-    pub threshold: f64,
+    pub predicate: Predicate,
     /// How many tasks share the work, at least 1.
     pub tasks: usize,
     /// Per side, whether each of its rows must be sent to exactly one task: where the answer lists
@@ -80,11 +77,27 @@ pub struct GridSpec {
     pub pairs: GridPairs,
 }
 
-impl GridSpec {
-    /// The sizes that partners of a set of `side` may have.
-    pub(crate) fn partners(&self, side: Side, size: u32) -> Option<(u32, u32)> {
-        let bounds = Bounds::new(self.call.measure, self.threshold);
-        bounds.size_range(self.call.role(side), size)
+/// A join that is shared by tasks, and the axis on which its rows lie.
+#[derive(Clone, Copy)]
+pub(crate) struct Grid<'a> {
+    pub spec: GridSpec,
+    pub axis: &'a dyn Axis,
+}
+
+impl Deref for Grid<'_> {
+    type Target = GridSpec;
+
+    fn deref(&self) -> &GridSpec {
+        &self.spec
+    }
+}
+
+impl Grid<'_> {
+    /// The least and the greatest position that partners of a row of `side` may have.
+    pub(crate) fn partners(&self, side: Side, position: u32) -> Option<(u32, u32)> {
+        let reach = self.axis.reach(side, position..position.checked_add(1)?)?;
+        let greatest = u32::try_from(reach.end.checked_sub(1)?).unwrap_or(u32::MAX);
+        Some((u32::try_from(reach.start).ok()?, greatest))
     }
 }
 
@@ -126,25 +139,25 @@ impl Tiling {
     /// Equal histograms give equal tiles: those who send the rows of either side each make their
     /// own. The answer is right with any histograms, as long as all of them have the same. Of an
     /// input that is both sides, the left one is looked at.
-    pub fn new(spec: &GridSpec, histograms: [&Histogram; 2]) -> Self {
+    pub fn new(grid: &Grid<'_>, histograms: [&Histogram; 2]) -> Self {
         let divides = |tiles: &WeighedTiles, side: Side| {
             tiles.iter().any(|(tile, _)| !tile.places[side as usize].start.is_multiple_of(BLOCK))
         };
-        if spec.pairs == GridPairs::All {
-            let tiles = Region::whole(spec, histograms).into_tiles(spec, spec.tasks);
+        if grid.pairs == GridPairs::All {
+            let tiles = Region::whole(grid, histograms).into_tiles(grid, grid.tasks);
             let divides_sets = [Side::Left, Side::Right].map(|side| divides(&tiles, side));
             let tasks = (0..).take(tiles.len()).collect();
             let tiles = tiles.into_iter().map(|(tile, _)| tile).collect();
             return Self { tiles, tasks, divides_sets };
         }
         let dealt = |grain: Grain| {
-            let tiles = triangles_and_rectangles(spec, histograms[0], grain);
+            let tiles = triangles_and_rectangles(grid, histograms[0], grain);
             // Whoever runs a task of near rows runs one of rows apart as well, in some order.
-            let (tasks, most) = deal(tiles.iter().flatten(), spec.tasks);
+            let (tasks, most) = deal(tiles.iter().flatten(), grid.tasks);
             let sending: f64 = tiles.iter().flatten().map(|(_, tile)| tile.sending()).sum();
-            (tiles, tasks, most + sending / spec.tasks.max(1) as f64)
+            (tiles, tasks, most + sending / grid.tasks.max(1) as f64)
         };
-        let finer = Grain::finer(spec.tasks).into_iter().map(dealt);
+        let finer = Grain::finer(grid.tasks).into_iter().map(dealt);
         let ([within, across], mut tasks, _) =
             finer.fold(
                 dealt(Grain::COARSEST),
@@ -157,7 +170,7 @@ impl Tiling {
             || divides(&across, Side::Left)
             || divides(&across, Side::Right);
         let tasks_across = tasks.split_off(within.len());
-        let (tiles, tasks) = match spec.pairs {
+        let (tiles, tasks) = match grid.pairs {
             GridPairs::Within => (within, tasks),
             _ => (across, tasks_across),
         };
@@ -169,12 +182,12 @@ impl Tiling {
     /// with the places of those that are.
     pub fn tiles(
         &self,
-        spec: &GridSpec,
+        grid: &Grid<'_>,
         side: Side,
         key_class: u32,
         size: u32,
     ) -> Vec<PlacesOfTile> {
-        let Some((least, greatest)) = spec.partners(side, size) else { return vec![] };
+        let Some((least, greatest)) = grid.partners(side, size) else { return vec![] };
         let (first, last) = (u64::from(size) << 32, u64::from(size) << 32 | u64::from(u32::MAX));
         (0..)
             .zip(&self.tiles)

@@ -21,7 +21,7 @@
 
 use crate::shuffle::histogram::Histogram;
 use crate::shuffle::region::{Estimate, Region};
-use crate::shuffle::tiling::{GridSpec, Tile};
+use crate::shuffle::tiling::{Grid, Tile};
 
 /// Tiles, each with what is estimated of it.
 pub(crate) type WeighedTiles = Vec<(Tile, Estimate)>;
@@ -51,29 +51,29 @@ impl Grain {
 
 /// The tiles whose rows are joined with themselves, and those of left rows with right ones.
 pub(crate) fn triangles_and_rectangles(
-    spec: &GridSpec,
+    grid: &Grid<'_>,
     histogram: &Histogram,
     grain: Grain,
 ) -> [WeighedTiles; 2] {
     let (mut triangles, mut rectangles) = (vec![], vec![]);
-    let shares = grain.triangles * spec.tasks.max(1) as f64;
+    let shares = grain.triangles * grid.tasks.max(1) as f64;
     // Each with the number of triangles that its work would make.
-    let mut rest = vec![(Region::whole(spec, [histogram; 2]), shares)];
+    let mut rest = vec![(Region::whole(grid, [histogram; 2]), shares)];
     while let Some((triangle, share)) = rest.pop() {
-        let cut = if share > 1.0 { triangle.cut_triangle(spec, share) } else { None };
+        let cut = if share > 1.0 { triangle.cut_triangle(grid, share) } else { None };
         let Some(Cut { parts, between }) = cut else {
-            let estimate = triangle.triangle_estimate(spec);
+            let estimate = triangle.triangle_estimate(grid);
             triangles.push((triangle.into_tile(), estimate));
             continue;
         };
-        let work = parts.each_ref().map(|part| part.triangle_estimate(spec).work);
-        let work_between = between.as_ref().map_or(0.0, |between| between.estimate(spec).work);
+        let work = parts.each_ref().map(|part| part.triangle_estimate(grid).work);
+        let work_between = between.as_ref().map_or(0.0, |between| between.estimate(grid).work);
         let total = work.iter().sum::<f64>() + work_between;
         // Also where no work is expected there: no pair is left out for what was counted.
         if let Some(between) = between {
             let share = share * work_between / total * grain.rectangles / grain.triangles;
             let tiles = share.round().max(1.0);
-            rectangles.extend(between.into_tiles(spec, tiles as usize));
+            rectangles.extend(between.into_tiles(grid, tiles as usize));
         }
         let [lower, upper] = parts;
         rest.push((upper, share * work[1] / total));
@@ -95,20 +95,20 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
-    use crate::set::RowShape;
-    use crate::set::{Bounds, Measure};
+    use crate::engine::RowPlace;
+    use crate::set::{Bounds, Measure, Role};
     use crate::shuffle::histogram::KEY_CLASSES;
     use crate::shuffle::tests::{
-        ROWS, collections, histogram, numbered, pairs, shape, spec, tiles_of, work_of_row,
+        ROWS, axis, collections, histogram, numbered, pairs, shape, spec, tiles_of, work_of_row,
     };
-    use crate::shuffle::tiling::{GridPairs, Tiling};
+    use crate::shuffle::tiling::{GridPairs, GridSpec, Tiling};
     use crate::spec::Side;
 
     /// The tilings of rows near to each other and of those apart.
-    fn tilings(spec: &GridSpec, histogram: &Histogram) -> [(GridSpec, Tiling); 2] {
+    fn tilings<'a>(grid: &Grid<'a>, histogram: &Histogram) -> [(Grid<'a>, Tiling); 2] {
         [GridPairs::Within, GridPairs::Across].map(|pairs| {
-            let spec = GridSpec { pairs, ..*spec };
-            (spec, Tiling::new(&spec, [histogram, histogram]))
+            let grid = Grid { spec: GridSpec { pairs, ..grid.spec }, axis: grid.axis };
+            (grid, Tiling::new(&grid, [histogram, histogram]))
         })
     }
 
@@ -128,7 +128,9 @@ mod tests {
                     let tasks = [1, 2, 3, 7, 16][rng.random_range(0..5)];
                     let spec = spec(measure, threshold, tasks, [false, false]);
                     let histogram = histogram(&rows, keyed);
-                    let [(within, once), (across, crossed)] = tilings(&spec, &histogram);
+                    let axis = axis(&spec);
+                    let grid = Grid { spec, axis: &axis };
+                    let [(within, once), (across, crossed)] = tilings(&grid, &histogram);
                     assert_eq!(once.divides_sets, crossed.divides_sets);
                     for tiling in [&once, &crossed] {
                         assert!(tiling.tasks.iter().all(|&task| (task as usize) < tasks));
@@ -136,8 +138,8 @@ mod tests {
                     }
                     // Also rows that no histogram has counted.
                     rows.truncate(120);
-                    rows.extend((0..30).map(|i| RowShape {
-                        size: 1 << (i % 20),
+                    rows.extend((0..30).map(|i| RowPlace {
+                        position: 1 << (i % 20),
                         hash: rng.random(),
                         key_hash: rng.random(),
                     }));
@@ -151,15 +153,16 @@ mod tests {
                         })
                         .collect();
                     let bounds = Bounds::new(measure, threshold);
-                    let role = spec.call.role(Side::Left);
+                    let role = Role::of(spec.predicate.call, Side::Left);
                     let common = |a: &[u32], b: &[u32]| a.iter().filter(|t| b.contains(t)).count();
                     for (i, (a, [a_near, a_left, a_right])) in rows.iter().zip(&sent).enumerate() {
                         assert!(a_near.len() <= 1);
                         assert_eq!(common(a_left, a_right), 0, "a row is apart from itself");
                         for (b, [b_near, b_left, b_right]) in rows.iter().zip(&sent).skip(i) {
-                            let class = |row: &RowShape| row.key_hash % KEY_CLASSES;
-                            let may_match = bounds.sizes_can_match(role, a.0.size, b.0.size)
-                                && (!keyed || class(&a.0) == class(&b.0));
+                            let class = |row: &RowPlace| row.key_hash % KEY_CLASSES;
+                            let may_match =
+                                bounds.sizes_can_match(role, a.0.position, b.0.position)
+                                    && (!keyed || class(&a.0) == class(&b.0));
                             let met_near = common(a_near, b_near);
                             let met_apart = common(a_left, b_right) + common(b_left, a_right);
                             if may_match {
@@ -177,30 +180,31 @@ mod tests {
 
     /// The greatest work of a task over the mean one, near and apart, and how many copies of a row
     /// are sent.
-    fn balance(spec: &GridSpec, rows: &[RowShape]) -> (f64, f64) {
+    fn balance(spec: &GridSpec, rows: &[RowPlace]) -> (f64, f64) {
         let histogram = histogram(rows, false);
         let mut loads = vec![0.0; spec.tasks];
         let mut sent = 0;
-        for (spec, tiling) in tilings(spec, &histogram) {
+        let axis = axis(spec);
+        for (grid, tiling) in tilings(&Grid { spec: *spec, axis: &axis }, &histogram) {
             let mut at = vec![[vec![], vec![]]; tiling.tiles.len()];
             for side in [Side::Left, Side::Right] {
-                if spec.pairs == GridPairs::Within && side == Side::Right {
+                if grid.pairs == GridPairs::Within && side == Side::Right {
                     continue;
                 }
                 for row in numbered(rows) {
-                    for tile in tiles_of(&tiling, &spec, side, row, false) {
+                    for tile in tiles_of(&tiling, &grid, side, row, false) {
                         at[tile as usize][side as usize].push(row.0);
                         sent += 1;
                     }
                 }
             }
             for ([left, right], task) in at.iter().zip(&tiling.tasks) {
-                let (right, part) = match spec.pairs {
+                let (right, part) = match grid.pairs {
                     GridPairs::Within => (left, 0.5),
                     _ => (right, 1.0),
                 };
                 let reading = left.iter().chain(right).map(work_of_row).sum::<u64>();
-                let work = pairs(&spec, left, right, false) + reading;
+                let work = pairs(&grid, left, right, false) + reading;
                 loads[*task as usize] += part * work as f64;
             }
         }
@@ -213,14 +217,14 @@ mod tests {
     fn tasks_have_even_work_and_few_copies() {
         let mut rng = StdRng::seed_from_u64(31);
         let heavy = shape(&mut rng, 30);
-        let mut of_sizes = |size: &dyn Fn(&mut StdRng, u32) -> u32| -> Vec<RowShape> {
+        let mut of_sizes = |size: &dyn Fn(&mut StdRng, u32) -> u32| -> Vec<RowPlace> {
             let row = |i| {
                 let size = size(&mut rng, i);
                 shape(&mut rng, size)
             };
             (0..ROWS as u32).map(row).collect()
         };
-        let shapes: [(&str, Vec<RowShape>); 4] = [
+        let shapes: [(&str, Vec<RowPlace>); 4] = [
             ("zipf", of_sizes(&|rng, _| (3.0 / rng.random_range(0.02..1.0_f64)) as u32)),
             ("one size", of_sizes(&|_, _| 20)),
             ("two sizes", of_sizes(&|_, i| if i % 10 == 0 { 100 } else { 20 })),

@@ -26,8 +26,6 @@ pub struct FunctionInfo {
     pub is_integer: bool,
     /// Both arguments may be swapped without changing the value.
     pub is_symmetric: bool,
-    /// A list argument is read as a set: neither the order nor the number of equal elements counts.
-    pub ignores_list_order: bool,
     pub order: Order,
     /// The least and the greatest value.
     pub range: [f64; 2],

@@ -1,13 +1,17 @@
 //! What a [`SetSimilarityJoinExec`](crate::exec::SetSimilarityJoinExec) computes, as the planner hands
 //! it over: nothing here says how.
 
+mod function;
+mod predicate;
+
 use std::fmt;
 
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::physical_expr::PhysicalExprRef;
 
-use crate::set::{Measure, Role};
+pub use function::{Function, FunctionInfo, Order};
+pub use predicate::{Call, Predicate};
 
 /// One side of the join, in the order of the query text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -46,32 +50,6 @@ impl fmt::Display for Side {
     }
 }
 
-/// A measure over the join's two arguments, with which side gives its first argument.
-///
-/// `containment(a.x, b.y)` has `first: Left`, `containment(b.y, a.x)` has `first: Right`. For
-/// symmetric measures `first` is `Left`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct MeasureCall {
-    pub measure: Measure,
-    pub first: Side,
-}
-
-impl MeasureCall {
-    /// The role of the argument that `side` gives.
-    pub fn role(self, side: Side) -> Role {
-        if side == self.first { Role::First } else { Role::Second }
-    }
-
-    /// The value for a pair with overlap `o` and set sizes `left`, `right`.
-    #[inline]
-    pub fn value(self, o: u64, left: u64, right: u64) -> f64 {
-        match self.first {
-            Side::Left => self.measure.value(o, left, right),
-            Side::Right => self.measure.value(o, right, left),
-        }
-    }
-}
-
 /// What a multiplicity counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CountOf {
@@ -89,9 +67,8 @@ pub enum CountOf {
 pub enum OutputColumn {
     /// A column of one side's input.
     Input(Side, usize),
-    /// A measure of the pair, NULL in a row without a partner; `Float64`, or `Int64` for
-    /// [`Measure::Overlap`].
-    Score(MeasureCall),
+    /// A function of the pair, NULL in a row without a partner.
+    Score(Call),
     /// `Int64`: how many rows of the join this row stands for. Only with [`Need::Counts`].
     Count(CountOf),
 }
@@ -136,7 +113,7 @@ pub enum Need {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ResidualColumn {
     Input(Side, usize),
-    Score(MeasureCall),
+    Score(Call),
 }
 
 /// The part of the join condition that only a matched pair can decide.
@@ -151,17 +128,15 @@ pub struct Residual {
 
 /// The similarity join as planned.
 ///
-/// A pair of rows matches when the similarity of the arguments is at least `threshold`, every
+/// A pair of rows matches when the arguments satisfy `predicate`, every
 /// pair of `on` is equal, the side filters hold and the residual holds.
 #[derive(Debug, Clone)]
 pub struct SimilarityJoin {
-    pub call: MeasureCall,
-    /// `t*`, the least qualifying value: positive, or NaN when nothing qualifies.
-    pub threshold: f64,
+    pub predicate: Predicate,
     /// The similarity conjunct as the user wrote it, for EXPLAIN.
-    pub predicate: String,
+    pub text: String,
     pub join_type: JoinType,
-    /// The list argument of each side, over that side's input schema.
+    /// The argument of each side, over that side's input schema.
     pub arguments: [PhysicalExprRef; 2],
     /// Blocking keys: equalities (left over the left schema, right over the right schema).
     pub on: Vec<(PhysicalExprRef, PhysicalExprRef)>,
@@ -186,7 +161,7 @@ impl SimilarityJoin {
     pub fn is_symmetric(&self) -> bool {
         self.join_type == JoinType::Inner
             && matches!(self.need, Need::Rows | Need::Counts(None))
-            && self.call.measure.is_symmetric()
+            && self.predicate.call.function.is_symmetric()
     }
 
     pub fn side_filter(&self, side: Side) -> Option<&PhysicalExprRef> {

@@ -26,7 +26,7 @@ pub fn of(set: &DataSet) -> Result<Statistics> {
     let mut frequencies = vec![0u64; sets.universe() as usize];
     let mut sizes = vec![];
     for id in 0..sets.len() {
-        let rows = sets.row_places(id..id + 1).len();
+        let rows = sets.groups().slots(id..id + 1).len();
         sizes.extend(std::iter::repeat_n(sets.size(id) as usize, rows));
         sets.tokens(id).iter().for_each(|&token| frequencies[token as usize] += rows as u64);
     }

@@ -9,11 +9,10 @@ use std::sync::Arc;
 
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions};
-use datafusion_simjoin::engine::{JoinSpec, MatchNeed, Pairing};
+use datafusion_simjoin::engine::{DeviceRequest, MatchNeed, Pairing};
 use datafusion_simjoin::gpu::{Device, Layout};
-use datafusion_simjoin::set::SetCollection;
 use datafusion_simjoin::set::{Bounds, Measure, Role};
-use datafusion_simjoin::set::{DeviceJoin, DeviceRequest};
+use datafusion_simjoin::set::{DeviceJoin, JoinSpec, SetCollection};
 
 use crate::engine;
 

@@ -184,7 +184,7 @@ impl Input {
         }
         let (mut left, mut right) = (Side::default(), is_left.map(|_| Side::default()));
         for (place, &set) in order.iter().enumerate() {
-            let rows = || sets.rows(set).iter().filter(|&&row| row < end);
+            let rows = || sets.groups().rows(set).iter().filter(|&&row| row < end);
             let (all, on_left) = match is_left {
                 Some(is_left) => (rows().count(), rows().filter(|&&row| is_left(row)).count()),
                 None => (rows().count(), rows().count()),

@@ -5,18 +5,17 @@ use std::sync::Arc;
 use datafusion::common::{NullEquality, Result, internal_err};
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::join::{count, null_equality, read_call, read_side, unknown, write_call, write_side};
-use super::messages::{GridPairsNode, PlacedRowsNode, SizeGridNode, SizeHistogramNode};
+use super::join::{count, null_equality, read_side, unknown, write_predicate, write_side};
+use super::messages::{AxisGridNode, AxisHistogramNode, GridPairsNode, PlacedRowsNode};
 use super::{Reader, Writer};
-use crate::shuffle::{GridPairs, GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
+use crate::shuffle::{AxisGridExec, AxisHistogramExec, GridPairs, GridSpec, PlacedRows};
 
-pub(super) fn write(node: &SizeGridExec, writer: &Writer<'_>) -> Result<SizeGridNode> {
-    let GridSpec { call, threshold, tasks, visits_once, pairs } = *node.spec();
+pub(super) fn write(node: &AxisGridExec, writer: &Writer<'_>) -> Result<AxisGridNode> {
+    let GridSpec { predicate, tasks, visits_once, pairs } = *node.spec();
     let [left_visits_once, right_visits_once] = visits_once;
-    Ok(SizeGridNode {
+    Ok(AxisGridNode {
         rows: write_rows(node.rows(), writer)?,
-        call: write_call(call),
-        threshold: threshold.to_bits(),
+        predicate: write_predicate(predicate),
         tasks: tasks as u64,
         left_visits_once,
         right_visits_once,
@@ -29,16 +28,15 @@ pub(super) fn write(node: &SizeGridExec, writer: &Writer<'_>) -> Result<SizeGrid
 }
 
 pub(super) fn read(
-    node: SizeGridNode,
+    node: AxisGridNode,
     inputs: &[Arc<dyn ExecutionPlan>],
     reader: &Reader<'_>,
-) -> Result<SizeGridExec> {
+) -> Result<AxisGridExec> {
     let [input, histograms @ ..] = inputs else {
-        return internal_err!("SizeGridExec came without its input");
+        return internal_err!("AxisGridExec came without its input");
     };
     let spec = GridSpec {
-        call: read_call(node.call)?,
-        threshold: f64::from_bits(node.threshold),
+        predicate: reader.predicate(node.predicate)?,
         tasks: count(node.tasks)?,
         visits_once: [node.left_visits_once, node.right_visits_once],
         pairs: match GridPairsNode::try_from(node.pairs) {
@@ -49,30 +47,31 @@ pub(super) fn read(
         },
     };
     let rows = read_rows(node.rows, input, reader)?;
-    SizeGridExec::try_new(Arc::clone(input), histograms.to_vec(), rows, spec)
+    AxisGridExec::try_new(Arc::clone(input), histograms.to_vec(), rows, spec)
 }
 
 pub(super) fn write_histogram(
-    node: &SizeHistogramExec,
+    node: &AxisHistogramExec,
     writer: &Writer<'_>,
-) -> Result<SizeHistogramNode> {
-    Ok(SizeHistogramNode { rows: write_rows(node.rows(), writer)?, times: node.times() })
+) -> Result<AxisHistogramNode> {
+    Ok(AxisHistogramNode { rows: write_rows(node.rows(), writer)?, times: node.times() })
 }
 
 pub(super) fn read_histogram(
-    node: SizeHistogramNode,
+    node: AxisHistogramNode,
     inputs: &[Arc<dyn ExecutionPlan>],
     reader: &Reader<'_>,
-) -> Result<SizeHistogramExec> {
+) -> Result<AxisHistogramExec> {
     let [input] = inputs else {
-        return internal_err!("SizeHistogramExec came with {} inputs", inputs.len());
+        return internal_err!("AxisHistogramExec came with {} inputs", inputs.len());
     };
     let rows = read_rows(node.rows, input, reader)?;
-    SizeHistogramExec::try_new(Arc::clone(input), rows, node.times)
+    AxisHistogramExec::try_new(Arc::clone(input), rows, node.times)
 }
 
 fn write_rows(rows: &PlacedRows, writer: &Writer<'_>) -> Result<PlacedRowsNode> {
     Ok(PlacedRowsNode {
+        family: rows.family.name().to_string(),
         side: write_side(rows.side),
         argument: writer.expression(&rows.argument)?,
         keys: rows.keys.iter().map(|key| writer.expression(key)).collect::<Result<_>>()?,
@@ -89,6 +88,7 @@ fn read_rows(
     let schema = input.schema();
     let keys = node.keys.iter().map(|key| reader.expression(key, &schema));
     Ok(PlacedRows {
+        family: reader.family(&node.family)?,
         side: read_side(node.side)?,
         argument: reader.expression(&node.argument, &schema)?,
         keys: keys.collect::<Result<_>>()?,

@@ -9,10 +9,10 @@ use datafusion::physical_plan::ExecutionPlan;
 use super::messages::*;
 use super::{Reader, Writer};
 use crate::config::SimJoinOptions;
+use crate::engine::Family;
 use crate::exec::{JoinInput, JoinMode, SetSimilarityJoinExec};
-use crate::set::Measure;
 use crate::spec::{
-    CountOf, MeasureCall, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin,
+    Call, CountOf, Need, OutputColumn, Predicate, Residual, ResidualColumn, Side, SimilarityJoin,
 };
 
 /// The node without its inputs.
@@ -66,7 +66,8 @@ pub(super) fn read(
     };
     let join = read_join(node.join, &input, reader)?;
     let options = read_options(&node.options)?;
-    SetSimilarityJoinExec::try_new_in_mode(input, join, options, mode, node.reason)
+    let family = reader.family(join.predicate.family())?;
+    SetSimilarityJoinExec::try_new_in_mode(input, join, family, options, mode, node.reason)
 }
 
 fn write_options(options: &SimJoinOptions) -> Vec<OptionNode> {
@@ -118,9 +119,8 @@ fn write_join(join: &SimilarityJoin, writer: &Writer<'_>) -> Result<SimilarityJo
         Need::Counts(Some(side)) => NeedKind::CountsPerRow(write_side(side)),
     };
     Ok(SimilarityJoinNode {
-        call: write_call(join.call),
-        threshold: join.threshold.to_bits(),
-        predicate: join.predicate.clone(),
+        predicate: write_predicate(join.predicate),
+        text: join.text.clone(),
         join_type: *join_type as i32,
         left_argument: writer.expression(join.argument(Side::Left))?,
         right_argument: writer.expression(join.argument(Side::Right))?,
@@ -152,11 +152,12 @@ fn read_join(
         .residual
         .map(|residual| {
             let schema = reader.schema(&residual.schema)?;
-            let columns = residual.columns.into_iter().map(|column| match read_output(column)? {
-                OutputColumn::Input(side, index) => Ok(ResidualColumn::Input(side, index)),
-                OutputColumn::Score(call) => Ok(ResidualColumn::Score(call)),
-                OutputColumn::Count(_) => unknown("column of a residual filter"),
-            });
+            let columns =
+                residual.columns.into_iter().map(|column| match read_output(column, reader)? {
+                    OutputColumn::Input(side, index) => Ok(ResidualColumn::Input(side, index)),
+                    OutputColumn::Score(call) => Ok(ResidualColumn::Score(call)),
+                    OutputColumn::Count(_) => unknown("column of a residual filter"),
+                });
             Ok::<_, datafusion::error::DataFusionError>(Residual {
                 expression: reader.expression(&residual.expression, &schema)?,
                 columns: columns.collect::<Result<_>>()?,
@@ -171,9 +172,8 @@ fn read_join(
         None => return unknown("need"),
     };
     Ok(SimilarityJoin {
-        call: read_call(node.call)?,
-        threshold: f64::from_bits(node.threshold),
-        predicate: node.predicate,
+        predicate: reader.predicate(node.predicate)?,
+        text: node.text,
         join_type: read_join_type(node.join_type)?,
         arguments: [
             reader.expression(&node.left_argument, &left)?,
@@ -187,7 +187,11 @@ fn read_join(
         ],
         residual,
         need,
-        output: node.output.into_iter().map(read_output).collect::<Result<_>>()?,
+        output: node
+            .output
+            .into_iter()
+            .map(|column| read_output(column, reader))
+            .collect::<Result<_>>()?,
         schema: reader.schema(&node.schema)?,
     })
 }
@@ -209,12 +213,12 @@ fn write_output(column: OutputColumn) -> OutputColumnNode {
     OutputColumnNode { kind: Some(kind) }
 }
 
-fn read_output(node: OutputColumnNode) -> Result<OutputColumn> {
+fn read_output(node: OutputColumnNode, reader: &Reader<'_>) -> Result<OutputColumn> {
     Ok(match node.kind {
         Some(OutputColumnKind::Input(ColumnNode { side, index })) => {
             OutputColumn::Input(read_side(side)?, count(index)?)
         }
-        Some(OutputColumnKind::Score(call)) => OutputColumn::Score(read_call(call)?),
+        Some(OutputColumnKind::Score(call)) => OutputColumn::Score(reader.call(call)?),
         Some(OutputColumnKind::CountRows(_)) => OutputColumn::Count(CountOf::Rows),
         Some(OutputColumnKind::CountMatched(side)) => {
             OutputColumn::Count(CountOf::Matched(read_side(side)?))
@@ -226,29 +230,35 @@ fn read_output(node: OutputColumnNode) -> Result<OutputColumn> {
     })
 }
 
-pub(super) fn write_call(call: MeasureCall) -> MeasureCallNode {
-    let measure = match call.measure {
-        Measure::Jaccard => MeasureNode::Jaccard,
-        Measure::Dice => MeasureNode::Dice,
-        Measure::Cosine => MeasureNode::Cosine,
-        Measure::Overlap => MeasureNode::Overlap,
-        Measure::OverlapCoefficient => MeasureNode::OverlapCoefficient,
-        Measure::Containment => MeasureNode::Containment,
-    };
-    MeasureCallNode { measure: measure as i32, first: write_side(call.first) }
+pub(super) fn write_call(call: Call) -> CallNode {
+    let Call { function, first } = call;
+    CallNode {
+        family: function.family().to_string(),
+        function: function.name().to_string(),
+        first: write_side(first),
+    }
 }
 
-pub(super) fn read_call(node: MeasureCallNode) -> Result<MeasureCall> {
-    let measure = match MeasureNode::try_from(node.measure) {
-        Ok(MeasureNode::Jaccard) => Measure::Jaccard,
-        Ok(MeasureNode::Dice) => Measure::Dice,
-        Ok(MeasureNode::Cosine) => Measure::Cosine,
-        Ok(MeasureNode::Overlap) => Measure::Overlap,
-        Ok(MeasureNode::OverlapCoefficient) => Measure::OverlapCoefficient,
-        Ok(MeasureNode::Containment) => Measure::Containment,
-        Ok(MeasureNode::Unspecified) | Err(_) => return unknown("measure"),
-    };
-    Ok(MeasureCall { measure, first: read_side(node.first)? })
+pub(super) fn write_predicate(predicate: Predicate) -> PredicateNode {
+    PredicateNode { call: write_call(predicate.call), bound: predicate.bound.to_bits() }
+}
+
+impl Reader<'_> {
+    pub(super) fn family(&self, name: &str) -> Result<Arc<dyn Family>> {
+        self.families.get(name).map(Arc::clone)
+    }
+
+    fn call(&self, node: CallNode) -> Result<Call> {
+        let CallNode { family, function, first } = node;
+        match self.families.function(&family, &function) {
+            Some(function) => Ok(Call { function, first: read_side(first)? }),
+            None => unknown("function"),
+        }
+    }
+
+    pub(super) fn predicate(&self, node: PredicateNode) -> Result<Predicate> {
+        Ok(Predicate { call: self.call(node.call)?, bound: f64::from_bits(node.bound) })
+    }
 }
 
 pub(super) fn write_side(side: Side) -> i32 {

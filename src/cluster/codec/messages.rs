@@ -32,9 +32,9 @@ pub(super) enum OperatorKind {
     #[prost(message, tag = "2")]
     Declined(DeclinedNode),
     #[prost(message, tag = "3")]
-    SizeHistogram(Box<SizeHistogramNode>),
+    AxisHistogram(Box<AxisHistogramNode>),
     #[prost(message, tag = "4")]
-    SizeGrid(Box<SizeGridNode>),
+    AxisGrid(Box<AxisGridNode>),
     #[prost(message, tag = "5")]
     JoinParts(JoinPartsNode),
 }
@@ -109,12 +109,9 @@ pub(super) struct OptionNode {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct SimilarityJoinNode {
     #[prost(message, required, tag = "1")]
-    pub call: MeasureCallNode,
-    /// The bits of the threshold, which may be NaN.
-    #[prost(fixed64, tag = "2")]
-    pub threshold: u64,
+    pub predicate: PredicateNode,
     #[prost(string, tag = "3")]
-    pub predicate: String,
+    pub text: String,
     #[prost(enumeration = "JoinTypeNode", tag = "4")]
     pub join_type: i32,
     #[prost(message, required, tag = "5")]
@@ -139,12 +136,23 @@ pub(super) struct SimilarityJoinNode {
     pub schema: Schema,
 }
 
-#[derive(Clone, Copy, PartialEq, Message)]
-pub(super) struct MeasureCallNode {
-    #[prost(enumeration = "MeasureNode", tag = "1")]
-    pub measure: i32,
-    #[prost(enumeration = "SideNode", tag = "2")]
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct CallNode {
+    #[prost(string, tag = "1")]
+    pub family: String,
+    #[prost(string, tag = "2")]
+    pub function: String,
+    #[prost(enumeration = "SideNode", tag = "3")]
     pub first: i32,
+}
+
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct PredicateNode {
+    #[prost(message, required, tag = "1")]
+    pub call: CallNode,
+    /// The bits of the bound, which may be NaN.
+    #[prost(fixed64, tag = "2")]
+    pub bound: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -192,7 +200,7 @@ pub(super) enum OutputColumnKind {
     #[prost(message, tag = "1")]
     Input(ColumnNode),
     #[prost(message, tag = "2")]
-    Score(MeasureCallNode),
+    Score(CallNode),
     #[prost(message, tag = "3")]
     CountRows(Nothing),
     #[prost(enumeration = "SideNode", tag = "4")]
@@ -221,16 +229,13 @@ pub(super) struct DeclinedNode {
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct JoinPartsNode {}
 
-/// A [`SizeGridExec`](crate::shuffle::SizeGridExec) without its inputs.
+/// A [`AxisGridExec`](crate::shuffle::AxisGridExec) without its inputs.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct SizeGridNode {
+pub(super) struct AxisGridNode {
     #[prost(message, required, tag = "1")]
     pub rows: PlacedRowsNode,
     #[prost(message, required, tag = "2")]
-    pub call: MeasureCallNode,
-    /// The bits of the threshold.
-    #[prost(fixed64, tag = "3")]
-    pub threshold: u64,
+    pub predicate: PredicateNode,
     #[prost(uint64, tag = "4")]
     pub tasks: u64,
     #[prost(bool, tag = "5")]
@@ -250,9 +255,9 @@ pub(super) enum GridPairsNode {
     Across = 2,
 }
 
-/// A [`SizeHistogramExec`](crate::shuffle::SizeHistogramExec) without its input.
+/// A [`AxisHistogramExec`](crate::shuffle::AxisHistogramExec) without its input.
 #[derive(Clone, PartialEq, Message)]
-pub(super) struct SizeHistogramNode {
+pub(super) struct AxisHistogramNode {
     #[prost(message, required, tag = "1")]
     pub rows: PlacedRowsNode,
     #[prost(uint64, tag = "2")]
@@ -272,6 +277,8 @@ pub(super) struct PlacedRowsNode {
     pub nulls_are_equal: bool,
     #[prost(message, optional, tag = "5")]
     pub filter: Option<PhysicalExprNode>,
+    #[prost(string, tag = "6")]
+    pub family: String,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enumeration)]
@@ -280,18 +287,6 @@ pub(super) enum SideNode {
     Unspecified = 0,
     Left = 1,
     Right = 2,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Enumeration)]
-#[repr(i32)]
-pub(super) enum MeasureNode {
-    Unspecified = 0,
-    Jaccard = 1,
-    Dice = 2,
-    Cosine = 3,
-    Overlap = 4,
-    OverlapCoefficient = 5,
-    Containment = 6,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enumeration)]

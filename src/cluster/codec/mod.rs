@@ -35,14 +35,16 @@ use datafusion_proto::physical_plan::{
 use datafusion_proto::protobuf::{PhysicalExprNode, Schema as SchemaNode};
 use prost::Message;
 
+use crate::engine::Families;
 use crate::exec::{JoinPartsExec, SetSimilarityJoinExec};
 use crate::functions;
 use crate::plan::{SimilarityJoinDeclinedExec, marker_functions};
-use crate::shuffle::{SizeGridExec, SizeHistogramExec};
+use crate::session::families;
+use crate::shuffle::{AxisGridExec, AxisHistogramExec};
 use messages::{DeclinedNode, Envelope, JoinPartsNode, Operator, OperatorKind};
 
 /// The version of the messages. It grows with every change of them.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 /// What the bytes begin with. A protobuf message begins with a tag, which is never 0: a process
 /// that does not know this codec fails at the first byte.
@@ -63,11 +65,21 @@ const MARK: &[u8] = b"\0simjoin";
 /// ```
 pub struct SimJoinPhysicalCodec {
     inner: Arc<dyn PhysicalExtensionCodec>,
+    families: Families,
 }
 
 impl SimJoinPhysicalCodec {
+    /// A codec around `inner`, for joins by the functions of [`families`].
     pub fn new(inner: Arc<dyn PhysicalExtensionCodec>) -> Self {
-        Self { inner }
+        Self::with_families(inner, families())
+    }
+
+    /// The same with other families.
+    pub(crate) fn with_families(
+        inner: Arc<dyn PhysicalExtensionCodec>,
+        families: Families,
+    ) -> Self {
+        Self { inner, families }
     }
 }
 
@@ -89,15 +101,16 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
             return self.inner.try_decode(buf, inputs, ctx, proto_converter);
         };
         let reader = Reader {
+            families: &self.families,
             context: PhysicalPlanDecodeContext::new(ctx, self),
             converter: proto_converter,
         };
         match open(envelope)? {
             OperatorKind::Join(node) => Ok(Arc::new(join::read(*node, inputs, &reader)?)),
-            OperatorKind::SizeHistogram(node) => {
+            OperatorKind::AxisHistogram(node) => {
                 Ok(Arc::new(grid::read_histogram(*node, inputs, &reader)?))
             }
-            OperatorKind::SizeGrid(node) => Ok(Arc::new(grid::read(*node, inputs, &reader)?)),
+            OperatorKind::AxisGrid(node) => Ok(Arc::new(grid::read(*node, inputs, &reader)?)),
             OperatorKind::JoinParts(JoinPartsNode {}) => {
                 let [input] = inputs else {
                     return internal_err!("JoinPartsExec has one input");
@@ -122,10 +135,10 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
         let writer = Writer { codec: self, converter: proto_converter };
         let kind = if let Some(node) = node.downcast_ref::<SetSimilarityJoinExec>() {
             OperatorKind::Join(Box::new(join::write(node, &writer)?))
-        } else if let Some(node) = node.downcast_ref::<SizeHistogramExec>() {
-            OperatorKind::SizeHistogram(Box::new(grid::write_histogram(node, &writer)?))
-        } else if let Some(node) = node.downcast_ref::<SizeGridExec>() {
-            OperatorKind::SizeGrid(Box::new(grid::write(node, &writer)?))
+        } else if let Some(node) = node.downcast_ref::<AxisHistogramExec>() {
+            OperatorKind::AxisHistogram(Box::new(grid::write_histogram(node, &writer)?))
+        } else if let Some(node) = node.downcast_ref::<AxisGridExec>() {
+            OperatorKind::AxisGrid(Box::new(grid::write(node, &writer)?))
         } else if node.is::<JoinPartsExec>() {
             OperatorKind::JoinParts(JoinPartsNode {})
         } else if let Some(node) = node.downcast_ref::<SimilarityJoinDeclinedExec>() {
@@ -251,6 +264,7 @@ impl Writer<'_> {
 
 /// Reads the expressions and schemas inside an operator.
 struct Reader<'a> {
+    families: &'a Families,
     context: PhysicalPlanDecodeContext<'a>,
     converter: &'a dyn PhysicalProtoConverterExtension,
 }

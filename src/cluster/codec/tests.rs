@@ -15,9 +15,12 @@ use super::messages::{
 use super::*;
 use crate::SimJoinContextExt;
 use crate::cluster::{physical_codec, scheduler_session, session_config};
+use crate::engine::Family;
 use crate::exec::{JoinInput, JoinMode};
+use crate::functions::measure_of;
+use crate::set::SetFamily;
 use crate::shuffle::{GridPairs, GridSpec, PlacedRows};
-use crate::spec::Side;
+use crate::spec::{Predicate, Side};
 
 async fn session() -> SessionContext {
     let ctx = SessionContext::new_with_state(scheduler_session(session_config()).unwrap());
@@ -60,7 +63,7 @@ fn told(plan: &Arc<dyn ExecutionPlan>) -> String {
         join.options(),
         join.mode(),
         join.reason(),
-        join.join().threshold.to_bits(),
+        join.join().predicate.bound.to_bits(),
         join.properties().output_partitioning(),
     )
 }
@@ -130,7 +133,8 @@ async fn every_mode_survives() {
         let join = join.join().clone();
         let options = crate::SimJoinOptions::default();
         let plan: Arc<dyn ExecutionPlan> = Arc::new(
-            SetSimilarityJoinExec::try_new_in_mode(input, join, options, mode, reason).unwrap(),
+            SetSimilarityJoinExec::try_new_in_mode(input, join, sets(), options, mode, reason)
+                .unwrap(),
         );
         assert_eq!(told(&plan), told(&through_bytes(&ctx, &plan).unwrap()));
     }
@@ -143,12 +147,13 @@ async fn thresholds_survive_to_the_last_bit() {
     let join = find_join(&plan).unwrap();
     for bits in [f64::NAN.to_bits(), 0x7ff8_0000_0000_0001, (0.1_f64 + 0.2).to_bits(), 1] {
         let mut changed = join.join().clone();
-        changed.threshold = f64::from_bits(bits);
+        changed.predicate.bound = f64::from_bits(bits);
         let options = crate::SimJoinOptions::default();
-        let changed = SetSimilarityJoinExec::try_new(join.input().clone(), changed, options);
+        let (input, family) = (join.input().clone(), sets());
+        let changed = SetSimilarityJoinExec::try_new(input, changed, family, options);
         let plan: Arc<dyn ExecutionPlan> = Arc::new(changed.unwrap());
         let back = through_bytes(&ctx, &plan).unwrap();
-        assert_eq!(find_join(&back).unwrap().join().threshold.to_bits(), bits);
+        assert_eq!(find_join(&back).unwrap().join().predicate.bound.to_bits(), bits);
     }
 }
 
@@ -157,10 +162,11 @@ async fn the_grid_survives() {
     let ctx = session().await;
     let plan = planned(&ctx, JOINS[1]).await;
     let join = find_join(&plan).unwrap();
-    let call = join.join().call;
+    let call = join.join().predicate.call;
     let of = |side: Side| {
         let join = join.join();
         let rows = PlacedRows {
+            family: sets(),
             side,
             argument: Arc::clone(join.argument(side)),
             keys: join
@@ -177,7 +183,7 @@ async fn the_grid_survives() {
     for side in [Side::Left, Side::Right] {
         let (rows, input) = of(side);
         histograms
-            .push(Arc::new(SizeHistogramExec::try_new(input, rows, 1 + side as u64).unwrap()));
+            .push(Arc::new(AxisHistogramExec::try_new(input, rows, 1 + side as u64).unwrap()));
     }
     for (side, visits_once, pairs) in [
         (Side::Left, [true, false], GridPairs::All),
@@ -187,24 +193,27 @@ async fn the_grid_survives() {
     ] {
         let (rows, input) = of(side);
         let spec = GridSpec {
-            call,
-            threshold: f64::from_bits(0x3fe5_5555_5555_5556),
+            predicate: Predicate { call, bound: f64::from_bits(0x3fe5_5555_5555_5556) },
             tasks: 7,
             visits_once,
             pairs,
         };
         let grid: Arc<dyn ExecutionPlan> =
-            Arc::new(SizeGridExec::try_new(input, histograms.clone(), rows, spec).unwrap());
+            Arc::new(AxisGridExec::try_new(input, histograms.clone(), rows, spec).unwrap());
         let back = through_bytes(&ctx, &grid).unwrap();
-        let found = back.downcast_ref::<SizeGridExec>().unwrap();
+        let found = back.downcast_ref::<AxisGridExec>().unwrap();
         assert_eq!(*found.spec(), spec);
         assert_eq!(found.histograms().len(), 2);
         let told = |grid: &Arc<dyn ExecutionPlan>| {
-            let rows = format!("{:?}", grid.downcast_ref::<SizeGridExec>().unwrap().rows());
+            let rows = format!("{:?}", grid.downcast_ref::<AxisGridExec>().unwrap().rows());
             rows + &displayable(grid.as_ref()).indent(true).to_string()
         };
         assert_eq!(told(&grid), told(&back));
     }
+}
+
+fn sets() -> Arc<dyn Family> {
+    Arc::new(SetFamily::new(measure_of))
 }
 
 fn join_input(plan: &Arc<dyn ExecutionPlan>) -> &JoinInput {
@@ -330,6 +339,7 @@ async fn columns_and_counts_that_cannot_be_are_errors() {
     assert!(many.properties().output_partitioning().partition_count() <= 1 << 16);
 
     let rows = PlacedRows {
+        family: sets(),
         side: Side::Left,
         argument: Arc::clone(join.join().argument(Side::Left)),
         keys: vec![],
@@ -338,21 +348,20 @@ async fn columns_and_counts_that_cannot_be_are_errors() {
     };
     let input = Arc::clone(&inputs[0]);
     let histogram: Arc<dyn ExecutionPlan> =
-        Arc::new(SizeHistogramExec::try_new(Arc::clone(&input), rows.clone(), 1).unwrap());
+        Arc::new(AxisHistogramExec::try_new(Arc::clone(&input), rows.clone(), 1).unwrap());
     let spec = GridSpec {
-        call: join.join().call,
-        threshold: 0.5,
+        predicate: Predicate { bound: 0.5, ..join.join().predicate },
         tasks: 7,
         visits_once: [false, false],
         pairs: GridPairs::All,
     };
-    let made = SizeGridExec::try_new(Arc::clone(&input), vec![Arc::clone(&histogram)], rows, spec)
+    let made = AxisGridExec::try_new(Arc::clone(&input), vec![Arc::clone(&histogram)], rows, spec)
         .unwrap();
     for tasks in [0, 1 << 21, 1 << 60] {
         let mut node = grid::write(&made, &writer).unwrap();
         node.tasks = tasks;
         let inputs = [Arc::clone(&input), Arc::clone(&histogram)];
-        let error = decoded(OperatorKind::SizeGrid(Box::new(node)), &inputs).unwrap_err();
+        let error = decoded(OperatorKind::AxisGrid(Box::new(node)), &inputs).unwrap_err();
         assert!(error.to_string().contains(&format!("by {tasks} tasks")), "{error}");
     }
 }

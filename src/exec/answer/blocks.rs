@@ -8,11 +8,10 @@ use std::ops::Range;
 
 use datafusion::logical_expr::Operator;
 
-use crate::engine::{Match, Pairing};
+use crate::engine::{ItemPair, Match, Pairing, RowGroups};
 use crate::exec::build::BuildSide;
 use crate::exec::layout::{Layout, RowOrder};
 use crate::exec::probe::Unit;
-use crate::set::SetCollection;
 use crate::spec::Side;
 
 /// Stretches looked at in one call of [`Expansion::fill`]: some milliseconds.
@@ -24,9 +23,8 @@ pub(crate) struct Block {
     /// Per side, the first place and the number of places.
     pub starts: [u32; 2],
     pub lens: [u32; 2],
-    /// What scores are computed from; 0 where there are none.
-    pub overlap: u32,
-    pub sizes: [u32; 2],
+    /// The left and the right item, and what their scores are computed from.
+    pub pair: ItemPair,
 }
 
 impl Block {
@@ -82,7 +80,7 @@ impl RowPairs {
         for block in &mut self.blocks {
             block.starts.swap(0, 1);
             block.lens.swap(0, 1);
-            block.sizes.swap(0, 1);
+            block.pair.items.swap(0, 1);
         }
     }
 
@@ -107,14 +105,13 @@ pub(crate) struct Expansion {
 
 /// What expanding looks at.
 pub(crate) struct ExpansionInput<'a> {
-    pub probe: &'a SetCollection,
-    pub build: &'a SetCollection,
+    pub probe: &'a RowGroups,
+    pub build: &'a RowGroups,
     /// The side that the rows of `probe` are on.
     pub probe_side: Side,
     /// Each match of two sets stands for both orders of their rows.
     pub both_orders: bool,
     pub order: Option<RankedOrder<'a>>,
-    pub wants_scores: bool,
 }
 
 /// A row order, with the ranks by place of the rows that it compares.
@@ -134,24 +131,19 @@ impl<'a> ExpansionInput<'a> {
             RankedOrder { order, probe, build: &ranks.by_place }
         });
         Self {
-            probe: &unit.sets,
-            build: &build.sets,
+            probe: unit.items.groups(),
+            build: build.items.groups(),
             probe_side: if mirrored { layout.build() } else { layout.probe },
             both_orders: layout.spec.pairing == Pairing::Unordered,
             order,
-            wants_scores: layout.wants_scores,
         }
     }
 
     /// All pairs of the rows of two matching sets, the probe rows on their side or (`mirrored`) on
     /// the other one.
     fn rectangle(&self, found: &Match, mirrored: bool) -> Block {
-        let probe = self.probe.row_places(found.probe..found.probe + 1);
-        let build = self.build.row_places(found.build..found.build + 1);
-        let sizes = match self.wants_scores {
-            true => [self.probe.size(found.probe), self.build.size(found.build)],
-            false => [0, 0],
-        };
+        let probe = self.probe.slots(found.probe..found.probe + 1);
+        let build = self.build.slots(found.build..found.build + 1);
         let sides = |probe: u32, build: u32| match (self.probe_side == Side::Left) != mirrored {
             true => [probe, build],
             false => [build, probe],
@@ -159,8 +151,7 @@ impl<'a> ExpansionInput<'a> {
         Block {
             starts: sides(probe.start, build.start),
             lens: sides(probe.len() as u32, build.len() as u32),
-            overlap: found.overlap,
-            sizes: sides(sizes[0], sizes[1]),
+            pair: ItemPair { items: sides(found.probe, found.build), detail: found.overlap },
         }
     }
 }
@@ -316,8 +307,8 @@ impl RowOrder {
 /// the pairs of other sets count `orders` times.
 pub(crate) fn total_pairs(
     matches: &[Match],
-    probe: &SetCollection,
-    build: &SetCollection,
+    probe: &RowGroups,
+    build: &RowGroups,
     with_itself: impl Fn(&Match) -> Option<u64>,
     orders: u64,
 ) -> u64 {
@@ -347,8 +338,9 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
+    use crate::engine::EncodeInput;
     use crate::exec::answer::ranks::Ranks;
-    use crate::set::{BuildEncoder, EncodeInput};
+    use crate::set::{BuildEncoder, SetCollection};
     use crate::util::cancel::CancelFlag;
 
     /// Rows with `kinds` different sets of one token; some rows have none.
@@ -359,7 +351,7 @@ mod tests {
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
         let reservation = MemoryConsumer::new("test").register(&pool);
         let mut encoder = BuildEncoder::default();
-        let input = EncodeInput { lists: &lists, keys: None, filter: None };
+        let input = EncodeInput { values: &lists, keys: None, filter: None };
         encoder.push(&input, &mut Default::default(), &reservation, 0).unwrap();
         encoder.finish(&reservation, 0, &|| {}, &CancelFlag::default()).unwrap().0
     }
@@ -406,7 +398,8 @@ mod tests {
                 let column = (0..60).map(|_| Some(rng.random_range(0..40)).filter(|&v| v > 3));
                 let column: ArrayRef = Arc::new(column.collect::<Int64Array>());
                 let cancel = CancelFlag::default();
-                ranks = Some(Ranks::of_rows(0, &column, &mut sets, false, &cancel).unwrap());
+                let groups = sets.groups_mut();
+                ranks = Some(Ranks::of_rows(0, &column, groups, false, &cancel).unwrap());
             }
             let mut matches = vec![];
             for probe in 0..sets.len() {
@@ -418,8 +411,8 @@ mod tests {
             }
             let mut expected = vec![];
             for found in &matches {
-                for a in sets.row_places(found.probe..found.probe + 1) {
-                    for b in sets.row_places(found.build..found.build + 1) {
+                for a in sets.groups().slots(found.probe..found.probe + 1) {
+                    for b in sets.groups().slots(found.build..found.build + 1) {
                         let pair = if probe_side == Side::Left { [a, b] } else { [b, a] };
                         expected.push(pair);
                         if unordered && found.probe != found.build {
@@ -434,8 +427,8 @@ mod tests {
             }
             expected.sort_unstable();
             let input = ExpansionInput {
-                probe: &sets,
-                build: &sets,
+                probe: sets.groups(),
+                build: sets.groups(),
                 probe_side,
                 both_orders: unordered,
                 order: operator.zip(ranks.as_ref()).map(|(operator, ranks)| RankedOrder {
@@ -443,7 +436,6 @@ mod tests {
                     probe: &ranks.by_place,
                     build: &ranks.by_place,
                 }),
-                wants_scores: false,
             };
             let limit = [1, 3, 50, usize::MAX][rng.random_range(0..4)];
             let (mut expansion, mut pairs) = (Expansion::default(), RowPairs::default());

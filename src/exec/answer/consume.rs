@@ -6,6 +6,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::logical_expr::Operator::{Gt, GtEq, Lt, LtEq, NotEq};
 
+use crate::engine::ItemId;
 use crate::engine::{Match, MatchNeed, Pairing};
 use crate::exec::answer::blocks::{ExpansionInput, total_pairs};
 use crate::exec::answer::pairs::PairColumns;
@@ -14,7 +15,6 @@ use crate::exec::answer::ranks::Ranks;
 use crate::exec::build::BuildSide;
 use crate::exec::layout::{Layout, Yield};
 use crate::exec::probe::{Running, Unit};
-use crate::set::SetId;
 use crate::spec::Residual;
 
 /// How often the probe rows of a unit match.
@@ -31,7 +31,7 @@ pub(crate) struct Counted {
 impl Counted {
     /// Nothing found yet for the sets of `unit`, where `layout` wants to know.
     pub fn of_unit(layout: &Layout, unit: &Unit, build: &BuildSide) -> Self {
-        let places = unit.sets.row_places(unit.range.clone());
+        let places = unit.items.groups().slots(unit.range.clone());
         let Some(len) = Self::len(layout, unit) else { return Self::default() };
         let partners = build.partners.iter();
         Self {
@@ -43,7 +43,7 @@ impl Counted {
 
     /// How many sets or rows of a unit are counted for; `None` where nobody asks.
     fn len(layout: &Layout, unit: &Unit) -> Option<usize> {
-        let rows = unit.sets.row_places(unit.range.clone()).len();
+        let rows = unit.items.groups().slots(unit.range.clone()).len();
         match (layout.counts_probe(), layout.sets_decide()) {
             (false, _) => None,
             (true, true) => Some(unit.range.len()),
@@ -76,14 +76,14 @@ impl Running {
         let matches = self.matches.matches();
         if !unit.counted.matches.is_empty() {
             let first = unit.range.start;
-            let sets = &self.build.sets;
+            let sets = self.build.items.groups();
             add_to_groups(matches, first, &mut unit.counted.matches, |build| {
                 u64::from(sets.row_count_of(build))
             });
             for (counts, partners) in unit.counted.non_null.iter_mut().zip(&self.build.partners) {
                 if let Some(partners) = partners {
                     add_to_groups(matches, first, counts, |build| {
-                        u64::from(partners.among(sets.row_places(build..build + 1)))
+                        u64::from(partners.among(sets.slots(build..build + 1)))
                     });
                 }
             }
@@ -152,7 +152,7 @@ impl Running {
     }
 
     /// Whether every row of a probe set has a match and none needs another one.
-    fn is_settled(&self, unit: &Unit, set: SetId) -> bool {
+    fn is_settled(&self, unit: &Unit, set: ItemId) -> bool {
         let counted = &unit.counted;
         let has_match = |place: u32| {
             let index = (place - counted.first_place) as usize;
@@ -160,7 +160,7 @@ impl Running {
         };
         matches!(self.layout.yields, Yield::RowsOf(side, _) if side == self.layout.probe)
             && !self.layout.sets_decide()
-            && unit.sets.row_places(set..set + 1).all(has_match)
+            && unit.items.groups().slots(set..set + 1).all(has_match)
     }
 
     /// The pairs of rows behind the buffered matches, where sets alone tell.
@@ -169,10 +169,10 @@ impl Running {
             return None;
         }
         let (matches, counts) = (self.matches.matches(), self.matches.counts());
-        let build = &self.build.sets;
+        let build = self.build.items.groups();
         if self.layout.spec.pairing == Pairing::All {
             let orders = if self.layout.both_orders { 2 } else { 1 };
-            let total = total_pairs(matches, &unit.sets, build, |_| None, orders);
+            let total = total_pairs(matches, unit.items.groups(), build, |_| None, orders);
             return Some(orders * counts.cross + total);
         }
         // A comparison holds in one order of two rows that differ, and all rows do.
@@ -352,9 +352,9 @@ fn note_places(
 /// follow each other.
 fn add_to_groups(
     matches: &[Match],
-    first: SetId,
+    first: ItemId,
     counts: &mut [u64],
-    weight: impl Fn(SetId) -> u64,
+    weight: impl Fn(ItemId) -> u64,
 ) {
     for group in matches.chunk_by(|a, b| a.probe == b.probe) {
         let sum: u64 = group.iter().map(|found| weight(found.build)).sum();

@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
+use crate::engine::{ItemId, RowGroups};
 use crate::exec::answer::output::RowCounts;
 use crate::exec::layout::{RowsWith, Yield};
 use crate::exec::probe::{Running, State, Unit};
-use crate::set::{SetCollection, SetId};
 
 /// Rows looked at in one step: some milliseconds.
 const ROWS_PER_STEP: usize = 1 << 17;
@@ -28,7 +28,7 @@ pub(crate) struct RowEmission {
 #[derive(Debug)]
 pub(crate) struct RowWalk {
     /// The set of the next row.
-    set: SetId,
+    set: ItemId,
     next: u32,
     end: u32,
     /// Places of rows without a set.
@@ -37,24 +37,24 @@ pub(crate) struct RowWalk {
 
 impl RowWalk {
     /// Over the rows of `range`, and where `setless` says so those without a set.
-    fn new(sets: &SetCollection, range: std::ops::Range<SetId>, setless: bool) -> Self {
-        let places = sets.row_places(range.clone());
+    fn new(sets: &RowGroups, range: std::ops::Range<ItemId>, setless: bool) -> Self {
+        let places = sets.slots(range.clone());
         Self {
             set: range.start,
             next: places.start,
             end: places.end,
-            setless: if setless { sets.setless_places() } else { 0..0 },
+            setless: if setless { sets.slots_without_item() } else { 0..0 },
         }
     }
 
     /// The next row: its place, and its set where it has one.
-    fn next(&mut self, sets: &SetCollection) -> Option<(u32, Option<SetId>)> {
+    fn next(&mut self, sets: &RowGroups) -> Option<(u32, Option<ItemId>)> {
         if self.next == self.end {
             return self.setless.next().map(|place| (place, None));
         }
         let place = self.next;
         self.next += 1;
-        while sets.row_places(self.set..self.set + 1).end <= place {
+        while sets.slots(self.set..self.set + 1).end <= place {
             self.set += 1;
         }
         Some((place, Some(self.set)))
@@ -76,7 +76,7 @@ impl Running {
             return State::NextUnit;
         }
         let setless = lists_unmatched && unit.has_setless;
-        let walk = RowWalk::new(&unit.sets, unit.range.clone(), setless);
+        let walk = RowWalk::new(unit.items.groups(), unit.range.clone(), setless);
         State::Emitting(RowEmission { unit, lists_matched, lists_unmatched, walk })
     }
 
@@ -94,7 +94,7 @@ impl Running {
             if places.len() == rows_at_once {
                 break;
             }
-            let Some((place, set)) = walk.next(&unit.sets) else {
+            let Some((place, set)) = walk.next(unit.items.groups()) else {
                 ended = true;
                 break;
             };
@@ -108,12 +108,12 @@ impl Running {
             let listed = match (count, visit) {
                 (0, None) => *lists_unmatched,
                 (0, Some(visit)) => {
-                    let row = unit.sets.row_at(place);
+                    let row = unit.items.groups().row_at(place);
                     *lists_unmatched && visit.is_last && !visit.is_marked(row)
                 }
                 (_, None) => *lists_matched,
                 (_, Some(visit)) => {
-                    let is_first = visit.mark(unit.sets.row_at(place));
+                    let is_first = visit.mark(unit.items.groups().row_at(place));
                     *lists_matched && (is_first || counts)
                 }
             };
@@ -139,7 +139,7 @@ impl Running {
 
     /// The build rows that the answer lists one by one, once all partitions have ended.
     pub(crate) fn tail(&self) -> State {
-        let sets = &self.build.sets;
+        let sets = self.build.items.groups();
         let wanted = self.layout.yields == Yield::RowsOf(self.layout.build(), RowsWith::Match);
         State::Tail(RowWalk::new(sets, 0..sets.len(), !wanted))
     }
@@ -156,7 +156,7 @@ impl Running {
             if places.len() == rows_at_once {
                 break;
             }
-            let Some((place, set)) = walk.next(&build.sets) else {
+            let Some((place, set)) = walk.next(build.items.groups()) else {
                 ended = true;
                 break;
             };

@@ -13,10 +13,11 @@ use arrow::datatypes::{ArrowNativeType, i256};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::{Result, internal_err};
 
+use crate::engine::ItemPair;
 use crate::exec::answer::blocks::RowPairs;
 use crate::exec::answer::payload::Payload;
 use crate::exec::layout::Layout;
-use crate::spec::{MeasureCall, OutputColumn, Residual, ResidualColumn, Side};
+use crate::spec::{Call, OutputColumn, Residual, ResidualColumn, Side};
 
 /// The columns of some pairs of rows, made when they are asked for.
 ///
@@ -124,16 +125,17 @@ impl<'a> PairColumns<'a> {
         payload.take(carried, self.places(side)?)
     }
 
-    fn score(&self, call: MeasureCall) -> Result<ArrayRef> {
-        let value = |overlap: u32, [left, right]: [u32; 2]| {
-            call.value(u64::from(overlap), u64::from(left), u64::from(right))
-        };
+    fn score(&self, call: Call) -> Result<ArrayRef> {
+        let blocks = self.pairs.blocks();
+        let pairs: Vec<ItemPair> = blocks.iter().map(|block| block.pair).collect();
+        let mut of_blocks = Vec::with_capacity(pairs.len());
+        let collections = self.payloads.map(|payload| payload.items());
+        self.layout.matcher.scores(call, collections, &pairs, &mut of_blocks)?;
         let mut values = Vec::with_capacity(self.pairs.len());
-        for block in self.pairs.blocks() {
-            let value = value(block.overlap, block.sizes);
+        for (block, value) in blocks.iter().zip(of_blocks) {
             values.extend(std::iter::repeat_n(value, block.len()));
         }
-        let all: ArrayRef = match call.measure.is_integer() {
+        let all: ArrayRef = match call.function.is_integer() {
             true => Arc::new(Int64Array::from_iter_values(values.into_iter().map(|v| v as i64))),
             false => Arc::new(Float64Array::from(values)),
         };
@@ -196,12 +198,14 @@ mod tests {
     use arrow::compute::take;
 
     use super::*;
+    use crate::engine::ItemPair;
     use crate::exec::answer::blocks::Block;
 
     /// Columns written by block hold what taking by places gives.
     #[test]
     fn spreading_values_takes_them() {
-        let block = |starts, lens| Block { starts, lens, overlap: 0, sizes: [0, 0] };
+        let pair = ItemPair { items: [0, 0], detail: 0 };
+        let block = |starts, lens| Block { starts, lens, pair };
         let mut pairs = RowPairs::default();
         pairs.push(block([0, 1], [1, 1]));
         pairs.push(block([2, 0], [3, 4]));

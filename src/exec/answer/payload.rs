@@ -15,7 +15,7 @@ use arrow::downcast_primitive_array;
 use datafusion::common::{Result, internal_err};
 use parking_lot::Mutex;
 
-use crate::set::SetCollection;
+use crate::engine::{Collection, RowGroups};
 use crate::util::cancel::CancelFlag;
 
 /// A column in one piece is at most this large, so that no 32-bit offset overflows.
@@ -24,14 +24,14 @@ const MAX_PIECE_BYTES: usize = 1 << 30;
 /// What is copied without a look at the cancellation flag: some milliseconds.
 const UNCANCELLED_BYTES: usize = 32 << 20;
 
-/// Columns addressed by the places of rows in a set collection ([`SetCollection::row_at`]).
+/// Columns addressed by the slots of rows in a collection ([`RowGroups::row_at`]).
 ///
 /// The rows of a set have neighbouring places. Columns of fixed width are kept in that order, so
 /// that the values of a set lie side by side; the others stay as they came and are looked up.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Payload {
     columns: Vec<Column>,
-    sets: Arc<SetCollection>,
+    items: Arc<dyn Collection>,
     rows: usize,
 }
 
@@ -51,13 +51,18 @@ enum Column {
 }
 
 impl Payload {
-    /// The columns `carried` of one batch, whose rows `sets` holds.
-    pub fn of_batch(batch: &RecordBatch, carried: &[usize], sets: Arc<SetCollection>) -> Self {
+    /// The items of the rows.
+    pub fn items(&self) -> &dyn Collection {
+        self.items.as_ref()
+    }
+
+    /// The columns `carried` of one batch, whose rows `items` holds.
+    pub fn of_batch(batch: &RecordBatch, carried: &[usize], items: Arc<dyn Collection>) -> Self {
         let columns = carried.iter().map(|&c| Column::ByRow {
             rows: ArrayRef::clone(batch.column(c)),
             places: OnceLock::new(),
         });
-        Self { columns: columns.collect(), sets, rows: batch.num_rows() }
+        Self { columns: columns.collect(), items, rows: batch.num_rows() }
     }
 
     /// The bytes that the columns `carried` of a batch take at most as a payload.
@@ -101,7 +106,7 @@ impl Payload {
                     return Ok(Some(places));
                 }
                 // Of one batch: nobody cancels so little.
-                let made = by_place(rows, &self.sets, &CancelFlag::default())?;
+                let made = by_place(rows, self.items.groups(), &CancelFlag::default())?;
                 Some(places.get_or_init(|| made))
             }
             Column::ByRow { .. } | Column::Pieces { .. } => None,
@@ -120,13 +125,14 @@ impl Payload {
             Column::Pieces { starts, .. } => starts,
             _ => [0].as_slice(),
         };
-        let sets = if by_place { None } else { Some(self.sets.as_ref()) };
-        nulls.iter().any(Option::is_some).then_some(Nulls { nulls, starts, sets })
+        let groups = if by_place { None } else { Some(self.items.groups()) };
+        nulls.iter().any(Option::is_some).then_some(Nulls { nulls, starts, groups })
     }
 
     /// The values of a carried column at some places.
     pub fn take(&self, column: usize, places: &UInt32Array) -> Result<ArrayRef> {
-        let rows = || places.values().iter().map(|&place| self.sets.row_at(place));
+        let groups = self.items.groups();
+        let rows = || places.values().iter().map(|&place| groups.row_at(place));
         Ok(match &self.columns[column] {
             Column::ByPlace(array) => take(array, places, None)?,
             Column::ByRow { rows: array, .. } => {
@@ -153,13 +159,13 @@ pub(crate) struct Nulls<'a> {
     /// The number of the first row of each piece.
     starts: &'a [u32],
     /// What has the row of each place, where the column is kept by row.
-    sets: Option<&'a SetCollection>,
+    groups: Option<&'a RowGroups>,
 }
 
 impl Nulls<'_> {
     /// Whether the row at a place is NULL.
     pub fn is_null(&self, place: u32) -> bool {
-        let row = self.sets.map_or(place, |sets| sets.row_at(place));
+        let row = self.groups.map_or(place, |groups| groups.row_at(place));
         let piece = match self.starts {
             [_] => 0,
             starts => starts.partition_point(|&start| start <= row) - 1,
@@ -175,26 +181,26 @@ fn is_spread(data_type: &DataType) -> bool {
 }
 
 /// The values of `rows`, of fixed width, in the order of the places.
-fn by_place(rows: &ArrayRef, sets: &SetCollection, cancel: &CancelFlag) -> Result<ArrayRef> {
+fn by_place(rows: &ArrayRef, groups: &RowGroups, cancel: &CancelFlag) -> Result<ArrayRef> {
     let rows = rows.as_ref();
     downcast_primitive_array!(
-        rows => primitives_by_place(rows, sets, cancel),
+        rows => primitives_by_place(rows, groups, cancel),
         other => internal_err!("a column of type {other} is kept by row")
     )
 }
 
 fn primitives_by_place<T: ArrowPrimitiveType>(
     rows: &PrimitiveArray<T>,
-    sets: &SetCollection,
+    groups: &RowGroups,
     cancel: &CancelFlag,
 ) -> Result<ArrayRef> {
     let mut values = Vec::with_capacity(rows.len());
-    for (place, row) in sets.rows_by_place().enumerate() {
+    for (place, row) in groups.rows_by_slot().enumerate() {
         cancel.check_at(place)?;
         values.push(rows.values()[row as usize]);
     }
     let nulls = rows.nulls().map(|nulls| {
-        NullBuffer::from_iter(sets.rows_by_place().map(|row| nulls.is_valid(row as usize)))
+        NullBuffer::from_iter(groups.rows_by_slot().map(|row| nulls.is_valid(row as usize)))
     });
     let array = PrimitiveArray::<T>::try_new(values.into(), nulls)?;
     Ok(Arc::new(array.with_data_type(rows.data_type().clone())))
@@ -298,8 +304,8 @@ impl PayloadBuilder {
     }
 
     /// Joins the pieces of columns that are small enough, and orders those of fixed width by
-    /// place in `sets`, which holds the same rows.
-    pub fn finish(self, sets: Arc<SetCollection>, cancel: &CancelFlag) -> Result<Payload> {
+    /// place in `items`, which holds the same rows.
+    pub fn finish(self, items: Arc<dyn Collection>, cancel: &CancelFlag) -> Result<Payload> {
         let starts: Arc<[u32]> = self.starts.into();
         let columns = self.pieces.into_iter().zip(&self.types).map(|(pieces, data_type)| {
             if column_bytes(&pieces) > MAX_PIECE_BYTES {
@@ -308,12 +314,12 @@ impl PayloadBuilder {
             let rows = one_piece(pieces, data_type, cancel)?;
             cancel.check()?;
             Ok(match is_spread(rows.data_type()) {
-                true => Column::ByPlace(by_place(&rows, &sets, cancel)?),
+                true => Column::ByPlace(by_place(&rows, items.groups(), cancel)?),
                 false => Column::ByRow { rows, places: OnceLock::new() },
             })
         });
         let columns = columns.collect::<Result<_>>()?;
-        Ok(Payload { columns, sets, rows: self.rows })
+        Ok(Payload { columns, items, rows: self.rows })
     }
 
     /// The type of the first column, where there is one.
@@ -455,7 +461,7 @@ mod tests {
         let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
             [9, 1, 9, 0, 5, 1, 0, 9].map(|t| (t > 0).then(|| vec![Some(t)])),
         );
-        let input = crate::set::EncodeInput { lists: &lists, keys: None, filter: None };
+        let input = crate::engine::EncodeInput { values: &lists, keys: None, filter: None };
         let pool: Arc<dyn datafusion::execution::memory_pool::MemoryPool> =
             Arc::new(datafusion::execution::memory_pool::UnboundedMemoryPool::default());
         let reservation =
@@ -464,12 +470,12 @@ mod tests {
         let cancel = crate::util::cancel::CancelFlag::default();
         let (sets, _) = sets.finish(&reservation, 0, &|| {}, &cancel).unwrap();
         let sets = Arc::new(sets);
-        let rows: Vec<i64> = sets.rows_by_place().map(i64::from).collect();
+        let rows: Vec<i64> = sets.groups().rows_by_slot().map(i64::from).collect();
         let pieces = vec![array(0, 3), array(3, 3), array(3, 8)];
         let whole = || Column::ByRow { rows: array(0, 8), places: OnceLock::new() };
         let payload = Payload {
             columns: vec![Column::Pieces { pieces, starts: [0, 3, 3].into() }, whole(), whole()],
-            sets,
+            items: sets,
             rows: 8,
         };
         let by_place = payload.by_place(1).unwrap().unwrap();

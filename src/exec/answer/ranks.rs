@@ -13,8 +13,8 @@ use arrow::downcast_primitive_array;
 use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{DataFusionError, Result, internal_err};
 
+use crate::engine::RowGroups;
 use crate::exec::answer::payload::{Payload, slice_bytes};
-use crate::set::SetCollection;
 use crate::util::cancel::{CancelFlag, sort_unstable_by};
 
 /// Ranks of a column of the build side: greater values have greater ranks, equal ones the same,
@@ -34,8 +34,8 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// Ranks the rows of `sets` by `values`, one for each row, which are those of `column`, and
-    /// orders those of each set by rank. `others` says whether rows of other collections are ranked
+    /// Ranks the rows of `groups` by `values`, one for each row, which are those of `column`, and
+    /// orders those of each item by rank. `others` says whether rows of other collections are ranked
     /// as well.
     ///
     /// # Errors
@@ -44,7 +44,7 @@ impl Ranks {
     pub fn of_rows(
         column: usize,
         values: &ArrayRef,
-        sets: &mut SetCollection,
+        groups: &mut RowGroups,
         others: bool,
         cancel: &CancelFlag,
     ) -> Result<Self> {
@@ -62,23 +62,23 @@ impl Ranks {
             by_row.iter_mut().for_each(|rank| *rank *= 2);
             values = Some(take(&all, &UInt32Array::from(firsts), None)?);
         }
-        sets.sort_rows_by_key(|row| by_row[row as usize], cancel)?;
+        groups.sort_rows_by_key(|row| by_row[row as usize], cancel)?;
         let mut by_place = Vec::with_capacity(by_row.len());
-        for (place, row) in sets.rows_by_place().enumerate() {
+        for (place, row) in groups.rows_by_slot().enumerate() {
             cancel.check_at(place)?;
             by_place.push(by_row[row as usize]);
         }
         Ok(Self { column, by_place, distinct, values })
     }
 
-    /// The ranks, by place in `sets`, of the rows of another collection, whose values are those of
+    /// The ranks, by place in `groups`, of the rows of another collection, whose values are those of
     /// `column`.
-    pub fn of_others(&self, column: &ArrayRef, sets: &SetCollection) -> Result<Vec<u32>> {
+    pub fn of_others(&self, column: &ArrayRef, groups: &RowGroups) -> Result<Vec<u32>> {
         let column = normalize_float_zero(column);
         let Some(values) = self.values.as_deref() else {
             return internal_err!("the ranks of a build side are for its own rows only");
         };
-        let places = || sets.rows_at(sets.row_places(0..sets.len())).iter().map(|&r| r as usize);
+        let places = || groups.rows_at(groups.slots(0..groups.len())).iter().map(|&r| r as usize);
         downcast_primitive_array!(
             values => rank_primitives(values, &column, places()),
             DataType::Utf8 => rank_texts(values.as_string::<i32>(), &column, places()),
@@ -210,15 +210,15 @@ pub(crate) struct Partners {
 impl Partners {
     /// `None` when the column has no NULL.
     pub fn of_column(
-        sets: &SetCollection,
+        groups: &RowGroups,
         payload: &Payload,
         column: usize,
         cancel: &CancelFlag,
     ) -> Result<Option<Self>> {
         let Some(nulls) = payload.nulls(column) else { return Ok(None) };
-        let mut before = Vec::with_capacity(sets.row_count() + 1);
+        let mut before = Vec::with_capacity(groups.row_count() + 1);
         let mut count = 0;
-        for place in 0..sets.row_count() as u32 {
+        for place in 0..groups.row_count() as u32 {
             cancel.check_at(place as usize)?;
             before.push(count);
             count += u32::from(!nulls.is_null(place));
@@ -233,8 +233,8 @@ impl Partners {
         self.before[places.end as usize] - self.before[places.start as usize]
     }
 
-    pub fn footprint(sets: &SetCollection) -> usize {
-        (sets.row_count() + 1) * size_of::<u32>()
+    pub fn footprint(groups: &RowGroups) -> usize {
+        (groups.row_count() + 1) * size_of::<u32>()
     }
 }
 
@@ -247,45 +247,48 @@ mod tests {
     use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
 
     use super::*;
-    use crate::set::{BuildEncoder, EncodeInput};
+    use crate::engine::EncodeInput;
+    use crate::set::BuildEncoder;
 
-    /// Rows of two sets, every third row without one.
-    fn collection(rows: i64) -> SetCollection {
+    /// Rows of two items, every third row without one.
+    fn collection(rows: i64) -> RowGroups {
         let lists = (0..rows).map(|row| (row % 3 > 0).then(|| vec![Some(row % 3)]));
         let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(lists);
         let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
         let reservation = MemoryConsumer::new("test").register(&pool);
         let mut encoder = BuildEncoder::default();
-        let input = EncodeInput { lists: &lists, keys: None, filter: None };
+        let input = EncodeInput { values: &lists, keys: None, filter: None };
         encoder.push(&input, &mut Default::default(), &reservation, 0).unwrap();
-        encoder.finish(&reservation, 0, &|| {}, &CancelFlag::default()).unwrap().0
+        let cancel = CancelFlag::default();
+        let mut sets = encoder.finish(&reservation, 0, &|| {}, &cancel).unwrap().0;
+        std::mem::take(sets.groups_mut())
     }
 
     /// Ranks compare as the values do, of build rows with each other and with other rows; NULL
     /// compares with nothing.
     fn check(build: ArrayRef, probe: ArrayRef, compare: impl Fn(usize, usize) -> Ordering) {
         let cancel = CancelFlag::default();
-        let mut sets = collection(build.len() as i64);
+        let mut groups = collection(build.len() as i64);
         let others = collection(probe.len() as i64);
-        let ranks = Ranks::of_rows(0, &build, &mut sets, true, &cancel).unwrap();
+        let ranks = Ranks::of_rows(0, &build, &mut groups, true, &cancel).unwrap();
         let of_others = ranks.of_others(&probe, &others).unwrap();
         assert_eq!(of_others.len(), others.row_count());
         for (place, &rank) in of_others.iter().enumerate() {
             let row = others.row_at(place as u32) as usize;
             assert_eq!(rank == 0, probe.is_null(row));
             for (build_place, &build_rank) in ranks.by_place.iter().enumerate() {
-                let build_row = sets.row_at(build_place as u32) as usize;
+                let build_row = groups.row_at(build_place as u32) as usize;
                 assert_eq!(build_rank == 0, build.is_null(build_row));
                 if rank > 0 && build_rank > 0 {
                     assert_eq!(rank.cmp(&build_rank), compare(row, build_row), "{row} {build_row}");
                 }
             }
         }
-        for set in 0..sets.len() {
-            let places = sets.row_places(set..set + 1);
+        for item in 0..groups.len() {
+            let places = groups.slots(item..item + 1);
             assert!(ranks.by_place[places.start as usize..places.end as usize].is_sorted());
         }
-        let own = Ranks::of_rows(0, &build, &mut sets, false, &cancel).unwrap();
+        let own = Ranks::of_rows(0, &build, &mut groups, false, &cancel).unwrap();
         assert!(own.by_place.iter().zip(&ranks.by_place).all(|(one, two)| 2 * one == *two));
         assert!(own.of_others(&probe, &others).is_err());
     }

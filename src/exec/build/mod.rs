@@ -15,8 +15,11 @@ use datafusion::physical_plan::PhysicalExpr;
 use tokio::sync::Notify;
 
 use crate::config::{DeviceChoice, SpillChoice, StrategyChoice};
-use crate::engine::{KeyConverter, KeyDictionary, KeyRows};
-use crate::engine::{MatchNeed, PrepareContext, PreparedJoin, choose};
+use crate::engine::{
+    Collection, DeviceRequest, Domain, EncodeInput, Encoded, FinishContext, KeyConverter,
+    KeyDictionary, KeyRows, MatchNeed, PrepareContext, PreparedJoin, ProbeEncoder, RowGroups,
+    choose,
+};
 use crate::exec::answer::consume::sets_tell_total;
 use crate::exec::answer::payload::{Payload, PayloadBuilder};
 use crate::exec::answer::ranks::{Partners, Ranks};
@@ -27,11 +30,8 @@ use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::BuildMetrics;
 use crate::exec::probe::schedule::{Ranges, SpareSlices};
 use crate::exec::spill::SpilledBuild;
-use crate::set::DeviceRequest;
-use crate::set::{BuildEncoder, EncodeInput, FinishContext, ProbeEncoder, SetCollection};
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
-use crate::values::ValueSet;
 
 /// Rows encoded without yielding to the runtime. Tests want many slices.
 pub(crate) const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
@@ -39,8 +39,8 @@ pub(crate) const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
 /// The build side, ready to be probed.
 #[derive(Debug)]
 pub(crate) struct BuildSide {
-    pub sets: Arc<SetCollection>,
-    pub encoder: ProbeEncoder,
+    pub items: Arc<dyn Collection>,
+    pub encoder: Arc<dyn ProbeEncoder>,
     pub key_ids: KeyDictionary,
     pub payload: Arc<Payload>,
     /// The bytes of a payload row on average.
@@ -98,7 +98,7 @@ impl BuildSide {
 
 /// What a batch's rows are joined on.
 pub(crate) struct EncodedArguments {
-    pub lists: ArrayRef,
+    pub values: ArrayRef,
     pub keys: Option<KeyRows>,
     pub filter: Option<BooleanArray>,
 }
@@ -134,11 +134,11 @@ impl EncodedArguments {
             }
             None => None,
         };
-        Ok(Self { lists: array(layout.join.argument(side))?, keys, filter })
+        Ok(Self { values: array(layout.join.argument(side))?, keys, filter })
     }
 
     pub fn as_input(&self) -> EncodeInput<'_> {
-        EncodeInput { lists: &self.lists, keys: self.keys.as_ref(), filter: self.filter.as_ref() }
+        EncodeInput { values: &self.values, keys: self.keys.as_ref(), filter: self.filter.as_ref() }
     }
 }
 
@@ -159,8 +159,8 @@ pub(crate) struct BuildPlan {
     pub on_choice: OnChoice,
     /// Whether rows that do not fit into memory go elsewhere.
     pub spill: SpillChoice,
-    /// All tokens of the rows, where they are known and integers.
-    pub values: Option<Arc<ValueSet>>,
+    /// All values of the rows, where they are known.
+    pub domain: Option<Arc<dyn Domain>>,
 }
 
 impl BuildPlan {
@@ -189,7 +189,7 @@ impl BuildPlan {
         let Ok(reading) = Arc::try_unwrap(reading) else {
             return internal_err!("somebody still reads the build side of a similarity join");
         };
-        let (plan, reservation, shares) = match reading.finish(shares) {
+        let (plan, reservation, shares) = match reading.finish(shares)? {
             Outcome::Read { plan, reservation, shares } => (plan, reservation, shares),
             Outcome::Overflow(overflow, error) => return Ok(Err((overflow, error))),
         };
@@ -203,11 +203,11 @@ impl BuildPlan {
 
     /// Prepares the same sets for this plan's layout, whose build side must be the same.
     pub async fn again(self, build: BuildSide) -> Result<Arc<BuildSide>> {
-        let BuildSide { prepared, held, reservation, sets, .. } = build;
+        let BuildSide { prepared, held, reservation, items, .. } = build;
         drop(prepared);
         reservation.resize(held);
         let indexed = Indexed {
-            sets,
+            items,
             encoder: build.encoder,
             key_ids: build.key_ids,
             row_bytes: build.row_bytes,
@@ -241,43 +241,45 @@ impl BuildPlan {
             cancel,
             threads: self.threads,
         };
-        let (mut sets, encoder, key_ids) = BuildEncoder::finish_all(encoders, &context)?;
-        let ranks = self.rank(order_column, &mut sets, &reservation, cancel)?;
+        let Encoded { mut items, encoder, keys: key_ids } =
+            self.layout.matcher.finish(encoders, &context)?;
+        let ranks = self.rank(order_column, items.groups_mut(), &reservation, cancel)?;
         cancel.check()?;
-        let sets = Arc::new(sets);
+        let items: Arc<dyn Collection> = items.into();
+        let groups = items.groups();
         reservation.try_grow(payload.finish_growth())?;
-        let payload = payload.finish(Arc::clone(&sets), cancel)?;
+        let payload = payload.finish(Arc::clone(&items), cancel)?;
         peak();
         let counted: Vec<usize> = self
             .layout
             .counted_columns()
             .filter_map(|column| self.layout.carried_index(self.layout.build(), column))
             .collect();
-        reservation.try_grow(counted.len() * Partners::footprint(&sets))?;
+        reservation.try_grow(counted.len() * Partners::footprint(groups))?;
         let partners = counted
             .iter()
-            .map(|&column| Partners::of_column(&sets, &payload, column, cancel))
+            .map(|&column| Partners::of_column(groups, &payload, column, cancel))
             .collect::<Result<Vec<_>>>()?;
         let visited = match (self.layout.marks_build(), self.layout.sets_decide()) {
-            (true, true) => Some(sets.len() as usize),
-            (true, false) => Some(sets.row_count()),
+            (true, true) => Some(groups.len() as usize),
+            (true, false) => Some(groups.row_count()),
             (false, _) => None,
         };
-        let held = sets.size_in_bytes()
+        let held = items.size_in_bytes()
             + encoder.size_in_bytes()
             + key_ids.size_in_bytes()
             + payload.size_in_bytes()
             + ranks.as_ref().map_or(0, Ranks::size_in_bytes)
-            + partners.iter().flatten().count() * Partners::footprint(&sets)
+            + partners.iter().flatten().count() * Partners::footprint(groups)
             + visited.map_or(0, Visited::footprint);
         reservation.try_resize(held)?;
-        self.metrics.sets.add(sets.row_count());
-        self.metrics.distinct_sets.add(sets.len() as usize);
-        self.metrics.tokens.add(encoder.token_count() as usize);
+        self.metrics.sets.add(groups.row_count());
+        self.metrics.distinct_sets.add(groups.len() as usize);
+        self.metrics.tokens.add(encoder.value_count());
         self.metrics.keys.add(key_ids.len() as usize);
         timer.done();
         let indexed = Indexed {
-            sets,
+            items: Arc::clone(&items),
             encoder,
             key_ids,
             row_bytes: payload.row_bytes(),
@@ -295,14 +297,14 @@ impl BuildPlan {
     fn rank(
         &self,
         column: PayloadBuilder,
-        sets: &mut SetCollection,
+        groups: &mut RowGroups,
         reservation: &MemoryReservation,
         cancel: &CancelFlag,
     ) -> Result<Option<Ranks>> {
         let Some((order, data_type)) = self.layout.row_order.zip(column.data_type()) else {
             return Ok(None);
         };
-        if !self.layout.self_join && !repeats_sets(sets, cancel)? {
+        if !self.layout.self_join && !repeats_items(groups, cancel)? {
             return Ok(None);
         }
         let bytes = column.finish_growth() + Ranks::footprint(data_type, column.row_count());
@@ -310,7 +312,7 @@ impl BuildPlan {
         let ranked = reservation.try_grow(bytes).and_then(|()| match column.into_rows(cancel)? {
             Some(rows) => {
                 let column = order.columns[self.layout.build() as usize];
-                Ranks::of_rows(column, &rows, sets, self.layout.ranks_others, cancel).map(Some)
+                Ranks::of_rows(column, &rows, groups, self.layout.ranks_others, cancel).map(Some)
             }
             None => Ok(None),
         });
@@ -332,9 +334,10 @@ impl BuildPlan {
     ) -> Result<Arc<BuildSide>> {
         let _timer = self.metrics.index_time.timer();
         let peak = || self.metrics.peak_bytes.set_max(reservation.size());
-        let Indexed { sets, ranks, .. } = indexed;
+        let Indexed { items, ranks, .. } = indexed;
         let threads = self.threads.max(1);
-        let context = PrepareContext { reservation: &reservation, cancel, threads, device: None };
+        let context = PrepareContext { reservation: &reservation, cancel, threads };
+        let matcher = self.layout.matcher.as_ref();
         let mut spec = self.layout.spec;
         if self.layout.yields == Yield::Total && sets_tell_total(&self.layout, ranks.as_ref()) {
             spec.need = MatchNeed::Count;
@@ -352,10 +355,8 @@ impl BuildPlan {
             },
         };
         let prepare = |strategy: StrategyChoice, request: &DeviceRequest, why: &str| {
-            let choice = choose(strategy, &sets, &spec, request, context)?;
-            let statistics = &choice.statistics;
-            let context = PrepareContext { device: choice.device.as_ref(), ..context };
-            let prepared = choice.strategy.prepare(Arc::clone(&sets), spec, statistics, context)?;
+            let choice = choose(matcher, strategy, &items, &spec, request, context)?;
+            let prepared = choice.prepare(&items, context)?;
             (self.on_choice)(described.get_or_init(|| format!("{choice}{why}")).clone());
             Ok(prepared)
         };
@@ -368,13 +369,14 @@ impl BuildPlan {
             }
             prepared => prepared?,
         };
-        reservation.try_grow(Ranges::footprint(&sets))?;
+        let steps = matcher.work(items.as_ref(), &spec)?;
+        reservation.try_grow(Ranges::footprint(&steps))?;
         let unit = prepared.range_unit();
-        let ranges = Ranges::new(&sets, &spec, self.partitions, unit);
+        let ranges = Ranges::new(steps, items.groups().len(), self.partitions, unit);
         peak();
         self.metrics.bytes.set(reservation.size());
         Ok(Arc::new(BuildSide {
-            sets,
+            items,
             encoder: indexed.encoder,
             key_ids: indexed.key_ids,
             row_bytes: indexed.row_bytes,
@@ -393,23 +395,23 @@ impl BuildPlan {
     }
 }
 
-/// Whether rows share sets enough to be ranked where an expression could decide as well: the pairs
-/// of rows with one set are so many that ranking all rows costs less than looking at them.
-fn repeats_sets(sets: &SetCollection, cancel: &CancelFlag) -> Result<bool> {
+/// Whether rows share items enough to be ranked where an expression could decide as well: the pairs
+/// of rows with one item are so many that ranking all rows costs less than looking at them.
+fn repeats_items(groups: &RowGroups, cancel: &CancelFlag) -> Result<bool> {
     /// Pairs of rows that the expression decides in the time that a row takes to be ranked.
     const PAIRS_PER_ROW: u64 = 32;
     let mut pairs = 0_u64;
-    for set in 0..sets.len() {
-        cancel.check_at(set as usize)?;
-        pairs = pairs.saturating_add(u64::from(sets.row_count_of(set)).pow(2));
+    for item in 0..groups.len() {
+        cancel.check_at(item as usize)?;
+        pairs = pairs.saturating_add(u64::from(groups.row_count_of(item)).pow(2));
     }
-    Ok(pairs / PAIRS_PER_ROW > sets.row_count() as u64)
+    Ok(pairs / PAIRS_PER_ROW > groups.row_count() as u64)
 }
 
 /// A build side that no strategy has been prepared for.
 struct Indexed {
-    sets: Arc<SetCollection>,
-    encoder: ProbeEncoder,
+    items: Arc<dyn Collection>,
+    encoder: Arc<dyn ProbeEncoder>,
     key_ids: KeyDictionary,
     row_bytes: usize,
     payload: Arc<Payload>,

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use crate::config::SpillChoice;
-use crate::engine::KeyDictionary;
+use crate::engine::{BuildEncoder, EncodedPart, Growth, KeyDictionary};
 use crate::exec::answer::consume::Counted;
 use crate::exec::answer::payload::{PayloadBuilder, SeenBuffers};
 use crate::exec::answer::ranks::Ranks;
@@ -21,7 +21,6 @@ use crate::exec::build::headroom::Headroom;
 use crate::exec::build::{BuildPlan, EncodedArguments, out_of_memory};
 use crate::exec::layout::Layout;
 use crate::exec::probe::slices::Slices;
-use crate::set::{BuildEncoder, FinishContext, Unload};
 
 /// The build side while it is being read.
 pub(crate) struct Reading {
@@ -56,7 +55,7 @@ pub(crate) enum Outcome {
 
 /// What one task has read.
 pub(crate) struct Share {
-    pub encoder: BuildEncoder,
+    pub encoder: Box<dyn BuildEncoder>,
     pub keys: KeyDictionary,
     pub payload: PayloadBuilder,
     pub order_column: PayloadBuilder,
@@ -111,18 +110,18 @@ impl Reading {
     }
 
     /// What has been read, with what it is to be indexed with; or why it cannot stay in memory.
-    pub fn finish(self, shares: Vec<Share>) -> Outcome {
+    pub fn finish(self, shares: Vec<Share>) -> Result<Outcome> {
         if self.overflow.get().is_none() {
             // All shares together may need more than each by itself: now, they can still go.
-            self.hold(Share::finish_growth(&shares.iter().collect::<Vec<_>>(), &self.plan));
+            self.hold(Share::finish_growth(&shares.iter().collect::<Vec<_>>(), &self.plan)?);
         }
-        match self.overflow.into_inner() {
+        Ok(match self.overflow.into_inner() {
             None => Outcome::Read { plan: self.plan, reservation: self.reservation, shares },
             Some(error) => {
                 let held = self.reservation;
                 Outcome::Overflow(Overflow { shares, rest: self.input, held }, error)
             }
-        }
+        })
     }
 
     /// Encodes one slice after the other, until all have been taken or memory is short.
@@ -133,10 +132,7 @@ impl Reading {
         let ordered: Vec<usize> =
             plan.layout.row_order.iter().map(|order| order.columns[side as usize]).collect();
         let mut share = Share {
-            encoder: match &plan.values {
-                Some(values) => BuildEncoder::with_values(Arc::clone(values)),
-                None => BuildEncoder::default(),
-            },
+            encoder: plan.layout.matcher.encoder(side, plan.domain.as_ref())?,
             keys: KeyDictionary::default(),
             payload: PayloadBuilder::new(self.input.schema(), carried, self.seen.clone()),
             order_column: PayloadBuilder::new(self.input.schema(), &ordered, self.seen.clone()),
@@ -154,7 +150,7 @@ impl Reading {
             let arguments = EncodedArguments::evaluate(&plan.layout, side, converter, &slice)?;
             let Share { encoder, keys, .. } = &mut share;
             let added =
-                encoder.push_at(first_row, &arguments.as_input(), keys, &self.reservation, base);
+                encoder.push(first_row, &arguments.as_input(), keys, &self.reservation, base);
             if let Err(error) = added {
                 if plan.spill == SpillChoice::Never || !is_out_of_memory(&error) {
                     return Err(out_of_memory(error, &plan.layout, first_row as usize));
@@ -167,7 +163,7 @@ impl Reading {
                 break;
             }
             plan.metrics.peak_bytes.set_max(self.reservation.size());
-            self.look_ahead(&share, &mut needed);
+            self.look_ahead(&share, &mut needed)?;
             timer.done();
             tokio::task::yield_now().await;
         }
@@ -175,12 +171,13 @@ impl Reading {
     }
 
     /// Holds the memory that finishing this share is going to take, or notes that there is none.
-    fn look_ahead(&self, share: &Share, needed: &mut usize) {
-        let now = Share::finish_growth(&[share], &self.plan);
+    fn look_ahead(&self, share: &Share, needed: &mut usize) -> Result<()> {
+        let now = Share::finish_growth(&[share], &self.plan)?;
         let mut all = self.needed.lock();
         *all = *all + now - *needed;
         *needed = now;
         self.hold(*all);
+        Ok(())
     }
 
     fn hold(&self, bytes: usize) {
@@ -214,12 +211,12 @@ impl Share {
 
     /// A bound on what ordering, indexing and the start of probing reserve on top of what some
     /// shares hold; or on what giving their rows to the disk takes, where that is more.
-    fn finish_growth(shares: &[&Self], plan: &BuildPlan) -> usize {
-        let encoders: Vec<_> = shares.iter().map(|s| (&s.encoder, &s.keys)).collect();
-        let (finish, stays) = FinishContext::growth(&encoders);
+    fn finish_growth(shares: &[&Self], plan: &BuildPlan) -> Result<usize> {
+        let layout = &plan.layout;
+        let parts: Vec<_> = shares.iter().map(|s| (s.encoder.as_ref(), &s.keys)).collect();
+        let Growth { finish, stays, prepare } = layout.matcher.growth(&parts, &layout.spec)?;
         let sum = |bytes: fn(&Self) -> usize| shares.iter().map(|s| bytes(s)).sum::<usize>();
         let mut columns = sum(|s| s.payload.finish_growth());
-        let layout = &plan.layout;
         // Of two inputs, the rows are ranked where there is memory for it.
         if layout.self_join {
             columns += sum(|s| {
@@ -228,23 +225,18 @@ impl Share {
                 s.order_column.finish_growth() + s.order_column.data_type().map_or(0, ranks)
             });
         }
-        let (sets, tokens) = (sum(|s| s.encoder.set_count()), sum(|s| s.encoder.token_count()));
-        let spec = &layout.spec;
-        let prepare = spec.prepared_bytes(sets, tokens);
-        let mut probes = plan.partitions * spec.cursor_bytes(layout.match_buffer);
+        let mut probes = plan.partitions * layout.cursor_bytes();
         if layout.self_join {
             // Partitions count for different rows, each of them for the sets of a range.
             let rows = sum(|s| s.payload.row_count());
             probes += Counted::footprint(layout, rows, layout.counted_columns().count());
         }
-        let unload = sum(|s| Unload::footprint(&s.encoder, &s.keys));
-        (finish.max(stays + prepare) + columns + probes).max(unload)
+        let unload = sum(|s| s.encoder.unload_bytes(&s.keys));
+        Ok((finish.max(stays + prepare) + columns + probes).max(unload))
     }
 
     /// The encoders with their keys, the payload and the column that rows are ordered by.
-    pub fn split(
-        shares: Vec<Self>,
-    ) -> (Vec<(BuildEncoder, KeyDictionary)>, PayloadBuilder, PayloadBuilder) {
+    pub fn split(shares: Vec<Self>) -> (Vec<EncodedPart>, PayloadBuilder, PayloadBuilder) {
         let mut encoders = vec![];
         let (mut payloads, mut order_columns) = (vec![], vec![]);
         for share in shares {

@@ -18,6 +18,7 @@ use datafusion::physical_plan::metrics::RecordOutput;
 use futures::StreamExt;
 
 use crate::engine::KeyConverter;
+use crate::engine::{Collection, ItemId, Scratch};
 use crate::engine::{MatchBuffer, MatchCursor, ProbeSets, Progress};
 use crate::exec::answer::blocks::{Expansion, RowPairs};
 use crate::exec::answer::consume::Counted;
@@ -31,7 +32,6 @@ use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::schedule::SpareSlices;
 use crate::exec::probe::slices::{ProbeStreams, Slices};
 use crate::exec::spill::{Joining, SegmentReader, SpilledBuild, Visit};
-use crate::set::{ProbeScratch, SetCollection, SetId};
 use crate::util::once::Making;
 
 /// Work between two looks at the runtime, which may have cancelled the query.
@@ -73,8 +73,8 @@ async fn next_slice(
 
 /// A number of probe sets that are joined before the next ones are looked at.
 pub(crate) struct Unit {
-    pub(crate) sets: Arc<SetCollection>,
-    pub(crate) range: Range<SetId>,
+    pub(crate) items: Arc<dyn Collection>,
+    pub(crate) range: Range<ItemId>,
     pub(crate) payload: Arc<Payload>,
     /// Whether this unit answers for the rows without sets.
     pub(crate) has_setless: bool,
@@ -138,7 +138,7 @@ pub(crate) struct Running {
     pub(crate) cursor_reservation: MemoryReservation,
     /// For what is counted of a unit.
     counted_reservation: MemoryReservation,
-    pub(crate) scratch: ProbeScratch,
+    pub(crate) scratch: Scratch,
     pub(crate) matches: MatchBuffer,
     pub(crate) expansion: Expansion,
     /// The matches are being expanded a second time, in the other order.
@@ -222,7 +222,7 @@ impl RunningSetup {
     /// Opens what is needed to probe `build`.
     pub fn start(self, build: Arc<BuildSide>) -> Result<Running> {
         let Self { layout, input, converter, reservation, metrics, limits } = self;
-        let matches = MatchBuffer::new(layout.match_buffer);
+        let matches = MatchBuffer::new(layout.spec.match_buffer);
         let cursor_reservation = reservation.new_empty();
         cursor_reservation.try_grow(matches.footprint())?;
         let cursor = build.prepared.open(&cursor_reservation)?;
@@ -237,7 +237,7 @@ impl RunningSetup {
             metrics,
             cursor,
             cursor_reservation,
-            scratch: ProbeScratch::default(),
+            scratch: Scratch::default(),
             matches,
             expansion: Expansion::default(),
             mirrored: false,
@@ -282,7 +282,7 @@ impl Running {
     async fn next_unit(&mut self) -> Result<State> {
         let wants_unmatched = self.layout.pads(self.layout.probe)
             || self.layout.yields == Yield::RowsOf(self.layout.probe, RowsWith::NoMatch);
-        if self.build.sets.is_empty() && !wants_unmatched {
+        if self.build.items.groups().is_empty() && !wants_unmatched {
             // Nothing can match, and nobody asks what does not: the input need not be read.
             return self.finish();
         }
@@ -296,9 +296,9 @@ impl Running {
                     None => return self.finish(),
                 };
                 self.metrics.distinct_sets.add(range.len());
-                self.metrics.rows.add(self.build.sets.row_places(range.clone()).len());
+                self.metrics.rows.add(self.build.items.groups().slots(range.clone()).len());
                 Unit {
-                    sets: Arc::clone(&self.build.sets),
+                    items: Arc::clone(&self.build.items),
                     payload: Arc::clone(&self.build.payload),
                     has_setless,
                     counted: Counted::default(),
@@ -390,7 +390,7 @@ impl Running {
     fn let_go(&mut self) {
         let shortage = &self.build.shortage;
         if shortage.short.load(Ordering::Acquire) > 0 {
-            self.scratch = ProbeScratch::default();
+            self.scratch = Scratch::default();
             self.reservation.free();
             self.counted_reservation.free();
             shortage.freed.notify_waiters();
@@ -409,7 +409,7 @@ impl Running {
             // One match is enough. Stored rows have no filter of their own.
             arguments.filter = visit.without_match(slice.num_rows());
         }
-        let sets = self.build.encoder.encode(
+        let items = self.build.encoder.encode(
             &arguments.as_input(),
             &self.build.key_ids,
             &mut self.scratch,
@@ -420,15 +420,14 @@ impl Running {
         self.metrics.peak_bytes.set_max(held);
         let ranks = match (&self.build.ranks, self.layout.row_order) {
             (Some(ranks), Some(order)) => {
-                Some(ranks.of_others(slice.column(order.columns[side as usize]), &sets)?)
+                Some(ranks.of_others(slice.column(order.columns[side as usize]), items.groups())?)
             }
             _ => None,
         };
-        let sets = Arc::new(sets);
-        let payload = Payload::of_batch(slice, carried, Arc::clone(&sets));
+        let payload = Payload::of_batch(slice, carried, Arc::clone(&items));
         Ok(Unit {
-            range: 0..sets.len(),
-            sets,
+            range: 0..items.groups().len(),
+            items,
             payload: Arc::new(payload),
             has_setless: true,
             counted: Counted::default(),
@@ -448,7 +447,7 @@ impl Running {
             false => unit.payload.row_bytes() + self.build.row_bytes,
         };
         unit.rows_at_once = self.output.rows_at_once(row_bytes);
-        let probe = ProbeSets { sets: Arc::clone(&unit.sets), range: unit.range.clone() };
+        let probe = ProbeSets { sets: unit.items.shared()?, range: unit.range.clone() };
         // Where no unit answers for its own rows, a device need not be waited for between them.
         self.owed = matches!(self.input, ProbeInput::Itself)
             && unit.counted.matches.is_empty()

@@ -8,8 +8,7 @@ use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::engine::{JoinSpec, Pairing};
-use crate::set::{SetCollection, SetId};
+use crate::engine::{ItemId, WorkStep};
 
 /// A range holds this part of what is left, divided by the number of partitions.
 const PART_OF_REST: u64 = 3;
@@ -19,7 +18,7 @@ const LEAST_PART: u64 = 1 << 10;
 /// Sets of a range, at most: what is counted for each of them is not reserved.
 const MAX_SETS: u32 = 1 << 14;
 /// Beyond this many runs, blocking keys keep partners few and the work of all sets alike.
-const MAX_RUNS: usize = 1 << 12;
+const MAX_STEPS: usize = 1 << 12;
 
 /// Ranges of a collection's sets, taken by any number of partitions without locks.
 ///
@@ -39,19 +38,19 @@ pub(crate) struct Ranges {
 
 impl Ranges {
     /// `unit` is the strategy's preferred granularity.
-    pub fn new(sets: &SetCollection, spec: &JoinSpec, partitions: usize, unit: u32) -> Self {
-        let plenty = u64::from(unit) * partitions as u64 * 8 <= u64::from(sets.len());
+    pub fn new(steps: Vec<WorkStep>, items: u32, partitions: usize, unit: u32) -> Self {
+        let plenty = u64::from(unit) * partitions as u64 * 8 <= u64::from(items);
         Self {
-            work: Work::estimate(sets, spec),
+            work: Work::of(&steps, items),
             partitions: partitions.max(1) as u64,
             unit: if plenty { unit.clamp(1, MAX_SETS) } else { 1 },
-            left: AtomicU32::new(sets.len()),
+            left: AtomicU32::new(items),
             setless_taken: AtomicBool::new(false),
         }
     }
 
     /// The next range that nobody has taken.
-    pub fn next(&self) -> Option<Range<SetId>> {
+    pub fn next(&self) -> Option<Range<ItemId>> {
         let mut end = self.left.load(Ordering::Relaxed);
         while end > 0 {
             let start = self.start_of(end);
@@ -70,7 +69,7 @@ impl Ranges {
     }
 
     /// Where the range that ends at `end` starts.
-    fn start_of(&self, end: SetId) -> SetId {
+    fn start_of(&self, end: ItemId) -> ItemId {
         let (all, rest) = (self.work.before(self.work.end), self.work.before(end));
         let least = all / (LEAST_PART * self.partitions);
         let share = (rest / (PART_OF_REST * self.partitions)).max(least);
@@ -87,8 +86,8 @@ impl Ranges {
     }
 
     /// The bytes held.
-    pub fn footprint(sets: &SetCollection) -> usize {
-        sets.runs().len().min(MAX_RUNS) * size_of::<Step>()
+    pub fn footprint(steps: &[WorkStep]) -> usize {
+        steps.len().min(MAX_STEPS) * size_of::<Step>()
     }
 }
 
@@ -96,13 +95,13 @@ impl Ranges {
 #[derive(Debug)]
 struct Work {
     steps: Vec<Step>,
-    end: SetId,
+    end: ItemId,
 }
 
 /// Sets of one key and size, from `start` on.
 #[derive(Debug, Clone, Copy)]
 struct Step {
-    start: SetId,
+    start: ItemId,
     /// The work for all sets in front.
     before: u64,
     /// The work for the first of them, and how much more each following one is than the one
@@ -112,43 +111,30 @@ struct Step {
 }
 
 impl Step {
-    fn work_before(&self, set: SetId) -> u64 {
+    fn work_before(&self, set: ItemId) -> u64 {
         let sets = u64::from(set - self.start);
         self.before + sets * self.first + self.slope * (sets * sets.saturating_sub(1) / 2)
     }
 }
 
 impl Work {
-    fn estimate(sets: &SetCollection, spec: &JoinSpec) -> Self {
+    fn of(of_items: &[WorkStep], end: ItemId) -> Self {
         let mut steps: Vec<Step> = vec![];
         let mut before = 0;
-        if sets.runs().len() > MAX_RUNS {
+        if of_items.len() > MAX_STEPS {
             steps.push(Step { start: 0, before, first: 1, slope: 0 });
-            return Self { steps, end: sets.len() };
+            return Self { steps, end };
         }
-        for (run, ids) in sets.runs().iter() {
-            // Units of a nanosecond or so: to take a set up, to read its tokens.
-            let mut first = 100 + 10 * u64::from(run.size);
-            let mut slope = 0;
-            if let Some((least, greatest)) = spec.bounds.size_range(spec.probe_role, run.size) {
-                let partners = sets.runs().sets(run.key, least, greatest);
-                match spec.pairing {
-                    Pairing::All => first += partners.len() as u64,
-                    Pairing::Unordered => {
-                        first += u64::from(ids.start.saturating_sub(partners.start));
-                        slope = 1;
-                    }
-                }
-            }
-            let step = Step { start: ids.start, before, first, slope };
-            before = step.work_before(ids.end);
+        for &WorkStep { start, items, first, slope } in of_items {
+            let step = Step { start, before, first, slope };
+            before = step.work_before(start + items);
             steps.push(step);
         }
-        Self { steps, end: sets.len() }
+        Self { steps, end }
     }
 
     /// The work for the sets in front of `set`.
-    fn before(&self, set: SetId) -> u64 {
+    fn before(&self, set: ItemId) -> u64 {
         let step = self.steps.partition_point(|step| step.start <= set);
         match self.steps.get(step.wrapping_sub(1)) {
             Some(step) => step.work_before(set),
@@ -190,7 +176,7 @@ impl SpareSlices {
 mod tests {
     use super::*;
 
-    fn ranges(steps: Vec<Step>, end: SetId, partitions: u64, unit: u32) -> Ranges {
+    fn ranges(steps: Vec<Step>, end: ItemId, partitions: u64, unit: u32) -> Ranges {
         Ranges {
             work: Work { steps, end },
             partitions,
@@ -201,7 +187,7 @@ mod tests {
     }
 
     /// Runs of growing work, as of sets that grow.
-    fn growing() -> (Vec<Step>, SetId) {
+    fn growing() -> (Vec<Step>, ItemId) {
         let (mut steps, mut before, mut end) = (vec![], 0, 0);
         for run in 1..200_u32 {
             let step = Step {
@@ -251,7 +237,7 @@ mod tests {
             let mut ready = vec![0.0_f64; partitions as usize];
             while let Some(range) = ranges.next() {
                 // Large sets take less than estimated.
-                let work = |set: SetId| (ranges.work.before(set) as f64).powf(0.8);
+                let work = |set: ItemId| (ranges.work.before(set) as f64).powf(0.8);
                 let first = (0..ready.len()).min_by(|&a, &b| ready[a].total_cmp(&ready[b]));
                 ready[first.unwrap()] += work(range.end) - work(range.start);
             }

@@ -11,7 +11,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::bands::{Bands, partner_sizes};
+use super::bands::Bands;
 use super::feed::{SegmentFeed, SegmentReader};
 use super::queue::BatchQueue;
 use super::segment::{Segment, SpilledSide};
@@ -26,11 +26,10 @@ use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::slices::Slices;
 use crate::exec::probe::{ProbeInput, Running, RunningSetup};
-use crate::values::ValueSet;
 
 /// What a worker has for probe rows, at least, where there are several.
 const ROWS_BYTES: usize = 256 << 10;
-/// What the set of a piece's tokens may take in any case, where memory is left.
+/// What the domain of a piece may take in any case, where memory is left.
 const LEAST_VALUES_BYTES: usize = 64 << 10;
 /// How long a join that nobody reads on keeps its turn.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -156,7 +155,7 @@ impl StoredBuild {
     /// What a piece may take of what is available, in bytes.
     fn budget(&self, available: usize) -> usize {
         let context = &self.context;
-        let cursor = context.layout.spec.cursor_bytes(context.layout.match_buffer);
+        let cursor = context.layout.cursor_bytes();
         let workers = context.threads.max(1) * (cursor + (512 << 10));
         available.saturating_sub(workers.min(available / 2))
     }
@@ -192,7 +191,7 @@ impl StoredBuild {
             metrics: context.build_metrics.of_stored(),
             on_choice: Arc::clone(&context.on_choice),
             spill: SpillChoice::Never,
-            values: None,
+            domain: None,
         }
     }
 
@@ -208,16 +207,17 @@ impl StoredBuild {
         let pool = self.context.task.memory_pool();
         let memory = Headroom::new(pool, "SetSimilarityJoin build side");
         let mut plan = self.plan(layout, partitions, threads);
-        // Integers need no table to be numbered, where they are not too far apart: the set of them
-        // is small beside the rows, and beside the memory that is left.
-        let greatest = self.side.greatest(segments.clone());
+        // Values that are all known need no table to be numbered, where the domain is small beside
+        // the rows, and beside the memory that is left.
+        let form = &self.context.plan.forms[layout.build() as usize];
         let limit = self.context.available().unwrap_or(usize::MAX) / 8;
         let limit = limit.min((bytes / 2).max(LEAST_VALUES_BYTES)) as u64;
-        if let Some(greatest) = greatest.filter(|&g| ValueSet::footprint(g) <= limit) {
+        let size = self.side.domain_size(segments.clone());
+        let size = size.filter(|&size| form.domain_bytes(size) <= limit);
+        if let Some((size, domain)) = size.and_then(|size| Some((size, form.domain(size)?))) {
             let reservation = memory.reservation("values");
-            reservation.try_grow(ValueSet::footprint(greatest) as usize)?;
-            let values = self.side.values(segments.clone(), greatest).await?;
-            plan.values = Some(Arc::new(values));
+            reservation.try_grow(form.domain_bytes(size) as usize)?;
+            plan.domain = Some(self.side.fill(domain, segments.clone()).await?);
         }
         let built = plan.run(self.side.read_all(segments), Arc::clone(&memory)).await;
         // Small pieces say more about what every piece takes than about their rows.
@@ -500,7 +500,7 @@ pub(crate) async fn all_of(mut tasks: JoinSet<Result<()>>, what: &str) -> Result
 struct Meetings {
     build: Arc<SpilledSide>,
     probe: Arc<SpilledSide>,
-    /// By probe segment, the sizes of its partners.
+    /// By probe segment, the positions of its partners.
     partners: Vec<Option<Range<u64>>>,
     /// By probe segment, the last build segment that it meets.
     last: Vec<Option<usize>>,
@@ -517,12 +517,9 @@ impl Meetings {
         context: &SpillContext,
     ) -> Result<Self> {
         let layout = &context.plan.cross;
-        let (bounds, role) = (&layout.spec.bounds, layout.spec.probe_role);
-        let partners: Vec<_> = probe
-            .segments
-            .iter()
-            .map(|segment| partner_sizes(bounds, role, segment.sizes.clone()))
-            .collect();
+        let axis = layout.matcher.axis();
+        let reach = |segment: &Segment| axis.reach(layout.probe, segment.positions.clone());
+        let partners: Vec<_> = probe.segments.iter().map(reach).collect();
         let asked = layout.pads(layout.probe)
             || matches!(layout.yields, Yield::RowsOf(side, _) if side == layout.probe);
         let rows = if asked && !context.plan.once { probe.rows as usize } else { 0 };
@@ -548,8 +545,8 @@ impl Meetings {
         let Some(partners) = &self.partners[probe] else { return false };
         let (probe, build) = (&self.probe.segments[probe], &self.build.segments[build]);
         probe.key_part == build.key_part
-            && partners.start < u64::from(build.sizes.end)
-            && u64::from(build.sizes.start) < partners.end
+            && partners.start < u64::from(build.positions.end)
+            && u64::from(build.positions.start) < partners.end
     }
 
     /// The probe segments among `with` that meet a piece.

@@ -9,21 +9,19 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 
 use crate::config::SimJoinOptions;
-use crate::engine::KeyConverter;
-use crate::engine::Pairing;
+use crate::engine::{KeyConverter, Pairing, StoredForm};
 use crate::exec::layout::Layout;
-use crate::set::StoredTokens;
 use crate::spec::{Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// What both sides of a join look like on disk, and how they are joined from there.
 ///
-/// A row is stored as its set, its blocking key and the columns that output and residual read:
-/// `[set, key?, stored columns …]`. Expressions have been evaluated once, when the row was read.
+/// A row is stored as its value, its blocking key and the columns that output and residual read:
+/// `[item, key?, stored columns …]`. Expressions have been evaluated once, when the row was read.
 #[derive(Debug)]
 pub(crate) struct StoredPlan {
     /// Per side, the input columns that are stored.
     pub stored: [Vec<usize>; 2],
-    pub tokens: [StoredTokens; 2],
+    pub forms: [Arc<dyn StoredForm>; 2],
     pub schemas: [SchemaRef; 2],
     /// A piece of the build side against rows of the probe side.
     pub cross: Arc<Layout>,
@@ -56,12 +54,12 @@ impl StoredPlan {
             columns.sort_unstable();
             columns.dedup();
         }
-        let mut tokens = [StoredTokens::Signed; 2];
+        let forms = [Side::Left, Side::Right].map(|side| layout.matcher.stored(side));
+        let types = forms.each_ref().map(|form| form.data_type());
         let mut schemas = inputs.clone();
         for side in [Side::Left, Side::Right] {
             let (s, input) = (side as usize, &inputs[side as usize]);
-            tokens[s] = StoredTokens::of_list(&join.argument(side).data_type(input)?);
-            let mut fields = vec![Field::new("set", tokens[s].list_type(), true)];
+            let mut fields = vec![Field::new("item", types[s].clone(), true)];
             if has_keys {
                 fields.push(Field::new("key", DataType::Binary, true));
             }
@@ -76,17 +74,25 @@ impl StoredPlan {
                 let mut sides = [true, true];
                 sides[layout.probe as usize] = false;
                 let join = over_stored(join, &stored, sides, has_keys)?;
-                Some(Arc::new(Layout::try_new(join, Some(layout.build()), options)?))
+                let family = Arc::clone(&layout.family);
+                let probe = layout.join.argument(layout.probe);
+                let of_probe = probe.data_type(&inputs[layout.probe as usize])?;
+                let mut types = types.each_ref();
+                types[layout.probe as usize] = &of_probe;
+                let build = Some(layout.build());
+                Some(Arc::new(Layout::try_new(join, family, types, build, options)?))
             }
         };
         let once = layout.self_join && layout.spec.pairing == Pairing::Unordered;
-        let mut cross = Layout::try_new(both.clone(), Some(layout.build()), options)?;
+        let family = || Arc::clone(&layout.family);
+        let build = Some(layout.build());
+        let mut cross = Layout::try_new(both.clone(), family(), types.each_ref(), build, options)?;
         if once || layout.both_orders {
             cross.give_both_orders();
         }
         let itself = match layout.self_join {
             true => {
-                let mut itself = Layout::try_new(both, None, options)?;
+                let mut itself = Layout::try_new(both, family(), types.each_ref(), None, options)?;
                 if once {
                     // The same piece meets other rows afterwards, which may ask for more of it.
                     itself.carried = cross.carried.clone();
@@ -98,7 +104,7 @@ impl StoredPlan {
         };
         Ok(Self {
             stored,
-            tokens,
+            forms,
             schemas,
             cross: Arc::new(cross),
             itself,
@@ -109,7 +115,7 @@ impl StoredPlan {
         })
     }
 
-    /// The columns of a batch of a side that are stored besides set and key.
+    /// The columns of a batch of a side that are stored besides value and key.
     pub fn columns(&self, side: Side, batch: &RecordBatch) -> Vec<ArrayRef> {
         let columns = self.stored[side as usize].iter();
         columns.map(|&column| ArrayRef::clone(batch.column(column))).collect()
@@ -150,7 +156,7 @@ fn over_stored(
     let mut over =
         SimilarityJoin { residual, output: output.collect::<Result<Vec<_>>>()?, ..join.clone() };
     for (side, _) in sides.iter().enumerate().filter(|(_, stored)| **stored) {
-        over.arguments[side] = column("set", 0);
+        over.arguments[side] = column("item", 0);
         over.side_filters[side] = None;
     }
     if has_keys && sides == [true, true] {

@@ -4,9 +4,8 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use arrow::datatypes::{Int64Type, UInt64Type};
 use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::spill_file::SpillFile;
@@ -14,19 +13,19 @@ use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 
+use crate::engine::Domain;
 use crate::exec::answer::payload::stored_bytes;
-use crate::values::ValueSet;
 
 /// Rows of one band. The unit that is read again, and that pieces of a build side are made of.
 pub(crate) struct Segment {
     pub band: usize,
     /// The part by blocking key that the band belongs to.
     pub key_part: usize,
-    /// The sizes of the sets; empty where the rows have none.
-    pub sizes: Range<u32>,
+    /// The positions of the rows; empty where they have no item.
+    pub positions: Range<u32>,
     pub rows: usize,
-    /// The greatest token; `None` where they are not all non-negative integers.
-    pub greatest: Option<u64>,
+    /// [`StoredForm::domain_size`] of the values.
+    pub domain_size: Option<u64>,
     /// In memory, as batches.
     pub bytes: usize,
     /// The number of the first row among the rows of its side.
@@ -38,7 +37,7 @@ impl fmt::Debug for Segment {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Segment")
             .field("band", &self.band)
-            .field("sizes", &self.sizes)
+            .field("positions", &self.positions)
             .field("rows", &self.rows)
             .finish_non_exhaustive()
     }
@@ -92,8 +91,8 @@ pub(crate) struct SpilledSide {
 impl SpilledSide {
     /// `segments` in any order.
     pub fn new(manager: SpillManager, mut segments: Vec<Segment>) -> Self {
-        // Neighbours have neighbouring sizes: pieces are runs of segments.
-        segments.sort_by_key(|segment| (segment.band, segment.sizes.end));
+        // Neighbours have neighbouring positions: pieces are runs of segments.
+        segments.sort_by_key(|segment| (segment.band, segment.positions.end));
         let mut rows = 0;
         for segment in &mut segments {
             segment.first_row = rows;
@@ -105,29 +104,27 @@ impl SpilledSide {
         Self { manager, segments, rows }
     }
 
-    /// The greatest token of some segments; `None` where they are not all non-negative integers.
-    pub fn greatest(&self, segments: Range<usize>) -> Option<u64> {
-        let all = self.segments[segments].iter().map(|segment| segment.greatest);
+    /// The size of a domain of the values of some segments; `None` where it is of no use.
+    pub fn domain_size(&self, segments: Range<usize>) -> Option<u64> {
+        let all = self.segments[segments].iter().map(|segment| segment.domain_size);
         all.collect::<Option<Vec<u64>>>()?.into_iter().max()
     }
 
-    /// The tokens of some segments, which are integers up to `greatest`.
-    pub async fn values(&self, segments: Range<usize>, greatest: u64) -> Result<ValueSet> {
-        let mut values = ValueSet::with_greatest(greatest);
+    /// The values of some segments, gathered into an empty domain of their size.
+    pub async fn fill(
+        &self,
+        mut domain: Box<dyn Domain>,
+        segments: Range<usize>,
+    ) -> Result<Arc<dyn Domain>> {
         for segment in segments {
             let mut batches = self.read(segment)?;
             while let Some(batch) = batches.next().await.transpose()? {
-                let tokens = batch.column(0).as_list::<i64>().values();
-                if let Some(tokens) = tokens.as_primitive_opt::<Int64Type>() {
-                    tokens.values().iter().for_each(|&token| values.insert(token as u64));
-                } else if let Some(tokens) = tokens.as_primitive_opt::<UInt64Type>() {
-                    tokens.values().iter().for_each(|&token| values.insert(token));
-                }
+                domain.add(batch.column(0).as_ref());
                 tokio::task::yield_now().await;
             }
         }
-        values.number_all();
-        Ok(values)
+        domain.close();
+        Ok(domain.into())
     }
 
     /// The bytes of all rows in memory, as batches.
@@ -151,7 +148,8 @@ impl SpilledSide {
 
 #[cfg(test)]
 mod tests {
-    use arrow::array::{ArrayRef, Int64Array};
+    use arrow::array::{ArrayRef, AsArray, Int64Array};
+    use arrow::datatypes::Int64Type;
 
     use super::*;
 

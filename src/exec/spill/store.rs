@@ -27,10 +27,9 @@ use crate::exec::build::{BuildPlan, Built, EncodedArguments, OnChoice};
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::{BuildMetrics, DiskMetrics};
 use crate::exec::probe::slices::Slices;
-use crate::set::{StoredRows, Unload};
 use crate::spec::Side;
 
-/// Sizes of sets that the bands are drawn from, at most.
+/// Positions of rows that the bands are drawn from, at most.
 const SAMPLED_ROWS: usize = 1 << 16;
 /// What is gathered before it is written, in bytes, where memory allows.
 const BUFFER_BYTES: usize = 16 << 20;
@@ -158,7 +157,8 @@ impl SpillContext {
             reservation.grow(2 * LEAST_BUFFER_BYTES);
         }
         let manager = self.manager(side);
-        SideWriter::new(manager, Arc::clone(bands), keeps_setless, limits, reservation)
+        let form = Arc::clone(&self.plan.forms[side as usize]);
+        SideWriter::new(manager, form, Arc::clone(bands), keeps_setless, limits, reservation)
     }
 
     /// Stores the build side: what has been read of it, and the rest. `memory` holds what has been
@@ -173,24 +173,26 @@ impl SpillContext {
         let reserved = held.size();
         // Giving the rows out takes a list of the tokens: out of the headroom, before that goes.
         let listed = memory.reservation("tokens");
-        let footprints = shares.iter().map(|share| Unload::footprint(&share.encoder, &share.keys));
+        let footprints = shares.iter().map(|share| share.encoder.unload_bytes(&share.keys));
         listed.grow(footprints.max().unwrap_or(0));
         memory.release();
-        let sizes: Vec<u32> = shares
+        let positions: Vec<u32> = shares
             .iter()
-            .flat_map(|share| Unload::sizes(&share.encoder, SAMPLED_ROWS / shares.len()))
+            .flat_map(|share| share.encoder.positions(SAMPLED_ROWS / shares.len()))
             .collect();
         // What has been read is about to go.
         let room = self.available().map_or(usize::MAX, |bytes| bytes + reserved);
         let count = self.bands.min((room / 8 / OPEN_FILE_BYTES).max(4));
-        let bands = Arc::new(Bands::of_sizes(sizes, count, self.plan.has_keys));
+        let bands =
+            Arc::new(Bands::new(positions, self.layout.matcher.axis(), count, self.plan.has_keys));
         // In a self-join these are the probe rows as well.
         let keeps = self.keeps_setless(side)
             || self.layout.self_join && self.keeps_setless(self.layout.probe);
         let mut writer = self.writer(side, &bands, keeps, room);
-        let (mut unloaded, kind) = (0, self.plan.tokens[side as usize]);
+        let mut unloaded = 0;
         for share in shares {
-            let unload = Unload::new(&share.encoder, &share.keys, self.plan.has_keys, kind);
+            let keys = self.plan.has_keys.then_some(&share.keys);
+            let unload = share.encoder.unload(keys);
             for push in 0..unload.pushes() {
                 for rows in unload.rows(push)? {
                     let columns = self.plan.stored[side as usize].iter().map(|&column| match share
@@ -200,7 +202,7 @@ impl SpillContext {
                         None => internal_err!("column {column} of the {side} side is gone"),
                     });
                     let columns = columns.collect::<Result<Vec<_>>>()?;
-                    unloaded += rows.lists.get_array_memory_size();
+                    unloaded += rows.values.get_array_memory_size();
                     unloaded += columns.iter().map(stored_bytes).sum::<usize>();
                     writer.push(rows, columns)?;
                 }
@@ -273,11 +275,11 @@ impl SpillContext {
         input: &Slices,
         writer: &Mutex<SideWriter>,
     ) -> Result<()> {
-        let kind = self.plan.tokens[side as usize];
+        let form = &self.plan.forms[side as usize];
         while let Some((_, slice)) = input.next().await? {
             let converter = self.converter.as_deref();
             let arguments = EncodedArguments::evaluate(&self.layout, side, converter, &slice)?;
-            for rows in StoredRows::of_batch(kind, &arguments.as_input())? {
+            for rows in form.store(&arguments.as_input())? {
                 let part = slice.slice(rows.rows.start, rows.rows.len());
                 writer.lock().push(rows, self.plan.columns(side, &part))?;
             }

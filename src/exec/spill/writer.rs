@@ -4,9 +4,9 @@ use std::io::{self, ErrorKind};
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
-use arrow::compute::{interleave_record_batch, max, min};
-use arrow::datatypes::{Int64Type, SchemaRef, UInt64Type};
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::compute::interleave_record_batch;
+use arrow::datatypes::SchemaRef;
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -15,8 +15,8 @@ use datafusion::physical_plan::SpillManager;
 
 use super::bands::Bands;
 use super::segment::{Segment, SpilledSide};
+use crate::engine::{StoredForm, StoredRows};
 use crate::exec::answer::payload::stored_bytes;
-use crate::set::StoredRows;
 
 /// Rows of a batch on disk, at most: reading takes the memory of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -26,6 +26,7 @@ const MANY_SEGMENTS: u64 = 128;
 /// Writes one side.
 pub(crate) struct SideWriter {
     manager: SpillManager,
+    form: Arc<dyn StoredForm>,
     bands: Arc<Bands>,
     /// Whether rows that can match nothing are part of the answer.
     keeps_setless: bool,
@@ -57,9 +58,9 @@ pub(crate) struct WriterLimits {
 
 struct OpenSegment {
     file: OpenFile,
-    sizes: Range<u32>,
+    positions: Range<u32>,
     rows: usize,
-    greatest: Option<u64>,
+    domain_size: Option<u64>,
     bytes: usize,
 }
 
@@ -68,6 +69,7 @@ impl SideWriter {
     /// `reservation` holds twice what is gathered.
     pub fn new(
         manager: SpillManager,
+        form: Arc<dyn StoredForm>,
         bands: Arc<Bands>,
         keeps_setless: bool,
         limits: WriterLimits,
@@ -76,6 +78,7 @@ impl SideWriter {
         let bands_and_rest = bands.len() + 1;
         Self {
             manager,
+            form,
             bands,
             keeps_setless,
             limits,
@@ -96,8 +99,9 @@ impl SideWriter {
 
     /// Adds rows with the columns stored for them besides set and key.
     pub fn push(&mut self, rows: StoredRows, stored: Vec<ArrayRef>) -> Result<()> {
-        let bands = self.bands.of_rows(&rows.lists, rows.keys.as_ref());
-        let mut columns: Vec<ArrayRef> = vec![Arc::new(rows.lists)];
+        let positions = self.form.positions(rows.values.as_ref());
+        let bands = self.bands.of_rows(&positions, rows.keys.as_ref());
+        let mut columns: Vec<ArrayRef> = vec![rows.values];
         columns.extend(rows.keys.map(|keys| Arc::new(keys) as ArrayRef));
         columns.extend(stored);
         let batch = RecordBatch::try_new(Arc::clone(self.schema()), columns)?;
@@ -145,15 +149,15 @@ impl SideWriter {
             Some(open) => open,
             None => OpenSegment {
                 file: open_file(&self.manager).map_err(|e| self.disk_error(e))?,
-                sizes: 0..0,
+                positions: 0..0,
                 rows: 0,
-                greatest: Some(0),
+                domain_size: Some(0),
                 bytes: 0,
             },
         };
         let written = (open.file)(Some(batch)).map_err(|e| self.disk_error(e))?;
         let bytes = if let Written::Batch(bytes) = written { bytes } else { 0 };
-        open.note_sets(batch);
+        open.note_values(batch.column(0), self.form.as_ref());
         open.rows += batch.num_rows();
         open.bytes += bytes;
         self.written_rows += batch.num_rows() as u64;
@@ -180,9 +184,9 @@ impl SideWriter {
         self.done.push(Segment {
             band,
             key_part: self.bands.key_part(band),
-            sizes: open.sizes,
+            positions: open.positions,
             rows: open.rows,
-            greatest: open.greatest,
+            domain_size: open.domain_size,
             bytes: open.bytes,
             first_row: 0,
             file,
@@ -261,22 +265,15 @@ fn open_file(manager: &SpillManager) -> Result<OpenFile> {
 }
 
 impl OpenSegment {
-    /// Notes the sizes of the sets of a batch, and their greatest token.
-    fn note_sets(&mut self, batch: &RecordBatch) {
-        let lists = batch.column(0).as_list::<i64>();
-        let tokens = lists.values();
-        let greatest = if let Some(tokens) = tokens.as_primitive_opt::<Int64Type>() {
-            let all_natural = min(tokens).is_none_or(|least| least >= 0);
-            all_natural.then(|| max(tokens).unwrap_or(0) as u64)
-        } else {
-            tokens.as_primitive_opt::<UInt64Type>().map(|tokens| max(tokens).unwrap_or(0))
-        };
-        self.greatest = self.greatest.zip(greatest).map(|(a, b)| a.max(b));
-        for (row, ends) in lists.value_offsets().windows(2).enumerate() {
-            let size = (ends[1] - ends[0]) as u32;
-            if lists.is_valid(row) {
-                let least = if self.sizes.is_empty() { size } else { self.sizes.start.min(size) };
-                self.sizes = least..self.sizes.end.max(size + 1);
+    /// Notes where stored values lie, and how large a domain of them is.
+    fn note_values(&mut self, values: &ArrayRef, form: &dyn StoredForm) {
+        let size = form.domain_size(values.as_ref());
+        self.domain_size = self.domain_size.zip(size).map(|(a, b)| a.max(b));
+        for position in form.positions(values.as_ref()) {
+            if position > 0 {
+                let first = self.positions.is_empty();
+                let least = if first { position } else { self.positions.start.min(position) };
+                self.positions = least..self.positions.end.max(position.saturating_add(1));
             }
         }
     }
@@ -291,7 +288,9 @@ mod tests {
     use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, SpillMetrics};
 
     use super::*;
-    use crate::set::{EncodeInput, StoredTokens};
+    use crate::engine::{EncodeInput, Family};
+    use crate::set::{Measure, SetFamily, StoredTokens};
+    use crate::spec::{Call, Predicate, Side};
 
     /// However much is written, the process is not out of files.
     #[test]
@@ -311,14 +310,21 @@ mod tests {
             most_segment_bytes: usize::MAX,
             segment_rows: usize::MAX,
         };
-        let bands = Arc::new(Bands::of_sizes(vec![], 1, false));
-        let mut writer = SideWriter::new(manager, bands, false, limits, reservation);
+        let predicate = Predicate {
+            call: Call { function: Measure::Jaccard.function(), first: Side::Left },
+            bound: 0.5,
+        };
+        let family = SetFamily::new(crate::functions::measure_of);
+        let axis = family.axis(predicate).unwrap();
+        let bands = Arc::new(Bands::new(vec![], axis.as_ref(), 1, false));
+        let form = Arc::new(kind);
+        let mut writer = SideWriter::new(manager, form, bands, false, limits, reservation);
         let lists = arrow::array::ListArray::from_iter_primitive::<arrow::datatypes::Int64Type, _, _>(
             (0..100).map(|i| Some((i..i + 20).map(Some))),
         );
         for _ in 0..500 {
-            let input = EncodeInput { lists: &lists, keys: None, filter: None };
-            for rows in StoredRows::of_batch(kind, &input).unwrap() {
+            let input = EncodeInput { values: &lists, keys: None, filter: None };
+            for rows in kind.store(&input).unwrap() {
                 let column: ArrayRef = Arc::new(Int64Array::from_iter_values(0..100));
                 writer.push(rows, vec![column]).unwrap();
             }

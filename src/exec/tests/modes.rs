@@ -133,6 +133,7 @@ async fn tasks_that_each_read_the_build_side_give_the_join_together() {
                     SetSimilarityJoinExec::try_new_in_mode(
                         JoinInput::Two { left, right, build },
                         case.join(need),
+                        sets(),
                         SimJoinOptions::default(),
                         JoinMode::Broadcast,
                         None,
@@ -170,6 +171,7 @@ async fn tasks_with_parts_of_both_sides_give_the_join_together() {
                     SetSimilarityJoinExec::try_new_in_mode(
                         JoinInput::Two { left, right, build },
                         case.join(need),
+                        sets(),
                         SimJoinOptions::default(),
                         mode,
                         None,
@@ -190,6 +192,7 @@ async fn tasks_with_parts_of_both_sides_give_the_join_together() {
                 SetSimilarityJoinExec::try_new_in_mode(
                     JoinInput::Itself { input, partitions: 1 },
                     case.join(need),
+                    sets(),
                     SimJoinOptions::default(),
                     mode,
                     None,
@@ -224,7 +227,8 @@ async fn pairs_that_stand_for_both_orders_are_found_in_one() {
         };
         let plan = |input: JoinInput, mode: JoinMode, need: Need| {
             let (join, options) = (case.join(need), options.clone());
-            SetSimilarityJoinExec::try_new_in_mode(input, join, options, mode, None).unwrap()
+            SetSimilarityJoinExec::try_new_in_mode(input, join, sets(), options, mode, None)
+                .unwrap()
         };
         for need in [Need::Rows, Need::Counts(None)] {
             for build in [Side::Left, Side::Right] {
@@ -264,6 +268,7 @@ async fn one_task_gives_every_join_type() {
             let plan = SetSimilarityJoinExec::try_new_in_mode(
                 input,
                 case.join(Need::Rows),
+                sets(),
                 SimJoinOptions::default(),
                 JoinMode::Single,
                 None,
@@ -289,7 +294,7 @@ async fn inputs_that_do_not_fit_the_mode_are_refused() {
     let rows = random_rows(&mut StdRng::seed_from_u64(1), 9);
     let plan = |input, mode| {
         let (join, options) = (case.join(Need::Rows), SimJoinOptions::default());
-        SetSimilarityJoinExec::try_new_in_mode(input, join, options, mode, None)
+        SetSimilarityJoinExec::try_new_in_mode(input, join, sets(), options, mode, None)
     };
     let many = || source(&rows, 3, 3);
     let two = |left, right| JoinInput::Two { left, right, build: Side::Left };
@@ -303,7 +308,14 @@ async fn inputs_that_do_not_fit_the_mode_are_refused() {
         let case = Case { join_type, keyed: true, ..case };
         let (join, options) = (case.join(need), SimJoinOptions::default());
         let mode = JoinMode::Mirrored { keys: 1 };
-        SetSimilarityJoinExec::try_new_in_mode(two(many(), many()), join, options, mode, None)
+        SetSimilarityJoinExec::try_new_in_mode(
+            two(many(), many()),
+            join,
+            sets(),
+            options,
+            mode,
+            None,
+        )
     };
     assert!(mirrored(JoinType::Inner, Need::Rows).is_ok());
     for (join_type, need) in [

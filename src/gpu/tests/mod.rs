@@ -19,15 +19,14 @@ use rand::{Rng, SeedableRng};
 
 use crate::emulator;
 use crate::emulator::{Emulator, Gpu, gpu};
-use crate::engine::KeyDictionary;
-use crate::engine::Match;
+use crate::engine::{EncodeInput, KeyDictionary, Match};
 use crate::gpu::abi::{Found, Group, NarrowCandidate};
 use crate::gpu::{
     Capacities, Device, DeviceError, Form, Job, Lanes, Launch, Layout, Outcome, Reply,
     ResidentSets, Section, Staging,
 };
 use crate::set::Candidate;
-use crate::set::{BuildEncoder, EncodeInput, SetCollection};
+use crate::set::{BuildEncoder, SetCollection};
 use crate::util::cancel::CancelFlag;
 
 /// A collection of up to `count` distinct sets of fewer than `most` tokens, some in several rows.
@@ -43,7 +42,7 @@ fn sets(rng: &mut StdRng, count: usize, most: usize) -> SetCollection {
     let lists = ListArray::from_iter_primitive::<UInt32Type, _, _>(rows.collect::<Vec<_>>());
     let lists: ArrayRef = Arc::new(lists);
     let (mut encoder, mut keys) = (BuildEncoder::default(), KeyDictionary::default());
-    let input = EncodeInput { lists: &lists, keys: None, filter: None };
+    let input = EncodeInput { values: &lists, keys: None, filter: None };
     encoder.push(&input, &mut keys, &reservation, 0).unwrap();
     encoder.finish(&reservation, 0, &|| {}, &CancelFlag::default()).unwrap().0
 }

@@ -33,7 +33,8 @@ impl Distribution<'_> {
                 partitions: *partitions,
             },
         };
-        let unmatched = Distribution { input, join: right, ..self }.plan()?;
+        let family = Arc::clone(&self.family);
+        let unmatched = Distribution { input, join: right, family, ..self }.plan()?;
         let padded = ProjectionExec::try_new(padding, unmatched)?;
         let matched = Distribution { join: left, ..self }.plan()?;
         Ok(Arc::new(JoinPartsExec::try_new(vec![matched, Arc::new(padded)])?))

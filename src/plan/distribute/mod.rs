@@ -28,6 +28,7 @@ use datafusion::prelude::SessionConfig;
 
 use self::size::Size;
 use crate::config::{BuildSideChoice, DistributionChoice, SimJoinOptions};
+use crate::engine::Family;
 use crate::exec::{JoinInput, JoinMode, SetSimilarityJoinExec};
 use crate::spec::{Need, Side, SimilarityJoin};
 
@@ -64,6 +65,7 @@ pub(crate) struct Distribution<'a> {
     /// As one process would run it.
     pub input: JoinInput,
     pub join: SimilarityJoin,
+    pub family: Arc<dyn Family>,
     pub options: &'a SimJoinOptions,
     pub tasks: usize,
     /// Per side, whether two readings of its input give the same rows, in whatever order.
@@ -89,7 +91,7 @@ impl Distribution<'_> {
         match self.choose() {
             Shared::AsTwo => self.full(),
             Shared::ByNone(reason) => {
-                let Self { input, join, options, .. } = self;
+                let Self { input, join, family, options, .. } = self;
                 let input = match input {
                     JoinInput::Itself { input, .. } => JoinInput::Itself { input, partitions: 1 },
                     two => two,
@@ -97,6 +99,7 @@ impl Distribution<'_> {
                 Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
                     input,
                     join,
+                    family,
                     options.clone(),
                     JoinMode::Single,
                     Some(reason),
@@ -107,6 +110,7 @@ impl Distribution<'_> {
                 Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
                     JoinInput::Two { left, right, build },
                     self.join,
+                    self.family,
                     self.options.clone(),
                     JoinMode::Broadcast,
                     Some(reason),

@@ -15,7 +15,7 @@ use super::Distribution;
 use super::sample::sample;
 use crate::config::BuildSideChoice;
 use crate::exec::{JoinInput, JoinMode, JoinPartsExec, SetSimilarityJoinExec};
-use crate::shuffle::{GridPairs, GridSpec, PlacedRows, SizeGridExec, SizeHistogramExec};
+use crate::shuffle::{AxisGridExec, AxisHistogramExec, GridPairs, GridSpec, PlacedRows};
 use crate::spec::{Need, Side, SimilarityJoin};
 
 const SIDES: [Side; 2] = [Side::Left, Side::Right];
@@ -30,13 +30,13 @@ impl Distribution<'_> {
         let histograms = || -> Result<Vec<_>> {
             let of_side = |side: &Side| {
                 let input = reset_plan_states(Arc::clone(&inputs[*side as usize]))?;
-                histogram(input, placed_rows(&self.join, *side))
+                histogram(input, self.placed_rows(*side))
             };
             measured.iter().map(of_side).collect()
         };
         let grid = |side: Side| {
             let input = Arc::clone(&inputs[side as usize]);
-            SizeGridExec::try_new(input, histograms()?, placed_rows(&self.join, side), spec)
+            AxisGridExec::try_new(input, histograms()?, self.placed_rows(side), spec)
         };
         let (left, right) = (grid(Side::Left)?, grid(Side::Right)?);
         let build = match (self.join.need, &self.input) {
@@ -56,9 +56,9 @@ impl Distribution<'_> {
         let grid = |side: Side, pairs: GridPairs| {
             let again = || reset_plan_states(Arc::clone(input));
             // One place for a row, whichever side it is sent as.
-            let rows = PlacedRows { side, ..placed_rows(&self.join, Side::Left) };
-            let histogram = histogram(again()?, placed_rows(&self.join, Side::Left))?;
-            SizeGridExec::try_new(again()?, vec![histogram], rows, self.spec(pairs))
+            let rows = PlacedRows { side, ..self.placed_rows(Side::Left) };
+            let histogram = histogram(again()?, self.placed_rows(Side::Left))?;
+            AxisGridExec::try_new(again()?, vec![histogram], rows, self.spec(pairs))
         };
         let within = grid(Side::Left, GridPairs::Within)?;
         let (left, right) =
@@ -69,6 +69,7 @@ impl Distribution<'_> {
         let within = SetSimilarityJoinExec::try_new_in_mode(
             JoinInput::Itself { input: Arc::new(within), partitions: 1 },
             join,
+            Arc::clone(&self.family),
             self.options.clone(),
             JoinMode::Partitioned { keys: 1 },
             Some(reason.clone()),
@@ -81,10 +82,26 @@ impl Distribution<'_> {
         Ok(Arc::new(JoinPartsExec::try_new(vec![Arc::new(within), across])?))
     }
 
+    /// What places the rows of a side.
+    fn placed_rows(&self, side: Side) -> PlacedRows {
+        let join = &self.join;
+        let keys = join.on.iter().map(|(left, right)| match side {
+            Side::Left => Arc::clone(left),
+            Side::Right => Arc::clone(right),
+        });
+        PlacedRows {
+            family: Arc::clone(&self.family),
+            side,
+            argument: Arc::clone(join.argument(side)),
+            keys: keys.collect(),
+            null_equality: join.null_equality,
+            filter: join.side_filter(side).cloned(),
+        }
+    }
+
     fn spec(&self, pairs: GridPairs) -> GridSpec {
         GridSpec {
-            call: self.join.call,
-            threshold: self.join.threshold,
+            predicate: self.join.predicate,
             tasks: self.tasks,
             visits_once: SIDES.map(|side| self.lists_rows_of(side)),
             pairs,
@@ -94,8 +111,8 @@ impl Distribution<'_> {
     /// The join of the rows of either side that have the same tile.
     fn by_tile(
         self,
-        left: SizeGridExec,
-        right: SizeGridExec,
+        left: AxisGridExec,
+        right: AxisGridExec,
         build: Side,
         mode: JoinMode,
         reason: String,
@@ -105,6 +122,7 @@ impl Distribution<'_> {
         Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
             JoinInput::Two { left: Arc::new(left), right: Arc::new(right), build },
             join,
+            self.family,
             self.options.clone(),
             mode,
             Some(reason),
@@ -114,7 +132,7 @@ impl Distribution<'_> {
 
 /// `join`, over the inputs of two grids, over what the grids give: the same columns and a tile
 /// behind them.
-fn over_tiles(mut join: SimilarityJoin, grids: [&SizeGridExec; 2]) -> Result<SimilarityJoin> {
+fn over_tiles(mut join: SimilarityJoin, grids: [&AxisGridExec; 2]) -> Result<SimilarityJoin> {
     let columns = grids.map(|grid| grid.input().schema().fields().len());
     for ((argument, filter), columns) in
         join.arguments.iter_mut().zip(&mut join.side_filters).zip(columns)
@@ -146,29 +164,14 @@ fn with_column_behind(expr: &PhysicalExprRef, columns: usize) -> Result<Physical
     Ok(moved.data)
 }
 
-/// What places the rows of a side.
-fn placed_rows(join: &SimilarityJoin, side: Side) -> PlacedRows {
-    let keys = join.on.iter().map(|(left, right)| match side {
-        Side::Left => Arc::clone(left),
-        Side::Right => Arc::clone(right),
-    });
-    PlacedRows {
-        side,
-        argument: Arc::clone(join.argument(side)),
-        keys: keys.collect(),
-        null_equality: join.null_equality,
-        filter: join.side_filter(side).cloned(),
-    }
-}
-
-/// The sizes of the sets of `input`, or of a sample of it, in one partition. Tasks have even work
+/// The positions of the rows of `input`, or of a sample of it, in one partition. Tasks have even work
 /// if they are right, and the answer is right whatever they are, as long as all who read them get
 /// the same.
 fn histogram(input: Arc<dyn ExecutionPlan>, rows: PlacedRows) -> Result<Arc<dyn ExecutionPlan>> {
     let (input, times) = sample(input)?;
     if rows.expressions().any(has_lambda) {
         // DataFusion 55 merges projections without moving the parameters of lambdas.
-        return counted(SizeHistogramExec::try_new(input, rows, times)?);
+        return counted(AxisHistogramExec::try_new(input, rows, times)?);
     }
     // Its own columns only, so that the scan reads no others.
     let exprs = rows.expressions().enumerate().map(|(i, expr)| ProjectionExpr {
@@ -186,11 +189,11 @@ fn histogram(input: Arc<dyn ExecutionPlan>, rows: PlacedRows) -> Result<Arc<dyn 
         filter: rows.filter.as_ref().map(|_| column(1 + keys)),
         ..rows
     };
-    counted(SizeHistogramExec::try_new(Arc::new(projected), rows, times)?)
+    counted(AxisHistogramExec::try_new(Arc::new(projected), rows, times)?)
 }
 
 /// The histogram in one partition.
-fn counted(histogram: SizeHistogramExec) -> Result<Arc<dyn ExecutionPlan>> {
+fn counted(histogram: AxisHistogramExec) -> Result<Arc<dyn ExecutionPlan>> {
     // The limit is never reached: it keeps the optimizer from removing the node where the input
     // has one partition, so that a cluster counts it in a stage of its own and not in each task.
     let whole = CoalescePartitionsExec::new(Arc::new(histogram));

@@ -8,7 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{DFSchema, JoinType, NullEquality, Result, ScalarValue, plan_err};
+use datafusion::common::{JoinType, NullEquality, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::utils::{
     can_hash, conjunction, find_valid_equijoin_key_pair, split_conjunction,
 };
@@ -17,31 +17,33 @@ use datafusion::logical_expr::{
 };
 
 use crate::config::SimJoinOptions;
+use crate::engine::Families;
 use crate::plan::logical::SimJoinNode;
 use crate::plan::recognise::cost::Choice;
 use crate::plan::recognise::declined::DeclinedNode;
 use crate::plan::recognise::marker::{EXAMPLE, is_marked, refuse, unwrap};
 use crate::plan::recognise::predicate::{
-    Comparison, Constants, Shape, Threshold, measure_call, mentions_measure, selectivity, side_of,
+    Comparison, Constants, Shape, Sides, Threshold, mentions_similarity, side_of, similarity_call,
 };
-use crate::spec::{MeasureCall, Need, OutputColumn, Side};
+use crate::spec::{Call, Need, OutputColumn, Predicate, Side};
 
 /// What conversion needs to know of the session and the statement.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     pub options: &'a SimJoinOptions,
+    pub families: &'a Families,
     pub constants: Constants<'a>,
     /// Whether the plan is shown: declined joins then say why in a node above them.
     pub explain: bool,
 }
 
 /// Whether `plan` holds anything for [`convert`].
-pub fn concerns(plan: &LogicalPlan) -> Result<bool> {
+pub fn concerns(plan: &LogicalPlan, families: &Families) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         use datafusion::common::tree_node::TreeNodeRecursion::{Continue, Stop};
         node.apply_expressions(|e| {
-            found |= mentions_measure(e) || is_marked(e);
+            found |= mentions_similarity(e, families) || is_marked(e);
             Ok(if found { Stop } else { Continue })
         })
     })?;
@@ -138,12 +140,27 @@ enum Outcome {
 struct Candidate {
     /// Its position among the conjuncts.
     position: usize,
-    call: MeasureCall,
+    call: Call,
     arguments: [Expr; 2],
     threshold: Threshold,
 }
 
-impl Converter<'_> {
+impl Candidate {
+    fn predicate(&self) -> Predicate {
+        Predicate { call: self.call, bound: self.threshold.value }
+    }
+}
+
+impl<'a> Converter<'a> {
+    /// The inputs of a join.
+    fn sides<'j>(&self, join: &'j Join) -> Sides<'j>
+    where
+        'a: 'j,
+    {
+        let (left, right) = (join.left.schema(), join.right.schema());
+        Sides { left, right, families: self.context.families }
+    }
+
     fn visit(&mut self, plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         match plan {
             LogicalPlan::Join(join) => match self.convert_join(&join)? {
@@ -169,16 +186,16 @@ impl Converter<'_> {
         if join.join_type != JoinType::Inner {
             return unchanged(filter);
         }
-        let (left, right) = (join.left.schema(), join.right.schema());
+        let sides = self.sides(join);
         let is_similarity = |conjunct: &&Expr| match unwrap(conjunct) {
-            Some(wrapped) => reads_both_sides(wrapped.measured, left, right),
-            None => matches!(Comparison::find(conjunct, left, right), Shape::Comparison(_)),
+            Some(wrapped) => reads_both_sides(wrapped.measured, sides),
+            None => matches!(Comparison::find(conjunct, sides), Shape::Comparison(_)),
         };
         let (similarities, rest): (Vec<&Expr>, Vec<&Expr>) =
             split_conjunction(&filter.predicate).into_iter().partition(is_similarity);
         if similarities.is_empty() {
             // The optimizer keeps a volatile conjunct above the join.
-            let declined = rest.iter().find_map(|c| match Comparison::find(c, left, right) {
+            let declined = rest.iter().find_map(|c| match Comparison::find(c, sides) {
                 Shape::Declined(reason) => Some(format!("{c}: {reason}")),
                 _ => None,
             });
@@ -212,7 +229,7 @@ impl Converter<'_> {
 
     fn convert_join(&mut self, join: &Join) -> Result<Outcome> {
         let Some(filter) = &join.filter else { return Ok(Outcome::Unchanged) };
-        if !mentions_measure(filter) && !is_marked(filter) {
+        if !mentions_similarity(filter, self.context.families) && !is_marked(filter) {
             return Ok(Outcome::Unchanged);
         }
         let mut joins = vec![];
@@ -274,7 +291,6 @@ impl Converter<'_> {
         position: usize,
         measured: Option<&Expr>,
     ) -> Option<Result<Candidate, String>> {
-        let (left, right) = (join.left.schema(), join.right.schema());
         let folded;
         let (conjunct, constant) = match (conjunct, measured) {
             (Expr::Literal(value, _), Some(measured)) => {
@@ -284,7 +300,7 @@ impl Converter<'_> {
             }
             _ => (conjunct, None),
         };
-        match Comparison::find(conjunct, left, right) {
+        match Comparison::find(conjunct, self.sides(join)) {
             Shape::Other => None,
             Shape::Declined(reason) => Some(Err(reason)),
             Shape::Comparison(found) => {
@@ -313,30 +329,32 @@ impl Converter<'_> {
         insists: bool,
     ) -> Result<Outcome> {
         // The first of the best, so that the plan does not depend on the order of equals.
-        let best = |a: &Candidate, b: &Candidate| {
-            let key = |c: &Candidate| selectivity(c.call.measure, c.threshold.value);
-            let ((a1, a2), (b1, b2)) = (key(a), key(b));
-            a1.total_cmp(&b1).then(a2.total_cmp(&b2)).then(b.position.cmp(&a.position))
+        let mut keys = vec![];
+        for candidate in &candidates {
+            let predicate = candidate.predicate();
+            let family = self.context.families.get(predicate.family())?;
+            keys.push((family.selectivity(&predicate), candidate.position));
+        }
+        let best = |&a: &usize, &b: &usize| {
+            let (([a1, a2], a), ([b1, b2], b)) = (keys[a], keys[b]);
+            a1.total_cmp(&b1).then(a2.total_cmp(&b2)).then(b.cmp(&a))
         };
-        let Some(driver) = (0..candidates.len())
-            .max_by(|a, b| best(&candidates[*a], &candidates[*b]))
-            .map(|i| candidates.swap_remove(i))
+        let Some(driver) = (0..candidates.len()).max_by(best).map(|i| candidates.swap_remove(i))
         else {
             return Ok(Outcome::Unchanged);
         };
         // Weaker bounds on the same similarity say nothing new.
         let implied = |c: &Candidate| {
             c.threshold.exact
-                && c.call == driver.call
                 && c.arguments == driver.arguments
-                && (driver.threshold.value.is_nan() || c.threshold.value <= driver.threshold.value)
+                && driver.predicate().implies(&c.predicate())
         };
         let mut decided: HashSet<usize> =
             candidates.iter().filter(|c| implied(c)).map(|c| c.position).collect();
         if driver.threshold.exact {
             decided.insert(driver.position);
         }
-        let predicate = conjuncts[driver.position].clone();
+        let conjunct = conjuncts[driver.position].clone();
         let rest = conjuncts
             .into_iter()
             .enumerate()
@@ -362,9 +380,8 @@ impl Converter<'_> {
             left: Arc::clone(&join.left),
             right: Arc::clone(&join.right),
             shared: None,
-            call: driver.call,
-            threshold: driver.threshold.value,
-            predicate,
+            predicate: driver.predicate(),
+            conjunct,
             note,
             join_type: join.join_type,
             arguments: driver.arguments,
@@ -401,8 +418,9 @@ fn unsupported(join: &Join) -> Option<&'static str> {
     }
 }
 
-fn reads_both_sides(expr: &Expr, left: &DFSchema, right: &DFSchema) -> bool {
-    measure_call(expr).is_some_and(|(_, first, second)| {
+fn reads_both_sides(expr: &Expr, sides: Sides<'_>) -> bool {
+    let Sides { left, right, families } = sides;
+    similarity_call(expr, families).is_some_and(|(_, first, second)| {
         match (side_of(first, left, right), side_of(second, left, right)) {
             (Some(a), Some(b)) => a != b,
             _ => false,

@@ -2,10 +2,10 @@
 //!
 //! SIMJOIN text becomes `JOIN … ON __simjoin_marker() OR <condition>`. The analyzer rule
 //! [`MarkSimilarityJoins`] takes the marker out of the condition and wraps each similarity
-//! conjunct as `__simjoin(<conjunct>, <measure>, <number>)`, or fails with what is wrong. The
+//! conjunct as `__simjoin(<conjunct>, <function>, <number>)`, or fails with what is wrong. The
 //! wrapper is an ordinary immutable function of both sides, so the optimizer moves it as it would
 //! move the conjunct itself, and cannot drop it: it cannot evaluate a function of columns. The
-//! second argument keeps the measure known when the conjunct itself is folded (`>= NULL`). The
+//! second argument keeps the function known when the conjunct itself is folded (`>= NULL`). The
 //! number names the join: the optimizer may copy a conjunct to where it is implied, and such
 //! copies need no operator of their own once the join of that number has one.
 //!
@@ -14,10 +14,9 @@
 
 use std::sync::Arc;
 use std::sync::LazyLock;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::expr::ScalarFunction;
@@ -28,7 +27,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
-use crate::plan::recognise::predicate::{Comparison, Shape};
+use crate::engine::Families;
+use crate::plan::recognise::predicate::{Comparison, Shape, Sides};
 use crate::sql::MARKER_FUNCTION;
 
 /// The function that wraps a similarity conjunct of a SIMJOIN.
@@ -101,7 +101,7 @@ fn internal_call<'a>(expr: &'a Expr, name: &str) -> Option<&'a [Expr]> {
 pub(crate) struct Wrapped<'a> {
     /// The conjunct as the optimizer left it.
     pub conjunct: &'a Expr,
-    /// The call of the measure.
+    /// The call of the function.
     pub measured: &'a Expr,
     /// The join's number.
     pub join: i64,
@@ -132,21 +132,38 @@ fn holds_marker(expr: &Expr) -> bool {
 /// Turns the marker of each SIMJOIN into wrappers of its similarity conjuncts.
 ///
 /// It runs after type coercion, so that a conjunct has the casts with which it is evaluated.
-#[derive(Debug, Default)]
-pub struct MarkSimilarityJoins;
+#[derive(Debug)]
+pub struct MarkSimilarityJoins {
+    families: Families,
+}
+
+impl MarkSimilarityJoins {
+    /// The name of the rule.
+    pub const NAME: &'static str = "mark_similarity_joins";
+
+    /// A rule that knows the functions of `families`.
+    pub fn new(families: Families) -> Self {
+        Self { families }
+    }
+}
 
 impl AnalyzerRule for MarkSimilarityJoins {
     fn name(&self) -> &str {
-        "mark_similarity_joins"
+        Self::NAME
     }
 
     fn analyze(&self, plan: LogicalPlan, _: &ConfigOptions) -> Result<LogicalPlan> {
+        // Beyond the numbers that the plan holds: a view may have been analyzed before.
+        let mut number = greatest_number(&plan)?;
         plan.transform_up_with_subqueries(|plan| {
             if !plan.expressions().iter().any(holds_marker) {
                 return Ok(Transformed::no(plan));
             }
             match plan {
-                LogicalPlan::Join(join) => wrap(join).map(Transformed::yes),
+                LogicalPlan::Join(join) => {
+                    number += 1;
+                    wrap(join, &self.families, number).map(Transformed::yes)
+                }
                 other => plan_err!(
                     "{MARKER_FUNCTION} stands in a {}; it belongs to the ON of a SIMJOIN: {EXAMPLE}",
                     other.display()
@@ -157,10 +174,21 @@ impl AnalyzerRule for MarkSimilarityJoins {
     }
 }
 
-fn wrap(mut join: Join) -> Result<LogicalPlan> {
-    static JOINS: AtomicI64 = AtomicI64::new(0);
-    let number = JOINS.fetch_add(1, Ordering::Relaxed);
+/// The greatest number of a SIMJOIN in `plan`; 0 where there is none.
+fn greatest_number(plan: &LogicalPlan) -> Result<i64> {
+    let mut greatest = 0;
+    plan.apply_with_subqueries(|plan| {
+        plan.apply_expressions(|expr| {
+            expr.apply(|e| {
+                greatest = greatest.max(unwrap(e).map_or(0, |wrapped| wrapped.join));
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    })?;
+    Ok(greatest)
+}
 
+fn wrap(mut join: Join, families: &Families, number: i64) -> Result<LogicalPlan> {
     let condition = join.filter.take().into_iter().flat_map(|filter| {
         split_conjunction(&filter).into_iter().map(without_marker).collect::<Vec<_>>()
     });
@@ -172,7 +200,8 @@ fn wrap(mut join: Join) -> Result<LogicalPlan> {
         if holds_marker(conjunct) {
             return plan_err!("{MARKER_FUNCTION} stands inside {conjunct}; write {EXAMPLE}");
         }
-        match Comparison::find(conjunct, join.left.schema(), join.right.schema()) {
+        let (left, right) = (join.left.schema(), join.right.schema());
+        match Comparison::find(conjunct, Sides { left, right, families }) {
             Shape::Comparison(found) => {
                 wrapped += 1;
                 let number = Expr::Literal(ScalarValue::Int64(Some(number)), None);

@@ -8,31 +8,30 @@ use datafusion::common::{Column, DFSchema, JoinType, Result};
 use datafusion::logical_expr::expr_rewriter::unalias;
 use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, SubqueryAlias, Window};
 
-use crate::functions::measure_of;
+use crate::engine::Families;
 use crate::plan::columns::{
     canonical, column_at, fresh_name, index_map, input_column, is_null_of_nulls, map_columns,
     reaches_outside,
 };
 use crate::plan::logical::SimJoinNode;
-use crate::set::Measure;
-use crate::spec::{MeasureCall, Need, OutputColumn, Side};
+use crate::spec::{Call, Function, Need, OutputColumn, Side};
 
-/// A measure over two expressions of the rows of some plan.
+/// A function of a family over two expressions of the rows of some plan.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Call {
-    measure: Measure,
+pub(crate) struct ScoreCall {
+    function: Function,
     arguments: [Expr; 2],
 }
 
-impl Call {
-    pub(crate) fn of(expr: &Expr) -> Result<Option<Self>> {
+impl ScoreCall {
+    pub(crate) fn of(expr: &Expr, families: &Families) -> Result<Option<Self>> {
         let Expr::ScalarFunction(function) = expr else {
             return Ok(None);
         };
         let [first, second] = function.args.as_slice() else {
             return Ok(None);
         };
-        let Some(measure) = measure_of(&function.func) else {
+        let Some(joined_by) = families.function_of(&function.func) else {
             return Ok(None);
         };
         for argument in [first, second] {
@@ -40,7 +39,7 @@ impl Call {
                 return Ok(None);
             }
         }
-        Ok(Some(Self { measure, arguments: [first.clone(), second.clone()] }))
+        Ok(Some(Self { function: joined_by, arguments: [first.clone(), second.clone()] }))
     }
 
     /// The call over another plan's columns; `None` if `replacement` lacks one of them.
@@ -55,7 +54,7 @@ impl Call {
         if first.is_volatile() || second.is_volatile() {
             return Ok(None);
         }
-        Ok(Some(Self { measure: self.measure, arguments: [first, second] }))
+        Ok(Some(Self { function: self.function, arguments: [first, second] }))
     }
 
     pub(crate) fn is_over(&self, schema: &DFSchema) -> bool {
@@ -97,7 +96,7 @@ impl Pushed {
 }
 
 /// Adds the score of `call`, written over the columns of `plan`, to what `plan` gives.
-pub(crate) fn push(plan: &LogicalPlan, call: &Call) -> Result<Option<Pushed>> {
+pub(crate) fn push(plan: &LogicalPlan, call: &ScoreCall) -> Result<Option<Pushed>> {
     if let Some(node) = SimJoinNode::of(plan) {
         return match own_score(node, call)? {
             Some(score) => Ok(add_score(node, score)?),
@@ -143,7 +142,7 @@ fn with_input(plan: &LogicalPlan, input: LogicalPlan) -> Result<LogicalPlan> {
     Ok(plan.data)
 }
 
-fn push_below_projection(projection: &Projection, call: &Call) -> Result<Option<Pushed>> {
+fn push_below_projection(projection: &Projection, call: &ScoreCall) -> Result<Option<Pushed>> {
     let schema = &projection.schema;
     let Some(below) = call.map(|column| {
         let index = schema.maybe_index_of_column(column)?;
@@ -168,7 +167,7 @@ fn push_below_projection(projection: &Projection, call: &Call) -> Result<Option<
     Ok(Some(Pushed { plan: LogicalPlan::Projection(projection), column }))
 }
 
-fn push_below_alias(alias: &SubqueryAlias, call: &Call) -> Result<Option<Pushed>> {
+fn push_below_alias(alias: &SubqueryAlias, call: &ScoreCall) -> Result<Option<Pushed>> {
     let Some(below) = call.map(|column| {
         let index = alias.schema.maybe_index_of_column(column)?;
         Some(Expr::Column(column_at(alias.input.schema(), index)))
@@ -185,7 +184,7 @@ fn push_below_alias(alias: &SubqueryAlias, call: &Call) -> Result<Option<Pushed>
     Ok(Some(Pushed { plan: LogicalPlan::SubqueryAlias(alias), column }))
 }
 
-fn push_below_join(join: &Join, call: &Call) -> Result<Option<Pushed>> {
+fn push_below_join(join: &Join, call: &ScoreCall) -> Result<Option<Pushed>> {
     for side in [Side::Left, Side::Right] {
         let (input, sibling) = match side {
             Side::Left => (&join.left, &join.right),
@@ -244,8 +243,11 @@ pub(crate) fn rejoin(
 }
 
 /// The score that `call` is, if it is over the arguments of `node` and every output row has it.
-fn own_score(node: &SimJoinNode, call: &Call) -> Result<Option<MeasureCall>> {
-    if node.need != Need::Rows || !is_pairs(node.join_type) {
+fn own_score(node: &SimJoinNode, call: &ScoreCall) -> Result<Option<Call>> {
+    if node.need != Need::Rows
+        || !is_pairs(node.join_type)
+        || call.function.family() != node.predicate.family()
+    {
         return Ok(None);
     }
     let mut sides = [Side::Left; 2];
@@ -274,8 +276,8 @@ fn own_score(node: &SimJoinNode, call: &Call) -> Result<Option<MeasureCall>> {
     if first == second || !padded_is_null {
         return Ok(None);
     }
-    let first = if call.measure.is_symmetric() { Side::Left } else { first };
-    Ok(Some(MeasureCall { measure: call.measure, first }))
+    let first = if call.function.is_symmetric() { Side::Left } else { first };
+    Ok(Some(Call { function: call.function, first }))
 }
 
 /// Whether rows of the join stand for pairs, not for rows of one side.
@@ -283,7 +285,7 @@ fn is_pairs(join_type: JoinType) -> bool {
     matches!(join_type, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full)
 }
 
-fn add_score(node: &SimJoinNode, score: MeasureCall) -> Result<Option<Pushed>> {
+fn add_score(node: &SimJoinNode, score: Call) -> Result<Option<Pushed>> {
     let output = OutputColumn::Score(score);
     let mut node = node.clone();
     let index = match node.output.iter().position(|column| *column == output) {
@@ -302,7 +304,7 @@ fn add_score(node: &SimJoinNode, score: MeasureCall) -> Result<Option<Pushed>> {
 }
 
 /// Takes a score that one input of `node` can give through `node`.
-fn push_below_node(node: &SimJoinNode, call: &Call) -> Result<Option<Pushed>> {
+fn push_below_node(node: &SimJoinNode, call: &ScoreCall) -> Result<Option<Pushed>> {
     if node.need != Need::Rows {
         return Ok(None);
     }

@@ -16,32 +16,35 @@ use datafusion::common::{Column, DFSchema, DFSchemaRef, Result};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Aggregate, Expr, Join, LogicalPlan, Projection, Sort, Window};
 
+use crate::engine::Families;
 use crate::plan::logical::SimJoinNode;
 use crate::plan::rewrite::narrow::narrow_outputs;
-use crate::plan::rewrite::score_push::{Call, Pushed, push, rejoin, replace_input};
+use crate::plan::rewrite::score_push::{Pushed, ScoreCall, push, rejoin, replace_input};
 use crate::spec::Side;
 
 /// Replaces measures over the arguments of a similarity join below by score columns of that join,
 /// then drops what no node above reads any more from the joins' outputs.
 ///
 /// The schema of every node keeps its names and types.
-pub fn take_from_match(plan: LogicalPlan) -> Result<LogicalPlan> {
-    narrow_outputs(plan.transform_up_with_subqueries(take_at)?.data)
+pub fn take_from_match(plan: LogicalPlan, families: &Families) -> Result<LogicalPlan> {
+    let take = |plan| take_at(plan, families);
+    narrow_outputs(plan.transform_up_with_subqueries(take)?.data)
 }
 
 /// An input of the node at hand, growing by the scores that are pushed into it.
-struct Input {
+struct Input<'a> {
     plan: Arc<LogicalPlan>,
+    families: &'a Families,
     changed: bool,
 }
 
-impl Input {
-    fn new(plan: &Arc<LogicalPlan>) -> Self {
-        Self { plan: Arc::clone(plan), changed: false }
+impl<'a> Input<'a> {
+    fn new(plan: &Arc<LogicalPlan>, families: &'a Families) -> Self {
+        Self { plan: Arc::clone(plan), families, changed: false }
     }
 
     /// Pushes `call` into the input; its score is to stand beside the columns of `others`.
-    fn push(&mut self, call: &Call, others: &[&DFSchema]) -> Result<Option<Column>> {
+    fn push(&mut self, call: &ScoreCall, others: &[&DFSchema]) -> Result<Option<Column>> {
         if !call.is_over(self.plan.schema()) {
             return Ok(None);
         }
@@ -55,17 +58,18 @@ impl Input {
     }
 
     fn replace(&mut self, expr: Expr) -> Result<Expr> {
-        replace_calls(expr, |call| self.push(call, &[]))
+        replace_calls(expr, self.families, |call| self.push(call, &[]))
     }
 }
 
 /// `expr` with each call for which `column` knows a column replaced by it.
 fn replace_calls(
     expr: Expr,
-    mut column: impl FnMut(&Call) -> Result<Option<Column>>,
+    families: &Families,
+    mut column: impl FnMut(&ScoreCall) -> Result<Option<Column>>,
 ) -> Result<Expr> {
     let replaced = expr.transform_down(|expr| {
-        let Some(call) = Call::of(&expr)? else {
+        let Some(call) = ScoreCall::of(&expr, families)? else {
             return Ok(Transformed::no(expr));
         };
         Ok(match column(&call)? {
@@ -77,22 +81,22 @@ fn replace_calls(
 }
 
 /// Replaces the calls in the expressions of one node.
-fn take_at(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+fn take_at(plan: LogicalPlan, families: &Families) -> Result<Transformed<LogicalPlan>> {
     let taken = if let Some(node) = SimJoinNode::of(&plan) {
-        take_at_node(node)?
+        take_at_node(node, families)?
     } else {
         match &plan {
             LogicalPlan::Projection(projection) => {
-                let mut input = Input::new(&projection.input);
+                let mut input = Input::new(&projection.input, families);
                 let exprs = replace_named(&plan, &projection.expr, &mut input)?;
                 match input.changed {
                     true => Some(LogicalPlan::Projection(Projection::try_new(exprs, input.plan)?)),
                     false => None,
                 }
             }
-            LogicalPlan::Aggregate(aggregate) => take_at_aggregate(&plan, aggregate)?,
+            LogicalPlan::Aggregate(aggregate) => take_at_aggregate(&plan, aggregate, families)?,
             LogicalPlan::Window(window) => {
-                let mut input = Input::new(&window.input);
+                let mut input = Input::new(&window.input, families);
                 let exprs = replace_named(&plan, &window.window_expr, &mut input)?;
                 match input.changed {
                     true => {
@@ -103,7 +107,7 @@ fn take_at(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 }
             }
             LogicalPlan::Filter(filter) => {
-                let mut input = Input::new(&filter.input);
+                let mut input = Input::new(&filter.input, families);
                 let predicate = input.replace(filter.predicate.clone())?;
                 input.changed.then(|| {
                     let mut filter = filter.clone();
@@ -113,7 +117,7 @@ fn take_at(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                 })
             }
             LogicalPlan::Sort(sort) => {
-                let mut input = Input::new(&sort.input);
+                let mut input = Input::new(&sort.input, families);
                 let mut keys = sort.expr.clone();
                 for key in &mut keys {
                     key.expr = input.replace(std::mem::take(&mut key.expr))?;
@@ -123,7 +127,7 @@ fn take_at(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
                     restore_schema(LogicalPlan::Sort(sort), plan.schema())
                 })
             }
-            LogicalPlan::Join(join) => take_at_join(join)?,
+            LogicalPlan::Join(join) => take_at_join(join, families)?,
             _ => None,
         }
     };
@@ -134,7 +138,7 @@ fn take_at(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
 }
 
 /// The expressions with their calls replaced and their names kept.
-fn replace_named(plan: &LogicalPlan, exprs: &[Expr], input: &mut Input) -> Result<Vec<Expr>> {
+fn replace_named(plan: &LogicalPlan, exprs: &[Expr], input: &mut Input<'_>) -> Result<Vec<Expr>> {
     let names = NamePreserver::new(plan);
     exprs
         .iter()
@@ -145,8 +149,12 @@ fn replace_named(plan: &LogicalPlan, exprs: &[Expr], input: &mut Input) -> Resul
         .collect()
 }
 
-fn take_at_aggregate(plan: &LogicalPlan, aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
-    let mut input = Input::new(&aggregate.input);
+fn take_at_aggregate(
+    plan: &LogicalPlan,
+    aggregate: &Aggregate,
+    families: &Families,
+) -> Result<Option<LogicalPlan>> {
+    let mut input = Input::new(&aggregate.input, families);
     // The names of a grouping set are those of its parts; there is no place for an alias.
     let has_sets = aggregate.group_expr.iter().any(|expr| matches!(expr, Expr::GroupingSet(_)));
     let groups = match has_sets {
@@ -161,14 +169,14 @@ fn take_at_aggregate(plan: &LogicalPlan, aggregate: &Aggregate) -> Result<Option
 }
 
 /// Both inputs of a join at hand.
-struct Inputs {
-    left: Input,
-    right: Input,
+struct Inputs<'a> {
+    left: Input<'a>,
+    right: Input<'a>,
 }
 
-impl Inputs {
-    fn new(left: &Arc<LogicalPlan>, right: &Arc<LogicalPlan>) -> Self {
-        Self { left: Input::new(left), right: Input::new(right) }
+impl<'a> Inputs<'a> {
+    fn new(left: &Arc<LogicalPlan>, right: &Arc<LogicalPlan>, families: &'a Families) -> Self {
+        Self { left: Input::new(left, families), right: Input::new(right, families) }
     }
 
     fn changed(&self) -> bool {
@@ -177,7 +185,8 @@ impl Inputs {
 
     /// Pushes each call into the input that has its columns.
     fn replace(&mut self, expr: Expr) -> Result<Expr> {
-        replace_calls(expr, |call| {
+        let families = self.left.families;
+        replace_calls(expr, families, |call| {
             let Self { left, right } = self;
             if let Some(column) = left.push(call, &[right.plan.schema()])? {
                 return Ok(Some(column));
@@ -192,8 +201,8 @@ impl Inputs {
     }
 }
 
-fn take_at_join(join: &Join) -> Result<Option<LogicalPlan>> {
-    let mut inputs = Inputs::new(&join.left, &join.right);
+fn take_at_join(join: &Join, families: &Families) -> Result<Option<LogicalPlan>> {
+    let mut inputs = Inputs::new(&join.left, &join.right, families);
     let (mut on, mut filter) = (join.on.clone(), join.filter.clone());
     for key in on.iter_mut().flat_map(|(left, right)| [left, right]).chain(&mut filter) {
         inputs.replace_in_place(key)?;
@@ -207,8 +216,8 @@ fn take_at_join(join: &Join) -> Result<Option<LogicalPlan>> {
 
 /// Calls in the expressions of a similarity join that belong to a join below it. Those over its
 /// own arguments stand in the residual only, and are taken from the match at physical planning.
-fn take_at_node(node: &SimJoinNode) -> Result<Option<LogicalPlan>> {
-    let mut inputs = Inputs::new(&node.left, &node.right);
+fn take_at_node(node: &SimJoinNode, families: &Families) -> Result<Option<LogicalPlan>> {
+    let mut inputs = Inputs::new(&node.left, &node.right, families);
     let mut new = node.clone();
     let on = new.on.iter_mut().flat_map(|(left, right)| [left, right]);
     let filters = new.side_filters.iter_mut().flatten();

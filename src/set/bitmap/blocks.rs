@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use crate::engine::PrepareContext;
+use crate::set::PrepareContext;
 use crate::set::filter::SignatureScheme;
 use crate::set::filter::signature::MAX_WORDS;
 use crate::set::{SetCollection, SetId};

@@ -10,8 +10,9 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::KeyId;
 use crate::engine::{
-    Funnel, JoinSpec, Match, MatchBuffer, MatchCursor, MatchNeed, Pairing, ProbeSets, Progress,
+    Funnel, Match, MatchBuffer, MatchCursor, MatchNeed, Pairing, ProbeSets, Progress,
 };
+use crate::set::JoinSpec;
 use crate::set::bitmap::blocks::{ABREAST, Blocks, GROUP, Group, Hit};
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::intersect;

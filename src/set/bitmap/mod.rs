@@ -19,11 +19,10 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use self::blocks::{Blocks, FRONT_WIDTHS};
 use self::cursor::BitmapCursor;
-use crate::engine::{
-    Cost, JoinSpec, JoinStrategy, MatchCursor, Pairing, PrepareContext, PreparedJoin,
-};
+use crate::engine::{Cost, MatchCursor, Pairing, Placement, PreparedJoin};
 use crate::set::SetCollection;
 use crate::set::Statistics;
+use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
 use crate::simd::Form;
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512; the other forms of the kernel
@@ -49,8 +48,12 @@ impl JoinStrategy for BitmapBlocks {
         "bitmap"
     }
 
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec) -> Cost {
-        best_front(statistics, spec).1
+    fn runs_on(&self, placement: Placement) -> bool {
+        placement == Placement::Cpu
+    }
+
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, _: Placement) -> Cost {
+        Cost::cpu(best_front(statistics, spec).1)
     }
 
     fn prepare(
@@ -87,7 +90,7 @@ impl PreparedJoin for PreparedBitmap {
 }
 
 /// The number of words that the kernel should test, and what the join costs then.
-fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, Cost) {
+fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, f64) {
     let slower = match spec.simd.form() {
         Form::Avx512 => 1.0,
         Form::Avx2 => 3.0,
@@ -104,5 +107,5 @@ fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, Cost) {
     let widths = FRONT_WIDTHS.into_iter().filter(|&words| words <= statistics.signature_words());
     let costs = widths.map(|words| (words, cost(words)));
     let (words, cost) = costs.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((1, f64::INFINITY));
-    (words, Cost(cost))
+    (words, cost)
 }

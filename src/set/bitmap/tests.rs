@@ -26,8 +26,12 @@ impl JoinStrategy for Fixed {
         "bitmap of fixed widths"
     }
 
-    fn estimate(&self, _: &Statistics, _: &JoinSpec) -> Cost {
-        Cost(0.0)
+    fn runs_on(&self, placement: Placement) -> bool {
+        placement == Placement::Cpu
+    }
+
+    fn estimate(&self, _: &Statistics, _: &JoinSpec, _: Placement) -> Cost {
+        Cost::default()
     }
 
     fn prepare(

@@ -7,10 +7,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use datafusion::common::DataFusionError;
 
 use crate::config::DeviceChoice;
-use crate::engine::{JoinSpec, MatchNeed, Pairing};
+use crate::engine::DeviceRequest;
+use crate::engine::{MatchNeed, Pairing};
 use crate::gpu::abi::{Group, NarrowCandidate};
 use crate::gpu::{Capacities, Device, DeviceError, Form, ResidentSets};
 use crate::set::Candidate;
+use crate::set::JoinSpec;
 use crate::set::{SetCollection, SetId};
 
 /// A chunk is never smaller or larger (bytes of candidates). Pinned memory is taken for whole
@@ -22,22 +24,6 @@ const TABLE: usize = (NarrowCandidate::MAX_SIZE as usize + 1) * size_of::<u32>()
 /// Bytes of the sets of a gathered chunk, for each byte of candidates.
 const GATHERED_PROBE: usize = 2;
 const GATHERED_BUILD: usize = 8;
-
-/// What the operator asks of a device.
-#[derive(Clone)]
-pub struct DeviceRequest {
-    pub choice: DeviceChoice,
-    /// Whether the probe sets are the build sets.
-    pub self_join: bool,
-    /// Told when the device fails in mid-join, or host memory for it is refused.
-    pub on_failure: Arc<dyn Fn(String) + Send + Sync>,
-}
-
-impl fmt::Debug for DeviceRequest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("DeviceRequest").field("choice", &self.choice).finish_non_exhaustive()
-    }
-}
 
 /// A join whose candidates are verified on a device.
 #[derive(Debug)]
@@ -74,6 +60,24 @@ impl fmt::Display for DeviceJoin {
 }
 
 impl DeviceJoin {
+    /// Opens the device that `request` names, the first one where it names none, and brings the build
+    /// side to it if it fits.
+    ///
+    /// # Errors
+    ///
+    /// When the device cannot be opened, or does not answer.
+    pub fn open(
+        build: &SetCollection,
+        spec: &JoinSpec,
+        request: &DeviceRequest,
+    ) -> Result<Arc<Self>, DeviceError> {
+        let ordinal = match request.choice {
+            DeviceChoice::Cuda(ordinal) => ordinal.unwrap_or(0),
+            DeviceChoice::Auto | DeviceChoice::Cpu => 0,
+        };
+        Self::try_new(Device::open(ordinal)?, build, spec, request)
+    }
+
     /// Brings the build side to the device if it fits.
     ///
     /// # Errors

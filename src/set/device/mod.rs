@@ -15,5 +15,5 @@ pub(crate) mod join;
 pub(crate) mod pack;
 pub(crate) mod verifier;
 
-pub use join::{DeviceJoin, DeviceRequest};
+pub use join::DeviceJoin;
 pub use verifier::DeviceVerifier;

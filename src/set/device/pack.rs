@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use hashbrown::HashMap;
 
-use crate::engine::{JoinSpec, Match};
+use crate::engine::Match;
 use crate::gpu::abi::{Group, NarrowCandidate};
 use crate::gpu::{ChunkShape, Section, Staging};
+use crate::set::JoinSpec;
 use crate::set::device::join::DeviceJoin;
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::{Candidate, CandidateChunk};

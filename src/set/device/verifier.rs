@@ -7,11 +7,10 @@ use std::time::Instant;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryReservation, human_readable_size};
 
-use crate::engine::{
-    DeviceFunnel, Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, RowPairCounts,
-};
+use crate::engine::{DeviceFunnel, Funnel, MatchBuffer, MatchNeed, Pairing, RowPairCounts};
 use crate::gpu::{Form, Job, Launch, Outcome, Staging};
 use crate::set::CpuVerifier;
+use crate::set::JoinSpec;
 use crate::set::SetCollection;
 use crate::set::device::inbox::Inbox;
 use crate::set::device::join::DeviceJoin;

@@ -3,11 +3,10 @@
 use std::mem::size_of;
 use std::ops::Range;
 
-use arrow::array::{Array, BooleanArray};
+use arrow::array::Array;
 use datafusion::common::Result;
 
 use crate::engine::KeyId;
-use crate::engine::keys::Keys;
 use crate::values::byte_tokens::ByteTokens;
 use crate::values::lists::Lists;
 use crate::values::tokens::{Tokens, with_byte_tokens};
@@ -16,23 +15,6 @@ use crate::values::tokens::{Tokens, with_byte_tokens};
 pub(crate) const TOKENS_AHEAD: usize = 1 << 14;
 /// Rows that are encoded together, at most.
 pub(crate) const ROWS_AHEAD: usize = 1 << 12;
-
-/// The rows of one batch as the join sees them.
-pub struct EncodeInput<'a> {
-    /// The list argument.
-    pub lists: &'a dyn Array,
-    /// The blocking key of each row; NULL matches nothing. `None` when the join has no key.
-    pub keys: Option<Keys<'a>>,
-    /// Rows that may match at all; NULL counts as false.
-    pub filter: Option<&'a BooleanArray>,
-}
-
-impl EncodeInput<'_> {
-    #[inline]
-    pub(crate) fn may_match(&self, row: usize) -> bool {
-        self.filter.is_none_or(|f| f.is_valid(row) && f.value(row))
-    }
-}
 
 /// Tokens of a batch, restricted to the elements that its rows cover.
 pub(crate) struct BatchTokens {

@@ -6,12 +6,15 @@ use std::sync::Arc;
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::keys::KeyDictionary;
+use crate::engine::EncodeInput;
+use crate::engine::FinishContext;
+use crate::engine::KeyDictionary;
 use crate::set::MAX_SET_SIZE;
+use crate::set::StoredTokens;
 use crate::set::collection::SetCollection;
-use crate::set::encode::batch::{BatchTokens, EncodeInput, LocatedRows};
+use crate::set::encode::batch::{BatchTokens, LocatedRows};
 use crate::set::encode::distinct::{DistinctSets, SetHash};
-use crate::set::encode::merge::{FinishContext, finish};
+use crate::set::encode::merge::finish;
 use crate::set::encode::probe_encoder::ProbeEncoder;
 use crate::util::cancel::CancelFlag;
 use crate::values::dictionary::Dictionary;
@@ -28,6 +31,8 @@ pub struct BuildEncoder {
     pub(crate) dictionary: Dictionary,
     pub(crate) sets: DistinctSets,
     pub(crate) pushes: Vec<Push>,
+    /// How the tokens are stored where they go to disk.
+    pub(crate) stored: StoredTokens,
     row_count: u32,
     located: LocatedRows,
     ids: Vec<u32>,
@@ -56,6 +61,11 @@ impl BuildEncoder {
         Self { dictionary: Dictionary::of_values(values), ..Self::default() }
     }
 
+    /// The same with tokens that are stored so where they go to disk.
+    pub fn stored_as(self, stored: StoredTokens) -> Self {
+        Self { stored, ..self }
+    }
+
     /// Adds the rows of a batch behind those added before. `reservation` is grown by what this
     /// encoder allocates, on top of `base` bytes of other things.
     pub fn push(
@@ -78,7 +88,7 @@ impl BuildEncoder {
         reservation: &MemoryReservation,
         base: usize,
     ) -> Result<()> {
-        let batch = BatchTokens::try_new(input.lists)?;
+        let batch = BatchTokens::try_new(input.values)?;
         let rows = u32::try_from(batch.len()).ok();
         let Some(rows) = rows.filter(|&rows| first_row.checked_add(rows).is_some()) else {
             return exec_err!("a side of a similarity join holds at most {} rows", u32::MAX);

@@ -7,10 +7,9 @@ use std::mem::size_of;
 use std::ops::Range;
 
 use datafusion::common::{Result, exec_err};
-use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
 
-use crate::engine::keys::KeyDictionary;
+use crate::engine::{FinishContext, KeyDictionary};
 use crate::set::collection::SetCollection;
 use crate::set::encode::arrange::{Gathered, Stretch};
 use crate::set::encode::builder::BuildEncoder;
@@ -25,48 +24,27 @@ use crate::values::table::Table;
 /// Sets handled between two looks at the cancel flag.
 const CHECK_EVERY: usize = 4096;
 
-/// What finishing the build side may use.
-pub struct FinishContext<'a> {
-    /// Holds afterwards what is returned, on top of `base` bytes.
-    pub reservation: &'a MemoryReservation,
-    pub base: usize,
-    /// Called whenever the reservation has grown.
-    pub peak: &'a dyn Fn(),
-    pub cancel: &'a CancelFlag,
-    /// How many threads may work at once, at least 1.
-    pub threads: usize,
-}
-
-impl FinishContext<'_> {
-    /// A bound on what finishing these encoders reserves on top of what they hold; and how much of
-    /// that may stay.
-    pub fn growth(encoders: &[(&BuildEncoder, &KeyDictionary)]) -> (usize, usize) {
-        let sum = |count: fn(&BuildEncoder) -> usize| encoders.iter().map(|(e, _)| count(e)).sum();
-        let sets: usize = sum(|e| e.sets.len());
-        let rows: usize = sum(|e| e.sets.set_of_row().len());
-        let tokens: usize = sum(|e| e.sets.token_count());
-        let distinct: usize = sum(|e| e.dictionary.len() as usize);
-        let token_bytes = sum(|e| e.sets.token_bytes());
-        let (mut merge, mut repeats) = (0, 0);
-        if encoders.len() > 1 {
-            let none = Dictionary::default();
-            merge = none.adoption(encoders.iter().map(|(e, _)| &e.dictionary))
-                + none.adoption(encoders.iter().map(|(_, keys)| &keys.keys));
-            repeats = 2 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets);
-        }
-        let maps = distinct * size_of::<u32>();
-        // There are no more counters than make as many counts as there are tokens.
-        let order =
-            (tokens + distinct) * size_of::<u32>() + TokenOrder::footprint(distinct, tokens);
-        let collection = Gathered::collection_bytes(sets, rows, tokens, token_bytes);
-        (merge + maps + repeats + order.max(collection), merge)
+/// A bound on what finishing these encoders reserves on top of what they hold; and how much of
+/// that may stay.
+pub(crate) fn finish_growth(encoders: &[(&BuildEncoder, &KeyDictionary)]) -> (usize, usize) {
+    let sum = |count: fn(&BuildEncoder) -> usize| encoders.iter().map(|(e, _)| count(e)).sum();
+    let sets: usize = sum(|e| e.sets.len());
+    let rows: usize = sum(|e| e.sets.set_of_row().len());
+    let tokens: usize = sum(|e| e.sets.token_count());
+    let distinct: usize = sum(|e| e.dictionary.len() as usize);
+    let token_bytes = sum(|e| e.sets.token_bytes());
+    let (mut merge, mut repeats) = (0, 0);
+    if encoders.len() > 1 {
+        let none = Dictionary::default();
+        merge = none.adoption(encoders.iter().map(|(e, _)| &e.dictionary))
+            + none.adoption(encoders.iter().map(|(_, keys)| &keys.keys));
+        repeats = 2 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets);
     }
-
-    fn reserve(&self, bytes: usize) -> Result<()> {
-        self.reservation.try_resize(self.base + bytes)?;
-        (self.peak)();
-        Ok(())
-    }
+    let maps = distinct * size_of::<u32>();
+    // There are no more counters than make as many counts as there are tokens.
+    let order = (tokens + distinct) * size_of::<u32>() + TokenOrder::footprint(distinct, tokens);
+    let collection = Gathered::collection_bytes(sets, rows, tokens, token_bytes);
+    (merge + maps + repeats + order.max(collection), merge)
 }
 
 /// Merges the encoders, orders tokens and sets. The keys are those of each encoder.

@@ -18,8 +18,6 @@ pub(crate) mod probe_encoder;
 mod tests;
 pub(crate) mod token_order;
 
-pub use batch::EncodeInput;
 pub use builder::BuildEncoder;
-pub use merge::FinishContext;
 pub use probe_encoder::{ProbeEncoder, ProbeScratch};
 pub use token_order::TokenOrder;

@@ -5,10 +5,11 @@ use std::mem::size_of;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::keys::KeyDictionary;
+use crate::engine::EncodeInput;
+use crate::engine::KeyDictionary;
 use crate::set::collection::SetCollection;
 use crate::set::encode::arrange::Gathered;
-use crate::set::encode::batch::{BatchTokens, EncodeInput, LocatedRows};
+use crate::set::encode::batch::{BatchTokens, LocatedRows};
 use crate::set::encode::builder::check_size;
 use crate::set::encode::distinct::{DistinctSets, SetHash};
 use crate::util::cancel::CancelFlag;
@@ -53,7 +54,7 @@ impl ProbeEncoder {
         reservation: &MemoryReservation,
         base: usize,
     ) -> Result<SetCollection> {
-        let batch = BatchTokens::try_new(input.lists)?;
+        let batch = BatchTokens::try_new(input.values)?;
         let rows = batch.len();
         let ProbeScratch { located, ids, unknown } = scratch;
         let mut sets = DistinctSets::default();

@@ -1,6 +1,5 @@
 //! Encoders against plain sets, and against each other.
 
-use crate::engine::{KeyConverter, KeyDictionary};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use datafusion::execution::memory_pool::{
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
+use crate::engine::{EncodeInput, FinishContext, KeyConverter, KeyDictionary};
 use crate::set::*;
 use crate::util::cancel::CancelFlag;
 
@@ -86,10 +86,10 @@ type Content = (Vec<(Vec<u32>, u32, Vec<u32>)>, Vec<(Run, u32)>, Vec<u32>, u32);
 
 fn content(sets: &SetCollection) -> Content {
     let all = (0..sets.len())
-        .map(|s| (sets.tokens(s).to_vec(), sets.size(s), sets.rows(s).to_vec()))
+        .map(|s| (sets.tokens(s).to_vec(), sets.size(s), sets.groups().rows(s).to_vec()))
         .collect();
     let runs = sets.runs().iter().map(|(run, range)| (run, range.end)).collect();
-    (all, runs, sets.setless_rows().to_vec(), sets.universe())
+    (all, runs, sets.groups().rows_without_item().to_vec(), sets.universe())
 }
 
 struct Side<'a> {
@@ -115,7 +115,8 @@ impl Side<'_> {
             let lists = self.lists.slice(from, len);
             let keys = self.keys.map(|keys| converter.convert(&[keys.slice(from, len)]).unwrap());
             let filter = self.filter.map(|filter| filter.slice(from, len));
-            let input = EncodeInput { lists: &lists, keys: keys.as_ref(), filter: filter.as_ref() };
+            let input =
+                EncodeInput { values: &lists, keys: keys.as_ref(), filter: filter.as_ref() };
             let part: &mut (BuildEncoder, KeyDictionary) =
                 &mut parts[rng.random_range(0..encoders)];
             part.0.push_at(from as u32, &input, &mut part.1, &reservation, 0).unwrap();
@@ -163,7 +164,7 @@ fn encoders_and_threads_do_not_change_the_collection() {
                 .convert(&[ArrayRef::clone(side.keys.unwrap_or(&keys_of(&lists)))]);
             let key_rows = key_rows.unwrap();
             let input = EncodeInput {
-                lists: &lists,
+                values: &lists,
                 keys: side.keys.map(|_| &key_rows),
                 filter: side.filter,
             };
@@ -201,7 +202,7 @@ fn collections_hold_the_sets_of_the_rows() {
             by_set.entry(set.clone()).or_default().push(row as u32);
         }
         let setless = by_set.remove(&BTreeSet::new()).unwrap();
-        assert_eq!(sets.setless_rows(), setless);
+        assert_eq!(sets.groups().rows_without_item(), setless);
         assert_eq!(sets.len() as usize, by_set.len());
         let mut frequency = BTreeMap::new();
         by_set.keys().flatten().for_each(|&t| *frequency.entry(t).or_insert(0) += 1);
@@ -209,8 +210,8 @@ fn collections_hold_the_sets_of_the_rows() {
         let mut token_of = BTreeMap::new();
         let mut sizes = vec![];
         for set in 0..sets.len() {
-            let row = sets.rows(set)[0] as usize;
-            assert_eq!(by_set[&plain[row]], sets.rows(set), "set {set}");
+            let row = sets.groups().rows(set)[0] as usize;
+            assert_eq!(by_set[&plain[row]], sets.groups().rows(set), "set {set}");
             assert!(sets.tokens(set).is_sorted_by(|a, b| a < b));
             assert_eq!(sets.tokens(set).len(), plain[row].len());
             sizes.push((sets.size(set), sets.tokens(set).to_vec()));
@@ -233,14 +234,14 @@ fn unknown_tokens_are_counted_once() {
     let reservation = reservation();
     let mut encoder = BuildEncoder::default();
     let build: ListArray = one(vec![Some("a"), Some("b")]);
-    let input = EncodeInput { lists: &build, keys: None, filter: None };
+    let input = EncodeInput { values: &build, keys: None, filter: None };
     encoder.push(&input, &mut KeyDictionary::default(), &reservation, 0).unwrap();
     let cancel = CancelFlag::default();
     let (_, encoder) = encoder.finish(&reservation, 0, &|| {}, &cancel).unwrap();
     let other = "none of those of the build side";
     let tokens = [Some("b"), Some(other), None, Some("x"), Some(other), Some("b"), Some("x")];
     let probe = one(tokens.to_vec());
-    let input = EncodeInput { lists: &probe, keys: None, filter: None };
+    let input = EncodeInput { values: &probe, keys: None, filter: None };
     let mut scratch = ProbeScratch::default();
     let sets =
         encoder.encode(&input, &KeyDictionary::default(), &mut scratch, &reservation, 0).unwrap();
@@ -261,7 +262,7 @@ fn the_limit_of_memory_holds_while_encoding_and_finishing() {
                 (0..2).map(|_| Default::default()).collect();
             for (nth, from) in (0..3000).step_by(500).enumerate() {
                 let lists = lists.slice(from, 500);
-                let input = EncodeInput { lists: &lists, keys: None, filter: None };
+                let input = EncodeInput { values: &lists, keys: None, filter: None };
                 let (encoder, keys) = &mut parts[nth % 2];
                 encoder.push_at(from as u32, &input, keys, &reservation, 0)?;
             }
@@ -290,7 +291,7 @@ fn a_cancelled_build_stops() {
     let lists = integers(&random_rows(&mut StdRng::seed_from_u64(6), 100));
     let reservation = reservation();
     let mut encoder = BuildEncoder::default();
-    let input = EncodeInput { lists: &lists, keys: None, filter: None };
+    let input = EncodeInput { values: &lists, keys: None, filter: None };
     encoder.push(&input, &mut KeyDictionary::default(), &reservation, 0).unwrap();
     let cancel = CancelFlag::default();
     drop(cancel.on_drop());

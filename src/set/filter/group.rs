@@ -13,11 +13,12 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Funnel, JoinSpec, Pairing, PrepareContext, ProbeSets};
+use crate::engine::{Funnel, Pairing, ProbeSets};
 use crate::set::filter::group_index::{GroupId, GroupIndex};
 use crate::set::filter::prefix::indexed_prefix;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
+use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
 
 /// Postings and touched groups looked at in one time slice: some milliseconds. Tests make slices

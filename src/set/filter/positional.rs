@@ -11,7 +11,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Funnel, JoinSpec, Pairing, PrepareContext, ProbeSets};
+use crate::engine::{Funnel, Pairing, ProbeSets};
 use crate::set::filter::postings::{
     Criterion, Hints, Hit, Place, ProbePrefix, Scratch, SignaturePostings, SuffixSignature,
     add_token,
@@ -19,6 +19,7 @@ use crate::set::filter::postings::{
 use crate::set::filter::prefix::{indexed_prefix, known_prefix};
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
+use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
 
 /// Postings looked at in one time slice: a millisecond or two.

@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use crate::engine::PrepareContext;
+use crate::set::PrepareContext;
 use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::{Run, SetCollection, SetId};
 use crate::simd::{Lanes, Simd, kernels, prefetch};

@@ -6,11 +6,12 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Funnel, JoinSpec, Pairing, PrepareContext, ProbeSets};
+use crate::engine::{Funnel, Pairing, ProbeSets};
 use crate::set::Bounds;
 use crate::set::filter::inverted_index::InvertedIndex;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
+use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{Run, SetCollection, SetId};
 
 /// Postings looked at in one time slice: some milliseconds.

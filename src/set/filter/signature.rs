@@ -12,7 +12,7 @@ use std::mem::size_of;
 
 use datafusion::common::Result;
 
-use crate::engine::PrepareContext;
+use crate::set::PrepareContext;
 use crate::set::{SetCollection, SetId};
 use crate::simd::prefetch;
 use crate::util::parallel::{for_each, threads_for};

@@ -1,6 +1,6 @@
 //! The test of a posting without an index, for estimates.
 
-use crate::engine::JoinSpec;
+use crate::set::JoinSpec;
 use crate::set::filter::postings::{SuffixSignature, add_token};
 use crate::set::filter::prefix::indexed_prefix;
 use crate::set::filter::size_bounds::SizeBounds;

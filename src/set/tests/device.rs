@@ -8,12 +8,13 @@ use rand::{Rng, SeedableRng};
 
 use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use crate::emulator::{Emulator, gpu};
-use crate::engine::{JoinSpec, JoinStrategy, MatchNeed, Pairing};
+use crate::engine::{MatchNeed, Pairing};
 use crate::gpu::{Device, Layout};
 use crate::set::tests::harness::{Drive, Fault, OnDevice, Sides, spec};
 use crate::set::tests::shapes;
 use crate::set::tests::shapes::Shape;
 use crate::set::tests::{Forced, NEEDS, thresholds};
+use crate::set::{JoinSpec, JoinStrategy};
 use crate::set::{Measure, Role};
 
 fn options(rng: &mut StdRng) -> GpuOptions {
@@ -199,11 +200,11 @@ fn the_choice_of_a_device_says_why() {
     let spec = spec(Measure::Jaccard, 0.5, sides.pairing);
     let choose = |strategy, device| sides.choose(strategy, device, &spec);
     let auto = choose(StrategyChoice::Auto, DeviceChoice::Auto).unwrap();
-    assert!(auto.device.is_none());
+    assert!(!auto.is_on_device());
     let shown = auto.to_string();
     assert!(shown.contains(", cpu (") && shown.contains("with a GPU"), "{shown}");
     let bitmap = choose(StrategyChoice::Bitmap, DeviceChoice::Auto).unwrap().to_string();
-    assert!(bitmap.contains("cpu (bitmap blocks have no candidates to send)"), "{bitmap}");
+    assert!(bitmap.contains("cpu (it has no work for a GPU)"), "{bitmap}");
     let cpu = choose(StrategyChoice::Auto, DeviceChoice::Cpu).unwrap().to_string();
     assert!(cpu.ends_with(", cpu"), "{cpu}");
     for strategy in StrategyChoice::ALL {
@@ -213,7 +214,7 @@ fn the_choice_of_a_device_says_why() {
             assert!(error.contains("needs a strategy that a GPU takes part in"), "{error}");
         } else {
             let chosen = chosen.unwrap();
-            assert!(chosen.device.is_some());
+            assert!(chosen.is_on_device());
             assert!(chosen.to_string().contains("cuda:0 "), "{chosen}");
         }
     }

@@ -16,16 +16,18 @@ use parking_lot::Mutex;
 
 use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use crate::engine::{
-    Choice, Funnel, JoinSpec, JoinStrategy, Match, MatchBuffer, MatchCursor, MatchNeed, Pairing,
-    PrepareContext, ProbeSets, Progress, RowPairCounts, choose,
+    self, Choice, Collection, DeviceRequest, EncodeInput, Family, Funnel, KeyConverter,
+    KeyDictionary, Match, MatchBuffer, MatchCursor, MatchNeed, MatchSpec, Pairing, Placement,
+    ProbeSets, Progress, RowPairCounts, choose,
 };
-use crate::engine::{KeyConverter, KeyDictionary};
+use crate::functions::measure_of;
 use crate::gpu::Device;
-use crate::set::Statistics;
-use crate::set::{Bounds, Measure};
-use crate::set::{BuildEncoder, EncodeInput, ProbeScratch, SetCollection, SetId};
-use crate::set::{DeviceJoin, DeviceRequest};
+use crate::set::{Bounds, Measure, Role};
+use crate::set::{BuildEncoder, ProbeScratch, SetCollection, SetId};
+use crate::set::{DeviceJoin, SetFamily, Statistics};
+use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
 use crate::simd::Simd;
+use crate::spec::{Call, Predicate, Side};
 use crate::util::cancel::CancelFlag;
 
 /// Rows of a side: the blocking key and the tokens, which may repeat.
@@ -104,13 +106,13 @@ impl Sides {
         for rows in build.chunks(50) {
             let (lists, key) = columns(rows);
             let key = converter.convert(&[key]).unwrap();
-            let input = EncodeInput { lists: &lists, keys: Some(&key), filter: None };
+            let input = EncodeInput { values: &lists, keys: Some(&key), filter: None };
             encoder.push(&input, &mut keys, &reservation, 0).unwrap();
         }
         let (build_sets, encoder) = encoder.finish(&reservation, 0, &|| {}, &cancel).unwrap();
         let (lists, key) = columns(probe);
         let key = converter.convert(&[key]).unwrap();
-        let input = EncodeInput { lists: &lists, keys: Some(&key), filter: None };
+        let input = EncodeInput { values: &lists, keys: Some(&key), filter: None };
         let mut scratch = ProbeScratch::default();
         let probe_sets = encoder.encode(&input, &keys, &mut scratch, &reservation, 0).unwrap();
         Self::compare(name, Pairing::All, (Arc::new(build_sets), build), (probe_sets.into(), probe))
@@ -281,7 +283,12 @@ impl Sides {
             PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, device: None };
         let mut statistics = Statistics::gather(&self.build, &spec, context).unwrap();
         statistics.sample(&self.build, &spec);
-        assert!(strategy.estimate(&statistics, &spec).0 >= 0.0, "no estimate: {}", what());
+        for placement in [Placement::Cpu, Placement::Gpu] {
+            if strategy.runs_on(placement) {
+                let cost = strategy.estimate(&statistics, &spec, placement);
+                assert!(cost.elapsed(1) >= 0.0, "no estimate: {}", what());
+            }
+        }
         let build = Arc::clone(&self.build);
         let device = drive.device.map(|device| self.on_device(device, &spec));
         let context = PrepareContext { device: device.as_ref(), ..context };
@@ -313,10 +320,13 @@ impl Sides {
     ) -> Result<Choice> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
         let context =
-            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, device: None };
+            engine::PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2 };
         let self_join = Arc::ptr_eq(&self.build, &self.probe);
         let request = DeviceRequest { choice: device, self_join, on_failure: Arc::new(|_| {}) };
-        choose(strategy, &self.build, spec, &request, context)
+        let types = DataType::new_list(DataType::UInt32, true);
+        let matcher = SetFamily::new(measure_of).bind(predicate_of(spec), [&types, &types])?;
+        let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(&self.build);
+        choose(matcher.as_ref(), strategy, &build, &match_spec_of(spec), &request, context)
     }
 
     /// The matches of one run whose cursor gets what it needs without a device, and `beside` bytes
@@ -449,13 +459,29 @@ impl std::fmt::Debug for Sides {
 pub fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSpec {
     JoinSpec {
         bounds: Bounds::new(measure, threshold),
-        probe_role: crate::set::Role::First,
+        probe_role: Role::First,
         pairing,
         need: MatchNeed::PairsWithOverlap,
         candidate_chunk: 1 << 16,
         simd: Simd::detect(),
         gpu: GpuOptions::default(),
     }
+}
+
+/// The predicate of a join whose left argument is the measure's first one.
+fn predicate_of(spec: &JoinSpec) -> Predicate {
+    let call = Call { function: spec.bounds.measure.function(), first: Side::Left };
+    Predicate { call, bound: spec.bounds.threshold }
+}
+
+/// The same join as the operator asks for it.
+fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
+    let JoinSpec { bounds: _, probe_role, pairing, need, candidate_chunk, simd, gpu } = *spec;
+    let probe = match probe_role {
+        Role::First => Side::Left,
+        Role::Second => Side::Right,
+    };
+    MatchSpec { probe, pairing, need, candidate_chunk, match_buffer: 1000, simd, gpu }
 }
 
 fn reservation() -> MemoryReservation {
@@ -473,7 +499,7 @@ fn columns(rows: &[(i64, Vec<u32>)]) -> (ArrayRef, ArrayRef) {
 /// Key and sorted tokens of each set, by the rows that hold it.
 fn original_sets(sets: &SetCollection, rows: &Rows) -> Vec<(i64, Vec<u32>)> {
     let original = (0..sets.len()).map(|set| {
-        let (key, tokens) = &rows[sets.rows(set)[0] as usize];
+        let (key, tokens) = &rows[sets.groups().rows(set)[0] as usize];
         let mut tokens = tokens.clone();
         tokens.sort_unstable();
         tokens.dedup();

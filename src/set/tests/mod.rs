@@ -19,11 +19,10 @@ use rand::{Rng, SeedableRng};
 
 use self::harness::{Drive, Rows, Sides, spec};
 use self::shapes::Shape;
-use crate::engine::{
-    Cost, JoinSpec, JoinStrategy, MatchNeed, Pairing, PrepareContext, PreparedJoin,
-};
+use crate::engine::{Cost, MatchNeed, Pairing, Placement, PreparedJoin};
 use crate::set::SetCollection;
 use crate::set::{BitmapBlocks, FilterVerify, Statistics};
+use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
 use crate::set::{Measure, Role};
 use crate::simd::Simd;
 
@@ -57,8 +56,12 @@ impl JoinStrategy for Forced {
         self.strategy.name()
     }
 
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec) -> Cost {
-        self.strategy.estimate(statistics, spec)
+    fn runs_on(&self, placement: Placement) -> bool {
+        self.strategy.runs_on(placement)
+    }
+
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
+        self.strategy.estimate(statistics, spec, placement)
     }
 
     fn prepare(

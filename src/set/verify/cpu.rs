@@ -5,7 +5,8 @@ use std::task::{Context, Poll};
 
 use datafusion::common::Result;
 
-use crate::engine::{Funnel, JoinSpec, Match, MatchBuffer, MatchNeed};
+use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed};
+use crate::set::JoinSpec;
 use crate::set::SetCollection;
 use crate::set::intersect;
 use crate::set::{Candidate, CandidateChunk, Verified, Verifier};

@@ -1,9 +1,9 @@
-//! Evaluating a lower bound at single values of the measure, by DataFusion's own evaluator.
+//! Evaluating a bound at single values of a function, by DataFusion's own evaluator.
 
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch};
-use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use arrow::datatypes::{Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, exec_err};
 use datafusion::config::ConfigOptions;
@@ -14,9 +14,9 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::{PhysicalExprRef, create_physical_expr};
 
-use crate::set::Measure;
+use crate::spec::Function;
 
-/// The column that stands for the measure.
+/// The column that stands for the function.
 pub(crate) const SCORE: &str = "similarity";
 
 /// What the evaluation of constants needs of the session.
@@ -26,50 +26,55 @@ pub struct Constants<'a> {
     pub config: &'a Arc<ConfigOptions>,
 }
 
-/// Evaluates a lower bound at one value of the measure.
+/// Evaluates a bound at one value of the function.
 ///
-/// Values are addressed by ordered integer keys: bit patterns of non-negative `f64`, or the
-/// integers of an overlap themselves.
+/// Values are addressed by integer keys in the same order: the bit patterns of an `f64`, those of
+/// negative numbers mirrored, or the integers themselves.
 pub(crate) struct Evaluator {
-    measure: Measure,
+    function: Function,
     predicate: PhysicalExprRef,
     schema: SchemaRef,
 }
 
 impl Evaluator {
     pub(crate) fn try_new(
-        measure: Measure,
-        lower_bound: &Expr,
+        function: Function,
+        bound: &Expr,
         constants: Constants<'_>,
     ) -> Result<Self> {
-        let data_type = if measure.is_integer() { DataType::Int64 } else { DataType::Float64 };
-        let schema = Arc::new(Schema::new(vec![Field::new(SCORE, data_type, false)]));
+        let schema = Arc::new(Schema::new(vec![Field::new(SCORE, function.data_type(), false)]));
         let df_schema = DFSchema::try_from(Arc::clone(&schema))?;
-        let folded = fold_constants(lower_bound.clone(), constants)?;
+        let folded = fold_constants(bound.clone(), constants)?;
         let predicate = create_physical_expr(
             &folded,
             &df_schema,
             constants.props,
             &PhysicalPlanningContext::default(),
         )?;
-        Ok(Self { measure, predicate, schema })
+        Ok(Self { function, predicate, schema })
     }
 
-    /// The key of the greatest value that the measure takes.
-    pub(crate) fn greatest(&self) -> u64 {
-        if self.measure.is_integer() { u64::from(u32::MAX) } else { 1_f64.to_bits() }
+    /// The key of a value of the function.
+    pub(crate) fn key(&self, value: f64) -> i64 {
+        match self.function.is_integer() {
+            true => value as i64,
+            false => mirrored(value.to_bits() as i64),
+        }
     }
 
-    pub(crate) fn value(&self, key: u64) -> f64 {
-        if self.measure.is_integer() { key as f64 } else { f64::from_bits(key) }
+    /// The value of a key.
+    pub(crate) fn value(&self, key: i64) -> f64 {
+        match self.function.is_integer() {
+            true => key as f64,
+            false => f64::from_bits(mirrored(key) as u64),
+        }
     }
 
     /// Whether the bound holds at `key`; NULL counts as not.
-    pub(crate) fn truth(&self, key: u64) -> Result<bool> {
-        let score: ArrayRef = if self.measure.is_integer() {
-            Arc::new(Int64Array::from(vec![i64::try_from(key).unwrap_or(i64::MAX)]))
-        } else {
-            Arc::new(Float64Array::from(vec![f64::from_bits(key)]))
+    pub(crate) fn truth(&self, key: i64) -> Result<bool> {
+        let score: ArrayRef = match self.function.is_integer() {
+            true => Arc::new(Int64Array::from(vec![key])),
+            false => Arc::new(Float64Array::from(vec![self.value(key)])),
         };
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![score])?;
         let result = self.predicate.evaluate(&batch)?.into_array(1)?;
@@ -80,8 +85,13 @@ impl Evaluator {
     }
 }
 
+/// From the bits of an `f64` to a number in the order of the values, and back: -0.0 lies below 0.0.
+fn mirrored(bits: i64) -> i64 {
+    if bits < 0 { bits ^ i64::MAX } else { bits }
+}
+
 /// Folds the parts of `expr` that read no column, such as `0.3 * 2` or `now()`, and leaves the
-/// comparison and the casts of the measure as they are.
+/// comparison and the casts of the function as they are.
 fn fold_constants(expr: Expr, constants: Constants<'_>) -> Result<Expr> {
     let context = SimplifyContext::builder()
         .with_query_execution_start_time(constants.props.query_execution_start_time)

@@ -1,10 +1,10 @@
 //! Similarity predicates: recognising them in a conjunct and reducing them to one threshold.
 //!
 //! A conjunct such as `CAST(jaccard(a.x, b.y) AS REAL) >= 0.66666668` is kept as the analyzer
-//! coerced it, with its casts and decimals. [`Comparison::find`] sees its shape: which measure,
+//! coerced it, with its casts and decimals. [`Comparison::find`] sees its shape: which function,
 //! which argument on which side, in which direction it bounds. [`Comparison::reduce`] then
-//! searches, with DataFusion's own evaluator, for the least value of the measure with which it is
-//! true. Folding the literal to `Float64` instead would change answers: DataFusion compares a
+//! searches, with DataFusion's own evaluator, for the least similar value of the function with which
+//! it is true. Folding the literal to `Float64` instead would change answers: DataFusion compares a
 //! `Float64` with a decimal as `Decimal(30, 15)`, and rounds it in a cast to `Float32`.
 
 mod evaluate;
@@ -14,37 +14,37 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column, DFSchema, Result};
+use datafusion::common::{Column, DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::expr::{Between, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast};
 
 pub use evaluate::Constants;
 use evaluate::{Evaluator, SCORE};
 
-use crate::functions::measure_of;
-use crate::set::Measure;
-use crate::spec::{MeasureCall, Side};
+use crate::engine::Families;
+use crate::spec::{Call, Function, Order, Side};
 
-/// In which direction a conjunct bounds the measure.
+/// What the bound of a conjunct says of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Direction {
-    /// `>=` or `>`: true from some value on.
-    AtLeast,
-    /// `=`, or the two bounds of BETWEEN: the lower bound is implied, and is not all.
-    Implied,
+enum Extent {
+    /// All: a similarity that is `>=` or `>` a constant, a distance that is `<=` or `<` one.
+    All,
+    /// A part, of `=` or the two bounds of BETWEEN.
+    Part,
 }
 
-/// A conjunct that bounds a measure of one left and one right argument from below.
+/// A conjunct that bounds a function of one left and one right argument, a similarity from below or
+/// a distance from above.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    pub call: MeasureCall,
+    pub call: Call,
     /// The arguments by side.
     pub arguments: [Expr; 2],
-    /// The call of the measure as it stands in the conjunct.
+    /// The call of the function as it stands in the conjunct.
     pub measured: Expr,
-    direction: Direction,
-    /// The lower bound, with the measure replaced by the column [`SCORE`].
-    lower_bound: Expr,
+    extent: Extent,
+    /// The bound, with the function replaced by the column [`SCORE`].
+    bound: Expr,
     /// Whether a TRY_CAST turns large values into NULL.
     tries: bool,
 }
@@ -54,20 +54,28 @@ pub struct Comparison {
 pub enum Shape {
     /// No similarity of both sides occurs in it.
     Other,
-    /// A lower bound, so the operator may be able to run it.
+    /// A bound, so the operator may be able to run it.
     Comparison(Box<Comparison>),
     /// It holds a similarity of both sides which cannot drive the operator: why.
     Declined(String),
 }
 
-/// The least qualifying value of a [`Comparison`].
+/// The least similar value that satisfies a [`Comparison`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Threshold {
-    /// `t*`: positive, or NaN when no value qualifies.
+    /// `t*`; NaN when no value qualifies.
     pub value: f64,
-    /// Whether `measure >= t*` says all that the conjunct says. Otherwise the conjunct must also
+    /// Whether the bound `t*` says all that the conjunct says. Otherwise the conjunct must also
     /// be evaluated on the matched pairs.
     pub exact: bool,
+}
+
+/// The inputs of a join, and what the session knows of similarities.
+#[derive(Clone, Copy)]
+pub struct Sides<'a> {
+    pub left: &'a DFSchema,
+    pub right: &'a DFSchema,
+    pub families: &'a Families,
 }
 
 /// The side whose columns `expr` reads, if it reads columns of exactly one.
@@ -87,98 +95,109 @@ pub fn side_of(expr: &Expr, left: &DFSchema, right: &DFSchema) -> Option<Side> {
     found
 }
 
-/// The measure that `expr` calls and its two arguments.
-pub fn measure_call(expr: &Expr) -> Option<(Measure, &Expr, &Expr)> {
+/// The function of a family that `expr` calls and its two arguments.
+pub fn similarity_call<'e>(
+    expr: &'e Expr,
+    families: &Families,
+) -> Option<(Function, &'e Expr, &'e Expr)> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return None };
     let [first, second] = args.as_slice() else { return None };
-    Some((measure_of(func)?, first, second))
+    Some((families.function_of(func)?, first, second))
 }
 
-/// `expr` as a measure of the two given arguments (left, right), in either order.
-pub fn call_over(expr: &Expr, arguments: &[Expr; 2]) -> Option<MeasureCall> {
-    let (measure, first, second) = measure_call(expr)?;
+/// `expr` as a function of the two given arguments (left, right), in either order.
+pub fn call_over(expr: &Expr, arguments: &[Expr; 2], families: &Families) -> Option<Call> {
+    let (function, first, second) = similarity_call(expr, families)?;
     let [left, right] = arguments;
     let side = if first == left && second == right {
         Side::Left
     } else if first == right && second == left {
-        if measure.is_symmetric() { Side::Left } else { Side::Right }
+        if function.is_symmetric() { Side::Left } else { Side::Right }
     } else {
         return None;
     };
-    Some(MeasureCall { measure, first: side })
+    Some(Call { function, first: side })
 }
 
-/// Whether a measure occurs anywhere in `expr`.
-pub fn mentions_measure(expr: &Expr) -> bool {
+/// Whether a function of a family occurs anywhere in `expr`.
+pub fn mentions_similarity(expr: &Expr, families: &Families) -> bool {
     let mut found = false;
     // The closure returns no error, so neither does the walk.
     let _ = expr.apply(|e| {
-        found |= measure_call(e).is_some();
+        found |= similarity_call(e, families).is_some();
         Ok(if found { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
     });
     found
 }
 
 impl Comparison {
-    /// Reads the shape of `conjunct` in a join of `left` and `right`.
-    pub fn find(conjunct: &Expr, left: &DFSchema, right: &DFSchema) -> Shape {
-        if !mentions_measure(conjunct) {
+    /// Reads the shape of `conjunct` in a join of `sides`.
+    pub fn find(conjunct: &Expr, sides: Sides<'_>) -> Shape {
+        if !mentions_similarity(conjunct, sides.families) {
             return Shape::Other;
         }
         match unalias(conjunct) {
             Expr::BinaryExpr(BinaryExpr { left: l, op, right: r }) => {
-                Self::of_operator(conjunct, l, *op, r, left, right)
+                Self::of_operator(conjunct, l, *op, r, sides)
             }
             // NOT (f < c), which holds for the same rows as f >= c.
             Expr::Not(negated) => match unalias(negated) {
                 Expr::BinaryExpr(BinaryExpr { left: l, op, right: r }) => match op.negate() {
-                    Some(op) => Self::of_operator(conjunct, l, op, r, left, right),
-                    None => nested(conjunct, left, right),
+                    Some(op) => Self::of_operator(conjunct, l, op, r, sides),
+                    None => nested(conjunct, sides),
                 },
-                _ => nested(conjunct, left, right),
+                _ => nested(conjunct, sides),
             },
             Expr::Between(Between { expr, negated: false, low, high }) => {
-                Self::with_scored(conjunct, expr, &[low, high], left, right, |scored| {
-                    (Direction::Implied, scored.gt_eq(low.as_ref().clone()))
+                Self::with_scored(conjunct, expr, &[low, high], sides, |function, scored| {
+                    Ok(match function.info().order {
+                        Order::Similarity => (Extent::Part, scored.gt_eq(low.as_ref().clone())),
+                        Order::Distance => (Extent::Part, scored.lt_eq(high.as_ref().clone())),
+                    })
                 })
             }
-            _ => nested(conjunct, left, right),
+            _ => nested(conjunct, sides),
         }
     }
 
     /// The shape of `l op r`, which `conjunct` is or comes to.
-    fn of_operator(
-        conjunct: &Expr,
-        l: &Expr,
-        op: Operator,
-        r: &Expr,
-        left: &DFSchema,
-        right: &DFSchema,
-    ) -> Shape {
-        // Normalised to the measure on the left; `c <= f` is `f >= c`.
-        let (scored, constant, op, swapped) = match (mentions_measure(l), op.swap()) {
-            (true, _) => (l, r, op, false),
-            (false, Some(op)) => (r, l, op, true),
-            (false, None) => return nested(conjunct, left, right),
-        };
-        let (direction, op) = match op {
-            Operator::GtEq | Operator::Gt => (Direction::AtLeast, op),
-            Operator::Eq => (Direction::Implied, Operator::GtEq),
-            Operator::Lt | Operator::LtEq => {
-                let reason = "it bounds the similarity from above only, which dissimilar rows \
-                              satisfy";
-                return about_pairs(conjunct, left, right, reason);
-            }
-            _ => return nested(conjunct, left, right),
-        };
-        Self::with_scored(conjunct, scored, &[constant], left, right, |scored| {
-            let bound = if swapped {
-                let op = if op == Operator::Gt { Operator::Lt } else { Operator::LtEq };
-                BinaryExpr::new(Box::new(constant.clone()), op, Box::new(scored))
-            } else {
-                BinaryExpr::new(Box::new(scored), op, Box::new(constant.clone()))
+    fn of_operator(conjunct: &Expr, l: &Expr, op: Operator, r: &Expr, sides: Sides<'_>) -> Shape {
+        // Normalised to the function on the left; `c <= f` is `f >= c`.
+        let (scored, constant, op, swapped) =
+            match (mentions_similarity(l, sides.families), op.swap()) {
+                (true, _) => (l, r, op, false),
+                (false, Some(op)) => (r, l, op, true),
+                (false, None) => return nested(conjunct, sides),
             };
-            (direction, Expr::BinaryExpr(bound))
+        let comparable = matches!(
+            op,
+            Operator::GtEq | Operator::Gt | Operator::Lt | Operator::LtEq | Operator::Eq
+        );
+        if !comparable {
+            return nested(conjunct, sides);
+        }
+        Self::with_scored(conjunct, scored, &[constant], sides, |function, scored| {
+            let (extent, op) = match (op, function.info().order) {
+                (Operator::Eq, Order::Similarity) => (Extent::Part, Operator::GtEq),
+                (Operator::Eq, Order::Distance) => (Extent::Part, Operator::LtEq),
+                (Operator::Lt | Operator::LtEq, Order::Similarity) => {
+                    return Err("it bounds the similarity from above only, which dissimilar rows \
+                                satisfy");
+                }
+                (Operator::Gt | Operator::GtEq, Order::Distance) => {
+                    return Err("it bounds the distance from below only, which distant rows \
+                                satisfy");
+                }
+                (op, _) => (Extent::All, op),
+            };
+            let (scored, constant) = (Box::new(scored), Box::new(constant.clone()));
+            Ok((
+                extent,
+                Expr::BinaryExpr(match (swapped, op.swap()) {
+                    (true, Some(op)) => BinaryExpr::new(constant, op, scored),
+                    _ => BinaryExpr::new(scored, op, constant),
+                }),
+            ))
         })
     }
 
@@ -186,16 +205,20 @@ impl Comparison {
         conjunct: &Expr,
         scored: &Expr,
         constants: &[&Expr],
-        left: &DFSchema,
-        right: &DFSchema,
-        lower_bound: impl FnOnce(Expr) -> (Direction, Expr),
+        sides: Sides<'_>,
+        bound: impl FnOnce(Function, Expr) -> Result<(Extent, Expr), &'static str>,
     ) -> Shape {
+        let Sides { left, right, families } = sides;
         let Scored { chain, measured, tries } = match through_casts(scored) {
             Ok(found) => found,
-            Err(reason) => return about_pairs(conjunct, left, right, &reason),
+            Err(reason) => return about_pairs(conjunct, sides, &reason),
         };
-        let Some((measure, first, second)) = measure_call(measured) else {
-            return nested(conjunct, left, right);
+        let Some((function, first, second)) = similarity_call(measured, families) else {
+            return nested(conjunct, sides);
+        };
+        let (extent, bound) = match bound(function, chain) {
+            Ok(found) => found,
+            Err(reason) => return about_pairs(conjunct, sides, reason),
         };
         let arguments = match (side_of(first, left, right), side_of(second, left, right)) {
             (Some(Side::Left), Some(Side::Right)) => [first.clone(), second.clone()],
@@ -205,10 +228,9 @@ impl Comparison {
             _ => {
                 return about_pairs(
                     conjunct,
-                    left,
-                    right,
+                    sides,
                     &format!(
-                        "each argument of {measure} must read columns of one side of the join, \
+                        "each argument of {function} must read columns of one side of the join, \
                          one argument the left side and the other the right"
                     ),
                 );
@@ -230,56 +252,43 @@ impl Comparison {
                 return Shape::Declined(format!("the threshold {constant} {reason}"));
             }
         }
-        let swapped = !measure.is_symmetric() && side_of(first, left, right) == Some(Side::Right);
-        let call = MeasureCall { measure, first: if swapped { Side::Right } else { Side::Left } };
-        let (direction, lower_bound) = lower_bound(chain);
+        let swapped = !function.is_symmetric() && side_of(first, left, right) == Some(Side::Right);
+        let call = Call { function, first: if swapped { Side::Right } else { Side::Left } };
         let measured = measured.clone();
-        Shape::Comparison(Box::new(Self {
-            call,
-            arguments,
-            measured,
-            direction,
-            lower_bound,
-            tries,
-        }))
+        Shape::Comparison(Box::new(Self { call, arguments, measured, extent, bound, tries }))
     }
 
-    /// The least value of the measure with which the conjunct can hold, or why it cannot drive
-    /// the operator.
+    /// The least similar value of the function with which the conjunct can hold, or why it cannot
+    /// drive the operator.
     pub fn reduce(&self, constants: Constants<'_>) -> Result<Threshold, String> {
-        let evaluator = Evaluator::try_new(self.call.measure, &self.lower_bound, constants)
-            .map_err(|e| format!("the threshold cannot be evaluated: {}", e.strip_backtrace()))?;
+        let function = self.call.function;
+        let fails = |e: DataFusionError| {
+            format!("the threshold cannot be evaluated: {}", e.strip_backtrace())
+        };
+        let evaluator = Evaluator::try_new(function, &self.bound, constants).map_err(fails)?;
+        let [mut refused, mut admitted] = function.extremes().map(|value| evaluator.key(value));
         // A cast may overflow for large values, which fails the query for a pair that has one.
         // Such values count as qualifying here, and the conjunct stays to raise the error.
-        match evaluator.truth(0) {
-            Ok(false) => {}
-            Ok(true) => {
-                return Err("disjoint sets, whose similarity is 0, satisfy it; the threshold \
-                            must be above 0"
-                    .to_string());
-            }
-            Err(e) => {
-                return Err(format!("the threshold cannot be evaluated: {}", e.strip_backtrace()));
-            }
+        if evaluator.truth(refused).map_err(fails)? {
+            return Err(function.info().least_similar.to_string());
         }
         let qualifies = |key| evaluator.truth(key).unwrap_or(true);
-        let (mut least, mut greatest) = (0, evaluator.greatest());
-        let overflows = evaluator.truth(greatest).is_err();
-        if !qualifies(greatest) {
+        let overflows = evaluator.truth(admitted).is_err();
+        if !qualifies(admitted) {
             return Ok(Threshold { value: f64::NAN, exact: true });
         }
-        // Invariant: `least` does not qualify, `greatest` does.
-        while greatest - least > 1 {
-            let middle = least + (greatest - least) / 2;
+        // Invariant: `refused` does not qualify, `admitted` does.
+        while refused.abs_diff(admitted) > 1 {
+            let middle = refused.midpoint(admitted);
             if qualifies(middle) {
-                greatest = middle;
+                admitted = middle;
             } else {
-                least = middle;
+                refused = middle;
             }
         }
         Ok(Threshold {
-            value: evaluator.value(greatest),
-            exact: self.direction == Direction::AtLeast && !overflows && !self.tries,
+            value: evaluator.value(admitted),
+            exact: self.extent == Extent::All && !overflows && !self.tries,
         })
     }
 }
@@ -291,7 +300,7 @@ fn unalias(expr: &Expr) -> &Expr {
     }
 }
 
-/// A measure under a chain of casts.
+/// A function of a family under a chain of casts.
 struct Scored<'a> {
     /// The chain over the column [`SCORE`]. A TRY_CAST stands in it as a CAST, whose error marks
     /// the values from which on the TRY_CAST gives NULL.
@@ -348,20 +357,21 @@ fn not_constant(expr: &Expr) -> Option<&'static str> {
 }
 
 /// `Declined(reason)` if a similarity of both sides occurs in `conjunct`, else `Other`.
-fn about_pairs(conjunct: &Expr, left: &DFSchema, right: &DFSchema, reason: &str) -> Shape {
+fn about_pairs(conjunct: &Expr, sides: Sides<'_>, reason: &str) -> Shape {
+    let Sides { left, right, families } = sides;
     let both_sides = |e: &Expr| {
         let columns = e.column_refs();
         columns.iter().any(|c| left.is_column_from_schema(c))
             && columns.iter().any(|c| right.is_column_from_schema(c))
     };
-    match conjunct.exists(|e| Ok(measure_call(e).is_some() && both_sides(e))) {
+    match conjunct.exists(|e| Ok(similarity_call(e, families).is_some() && both_sides(e))) {
         Ok(true) => Shape::Declined(reason.to_string()),
         _ => Shape::Other,
     }
 }
 
 /// The reason for a similarity that is not directly compared.
-fn nested(conjunct: &Expr, left: &DFSchema, right: &DFSchema) -> Shape {
+fn nested(conjunct: &Expr, sides: Sides<'_>) -> Shape {
     let reason = match unalias(conjunct) {
         Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
             "the similarity stands under OR; it must be a condition of its own, joined by AND"
@@ -371,23 +381,5 @@ fn nested(conjunct: &Expr, left: &DFSchema, right: &DFSchema) -> Shape {
         }
         _ => "the similarity must be compared by >=, >, =, or BETWEEN with a constant",
     };
-    about_pairs(conjunct, left, right, reason)
-}
-
-/// How few pairs a lower bound leaves, to choose the one that drives: the least ratio of set
-/// sizes that it admits, then the threshold. Greater is better.
-pub fn selectivity(measure: Measure, threshold: f64) -> (f64, f64) {
-    if threshold.is_nan() {
-        return (f64::INFINITY, f64::INFINITY);
-    }
-    let ratio = match measure {
-        Measure::Jaccard => threshold,
-        Measure::Dice => threshold / (2.0 - threshold),
-        Measure::Cosine => threshold * threshold,
-        // These bound one size at most.
-        Measure::Containment => 0.0,
-        Measure::OverlapCoefficient => -1.0,
-        Measure::Overlap => -2.0,
-    };
-    (ratio, threshold)
+    about_pairs(conjunct, sides, reason)
 }

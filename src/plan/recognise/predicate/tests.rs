@@ -7,8 +7,13 @@ use datafusion::logical_expr::{Expr, cast, lit, try_cast};
 use datafusion::prelude::col;
 use datafusion::scalar::ScalarValue;
 
+use crate::engine::Family;
 use crate::functions::expr_fn::{containment, dice, jaccard, overlap};
+use crate::functions::measure_of;
 use crate::plan::recognise::predicate::*;
+use crate::session::families;
+use crate::set::{Measure, SetFamily};
+use crate::spec::Predicate;
 
 fn schema(table: &str) -> DFSchema {
     let tokens = DataType::new_list(DataType::Int64, true);
@@ -17,7 +22,8 @@ fn schema(table: &str) -> DFSchema {
 }
 
 fn shape(conjunct: &Expr) -> Shape {
-    Comparison::find(conjunct, &schema("a"), &schema("b"))
+    let (left, right, families) = (&schema("a"), &schema("b"), &families());
+    Comparison::find(conjunct, Sides { left, right, families })
 }
 
 fn comparison(conjunct: &Expr) -> Comparison {
@@ -177,11 +183,11 @@ fn arguments_are_ordered_by_side() {
     let found = comparison(&containment(col("b.x"), col("a.x")).gt_eq(lit(0.5)));
     assert_eq!(found.arguments, [col("a.x"), col("b.x")]);
     assert_eq!(found.call.first, Side::Right);
-    let arguments = &found.arguments;
-    assert_eq!(call_over(&containment(col("b.x"), col("a.x")), arguments), Some(found.call));
-    let other = call_over(&dice(col("b.x"), col("a.x")), arguments);
-    assert_eq!(other, Some(MeasureCall { measure: Measure::Dice, first: Side::Left }));
-    assert_eq!(call_over(&dice(col("b.x"), col("b.x")), arguments), None);
+    let call = |expr| call_over(&expr, &found.arguments, &families());
+    assert_eq!(call(containment(col("b.x"), col("a.x"))), Some(found.call));
+    let expected = Call { function: Measure::Dice.function(), first: Side::Left };
+    assert_eq!(call(dice(col("b.x"), col("a.x"))), Some(expected));
+    assert_eq!(call(dice(col("b.x"), col("b.x"))), None);
 }
 
 #[test]
@@ -230,6 +236,9 @@ fn two_sided_bounds_are_the_most_selective() {
         (Measure::Jaccard, 0.9),
         (Measure::Overlap, f64::NAN),
     ];
-    let keys = order.map(|(measure, t)| selectivity(measure, t));
+    let keys = order.map(|(measure, bound)| {
+        let call = Call { function: measure.function(), first: Side::Left };
+        SetFamily::new(measure_of).selectivity(&Predicate { call, bound })
+    });
     assert!(keys.is_sorted(), "{keys:?}");
 }

@@ -4,10 +4,11 @@ use datafusion::logical_expr::LogicalPlan;
 use crate::plan::rewrite::counts::push_into_joins;
 use crate::plan::rewrite::scores::take_from_match;
 use crate::plan::rewrite::tests::{converted, text};
+use crate::session::families;
 
 /// The plan of `sql` after the pass, checked to keep its schema to the letter.
 async fn counted(sql: &str) -> Result<LogicalPlan> {
-    let before = take_from_match(converted(sql).await?)?;
+    let before = take_from_match(converted(sql).await?, &families())?;
     let after = push_into_joins(before.clone())?;
     let fields = |plan: &LogicalPlan| {
         let schema = plan.schema();

@@ -19,7 +19,7 @@ mod self_join;
 use crate::functions::{measure_of, similarity_udf};
 use crate::plan::logical::SimJoinNode;
 use crate::set::Measure;
-use crate::spec::{MeasureCall, Need, OutputColumn, Side};
+use crate::spec::{Call, Need, OutputColumn, Predicate, Side};
 
 /// A session with the tables `t` and `u`: `(id BIGINT NOT NULL, toks INT[], name VARCHAR)`.
 pub(crate) fn context() -> Result<SessionContext> {
@@ -65,15 +65,15 @@ pub(crate) async fn converted_in(ctx: &SessionContext, sql: &str) -> Result<Logi
 
 /// A conversion that knows `measure(left, right) >= literal` only.
 fn convert(join: &Join) -> Result<Option<SimJoinNode>> {
-    let mut predicate = None;
+    let mut driving = None;
     let mut residual = vec![];
     for conjunct in join.filter.clone().map(split_conjunction_owned).unwrap_or_default() {
         match similarity(&conjunct) {
-            Some(found) if predicate.is_none() => predicate = Some((found, conjunct)),
+            Some(found) if driving.is_none() => driving = Some((found, conjunct)),
             _ => residual.push(conjunct),
         }
     }
-    let Some(((measure, arguments), predicate)) = predicate else {
+    let Some(((measure, arguments), conjunct)) = driving else {
         return Ok(None);
     };
     let columns = |side: Side, input: &LogicalPlan| {
@@ -90,7 +90,7 @@ fn convert(join: &Join) -> Result<Option<SimJoinNode>> {
     });
     let [first, second] = arguments;
     let first_is_left = first.column_refs().iter().all(|c| join.left.schema().has_column(c));
-    let (first_side, arguments) = match first_is_left {
+    let (first, arguments) = match first_is_left {
         true => (Side::Left, [first, second]),
         false => (Side::Right, [second, first]),
     };
@@ -98,9 +98,8 @@ fn convert(join: &Join) -> Result<Option<SimJoinNode>> {
         left: Arc::clone(&join.left),
         right: Arc::clone(&join.right),
         shared: None,
-        call: MeasureCall { measure, first: first_side },
-        threshold: 0.8,
-        predicate,
+        predicate: Predicate { call: Call { function: measure.function(), first }, bound: 0.8 },
+        conjunct,
         note: None,
         join_type: join.join_type,
         arguments,

@@ -3,11 +3,12 @@ use datafusion::logical_expr::LogicalPlan;
 
 use crate::plan::rewrite::scores::take_from_match;
 use crate::plan::rewrite::tests::{converted, text};
+use crate::session::families;
 
 /// The plan of `sql` after the pass, checked to keep its schema.
 async fn taken(sql: &str) -> Result<LogicalPlan> {
     let before = converted(sql).await?;
-    let after = take_from_match(before.clone())?;
+    let after = take_from_match(before.clone(), &families())?;
     assert_eq!(before.schema().columns(), after.schema().columns());
     let types = |plan: &LogicalPlan| {
         let fields = plan.schema().fields().iter();
@@ -373,6 +374,6 @@ async fn distinct_pairs_are_not_passed() -> Result<()> {
 #[tokio::test]
 async fn plans_without_a_similarity_join_stay_as_they_are() -> Result<()> {
     let before = converted("SELECT a.id, jaccard(a.toks, a.toks) FROM t a ORDER BY a.name").await?;
-    assert_eq!(before, take_from_match(before.clone())?);
+    assert_eq!(before, take_from_match(before.clone(), &families())?);
     Ok(())
 }

@@ -6,9 +6,10 @@ use datafusion::logical_expr::LogicalPlan;
 use crate::plan::rewrite::scores::take_from_match;
 use crate::plan::rewrite::self_join::share_inputs;
 use crate::plan::rewrite::tests::{context, converted, converted_in, table_of_sets, text};
+use crate::session::families;
 
 async fn shared(sql: &str) -> Result<LogicalPlan> {
-    share_inputs(take_from_match(converted(sql).await?)?, true)
+    share_inputs(take_from_match(converted(sql).await?, &families())?, true)
 }
 
 const JOIN: &str = "t a JOIN t b ON jaccard(a.toks, b.toks) >= 0.8";

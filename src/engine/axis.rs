@@ -1,0 +1,44 @@
+//! A line on which rows lie such that partners lie within a known reach of each other.
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use datafusion::common::Result;
+
+use super::EncodeInput;
+use crate::spec::Side;
+
+/// Where rows lie on a family's line: by the size of their set, by the norm of their vector.
+///
+/// Bands and pieces on disk, and the tiles of a cluster, are intervals of it. A position is a
+/// number from 1 on; 0 says that a row can match nothing.
+pub trait Axis: Debug + Send + Sync {
+    /// The positions that partners of rows of `side` at `positions` may have; `None` when none
+    /// can match. Both ends never fall while the positions rise.
+    fn reach(&self, side: Side, positions: Range<u32>) -> Option<Range<u64>>;
+
+    /// The elementary values (tokens of a set, dimensions of a vector) of an item at a position,
+    /// which its bytes and the work for it follow.
+    fn weight(&self, position: u32) -> u64;
+}
+
+/// A row from afar: all that sending it to the tasks of a cluster takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct RowPlace {
+    /// On the [`Axis`]; 0 where the row cannot match anything.
+    pub position: u32,
+    /// Of the item, the same for equal items in every process.
+    pub hash: u32,
+    /// Of the blocking key, the same for equal keys; 0 where the join has none.
+    pub key_hash: u32,
+}
+
+/// Reads the places of rows; keeps its buffers from batch to batch.
+pub trait PlaceReader: Debug + Send {
+    /// Puts the places of the rows of a batch into `places`, instead of its contents.
+    ///
+    /// # Errors
+    ///
+    /// When a row cannot be an item.
+    fn read(&mut self, input: &EncodeInput<'_>, places: &mut Vec<RowPlace>) -> Result<()>;
+}

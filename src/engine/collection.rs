@@ -1,0 +1,215 @@
+//! The items of one side, and how rows become items.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use arrow::array::{Array, BooleanArray};
+use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::{KeyDictionary, Keys, RowGroups, Unload};
+use crate::util::cancel::CancelFlag;
+
+/// The distinct items of some rows, as their family holds them.
+pub trait Collection: Any + Debug + Send + Sync {
+    /// Which rows hold which item.
+    fn groups(&self) -> &RowGroups;
+
+    /// The same, to order the rows of each item.
+    fn groups_mut(&mut self) -> &mut RowGroups;
+
+    /// The bytes allocated, those of the groups included.
+    fn size_in_bytes(&self) -> usize;
+}
+
+impl dyn Collection {
+    /// The collection as its family knows it.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made it.
+    pub fn of<T: Collection>(&self) -> Result<&T> {
+        let this: &dyn Any = self;
+        this.downcast_ref().ok_or_else(|| another_family::<T>())
+    }
+
+    /// Like [`Self::of`], shared.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made it.
+    pub fn shared<T: Collection>(self: &Arc<Self>) -> Result<Arc<T>> {
+        let this: Arc<dyn Any + Send + Sync> = Arc::<Self>::clone(self);
+        this.downcast().map_err(|_| another_family::<T>())
+    }
+}
+
+fn another_family<T>() -> datafusion::common::DataFusionError {
+    let wanted = std::any::type_name::<T>();
+    internal_datafusion_err!("a similarity join of one family got items of another, not {wanted}")
+}
+
+/// The rows of one batch as the join sees them.
+#[derive(Clone, Copy)]
+pub struct EncodeInput<'a> {
+    /// The argument of the similarity predicate.
+    pub values: &'a dyn Array,
+    /// The blocking key of each row; NULL matches nothing. `None` when the join has no key.
+    pub keys: Option<Keys<'a>>,
+    /// Rows that may match at all; NULL counts as false.
+    pub filter: Option<&'a BooleanArray>,
+}
+
+impl EncodeInput<'_> {
+    /// Whether the filter admits a row.
+    #[inline]
+    pub(crate) fn may_match(&self, row: usize) -> bool {
+        self.filter.is_none_or(|f| f.is_valid(row) && f.value(row))
+    }
+}
+
+/// Collects rows of the build side. Several encoders can read batches of one input at the same
+/// time, to be [merged](super::Matcher::finish) at the end.
+pub trait BuildEncoder: Any + Send {
+    /// Adds the rows of a batch whose first is row `first_row` of the whole input. The rows of an
+    /// encoder ascend. `reservation`, which several encoders may share, is grown by what this
+    /// encoder allocates, on top of `base` bytes of other things.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or a row cannot be an item.
+    fn push(
+        &mut self,
+        first_row: u32,
+        input: &EncodeInput<'_>,
+        keys: &mut KeyDictionary,
+        reservation: &MemoryReservation,
+        base: usize,
+    ) -> Result<()>;
+
+    /// The number of rows added.
+    fn row_count(&self) -> usize;
+
+    /// What of the reservation is this encoder's, with what it was told to count besides.
+    fn reserved(&self) -> usize;
+
+    /// Positions on the family's [`Axis`](super::Axis) of the first rows that have one, at most
+    /// `count` of them.
+    fn positions(&self, count: usize) -> Vec<u32>;
+
+    /// Gives the rows back, to be stored on disk. `keys` are the keys of this encoder's rows, where
+    /// the join has some.
+    fn unload<'a>(&'a self, keys: Option<&'a KeyDictionary>) -> Box<dyn Unload + 'a>;
+
+    /// The bytes that [`Self::unload`] allocates.
+    fn unload_bytes(&self, keys: &KeyDictionary) -> usize;
+}
+
+impl dyn BuildEncoder {
+    /// The encoder as its family knows it.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made it.
+    pub fn of<T: BuildEncoder>(&self) -> Result<&T> {
+        let this: &dyn Any = self;
+        this.downcast_ref().ok_or_else(|| another_family::<T>())
+    }
+
+    /// Like [`Self::of`], by value.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made it.
+    pub fn into<T: BuildEncoder>(self: Box<Self>) -> Result<T> {
+        let this: Box<dyn Any> = self;
+        this.downcast().map(|this| *this).map_err(|_| another_family::<T>())
+    }
+}
+
+/// One task's part of the build side: an encoder with the keys of its rows.
+pub type EncodedPart = (Box<dyn BuildEncoder>, KeyDictionary);
+
+/// What finishing the build side may use.
+pub struct FinishContext<'a> {
+    /// Holds afterwards what is returned, on top of `base` bytes.
+    pub reservation: &'a MemoryReservation,
+    pub base: usize,
+    /// Called whenever the reservation has grown.
+    pub peak: &'a dyn Fn(),
+    pub cancel: &'a CancelFlag,
+    /// How many threads may work at once, at least 1.
+    pub threads: usize,
+}
+
+impl FinishContext<'_> {
+    /// Makes the reservation hold `bytes` on top of the base.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused.
+    pub(crate) fn reserve(&self, bytes: usize) -> Result<()> {
+        self.reservation.try_resize(self.base + bytes)?;
+        (self.peak)();
+        Ok(())
+    }
+}
+
+/// The build side as items.
+pub struct Encoded {
+    pub items: Box<dyn Collection>,
+    pub encoder: Arc<dyn ProbeEncoder>,
+    pub keys: KeyDictionary,
+}
+
+/// Bounds on the bytes that a build side takes beyond what its encoders hold.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Growth {
+    /// While [`Matcher::finish`](super::Matcher::finish) runs, and what of it may stay.
+    pub finish: usize,
+    pub stays: usize,
+    /// While a strategy is prepared, and what it keeps: of the greediest one.
+    pub prepare: usize,
+}
+
+/// Makes items of probe rows, comparable with those of the build side.
+pub trait ProbeEncoder: Debug + Send + Sync {
+    /// The items of a probe batch. `reservation` holds the scratch space and the collection
+    /// afterwards, on top of `base` bytes of other things. A row that can match nothing may be left
+    /// without an item.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or a row cannot be an item.
+    fn encode(
+        &self,
+        input: &EncodeInput<'_>,
+        keys: &KeyDictionary,
+        scratch: &mut Scratch,
+        reservation: &MemoryReservation,
+        base: usize,
+    ) -> Result<Arc<dyn Collection>>;
+
+    /// The number of distinct elementary values of the build side (tokens of sets), for metrics.
+    fn value_count(&self) -> usize;
+
+    /// The bytes allocated.
+    fn size_in_bytes(&self) -> usize;
+}
+
+/// Buffers that one probe partition reuses from batch to batch, as its family likes them.
+#[derive(Default)]
+pub struct Scratch(Option<Box<dyn Any + Send>>);
+
+impl Scratch {
+    /// Takes the buffers out, empty ones at first.
+    pub fn take<T: Default + Any + Send>(&mut self) -> Box<T> {
+        self.0.take().and_then(|buffers| buffers.downcast().ok()).unwrap_or_default()
+    }
+
+    /// Puts them back for the next batch.
+    pub fn put_back<T: Any + Send>(&mut self, buffers: Box<T>) {
+        self.0 = Some(buffers);
+    }
+}

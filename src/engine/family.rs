@@ -1,0 +1,199 @@
+//! The boundary between the operator and a family of similarities.
+
+use std::fmt::{self, Debug};
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, internal_err};
+use datafusion::logical_expr::ScalarUDF;
+
+use super::{
+    Axis, BuildEncoder, Collection, Domain, Encoded, EncodedPart, Evidence, FinishContext, Growth,
+    ItemId, MatchSpec, PlaceReader, PrepareContext, StoredForm, Strategy, WorkStep,
+};
+use super::{DevicePlace, DeviceRequest};
+use crate::spec::{Call, Function, Predicate, Side};
+
+/// A family of similarities: sets of tokens, vectors.
+///
+/// A family knows its functions and the types that they take, the exact bounds that follow from a
+/// predicate, how rows become items, and the strategies that find pairs of items. Join types,
+/// residual filters, blocking keys, counts, the rows of items and output lie above it. Methods are
+/// called for a plan, a batch or a buffer of matches, never for a pair.
+pub trait Family: Debug + Send + Sync {
+    /// The name, as in [`Function::family`].
+    fn name(&self) -> &'static str;
+
+    /// Every function by which the family joins.
+    fn functions(&self) -> Vec<Function>;
+
+    /// The function that `udf` computes; `None` when it is none of the family's. The implementation
+    /// decides, not the name: a user may register another function of the same name.
+    fn function_of(&self, udf: &ScalarUDF) -> Option<Function>;
+
+    /// How few pairs a predicate leaves, to choose the one that drives a join with several: greater
+    /// is better, compared element by element.
+    fn selectivity(&self, predicate: &Predicate) -> [f64; 2];
+
+    /// The predicate over arguments of these types (left, right).
+    ///
+    /// # Errors
+    ///
+    /// A plan error that names the types when they cannot be joined.
+    fn bind(&self, predicate: Predicate, types: [&DataType; 2]) -> Result<Arc<dyn Matcher>>;
+
+    /// The line on which the rows of both sides lie.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family has the function.
+    fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>>;
+
+    /// A reader of the places of rows with an argument of this type.
+    ///
+    /// # Errors
+    ///
+    /// A plan error that names the type when it cannot be joined.
+    fn place_reader(&self, side: Side, argument: &DataType) -> Result<Box<dyn PlaceReader>>;
+}
+
+/// A similarity predicate over arguments of known types.
+pub trait Matcher: Debug + Send + Sync {
+    /// The line on which the rows of both sides lie.
+    fn axis(&self) -> &dyn Axis;
+
+    /// How the values of a side are stored on disk.
+    fn stored(&self, side: Side) -> Arc<dyn StoredForm>;
+
+    /// An encoder for rows of `side`, which is built. With a `domain`, their values are all in it.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made the domain.
+    fn encoder(
+        &self,
+        side: Side,
+        domain: Option<&Arc<dyn Domain>>,
+    ) -> Result<Box<dyn BuildEncoder>>;
+
+    /// The items of the rows that several encoders have read. They do not depend on which encoder
+    /// has read which rows, nor on the number of threads.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded>;
+
+    /// What finishing these parts and preparing a join with them takes.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made the encoders.
+    fn growth(
+        &self,
+        parts: &[(&dyn BuildEncoder, &crate::engine::KeyDictionary)],
+        spec: &MatchSpec,
+    ) -> Result<Growth>;
+
+    /// About the bytes that a cursor reserves, besides its match buffer and what grows with the
+    /// build side.
+    fn cursor_bytes(&self, spec: &MatchSpec) -> usize;
+
+    /// The strategies, in the order in which equal estimates are preferred.
+    fn strategies(&self) -> &[&'static dyn Strategy];
+
+    /// The figures by which strategies estimate their costs. `names`: those that are to be compared.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    fn evidence(
+        &self,
+        build: &Arc<dyn Collection>,
+        spec: &MatchSpec,
+        strategies: &[&'static dyn Strategy],
+        context: PrepareContext<'_>,
+    ) -> Result<Box<dyn Evidence>>;
+
+    /// Brings the build side to the devices that `request` names.
+    ///
+    /// # Errors
+    ///
+    /// When no device can be used.
+    fn open_device(
+        &self,
+        build: &Arc<dyn Collection>,
+        spec: &MatchSpec,
+        request: &DeviceRequest,
+    ) -> Result<Arc<dyn DevicePlace>>;
+
+    /// The work for the items of a self-join.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made the items.
+    fn work(&self, items: &dyn Collection, spec: &MatchSpec) -> Result<Vec<WorkStep>>;
+
+    /// The values of a function of the family for some pairs of items of the left and the right
+    /// collection, appended to `values`.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made the collections or has the function.
+    fn scores(
+        &self,
+        call: Call,
+        collections: [&dyn Collection; 2],
+        pairs: &[ItemPair],
+        values: &mut Vec<f64>,
+    ) -> Result<()>;
+}
+
+/// A matching pair of items.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ItemPair {
+    /// The left and the right item.
+    pub items: [ItemId; 2],
+    /// [`Match::detail`](super::Match::detail).
+    pub detail: u32,
+}
+
+/// The families that a session knows.
+#[derive(Clone)]
+pub struct Families(Arc<[Arc<dyn Family>]>);
+
+impl Families {
+    /// The families of a session, whose names differ.
+    pub(crate) fn new(families: impl IntoIterator<Item = Arc<dyn Family>>) -> Self {
+        Self(families.into_iter().collect())
+    }
+
+    /// The function that `udf` computes; `None` when no family has it.
+    pub(crate) fn function_of(&self, udf: &ScalarUDF) -> Option<Function> {
+        self.0.iter().find_map(|family| family.function_of(udf))
+    }
+
+    /// The function of this name in the family of that name.
+    pub(crate) fn function(&self, family: &str, name: &str) -> Option<Function> {
+        let family = self.0.iter().find(|known| known.name() == family)?;
+        family.functions().into_iter().find(|function| function.name() == name)
+    }
+
+    /// The family of this name.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when the session does not know it.
+    pub(crate) fn get(&self, name: &str) -> Result<&Arc<dyn Family>> {
+        match self.0.iter().find(|family| family.name() == name) {
+            Some(family) => Ok(family),
+            None => internal_err!("this session does not know the family {name} of similarities"),
+        }
+    }
+}
+
+impl Debug for Families {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|family| family.name())).finish()
+    }
+}

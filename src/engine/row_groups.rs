@@ -1,0 +1,131 @@
+//! Which rows hold which item.
+
+use std::mem::size_of;
+use std::ops::Range;
+
+use datafusion::common::Result;
+
+use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
+
+/// The number of a distinct item in its [`Collection`](super::Collection).
+pub type ItemId = u32;
+
+/// From the distinct items of a collection to its rows.
+///
+/// An item is what a family compares: the set of a row, the vector of a row; rows with the same
+/// blocking key and an equal value share it. Every row has a *slot*: the slots of the rows of an
+/// item are neighbours, in the order of the items, and the rows without an item come last. A row
+/// without an item (its argument or its key is NULL, a filter refuses it) matches nothing.
+#[derive(Debug, Default)]
+pub struct RowGroups {
+    /// `offsets[i]..offsets[i + 1]` are the slots of the rows of item `i`. May be empty where there
+    /// is no item.
+    offsets: Vec<u32>,
+    /// By slot, the number of the row in the order of the input.
+    rows: Vec<u32>,
+    without_item: Vec<u32>,
+}
+
+impl RowGroups {
+    /// `offsets` has an entry for each item and one more, or none where there is no item.
+    pub(crate) fn new(offsets: Vec<u32>, rows: Vec<u32>, without_item: Vec<u32>) -> Self {
+        debug_assert_eq!(offsets.last().copied().unwrap_or(0) as usize, rows.len());
+        Self { offsets, rows, without_item }
+    }
+
+    /// The number of distinct items.
+    pub fn len(&self) -> u32 {
+        self.offsets.len().saturating_sub(1) as u32
+    }
+
+    /// Whether no row has an item.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The rows of an item, by their numbers in the order of the input.
+    #[inline]
+    pub fn rows(&self, item: ItemId) -> &[u32] {
+        let slots = self.slots(item..item + 1);
+        &self.rows[slots.start as usize..slots.end as usize]
+    }
+
+    /// The number of rows of an item.
+    #[inline]
+    pub fn row_count_of(&self, item: ItemId) -> u32 {
+        let i = item as usize;
+        self.offsets[i + 1] - self.offsets[i]
+    }
+
+    /// The slots of the rows of some neighbouring items.
+    #[inline]
+    pub fn slots(&self, items: Range<ItemId>) -> Range<u32> {
+        if self.offsets.is_empty() {
+            return 0..0;
+        }
+        self.offsets[items.start as usize]..self.offsets[items.end as usize]
+    }
+
+    /// The rows in some slots, all of which have an item.
+    pub fn rows_at(&self, slots: Range<u32>) -> &[u32] {
+        &self.rows[slots.start as usize..slots.end as usize]
+    }
+
+    /// All rows in the order of their slots.
+    pub fn rows_by_slot(&self) -> impl Iterator<Item = u32> + '_ {
+        self.rows.iter().chain(&self.without_item).copied()
+    }
+
+    /// The row in a slot.
+    #[inline]
+    pub fn row_at(&self, slot: u32) -> u32 {
+        let slot = slot as usize;
+        match self.rows.get(slot) {
+            Some(&row) => row,
+            None => self.without_item[slot - self.rows.len()],
+        }
+    }
+
+    /// The slots of the rows without an item.
+    pub fn slots_without_item(&self) -> Range<u32> {
+        let first = self.rows.len() as u32;
+        first..first + self.without_item.len() as u32
+    }
+
+    /// The number of rows that have an item.
+    pub fn row_count(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// The rows without an item.
+    pub fn rows_without_item(&self) -> &[u32] {
+        &self.without_item
+    }
+
+    /// Whether no two rows have the same item.
+    pub fn has_no_repeats(&self) -> bool {
+        self.rows.len() == self.len() as usize
+    }
+
+    /// Orders the rows of each item by `key`, ties by row.
+    pub(crate) fn sort_rows_by_key(
+        &mut self,
+        key: impl Fn(u32) -> u32 + Copy,
+        cancel: &CancelFlag,
+    ) -> Result<()> {
+        for (item, slots) in self.offsets.windows(2).enumerate() {
+            cancel.check_at(item)?;
+            let rows = &mut self.rows[slots[0] as usize..slots[1] as usize];
+            if !rows.is_sorted_by_key(|&row| key(row)) {
+                sort_unstable_by_key(rows, cancel, |&row| (key(row), row))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes allocated.
+    pub fn size_in_bytes(&self) -> usize {
+        let words = self.offsets.capacity() + self.rows.capacity() + self.without_item.capacity();
+        words * size_of::<u32>()
+    }
+}

@@ -1,0 +1,83 @@
+//! Rows as they lie on disk.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, BinaryArray};
+use arrow::datatypes::DataType;
+use datafusion::common::Result;
+
+use super::EncodeInput;
+
+/// Some rows of a side, in stored form.
+#[derive(Debug)]
+pub struct StoredRows {
+    /// Which of the rows that were given these are.
+    pub rows: Range<usize>,
+    /// The values, NULL for a row that can match nothing.
+    pub values: ArrayRef,
+    /// The blocking key, NULL where the value is. `None` when the join has no key.
+    pub keys: Option<BinaryArray>,
+}
+
+/// How a family stores the values of one side.
+///
+/// Stored values compare as the values of the input do. A row that can match nothing (its value or
+/// its key is NULL, a filter refuses it) is stored as NULL.
+pub trait StoredForm: Debug + Send + Sync {
+    /// The type of the stored values.
+    fn data_type(&self) -> DataType;
+
+    /// Converts the rows of a batch, as many at a time as fit one array.
+    ///
+    /// # Errors
+    ///
+    /// When a row is too large to be stored.
+    fn store(&self, input: &EncodeInput<'_>) -> Result<Vec<StoredRows>>;
+
+    /// The positions of stored values on the family's [`Axis`](super::Axis); 0 for NULL.
+    fn positions(&self, values: &dyn Array) -> Vec<u32>;
+
+    /// A number that tells how large the [`Domain`] of stored values is; `None` where a domain is of
+    /// no use for them. That of several arrays is the greatest of theirs, `None` if one is.
+    fn domain_size(&self, _values: &dyn Array) -> Option<u64> {
+        None
+    }
+
+    /// The bytes of a domain of a size.
+    fn domain_bytes(&self, _size: u64) -> u64 {
+        0
+    }
+
+    /// An empty domain for values of a size; `None` where the family has no use for one.
+    fn domain(&self, _size: u64) -> Option<Box<dyn Domain>> {
+        None
+    }
+}
+
+/// All values of some stored rows, gathered by reading them once before they are encoded.
+pub trait Domain: Any + Debug + Send + Sync {
+    /// Adds stored values.
+    fn add(&mut self, values: &dyn Array);
+
+    /// All values have been added.
+    fn close(&mut self);
+
+    /// The domain as [`Any`], for its family.
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+}
+
+/// The rows that a [`BuildEncoder`](super::BuildEncoder) has read, to be stored.
+pub trait Unload: Send {
+    /// How often rows were added; what a failed call has added does not count.
+    fn pushes(&self) -> usize;
+
+    /// The rows added by one call, as many at a time as fit one array.
+    ///
+    /// # Errors
+    ///
+    /// When a row is too large to be stored.
+    fn rows(&self, push: usize) -> Result<Vec<StoredRows>>;
+}

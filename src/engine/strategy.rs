@@ -1,0 +1,215 @@
+//! How matching items are found: what a strategy is asked and what it costs.
+
+use std::any::Any;
+use std::fmt::{self, Debug, Display};
+use std::sync::Arc;
+
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::{Collection, ItemId, MatchBuffer, PreparedJoin};
+use crate::config::{DeviceChoice, GpuOptions};
+use crate::simd::Simd;
+use crate::spec::Side;
+use crate::util::cancel::CancelFlag;
+
+/// Which pairs of items a join looks at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pairing {
+    /// Every probe item with every build item.
+    All,
+    /// The probe items are the build items, the function is symmetric: every item with itself and
+    /// with those before it in some order, so that each unordered pair is decided once. Either
+    /// item of a pair may be given as the probe; [`MatchNeed::Exists`] has no meaning here.
+    Unordered,
+}
+
+/// What the operator needs to know of the matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MatchNeed {
+    /// Whether a probe item has a match: one match for each probe item will do.
+    Exists,
+    /// How many pairs of rows match: matches as for [`MatchNeed::Pairs`], or, where that is
+    /// cheaper, their [`RowPairCounts`](super::RowPairCounts).
+    Count,
+    /// Every matching pair.
+    Pairs,
+    /// Every matching pair with what its scores are computed from (the exact overlap of sets).
+    PairsWithOverlap,
+}
+
+/// Which matches a join wants, and how they are looked for.
+#[derive(Debug, Clone, Copy)]
+pub struct MatchSpec {
+    /// The side that the probe items are on.
+    pub probe: Side,
+    pub pairing: Pairing,
+    pub need: MatchNeed,
+    /// At most this many candidates wait for verification.
+    pub candidate_chunk: usize,
+    /// At most this many matches wait for the operator.
+    pub match_buffer: usize,
+    /// The form of the vector kernels.
+    pub simd: Simd,
+    /// How a GPU is used, where one is.
+    pub gpu: GpuOptions,
+}
+
+impl MatchSpec {
+    /// The bytes of a full match buffer.
+    pub fn buffer_bytes(&self) -> usize {
+        MatchBuffer::new(self.match_buffer).footprint()
+    }
+}
+
+/// Where a strategy does its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Placement {
+    /// On the threads of the process alone.
+    Cpu,
+    /// In part at least on a GPU.
+    Gpu,
+}
+
+/// An estimate of work, in nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
+pub struct Cost {
+    /// Of one core; several threads divide it.
+    pub cpu: f64,
+    /// Of the device, which works beside the cores.
+    pub device: f64,
+    /// Of copies to the device and back, which go on beside both.
+    pub transfer: f64,
+    /// Until the device can begin.
+    pub setup: f64,
+}
+
+impl Cost {
+    /// Work of the CPU alone.
+    pub fn cpu(nanos: f64) -> Self {
+        Self { cpu: nanos, ..Self::default() }
+    }
+
+    /// The time that the work takes on so many threads.
+    pub fn elapsed(&self, threads: usize) -> f64 {
+        self.setup + (self.cpu / threads.max(1) as f64).max(self.device + self.transfer)
+    }
+}
+
+/// Nanoseconds for people.
+pub(super) struct Nanos(pub f64);
+
+impl fmt::Display for Nanos {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            nanos if nanos < 1e6 => write!(f, "{:.0} µs", nanos / 1e3),
+            nanos if nanos < 1e9 => write!(f, "{:.1} ms", nanos / 1e6),
+            nanos => write!(f, "{:.1} s", nanos / 1e9),
+        }
+    }
+}
+
+/// Figures of a build collection and the join it is for, gathered by the family for its strategies.
+pub trait Evidence: Any + Debug + Send + Sync {}
+
+impl dyn Evidence {
+    /// The figures as their family knows them.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family gathered them.
+    pub fn of<T: Evidence>(&self) -> Result<&T> {
+        let this: &dyn Any = self;
+        match this.downcast_ref() {
+            Some(this) => Ok(this),
+            None => internal_err!("a strategy got the figures of another family"),
+        }
+    }
+}
+
+/// What the operator asks of a device.
+#[derive(Clone)]
+pub struct DeviceRequest {
+    pub choice: DeviceChoice,
+    /// Whether the probe items are the build items.
+    pub self_join: bool,
+    /// Told when the device fails in mid-join, or host memory for it is refused.
+    pub on_failure: Arc<dyn Fn(String) + Send + Sync>,
+}
+
+impl fmt::Debug for DeviceRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceRequest").field("choice", &self.choice).finish_non_exhaustive()
+    }
+}
+
+/// The devices of one join, opened by the family, with what lies there. Displayed by EXPLAIN
+/// ANALYZE.
+pub trait DevicePlace: Any + Debug + Display + Send + Sync {}
+
+impl dyn DevicePlace {
+    /// The devices as their family knows them.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family opened them.
+    pub fn shared<T: DevicePlace>(self: &Arc<Self>) -> Result<Arc<T>> {
+        let this: Arc<dyn Any + Send + Sync> = Arc::<Self>::clone(self);
+        match this.downcast() {
+            Ok(this) => Ok(this),
+            Err(_) => internal_err!("a strategy got the devices of another family"),
+        }
+    }
+}
+
+/// What preparing a join may use.
+#[derive(Debug, Clone, Copy)]
+pub struct PrepareContext<'a> {
+    /// Grown by what the prepared join allocates.
+    pub reservation: &'a MemoryReservation,
+    pub cancel: &'a CancelFlag,
+    /// How many threads may work on it at once, at least 1.
+    pub threads: usize,
+}
+
+/// An algorithm of a family.
+pub trait Strategy: Debug + Send + Sync {
+    /// The name in options and EXPLAIN.
+    fn name(&self) -> &'static str;
+
+    /// Whether the strategy can be placed there.
+    fn runs_on(&self, placement: Placement) -> bool;
+
+    /// What the join costs.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family gathered the figures.
+    fn estimate(&self, evidence: &dyn Evidence, placement: Placement) -> Result<Cost>;
+
+    /// Builds what all probe partitions share (an index, signatures, a device copy). Placed on the
+    /// GPU when there is a `device`.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    fn prepare(
+        &self,
+        build: &Arc<dyn Collection>,
+        evidence: &dyn Evidence,
+        device: Option<&Arc<dyn DevicePlace>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>>;
+}
+
+/// The work for neighbouring items, from `start` on.
+#[derive(Debug, Clone, Copy)]
+pub struct WorkStep {
+    pub start: ItemId,
+    /// The number of items.
+    pub items: u32,
+    /// The work for the first of them, and how much more each following one is than the one
+    /// before, in nanoseconds or so.
+    pub first: u64,
+    pub slope: u64,
+}

@@ -1,0 +1,97 @@
+//! Sets as a family of similarities.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::ScalarUDF;
+
+use crate::engine::{Axis, Family, Matcher, PlaceReader};
+use crate::set::axis::SizeAxis;
+use crate::set::matcher::SetMatcher;
+use crate::set::measure::FAMILY;
+use crate::set::{Bounds, Measure, ShapeReader, StoredTokens};
+use crate::spec::{Function, Predicate, Side};
+use crate::values::TokenKind;
+
+/// The six measures over sets of tokens.
+#[derive(Debug, Clone, Copy)]
+pub struct SetFamily {
+    measure_of: fn(&ScalarUDF) -> Option<Measure>,
+}
+
+impl SetFamily {
+    /// The family, with what tells which measure a scalar function computes.
+    pub fn new(measure_of: fn(&ScalarUDF) -> Option<Measure>) -> Self {
+        Self { measure_of }
+    }
+}
+
+impl Family for SetFamily {
+    fn name(&self) -> &'static str {
+        FAMILY
+    }
+
+    fn functions(&self) -> Vec<Function> {
+        Measure::ALL.into_iter().map(Measure::function).collect()
+    }
+
+    fn function_of(&self, udf: &ScalarUDF) -> Option<Function> {
+        (self.measure_of)(udf).map(Measure::function)
+    }
+
+    /// By the least ratio of set sizes that the predicate admits, then by the threshold.
+    fn selectivity(&self, predicate: &Predicate) -> [f64; 2] {
+        let Ok(Bounds { measure, threshold }) = Bounds::of(predicate) else {
+            return [f64::NEG_INFINITY; 2];
+        };
+        if threshold.is_nan() {
+            return [f64::INFINITY; 2];
+        }
+        let ratio = match measure {
+            Measure::Jaccard => threshold,
+            Measure::Dice => threshold / (2.0 - threshold),
+            Measure::Cosine => threshold * threshold,
+            // These bound one size at most.
+            Measure::Containment => 0.0,
+            Measure::OverlapCoefficient => -1.0,
+            Measure::Overlap => -2.0,
+        };
+        [ratio, threshold]
+    }
+
+    fn bind(&self, predicate: Predicate, types: [&DataType; 2]) -> Result<Arc<dyn Matcher>> {
+        let function = predicate.call.function;
+        let kind = |side: Side| {
+            let data_type = types[side as usize];
+            match TokenKind::of_list(data_type) {
+                Some(kind) => Ok(kind),
+                None => plan_err!(
+                    "{function} joins lists of tokens, but the {side} argument is {data_type}; \
+                     turn text into a list with qgrams(text, 3) or word_tokens(text)"
+                ),
+            }
+        };
+        let (left, right) = (kind(Side::Left)?, kind(Side::Right)?);
+        if !left.comparable(right) {
+            return plan_err!(
+                "{function} cannot compare {left} tokens with {right} tokens; cast one side"
+            );
+        }
+        let stored = types.map(StoredTokens::of_list);
+        Ok(Arc::new(SetMatcher::try_new(predicate, stored)?))
+    }
+
+    fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>> {
+        Ok(Arc::new(SizeAxis::try_new(predicate)?))
+    }
+
+    fn place_reader(&self, side: Side, argument: &DataType) -> Result<Box<dyn PlaceReader>> {
+        match TokenKind::of_list(argument) {
+            Some(_) => Ok(Box::new(ShapeReader::default())),
+            None => plan_err!(
+                "rows are placed by a list of tokens, but the {side} argument is {argument}"
+            ),
+        }
+    }
+}

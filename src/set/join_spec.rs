@@ -1,0 +1,126 @@
+//! A join of two set collections, and what a strategy makes of it.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::config::GpuOptions;
+use crate::engine::{self, Cost, MatchNeed, MatchSpec, Pairing, Placement, PreparedJoin};
+use crate::set::{
+    Bounds, CandidateChunk, DeviceJoin, Role, SetCollection, Statistics, Verification,
+};
+use crate::simd::Simd;
+use crate::spec::Predicate;
+use crate::util::cancel::CancelFlag;
+
+/// The similarity join of two set collections.
+#[derive(Debug, Clone, Copy)]
+pub struct JoinSpec {
+    pub bounds: Bounds,
+    /// Which argument of the measure the probe sets are.
+    pub probe_role: Role,
+    pub pairing: Pairing,
+    pub need: MatchNeed,
+    /// At most this many candidates wait for verification.
+    pub candidate_chunk: usize,
+    /// The form of the vector kernels.
+    pub simd: Simd,
+    /// How a GPU is used, where one is.
+    pub gpu: GpuOptions,
+}
+
+impl JoinSpec {
+    /// The join of a predicate of the family.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family has the function.
+    pub fn new(predicate: &Predicate, spec: &MatchSpec) -> Result<Self> {
+        let MatchSpec { probe, pairing, need, candidate_chunk, simd, gpu, .. } = *spec;
+        Ok(Self {
+            bounds: Bounds::of(predicate)?,
+            probe_role: Role::of(predicate.call, probe),
+            pairing,
+            need,
+            candidate_chunk,
+            simd,
+            gpu,
+        })
+    }
+
+    /// About the bytes that the greediest strategy reserves when it prepares a join of so many
+    /// build sets with so many tokens, and keeps.
+    pub fn prepared_bytes(&self, sets: usize, tokens: usize) -> usize {
+        /// Of a posting with a signature.
+        const POSTING: usize = 24;
+        /// Of a set in blocks of signatures of 512 bits, with what is held while they are made.
+        const SIGNED_SET: usize = 2 * 64 + 40;
+        let size = (tokens / sets.max(1)).clamp(1, 1 << 16) as u32;
+        let least = self.bounds.size_range(self.probe_role, size).map_or(size, |range| range.0);
+        let prefix = self.bounds.prefix_len(self.probe_role.other(), size, least).max(1);
+        let postings = tokens / size as usize * prefix as usize;
+        (postings * POSTING).max(sets * SIGNED_SET)
+    }
+
+    /// About the bytes that a cursor reserves besides its match buffer and what grows with the build
+    /// side.
+    pub fn cursor_bytes(spec: &MatchSpec) -> usize {
+        CandidateChunk::footprint(spec.candidate_chunk) + (256 << 10)
+    }
+}
+
+/// What preparing a join may use.
+#[derive(Debug, Clone, Copy)]
+pub struct PrepareContext<'a> {
+    /// Grown by what the prepared join allocates.
+    pub reservation: &'a MemoryReservation,
+    pub cancel: &'a CancelFlag,
+    /// How many threads may work on it at once, at least 1.
+    pub threads: usize,
+    /// Where candidates are verified, if not on the CPU.
+    pub device: Option<&'a Arc<DeviceJoin>>,
+}
+
+impl PrepareContext<'_> {
+    pub(crate) fn verification(&self) -> Verification {
+        match self.device {
+            Some(_) => Verification::Device,
+            None => Verification::Cpu,
+        }
+    }
+}
+
+impl<'a> From<engine::PrepareContext<'a>> for PrepareContext<'a> {
+    /// On the CPU.
+    fn from(context: engine::PrepareContext<'a>) -> Self {
+        let engine::PrepareContext { reservation, cancel, threads } = context;
+        Self { reservation, cancel, threads, device: None }
+    }
+}
+
+/// An algorithm over sets.
+pub trait JoinStrategy: Debug + Send + Sync + 'static {
+    /// The name in options and EXPLAIN.
+    fn name(&self) -> &'static str;
+
+    /// Whether the strategy can be placed there.
+    fn runs_on(&self, placement: Placement) -> bool;
+
+    /// What a join of a build collection with these figures would cost.
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost;
+
+    /// Builds what all probe partitions share (an index, signatures).
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    fn prepare(
+        &self,
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        statistics: &Statistics,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>>;
+}

@@ -1,0 +1,251 @@
+//! A predicate over sets, as the operator knows it.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{Int64Type, UInt64Type};
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::engine::{
+    self, Axis, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput, Encoded, EncodedPart,
+    Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
+    PrepareContext, RowGroups, Scratch, StoredForm, Strategy, WorkStep,
+};
+use crate::set::axis::SizeAxis;
+use crate::set::encode::merge::{finish, finish_growth};
+use crate::set::strategies::{STRATEGIES, SetEvidence};
+use crate::set::{
+    BuildEncoder, DeviceJoin, JoinSpec, Measure, ProbeEncoder, ProbeScratch, SetCollection,
+    StoredTokens, Unload,
+};
+use crate::spec::{Call, Predicate, Side};
+use crate::values::ValueSet;
+
+/// A measure over lists of tokens with its threshold.
+#[derive(Debug)]
+pub(crate) struct SetMatcher {
+    predicate: Predicate,
+    /// Per side.
+    stored: [StoredTokens; 2],
+    axis: SizeAxis,
+}
+
+impl SetMatcher {
+    /// # Errors
+    ///
+    /// An internal error when another family has the function.
+    pub fn try_new(predicate: Predicate, stored: [StoredTokens; 2]) -> Result<Self> {
+        Ok(Self { predicate, stored, axis: SizeAxis::try_new(predicate)? })
+    }
+}
+
+impl Matcher for SetMatcher {
+    fn axis(&self) -> &dyn Axis {
+        &self.axis
+    }
+
+    fn stored(&self, side: Side) -> Arc<dyn StoredForm> {
+        Arc::new(self.stored[side as usize])
+    }
+
+    fn encoder(
+        &self,
+        side: Side,
+        domain: Option<&Arc<dyn Domain>>,
+    ) -> Result<Box<dyn engine::BuildEncoder>> {
+        let encoder = match domain.map(|domain| Arc::clone(domain).as_any().downcast::<ValueSet>())
+        {
+            None => BuildEncoder::default(),
+            Some(Ok(values)) => BuildEncoder::with_values(values),
+            Some(Err(_)) => {
+                return internal_err!("an encoder of sets got the values of another family");
+            }
+        };
+        Ok(Box::new(encoder.stored_as(self.stored[side as usize])))
+    }
+
+    fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {
+        let parts = parts.into_iter().map(|(encoder, keys)| Ok((encoder.into()?, keys)));
+        let (sets, encoder, keys) = finish(parts.collect::<Result<_>>()?, context)?;
+        Ok(Encoded { items: Box::new(sets), encoder: Arc::new(encoder), keys })
+    }
+
+    fn growth(
+        &self,
+        parts: &[(&dyn engine::BuildEncoder, &KeyDictionary)],
+        spec: &MatchSpec,
+    ) -> Result<Growth> {
+        let parts = parts.iter().map(|(encoder, keys)| Ok((encoder.of::<BuildEncoder>()?, *keys)));
+        let parts = parts.collect::<Result<Vec<_>>>()?;
+        let (finish, stays) = finish_growth(&parts);
+        let sets = parts.iter().map(|(encoder, _)| encoder.set_count()).sum();
+        let tokens = parts.iter().map(|(encoder, _)| encoder.token_count()).sum();
+        let prepare = JoinSpec::new(&self.predicate, spec)?.prepared_bytes(sets, tokens);
+        Ok(Growth { finish, stays, prepare })
+    }
+
+    fn cursor_bytes(&self, spec: &MatchSpec) -> usize {
+        JoinSpec::cursor_bytes(spec)
+    }
+
+    fn strategies(&self) -> &[&'static dyn Strategy] {
+        &STRATEGIES
+    }
+
+    fn evidence(
+        &self,
+        build: &Arc<dyn Collection>,
+        spec: &MatchSpec,
+        strategies: &[&'static dyn Strategy],
+        context: PrepareContext<'_>,
+    ) -> Result<Box<dyn Evidence>> {
+        let spec = JoinSpec::new(&self.predicate, spec)?;
+        Ok(Box::new(SetEvidence::gather(build.of()?, spec, strategies, context)?))
+    }
+
+    fn open_device(
+        &self,
+        build: &Arc<dyn Collection>,
+        spec: &MatchSpec,
+        request: &DeviceRequest,
+    ) -> Result<Arc<dyn DevicePlace>> {
+        let spec = JoinSpec::new(&self.predicate, spec)?;
+        Ok(DeviceJoin::open(build.of()?, &spec, request)?)
+    }
+
+    fn work(&self, items: &dyn Collection, spec: &MatchSpec) -> Result<Vec<WorkStep>> {
+        let sets: &SetCollection = items.of()?;
+        let spec = JoinSpec::new(&self.predicate, spec)?;
+        let steps = sets.runs().iter().map(|(run, ids)| {
+            // To take a set up, to read its tokens.
+            let mut first = 100 + 10 * u64::from(run.size);
+            let mut slope = 0;
+            if let Some((least, greatest)) = spec.bounds.size_range(spec.probe_role, run.size) {
+                let partners = sets.runs().sets(run.key, least, greatest);
+                match spec.pairing {
+                    Pairing::All => first += partners.len() as u64,
+                    Pairing::Unordered => {
+                        first += u64::from(ids.start.saturating_sub(partners.start));
+                        slope = 1;
+                    }
+                }
+            }
+            WorkStep { start: ids.start, items: ids.len() as u32, first, slope }
+        });
+        Ok(steps.collect())
+    }
+
+    fn scores(
+        &self,
+        call: Call,
+        [left, right]: [&dyn Collection; 2],
+        pairs: &[ItemPair],
+        values: &mut Vec<f64>,
+    ) -> Result<()> {
+        let measure = Measure::of(call.function)?;
+        let (left, right) = (left.of::<SetCollection>()?, right.of::<SetCollection>()?);
+        values.extend(pairs.iter().map(|pair| {
+            let [l, r] = pair.items;
+            let (l, r) = (u64::from(left.size(l)), u64::from(right.size(r)));
+            let overlap = u64::from(pair.detail);
+            match call.first {
+                Side::Left => measure.value(overlap, l, r),
+                Side::Right => measure.value(overlap, r, l),
+            }
+        }));
+        Ok(())
+    }
+}
+
+impl Collection for SetCollection {
+    fn groups(&self) -> &RowGroups {
+        SetCollection::groups(self)
+    }
+
+    fn groups_mut(&mut self) -> &mut RowGroups {
+        SetCollection::groups_mut(self)
+    }
+
+    fn size_in_bytes(&self) -> usize {
+        SetCollection::size_in_bytes(self)
+    }
+}
+
+impl engine::BuildEncoder for BuildEncoder {
+    fn push(
+        &mut self,
+        first_row: u32,
+        input: &EncodeInput<'_>,
+        keys: &mut KeyDictionary,
+        reservation: &MemoryReservation,
+        base: usize,
+    ) -> Result<()> {
+        self.push_at(first_row, input, keys, reservation, base)
+    }
+
+    fn row_count(&self) -> usize {
+        BuildEncoder::row_count(self)
+    }
+
+    fn reserved(&self) -> usize {
+        BuildEncoder::reserved(self)
+    }
+
+    fn positions(&self, count: usize) -> Vec<u32> {
+        Unload::sizes(self, count).collect()
+    }
+
+    fn unload<'a>(&'a self, keys: Option<&'a KeyDictionary>) -> Box<dyn engine::Unload + 'a> {
+        Box::new(Unload::new(self, keys))
+    }
+
+    fn unload_bytes(&self, keys: &KeyDictionary) -> usize {
+        Unload::footprint(self, keys)
+    }
+}
+
+impl engine::ProbeEncoder for ProbeEncoder {
+    fn encode(
+        &self,
+        input: &EncodeInput<'_>,
+        keys: &KeyDictionary,
+        scratch: &mut Scratch,
+        reservation: &MemoryReservation,
+        base: usize,
+    ) -> Result<Arc<dyn Collection>> {
+        let mut buffers = scratch.take::<ProbeScratch>();
+        let sets = self.encode(input, keys, &mut buffers, reservation, base)?;
+        scratch.put_back(buffers);
+        Ok(Arc::new(sets))
+    }
+
+    fn value_count(&self) -> usize {
+        self.token_count() as usize
+    }
+
+    fn size_in_bytes(&self) -> usize {
+        ProbeEncoder::size_in_bytes(self)
+    }
+}
+
+/// Integers in stored lists.
+impl Domain for ValueSet {
+    fn add(&mut self, lists: &dyn Array) {
+        let tokens = lists.as_list::<i64>().values();
+        if let Some(tokens) = tokens.as_primitive_opt::<Int64Type>() {
+            tokens.values().iter().for_each(|&token| self.insert(token as u64));
+        } else if let Some(tokens) = tokens.as_primitive_opt::<UInt64Type>() {
+            tokens.values().iter().for_each(|&token| self.insert(token));
+        }
+    }
+
+    fn close(&mut self) {
+        self.number_all();
+    }
+
+    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
+        self
+    }
+}

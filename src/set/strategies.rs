@@ -1,0 +1,91 @@
+//! The strategies of sets, as the operator knows them.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+
+use crate::engine::{
+    self, Collection, Cost, DevicePlace, Evidence, Placement, PreparedJoin, Strategy,
+};
+use crate::gpu::Device;
+use crate::set::{
+    BitmapBlocks, DeviceJoin, FilterVerify, JoinSpec, JoinStrategy, PrepareContext, SetCollection,
+    Statistics,
+};
+
+/// Every strategy, in the order in which equal estimates are preferred.
+pub(crate) static STRATEGIES: [&dyn Strategy; 4] =
+    [&BitmapBlocks, &FilterVerify::PPJoin, &FilterVerify::AllPairs, &FilterVerify::GroupJoin];
+
+/// Joins estimated to take less (nanoseconds of a core) are not worth a sample.
+const WORTH_SAMPLING: f64 = 12e6;
+
+/// What it takes to use a GPU: to create a context and load the kernels where that has not been
+/// done yet, and to pin memory. Nanoseconds.
+const OPEN_DEVICE: f64 = 500e6;
+const USE_DEVICE: f64 = 20e6;
+
+/// Figures of a collection and the join it is for.
+#[derive(Debug)]
+pub(crate) struct SetEvidence {
+    pub statistics: Statistics,
+    pub spec: JoinSpec,
+}
+
+impl Evidence for SetEvidence {}
+
+impl SetEvidence {
+    /// Gathers what `strategies` are compared by: pairs of sets are tried only where that is worth
+    /// its while.
+    pub fn gather(
+        build: &SetCollection,
+        spec: JoinSpec,
+        strategies: &[&'static dyn Strategy],
+        context: engine::PrepareContext<'_>,
+    ) -> Result<Self> {
+        let mut statistics = Statistics::gather(build, &spec, context.into())?;
+        let ppjoin = FilterVerify::PPJoin;
+        let indexed = JoinStrategy::estimate(&ppjoin, &statistics, &spec, Placement::Cpu);
+        let bitmap = JoinStrategy::name(&BitmapBlocks);
+        let only_bitmap = matches!(strategies, [one] if one.name() == bitmap);
+        if indexed.cpu > WORTH_SAMPLING || only_bitmap {
+            statistics.sample(build, &spec);
+        }
+        Ok(Self { statistics, spec })
+    }
+}
+
+impl<S: JoinStrategy> Strategy for S {
+    fn name(&self) -> &'static str {
+        JoinStrategy::name(self)
+    }
+
+    fn runs_on(&self, placement: Placement) -> bool {
+        JoinStrategy::runs_on(self, placement)
+    }
+
+    fn estimate(&self, evidence: &dyn Evidence, placement: Placement) -> Result<Cost> {
+        let SetEvidence { statistics, spec } = evidence.of()?;
+        Ok(JoinStrategy::estimate(self, statistics, spec, placement))
+    }
+
+    fn prepare(
+        &self,
+        build: &Arc<dyn Collection>,
+        evidence: &dyn Evidence,
+        device: Option<&Arc<dyn DevicePlace>>,
+        context: engine::PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let SetEvidence { statistics, spec } = evidence.of()?;
+        let device = device.map(|device| device.shared::<DeviceJoin>()).transpose()?;
+        let context = PrepareContext { device: device.as_ref(), ..context.into() };
+        JoinStrategy::prepare(self, build.shared()?, *spec, statistics, context)
+    }
+}
+
+/// What it takes until a GPU can begin, in nanoseconds.
+pub(crate) fn device_setup() -> f64 {
+    if Device::opened(0).is_some() { USE_DEVICE } else { OPEN_DEVICE }
+}
+
+impl DevicePlace for DeviceJoin {}
