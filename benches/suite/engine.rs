@@ -11,7 +11,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use datafusion_simjoin::engine::{
-    Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, PrepareContext, PreparedJoin, ProbeSets,
+    Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, PrepareContext, PreparedJoin, ProbeUnit,
     Progress, choose,
 };
 use datafusion_simjoin::set::DeviceRequest;
@@ -192,15 +192,16 @@ fn probe(
     let mut context = Context::from_waker(&waker);
     let rows = |set| sets.row_places(set..set + 1).len() as u64;
     let mut row_pairs = 0;
-    loop {
+    for number in 0.. {
         let start = next.fetch_add(share, Ordering::Relaxed).min(sets.len());
-        // In the end once more, for the matches that are still on their way.
-        let last = start == sets.len();
-        let range = start..(start + share).min(sets.len());
-        cursor.allow_late_matches(!last);
-        cursor.start(ProbeSets { sets: Arc::clone(sets), range })?;
-        loop {
-            let progress = match cursor.poll_fill(&mut context, &mut matches) {
+        if start == sets.len() {
+            cursor.finish();
+        } else {
+            let range = start..(start + share).min(sets.len());
+            cursor.feed(ProbeUnit { number, sets: Arc::clone(sets), range })?;
+        }
+        let progress = loop {
+            let progress = match cursor.poll(&mut context, &mut matches) {
                 Poll::Ready(progress) => progress?,
                 Poll::Pending => {
                     std::thread::park();
@@ -216,11 +217,11 @@ fn probe(
                 };
             }
             matches.clear();
-            if progress == Progress::Done {
-                break;
+            if matches!(progress, Progress::NeedsInput | Progress::Ended) {
+                break progress;
             }
-        }
-        if last {
+        };
+        if progress == Progress::Ended {
             break;
         }
     }

@@ -1,30 +1,31 @@
 //! How matching sets are found: the boundary between the operator and its algorithms.
 //!
-//! The operator knows [`JoinStrategy`], [`PreparedJoin`] and [`MatchCursor`] only. They see
+//! The operator knows [`JoinStrategy`], [`PreparedJoin`] and [`Cursor`] only. They see
 //! distinct sets, never rows: join types, residual filters, scores and the expansion of sets to
 //! rows lie above. A strategy may produce candidates and verify them ([`FilterVerify`](crate::set::FilterVerify)), decide
 //! pairs at once, or run wholly on a device.
 
 pub(crate) mod choose;
+pub(crate) mod cursor;
 pub(crate) mod keys;
 
 use std::fmt::{self, Debug};
-use std::ops::Range;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::config::GpuOptions;
 use crate::gpu::Layout;
+use crate::set::SetCollection;
 use crate::set::{Bounds, Role};
 use crate::set::{CandidateChunk, DeviceJoin, Statistics, Verification};
-use crate::set::{SetCollection, SetId};
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 
 pub use choose::{Choice, choose};
+pub(crate) use cursor::UnitQueue;
+pub use cursor::{Cursor, Match, MatchBuffer, ProbeUnit, Progress, RowPairCounts};
 pub use keys::{KeyConverter, KeyDictionary, KeyRows, Keys};
 
 /// Which pairs of sets a join looks at.
@@ -148,117 +149,13 @@ pub trait JoinStrategy: Debug + Send + Sync {
 pub trait PreparedJoin: Debug + Send + Sync {
     /// A cursor for one partition. `reservation`, which outlives the cursor, is grown by what the
     /// cursor allocates.
-    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn MatchCursor>>;
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>>;
 
     /// How many sets of a self-join are best probed together, at least 1: where there are plenty,
     /// ranges of probe sets start at a multiple of it. A hint, never a promise.
     fn range_unit(&self) -> u32 {
         1
     }
-}
-
-/// A range of probe sets.
-#[derive(Debug, Clone)]
-pub struct ProbeSets {
-    pub sets: Arc<SetCollection>,
-    pub range: Range<SetId>,
-}
-
-/// A pair of similar sets. Kernels write it too (`Match` in `kernels/abi.cuh`).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(C)]
-pub struct Match {
-    pub probe: SetId,
-    pub build: SetId,
-    /// Exact if the spec needs it, otherwise a lower bound that qualifies.
-    pub overlap: u32,
-}
-
-/// Pairs of rows behind matches that were counted without being given ([`MatchNeed::Count`]).
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RowPairCounts {
-    /// Of matches of two sets: the sum of the products of their row counts.
-    pub cross: u64,
-    /// Of matches of a set with itself, where each unordered pair is decided once: the sum of the
-    /// squares of its row count.
-    pub squares: u64,
-    /// The sum of that row count.
-    pub rows: u64,
-}
-
-/// Matches on their way to the operator, never more than its capacity.
-#[derive(Debug)]
-pub struct MatchBuffer {
-    matches: Vec<Match>,
-    capacity: usize,
-    counts: RowPairCounts,
-}
-
-impl MatchBuffer {
-    /// A buffer for `capacity` matches (at least one).
-    pub fn new(capacity: usize) -> Self {
-        Self { matches: vec![], capacity: capacity.max(1), counts: RowPairCounts::default() }
-    }
-
-    pub fn is_full(&self) -> bool {
-        self.matches.len() >= self.capacity
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.matches.is_empty() && self.counts == RowPairCounts::default()
-    }
-
-    /// Adds a match; the caller has looked at [`Self::is_full`].
-    #[inline]
-    pub fn push(&mut self, found: Match) {
-        debug_assert!(!self.is_full());
-        self.matches.push(found);
-    }
-
-    /// Adds as many matches as there is room for; gives their number.
-    pub fn extend(&mut self, found: &[Match]) -> usize {
-        let count = found.len().min(self.capacity - self.matches.len());
-        self.matches.extend_from_slice(&found[..count]);
-        count
-    }
-
-    /// Adds matches that are counted only.
-    pub fn count(&mut self, counts: RowPairCounts) {
-        self.counts.cross += counts.cross;
-        self.counts.squares += counts.squares;
-        self.counts.rows += counts.rows;
-    }
-
-    pub fn matches(&self) -> &[Match] {
-        &self.matches
-    }
-
-    /// What was counted besides.
-    pub fn counts(&self) -> RowPairCounts {
-        self.counts
-    }
-
-    pub fn clear(&mut self) {
-        self.matches.clear();
-        self.counts = RowPairCounts::default();
-    }
-
-    /// The bytes that a full buffer takes.
-    pub fn footprint(&self) -> usize {
-        // A growing vector doubles.
-        self.capacity.next_power_of_two() * size_of::<Match>()
-    }
-}
-
-/// How far a cursor came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Progress {
-    /// The match buffer is full; there is more.
-    Full,
-    /// The time slice is used up; there is more.
-    Yield,
-    /// All matches of the probe sets have been given.
-    Done,
 }
 
 /// The work done so far, for metrics.
@@ -295,31 +192,4 @@ pub struct DeviceFunnel {
     pub idle_nanos: u64,
     /// Chunks that failed on the device and were verified on the CPU.
     pub failed_chunks: u64,
-}
-
-/// Gives the matches of probe sets, a bounded buffer at a time.
-pub trait MatchCursor: Send {
-    /// Starts with other probe sets; what was left of the former ones is dropped, but for late
-    /// matches.
-    fn start(&mut self, probe: ProbeSets) -> Result<()>;
-
-    /// Whether [`Progress::Done`] may be said while matches are still on their way: they are given
-    /// with those of later probe sets of the same collection, the last ones after a start (of an
-    /// empty range, say) with which this is forbidden again. Set before [`MatchCursor::start`];
-    /// forbidden at first.
-    fn allow_late_matches(&mut self, _allowed: bool) {}
-
-    /// Adds matches to the buffer, in any order, working 10 ms at most. `Pending` means that a
-    /// device works and will wake the task.
-    fn poll_fill(
-        &mut self,
-        cx: &mut Context<'_>,
-        matches: &mut MatchBuffer,
-    ) -> Poll<Result<Progress>>;
-
-    /// No further match of this probe set is needed. More may still come.
-    fn retire(&mut self, probe: SetId);
-
-    /// The work done since the cursor was opened.
-    fn funnel(&self) -> Funnel;
 }

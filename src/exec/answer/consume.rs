@@ -96,7 +96,7 @@ impl Running {
         if self.layout.spec.need == MatchNeed::Exists
             && let Some(found) = matches.last()
         {
-            self.cursor.retire(found.probe);
+            self.cursor.retire(0, found.probe);
         }
     }
 
@@ -145,7 +145,7 @@ impl Running {
                 self.output.cut_after(unit.rows_at_once)?;
             }
             if let Some(set) = last_probe.filter(|&set| self.is_settled(unit, set)) {
-                self.cursor.retire(set);
+                self.cursor.retire(0, set);
             }
         }
         Ok(())

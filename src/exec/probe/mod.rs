@@ -18,7 +18,7 @@ use datafusion::physical_plan::metrics::RecordOutput;
 use futures::StreamExt;
 
 use crate::engine::KeyConverter;
-use crate::engine::{MatchBuffer, MatchCursor, ProbeSets, Progress};
+use crate::engine::{Cursor, MatchBuffer, ProbeUnit};
 use crate::exec::answer::blocks::{Expansion, RowPairs};
 use crate::exec::answer::consume::Counted;
 use crate::exec::answer::emit::{RowEmission, RowWalk};
@@ -134,7 +134,7 @@ pub(crate) struct Running {
     pub(crate) converter: Option<Arc<KeyConverter>>,
     pub(crate) reservation: MemoryReservation,
     pub(crate) metrics: ProbeMetrics,
-    pub(crate) cursor: Box<dyn MatchCursor>,
+    pub(crate) cursor: Box<dyn Cursor>,
     pub(crate) cursor_reservation: MemoryReservation,
     /// For what is counted of a unit.
     counted_reservation: MemoryReservation,
@@ -147,8 +147,6 @@ pub(crate) struct Running {
     pub(crate) total: u64,
     pub(crate) output: Output,
     pub(crate) state: State,
-    /// Matches of former units may be on their way.
-    pub(crate) owed: bool,
     /// Rows that were too many for the memory there was, the next ones last.
     waiting: Vec<Slice>,
 }
@@ -245,7 +243,6 @@ impl RunningSetup {
             total: 0,
             output,
             state: State::NextUnit,
-            owed: false,
             waiting: vec![],
             layout,
         })
@@ -291,8 +288,6 @@ impl Running {
                 let (range, has_setless) = match self.build.ranges.next() {
                     Some(range) => (range, false),
                     None if self.build.ranges.take_setless() => (0..0, true),
-                    // Nothing but what is still on its way.
-                    None if self.owed => (0..0, false),
                     None => return self.finish(),
                 };
                 self.metrics.distinct_sets.add(range.len());
@@ -448,13 +443,8 @@ impl Running {
             false => unit.payload.row_bytes() + self.build.row_bytes,
         };
         unit.rows_at_once = self.output.rows_at_once(row_bytes);
-        let probe = ProbeSets { sets: Arc::clone(&unit.sets), range: unit.range.clone() };
-        // Where no unit answers for its own rows, a device need not be waited for between them.
-        self.owed = matches!(self.input, ProbeInput::Itself)
-            && unit.counted.matches.is_empty()
-            && !unit.range.is_empty();
-        self.cursor.allow_late_matches(self.owed);
-        self.cursor.start(probe)?;
+        let (sets, range) = (Arc::clone(&unit.sets), unit.range.clone());
+        self.cursor.feed(ProbeUnit { number: 0, sets, range })?;
         if !matches!(self.input, ProbeInput::Itself) {
             self.metrics.distinct_sets.add(unit.range.len());
         }
@@ -475,9 +465,9 @@ impl Running {
             return Ok(self.finish_unit(unit));
         }
         let (cursor, matches) = (&mut self.cursor, &mut self.matches);
-        let progress = poll_fn(|cx| cursor.poll_fill(cx, matches)).await?;
+        poll_fn(|cx| cursor.poll(cx, matches)).await?;
         self.metrics.update(self.cursor.funnel());
-        unit.matched = progress == Progress::Done;
+        unit.matched = matches.pop_completed().is_some();
         self.note_matches(&mut unit);
         Ok(State::Matching(unit))
     }

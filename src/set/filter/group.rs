@@ -13,7 +13,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Funnel, JoinSpec, Pairing, PrepareContext, ProbeSets};
+use crate::engine::{Funnel, JoinSpec, Pairing, PrepareContext, ProbeUnit};
 use crate::set::filter::group_index::{GroupId, GroupIndex};
 use crate::set::filter::prefix::indexed_prefix;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
@@ -67,7 +67,7 @@ impl GroupFilter {
             bounds: SizeBoundsCache::new(this.spec.bounds, this.spec.probe_role, sizes),
             overlaps: vec![0; groups],
             touched: Vec::with_capacity(groups),
-            probe: ProbeSets { sets: Arc::default(), range: 0..0 },
+            probe: ProbeUnit::default(),
             run: None,
             current: None,
             before: 0,
@@ -129,7 +129,7 @@ pub struct GroupSource {
     overlaps: Vec<u32>,
     /// The groups whose counter may not be 0.
     touched: Vec<GroupId>,
-    probe: ProbeSets,
+    probe: ProbeUnit,
     run: Option<ProbeRun>,
     current: Option<ProbeGroup>,
     /// In a self-join, the first group that holds no set in front of the last probe set.
@@ -142,7 +142,7 @@ pub struct GroupSource {
 }
 
 impl CandidateSource for GroupSource {
-    fn start(&mut self, probe: ProbeSets) -> Result<()> {
+    fn start(&mut self, probe: ProbeUnit) {
         self.forget_touched();
         self.probe = probe;
         self.run = None;
@@ -150,7 +150,6 @@ impl CandidateSource for GroupSource {
         self.before = 0;
         self.state = State::Next;
         self.retired = None;
-        Ok(())
     }
 
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Funnel, JoinSpec, Pairing, PrepareContext, ProbeSets};
+use crate::engine::{Funnel, JoinSpec, Pairing, PrepareContext, ProbeUnit};
 use crate::set::filter::postings::{
     Criterion, Hints, Hit, Place, ProbePrefix, Scratch, SignaturePostings, SuffixSignature,
     add_token,
@@ -68,7 +68,7 @@ impl PositionalIndex {
             reservation: reservation.new_empty(),
             prefix: 0,
             signatures: vec![],
-            probe: ProbeSets { sets: Arc::default(), range: 0..0 },
+            probe: ProbeUnit::default(),
             run: None,
             state: State::Next,
             retired: None,
@@ -125,7 +125,7 @@ pub struct PositionalSource {
     /// ones of `signatures`, and of no meaning where postings have none.
     prefix: usize,
     signatures: Vec<SuffixSignature>,
-    probe: ProbeSets,
+    probe: ProbeUnit,
     run: Option<ProbeRun>,
     state: State,
     retired: Option<SetId>,
@@ -135,11 +135,18 @@ pub struct PositionalSource {
 }
 
 impl CandidateSource for PositionalSource {
-    fn start(&mut self, probe: ProbeSets) -> Result<()> {
+    fn admit(&mut self, probe: &ProbeUnit) -> Result<()> {
         let longest = probe.sets.runs().greatest_size() as usize;
         let bytes = longest * size_of::<SuffixSignature>();
-        if bytes > self.reservation.size() {
-            self.reservation.try_resize(bytes)?;
+        match bytes > self.reservation.size() {
+            true => self.reservation.try_resize(bytes),
+            false => Ok(()),
+        }
+    }
+
+    fn start(&mut self, probe: ProbeUnit) {
+        let longest = probe.sets.runs().greatest_size() as usize;
+        if longest > self.signatures.capacity() {
             self.signatures.clear();
             self.signatures.reserve_exact(longest);
         }
@@ -148,7 +155,6 @@ impl CandidateSource for PositionalSource {
         self.state = State::Next;
         self.pending = 0..0;
         self.retired = None;
-        Ok(())
     }
 
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {

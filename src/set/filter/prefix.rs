@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Funnel, JoinSpec, Pairing, PrepareContext, ProbeSets};
+use crate::engine::{Funnel, JoinSpec, Pairing, PrepareContext, ProbeUnit};
 use crate::set::Bounds;
 use crate::set::filter::inverted_index::InvertedIndex;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
@@ -72,7 +72,7 @@ impl PrefixIndex {
             bounds: SizeBoundsCache::new(this.spec.bounds, this.spec.probe_role, sizes),
             overlaps: vec![0; sets],
             touched: vec![],
-            probe: ProbeSets { sets: Arc::default(), range: 0..0 },
+            probe: ProbeUnit::default(),
             run: None,
             state: State::Next,
             retired: None,
@@ -124,7 +124,7 @@ pub struct PrefixSource {
     overlaps: Vec<u32>,
     /// The build sets whose counter may not be 0.
     touched: Vec<SetId>,
-    probe: ProbeSets,
+    probe: ProbeUnit,
     run: Option<ProbeRun>,
     state: State,
     retired: Option<SetId>,
@@ -134,7 +134,7 @@ pub struct PrefixSource {
 }
 
 impl CandidateSource for PrefixSource {
-    fn start(&mut self, probe: ProbeSets) -> Result<()> {
+    fn start(&mut self, probe: ProbeUnit) {
         for &set in &self.touched {
             self.overlaps[set as usize] = 0;
         }
@@ -143,7 +143,6 @@ impl CandidateSource for PrefixSource {
         self.run = None;
         self.state = State::Next;
         self.retired = None;
-        Ok(())
     }
 
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {
