@@ -131,11 +131,12 @@ impl MatchBuffer {
         &self.matches
     }
 
-    /// The run at a place: its unit and its matches.
+    /// The run at a place: its unit and its matches, at least one.
     pub fn run(&self, place: usize) -> Option<(u32, &[Match])> {
         let &(unit, start) = self.runs.get(place)?;
         let end = self.runs.get(place + 1).map_or(self.matches.len(), |run| run.1);
-        Some((unit, &self.matches[start..end]))
+        // Only the last run may have none yet.
+        (start < end).then(|| (unit, &self.matches[start..end]))
     }
 
     /// The runs. A unit may have several.

@@ -9,9 +9,9 @@ use std::ops::Range;
 use datafusion::logical_expr::Operator;
 
 use crate::engine::{Match, Pairing};
+use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::build::BuildSide;
 use crate::exec::layout::{Layout, RowOrder};
-use crate::exec::probe::Unit;
 use crate::set::SetCollection;
 use crate::spec::Side;
 
@@ -128,13 +128,18 @@ pub(crate) struct RankedOrder<'a> {
 
 impl<'a> ExpansionInput<'a> {
     /// `mirrored` exchanges the sides.
-    pub fn new(layout: &Layout, unit: &'a Unit, build: &'a BuildSide, mirrored: bool) -> Self {
+    pub fn new(
+        layout: &Layout,
+        batch: &'a ProbeBatch,
+        build: &'a BuildSide,
+        mirrored: bool,
+    ) -> Self {
         let order = layout.row_order.zip(build.ranks.as_ref()).map(|(order, ranks)| {
-            let probe = unit.ranks.as_deref().unwrap_or(&ranks.by_place);
+            let probe = batch.ranks.as_deref().unwrap_or(&ranks.by_place);
             RankedOrder { order, probe, build: &ranks.by_place }
         });
         Self {
-            probe: &unit.sets,
+            probe: &batch.sets,
             build: &build.sets,
             probe_side: if mirrored { layout.build() } else { layout.probe },
             both_orders: layout.spec.pairing == Pairing::Unordered,
