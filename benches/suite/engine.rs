@@ -13,7 +13,7 @@ use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use datafusion_simjoin::engine::{
     Collection, DeviceRequest, Family, Funnel, MatchBuffer, MatchNeed, MatchSpec, Pairing,
-    PrepareContext, PreparedJoin, ProbeSets, Progress, choose,
+    PrepareContext, PreparedJoin, ProbeUnit, Progress, choose,
 };
 use datafusion_simjoin::functions::measure_of;
 use datafusion_simjoin::set::{Measure, SetCollection, SetFamily};
@@ -192,15 +192,16 @@ fn probe(
     let mut context = Context::from_waker(&waker);
     let rows = |set| sets.groups().slots(set..set + 1).len() as u64;
     let mut row_pairs = 0;
-    loop {
+    for number in 0.. {
         let start = next.fetch_add(share, Ordering::Relaxed).min(sets.len());
-        // In the end once more, for the matches that are still on their way.
-        let last = start == sets.len();
-        let range = start..(start + share).min(sets.len());
-        cursor.allow_late_matches(!last);
-        cursor.start(ProbeSets { sets: Arc::clone(sets), range })?;
-        loop {
-            let progress = match cursor.poll_fill(&mut context, &mut matches) {
+        if start == sets.len() {
+            cursor.finish();
+        } else {
+            let range = start..(start + share).min(sets.len());
+            cursor.feed(ProbeUnit { number, items: Arc::clone(sets) as _, range })?;
+        }
+        let progress = loop {
+            let progress = match cursor.poll(&mut context, &mut matches) {
                 Poll::Ready(progress) => progress?,
                 Poll::Pending => {
                     std::thread::park();
@@ -216,11 +217,11 @@ fn probe(
                 };
             }
             matches.clear();
-            if progress == Progress::Done {
-                break;
+            if matches!(progress, Progress::NeedsInput | Progress::Ended) {
+                break progress;
             }
-        }
-        if last {
+        };
+        if progress == Progress::Ended {
             break;
         }
     }

@@ -200,16 +200,24 @@ pub trait ProbeEncoder: Debug + Send + Sync {
 
 /// Buffers that one probe partition reuses from batch to batch, as its family likes them.
 #[derive(Default)]
-pub struct Scratch(Option<Box<dyn Any + Send>>);
+pub struct Scratch {
+    buffers: Option<Box<dyn Any + Send>>,
+    bytes: usize,
+}
 
 impl Scratch {
     /// Takes the buffers out, empty ones at first.
     pub fn take<T: Default + Any + Send>(&mut self) -> Box<T> {
-        self.0.take().and_then(|buffers| buffers.downcast().ok()).unwrap_or_default()
+        self.buffers.take().and_then(|buffers| buffers.downcast().ok()).unwrap_or_default()
     }
 
-    /// Puts them back for the next batch.
-    pub fn put_back<T: Any + Send>(&mut self, buffers: Box<T>) {
-        self.0 = Some(buffers);
+    /// Puts them back for the next batch; they take `bytes`.
+    pub fn put_back<T: Any + Send>(&mut self, buffers: Box<T>, bytes: usize) {
+        *self = Self { buffers: Some(buffers), bytes };
+    }
+
+    /// The bytes of the buffers that were put back last.
+    pub fn size_in_bytes(&self) -> usize {
+        self.bytes
     }
 }

@@ -87,9 +87,9 @@ impl DiskMetrics {
     }
 }
 
-/// Counters of one probe partition.
-#[derive(Debug)]
-pub(crate) struct ProbeMetrics {
+/// Counters of one probe partition, shared by the cursors that work for it.
+#[derive(Debug, Clone)]
+pub(crate) struct ProbeCounters {
     pub baseline: BaselineMetrics,
     pub rows: Count,
     pub distinct_sets: Count,
@@ -105,6 +105,12 @@ pub(crate) struct ProbeMetrics {
     filter_time: Time,
     verify_time: Time,
     pub output_time: Time,
+}
+
+/// The counters of a probe partition, and what of one cursor's work they hold.
+#[derive(Debug)]
+pub(crate) struct ProbeMetrics {
+    pub counters: ProbeCounters,
     last: Funnel,
     /// There from the first use of a device on.
     device: Option<DeviceMetrics>,
@@ -181,8 +187,8 @@ impl DeviceMetrics {
     }
 }
 
-impl ProbeMetrics {
-    pub fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+impl ProbeCounters {
+    fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
         let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
         let time = |name: &'static str| MetricBuilder::new(metrics).subset_time(name, partition);
         Self {
@@ -201,6 +207,15 @@ impl ProbeMetrics {
             filter_time: time("filter_time"),
             verify_time: time("verify_time"),
             output_time: time("output_time"),
+        }
+    }
+}
+
+impl ProbeMetrics {
+    pub fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let counters = ProbeCounters::new(metrics, partition);
+        Self {
+            counters,
             last: Funnel::default(),
             device: None,
             metrics: metrics.clone(),
@@ -211,20 +226,7 @@ impl ProbeMetrics {
     /// The same counters, for another cursor.
     pub fn again(&self) -> Self {
         Self {
-            baseline: self.baseline.clone(),
-            rows: self.rows.clone(),
-            distinct_sets: self.distinct_sets.clone(),
-            postings: self.postings.clone(),
-            prefix_pairs: self.prefix_pairs.clone(),
-            candidates: self.candidates.clone(),
-            verified: self.verified.clone(),
-            matches: self.matches.clone(),
-            residual_rows: self.residual_rows.clone(),
-            peak_bytes: self.peak_bytes.clone(),
-            encode_time: self.encode_time.clone(),
-            filter_time: self.filter_time.clone(),
-            verify_time: self.verify_time.clone(),
-            output_time: self.output_time.clone(),
+            counters: self.counters.clone(),
             last: Funnel::default(),
             device: None,
             metrics: self.metrics.clone(),
@@ -235,26 +237,28 @@ impl ProbeMetrics {
     /// The last update.
     pub fn finish(&mut self, funnel: Funnel) {
         self.update(funnel);
-        let times = [&self.encode_time, &self.filter_time, &self.verify_time, &self.output_time];
+        let c = &self.counters;
+        let times = [&c.encode_time, &c.filter_time, &c.verify_time, &c.output_time];
         let nanos: usize = times.iter().map(|t| t.value()).sum();
         let compute = Duration::from_nanos(nanos as u64);
-        self.baseline.elapsed_compute().add_duration(compute);
+        self.counters.baseline.elapsed_compute().add_duration(compute);
     }
 
     /// Adds what a cursor has done since the last call.
     pub fn update(&mut self, funnel: Funnel) {
         let last = std::mem::replace(&mut self.last, funnel);
+        let counters = &self.counters;
         let add = |metric: &Count, now: u64, then: u64| metric.add((now - then) as usize);
-        add(&self.postings, funnel.postings, last.postings);
-        add(&self.prefix_pairs, funnel.prefix_pairs, last.prefix_pairs);
-        add(&self.candidates, funnel.candidates, last.candidates);
-        add(&self.verified, funnel.verified, last.verified);
-        add(&self.matches, funnel.matches, last.matches);
+        add(&counters.postings, funnel.postings, last.postings);
+        add(&counters.prefix_pairs, funnel.prefix_pairs, last.prefix_pairs);
+        add(&counters.candidates, funnel.candidates, last.candidates);
+        add(&counters.verified, funnel.verified, last.verified);
+        add(&counters.matches, funnel.matches, last.matches);
         let time = |metric: &Time, now: u64, then: u64| {
             metric.add_duration(Duration::from_nanos(now - then));
         };
-        time(&self.filter_time, funnel.filter_nanos, last.filter_nanos);
-        time(&self.verify_time, funnel.verify_nanos, last.verify_nanos);
+        time(&counters.filter_time, funnel.filter_nanos, last.filter_nanos);
+        time(&counters.verify_time, funnel.verify_nanos, last.verify_nanos);
         if funnel.device.chunks > 0 {
             let new = || DeviceMetrics::new(&self.metrics, self.partition);
             let device = self.device.get_or_insert_with(new);

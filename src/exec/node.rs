@@ -34,11 +34,11 @@ use crate::exec::cores::ProcessCores;
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
 use crate::exec::mode::JoinMode;
-use crate::exec::probe::slices::ProbeStreams;
+use crate::exec::probe::slices::ProbeInputs;
 use crate::exec::probe::{BuildFuture, ProbePartition};
 use crate::exec::spill::Spilling;
 use crate::spec::{ResidualColumn, Side, SimilarityJoin};
-use crate::util::once::{Once, making};
+use crate::util::once::{OnceExecution, once_fut};
 
 /// Partitions of the output of a self-join, at most: more would not help.
 const MOST_PARTITIONS: usize = 1 << 16;
@@ -93,7 +93,7 @@ pub struct SetSimilarityJoinExec {
     options: SimJoinOptions,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    build: Once<Built, Option<Arc<ProbeStreams>>>,
+    build: OnceExecution<Built, Option<Arc<ProbeInputs>>>,
     /// What the last execution chose, for EXPLAIN ANALYZE.
     chosen: Arc<Mutex<Option<String>>>,
 }
@@ -196,7 +196,7 @@ impl SetSimilarityJoinExec {
             options,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
-            build: Once::default(),
+            build: OnceExecution::default(),
             chosen: Arc::default(),
         })
     }
@@ -307,17 +307,17 @@ impl SetSimilarityJoinExec {
         partition: usize,
         converter: Option<Arc<KeyConverter>>,
         context: &Arc<TaskContext>,
-    ) -> Result<(BuildFuture, Option<Arc<ProbeStreams>>)> {
+    ) -> Result<(BuildFuture, Option<Arc<ProbeInputs>>)> {
         let probe = || match &self.input {
             JoinInput::Two { .. } => {
                 let input = Arc::clone(self.input.side(self.layout.probe));
                 let shared = matches!(self.mode, JoinMode::Shared | JoinMode::Single);
-                Some(Arc::new(ProbeStreams::new(input, Arc::clone(context), shared)))
+                Some(Arc::new(ProbeInputs::new(input, Arc::clone(context), shared)))
             }
             JoinInput::Itself { .. } => None,
         };
         if self.mode.is_partitioned() {
-            let build = making(self.start_build(partition, 1, converter, context)?);
+            let build = once_fut(self.start_build(partition, 1, converter, context)?);
             return Ok((build, probe()));
         }
         let partitions = self.partition_count();
@@ -477,6 +477,7 @@ impl ExecutionPlan for SetSimilarityJoinExec {
             probe,
             partition,
             reservation,
+            pool: Arc::clone(context.memory_pool()),
             metrics: ProbeMetrics::new(&self.metrics, partition),
             limits: BatchLimits::of(&context, self.partition_count()),
         };

@@ -1,6 +1,7 @@
 //! Joins made of two halves: a filter that proposes candidates and a verifier that decides.
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -9,8 +10,9 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
-    Cost, Funnel, MatchBuffer, MatchCursor, Placement, PreparedJoin, ProbeSets, Progress,
+    Cost, Cursor, Funnel, MatchBuffer, Placement, PreparedJoin, ProbeUnit, Progress, UnitQueue,
 };
+use crate::set::SetUnit;
 use crate::set::costs::Verification;
 use crate::set::filter::{
     GroupFilter, PositionalIndex, PrefixIndex, ProbeSignature, SignatureScheme, Signatures,
@@ -33,36 +35,46 @@ pub enum SourceProgress {
 
 /// The filtering half.
 pub trait CandidateSource: Send {
-    fn start(&mut self, probe: ProbeSets) -> Result<()>;
+    /// Reserves what a unit takes on top of those admitted before.
+    fn admit(&mut self, _unit: &SetUnit) -> Result<()> {
+        Ok(())
+    }
+
+    /// Begins with a unit that was admitted. The last one is done.
+    fn start(&mut self, unit: SetUnit);
 
     /// Adds at most `capacity - chunk.candidates.len()` candidates, working 5 ms at most.
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress;
 
-    /// No further candidate of this probe set is needed.
+    /// No further candidate of this probe set of the unit is needed.
     fn retire(&mut self, probe: SetId);
 
     fn add_to(&self, funnel: &mut Funnel);
 }
 
-/// What a verifier has to say.
+/// How far a verifier came.
 #[derive(Debug)]
 pub enum Verified {
-    /// Another chunk may come; here is one to be used again. After the last one: all matches of
-    /// all chunks have been given.
+    /// The submitted chunk is taken up, and may be used again for the next one.
     Chunk(CandidateChunk),
     /// The match buffer is full, or the time slice used up.
     More,
+    /// Every submitted candidate is decided, and every unit that has ended is complete.
+    Idle,
 }
 
 /// The deciding half. It may hold any number of chunks on their way.
 pub trait Verifier: Send {
-    /// Drops what it holds: other probe sets follow.
-    fn reset(&mut self);
+    /// Chunks of a unit follow, whose probe sets are those of `range`.
+    fn begin(&mut self, _unit: u32, _range: Range<SetId>) {}
 
-    /// Takes a chunk. `last` says that no other one follows before a [`Verifier::reset`].
-    fn submit(&mut self, chunk: CandidateChunk, last: bool);
+    /// Takes a chunk. The verifier has given the last one back.
+    fn submit(&mut self, chunk: CandidateChunk);
 
-    /// Adds matches of submitted chunks to the buffer, working 5 ms at most. `Pending` means that
+    /// No chunk follows for now: candidates that wait for others to join them are decided.
+    fn flush(&mut self) {}
+
+    /// Adds matches and completed units to the buffer, working 5 ms at most. `Pending` means that
     /// a device works, and will wake the task.
     fn poll_verified(
         &mut self,
@@ -187,7 +199,7 @@ struct PreparedFilterVerify {
 }
 
 impl PreparedJoin for PreparedFilterVerify {
-    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn MatchCursor>> {
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         let mut capacity = self.spec.candidate_chunk;
         if let Some(join) = &self.device {
             // Larger chunks would be cut.
@@ -216,7 +228,7 @@ impl PreparedFilterVerify {
         source: impl CandidateSource + 'static,
         capacity: usize,
         reservation: &MemoryReservation,
-    ) -> Result<Box<dyn MatchCursor>> {
+    ) -> Result<Box<dyn Cursor>> {
         let (build, spec) = (&self.build, self.spec);
         let device = match &self.device {
             None => None,
@@ -277,11 +289,11 @@ pub struct FilterVerifyCursor<S> {
     /// The chunk while the verifier does not hold it.
     idle: Option<CandidateChunk>,
     capacity: usize,
-    source_done: bool,
-    /// Whether the verifier may keep matches back when the source is done, and whether it may have.
-    allows_late: bool,
-    owes: bool,
-    probe: Arc<SetCollection>,
+    units: UnitQueue<SetUnit>,
+    /// The unit being filtered, and its sets.
+    filtered: Option<(u32, Arc<SetCollection>)>,
+    /// The cursor has asked for input since the last unit came.
+    asked: bool,
     filter_nanos: u64,
     verify_nanos: u64,
     /// Since when a device is waited for.
@@ -289,7 +301,7 @@ pub struct FilterVerifyCursor<S> {
     wait_nanos: u64,
 }
 
-impl<S> FilterVerifyCursor<S> {
+impl<S: CandidateSource> FilterVerifyCursor<S> {
     /// A cursor that filters at most `capacity` candidates at a time.
     pub fn new(
         source: S,
@@ -301,59 +313,79 @@ impl<S> FilterVerifyCursor<S> {
             source,
             signatures,
             verifier,
-            idle: None,
+            idle: Some(CandidateChunk::new(Arc::default())),
             capacity,
-            source_done: true,
-            allows_late: false,
-            owes: false,
-            probe: Arc::default(),
+            units: UnitQueue::default(),
+            filtered: None,
+            asked: false,
             filter_nanos: 0,
             verify_nanos: 0,
             waiting: None,
             wait_nanos: 0,
         }
     }
+
+    /// Fills a chunk with candidates of the unit being filtered, or of the next one; `false` where
+    /// the source has done all units.
+    fn fill(&mut self, chunk: &mut CandidateChunk) -> bool {
+        if self.filtered.is_none()
+            && let Some(unit) = self.units.pop()
+        {
+            self.verifier.begin(unit.number, unit.range.clone());
+            self.filtered = Some((unit.number, Arc::clone(&unit.sets)));
+            self.source.start(unit);
+        }
+        let Some((unit, sets)) = &self.filtered else { return false };
+        chunk.restart(*unit, Arc::clone(sets));
+        chunk.ends_unit = self.source.fill(chunk, self.capacity) == SourceProgress::Done;
+        if let Some(signatures) = &mut self.signatures {
+            signatures.filter(chunk);
+        }
+        if chunk.ends_unit {
+            self.filtered = None;
+        }
+        true
+    }
+
+    /// Whether the source has done all units that have been fed, and more may follow.
+    fn wants_input(&self) -> bool {
+        self.filtered.is_none() && self.units.is_empty() && !self.units.is_finished()
+    }
 }
 
-impl<S: CandidateSource> MatchCursor for FilterVerifyCursor<S> {
-    fn allow_late_matches(&mut self, allowed: bool) {
-        self.allows_late = allowed;
-    }
-
-    fn start(&mut self, probe: ProbeSets) -> Result<()> {
-        if !std::mem::take(&mut self.owes) {
-            self.verifier.reset();
-        }
+impl<S: CandidateSource> Cursor for FilterVerifyCursor<S> {
+    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
+        let unit = SetUnit::of(&unit)?;
+        self.source.admit(&unit)?;
+        self.units.push(unit);
+        self.asked = false;
+        // What was waited for since was the unit.
         self.waiting = None;
-        self.probe = Arc::clone(&probe.sets);
-        self.idle.get_or_insert_with(|| CandidateChunk::new(Arc::default()));
-        self.source_done = false;
-        self.source.start(probe)
+        Ok(())
     }
 
-    fn poll_fill(
-        &mut self,
-        cx: &mut Context<'_>,
-        matches: &mut MatchBuffer,
-    ) -> Poll<Result<Progress>> {
+    fn finish(&mut self) {
+        self.units.finish();
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
         if let Some(since) = self.waiting.take() {
             self.wait_nanos += since.elapsed().as_nanos() as u64;
         }
         let mut start = Instant::now();
         if let Some(mut chunk) = self.idle.take() {
-            if self.source_done {
+            if self.fill(&mut chunk) {
+                let filtered = Instant::now();
+                self.filter_nanos += (filtered - start).as_nanos() as u64;
+                start = filtered;
+                self.verifier.submit(chunk);
+            } else {
                 self.idle = Some(chunk);
-                return Poll::Ready(Ok(Progress::Done));
+                if self.wants_input() && !std::mem::replace(&mut self.asked, true) {
+                    return Poll::Ready(Ok(Progress::NeedsInput));
+                }
+                self.verifier.flush();
             }
-            chunk.restart(Arc::clone(&self.probe));
-            self.source_done = self.source.fill(&mut chunk, self.capacity) == SourceProgress::Done;
-            if let Some(signatures) = &mut self.signatures {
-                signatures.filter(&mut chunk);
-            }
-            let filtered = Instant::now();
-            self.filter_nanos += (filtered - start).as_nanos() as u64;
-            start = filtered;
-            self.verifier.submit(chunk, self.source_done && !self.allows_late);
         }
         let verified = self.verifier.poll_verified(cx, matches);
         let now = Instant::now();
@@ -365,16 +397,19 @@ impl<S: CandidateSource> MatchCursor for FilterVerifyCursor<S> {
         Poll::Ready(Ok(match verified? {
             Verified::Chunk(chunk) => {
                 self.idle = Some(chunk);
-                self.owes = self.source_done && self.allows_late;
-                if self.source_done { Progress::Done } else { Progress::Yield }
+                self.asked = self.wants_input();
+                if self.asked { Progress::NeedsInput } else { Progress::Yield }
             }
             Verified::More if matches.is_full() => Progress::Full,
             Verified::More => Progress::Yield,
+            Verified::Idle => self.units.progress(),
         }))
     }
 
-    fn retire(&mut self, probe: SetId) {
-        self.source.retire(probe);
+    fn retire(&mut self, unit: u32, probe: SetId) {
+        if self.filtered.as_ref().is_some_and(|(filtered, _)| *filtered == unit) {
+            self.source.retire(probe);
+        }
     }
 
     fn funnel(&self) -> Funnel {

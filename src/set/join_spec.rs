@@ -1,15 +1,18 @@
 //! A join of two set collections, and what a strategy makes of it.
 
 use std::fmt::Debug;
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::config::GpuOptions;
-use crate::engine::{self, Cost, MatchNeed, MatchSpec, Pairing, Placement, PreparedJoin};
+use crate::engine::{
+    self, Cost, MatchNeed, MatchSpec, Pairing, Placement, PreparedJoin, ProbeUnit,
+};
 use crate::set::{
-    Bounds, CandidateChunk, DeviceJoin, Role, SetCollection, Statistics, Verification,
+    Bounds, CandidateChunk, DeviceJoin, Role, SetCollection, SetId, Statistics, Verification,
 };
 use crate::simd::Simd;
 use crate::spec::Predicate;
@@ -68,6 +71,27 @@ impl JoinSpec {
     /// side.
     pub fn cursor_bytes(spec: &MatchSpec) -> usize {
         CandidateChunk::footprint(spec.candidate_chunk) + (256 << 10)
+    }
+}
+
+/// Probe sets that are fed to a cursor together.
+#[derive(Debug, Clone, Default)]
+pub struct SetUnit {
+    /// [`ProbeUnit::number`].
+    pub number: u32,
+    pub sets: Arc<SetCollection>,
+    pub range: Range<SetId>,
+}
+
+impl SetUnit {
+    /// The unit of the operator.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made its items.
+    pub fn of(unit: &ProbeUnit) -> Result<Self> {
+        let ProbeUnit { number, items, range } = unit;
+        Ok(Self { number: *number, sets: items.shared()?, range: range.clone() })
     }
 }
 

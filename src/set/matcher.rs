@@ -217,7 +217,8 @@ impl engine::ProbeEncoder for ProbeEncoder {
     ) -> Result<Arc<dyn Collection>> {
         let mut buffers = scratch.take::<ProbeScratch>();
         let sets = self.encode(input, keys, &mut buffers, reservation, base)?;
-        scratch.put_back(buffers);
+        let bytes = buffers.size_in_bytes();
+        scratch.put_back(buffers, bytes);
         Ok(Arc::new(sets))
     }
 

@@ -37,7 +37,7 @@ pub use family::SetFamily;
 pub use filter_verify::{
     CandidateSource, FilterVerify, FilterVerifyCursor, SourceProgress, Verified, Verifier,
 };
-pub use join_spec::{JoinSpec, JoinStrategy, PrepareContext};
+pub use join_spec::{JoinSpec, JoinStrategy, PrepareContext, SetUnit};
 pub use measure::{Bounds, MAX_SET_SIZE, Measure, Role};
 pub use runs::{Run, Runs};
 pub use shape::ShapeReader;

@@ -24,7 +24,7 @@ use crate::shuffle::histogram::Histogram;
 use crate::shuffle::placed::PlacedRows;
 use crate::shuffle::send::{GridMetrics, Routes, Sender};
 use crate::shuffle::tiling::{GridPairs, GridSpec};
-use crate::util::once::{Making, Once};
+use crate::util::once::{OnceExecution, OnceFut};
 
 /// Each sender has a list of all tasks.
 const MOST_TASKS: usize = 1 << 20;
@@ -54,7 +54,7 @@ pub struct AxisGridExec {
     spec: GridSpec,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
-    routes: Once<Routes>,
+    routes: OnceExecution<Routes>,
 }
 
 impl AxisGridExec {
@@ -100,7 +100,7 @@ impl AxisGridExec {
             spec,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
-            routes: Once::default(),
+            routes: OnceExecution::default(),
         })
     }
 
@@ -133,7 +133,7 @@ impl AxisGridExec {
     }
 
     /// The routes of the execution that `partition` belongs to.
-    fn routes(&self, partition: usize, context: &Arc<TaskContext>) -> Result<Making<Routes>> {
+    fn routes(&self, partition: usize, context: &Arc<TaskContext>) -> Result<OnceFut<Routes>> {
         self.routes.get(partition, self.partition_count(), || {
             let (spec, side, keyed) = (self.spec, self.rows.side, self.rows.is_keyed());
             let axis = self.rows.family.axis(spec.predicate)?;

@@ -1,4 +1,4 @@
-//! Something that the partitions of an operator wait for together.
+//! Work done once for all partitions of an execution, after DataFusion's `OnceAsync`.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,50 +8,50 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use parking_lot::Mutex;
 
-/// What is being made.
-pub(crate) type Making<T> = Shared<BoxFuture<'static, Result<Arc<T>, Arc<DataFusionError>>>>;
+/// The shared result of a computation that several partitions wait for.
+pub(crate) type OnceFut<T> = Shared<BoxFuture<'static, Result<Arc<T>, Arc<DataFusionError>>>>;
 
-/// What `future` makes, for several to wait for.
-pub(crate) fn making<T>(future: impl Future<Output = Result<T>> + Send + 'static) -> Making<T>
+/// Shares the result of `future`.
+pub(crate) fn once_fut<T>(future: impl Future<Output = Result<T>> + Send + 'static) -> OnceFut<T>
 where
     T: Send + Sync + 'static,
 {
     future.map(|made| made.map(Arc::new).map_err(Arc::new)).boxed().shared()
 }
 
-/// Made once in each execution of a plan, by whichever partition is polled first. `S` is what the
-/// partitions share from the beginning on.
-pub(crate) struct Once<T, S = ()> {
-    run: Mutex<Option<Run<T, S>>>,
+/// A computation done once in each execution of a plan, by the partition that is polled first. `S`
+/// is state that the partitions share from the beginning of the execution.
+pub(crate) struct OnceExecution<T, S = ()> {
+    run: Mutex<Option<Execution<T, S>>>,
 }
 
-struct Run<T, S> {
-    making: Making<T>,
+struct Execution<T, S> {
+    future: OnceFut<T>,
     shared: S,
-    /// The partitions that have it.
-    taken: Vec<bool>,
+    /// By partition, whether it has claimed the execution.
+    claimed: Vec<bool>,
 }
 
-impl<T, S> Default for Once<T, S> {
+impl<T, S> Default for OnceExecution<T, S> {
     fn default() -> Self {
         Self { run: Mutex::new(None) }
     }
 }
 
-impl<T, S> fmt::Debug for Once<T, S> {
+impl<T, S> fmt::Debug for OnceExecution<T, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Once").finish_non_exhaustive()
+        f.debug_struct("OnceExecution").finish_non_exhaustive()
     }
 }
 
-impl<T: Send + Sync + 'static> Once<T> {
-    /// That of the execution that `partition` of `partitions` belongs to, see [`Self::get_with`].
+impl<T: Send + Sync + 'static> OnceExecution<T> {
+    /// Returns the future of this execution, see [`Self::get_with`].
     pub fn get<F>(
         &self,
         partition: usize,
         partitions: usize,
         make: impl FnOnce() -> Result<F>,
-    ) -> Result<Making<T>>
+    ) -> Result<OnceFut<T>>
     where
         F: Future<Output = Result<T>> + Send + 'static,
     {
@@ -59,31 +59,32 @@ impl<T: Send + Sync + 'static> Once<T> {
     }
 }
 
-impl<T: Send + Sync + 'static, S: Clone> Once<T, S> {
-    /// That of the execution that `partition` of `partitions` belongs to: a new one where it
-    /// already has its share of the last. Once all partitions have it, only they keep it alive.
+impl<T: Send + Sync + 'static, S: Clone> OnceExecution<T, S> {
+    /// Returns the future and the shared state of this execution; starts a new execution when
+    /// `partition`, of `partitions`, has already claimed the current one. The state is dropped here
+    /// once every partition has claimed it.
     pub fn get_with<F>(
         &self,
         partition: usize,
         partitions: usize,
         make: impl FnOnce() -> Result<(F, S)>,
-    ) -> Result<(Making<T>, S)>
+    ) -> Result<(OnceFut<T>, S)>
     where
         F: Future<Output = Result<T>> + Send + 'static,
     {
         let mut run = self.run.lock();
         let mut current = match run.take() {
-            Some(run) if run.taken.get(partition) == Some(&false) => run,
+            Some(run) if run.claimed.get(partition) == Some(&false) => run,
             _ => {
                 let (future, shared) = make()?;
-                Run { making: making(future), shared, taken: vec![false; partitions] }
+                Execution { future: once_fut(future), shared, claimed: vec![false; partitions] }
             }
         };
-        if let Some(taken) = current.taken.get_mut(partition) {
-            *taken = true;
+        if let Some(claimed) = current.claimed.get_mut(partition) {
+            *claimed = true;
         }
-        let had = (current.making.clone(), current.shared.clone());
-        if !current.taken.iter().all(|&taken| taken) {
+        let had = (current.future.clone(), current.shared.clone());
+        if !current.claimed.iter().all(|&claimed| claimed) {
             *run = Some(current);
         }
         Ok(had)

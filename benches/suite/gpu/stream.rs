@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
-use datafusion_simjoin::engine::ProbeSets;
+use datafusion_simjoin::set::SetUnit;
 use datafusion_simjoin::set::SetCollection;
 use datafusion_simjoin::set::filter::{PositionalIndex, PrefixIndex};
 use datafusion_simjoin::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
@@ -147,7 +147,9 @@ fn run<S: CandidateSource>(
                 return Ok(kept);
             }
             let range = start..(start + share).min(sets.len());
-            source.start(ProbeSets { sets: Arc::clone(sets), range })?;
+            let unit = SetUnit { number: 0, sets: Arc::clone(sets), range };
+            source.admit(&unit)?;
+            source.start(unit);
             let mut chunk = CandidateChunk::new(Arc::clone(sets));
             loop {
                 let progress = source.fill(&mut chunk, spec.candidate_chunk);

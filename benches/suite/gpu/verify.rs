@@ -183,11 +183,12 @@ impl Point<'_> {
             let mut matches = MatchBuffer::new(1 << 14);
             let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
             let mut cx = Context::from_waker(&waker);
-            let count = chunks.len();
-            verifier.reset();
+            let last = chunks.len().saturating_sub(1);
+            verifier.begin(0, 0..self.sets.len());
             for (place, chunk) in chunks.iter_mut().enumerate() {
-                let lent = std::mem::replace(chunk, CandidateChunk::new(Arc::default()));
-                verifier.submit(lent, place + 1 == count);
+                let mut lent = std::mem::replace(chunk, CandidateChunk::new(Arc::default()));
+                lent.ends_unit = place == last;
+                verifier.submit(lent);
                 loop {
                     match verifier.poll_verified(&mut cx, &mut matches) {
                         Poll::Ready(verified) => {
@@ -199,6 +200,18 @@ impl Point<'_> {
                         }
                         Poll::Pending => std::thread::park(),
                     }
+                }
+            }
+            verifier.flush();
+            loop {
+                match verifier.poll_verified(&mut cx, &mut matches) {
+                    Poll::Ready(verified) => {
+                        matches.clear();
+                        if let Verified::Idle = verified? {
+                            break;
+                        }
+                    }
+                    Poll::Pending => std::thread::park(),
                 }
             }
             let mut funnel = Funnel::default();
@@ -251,6 +264,8 @@ impl Point<'_> {
 
 fn copy(chunks: &[CandidateChunk]) -> Vec<CandidateChunk> {
     let copy = |chunk: &CandidateChunk| CandidateChunk {
+        unit: 0,
+        ends_unit: false,
         probe: Arc::clone(&chunk.probe),
         groups: chunk.groups.clone(),
         candidates: chunk.candidates.clone(),

@@ -9,9 +9,9 @@ use std::ops::Range;
 use datafusion::logical_expr::Operator;
 
 use crate::engine::{ItemPair, Match, Pairing, RowGroups};
+use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::build::BuildSide;
 use crate::exec::layout::{Layout, RowOrder};
-use crate::exec::probe::Unit;
 use crate::spec::Side;
 
 /// Stretches looked at in one call of [`Expansion::fill`]: some milliseconds.
@@ -125,13 +125,18 @@ pub(crate) struct RankedOrder<'a> {
 
 impl<'a> ExpansionInput<'a> {
     /// `mirrored` exchanges the sides.
-    pub fn new(layout: &Layout, unit: &'a Unit, build: &'a BuildSide, mirrored: bool) -> Self {
+    pub fn new(
+        layout: &Layout,
+        batch: &'a ProbeBatch,
+        build: &'a BuildSide,
+        mirrored: bool,
+    ) -> Self {
         let order = layout.row_order.zip(build.ranks.as_ref()).map(|(order, ranks)| {
-            let probe = unit.ranks.as_deref().unwrap_or(&ranks.by_place);
+            let probe = batch.ranks.as_deref().unwrap_or(&ranks.by_place);
             RankedOrder { order, probe, build: &ranks.by_place }
         });
         Self {
-            probe: unit.items.groups(),
+            probe: batch.items.groups(),
             build: build.items.groups(),
             probe_side: if mirrored { layout.build() } else { layout.probe },
             both_orders: layout.spec.pairing == Pairing::Unordered,
@@ -151,7 +156,7 @@ impl<'a> ExpansionInput<'a> {
         Block {
             starts: sides(probe.start, build.start),
             lens: sides(probe.len() as u32, build.len() as u32),
-            pair: ItemPair { items: sides(found.probe, found.build), detail: found.overlap },
+            pair: ItemPair { items: sides(found.probe, found.build), detail: found.detail },
         }
     }
 }
@@ -405,7 +410,7 @@ mod tests {
             for probe in 0..sets.len() {
                 for build in 0..if unordered { probe + 1 } else { sets.len() } {
                     if probe == build || rng.random() {
-                        matches.push(Match { probe, build, overlap: 0 });
+                        matches.push(Match { probe, build, detail: 0 });
                     }
                 }
             }

@@ -7,17 +7,26 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use crate::engine::{ItemId, RowGroups};
+use crate::exec::answer::Answer;
+use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::answer::output::RowCounts;
 use crate::exec::layout::{RowsWith, Yield};
-use crate::exec::probe::{Running, State, Unit};
+
+use crate::engine::{ItemId, RowGroups};
 
 /// Rows looked at in one step: some milliseconds.
 const ROWS_PER_STEP: usize = 1 << 17;
 
-/// The probe rows of a unit on their way out.
-pub(crate) struct RowEmission {
-    unit: Unit,
+/// The rows on their way out.
+pub(super) enum Listing {
+    Probe(RowEmission),
+    /// Build rows, once all partitions have ended.
+    Build(RowWalk),
+}
+
+/// The probe rows of a batch on their way out.
+pub(super) struct RowEmission {
+    batch: ProbeBatch,
     /// Whether rows with a match are listed, and whether those without one are.
     lists_matched: bool,
     lists_unmatched: bool,
@@ -26,7 +35,7 @@ pub(crate) struct RowEmission {
 
 /// A walk over the rows of some sets, and then over those without a set.
 #[derive(Debug)]
-pub(crate) struct RowWalk {
+pub(super) struct RowWalk {
     /// The set of the next row.
     set: ItemId,
     next: u32,
@@ -37,33 +46,44 @@ pub(crate) struct RowWalk {
 
 impl RowWalk {
     /// Over the rows of `range`, and where `setless` says so those without a set.
-    fn new(sets: &RowGroups, range: std::ops::Range<ItemId>, setless: bool) -> Self {
-        let places = sets.slots(range.clone());
+    fn new(groups: &RowGroups, range: std::ops::Range<ItemId>, setless: bool) -> Self {
+        let places = groups.slots(range.clone());
         Self {
             set: range.start,
             next: places.start,
             end: places.end,
-            setless: if setless { sets.slots_without_item() } else { 0..0 },
+            setless: if setless { groups.slots_without_item() } else { 0..0 },
         }
     }
 
     /// The next row: its place, and its set where it has one.
-    fn next(&mut self, sets: &RowGroups) -> Option<(u32, Option<ItemId>)> {
+    fn next(&mut self, groups: &RowGroups) -> Option<(u32, Option<ItemId>)> {
         if self.next == self.end {
             return self.setless.next().map(|place| (place, None));
         }
         let place = self.next;
         self.next += 1;
-        while sets.slots(self.set..self.set + 1).end <= place {
+        while groups.slots(self.set..self.set + 1).end <= place {
             self.set += 1;
         }
         Some((place, Some(self.set)))
     }
 }
 
-impl Running {
-    /// The probe rows of a unit that the answer lists one by one.
-    pub(crate) fn finish_unit(&mut self, unit: Unit) -> State {
+impl Answer {
+    /// Lists the rows that have been begun; `false` where there are none.
+    pub fn list(&mut self) -> Result<bool> {
+        match self.listing.take() {
+            None => return Ok(false),
+            Some(Listing::Probe(emission)) => self.list_probe_rows(emission)?,
+            Some(Listing::Build(walk)) => self.list_build_rows(walk)?,
+        }
+        Ok(true)
+    }
+
+    /// Begins to list probe rows of a batch that is complete, where the answer lists them one by
+    /// one.
+    pub(super) fn begin_list(&mut self, batch: ProbeBatch) {
         let probe = self.layout.probe;
         let (lists_matched, lists_unmatched) = match self.layout.yields {
             Yield::RowsOf(side, RowsWith::Match) if side == probe => (true, false),
@@ -72,20 +92,20 @@ impl Running {
             Yield::Pairs => (false, self.layout.pads(probe)),
             Yield::RowsOf(..) | Yield::Total => (false, false),
         };
-        if !lists_matched && !lists_unmatched {
-            return State::NextUnit;
+        if lists_matched || lists_unmatched {
+            let setless = lists_unmatched && batch.has_setless;
+            let walk = RowWalk::new(batch.items.groups(), batch.range.clone(), setless);
+            let emission = RowEmission { batch, lists_matched, lists_unmatched, walk };
+            self.listing = Some(Listing::Probe(emission));
         }
-        let setless = lists_unmatched && unit.has_setless;
-        let walk = RowWalk::new(unit.items.groups(), unit.range.clone(), setless);
-        State::Emitting(RowEmission { unit, lists_matched, lists_unmatched, walk })
     }
 
-    /// Gives out the next rows of a unit.
-    pub(crate) fn emit(&mut self, mut emission: RowEmission) -> Result<State> {
-        let RowEmission { unit, lists_matched, lists_unmatched, walk } = &mut emission;
-        let (counted, visit) = (&unit.counted, unit.visit.as_ref());
+    /// Gives out the next rows of a batch.
+    fn list_probe_rows(&mut self, mut emission: RowEmission) -> Result<()> {
+        let RowEmission { batch, lists_matched, lists_unmatched, walk } = &mut emission;
+        let (counted, visit) = (&batch.counted, batch.visit.as_ref());
         let counts = self.layout.yields == Yield::CountsPerProbeRow;
-        let rows_at_once = self.output.rows_at_once(unit.payload.row_bytes());
+        let rows_at_once = self.output.rows_at_once(batch.payload.row_bytes());
         let mut places = vec![];
         let mut matches = vec![];
         let mut non_null = vec![vec![]; counted.non_null.len()];
@@ -94,12 +114,12 @@ impl Running {
             if places.len() == rows_at_once {
                 break;
             }
-            let Some((place, set)) = walk.next(unit.items.groups()) else {
+            let Some((place, set)) = walk.next(batch.items.groups()) else {
                 ended = true;
                 break;
             };
             let index = set.map(|set| match self.layout.sets_decide() {
-                true => (set - unit.range.start) as usize,
+                true => (set - batch.range.start) as usize,
                 false => (place - counted.first_place) as usize,
             });
             let count = index.and_then(|index| counted.matches.get(index)).copied().unwrap_or(0);
@@ -108,12 +128,12 @@ impl Running {
             let listed = match (count, visit) {
                 (0, None) => *lists_unmatched,
                 (0, Some(visit)) => {
-                    let row = unit.items.groups().row_at(place);
+                    let row = batch.items.groups().row_at(place);
                     *lists_unmatched && visit.is_last && !visit.is_marked(row)
                 }
                 (_, None) => *lists_matched,
                 (_, Some(visit)) => {
-                    let is_first = visit.mark(unit.items.groups().row_at(place));
+                    let is_first = visit.mark(batch.items.groups().row_at(place));
                     *lists_matched && (is_first || counts)
                 }
             };
@@ -130,22 +150,26 @@ impl Running {
                 }
             }
         }
-        let payload = Arc::clone(&unit.payload);
+        let payload = Arc::clone(&batch.payload);
         let row_counts = counts.then_some(RowCounts { matches: &matches, non_null: &non_null });
         self.output.push_rows(self.layout.probe, &payload, places, row_counts)?;
         self.output.cut_after(rows_at_once)?;
-        Ok(if ended { State::NextUnit } else { State::Emitting(emission) })
+        if !ended {
+            self.listing = Some(Listing::Probe(emission));
+        }
+        Ok(())
     }
 
-    /// The build rows that the answer lists one by one, once all partitions have ended.
-    pub(crate) fn tail(&self) -> State {
+    /// Begins to list build rows, once all partitions have ended.
+    pub(super) fn begin_build_list(&mut self) {
         let sets = self.build.items.groups();
         let wanted = self.layout.yields == Yield::RowsOf(self.layout.build(), RowsWith::Match);
-        State::Tail(RowWalk::new(sets, 0..sets.len(), !wanted))
+        let walk = RowWalk::new(sets, 0..sets.len(), !wanted);
+        self.listing = Some(Listing::Build(walk));
     }
 
     /// Gives out the next of them.
-    pub(crate) fn emit_build_rows(&mut self, mut walk: RowWalk) -> Result<State> {
+    fn list_build_rows(&mut self, mut walk: RowWalk) -> Result<()> {
         let build = Arc::clone(&self.build);
         let side = self.layout.build();
         let wanted = self.layout.yields == Yield::RowsOf(side, RowsWith::Match);
@@ -170,10 +194,12 @@ impl Running {
         }
         self.output.push_rows(side, &build.payload, places, None)?;
         self.output.cut_after(rows_at_once)?;
-        if ended {
-            self.output.finish()?;
-            return Ok(State::Done);
+        match ended {
+            true => self.finish_output(),
+            false => {
+                self.listing = Some(Listing::Build(walk));
+                Ok(())
+            }
         }
-        Ok(State::Tail(walk))
     }
 }

@@ -1,6 +1,9 @@
 //! Marks for build sets or rows that have a match.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::array::BooleanArray;
 
 /// A bitmap that all probe partitions set bits of.
 #[derive(Debug)]
@@ -34,6 +37,41 @@ impl Visited {
     #[inline]
     pub fn is_marked(&self, index: usize) -> bool {
         self.words[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
+    }
+}
+
+/// What is known of the probe rows of a batch from the pieces they have met.
+#[derive(Debug, Clone)]
+pub(crate) struct Visit {
+    pub marks: Option<Arc<Visited>>,
+    /// The number of the first row in its side.
+    pub first_row: u64,
+    /// No later piece meets these rows.
+    pub is_last: bool,
+}
+
+impl Visit {
+    /// Whether a row, counted from the first one on, has a match.
+    pub fn is_marked(&self, row: u32) -> bool {
+        let index = (self.first_row + u64::from(row)) as usize;
+        self.marks.as_ref().is_some_and(|marks| marks.is_marked(index))
+    }
+
+    /// What is known of the rows behind the first `rows`.
+    pub fn skip(self, rows: usize) -> Self {
+        Self { first_row: self.first_row + rows as u64, ..self }
+    }
+
+    /// Notes that a row has a match; whether it is its first one.
+    pub fn mark(&self, row: u32) -> bool {
+        let index = (self.first_row + u64::from(row)) as usize;
+        self.marks.as_ref().is_none_or(|marks| marks.mark(index))
+    }
+
+    /// Which of the first `rows` rows have no match yet. `None` where it makes no difference.
+    pub fn without_match(&self, rows: usize) -> Option<BooleanArray> {
+        let any = (0..rows as u32).any(|row| self.is_marked(row));
+        any.then(|| (0..rows as u32).map(|row| Some(!self.is_marked(row))).collect())
     }
 }
 

@@ -81,7 +81,7 @@ pub(crate) struct Shortage {
     /// Somebody has given memory back.
     pub freed: Notify,
     /// One at a time tries again.
-    pub turn: tokio::sync::Mutex<()>,
+    pub permit: tokio::sync::Mutex<()>,
 }
 
 impl BuildSide {

@@ -14,7 +14,7 @@ use tokio::runtime::Handle;
 
 use crate::config::SpillChoice;
 use crate::engine::{BuildEncoder, EncodedPart, Growth, KeyDictionary};
-use crate::exec::answer::consume::Counted;
+use crate::exec::answer::batch::Counted;
 use crate::exec::answer::payload::{PayloadBuilder, SeenBuffers};
 use crate::exec::answer::ranks::Ranks;
 use crate::exec::build::headroom::Headroom;

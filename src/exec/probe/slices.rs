@@ -24,7 +24,7 @@ const LEAST_SLICE_BYTES: usize = 128 << 10;
 const LEAST_ROWS_PER_SLICE: usize = if cfg!(test) { 1 } else { 256 };
 
 /// The partitions of the probe input, which are asked for once each.
-pub(crate) struct ProbeStreams {
+pub(crate) struct ProbeInputs {
     input: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
     /// Whether all partitions run here and share what they find.
@@ -38,7 +38,7 @@ enum Probe {
     Taken,
 }
 
-impl ProbeStreams {
+impl ProbeInputs {
     pub fn new(input: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>, shared: bool) -> Self {
         let count = input.output_partitioning().partition_count();
         let partitions = (0..count).map(|_| Probe::Unasked).collect();

@@ -25,14 +25,14 @@ use crate::exec::build::{BuildPlan, BuildSide};
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::slices::Slices;
-use crate::exec::probe::{ProbeInput, Running, RunningSetup};
+use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
 
 /// What a worker has for probe rows, at least, where there are several.
 const ROWS_BYTES: usize = 256 << 10;
 /// What the domain of a piece may take in any case, where memory is left.
 const LEAST_VALUES_BYTES: usize = 64 << 10;
-/// How long a join that nobody reads on keeps its turn.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// Timeout after which a join whose consumer has stopped reading releases its permit.
+const READ_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A build side on disk, for the partitions of a join.
 pub(crate) struct SpilledBuild {
@@ -50,7 +50,7 @@ pub(crate) struct StoredBuild {
     /// Bytes in memory for each byte stored, at the peak, as far as that is known.
     pub(crate) growth: Mutex<f64>,
     /// One piece at a time is in memory, unless nobody reads what it gives.
-    pub(crate) turn: Arc<Semaphore>,
+    pub(crate) permits: Arc<Semaphore>,
 }
 
 /// Ends a queue, also where whatever fills it stops in a panic.
@@ -114,7 +114,7 @@ impl SpilledBuild {
                 .map(|worker| ProbeMetrics::new(&context.plan_metrics, worker))
                 .collect(),
             jobs: vec![],
-            turn: Arc::default(),
+            permit: Arc::default(),
             others,
         };
         let ending = Ending(Arc::clone(&queue));
@@ -274,8 +274,8 @@ struct Driver {
     /// Taken up before further pieces, the last one first.
     jobs: Vec<Job>,
     /// Held while a piece is in memory.
-    turn: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
-    /// Whether somebody else may wait for a turn.
+    permit: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    /// Whether other joins may wait for a permit.
     others: bool,
 }
 
@@ -291,8 +291,8 @@ impl Driver {
         let segments = self.build.side.segments.len();
         let mut next = 0;
         while !self.jobs.is_empty() || next < segments {
-            let turn = Arc::clone(&self.build.turn).acquire_owned().await;
-            *self.turn.lock() = turn.ok();
+            let permit = Arc::clone(&self.build.permits).acquire_owned().await;
+            *self.permit.lock() = permit.ok();
             let job = self.jobs.pop().unwrap_or_else(|| {
                 let piece = self.build.piece(next);
                 next = piece.end;
@@ -307,7 +307,7 @@ impl Driver {
                     self.join_cross(&job, piece, with, &meetings).await?;
                 }
             }
-            self.turn.lock().take();
+            self.permit.lock().take();
         }
         self.sweep(&meetings).await
     }
@@ -325,9 +325,9 @@ impl Driver {
         let built = self.build.build(piece.clone(), itself, self.workers, self.workers).await;
         let Some(build) = self.unless_out_of_memory(built, job)? else { return Ok(()) };
         let started = self.start(&build, itself, None).await;
-        let Some(running) = self.unless_out_of_memory(started, job)? else { return Ok(()) };
+        let Some(workers) = self.unless_out_of_memory(started, job)? else { return Ok(()) };
         context.metrics.passes.add(1);
-        self.finish(running).await?;
+        self.finish(workers).await?;
         let behind = piece.end..self.build.side.segments.len();
         if meetings.of_piece(piece, &behind).is_empty() {
             return Ok(());
@@ -344,7 +344,7 @@ impl Driver {
         let feed = meetings.feed(piece, &behind, &context);
         let started = self.start(&build, cross, Some(feed)).await;
         match self.unless_out_of_memory(started, &rest)? {
-            Some(running) => self.finish(running).await,
+            Some(workers) => self.finish(workers).await,
             None => Ok(()),
         }
     }
@@ -365,9 +365,9 @@ impl Driver {
         let Some(build) = self.unless_out_of_memory(built, job)? else { return Ok(()) };
         let feed = meetings.feed(piece, with, &context);
         let started = self.start(&build, cross, Some(feed)).await;
-        let Some(running) = self.unless_out_of_memory(started, job)? else { return Ok(()) };
+        let Some(workers) = self.unless_out_of_memory(started, job)? else { return Ok(()) };
         context.metrics.passes.add(1);
-        self.finish(running).await
+        self.finish(workers).await
     }
 
     /// Gives out the probe rows that no piece was to meet, where the answer has them.
@@ -420,14 +420,14 @@ impl Driver {
         build: &Arc<BuildSide>,
         layout: &Arc<Layout>,
         feed: Option<Arc<SegmentFeed>>,
-    ) -> Result<Vec<Running>> {
+    ) -> Result<Vec<ProbeStream>> {
         let context = &self.build.context;
-        let mut running = vec![];
+        let mut workers = vec![];
         let pool = context.task.memory_pool();
         let rows = MemoryConsumer::new("SetSimilarityJoin probe rows").register(pool);
         for (worker, metrics) in self.metrics.iter().enumerate().take(self.workers) {
             let name = format!("SetSimilarityJoin probe[{worker}]");
-            let setup = RunningSetup {
+            let setup = ProbeSetup {
                 layout: Arc::clone(layout),
                 input: match &feed {
                     Some(feed) => ProbeInput::Stored(SegmentReader::new(Arc::clone(feed))),
@@ -435,6 +435,7 @@ impl Driver {
                 },
                 converter: context.plan.converter.clone(),
                 reservation: MemoryConsumer::new(name).register(pool),
+                pool: Arc::clone(pool),
                 metrics: metrics.again(),
                 limits: BatchLimits::of(&context.task, self.workers),
             };
@@ -446,9 +447,9 @@ impl Driver {
                 Ok(worker)
             });
             match started {
-                Ok(worker) => running.push(worker),
-                Err(error) if is_out_of_memory(&error) && !running.is_empty() => {
-                    (running.len()..self.workers).for_each(|_| {
+                Ok(worker) => workers.push(worker),
+                Err(error) if is_out_of_memory(&error) && !workers.is_empty() => {
+                    (workers.len()..self.workers).for_each(|_| {
                         build.finish_partition();
                     });
                     break;
@@ -456,23 +457,23 @@ impl Driver {
                 Err(error) => return Err(error),
             }
         }
-        Ok(running)
+        Ok(workers)
     }
 
     /// Runs the workers to their ends.
-    async fn finish(&self, running: Vec<Running>) -> Result<()> {
+    async fn finish(&self, workers: Vec<ProbeStream>) -> Result<()> {
         let mut tasks = JoinSet::new();
-        for mut worker in running {
+        for mut worker in workers {
             let queue = Arc::clone(&self.queue);
-            let turn = self.others.then(|| Arc::clone(&self.turn));
+            let permit = self.others.then(|| Arc::clone(&self.permit));
             tasks.spawn(async move {
                 while let Some(batch) = worker.next_batch().await? {
                     let batch = queue.measured(batch);
-                    if let Some(turn) = &turn
-                        && tokio::time::timeout(PATIENCE, queue.room_for(&batch)).await.is_err()
+                    if let Some(permit) = &permit
+                        && tokio::time::timeout(READ_TIMEOUT, queue.room_for(&batch)).await.is_err()
                     {
                         // Whoever is to read this may want all of another partition first.
-                        turn.lock().take();
+                        permit.lock().take();
                     }
                     queue.push(batch).await;
                 }

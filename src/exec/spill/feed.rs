@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use arrow::array::{BooleanArray, RecordBatch};
+use arrow::array::RecordBatch;
 use datafusion::common::Result;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::metrics::Count;
 use futures::StreamExt;
 
 use super::segment::SpilledSide;
-use crate::exec::answer::visited::Visited;
+use crate::exec::answer::visited::{Visit, Visited};
 use crate::exec::build::ROWS_PER_SLICE;
 
 /// Segments of the probe side that meet one piece, taken by any number of workers.
@@ -39,41 +39,6 @@ impl SegmentFeed {
             marks: marks.clone(),
             visits: visits.clone(),
         }
-    }
-}
-
-/// What is known of the probe rows of a unit from the pieces they have met.
-#[derive(Debug, Clone)]
-pub(crate) struct Visit {
-    pub marks: Option<Arc<Visited>>,
-    /// The number of the first row in its side.
-    pub first_row: u64,
-    /// No later piece meets these rows.
-    pub is_last: bool,
-}
-
-impl Visit {
-    /// Whether a row, counted from the first one on, has a match.
-    pub fn is_marked(&self, row: u32) -> bool {
-        let index = (self.first_row + u64::from(row)) as usize;
-        self.marks.as_ref().is_some_and(|marks| marks.is_marked(index))
-    }
-
-    /// What is known of the rows behind the first `rows`.
-    pub fn skip(self, rows: usize) -> Self {
-        Self { first_row: self.first_row + rows as u64, ..self }
-    }
-
-    /// Notes that a row has a match; whether it is its first one.
-    pub fn mark(&self, row: u32) -> bool {
-        let index = (self.first_row + u64::from(row)) as usize;
-        self.marks.as_ref().is_none_or(|marks| marks.mark(index))
-    }
-
-    /// Which of the first `rows` rows have no match yet. `None` where it makes no difference.
-    pub fn without_match(&self, rows: usize) -> Option<BooleanArray> {
-        let any = (0..rows as u32).any(|row| self.is_marked(row));
-        any.then(|| (0..rows as u32).map(|row| Some(!self.is_marked(row))).collect())
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! ```text
 //!  build input ─► sets, keys, columns ─► bands ─► segments ─► piece ─► BuildSide ──┐
-//!  probe input ─► sets, keys, columns ─► bands ─► segments, those that a piece meets ─► Running
+//!  probe input ─► sets, keys, columns ─► bands ─► segments, those that a piece meets ─► ProbeStream
 //!                                                                                  │
 //!                                      partitions ◄── queue of output batches ◄────┘
 //! ```
@@ -30,5 +30,5 @@ mod store;
 mod writer;
 
 pub(crate) use driver::{Joining, SpilledBuild};
-pub(crate) use feed::{SegmentReader, Visit};
+pub(crate) use feed::SegmentReader;
 pub(crate) use store::Spilling;

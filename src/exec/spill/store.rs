@@ -224,7 +224,7 @@ impl SpillContext {
             side: stored,
             bands,
             growth: Mutex::new(growth),
-            turn: Arc::new(Semaphore::new(1)),
+            permits: Arc::new(Semaphore::new(1)),
         })
     }
 

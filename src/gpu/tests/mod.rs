@@ -99,7 +99,7 @@ impl Case {
             return;
         }
         let rows = |set| u64::from(sets.row_count_of(set));
-        self.expected.push(Match { probe, build: candidate.build, overlap });
+        self.expected.push(Match { probe, build: candidate.build, detail: overlap });
         self.found.matches += 1;
         if self.same && probe == candidate.build {
             self.found.squares += rows(probe) * rows(probe);
@@ -196,8 +196,8 @@ impl Case {
         for (found, expected) in matches.iter().zip(&self.expected) {
             assert_eq!((found.probe, found.build), (expected.probe, expected.build));
             match self.exact {
-                true => assert_eq!(found.overlap, expected.overlap, "{launch:?}"),
-                false => assert!(found.overlap <= expected.overlap, "{launch:?}"),
+                true => assert_eq!(found.detail, expected.detail, "{launch:?}"),
+                false => assert!(found.detail <= expected.detail, "{launch:?}"),
             }
         }
     }

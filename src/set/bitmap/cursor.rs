@@ -10,9 +10,10 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::KeyId;
 use crate::engine::{
-    Funnel, Match, MatchBuffer, MatchCursor, MatchNeed, Pairing, ProbeSets, Progress,
+    Cursor, Funnel, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress, UnitQueue,
 };
 use crate::set::JoinSpec;
+use crate::set::SetUnit;
 use crate::set::bitmap::blocks::{ABREAST, Blocks, GROUP, Group, Hit};
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::intersect;
@@ -54,6 +55,11 @@ pub(crate) struct BitmapCursor {
     spec: JoinSpec,
     bounds: SizeBoundsCache,
     reservation: MemoryReservation,
+    /// The sets of a unit, at most, for which memory is reserved.
+    reserved_sets: usize,
+    units: UnitQueue<SetUnit>,
+    /// The unit that `probes` are of.
+    unit: Option<u32>,
     probe_sets: Arc<SetCollection>,
     /// In the order in which they are tested.
     probes: Vec<Probe>,
@@ -90,6 +96,9 @@ impl BitmapCursor {
             required: vec![u32::MAX; blocks.len()],
             required_for: vec![],
             reservation: reservation.new_empty(),
+            reserved_sets: 0,
+            units: UnitQueue::default(),
+            unit: None,
             probe_sets: Arc::default(),
             probes: vec![],
             signatures: vec![],
@@ -106,17 +115,96 @@ impl BitmapCursor {
     }
 }
 
-impl MatchCursor for BitmapCursor {
-    fn start(&mut self, probe: ProbeSets) -> Result<()> {
-        let start = Instant::now();
-        let ProbeSets { sets, range } = probe;
+impl Cursor for BitmapCursor {
+    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
+        let unit = SetUnit::of(&unit)?;
         let words = self.blocks.scheme().words();
         // With the places of each probe before and after sorting.
         let width = words * size_of::<u64>() + size_of::<Probe>() + 2 * size_of::<u32>();
-        if range.len() > self.probes.capacity() {
+        let sets = unit.range.len();
+        if sets > self.reserved_sets {
             // The probes twice, because sorting their signatures copies them.
-            self.reservation.try_resize(range.len() * (width + words * size_of::<u64>()))?;
+            self.reservation.try_resize(sets * (width + words * size_of::<u64>()))?;
+            self.reserved_sets = sets;
         }
+        self.units.push(unit);
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        self.units.finish();
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
+        if self.unit.is_none() {
+            let Some(unit) = self.units.pop() else {
+                return Poll::Ready(Ok(self.units.progress()));
+            };
+            self.begin(unit);
+        }
+        if let Some(unit) = self.unit {
+            matches.begin(unit);
+        }
+        let mut tests = TESTS_PER_SLICE;
+        let mut survivors = SURVIVORS_PER_SLICE;
+        let mut now = Instant::now();
+        let progress = loop {
+            if self.next_hit < self.hits.len() {
+                let decided = self.decide(matches, &mut survivors);
+                let then = std::mem::replace(&mut now, Instant::now());
+                self.funnel.verify_nanos += (now - then).as_nanos() as u64;
+                match decided {
+                    Some(progress) => break progress,
+                    None => continue,
+                }
+            }
+            if tests == 0 {
+                break Progress::Yield;
+            }
+            if self.left.is_empty() || self.group.clone().all(|p| self.probes[p].done) {
+                if self.group.end == self.probes.len() {
+                    self.unit.take().into_iter().for_each(|unit| matches.complete(unit));
+                    break if self.units.is_empty() {
+                        self.units.progress()
+                    } else {
+                        Progress::Yield
+                    };
+                }
+                self.next_group();
+            }
+            let end = self.left.end.min(self.left.start + TILE.min(tests));
+            let tile = self.left.start..end;
+            self.left.start = end;
+            tests -= tile.len();
+            self.hits.clear();
+            self.next_hit = 0;
+            self.funnel.postings += (tile.len() * ABREAST * self.group.len()) as u64;
+            self.blocks.test(self.spec.simd, &self.front, tile, &self.required, &mut self.hits);
+            let then = std::mem::replace(&mut now, Instant::now());
+            self.funnel.filter_nanos += (now - then).as_nanos() as u64;
+        };
+        Poll::Ready(Ok(progress))
+    }
+
+    fn retire(&mut self, unit: u32, probe: SetId) {
+        if self.unit == Some(unit) {
+            for place in self.group.clone() {
+                self.probes[place].done |= self.probes[place].set == probe;
+            }
+        }
+    }
+
+    fn funnel(&self) -> Funnel {
+        self.funnel
+    }
+}
+
+impl BitmapCursor {
+    /// Takes a unit up: its probes with their partners and signatures.
+    fn begin(&mut self, unit: SetUnit) {
+        let start = Instant::now();
+        let SetUnit { number, sets, range } = unit;
+        self.unit = Some(number);
         self.probes.clear();
         self.probes.reserve_exact(range.len());
         let unordered = self.spec.pairing == Pairing::Unordered;
@@ -162,62 +250,8 @@ impl MatchCursor for BitmapCursor {
         self.hits.clear();
         self.next_hit = 0;
         self.funnel.filter_nanos += start.elapsed().as_nanos() as u64;
-        Ok(())
     }
 
-    fn poll_fill(
-        &mut self,
-        _: &mut Context<'_>,
-        matches: &mut MatchBuffer,
-    ) -> Poll<Result<Progress>> {
-        let mut tests = TESTS_PER_SLICE;
-        let mut survivors = SURVIVORS_PER_SLICE;
-        let mut now = Instant::now();
-        let progress = loop {
-            if self.next_hit < self.hits.len() {
-                let decided = self.decide(matches, &mut survivors);
-                let then = std::mem::replace(&mut now, Instant::now());
-                self.funnel.verify_nanos += (now - then).as_nanos() as u64;
-                match decided {
-                    Some(progress) => break progress,
-                    None => continue,
-                }
-            }
-            if tests == 0 {
-                break Progress::Yield;
-            }
-            if self.left.is_empty() || self.group.clone().all(|p| self.probes[p].done) {
-                if self.group.end == self.probes.len() {
-                    break Progress::Done;
-                }
-                self.next_group();
-            }
-            let end = self.left.end.min(self.left.start + TILE.min(tests));
-            let tile = self.left.start..end;
-            self.left.start = end;
-            tests -= tile.len();
-            self.hits.clear();
-            self.next_hit = 0;
-            self.funnel.postings += (tile.len() * ABREAST * self.group.len()) as u64;
-            self.blocks.test(self.spec.simd, &self.front, tile, &self.required, &mut self.hits);
-            let then = std::mem::replace(&mut now, Instant::now());
-            self.funnel.filter_nanos += (now - then).as_nanos() as u64;
-        };
-        Poll::Ready(Ok(progress))
-    }
-
-    fn retire(&mut self, probe: SetId) {
-        for place in self.group.clone() {
-            self.probes[place].done |= self.probes[place].set == probe;
-        }
-    }
-
-    fn funnel(&self) -> Funnel {
-        self.funnel
-    }
-}
-
-impl BitmapCursor {
     /// Makes the signatures of the probes and orders those of one size by what the front leaves
     /// out, as the blocks are.
     fn sign(&mut self, sets: &SetCollection) {
@@ -369,7 +403,7 @@ impl BitmapCursor {
                 if let Some(overlap) = overlap.filter(|&o| o >= required) {
                     self.funnel.matches += 1;
                     probe.done |= first_only;
-                    matches.push(Match { probe: probe.set, build, overlap });
+                    matches.push(Match { probe: probe.set, build, detail: overlap });
                 }
             }
             self.next_hit += 1;

@@ -19,7 +19,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use self::blocks::{Blocks, FRONT_WIDTHS};
 use self::cursor::BitmapCursor;
-use crate::engine::{Cost, MatchCursor, Pairing, Placement, PreparedJoin};
+use crate::engine::{Cost, Cursor, Pairing, Placement, PreparedJoin};
 use crate::set::SetCollection;
 use crate::set::Statistics;
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
@@ -79,7 +79,7 @@ struct PreparedBitmap {
 }
 
 impl PreparedJoin for PreparedBitmap {
-    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn MatchCursor>> {
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         let (build, blocks) = (Arc::clone(&self.build), Arc::clone(&self.blocks));
         Ok(Box::new(BitmapCursor::try_new(build, blocks, self.spec, reservation)?))
     }

@@ -82,7 +82,9 @@ fn check(rng: &mut StdRng, shape: &Shape) {
                         match_buffer: rng.random_range(1..40),
                         range: *[7, 50, u32::MAX].choose(rng).unwrap(),
                         retire: false,
-                        late: false,
+                        ahead: 1,
+                        empty: false,
+                        drains: false,
                         device: None,
                     };
                     sides.check(&strategy, spec, drive, &expected);

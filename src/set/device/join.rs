@@ -31,8 +31,8 @@ pub struct DeviceJoin {
     pub(crate) device: Arc<Device>,
     /// The build sets on the device; `None` where they do not fit and travel with the candidates.
     pub(crate) build: Option<Arc<ResidentSets>>,
-    /// The probe sets are the build sets.
-    self_join: bool,
+    /// The probe sets are the build sets: units are ranges of one collection.
+    pub(crate) self_join: bool,
     /// Whether the query insists on the device.
     pub(crate) demanded: bool,
     /// What kernels give.

@@ -9,10 +9,14 @@
 //!        └─► CpuVerifier, where no chunk is free or the device failed   │
 //!  match buffer ◄──────────────── inbox ◄───────────────────────────────┘
 //! ```
+//!
+//! Candidates of several units are on their way at the same time; `units` tells when all matches
+//! of a unit have come back.
 
 pub(crate) mod inbox;
 pub(crate) mod join;
 pub(crate) mod pack;
+pub(crate) mod units;
 pub(crate) mod verifier;
 
 pub use join::DeviceJoin;

@@ -1,5 +1,6 @@
 //! Candidates in the form in which a device takes them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
@@ -18,7 +19,7 @@ pub(crate) const GROUP: u32 = 512;
 /// Known tokens of probe sets in narrow candidates are numbered below this.
 const NARROW_PROBE: u32 = 2047;
 
-/// Candidates of one probe collection on their way to a device and back.
+/// Candidates of one probe collection, of one or several units, on their way to a device and back.
 #[derive(Debug)]
 pub(crate) struct Pack {
     pub staging: Staging,
@@ -337,19 +338,21 @@ impl Pack {
         }
     }
 
-    /// The candidates of a sealed pack again, about `capacity` at a time, from group `from` on; the
-    /// group that follows is returned.
+    /// The candidates of some groups of a sealed pack again, about `capacity` at a time; the group
+    /// that follows is returned.
     pub fn unpack(
         &self,
         build: &SetCollection,
         spec: &JoinSpec,
-        from: usize,
+        of: Range<usize>,
         capacity: usize,
         chunk: &mut CandidateChunk,
     ) -> usize {
         let groups: &[Group] = self.staging.slice(Section::Groups);
-        let mut place = from;
-        while place + 1 < groups.len() && chunk.candidates.len() < capacity {
+        let mut place = of.start;
+        while place < of.end.min(groups.len().saturating_sub(1))
+            && chunk.candidates.len() < capacity
+        {
             let (group, end) = (groups[place], groups[place + 1].start as usize);
             for at in group.start as usize..end {
                 chunk.push(group.probe, self.candidate(build, spec, group.probe, at));

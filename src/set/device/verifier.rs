@@ -1,5 +1,6 @@
 //! Verification on a device, beside the filter.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -11,24 +12,24 @@ use crate::engine::{DeviceFunnel, Funnel, MatchBuffer, MatchNeed, Pairing, RowPa
 use crate::gpu::{Form, Job, Launch, Outcome, Staging};
 use crate::set::CpuVerifier;
 use crate::set::JoinSpec;
-use crate::set::SetCollection;
 use crate::set::device::inbox::Inbox;
 use crate::set::device::join::DeviceJoin;
 use crate::set::device::pack::{GROUP, Pack, Packed, is_wide};
+use crate::set::device::units::{Load, OpenUnits};
 use crate::set::filter::size_bounds::SizeBoundsCache;
-use crate::set::{CandidateChunk, Verified, Verifier};
+use crate::set::{CandidateChunk, SetCollection, SetId, Verified, Verifier};
 
 /// Packs of one verifier: one is filled while others are on their way.
 const PACKS: usize = 3;
-/// The last candidates are not worth the way to the device where they are so few.
+/// Fewer candidates than these are not worth the way to the device.
 const WORTH_SENDING: u32 = 1024;
 /// Candidates that the CPU takes up again at once.
 const REDONE: usize = 1 << 14;
 
 /// Packs candidates for a device, and gives the matches that come back.
 ///
-/// Where no pack is free, or the device has failed, and the query does not insist on the device,
-/// candidates are verified on the CPU.
+/// Candidates of several units are on their way at once. Where no pack is free, or the device has
+/// failed, and the query does not insist on the device, candidates are verified on the CPU.
 #[derive(Debug)]
 pub struct DeviceVerifier {
     join: Arc<DeviceJoin>,
@@ -40,8 +41,11 @@ pub struct DeviceVerifier {
     reservation: MemoryReservation,
     /// The chunk that is being packed.
     held: Option<Held>,
+    units: OpenUnits,
     /// The pack that is being filled.
-    open: Option<Pack>,
+    open: Option<Load>,
+    /// No chunk follows for now: the pack goes as it is.
+    flushes: bool,
     spare: Vec<Staging>,
     /// Packs that exist, wherever they are.
     packs: usize,
@@ -67,29 +71,37 @@ struct Held {
     chunk: CandidateChunk,
     /// The next candidate: its group, and its place there.
     next: (usize, usize),
-    last: bool,
 }
 
 #[derive(Debug)]
 struct Delivery {
-    pack: Pack,
+    load: Load,
     counts: RowPairCounts,
     matches: usize,
+    /// The unit whose matches are given, by its place in the pack, and the next match looked at.
+    unit: usize,
     next: usize,
 }
 
 #[derive(Debug)]
 struct Redo {
-    pack: Pack,
-    /// The next group.
+    load: Load,
+    /// The unit taken up, by its place in the pack, and the next group.
+    unit: usize,
     group: usize,
+}
+
+impl Redo {
+    fn of(load: Load) -> Self {
+        Self { load, unit: 0, group: 0 }
+    }
 }
 
 /// What packing came to.
 enum Packing {
     /// All candidates are in packs.
     Done,
-    /// A pack was sent; there is more.
+    /// The open pack is on its way; there is more.
     Again,
     /// No pack is free.
     Wait,
@@ -116,7 +128,9 @@ impl DeviceVerifier {
             bounds: SizeBoundsCache::new(spec.bounds, spec.probe_role, sizes),
             reservation: reservation.new_empty(),
             held: None,
+            units: OpenUnits::default(),
             open: None,
+            flushes: false,
             spare: vec![],
             packs: 0,
             in_flight: 0,
@@ -150,7 +164,6 @@ impl DeviceVerifier {
     /// Free pinned memory, `None` where all packs are in use.
     fn staging(&mut self, wide: bool) -> Result<Option<Staging>> {
         let capacities = self.join.capacities(wide);
-        self.reclaim();
         while let Some(staging) = self.spare.pop() {
             if staging.has(&capacities) {
                 return Ok(Some(staging));
@@ -191,27 +204,27 @@ impl DeviceVerifier {
         Ok(())
     }
 
-    /// Takes back packs that came too late.
-    fn reclaim(&mut self) {
-        let dropped = self.inbox.take_dropped();
-        self.spare.extend(dropped);
-    }
-
-    /// Packs what is held; gives candidates that the CPU must verify.
-    fn pack(&mut self) -> Result<Packing> {
+    /// Packs the candidates of the held chunk, or says which of them the CPU must verify.
+    fn pack(&mut self, matches: &mut MatchBuffer) -> Result<Packing> {
         let Some(held) = &mut self.held else { return Ok(Packing::Done) };
         if held.next.0 >= held.chunk.groups.len() {
             return Ok(Packing::Done);
         }
+        let probe = Arc::clone(&held.chunk.probe);
+        if self.open.as_ref().is_some_and(|open| !Arc::ptr_eq(open.pack.probe(), &probe)) {
+            // A pack holds sets of one collection.
+            self.close();
+            return Ok(Packing::Again);
+        }
         if self.join.has_failed() {
             return Ok(Packing::Cpu);
         }
-        let fresh = self.open.is_none();
-        if fresh {
-            let probe = Arc::clone(&held.chunk.probe);
+        if self.open.is_none() {
             let wide = is_wide(&probe, &self.build);
             match self.staging(wide) {
-                Ok(Some(staging)) => self.open = Some(Pack::new(staging, probe, wide)),
+                Ok(Some(staging)) => {
+                    self.open = Some(Load::new(Pack::new(staging, probe, wide)));
+                }
                 Ok(None) if self.join.demanded => return Ok(Packing::Wait),
                 Ok(None) => return Ok(Packing::Cpu),
                 Err(error) if self.join.demanded => return Err(error),
@@ -221,13 +234,14 @@ impl DeviceVerifier {
                 }
             }
         }
-        let (Some(pack), Some(held)) = (&mut self.open, &mut self.held) else {
+        let (Some(open), Some(held)) = (&mut self.open, &mut self.held) else {
             return Ok(Packing::Done);
         };
+        self.units.enter(held.chunk.unit, open);
+        let pack = &mut open.pack;
         let packed = pack.push(&self.join, &self.build, &mut self.bounds, &held.chunk, held.next);
         match packed {
             Packed::All => {
-                // Not again when the chunk is held on to until the last pack has come back.
                 held.next = (held.chunk.groups.len(), 0);
                 Ok(Packing::Done)
             }
@@ -235,7 +249,9 @@ impl DeviceVerifier {
                 // It does not fit into an empty pack: the sets are larger than that. The next one
                 // finds a pack without what was tried.
                 held.next = (group, at);
-                self.spare.extend(self.open.take().map(|pack| pack.staging));
+                if let Some(load) = self.open.take() {
+                    self.put_back(load, matches);
+                }
                 Ok(Packing::One)
             }
             Packed::UpTo { group, at } => {
@@ -246,9 +262,24 @@ impl DeviceVerifier {
         }
     }
 
+    /// The open pack takes no more candidates: it goes to the device where that is worth the way,
+    /// otherwise to the CPU. No other pack is being taken up by the CPU.
+    fn close(&mut self) {
+        let Some(open) = &self.open else { return };
+        let worth_sending =
+            open.pack.contents.candidates >= WORTH_SENDING && !self.join.has_failed();
+        if self.join.demanded || worth_sending {
+            self.send();
+        } else if let Some(mut load) = self.open.take() {
+            debug_assert!(self.redone.is_none());
+            load.pack.seal();
+            self.redone = Some(Redo::of(load));
+        }
+    }
+
     /// Sends the open pack.
     fn send(&mut self) {
-        let Some(mut pack) = self.open.take() else { return };
+        let Some(Load { mut pack, units }) = self.open.take() else { return };
         pack.seal();
         let gpu = &self.spec.gpu;
         let launch = Launch::choose(&pack.shape(), self.join.form, gpu.layout, gpu.block_size);
@@ -259,7 +290,7 @@ impl DeviceVerifier {
         let Pack { staging, mut contents } = pack;
         contents.family = launch.layout.family();
         let wide = contents.wide;
-        let ticket = self.inbox.ticket(contents);
+        let ticket = self.inbox.ticket(contents, units);
         self.join.device.submit(Job {
             staging,
             launch,
@@ -273,17 +304,18 @@ impl DeviceVerifier {
         });
     }
 
-    /// Takes up what came back.
+    /// Takes up the next pack that came back; whether there was one.
     fn receive(&mut self) -> Result<bool> {
-        let Some((pack, outcome)) = self.inbox.pop() else {
+        let Some((load, outcome)) = self.inbox.pop() else {
             return Ok(false);
         };
         self.in_flight -= 1;
+        let contents = &load.pack.contents;
         match outcome {
             Ok(outcome) => {
                 let Outcome { found, times, bytes_to_device, bytes_from_device } = outcome;
-                let family = pack.contents.family;
-                self.verified += u64::from(pack.contents.candidates);
+                let family = contents.family;
+                self.verified += u64::from(contents.candidates);
                 self.funnel.kernel_nanos[family] += times.kernel_nanos;
                 self.funnel.copy_nanos += times.to_device_nanos + times.from_device_nanos;
                 let since = self.first_sent.map_or(0, |sent| sent.elapsed().as_nanos() as u64);
@@ -301,66 +333,66 @@ impl DeviceVerifier {
                         Form::Pairs => found.matches as usize,
                         Form::Count => 0,
                     },
+                    unit: 0,
                     next: 0,
-                    pack,
+                    load,
                 });
             }
             Err(error) if self.join.demanded => {
-                self.spare.push(pack.staging);
+                self.spare.push(load.pack.staging);
                 return Err(error.into());
             }
             Err(error) => {
                 self.join.note_failure(&error);
                 self.funnel.failed_chunks += 1;
-                self.redone = Some(Redo { pack, group: 0 });
+                self.redone = Some(Redo::of(load));
             }
         }
         Ok(true)
+    }
+
+    /// The candidates of a pack are decided, and their matches given: it may be filled again.
+    fn put_back(&mut self, load: Load, matches: &mut MatchBuffer) {
+        self.units.decided(&load.units, matches);
+        self.spare.push(load.pack.staging);
     }
 
     /// Gives matches of a delivered pack; whether there are more.
     fn deliver(&mut self, matches: &mut MatchBuffer) -> bool {
         let Some(mut delivery) = self.delivered.take() else { return false };
         matches.count(std::mem::take(&mut delivery.counts));
-        let pack = &delivery.pack;
-        let found = pack.staging.matches(delivery.matches);
-        while delivery.next < found.len() && !matches.is_full() {
-            if pack.is_resident() {
-                delivery.next += matches.extend(&found[delivery.next..]);
-            } else {
-                matches.push(pack.restore(found[delivery.next]));
-                delivery.next += 1;
-            }
-        }
-        if delivery.next < found.len() {
+        if delivery.give(matches) {
             self.delivered = Some(delivery);
             return true;
         }
-        self.spare.push(delivery.pack.staging);
+        self.put_back(delivery.load, matches);
         false
     }
 
     /// Hands candidates of a pack that the device did not verify to the CPU.
-    fn redo(&mut self) {
+    fn redo(&mut self, matches: &mut MatchBuffer) {
         let Some(mut redo) = self.redone.take() else { return };
-        let mut chunk = self.take_scratch(Arc::clone(redo.pack.probe()));
-        redo.group = redo.pack.unpack(&self.build, &self.spec, redo.group, REDONE, &mut chunk);
-        match chunk.candidates.is_empty() {
-            true => {
-                self.scratch = chunk;
-                self.spare.push(redo.pack.staging);
-            }
-            false => {
-                self.cpu.submit(chunk, false);
+        let mut chunk = self.take_scratch(0, Arc::clone(redo.load.pack.probe()));
+        while let Some(unit) = redo.load.units.get(redo.unit) {
+            let groups = redo.load.groups_of(redo.unit);
+            chunk.unit = unit.number;
+            let from = redo.group.max(groups.start)..groups.end;
+            redo.group = redo.load.pack.unpack(&self.build, &self.spec, from, REDONE, &mut chunk);
+            if !chunk.candidates.is_empty() {
+                self.cpu.submit(chunk);
                 self.redone = Some(redo);
+                return;
             }
+            redo.unit += 1;
         }
+        self.scratch = chunk;
+        self.put_back(redo.load, matches);
     }
 
     /// The chunk in which the CPU takes candidates up, empty.
-    fn take_scratch(&mut self, probe: Arc<SetCollection>) -> CandidateChunk {
+    fn take_scratch(&mut self, unit: u32, probe: Arc<SetCollection>) -> CandidateChunk {
         let mut chunk = std::mem::replace(&mut self.scratch, CandidateChunk::new(Arc::default()));
-        chunk.restart(probe);
+        chunk.restart(unit, probe);
         chunk
     }
 
@@ -368,7 +400,7 @@ impl DeviceVerifier {
     fn verify_on_cpu(&mut self, one: bool) {
         let Some(mut held) = self.held.take() else { return };
         let (group, at) = held.next;
-        let mut rest = self.take_scratch(Arc::clone(&held.chunk.probe));
+        let mut rest = self.take_scratch(held.chunk.unit, Arc::clone(&held.chunk.probe));
         held.next = (held.chunk.groups.len(), 0);
         if one {
             let (probe, candidates) = held.chunk.group(group);
@@ -378,27 +410,52 @@ impl DeviceVerifier {
             rest.extend_from(&held.chunk, group, at);
         }
         self.held = Some(held);
-        self.cpu.submit(rest, false);
+        self.cpu.submit(rest);
+    }
+}
+
+impl Delivery {
+    /// Gives matches; whether there are more.
+    fn give(&mut self, matches: &mut MatchBuffer) -> bool {
+        let Load { pack, units } = &self.load;
+        let found = pack.staging.matches(self.matches);
+        while let Some(unit) = units.get(self.unit) {
+            matches.begin(unit.number);
+            let alone = units.len() == 1;
+            while self.next < found.len() && !matches.is_full() {
+                if alone && pack.is_resident() {
+                    self.next += matches.extend(&found[self.next..]);
+                    continue;
+                }
+                let next = found[self.next];
+                self.next += 1;
+                // Kernels mix the matches of units.
+                if alone || unit.range.contains(&next.probe) {
+                    matches.push(pack.restore(next));
+                }
+            }
+            if self.next < found.len() {
+                return true;
+            }
+            (self.unit, self.next) = (self.unit + 1, 0);
+        }
+        false
     }
 }
 
 impl Verifier for DeviceVerifier {
-    fn reset(&mut self) {
-        self.spare.extend(self.inbox.begin_round());
-        self.in_flight = 0;
-        self.held = None;
-        self.cpu.reset();
-        let packs = [
-            self.open.take(),
-            self.delivered.take().map(|delivery| delivery.pack),
-            self.redone.take().map(|redo| redo.pack),
-        ];
-        self.spare.extend(packs.into_iter().flatten().map(|pack| pack.staging));
+    fn begin(&mut self, unit: u32, range: Range<SetId>) {
+        self.units.open(unit, range);
     }
 
-    fn submit(&mut self, chunk: CandidateChunk, last: bool) {
+    fn submit(&mut self, chunk: CandidateChunk) {
         debug_assert!(self.held.is_none());
-        self.held = Some(Held { chunk, next: (0, 0), last });
+        self.flushes = false;
+        self.held = Some(Held { chunk, next: (0, 0) });
+    }
+
+    fn flush(&mut self) {
+        self.flushes = true;
     }
 
     fn poll_verified(
@@ -413,7 +470,7 @@ impl Verifier for DeviceVerifier {
             if self.cpu.is_busy() {
                 if let Verified::Chunk(mut chunk) = self.cpu.verify(matches) {
                     // It keeps no probe sets alive.
-                    chunk.restart(Arc::default());
+                    chunk.restart(0, Arc::default());
                     self.scratch = chunk;
                 }
                 // The time slice is the CPU verifier's.
@@ -423,13 +480,13 @@ impl Verifier for DeviceVerifier {
                 continue;
             }
             if self.redone.is_some() {
-                self.redo();
+                self.redo(matches);
                 continue;
             }
             if self.receive()? {
                 continue;
             }
-            match self.pack()? {
+            match self.pack(matches)? {
                 Packing::Again => continue,
                 Packing::Cpu => {
                     self.verify_on_cpu(false);
@@ -440,11 +497,15 @@ impl Verifier for DeviceVerifier {
                     continue;
                 }
                 Packing::Done => {
-                    if let Some(chunk) = self.finish() {
+                    if let Some(chunk) = self.take_held(matches) {
                         return Poll::Ready(Ok(Verified::Chunk(chunk)));
                     }
-                    if self.redone.is_some() {
+                    if self.flushes && self.open.is_some() {
+                        self.close();
                         continue;
+                    }
+                    if self.in_flight == 0 && self.open.is_none() {
+                        return Poll::Ready(Ok(Verified::Idle));
                     }
                 }
                 Packing::Wait => {}
@@ -457,7 +518,6 @@ impl Verifier for DeviceVerifier {
             if self.inbox.is_empty() {
                 return Poll::Pending;
             }
-            self.reclaim();
         }
     }
 
@@ -471,26 +531,16 @@ impl Verifier for DeviceVerifier {
 }
 
 impl DeviceVerifier {
-    /// The chunk that is packed, if another one may come: after the last one only when nothing is
-    /// on its way any more.
-    fn finish(&mut self) -> Option<CandidateChunk> {
-        let held = self.held.take()?;
-        if held.last {
-            if let Some(pack) = &self.open {
-                let worth_sending =
-                    pack.contents.candidates >= WORTH_SENDING && !self.join.has_failed();
-                if self.join.demanded || worth_sending {
-                    self.send();
-                } else if let Some(mut pack) = self.open.take() {
-                    pack.seal();
-                    self.redone = Some(Redo { pack, group: 0 });
-                }
-            }
-            if self.in_flight > 0 || self.redone.is_some() {
-                self.held = Some(held);
-                return None;
+    /// The held chunk, all of whose candidates are packed or decided.
+    fn take_held(&mut self, matches: &mut MatchBuffer) -> Option<CandidateChunk> {
+        let Held { chunk, .. } = self.held.take()?;
+        if chunk.ends_unit {
+            self.units.end(chunk.unit, matches);
+            if !self.join.self_join {
+                // The next unit has a collection of its own.
+                self.close();
             }
         }
-        Some(held.chunk)
+        Some(chunk)
     }
 }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Funnel, Pairing, ProbeSets};
+use crate::engine::{Funnel, Pairing};
+use crate::set::SetUnit;
 use crate::set::filter::group_index::{GroupId, GroupIndex};
 use crate::set::filter::prefix::indexed_prefix;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
@@ -68,7 +69,7 @@ impl GroupFilter {
             bounds: SizeBoundsCache::new(this.spec.bounds, this.spec.probe_role, sizes),
             overlaps: vec![0; groups],
             touched: Vec::with_capacity(groups),
-            probe: ProbeSets { sets: Arc::default(), range: 0..0 },
+            probe: SetUnit::default(),
             run: None,
             current: None,
             before: 0,
@@ -130,7 +131,7 @@ pub struct GroupSource {
     overlaps: Vec<u32>,
     /// The groups whose counter may not be 0.
     touched: Vec<GroupId>,
-    probe: ProbeSets,
+    probe: SetUnit,
     run: Option<ProbeRun>,
     current: Option<ProbeGroup>,
     /// In a self-join, the first group that holds no set in front of the last probe set.
@@ -143,7 +144,7 @@ pub struct GroupSource {
 }
 
 impl CandidateSource for GroupSource {
-    fn start(&mut self, probe: ProbeSets) -> Result<()> {
+    fn start(&mut self, probe: SetUnit) {
         self.forget_touched();
         self.probe = probe;
         self.run = None;
@@ -151,7 +152,6 @@ impl CandidateSource for GroupSource {
         self.before = 0;
         self.state = State::Next;
         self.retired = None;
-        Ok(())
     }
 
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Funnel, Pairing, ProbeSets};
+use crate::engine::{Funnel, Pairing};
+use crate::set::SetUnit;
 use crate::set::filter::postings::{
     Criterion, Hints, Hit, Place, ProbePrefix, Scratch, SignaturePostings, SuffixSignature,
     add_token,
@@ -69,7 +70,7 @@ impl PositionalIndex {
             reservation: reservation.new_empty(),
             prefix: 0,
             signatures: vec![],
-            probe: ProbeSets { sets: Arc::default(), range: 0..0 },
+            probe: SetUnit::default(),
             run: None,
             state: State::Next,
             retired: None,
@@ -126,7 +127,7 @@ pub struct PositionalSource {
     /// ones of `signatures`, and of no meaning where postings have none.
     prefix: usize,
     signatures: Vec<SuffixSignature>,
-    probe: ProbeSets,
+    probe: SetUnit,
     run: Option<ProbeRun>,
     state: State,
     retired: Option<SetId>,
@@ -136,11 +137,18 @@ pub struct PositionalSource {
 }
 
 impl CandidateSource for PositionalSource {
-    fn start(&mut self, probe: ProbeSets) -> Result<()> {
+    fn admit(&mut self, probe: &SetUnit) -> Result<()> {
         let longest = probe.sets.runs().greatest_size() as usize;
         let bytes = longest * size_of::<SuffixSignature>();
-        if bytes > self.reservation.size() {
-            self.reservation.try_resize(bytes)?;
+        match bytes > self.reservation.size() {
+            true => self.reservation.try_resize(bytes),
+            false => Ok(()),
+        }
+    }
+
+    fn start(&mut self, probe: SetUnit) {
+        let longest = probe.sets.runs().greatest_size() as usize;
+        if longest > self.signatures.capacity() {
             self.signatures.clear();
             self.signatures.reserve_exact(longest);
         }
@@ -149,7 +157,6 @@ impl CandidateSource for PositionalSource {
         self.state = State::Next;
         self.pending = 0..0;
         self.retired = None;
-        Ok(())
     }
 
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Funnel, Pairing, ProbeSets};
+use crate::engine::{Funnel, Pairing};
 use crate::set::Bounds;
+use crate::set::SetUnit;
 use crate::set::filter::inverted_index::InvertedIndex;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
@@ -73,7 +74,7 @@ impl PrefixIndex {
             bounds: SizeBoundsCache::new(this.spec.bounds, this.spec.probe_role, sizes),
             overlaps: vec![0; sets],
             touched: vec![],
-            probe: ProbeSets { sets: Arc::default(), range: 0..0 },
+            probe: SetUnit::default(),
             run: None,
             state: State::Next,
             retired: None,
@@ -125,7 +126,7 @@ pub struct PrefixSource {
     overlaps: Vec<u32>,
     /// The build sets whose counter may not be 0.
     touched: Vec<SetId>,
-    probe: ProbeSets,
+    probe: SetUnit,
     run: Option<ProbeRun>,
     state: State,
     retired: Option<SetId>,
@@ -135,7 +136,7 @@ pub struct PrefixSource {
 }
 
 impl CandidateSource for PrefixSource {
-    fn start(&mut self, probe: ProbeSets) -> Result<()> {
+    fn start(&mut self, probe: SetUnit) {
         for &set in &self.touched {
             self.overlaps[set as usize] = 0;
         }
@@ -144,7 +145,6 @@ impl CandidateSource for PrefixSource {
         self.run = None;
         self.state = State::Next;
         self.retired = None;
-        Ok(())
     }
 
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {

@@ -40,8 +40,10 @@ fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
     let drive = Drive {
         match_buffer: *[1, 7, 1000].choose(rng).unwrap(),
         range: *[3, 64, u32::MAX].choose(rng).unwrap(),
+        ahead: *[1, 2, 5].choose(rng).unwrap(),
+        empty: rng.random(),
+        drains: rng.random(),
         retire: spec.need == MatchNeed::Exists && rng.random(),
-        late: rng.random(),
         device: Some(OnDevice { ordinal: 0, demanded: rng.random(), fault: None }),
     };
     sides.check(strategy, spec, drive, &expected);
@@ -175,8 +177,10 @@ fn the_cpu_takes_up_what_a_failing_device_drops() {
             let drive = Drive {
                 match_buffer: 50,
                 range: *[20, u32::MAX].choose(&mut rng).unwrap(),
+                ahead: *[1, 3].choose(&mut rng).unwrap(),
+                empty: false,
+                drains: rng.random(),
                 retire: false,
-                late: rng.random(),
                 device: Some(OnDevice { ordinal, demanded: false, fault }),
             };
             let expected = sides.expected(&spec);

@@ -1,6 +1,6 @@
 //! Runs a strategy over two collections and holds what it gives to a nested loop.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -16,9 +16,9 @@ use parking_lot::Mutex;
 
 use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use crate::engine::{
-    self, Choice, Collection, DeviceRequest, EncodeInput, Family, Funnel, KeyConverter,
-    KeyDictionary, Match, MatchBuffer, MatchCursor, MatchNeed, MatchSpec, Pairing, Placement,
-    ProbeSets, Progress, RowPairCounts, choose,
+    self, Choice, Collection, Cursor, DeviceRequest, EncodeInput, Family, Funnel, KeyConverter,
+    KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, Placement, ProbeUnit,
+    Progress, RowPairCounts, choose,
 };
 use crate::functions::measure_of;
 use crate::gpu::Device;
@@ -37,12 +37,16 @@ pub type Rows = Vec<(i64, Vec<u32>)>;
 #[derive(Debug, Clone, Copy)]
 pub struct Drive {
     pub match_buffer: usize,
-    /// Probe sets given to the cursor at a time.
+    /// Probe sets of a unit.
     pub range: u32,
+    /// Units fed to the cursor before it is polled, at least 1. Every other one is empty where
+    /// `empty` says so.
+    pub ahead: usize,
+    pub empty: bool,
+    /// Whether the next units are fed once those before are complete.
+    pub drains: bool,
     /// Whether each probe set is retired when a match of it has been seen.
     pub retire: bool,
-    /// Whether matches may come with those of later ranges.
-    pub late: bool,
     pub device: Option<OnDevice>,
 }
 
@@ -88,6 +92,8 @@ pub struct Sides {
     name: String,
     pub build: Arc<SetCollection>,
     pub probe: Arc<SetCollection>,
+    /// The probe sets under other addresses: units of two inputs come from different collections.
+    probes: Vec<Arc<SetCollection>>,
     pub pairing: Pairing,
     /// Sizes by set, counted on the original rows.
     sizes: [Vec<u64>; 2],
@@ -114,8 +120,12 @@ impl Sides {
         let key = converter.convert(&[key]).unwrap();
         let input = EncodeInput { values: &lists, keys: Some(&key), filter: None };
         let mut scratch = ProbeScratch::default();
-        let probe_sets = encoder.encode(&input, &keys, &mut scratch, &reservation, 0).unwrap();
-        Self::compare(name, Pairing::All, (Arc::new(build_sets), build), (probe_sets.into(), probe))
+        let mut encode =
+            || Arc::new(encoder.encode(&input, &keys, &mut scratch, &reservation, 0).unwrap());
+        let probes = [encode(), encode(), encode()];
+        let probe = (Arc::clone(&probes[0]), probe);
+        let sides = Self::compare(name, Pairing::All, (Arc::new(build_sets), build), probe);
+        Self { probes: probes.into(), ..sides }
     }
 
     /// Rows against themselves, each unordered pair once.
@@ -142,7 +152,8 @@ impl Sides {
         }
         let sizes = [build_sets, probe_sets]
             .map(|sets| sets.iter().map(|(_, tokens)| tokens.len() as u64).collect());
-        Self { name: name.into(), build, probe, pairing, sizes, overlaps }
+        let probes = vec![Arc::clone(&probe)];
+        Self { name: name.into(), build, probe, probes, pairing, sizes, overlaps }
     }
 
     /// The overlap and the sizes (probe, build) of a pair of equal keys.
@@ -179,7 +190,7 @@ impl Sides {
             let pair = self.pair(probe, build)?;
             let value = self.value(spec, pair);
             let holds = value > 0.0 && value >= spec.bounds.threshold;
-            holds.then_some(Match { probe, build, overlap: pair.0 as u32 })
+            holds.then_some(Match { probe, build, detail: pair.0 as u32 })
         });
         matches.collect()
     }
@@ -227,9 +238,9 @@ impl Sides {
                     };
                     let wanted = expected[place];
                     let (_, p, b) = self.pair(m.probe, m.build).unwrap();
-                    let value = self.value(&spec, (m.overlap.into(), p, b));
+                    let value = self.value(&spec, (m.detail.into(), p, b));
                     assert!(
-                        m.overlap <= wanted.overlap && value >= spec.bounds.threshold,
+                        m.detail <= wanted.detail && value >= spec.bounds.threshold,
                         "{m:?} has a wrong overlap, exact is {wanted:?}: {}",
                         what()
                     );
@@ -296,17 +307,7 @@ impl Sides {
         let mut cursor = prepared.open(&reservation).unwrap();
         let mut run =
             Run { found: vec![], counts: RowPairCounts::default(), funnel: Funnel::default() };
-        let mut start = 0;
-        while start < self.probe.len() {
-            let range = start..self.probe.len().min(start.saturating_add(drive.range));
-            start = range.end;
-            cursor.allow_late_matches(drive.late);
-            self.fill(cursor.as_mut(), range, drive, &mut run, what);
-        }
-        if drive.late {
-            cursor.allow_late_matches(false);
-            self.fill(cursor.as_mut(), start..start, drive, &mut run, what);
-        }
+        self.drive(cursor.as_mut(), drive, &mut run, what);
         run.funnel = cursor.funnel();
         run
     }
@@ -367,12 +368,13 @@ impl Sides {
         let limited = MemoryConsumer::new("limited").register(&pool);
         let mut matches = MatchBuffer::new(1 << 20);
         let found = prepared.open(&limited).and_then(|mut cursor| {
-            cursor
-                .start(ProbeSets { sets: Arc::clone(&self.probe), range: 0..self.probe.len() })?;
+            let (sets, range) = (Arc::clone(&self.probe), 0..self.probe.len());
+            cursor.feed(ProbeUnit { number: 0, items: sets, range })?;
+            cursor.finish();
             let mut cx = Context::from_waker(Waker::noop());
             loop {
-                match cursor.poll_fill(&mut cx, &mut matches) {
-                    Poll::Ready(Ok(Progress::Done)) => return Ok(matches.matches().to_vec()),
+                match cursor.poll(&mut cx, &mut matches) {
+                    Poll::Ready(Ok(Progress::Ended)) => return Ok(matches.matches().to_vec()),
                     Poll::Ready(Err(error)) => return Err(error),
                     _ => {}
                 }
@@ -401,21 +403,55 @@ impl Sides {
         join
     }
 
-    fn fill(
+    /// The units that a cursor is fed, with numbers that say nothing of their order.
+    pub fn units(&self, drive: Drive) -> Vec<ProbeUnit> {
+        let mut ranges: Vec<Range<SetId>> = vec![];
+        let mut start = 0;
+        while start < self.probe.len() {
+            let end = self.probe.len().min(start.saturating_add(drive.range));
+            ranges.push(start..end);
+            if drive.empty {
+                ranges.push(end..end);
+            }
+            start = end;
+        }
+        let unit = |(place, range): (usize, Range<SetId>)| ProbeUnit {
+            number: (place as u32).wrapping_mul(0x9e37_79b1),
+            items: Arc::clone(&self.probes[place % self.probes.len()]) as _,
+            range,
+        };
+        ranges.into_iter().enumerate().map(unit).collect()
+    }
+
+    /// Feeds a cursor all units and polls it to its end. Every match belongs to an open unit, and
+    /// every unit becomes complete once.
+    fn drive(
         &self,
-        cursor: &mut dyn MatchCursor,
-        range: Range<SetId>,
+        cursor: &mut dyn Cursor,
         drive: Drive,
         run: &mut Run,
         what: &dyn Fn() -> String,
     ) {
         let Run { found, counts, .. } = run;
+        let mut units = self.units(drive).into_iter();
+        let mut open: BTreeMap<u32, Range<SetId>> = BTreeMap::new();
         let mut matches = MatchBuffer::new(drive.match_buffer);
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut cx = Context::from_waker(&waker);
-        cursor.start(ProbeSets { sets: Arc::clone(&self.probe), range: range.clone() }).unwrap();
+        let (mut wants_input, mut finished) = (true, false);
         for _ in 0..10_000_000 {
-            let progress = match cursor.poll_fill(&mut cx, &mut matches) {
+            if wants_input && !finished && (open.is_empty() || !drive.drains) {
+                wants_input = false;
+                for unit in units.by_ref().take(drive.ahead.max(1)) {
+                    open.insert(unit.number, unit.range.clone());
+                    cursor.feed(unit).unwrap();
+                }
+                finished = units.len() == 0;
+                if finished {
+                    cursor.finish();
+                }
+            }
+            let progress = match cursor.poll(&mut cx, &mut matches) {
                 Poll::Ready(progress) => progress.unwrap(),
                 Poll::Pending => {
                     // Only a wake ends the wait early; a lost one shows as slowness, and in the end
@@ -427,20 +463,37 @@ impl Sides {
                 }
             };
             assert!(progress != Progress::Full || matches.is_full(), "not full: {}", what());
-            if drive.retire
-                && let Some(last) = matches.matches().last()
-            {
-                cursor.retire(last.probe);
+            for (unit, run) in matches.runs() {
+                let range = open.get(&unit).unwrap_or_else(|| panic!("{unit} open: {}", what()));
+                assert!(run.iter().all(|m| range.contains(&m.probe)), "beyond range: {}", what());
+                if drive.retire
+                    && let Some(last) = run.last()
+                {
+                    cursor.retire(unit, last.probe);
+                }
             }
             found.extend_from_slice(matches.matches());
             let more = matches.counts();
             counts.cross += more.cross;
             counts.squares += more.squares;
             counts.rows += more.rows;
+            for unit in matches.completed() {
+                assert!(open.remove(unit).is_some(), "{unit} completed twice: {}", what());
+            }
             matches.clear();
-            if progress == Progress::Done {
-                assert!(found.iter().all(|m| m.probe < range.end), "beyond range: {}", what());
-                return;
+            match progress {
+                Progress::NeedsInput if wants_input => {
+                    assert!(open.is_empty(), "asks twice with {open:?}: {}", what());
+                }
+                Progress::NeedsInput => {
+                    assert!(!finished, "asks for input after the end: {}", what());
+                    wants_input = true;
+                }
+                Progress::Ended => {
+                    assert!(finished && open.is_empty(), "ended with {open:?}: {}", what());
+                    return;
+                }
+                Progress::Full | Progress::Yield => {}
             }
         }
         panic!("no end: {}", what());

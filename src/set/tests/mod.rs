@@ -87,8 +87,10 @@ fn drive(rng: &mut StdRng) -> Drive {
     Drive {
         match_buffer: *[1, 2, 7, 1000, 1000].choose(rng).unwrap(),
         range: *[1, 3, 64, u32::MAX, u32::MAX].choose(rng).unwrap(),
+        ahead: *[1, 2, 5].choose(rng).unwrap(),
+        empty: rng.random(),
+        drains: rng.random(),
         retire: rng.random(),
-        late: rng.random(),
         device: None,
     }
 }

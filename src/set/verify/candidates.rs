@@ -28,6 +28,10 @@ pub struct CandidateGroup {
 /// A bounded number of candidates, grouped by probe set. A probe set's candidates may span chunks.
 #[derive(Debug)]
 pub struct CandidateChunk {
+    /// The unit of the probe sets.
+    pub unit: u32,
+    /// No candidates of the unit follow in other chunks.
+    pub ends_unit: bool,
     pub probe: Arc<SetCollection>,
     pub groups: Vec<CandidateGroup>,
     pub candidates: Vec<Candidate>,
@@ -36,7 +40,7 @@ pub struct CandidateChunk {
 impl CandidateChunk {
     /// An empty chunk of candidates of `probe`.
     pub fn new(probe: Arc<SetCollection>) -> Self {
-        Self { probe, groups: vec![], candidates: vec![] }
+        Self { unit: 0, ends_unit: false, probe, groups: vec![], candidates: vec![] }
     }
 
     /// The candidates of the group at a place in `groups`.
@@ -47,10 +51,12 @@ impl CandidateChunk {
         (probe, &self.candidates[start..end])
     }
 
-    /// Empties the chunk for candidates of `probe`.
-    pub fn restart(&mut self, probe: Arc<SetCollection>) {
+    /// Empties the chunk for candidates of a unit, whose sets are those of `probe`.
+    pub fn restart(&mut self, unit: u32, probe: Arc<SetCollection>) {
         self.groups.clear();
         self.candidates.clear();
+        self.unit = unit;
+        self.ends_unit = false;
         self.probe = probe;
     }
 
@@ -127,13 +133,13 @@ mod tests {
         let mut before = 0;
         for (group, &(_, candidates)) in groups.iter().enumerate() {
             for at in 0..=candidates as usize {
-                rest.restart(Arc::default());
+                rest.restart(0, Arc::default());
                 rest.extend_from(&whole, group, at);
                 assert_eq!(listed(&rest), listed(&whole)[before + at..], "{group} {at}");
             }
             before += candidates as usize;
         }
-        rest.restart(Arc::default());
+        rest.restart(0, Arc::default());
         rest.extend_from(&whole, 3, 0);
         assert!(rest.candidates.is_empty() && rest.groups.is_empty());
     }

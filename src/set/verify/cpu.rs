@@ -39,11 +39,7 @@ impl CpuVerifier {
 }
 
 impl Verifier for CpuVerifier {
-    fn reset(&mut self) {
-        self.work = None;
-    }
-
-    fn submit(&mut self, chunk: CandidateChunk, _last: bool) {
+    fn submit(&mut self, chunk: CandidateChunk) {
         debug_assert!(self.work.is_none());
         self.work = Some(Work { chunk, group: 0, next: 0 });
     }
@@ -53,7 +49,13 @@ impl Verifier for CpuVerifier {
         _: &mut Context<'_>,
         matches: &mut MatchBuffer,
     ) -> Poll<Result<Verified>> {
-        Poll::Ready(Ok(self.verify(matches)))
+        let verified = self.verify(matches);
+        if let Verified::Chunk(chunk) = &verified
+            && chunk.ends_unit
+        {
+            matches.complete(chunk.unit);
+        }
+        Poll::Ready(Ok(verified))
     }
 
     fn add_to(&self, funnel: &mut Funnel) {
@@ -66,9 +68,10 @@ impl CpuVerifier {
     /// Works on the chunk for some milliseconds.
     pub(crate) fn verify(&mut self, matches: &mut MatchBuffer) -> Verified {
         let Some(mut work) = self.work.take() else {
-            return Verified::More;
+            return Verified::Idle;
         };
         let chunk = &work.chunk;
+        matches.begin(chunk.unit);
         let exact = self.spec.need == MatchNeed::PairsWithOverlap;
         let simd = self.spec.simd;
         let first_only = self.spec.need == MatchNeed::Exists;
@@ -91,7 +94,7 @@ impl CpuVerifier {
                     self.matches += 1;
                     steps += 1;
                     let Candidate { build, overlap, .. } = candidate;
-                    matches.push(Match { probe: group.probe, build, overlap });
+                    matches.push(Match { probe: group.probe, build, detail: overlap });
                     if first_only {
                         work.next = end;
                     }
@@ -106,7 +109,11 @@ impl CpuVerifier {
                 let overlap = intersect(simd, probe_rest, build_rest, overlap, required, exact);
                 if let Some(overlap) = overlap {
                     self.matches += 1;
-                    matches.push(Match { probe: group.probe, build: candidate.build, overlap });
+                    matches.push(Match {
+                        probe: group.probe,
+                        build: candidate.build,
+                        detail: overlap,
+                    });
                     if first_only {
                         work.next = end;
                     }

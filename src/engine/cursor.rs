@@ -1,0 +1,295 @@
+//! The way of one partition's probe items through a prepared join.
+//!
+//! ```text
+//! operator ── feed(unit 3) ──► Cursor: [ unit 3 | unit 2 filters | units 0, 1 on a device ]
+//!     ▲                          │ poll
+//!     └── MatchBuffer ◄──────────┘   runs (1: matches), (2: matches), (1: matches); complete: 1
+//! ```
+//!
+//! The operator feeds units whenever the cursor asks for input, and need not wait for the matches
+//! of former units: every match carries the number of its unit, and the cursor says when a unit is
+//! complete. Units complete in any order.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use datafusion::common::Result;
+
+use crate::engine::{Collection, Funnel, ItemId};
+
+/// Probe items that are fed to a cursor together.
+///
+/// The ranges of units of one collection that are open at the same time do not meet.
+#[derive(Debug, Clone)]
+pub struct ProbeUnit {
+    /// Names the unit until it is complete.
+    pub number: u32,
+    pub items: Arc<dyn Collection>,
+    pub range: Range<ItemId>,
+}
+
+/// A pair of similar items. Kernels write it too (`Match` in `kernels/abi.cuh`).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(C)]
+pub struct Match {
+    pub probe: ItemId,
+    pub build: ItemId,
+    /// What the family's scores are computed from besides the items, exact where the join needs
+    /// scores: the overlap of sets.
+    pub detail: u32,
+}
+
+/// Pairs of rows behind matches that were counted without being given
+/// ([`MatchNeed::Count`](crate::engine::MatchNeed::Count)).
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RowPairCounts {
+    /// Of matches of two items: the sum of the products of their row counts.
+    pub cross: u64,
+    /// Of matches of an item with itself, where each unordered pair is decided once: the sum of the
+    /// squares of its row count.
+    pub squares: u64,
+    /// The sum of that row count.
+    pub rows: u64,
+}
+
+/// Matches on their way to the operator, never more than its capacity, in runs of one unit.
+#[derive(Debug)]
+pub struct MatchBuffer {
+    matches: Vec<Match>,
+    /// The unit of each run, and the place of its first match.
+    runs: Vec<(u32, usize)>,
+    completed: Vec<u32>,
+    capacity: usize,
+    counts: RowPairCounts,
+}
+
+impl MatchBuffer {
+    /// A buffer for `capacity` matches (at least one).
+    pub fn new(capacity: usize) -> Self {
+        Self {
+            matches: vec![],
+            runs: vec![],
+            completed: vec![],
+            capacity: capacity.max(1),
+            counts: RowPairCounts::default(),
+        }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.matches.len() >= self.capacity
+    }
+
+    /// Whether there is neither a match nor a count nor a completed unit.
+    pub fn is_empty(&self) -> bool {
+        self.matches.is_empty()
+            && self.completed.is_empty()
+            && self.counts == RowPairCounts::default()
+    }
+
+    /// Begins a run: the matches that follow belong to `unit`. A cursor says so whenever it is
+    /// polled, and when the unit changes.
+    #[inline]
+    pub fn begin(&mut self, unit: u32) {
+        match self.runs.last_mut() {
+            Some((last, _)) if *last == unit => {}
+            Some((last, start)) if *start == self.matches.len() => *last = unit,
+            _ => self.runs.push((unit, self.matches.len())),
+        }
+    }
+
+    /// Adds a match to the run; the caller has looked at [`Self::is_full`].
+    #[inline]
+    pub fn push(&mut self, found: Match) {
+        debug_assert!(!self.is_full() && !self.runs.is_empty());
+        self.matches.push(found);
+    }
+
+    /// Adds as many matches to the run as there is room for; gives their number.
+    pub fn extend(&mut self, found: &[Match]) -> usize {
+        debug_assert!(found.is_empty() || !self.runs.is_empty());
+        let count = found.len().min(self.capacity - self.matches.len());
+        self.matches.extend_from_slice(&found[..count]);
+        count
+    }
+
+    /// Adds matches that are counted only.
+    pub fn count(&mut self, counts: RowPairCounts) {
+        self.counts.cross += counts.cross;
+        self.counts.squares += counts.squares;
+        self.counts.rows += counts.rows;
+    }
+
+    /// All matches of a unit have been added, now or before.
+    pub fn complete(&mut self, unit: u32) {
+        self.completed.push(unit);
+    }
+
+    /// The matches of all runs.
+    pub fn matches(&self) -> &[Match] {
+        &self.matches
+    }
+
+    /// The run at a place: its unit and its matches, at least one.
+    pub fn run(&self, place: usize) -> Option<(u32, &[Match])> {
+        let &(unit, start) = self.runs.get(place)?;
+        let end = self.runs.get(place + 1).map_or(self.matches.len(), |run| run.1);
+        // Only the last run may have none yet.
+        (start < end).then(|| (unit, &self.matches[start..end]))
+    }
+
+    /// The runs. A unit may have several.
+    pub fn runs(&self) -> impl Iterator<Item = (u32, &[Match])> {
+        (0..self.runs.len()).filter_map(|place| self.run(place))
+    }
+
+    /// The units whose last matches are in the runs, or were before.
+    pub fn completed(&self) -> &[u32] {
+        &self.completed
+    }
+
+    /// Takes one of the completed units, once the runs have been read.
+    pub fn pop_completed(&mut self) -> Option<u32> {
+        self.completed.pop()
+    }
+
+    /// The matches that were counted besides.
+    pub fn counts(&self) -> RowPairCounts {
+        self.counts
+    }
+
+    /// Forgets matches and counts; completed units stay.
+    pub fn clear_matches(&mut self) {
+        self.matches.clear();
+        self.runs.clear();
+        self.counts = RowPairCounts::default();
+    }
+
+    pub fn clear(&mut self) {
+        self.clear_matches();
+        self.completed.clear();
+    }
+
+    /// The bytes that a full buffer takes.
+    pub fn footprint(&self) -> usize {
+        // A growing vector doubles.
+        self.capacity.next_power_of_two() * size_of::<Match>()
+    }
+}
+
+/// How far a cursor came.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Progress {
+    /// The filter has done all units. Another unit may be fed; polled again without one, the
+    /// cursor completes the units it has, and asks again once there is none left.
+    NeedsInput,
+    /// The match buffer is full; there is more.
+    Full,
+    /// The time slice is used up; there is more.
+    Yield,
+    /// No more units follow, and all are complete.
+    Ended,
+}
+
+/// Gives the matches of probe items, a bounded buffer at a time.
+pub trait Cursor: Send {
+    /// Takes a unit, at any time before [`Cursor::finish`].
+    ///
+    /// # Errors
+    ///
+    /// A resource error where memory for the unit is short: the cursor has not taken it, and goes
+    /// on with those it has.
+    fn feed(&mut self, unit: ProbeUnit) -> Result<()>;
+
+    /// No more units follow.
+    fn finish(&mut self);
+
+    /// Adds matches and completed units to the buffer, in any order, working 10 ms at most.
+    /// `Pending` means that a device works and will wake the task.
+    fn poll(&mut self, cx: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>>;
+
+    /// No further match of this probe item of a unit is needed. More may still come.
+    fn retire(&mut self, unit: u32, probe: ItemId);
+
+    /// A stricter bound than the spec's holds from now on, for all units. Matches that miss it may
+    /// still come: a filter may over-approximate.
+    fn raise(&mut self, _bound: f64) {}
+
+    /// The work done since the cursor was opened.
+    fn funnel(&self) -> Funnel;
+}
+
+/// The units that have been fed to a cursor and that its filter has not begun.
+#[derive(Debug)]
+pub(crate) struct UnitQueue<U> {
+    units: VecDeque<U>,
+    finished: bool,
+}
+
+impl<U> Default for UnitQueue<U> {
+    fn default() -> Self {
+        Self { units: VecDeque::new(), finished: false }
+    }
+}
+
+impl<U> UnitQueue<U> {
+    pub fn push(&mut self, unit: U) {
+        debug_assert!(!self.finished, "a unit after the last one");
+        self.units.push_back(unit);
+    }
+
+    pub fn pop(&mut self) -> Option<U> {
+        self.units.pop_front()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// Notes that no more units follow.
+    pub fn finish(&mut self) {
+        self.finished = true;
+    }
+
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// The progress of a cursor that has completed every unit it was fed.
+    pub fn progress(&self) -> Progress {
+        match self.finished {
+            true => Progress::Ended,
+            false => Progress::NeedsInput,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_buffer_holds_matches_in_runs_of_one_unit() {
+        let found = |probe| Match { probe, ..Match::default() };
+        let mut buffer = MatchBuffer::new(5);
+        buffer.begin(7);
+        buffer.begin(3);
+        buffer.push(found(0));
+        buffer.begin(3);
+        buffer.push(found(1));
+        buffer.begin(9);
+        assert_eq!(buffer.extend(&[2, 3].map(found)), 2);
+        buffer.begin(3);
+        assert_eq!(buffer.extend(&[4, 5].map(found)), 1);
+        buffer.complete(3);
+        let runs: Vec<_> = buffer.runs().collect();
+        let matches = buffer.matches();
+        assert_eq!(runs, [(3, &matches[..2]), (9, &matches[2..4]), (3, &matches[4..])]);
+        assert!(buffer.is_full() && buffer.run(3).is_none());
+        buffer.clear_matches();
+        assert!(buffer.runs().next().is_none() && !buffer.is_empty());
+        assert_eq!((buffer.pop_completed(), buffer.pop_completed()), (Some(3), None));
+        assert!(buffer.is_empty());
+    }
+}

@@ -1,0 +1,96 @@
+//! Probe batches whose matches are being found.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::engine::ProbeUnit;
+use crate::engine::{Collection, ItemId};
+use crate::exec::answer::payload::Payload;
+use crate::exec::answer::visited::Visit;
+use crate::exec::build::BuildSide;
+use crate::exec::layout::Layout;
+
+/// Probe sets that were fed to the cursor together, and their rows.
+pub(crate) struct ProbeBatch {
+    /// That of the [`ProbeUnit`].
+    pub number: u32,
+    pub items: Arc<dyn Collection>,
+    pub range: Range<ItemId>,
+    pub payload: Arc<Payload>,
+    /// Whether this batch answers for the rows without sets.
+    pub has_setless: bool,
+    /// For rows that may meet several pieces of the build side.
+    pub visit: Option<Visit>,
+    /// By place, the ranks of the rows among those of the build side; `None` where they have none,
+    /// or are build rows themselves.
+    pub ranks: Option<Vec<u32>>,
+    pub counted: Counted,
+    /// Rows of pairs that are materialised at once.
+    pub rows_at_once: usize,
+    /// The bytes reserved for the batch.
+    pub bytes: usize,
+}
+
+impl ProbeBatch {
+    /// The batch as the cursor takes it.
+    pub fn unit(&self) -> ProbeUnit {
+        let (number, range) = (self.number, self.range.clone());
+        ProbeUnit { number, items: Arc::clone(&self.items), range }
+    }
+
+    /// Whether it is counted how often the rows of the batch match.
+    pub fn is_counted(&self) -> bool {
+        !self.counted.matches.is_empty()
+    }
+}
+
+/// How often the probe rows of a batch match.
+#[derive(Debug, Default)]
+pub(crate) struct Counted {
+    /// The row pairs found, by set of the batch's range or, where a residual decides, by place.
+    pub matches: Vec<u64>,
+    /// Of these, by counted column, those in which it is not NULL; empty where that is all.
+    pub non_null: Vec<Vec<u64>>,
+    /// The place of the batch's first row.
+    pub first_place: u32,
+}
+
+impl Counted {
+    /// Nothing found yet for the sets of `batch`, where `layout` wants to know.
+    pub fn of_batch(layout: &Layout, batch: &ProbeBatch, build: &BuildSide) -> Self {
+        let places = batch.items.groups().slots(batch.range.clone());
+        let Some(len) = Self::len(layout, batch) else { return Self::default() };
+        let partners = build.partners.iter();
+        Self {
+            matches: vec![0; len],
+            non_null: partners.map(|p| vec![0; if p.is_some() { len } else { 0 }]).collect(),
+            first_place: places.start,
+        }
+    }
+
+    /// The number of sets or rows of a batch that are counted for; `None` where nothing is
+    /// counted.
+    fn len(layout: &Layout, batch: &ProbeBatch) -> Option<usize> {
+        let rows = batch.items.groups().slots(batch.range.clone()).len();
+        match (layout.counts_probe(), layout.sets_decide()) {
+            (false, _) => None,
+            (true, true) => Some(batch.range.len()),
+            (true, false) => Some(rows),
+        }
+    }
+
+    /// The bytes that [`Self::of_batch`] takes.
+    pub fn bytes_of_batch(layout: &Layout, batch: &ProbeBatch, build: &BuildSide) -> usize {
+        let columns = build.partners.iter().flatten().count();
+        Self::len(layout, batch).map_or(0, |len| (1 + columns) * len * size_of::<u64>())
+    }
+
+    /// The bytes for `rows` rows of an input joined with itself, of which all may have one set,
+    /// and `columns` counted columns. Where sets decide, batches are short.
+    pub fn footprint(layout: &Layout, rows: usize, columns: usize) -> usize {
+        match layout.counts_probe() && !layout.sets_decide() {
+            true => (1 + columns) * rows * size_of::<u64>(),
+            false => 0,
+        }
+    }
+}

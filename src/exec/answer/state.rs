@@ -1,0 +1,131 @@
+//! The answer of one partition while it is made.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::common::{Result, internal_err};
+use datafusion::physical_plan::metrics::{Count, Time};
+
+use crate::exec::answer::batch::ProbeBatch;
+use crate::exec::answer::blocks::{Expansion, RowPairs};
+use crate::exec::answer::consume::Gathered;
+use crate::exec::answer::emit::Listing;
+use crate::exec::answer::output::{BatchLimits, Output};
+use crate::exec::build::BuildSide;
+use crate::exec::layout::{Layout, Yield};
+use crate::exec::metrics::ProbeCounters;
+
+/// Turns the matches of open batches into output batches.
+///
+/// Batches are opened when their sets have been fed to a cursor, matches of any of them come in
+/// runs, and a batch closes when its last match has been taken: then its rows that are listed one
+/// by one are given out.
+pub(crate) struct Answer {
+    pub(super) layout: Arc<Layout>,
+    pub(super) build: Arc<BuildSide>,
+    /// The open batches.
+    pub(super) batches: Vec<ProbeBatch>,
+    pub(super) expansion: Expansion,
+    /// The matches are being expanded a second time, in the other order.
+    pub(super) mirrored: bool,
+    /// Pairs of rows that are not yet decided, and their batch.
+    pub(super) pairs: RowPairs,
+    pub(super) gathered: Option<Gathered>,
+    pub(super) total: u64,
+    pub(super) listing: Option<Listing>,
+    pub(super) output: Output,
+    /// All rows are in the output.
+    finished: bool,
+    /// Pairs of rows offered to the residual filter.
+    pub(super) residual_rows: Count,
+    pub(super) output_time: Time,
+}
+
+impl Answer {
+    pub fn new(
+        layout: Arc<Layout>,
+        build: Arc<BuildSide>,
+        limits: BatchLimits,
+        counters: &ProbeCounters,
+    ) -> Self {
+        Self {
+            batches: vec![],
+            expansion: Expansion::default(),
+            mirrored: false,
+            pairs: RowPairs::default(),
+            gathered: None,
+            total: 0,
+            listing: None,
+            output: Output::new(Arc::clone(&layout), limits),
+            finished: false,
+            residual_rows: counters.residual_rows.clone(),
+            output_time: counters.output_time.clone(),
+            layout,
+            build,
+        }
+    }
+
+    /// The next batch of output that is full, or the last one.
+    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+        self.output.next_batch()
+    }
+
+    /// Whether all batches of output have been given.
+    pub fn is_finished(&self) -> bool {
+        self.finished
+    }
+
+    /// Opens a batch: matches of it may come.
+    pub fn open(&mut self, mut batch: ProbeBatch) {
+        let row_bytes = match Arc::ptr_eq(&batch.payload, &self.build.payload) {
+            true => 2 * self.build.row_bytes,
+            false => batch.payload.row_bytes() + self.build.row_bytes,
+        };
+        batch.rows_at_once = self.output.rows_at_once(row_bytes);
+        self.batches.push(batch);
+    }
+
+    /// The number of open batches.
+    pub fn open_batches(&self) -> usize {
+        self.batches.len()
+    }
+
+    /// The bytes reserved for them.
+    pub fn open_bytes(&self) -> usize {
+        self.batches.iter().map(|batch| batch.bytes).sum()
+    }
+
+    /// Closes a batch of which all matches have been taken.
+    pub fn close(&mut self, unit: u32) -> Result<()> {
+        let Some(place) = self.batches.iter().position(|batch| batch.number == unit) else {
+            return internal_err!("probe unit {unit} is complete, but not open");
+        };
+        let mut batch = self.batches.remove(place);
+        let flushed = {
+            let output_time = self.output_time.clone();
+            let _timer = output_time.timer();
+            self.flush_batch(&mut batch)
+        };
+        self.begin_list(batch);
+        flushed
+    }
+
+    /// No more batches follow. `is_last`, called once the marks of this partition are complete,
+    /// says whether those of all others are: the last partition answers for the build rows.
+    pub fn finish(&mut self, is_last: impl FnOnce() -> bool) -> Result<()> {
+        self.flush()?;
+        if self.layout.yields == Yield::Total {
+            self.output.push_total(self.total)?;
+        }
+        if is_last() && self.layout.marks_build() {
+            self.begin_build_list();
+            return Ok(());
+        }
+        self.finish_output()
+    }
+
+    pub(super) fn finish_output(&mut self) -> Result<()> {
+        self.finished = true;
+        self.output.finish()
+    }
+}

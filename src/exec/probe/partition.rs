@@ -1,0 +1,100 @@
+//! One partition of the operator's output.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
+
+use crate::engine::KeyConverter;
+use crate::exec::answer::output::BatchLimits;
+use crate::exec::build::Built;
+use crate::exec::layout::Layout;
+use crate::exec::metrics::ProbeMetrics;
+use crate::exec::probe::slices::{ProbeInputs, Slices};
+use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
+use crate::exec::spill::{Joining, SpilledBuild};
+use crate::util::once::OnceFut;
+
+/// The build side while it is being made.
+pub(crate) type BuildFuture = OnceFut<Built>;
+
+/// One partition of the join.
+pub(crate) struct ProbePartition {
+    pub build: BuildFuture,
+    /// Where the rows of this partition come from; `None` for a self-join.
+    pub probe: Option<Arc<ProbeInputs>>,
+    pub partition: usize,
+    /// For the cursor, and for probe batches.
+    pub reservation: MemoryReservation,
+    /// The pool of the reservation.
+    pub pool: Arc<dyn MemoryPool>,
+    pub metrics: ProbeMetrics,
+    pub limits: BatchLimits,
+}
+
+impl ProbePartition {
+    /// The output of the partition.
+    pub fn into_stream(self) -> impl futures::Stream<Item = Result<RecordBatch>> + Send {
+        enum Stage {
+            Waiting(Box<ProbePartition>),
+            InMemory(Box<ProbeStream>),
+            OnDisk(Arc<Joining>),
+        }
+        futures::stream::try_unfold(Stage::Waiting(Box::new(self)), |stage| async move {
+            let stage = match stage {
+                Stage::Waiting(partition) => {
+                    let built = partition.build.clone().await.map_err(DataFusionError::Shared)?;
+                    match &*built {
+                        Built::Memory { side, layout, converter } => {
+                            let (layout, converter) = (Arc::clone(layout), converter.clone());
+                            let setup = partition.setup(layout, converter)?;
+                            Stage::InMemory(Box::new(setup.start(Arc::clone(side))?))
+                        }
+                        Built::Disk(build) => Stage::OnDisk(partition.join_on_disk(build)?),
+                    }
+                }
+                later => later,
+            };
+            Ok(match stage {
+                Stage::InMemory(mut stream) => {
+                    let batch = stream.next_batch().await?;
+                    batch.map(|batch| (batch, Stage::InMemory(stream)))
+                }
+                Stage::OnDisk(joining) => {
+                    let batch = joining.next().await?;
+                    batch.map(|batch| (batch, Stage::OnDisk(joining)))
+                }
+                Stage::Waiting(_) => None,
+            })
+        })
+    }
+
+    fn setup(
+        self,
+        layout: Arc<Layout>,
+        converter: Option<Arc<KeyConverter>>,
+    ) -> Result<ProbeSetup> {
+        let Self { probe, partition, reservation, pool, metrics, limits, .. } = self;
+        let input = match probe {
+            Some(inputs) => ProbeInput::Stream(inputs.take(partition)?),
+            None => ProbeInput::Itself,
+        };
+        Ok(ProbeSetup { layout, input, converter, reservation, pool, metrics, limits })
+    }
+
+    /// Takes part in the join of what is on disk.
+    fn join_on_disk(&self, build: &Arc<SpilledBuild>) -> Result<Arc<Joining>> {
+        let Some(inputs) = &self.probe else { return build.join_shared(|| Ok(vec![])) };
+        let rows = &self.metrics.counters.rows;
+        let slices = |stream| Slices::new(stream, rows.clone());
+        match inputs.are_shared() {
+            true => build.join_shared(|| Ok(inputs.take_all()?.into_iter().map(slices).collect())),
+            // The other partitions answer for themselves, perhaps elsewhere.
+            false => {
+                let own = inputs.take(self.partition)?;
+                Ok(build.join(own.into_iter().map(slices).collect()))
+            }
+        }
+    }
+}

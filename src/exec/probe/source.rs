@@ -1,0 +1,374 @@
+//! Where the probe batches of a partition come from.
+
+use std::ops::Range;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use arrow::array::RecordBatch;
+use datafusion::common::Result;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
+use futures::StreamExt;
+
+use crate::engine::{Collection, ItemId, Scratch};
+use crate::engine::{KeyConverter, ProbeUnit};
+use crate::exec::answer::ProbeBatch;
+use crate::exec::answer::batch::Counted;
+use crate::exec::answer::payload::Payload;
+use crate::exec::answer::visited::Visit;
+use crate::exec::build::read::is_out_of_memory;
+use crate::exec::build::{BuildSide, EncodedArguments, ROWS_PER_SLICE};
+use crate::exec::layout::{Layout, RowsWith, Yield};
+use crate::exec::metrics::ProbeCounters;
+use crate::exec::probe::schedule::SpareSlices;
+use crate::exec::spill::SegmentReader;
+
+/// Batches that are open at the same time, at most: one whose candidates a device verifier
+/// collects, and one for each of its packs on their way.
+const MOST_OPEN: usize = 4;
+/// The same for ranges of a self-join, which share packs and take memory for counts only.
+const MOST_OPEN_RANGES: usize = 16;
+/// A further batch is opened where the memory pool has room for as many as these.
+const PLENTY: usize = 64;
+
+/// Where probe sets come from.
+pub(crate) enum ProbeInput {
+    /// The other input of the join.
+    Stream(Option<SendableRecordBatchStream>),
+    /// The build side itself: partitions take ranges of its sets,
+    /// [`crate::exec::probe::schedule::Ranges`].
+    Itself,
+    /// Rows on disk that meet a piece of the build side.
+    Stored(SegmentReader),
+}
+
+/// Rows of the probe input.
+#[derive(Debug, Clone)]
+pub(super) struct Slice {
+    rows: RecordBatch,
+    visit: Option<Visit>,
+}
+
+/// What becomes one probe batch.
+#[derive(Debug, Clone)]
+pub(super) enum Part {
+    Rows(Slice),
+    /// Sets of the build side; `has_setless`: the rows without a set.
+    Sets {
+        range: Range<ItemId>,
+        has_setless: bool,
+    },
+}
+
+impl Part {
+    /// Both halves, the first one first; `None` for a single row or set.
+    fn halves(&self) -> Option<[Self; 2]> {
+        match self {
+            Self::Rows(Slice { rows, visit }) => {
+                let (all, half) = (rows.num_rows(), rows.num_rows() / 2);
+                let rest = visit.clone().map(|visit| visit.skip(half));
+                (half > 0).then(|| {
+                    [
+                        Self::Rows(Slice { rows: rows.slice(0, half), visit: visit.clone() }),
+                        Self::Rows(Slice { rows: rows.slice(half, all - half), visit: rest }),
+                    ]
+                })
+            }
+            Self::Sets { range, has_setless } => {
+                let middle = range.start + (range.len() / 2) as ItemId;
+                let part = |range, has_setless| Self::Sets { range, has_setless };
+                (middle > range.start).then(|| {
+                    [part(range.start..middle, false), part(middle..range.end, *has_setless)]
+                })
+            }
+        }
+    }
+}
+
+/// The batches that are open.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Held {
+    pub batches: usize,
+    pub bytes: usize,
+}
+
+/// Makes probe batches of the input, as large as memory allows.
+///
+/// One reservation holds all open batches and the buffers of the next one. Where memory is short
+/// for a further batch, its rows wait until the open ones are complete, and from then on one batch
+/// is open at a time. Where it is short for the only batch, its rows are halved.
+pub(super) struct ProbeSource {
+    layout: Arc<Layout>,
+    build: Arc<BuildSide>,
+    input: ProbeInput,
+    converter: Option<Arc<KeyConverter>>,
+    counters: ProbeCounters,
+    pool: Arc<dyn MemoryPool>,
+    reservation: MemoryReservation,
+    scratch: Scratch,
+    /// Parts that were too large for the memory there was, the next one last.
+    waiting: Vec<Part>,
+    /// Memory was short.
+    short: bool,
+    next_number: u32,
+}
+
+/// Feeds a cursor.
+pub(super) type Feed<'a> = &'a mut (dyn FnMut(ProbeUnit) -> Result<()> + Send);
+
+impl ProbeSource {
+    pub fn new(
+        layout: Arc<Layout>,
+        build: Arc<BuildSide>,
+        input: ProbeInput,
+        converter: Option<Arc<KeyConverter>>,
+        counters: &ProbeCounters,
+        (pool, reservation): (Arc<dyn MemoryPool>, MemoryReservation),
+    ) -> Self {
+        Self {
+            layout,
+            build,
+            input,
+            converter,
+            counters: counters.clone(),
+            pool,
+            reservation,
+            scratch: Scratch::default(),
+            waiting: vec![],
+            short: false,
+            next_number: 0,
+        }
+    }
+
+    /// The bytes reserved.
+    pub fn reserved(&self) -> usize {
+        self.reservation.size()
+    }
+
+    /// Whether a further batch may be opened beside those that are. A worker that is out of memory
+    /// waits for this one to give its memory back.
+    pub fn may_open(&self, held: Held) -> bool {
+        let most = match self.input {
+            ProbeInput::Itself => MOST_OPEN_RANGES,
+            ProbeInput::Stream(_) | ProbeInput::Stored(_) => MOST_OPEN,
+        };
+        if held.batches == 0 {
+            return true;
+        }
+        let others_wait = self.build.shortage.short.load(Ordering::Acquire) > 0;
+        if self.short || others_wait || held.batches >= most {
+            return false;
+        }
+        match self.pool.memory_limit() {
+            MemoryLimit::Finite(limit) => {
+                let room = limit.saturating_sub(self.pool.reserved());
+                room / PLENTY >= held.bytes / held.batches
+            }
+            MemoryLimit::Infinite | MemoryLimit::Unknown => true,
+        }
+    }
+
+    /// Gives memory back where another worker waits for some. No batch is open.
+    pub fn release(&mut self) {
+        let shortage = &self.build.shortage;
+        if shortage.short.load(Ordering::Acquire) > 0 {
+            self.scratch = Scratch::default();
+            self.reservation.free();
+            shortage.freed.notify_waiters();
+        }
+    }
+
+    /// The next part of the input; `None` at its end. Nothing is lost where the future is dropped
+    /// before it is ready.
+    pub async fn next_part(&mut self) -> Result<Option<Part>> {
+        if let Some(part) = self.waiting.pop() {
+            return Ok(Some(part));
+        }
+        if self.is_futile() {
+            return Ok(None);
+        }
+        Ok(match &mut self.input {
+            ProbeInput::Stream(input) => {
+                let slice = next_slice(input, &self.build.spare).await?;
+                self.counters.rows.add(slice.as_ref().map_or(0, RecordBatch::num_rows));
+                slice.map(|rows| Part::Rows(Slice { rows, visit: None }))
+            }
+            ProbeInput::Stored(reader) => {
+                let slice = reader.next().await?;
+                slice.map(|(rows, visit)| Part::Rows(Slice { rows, visit: Some(visit) }))
+            }
+            ProbeInput::Itself => {
+                let part = match self.build.ranges.next() {
+                    Some(range) => Some((range, false)),
+                    None => self.build.ranges.take_setless().then_some((0..0, true)),
+                };
+                part.map(|(range, has_setless)| {
+                    let rows = self.build.items.groups().slots(range.clone()).len();
+                    self.counters.rows.add(rows);
+                    Part::Sets { range, has_setless }
+                })
+            }
+        })
+    }
+
+    /// Whether nothing can match, and the answer has no row of the probe input without a match:
+    /// the input need not be read.
+    fn is_futile(&self) -> bool {
+        let layout = &self.layout;
+        let wants_unmatched = layout.pads(layout.probe)
+            || layout.yields == Yield::RowsOf(layout.probe, RowsWith::NoMatch);
+        self.build.items.groups().is_empty() && !wants_unmatched
+    }
+
+    /// Makes a batch of a part and feeds it to the cursor, or where memory is short a batch of its
+    /// first half, or none before the open batches are complete: the rest waits.
+    pub async fn open(
+        &mut self,
+        mut part: Part,
+        held: Held,
+        feed: Feed<'_>,
+    ) -> Result<Option<ProbeBatch>> {
+        loop {
+            let error = match self.try_open(&part, held, feed) {
+                Ok(batch) => return Ok(Some(batch)),
+                Err(error) if is_out_of_memory(&error) => error,
+                Err(error) => return Err(error),
+            };
+            self.short = true;
+            if held.batches > 0 {
+                let keep = held.bytes + self.scratch.size_in_bytes();
+                self.reservation.shrink(self.reservation.size().saturating_sub(keep));
+                self.waiting.push(part);
+                return Ok(None);
+            }
+            if let Some([first, rest]) = part.halves() {
+                self.waiting.push(rest);
+                part = first;
+                continue;
+            }
+            // The consumer of a stream may wait for another partition; workers on a piece go on.
+            return match self.input {
+                ProbeInput::Stored(_) => self.wait_for_memory(&part, feed).await.map(Some),
+                ProbeInput::Stream(_) | ProbeInput::Itself => Err(error),
+            };
+        }
+    }
+
+    /// Makes a batch of a part once other workers on the same piece have given memory back. An
+    /// error where all of them wait for that.
+    async fn wait_for_memory(&mut self, part: &Part, feed: Feed<'_>) -> Result<ProbeBatch> {
+        let build = Arc::clone(&self.build);
+        let shortage = &build.shortage;
+        shortage.short.fetch_add(1, Ordering::AcqRel);
+        self.release();
+        // Workers that wait hold nothing, and one of them tries.
+        let _permit = shortage.permit.lock().await;
+        let opened = loop {
+            let mut freed = pin!(shortage.freed.notified());
+            freed.as_mut().enable();
+            let all_wait = build.all_are_short();
+            match self.try_open(part, Held::default(), feed) {
+                Err(error) if !all_wait && is_out_of_memory(&error) => {}
+                opened => break opened,
+            }
+            self.reservation.free();
+            freed.await;
+        };
+        shortage.short.fetch_sub(1, Ordering::AcqRel);
+        opened
+    }
+
+    /// Makes a batch of a part and feeds it to the cursor.
+    fn try_open(&mut self, part: &Part, held: Held, feed: Feed<'_>) -> Result<ProbeBatch> {
+        let mut batch = match part {
+            Part::Rows(slice) => self.encode(slice, held)?,
+            Part::Sets { range, has_setless } => {
+                let build = &self.build;
+                let (items, payload) = (Arc::clone(&build.items), Arc::clone(&build.payload));
+                let mut batch = self.batch(items, payload);
+                (batch.range, batch.has_setless) = (range.clone(), *has_setless);
+                batch
+            }
+        };
+        let counted = Counted::bytes_of_batch(&self.layout, &batch, &self.build);
+        batch.bytes += counted;
+        let all = held.bytes + self.scratch.size_in_bytes() + batch.bytes;
+        self.reservation.try_resize(all)?;
+        batch.counted = Counted::of_batch(&self.layout, &batch, &self.build);
+        feed(batch.unit())?;
+        self.counters.distinct_sets.add(batch.range.len());
+        self.next_number = self.next_number.wrapping_add(1);
+        Ok(batch)
+    }
+
+    /// The sets of some rows of the probe input.
+    fn encode(&mut self, slice: &Slice, held: Held) -> Result<ProbeBatch> {
+        let encode_time = self.counters.encode_time.clone();
+        let _timer = encode_time.timer();
+        let Slice { rows, visit } = slice;
+        let side = self.layout.probe;
+        let carried = &self.layout.carried[side as usize];
+        let mut arguments =
+            EncodedArguments::evaluate(&self.layout, side, self.converter.as_deref(), rows)?;
+        if let (Some(visit), Yield::RowsOf(..)) = (visit, self.layout.yields) {
+            // One match is enough. Stored rows have no filter of their own.
+            arguments.filter = visit.without_match(rows.num_rows());
+        }
+        let payload = Payload::footprint(rows, carried) + rows.num_rows() * size_of::<u32>();
+        let items = self.build.encoder.encode(
+            &arguments.as_input(),
+            &self.build.key_ids,
+            &mut self.scratch,
+            &self.reservation,
+            held.bytes + payload,
+        )?;
+        let ranks = match (&self.build.ranks, self.layout.row_order) {
+            (Some(ranks), Some(order)) => {
+                Some(ranks.of_others(rows.column(order.columns[side as usize]), items.groups())?)
+            }
+            _ => None,
+        };
+        let bytes = payload + items.size_in_bytes();
+        let payload = Payload::of_batch(rows, carried, Arc::clone(&items));
+        let batch = self.batch(items, Arc::new(payload));
+        Ok(ProbeBatch { ranks, visit: visit.clone(), bytes, ..batch })
+    }
+
+    /// A batch of all rows of a collection.
+    fn batch(&self, items: Arc<dyn Collection>, payload: Arc<Payload>) -> ProbeBatch {
+        ProbeBatch {
+            number: self.next_number,
+            range: 0..items.groups().len(),
+            items,
+            payload,
+            has_setless: true,
+            visit: None,
+            ranks: None,
+            counted: Counted::default(),
+            rows_at_once: 0,
+            bytes: 0,
+        }
+    }
+}
+
+/// The next rows of the probe input: those another partition could spare, or the partition's own.
+async fn next_slice(
+    input: &mut Option<SendableRecordBatchStream>,
+    spare: &SpareSlices,
+) -> Result<Option<RecordBatch>> {
+    loop {
+        if let Some(slice) = spare.pop() {
+            return Ok(Some(slice));
+        }
+        let Some(stream) = input else { return Ok(None) };
+        tokio::select! {
+            biased;
+            batch = stream.next() => match batch.transpose()? {
+                Some(batch) => return Ok(Some(spare.cut(batch, ROWS_PER_SLICE))),
+                None => *input = None,
+            },
+            () = spare.added() => {}
+        }
+    }
+}
