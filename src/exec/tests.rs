@@ -1,7 +1,7 @@
 //! The operator against nested loops, built by hand: what SQL cannot reach easily, and the first
 //! thing to run when something breaks. The wide differential suite is in `tests/it`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int32Builder, Int64Array, ListBuilder, RecordBatch};
@@ -25,6 +25,7 @@ use crate::set::{Measure, SetFamily};
 use crate::spec::*;
 
 mod modes;
+mod probe;
 
 type Row = (i64, Option<Vec<Option<i32>>>, Option<i64>);
 

@@ -256,7 +256,7 @@ impl Chunk {
         let matches = staging.matches(usize::MAX);
         assert_eq!(matches.len() as u64, found.matches, "{trial:?}");
         let mut seen = BTreeSet::new();
-        for &Match { probe, build, overlap } in matches {
+        for &Match { probe, build, detail: overlap } in matches {
             let Some(&(exact, least)) = self.expected.get(&(probe, build)) else {
                 panic!("{trial:?}: {probe} and {build} do not match");
             };

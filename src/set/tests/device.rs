@@ -1,6 +1,8 @@
 //! Filters on the CPU, verification on a device: every layout, form and size of blocks, resident
 //! and gathered sets, tiny chunks. Without a GPU the kernels run on the host.
 
+use std::task::{Context, Poll, Waker};
+
 use datafusion::common::DataFusionError;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -8,14 +10,14 @@ use rand::{Rng, SeedableRng};
 
 use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use crate::emulator::{Emulator, gpu};
-use crate::engine::{MatchNeed, Pairing};
+use crate::engine::{Cursor, Match, MatchBuffer, MatchNeed, Pairing, Progress};
 use crate::gpu::{Device, Layout};
 use crate::set::tests::harness::{Drive, Fault, OnDevice, Sides, spec};
 use crate::set::tests::shapes;
 use crate::set::tests::shapes::Shape;
 use crate::set::tests::{Forced, NEEDS, thresholds};
+use crate::set::{FilterVerify, Measure, Role};
 use crate::set::{JoinSpec, JoinStrategy};
-use crate::set::{Measure, Role};
 
 fn options(rng: &mut StdRng) -> GpuOptions {
     GpuOptions {
@@ -188,6 +190,126 @@ fn the_cpu_takes_up_what_a_failing_device_drops() {
             sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
             lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
         }
+    }
+}
+
+/// Units of equal size that a cursor is fed, `ahead` at a time.
+fn halves(sides: &Sides, ordinal: u32) -> Drive {
+    Drive {
+        match_buffer: 1 << 20,
+        range: sides.probe.len().div_ceil(2),
+        ahead: 1,
+        empty: false,
+        drains: false,
+        retire: false,
+        device: Some(OnDevice { ordinal, demanded: true, fault: None }),
+    }
+}
+
+/// Polls until the cursor has nothing more to do but to wait: for input, or for the device.
+fn poll_to_rest(cursor: &mut dyn Cursor, matches: &mut MatchBuffer) -> Poll<Progress> {
+    let mut cx = Context::from_waker(Waker::noop());
+    loop {
+        match cursor.poll(&mut cx, matches) {
+            Poll::Ready(Ok(Progress::Yield)) => {}
+            Poll::Ready(progress) => return Poll::Ready(progress.unwrap()),
+            Poll::Pending => return Poll::Pending,
+        }
+    }
+}
+
+/// Polls to the end; the matches, ordered, and the units in the order of their completion.
+fn poll_to_end(cursor: &mut dyn Cursor, matches: &mut MatchBuffer) -> (Vec<Match>, Vec<u32>) {
+    cursor.finish();
+    while poll_to_rest(cursor, matches) != Poll::Ready(Progress::Ended) {
+        std::thread::yield_now();
+    }
+    let mut found = matches.matches().to_vec();
+    found.sort_unstable();
+    (found, matches.completed().to_vec())
+}
+
+/// While the device is busy with the candidates of one unit, the filter goes on with the next one,
+/// of another collection, and its candidates follow.
+#[test]
+fn units_of_two_inputs_are_on_the_device_together() {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(28);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let sides = Sides::two(&shape.name, &shape.build, &shape.probe);
+    let spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+    let lease = emulator.device();
+    let drive = halves(&sides, lease.ordinal());
+    let strategy = FilterVerify::PPJoin;
+    let mut cursor = sides.open(&strategy, spec, drive.device, &|| "two inputs".to_string());
+    let mut matches = MatchBuffer::new(drive.match_buffer);
+    let held = lease.hold();
+    let units = sides.units(drive);
+    assert_eq!(units.len(), 2);
+    for (nth, unit) in units.into_iter().enumerate() {
+        cursor.feed(unit).unwrap();
+        let rest = poll_to_rest(cursor.as_mut(), &mut matches);
+        assert_eq!(rest, Poll::Ready(Progress::NeedsInput));
+        assert_eq!(cursor.funnel().device.chunks, nth as u64 + 1);
+    }
+    lease.expect_at_least("in_flight", 2);
+    // Polled again without a unit, it waits for both.
+    assert_eq!(poll_to_rest(cursor.as_mut(), &mut matches), Poll::Pending);
+    assert!(matches.is_empty(), "{matches:?}");
+    drop(held);
+    let (found, mut completed) = poll_to_end(cursor.as_mut(), &mut matches);
+    assert_eq!(found, sides.expected(&spec));
+    completed.sort_unstable();
+    let mut numbers: Vec<u32> = sides.units(drive).iter().map(|unit| unit.number).collect();
+    numbers.sort_unstable();
+    assert_eq!(completed, numbers);
+    drop(cursor);
+    lease.expect_nothing_left(Device::close, "after two units");
+}
+
+/// Ranges of a self-join fill packs together; a pack goes when no unit follows for now.
+#[test]
+fn ranges_of_a_self_join_share_a_pack() {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(29);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let sides = Sides::itself(&shape.name, &shape.build);
+    for memory_limit in [None, Some(1)] {
+        let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+        spec.gpu = GpuOptions { memory_limit, candidate_memory: 1 << 20, ..spec.gpu };
+        let lease = emulator.device();
+        let drive = halves(&sides, lease.ordinal());
+        let strategy = FilterVerify::PPJoin;
+        let mut cursor = sides.open(&strategy, spec, drive.device, &|| "itself".to_string());
+        let mut matches = MatchBuffer::new(drive.match_buffer);
+        let units = sides.units(drive);
+        for unit in units.clone() {
+            cursor.feed(unit).unwrap();
+            while poll_to_rest(cursor.as_mut(), &mut matches).is_pending() {
+                // Only tiny packs are all in use.
+                assert!(memory_limit.is_some());
+                std::thread::yield_now();
+            }
+        }
+        if memory_limit.is_none() {
+            assert_eq!(cursor.funnel().device.chunks, 0);
+        }
+        let (mut found, completed) = poll_to_end(cursor.as_mut(), &mut matches);
+        assert_eq!(completed.len(), 2);
+        if memory_limit.is_none() {
+            assert_eq!(cursor.funnel().device.chunks, 1);
+        }
+        for (unit, run) in matches.runs() {
+            let range = units.iter().find(|u| u.number == unit).unwrap().range.clone();
+            assert!(run.iter().all(|found| range.contains(&found.probe)), "{unit} {run:?}");
+        }
+        for m in &mut found {
+            (m.probe, m.build) = (m.probe.max(m.build), m.probe.min(m.build));
+        }
+        found.sort_unstable();
+        assert_eq!(found, sides.expected(&spec));
+        drop(cursor);
+        lease.expect_nothing_left(Device::close, "after two ranges");
     }
 }
 

@@ -289,6 +289,22 @@ impl Sides {
         drive: Drive,
         what: &dyn Fn() -> String,
     ) -> Run {
+        let mut cursor = self.open(strategy, spec, drive.device, what);
+        let mut run =
+            Run { found: vec![], counts: RowPairCounts::default(), funnel: Funnel::default() };
+        self.drive(cursor.as_mut(), drive, &mut run, what);
+        run.funnel = cursor.funnel();
+        run
+    }
+
+    /// A cursor over the build side.
+    pub fn open(
+        &self,
+        strategy: &dyn JoinStrategy,
+        spec: JoinSpec,
+        device: Option<OnDevice>,
+        what: &dyn Fn() -> String,
+    ) -> Box<dyn Cursor> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
         let context =
             PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, device: None };
@@ -301,15 +317,10 @@ impl Sides {
             }
         }
         let build = Arc::clone(&self.build);
-        let device = drive.device.map(|device| self.on_device(device, &spec));
+        let device = device.map(|device| self.on_device(device, &spec));
         let context = PrepareContext { device: device.as_ref(), ..context };
         let prepared = strategy.prepare(build, spec, &statistics, context).unwrap();
-        let mut cursor = prepared.open(&reservation).unwrap();
-        let mut run =
-            Run { found: vec![], counts: RowPairCounts::default(), funnel: Funnel::default() };
-        self.drive(cursor.as_mut(), drive, &mut run, what);
-        run.funnel = cursor.funnel();
-        run
+        prepared.open(&reservation).unwrap()
     }
 
     /// What would be chosen for the sides.
