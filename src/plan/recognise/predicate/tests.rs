@@ -198,7 +198,7 @@ fn what_cannot_drive_says_why() {
         (ab().gt_eq(lit(0.5)).or(col("a.k").eq(col("b.k"))), "under OR"),
         (Expr::Not(Box::new(ab().gt(lit(0.5)))), "from above"),
         (Expr::Not(Box::new(ab().between(lit(0.1), lit(0.2)))), "under NOT"),
-        ((lit(1.0) - ab()).lt_eq(lit(0.5)), "from above"),
+        ((lit(1.0) - ab()).lt_eq(lit(0.5)), "compared by"),
         ((ab() * lit(2.0)).gt_eq(lit(0.5)), "compared by"),
         (ab().gt_eq(cast(col("a.k"), DataType::Float64)), "reads columns"),
         (ab().gt_eq(dice(col("a.x"), col("b.x"))), "reads columns"),
