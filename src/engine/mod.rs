@@ -6,6 +6,7 @@
 //! pairs at once, or run wholly on a device.
 
 pub(crate) mod choose;
+pub(crate) mod kernel_times;
 pub(crate) mod keys;
 
 use std::fmt::{self, Debug};
@@ -17,7 +18,6 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::config::GpuOptions;
-use crate::gpu::Layout;
 use crate::set::{Bounds, Role};
 use crate::set::{CandidateChunk, DeviceJoin, Statistics, Verification};
 use crate::set::{SetCollection, SetId};
@@ -25,6 +25,7 @@ use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 
 pub use choose::{Choice, choose};
+pub use kernel_times::KernelTimes;
 pub use keys::{KeyConverter, KeyDictionary, KeyRows, Keys};
 
 /// Which pairs of sets a join looks at.
@@ -286,8 +287,7 @@ pub struct DeviceFunnel {
     pub candidates: u64,
     pub bytes_to: u64,
     pub bytes_from: u64,
-    /// Time in kernels, by [`Layout::family`].
-    pub kernel_nanos: [u64; Layout::FAMILIES.len()],
+    pub kernels: KernelTimes,
     pub copy_nanos: u64,
     /// Time that the filter waited for the device.
     pub wait_nanos: u64,

@@ -8,9 +8,9 @@ use parking_lot::Mutex;
 
 use crate::gpu::driver;
 use crate::gpu::driver::{Context, Properties, Result};
-use crate::gpu::images;
-use crate::gpu::images::Kernels;
+use crate::gpu::kernels::VERIFY;
 use crate::gpu::memory::PinnedPool;
+use crate::gpu::module::Modules;
 use crate::gpu::queue;
 use crate::gpu::queue::Queue;
 use crate::gpu::resident::{ResidentSets, Uploads};
@@ -22,7 +22,6 @@ use crate::set::SetCollection;
 pub struct Device {
     ordinal: u32,
     properties: Properties,
-    max_shared_words: u32,
     context: Arc<Context>,
     pinned: Arc<PinnedPool>,
     uploads: Uploads,
@@ -87,24 +86,15 @@ impl Device {
     fn new(ordinal: u32) -> Result<Self> {
         driver::load()?;
         let properties = Properties::of(ordinal)?;
-        images::check(&properties)?;
         let context = Context::retain(ordinal)?;
         let _entered = context.enter()?;
-        let kernels = Kernels::load(&context, &properties)?;
-        let max_shared_words = kernels.max_shared_words();
+        let modules = Modules::new(&context, &properties);
+        modules.load(&VERIFY)?;
         let pinned = PinnedPool::new(&context);
         let uploads = Uploads::new(&context)?;
         let name = format!("cuda{ordinal}");
-        let queue = Queue::start(&context, kernels, &pinned, &name, forget)?;
-        Ok(Self {
-            ordinal,
-            properties,
-            max_shared_words,
-            pinned,
-            uploads,
-            queue,
-            context: Arc::clone(&context),
-        })
+        let queue = Queue::start(&context, modules, &pinned, &name, forget)?;
+        Ok(Self { ordinal, properties, pinned, uploads, queue, context: Arc::clone(&context) })
     }
 
     pub fn ordinal(&self) -> u32 {
@@ -123,11 +113,6 @@ impl Device {
 
     pub fn multiprocessors(&self) -> u32 {
         self.properties.multiprocessors
-    }
-
-    /// The dynamic shared memory that a block of any kernel may have, in words of 4 bytes.
-    pub fn max_shared_words(&self) -> u32 {
-        self.max_shared_words
     }
 
     /// The memory of the device, in bytes.

@@ -47,10 +47,6 @@ impl Device {
         match self.0 {}
     }
 
-    pub fn max_shared_words(&self) -> u32 {
-        match self.0 {}
-    }
-
     pub fn total_memory(&self) -> u64 {
         match self.0 {}
     }

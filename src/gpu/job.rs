@@ -11,23 +11,14 @@ use crate::set::Candidate;
 /// How a kernel divides the candidates of a chunk among its threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Layout {
-    /// A thread for all candidates of a group.
-    A,
-    /// A block for a group, a thread for a candidate.
-    B,
-    /// A block for a group, all its threads together for a candidate.
-    C,
-    /// A block for a group, so many lanes of a warp together for a candidate.
-    D(Lanes),
-}
-
-/// Lanes of a warp that verify a candidate together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Lanes {
-    Four,
-    Eight,
-    Sixteen,
-    ThirtyTwo,
+    /// A thread verifies all candidates of a group. Published, for measurements.
+    ThreadPerProbe,
+    /// A block owns a group, a thread verifies a candidate. Published, for measurements.
+    ThreadPerPair,
+    /// A block owns a group, all its threads verify a candidate together.
+    BlockPerPair,
+    /// A block owns a group, four lanes of a warp verify a candidate together.
+    LanesPerPair,
 }
 
 /// What a kernel gives.

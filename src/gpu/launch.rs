@@ -1,6 +1,7 @@
 //! Which kernel suits a chunk.
 
-use crate::gpu::{Form, Lanes, Launch, Layout};
+use crate::config::{GpuOptions, LayoutChoice};
+use crate::gpu::{Form, Launch, Layout};
 
 /// What is known of a chunk of candidates.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -17,45 +18,33 @@ pub struct ChunkShape {
 /// Words of shared memory that a block has on every device without asking for more, less those
 /// that kernels declare themselves.
 const SHARED_WORDS: u32 = 11 * 1024;
-/// What a block of layout D has at least, and a bitmap at most.
+/// What a block of lanes has at least, and a bitmap at most.
 const LEAST_SHARED_WORDS: u32 = 128;
 const BITMAP_WORDS: u32 = 4096;
 
 impl Layout {
     /// Every layout.
-    pub const ALL: [Self; 7] = [
-        Self::A,
-        Self::B,
-        Self::C,
-        Self::D(Lanes::Four),
-        Self::D(Lanes::Eight),
-        Self::D(Lanes::Sixteen),
-        Self::D(Lanes::ThirtyTwo),
-    ];
+    pub const ALL: [Self; 4] =
+        [Self::ThreadPerProbe, Self::ThreadPerPair, Self::BlockPerPair, Self::LanesPerPair];
 
-    /// The names of layouts in metrics.
-    pub const FAMILIES: [&'static str; 4] = ["a", "b", "c", "d"];
-
-    /// The place of the layout in [`Self::FAMILIES`].
-    pub fn family(self) -> usize {
-        match self {
-            Self::A => 0,
-            Self::B => 1,
-            Self::C => 2,
-            Self::D(_) => 3,
+    /// The layout that an option names; `None` where sizes decide.
+    pub fn of(choice: LayoutChoice) -> Option<Self> {
+        match choice {
+            LayoutChoice::Auto => None,
+            LayoutChoice::A => Some(Self::ThreadPerProbe),
+            LayoutChoice::B => Some(Self::ThreadPerPair),
+            LayoutChoice::C => Some(Self::BlockPerPair),
+            LayoutChoice::D4 => Some(Self::LanesPerPair),
         }
     }
 
-    /// The name in options.
+    /// The name in metrics and in the names of kernels.
     pub fn name(self) -> &'static str {
         match self {
-            Self::A => "a",
-            Self::B => "b",
-            Self::C => "c",
-            Self::D(Lanes::Four) => "d4",
-            Self::D(Lanes::Eight) => "d8",
-            Self::D(Lanes::Sixteen) => "d16",
-            Self::D(Lanes::ThirtyTwo) => "d32",
+            Self::ThreadPerProbe => "thread_per_probe",
+            Self::ThreadPerPair => "thread_per_pair",
+            Self::BlockPerPair => "block_per_pair",
+            Self::LanesPerPair => "lanes_per_pair",
         }
     }
 
@@ -63,8 +52,8 @@ impl Layout {
     /// a set to hundreds; sets too large for shared memory are for a block.
     fn choose(shape: &ChunkShape) -> Self {
         match shape.average_probe {
-            0..4096 => Self::D(Lanes::Four),
-            _ => Self::C,
+            0..4096 => Self::LanesPerPair,
+            _ => Self::BlockPerPair,
         }
     }
 
@@ -72,13 +61,13 @@ impl Layout {
     fn block(self, shape: &ChunkShape) -> u32 {
         let group = shape.candidates / shape.groups.max(1);
         match self {
-            Self::A => 64,
-            Self::C => match shape.average_probe {
+            Self::ThreadPerProbe => 64,
+            Self::BlockPerPair => match shape.average_probe {
                 0..256 => 32,
                 256..1024 => 128,
                 _ => 256,
             },
-            Self::B | Self::D(_) => match group {
+            Self::ThreadPerPair | Self::LanesPerPair => match group {
                 0..192 => 128,
                 _ => 256,
             },
@@ -89,14 +78,14 @@ impl Layout {
     fn shared_words(self, shape: &ChunkShape) -> u32 {
         let greatest = shape.greatest_probe.min(SHARED_WORDS);
         match self {
-            Self::A => 0,
-            Self::B => greatest.min(1024),
-            Self::C => match shape.average_probe {
+            Self::ThreadPerProbe => 0,
+            Self::ThreadPerPair => greatest.min(1024),
+            Self::BlockPerPair => match shape.average_probe {
                 0..1024 => (2 * greatest).clamp(512, 4096),
                 _ => SHARED_WORDS,
             },
             // A bit for each rank, or else a table that is an eighth full.
-            Self::D(_) => match shape.universe / 32 + 2 {
+            Self::LanesPerPair => match shape.universe / 32 + 2 {
                 words @ 0..=BITMAP_WORDS => words.max(4 * greatest),
                 _ => 8 * greatest,
             }
@@ -106,15 +95,11 @@ impl Layout {
 }
 
 impl Launch {
-    /// The kernel for a chunk, with the layout and the threads of a block that are given.
-    pub fn choose(
-        shape: &ChunkShape,
-        form: Form,
-        layout: Option<Layout>,
-        block: Option<u32>,
-    ) -> Self {
-        let layout = layout.unwrap_or_else(|| Layout::choose(shape));
-        let block = block.unwrap_or_else(|| layout.block(shape));
+    /// The kernel for a chunk; the layout and the threads of a block are those of the options where
+    /// they are given.
+    pub fn choose(shape: &ChunkShape, form: Form, options: &GpuOptions) -> Self {
+        let layout = Layout::of(options.layout).unwrap_or_else(|| Layout::choose(shape));
+        let block = options.block_size.unwrap_or_else(|| layout.block(shape));
         let shared_words = layout.shared_words(shape);
         Self { layout, form, block, shared_words, most_blocks: u32::MAX }
     }

@@ -28,10 +28,13 @@ mod device;
 mod disabled;
 #[cfg(feature = "cuda")]
 mod driver;
-#[cfg(feature = "cuda")]
 mod images;
+#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
+mod kernels;
 #[cfg(feature = "cuda")]
 mod memory;
+#[cfg(feature = "cuda")]
+mod module;
 #[cfg(feature = "cuda")]
 mod queue;
 #[cfg(feature = "cuda")]
@@ -46,7 +49,8 @@ pub use device::Device;
 #[cfg(not(feature = "cuda"))]
 pub use disabled::{Device, ResidentSets};
 pub use error::DeviceError;
-pub use job::{Form, Job, Lanes, Launch, Layout, Outcome, Reply, Times};
+pub use images::{Aligned, Images};
+pub use job::{Form, Job, Launch, Layout, Outcome, Reply, Times};
 pub use launch::ChunkShape;
 #[cfg(feature = "cuda")]
 pub use resident::ResidentSets;

@@ -24,9 +24,9 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use crate::gpu::DeviceError;
 use crate::gpu::driver::{Context, Result, panic_message};
-use crate::gpu::images::Kernels;
 use crate::gpu::job::{Job, Outcome};
 use crate::gpu::memory::PinnedPool;
+use crate::gpu::module::Modules;
 use crate::gpu::slot::{Issued, Latest, Slot};
 
 /// Jobs on the device at once: some on their way there, one in a kernel, some on their way back or
@@ -40,7 +40,7 @@ pub(crate) struct Queue(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     context: Arc<Context>,
-    kernels: Kernels,
+    modules: Modules,
     pinned: Arc<PinnedPool>,
     /// Called once the device is lost.
     on_loss: fn(&Arc<Context>),
@@ -83,7 +83,7 @@ impl Queue {
     /// Starts the queue. The context is current.
     pub fn start(
         context: &Arc<Context>,
-        kernels: Kernels,
+        modules: Modules,
         pinned: &Arc<PinnedPool>,
         name: &str,
         on_loss: fn(&Arc<Context>),
@@ -92,7 +92,7 @@ impl Queue {
         let latest = Latest::new(context)?;
         let shared = Arc::new(Shared {
             context: Arc::clone(context),
-            kernels,
+            modules,
             pinned: Arc::clone(pinned),
             on_loss,
             state: Mutex::new(State {
@@ -233,10 +233,10 @@ impl Shared {
             if extent.candidates == 0 {
                 return Ok(None);
             }
-            let issued = match slot.issue(&self.kernels, job, extent) {
+            let issued = match slot.issue(&self.modules, job, extent) {
                 Err(DeviceError::OutOfMemory { .. }) => {
                     self.trim();
-                    slot.issue(&self.kernels, job, extent)
+                    slot.issue(&self.modules, job, extent)
                 }
                 issued => issued,
             };

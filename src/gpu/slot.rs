@@ -10,9 +10,10 @@ use cudarc::driver::result;
 use crate::engine::Match;
 use crate::gpu::abi::{Chunk, Found, Sets};
 use crate::gpu::driver::{Context, Event, Result, Stream};
-use crate::gpu::images::Kernels;
 use crate::gpu::job::{Extent, Form, Job, Layout, Outcome, Times};
+use crate::gpu::kernels::kernel;
 use crate::gpu::memory::{DeviceBuffer, PinnedBuffer, PinnedPool};
+use crate::gpu::module::Modules;
 use crate::gpu::{DeviceError, Section};
 
 /// What one chunk needs on its way through the device.
@@ -150,10 +151,10 @@ impl Slot {
 
     /// Issues all that a job (with candidates) asks for, up to the copy of [`Found`], without
     /// waiting for any of it. The context is current. After an error nothing of it is under way.
-    pub fn issue(&mut self, kernels: &Kernels, job: &Job, extent: Extent) -> Result<Issued> {
+    pub fn issue(&mut self, modules: &Modules, job: &Job, extent: Extent) -> Result<Issued> {
         let plan = Plan::of(job, extent);
         let start = self.reserve(plan.end)?;
-        let issued = self.issue_at(start, &plan, kernels, job, extent);
+        let issued = self.issue_at(start, &plan, modules, job, extent);
         if issued.is_err() {
             // Copies may still read the staging. The error above says more than this one could.
             let _ = self.stream.settle();
@@ -165,12 +166,13 @@ impl Slot {
         &mut self,
         start: u64,
         plan: &Plan,
-        kernels: &Kernels,
+        modules: &Modules,
         job: &Job,
         extent: Extent,
     ) -> Result<Issued> {
         let Self { context, stream, marks, .. } = self;
-        let function = kernels.of(&job.launch)?;
+        let (images, name) = kernel(job.launch.layout, job.launch.form);
+        let function = modules.kernel(images, name)?;
         let mut bytes_to_device = 0;
         marks.started.record(stream)?;
         for (section, place) in Section::ALL.into_iter().zip(plan.sections) {
@@ -189,20 +191,20 @@ impl Slot {
         context.check("cuMemsetD8Async", cleared)?;
         marks.copied.record(stream)?;
 
-        let shared_words = job.launch.shared_words.min(function.shared_words);
+        let shared_words = job.launch.shared_words.min(function.shared_words());
         let mut chunk = chunk(start, plan, job, extent);
         chunk.shared_words = shared_words;
         let block = job.launch.block;
         let grid = match job.launch.layout {
-            Layout::A => extent.groups.div_ceil(block),
-            Layout::B | Layout::C | Layout::D(_) => extent.groups,
+            Layout::ThreadPerProbe => extent.groups.div_ceil(block),
+            Layout::ThreadPerPair | Layout::BlockPerPair | Layout::LanesPerPair => extent.groups,
         };
         let mut arguments = [(&raw mut chunk).cast::<c_void>()];
         // SAFETY: the kernel takes one `Chunk`, which is copied by the call; its addresses are
         // those of memory that lives until the job is answered.
         let launched = unsafe {
             result::launch_kernel(
-                function.handle,
+                function.handle(),
                 (grid.min(job.launch.most_blocks).max(1), 1, 1),
                 (block, 1, 1),
                 shared_words * size_of::<u32>() as u32,

@@ -12,7 +12,7 @@ use crate::gpu_chunks::{Chunk, Sets, Trial};
 
 const TRIAL: Trial = Trial {
     launch: Launch {
-        layout: Layout::B,
+        layout: Layout::ThreadPerPair,
         form: Form::Pairs,
         block: 64,
         shared_words: 1024,
@@ -123,6 +123,6 @@ fn any_call_may_fail() {
             lease.reset();
         }
         // Some calls only give back, some are made again.
-        assert!(failures > calls / 2, "{failures} of {calls}, {error:?}");
+        assert!(failures > calls / 3, "{failures} of {calls}, {error:?}");
     }
 }

@@ -54,7 +54,7 @@ fn jobs_from_many_threads_are_all_answered_and_overlap() {
                     let groups = rng.random_range(0..30);
                     let case = Case::draw(&mut rng, sets, groups);
                     let form = if number % 3 == 0 { Form::Count } else { Form::Pairs };
-                    let launch = launch(Layout::ALL[rng.random_range(0..7)], form);
+                    let launch = launch(Layout::ALL[rng.random_range(0..4)], form);
                     let gathered = rng.random_bool(0.3);
                     let mut job =
                         case.job(case.staging(device, gathered, form).unwrap(), launch, &inbox);
@@ -91,7 +91,7 @@ fn a_chunk_without_candidates_is_answered_without_a_launch() {
     let sets = Arc::new(sets(&mut StdRng::seed_from_u64(1), 5, 9));
     let case = Case::draw(&mut StdRng::seed_from_u64(1), &sets, 0);
     let staging = case.staging(&device, true, Form::Pairs).unwrap();
-    device.submit(case.job(staging, launch(Layout::A, Form::Pairs), &inbox));
+    device.submit(case.job(staging, launch(Layout::ThreadPerProbe, Form::Pairs), &inbox));
     assert_eq!(inbox.wait().2.unwrap().found, Found::default());
     assert_eq!(lent.fake().stat("launches"), 0);
 }
@@ -106,7 +106,7 @@ fn chunks_that_contradict_themselves_are_refused() {
     let inbox = Inbox::new();
     let refused = |change: &dyn Fn(&mut Job)| {
         let staging = case.staging(&device, true, Form::Pairs).unwrap();
-        let mut job = case.job(staging, launch(Layout::B, Form::Pairs), &inbox);
+        let mut job = case.job(staging, launch(Layout::ThreadPerPair, Form::Pairs), &inbox);
         change(&mut job);
         device.submit(job);
         let error = inbox.wait().2.unwrap_err();
@@ -144,7 +144,7 @@ fn a_reply_that_panics_harms_nobody_else() {
     let sets = Arc::new(sets(&mut rng, 20, 9));
     let case = Case::draw(&mut rng, &sets, 3);
     let inbox = Inbox::new();
-    let launch = launch(Layout::C, Form::Pairs);
+    let launch = launch(Layout::BlockPerPair, Form::Pairs);
     for number in 0..6 {
         let staging = case.staging(&device, true, Form::Pairs).unwrap();
         let mut job = case.job(staging, launch, &inbox);
@@ -167,7 +167,7 @@ fn a_device_that_is_closed_answers_what_it_was_given() {
     let sets = Arc::new(sets(&mut rng, 60, 30));
     let case = Case::draw(&mut rng, &sets, 30);
     let inbox = Inbox::new();
-    let launch = launch(Layout::D(Lanes::Eight), Form::Pairs);
+    let launch = launch(Layout::LanesPerPair, Form::Pairs);
     for _ in 0..8 {
         let staging = case.staging(&device, true, Form::Pairs).unwrap();
         device.submit(case.job(staging, launch, &inbox));
@@ -191,7 +191,7 @@ fn large_collections_are_uploaded_in_pieces() {
     let resident = Arc::new(device.upload(&sets, true).unwrap());
     let case = Case::draw(&mut rng, &sets, 6);
     let inbox = Inbox::new();
-    let launch = launch(Layout::D(Lanes::ThirtyTwo), Form::Pairs);
+    let launch = launch(Layout::LanesPerPair, Form::Pairs);
     let mut job = case.job(case.staging(&device, false, Form::Pairs).unwrap(), launch, &inbox);
     job.probe = Some(Arc::clone(&resident));
     job.build = Some(resident);

@@ -23,8 +23,8 @@ use crate::engine::KeyDictionary;
 use crate::engine::Match;
 use crate::gpu::abi::{Found, Group, NarrowCandidate};
 use crate::gpu::{
-    Capacities, Device, DeviceError, Form, Job, Lanes, Launch, Layout, Outcome, Reply,
-    ResidentSets, Section, Staging,
+    Capacities, Device, DeviceError, Form, Job, Launch, Layout, Outcome, Reply, ResidentSets,
+    Section, Staging,
 };
 use crate::set::Candidate;
 use crate::set::{BuildEncoder, EncodeInput, SetCollection};

@@ -31,8 +31,8 @@ pub(crate) struct Contents {
     /// Whether candidates travel as they are.
     pub wide: bool,
     pub candidates: u32,
-    /// The layout that it was sent to.
-    pub family: usize,
+    /// The name of the kernel that it was sent to.
+    pub kernel: &'static str,
     /// The known tokens of the largest probe set, and of the candidates' probe sets together.
     greatest_probe: u32,
     probe_tokens: u64,
@@ -79,7 +79,7 @@ impl Pack {
             probe,
             wide,
             candidates: 0,
-            family: 0,
+            kernel: "",
             greatest_probe: 0,
             probe_tokens: 0,
             group: None,

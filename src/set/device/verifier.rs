@@ -252,13 +252,13 @@ impl DeviceVerifier {
         let Some(mut pack) = self.open.take() else { return };
         pack.seal();
         let gpu = &self.spec.gpu;
-        let launch = Launch::choose(&pack.shape(), self.join.form, gpu.layout, gpu.block_size);
+        let launch = Launch::choose(&pack.shape(), self.join.form, gpu);
         self.funnel.chunks += 1;
         self.funnel.candidates += u64::from(pack.contents.candidates);
         self.in_flight += 1;
         self.first_sent.get_or_insert_with(Instant::now);
         let Pack { staging, mut contents } = pack;
-        contents.family = launch.layout.family();
+        contents.kernel = launch.layout.name();
         let wide = contents.wide;
         let ticket = self.inbox.ticket(contents);
         self.join.device.submit(Job {
@@ -283,9 +283,8 @@ impl DeviceVerifier {
         match outcome {
             Ok(outcome) => {
                 let Outcome { found, times, bytes_to_device, bytes_from_device } = outcome;
-                let family = pack.contents.family;
                 self.verified += u64::from(pack.contents.candidates);
-                self.funnel.kernel_nanos[family] += times.kernel_nanos;
+                self.funnel.kernels.add(pack.contents.kernel, times.kernel_nanos);
                 self.funnel.copy_nanos += times.to_device_nanos + times.from_device_nanos;
                 let since = self.first_sent.map_or(0, |sent| sent.elapsed().as_nanos() as u64);
                 self.funnel.idle_nanos += times.idle_nanos.min(since);

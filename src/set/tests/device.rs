@@ -6,10 +6,10 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
+use crate::config::{DeviceChoice, GpuOptions, LayoutChoice, StrategyChoice};
 use crate::emulator::{Emulator, gpu};
 use crate::engine::{JoinSpec, JoinStrategy, MatchNeed, Pairing};
-use crate::gpu::{Device, Layout};
+use crate::gpu::Device;
 use crate::set::tests::harness::{Drive, Fault, OnDevice, Sides, spec};
 use crate::set::tests::shapes;
 use crate::set::tests::shapes::Shape;
@@ -23,7 +23,7 @@ fn options(rng: &mut StdRng) -> GpuOptions {
             .unwrap(),
         // Nothing, next to nothing, enough for the collection, and more than there is.
         memory_limit: *[Some(1), Some(1 << 16), None, Some(u64::MAX)].choose(rng).unwrap(),
-        layout: rng.random_bool(0.9).then(|| *Layout::ALL.choose(rng).unwrap()),
+        layout: *LayoutChoice::ALL.choose(rng).unwrap(),
         block_size: rng.random_bool(0.9).then(|| *[32, 64, 128, 256].choose(rng).unwrap()),
     }
 }
