@@ -41,6 +41,7 @@ constexpr Kernel KERNELS[] = {
     KERNEL(self_test_write_behind),
     KERNEL(self_test_read_far_behind),
     KERNEL(self_test_shared_behind),
+    KERNEL(self_test_fill),
     KERNEL(self_test_endless_stack),
 };
 

@@ -8,16 +8,14 @@ use parking_lot::Mutex;
 
 use crate::gpu::driver;
 use crate::gpu::driver::{Context, Properties, Result};
-use crate::gpu::kernels::VERIFY;
-use crate::gpu::memory::PinnedPool;
+use crate::gpu::memory::{DeviceBuffer, PinnedBuffer, PinnedPool};
 use crate::gpu::module::Modules;
 use crate::gpu::queue;
 use crate::gpu::queue::Queue;
-use crate::gpu::resident::{ResidentSets, Uploads};
-use crate::gpu::{Capacities, DeviceError, Job, Staging};
-use crate::set::SetCollection;
+use crate::gpu::resident::{Resident, Upload, Uploads};
+use crate::gpu::{DeviceError, DeviceWork, Images};
 
-/// A CUDA device: a context, the kernels, and a queue of jobs that all who verify share.
+/// A CUDA device: a context, the programs on it, and a queue of works that all joins share.
 #[derive(Debug)]
 pub struct Device {
     ordinal: u32,
@@ -36,8 +34,8 @@ static OPEN: Mutex<BTreeMap<u32, Arc<Device>>> = Mutex::new(BTreeMap::new());
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Device {
-    /// Jobs on the device at once; its memory for chunks is at most so many times the largest
-    /// chunk, and half as much again.
+    /// Works on the device at once; its memory for them is at most that many times what the largest
+    /// reserves, and half as much again.
     pub const SLOTS: usize = queue::SLOTS;
 
     /// How many devices there are, at least 1. Loads the driver, creates no context.
@@ -45,8 +43,8 @@ impl Device {
         driver::guarded(driver::device_count)
     }
 
-    /// Opens a device, or gives the one that is open. The first time it creates a context and
-    /// loads the kernels, which takes some hundred milliseconds. A device that was lost can be
+    /// Opens a device, or gives the one that is open. The first time it creates a context, which
+    /// takes some hundred milliseconds. A device that was lost can be
     /// opened anew once all that was made on it is dropped, for the process has one context for
     /// it; that is waited for, but not for long.
     pub fn open(ordinal: u32) -> Result<Arc<Self>> {
@@ -89,7 +87,6 @@ impl Device {
         let context = Context::retain(ordinal)?;
         let _entered = context.enter()?;
         let modules = Modules::new(&context, &properties);
-        modules.load(&VERIFY)?;
         let pinned = PinnedPool::new(&context);
         let uploads = Uploads::new(&context)?;
         let name = format!("cuda{ordinal}");
@@ -131,40 +128,71 @@ impl Device {
         self.context.lost().is_some()
     }
 
-    /// Copies the sets of a collection to the device and waits until they are there. `rows`: with
-    /// the number of rows of each set, unless all have one.
-    pub fn upload(&self, sets: &SetCollection, rows: bool) -> Result<ResidentSets> {
+    /// Loads a program, unless it is there.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where no image of it runs on the device.
+    pub fn load(&self, images: &'static Images) -> Result<()> {
         self.healthy()?;
         self.noticing_loss((|| {
             let _entered = self.context.enter()?;
-            let allocate = || ResidentSets::allocate(&self.context, sets, rows);
-            let resident = match allocate() {
+            self.queue.modules().load(images)
+        })())
+    }
+
+    /// Makes memory for `what` (a plural, for errors) that stays on the device, and waits until it
+    /// is filled.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::OutOfMemory`] where the device has too little, idle memory of the queue
+    /// included.
+    pub fn resident(
+        &self,
+        what: &'static str,
+        bytes: u64,
+        fill: impl FnOnce(&mut Upload<'_>) -> Result<()>,
+    ) -> Result<Resident> {
+        self.healthy()?;
+        self.noticing_loss((|| {
+            let _entered = self.context.enter()?;
+            let allocate = || DeviceBuffer::new(&self.context, what, bytes);
+            let memory = match allocate() {
                 Err(DeviceError::OutOfMemory { .. }) => {
                     self.queue.trim();
                     allocate()?
                 }
-                resident => resident?,
+                memory => memory?,
             };
-            resident.fill(sets, &self.uploads, &self.pinned)?;
-            Ok(resident)
+            self.uploads.fill(&memory, &self.pinned, fill)?;
+            Ok(Resident::new(memory))
         })())
     }
 
-    /// An empty chunk in pinned memory, which is kept for the next one when it is dropped.
-    pub fn staging(&self, capacities: Capacities) -> Result<Staging> {
-        let bytes = capacities.bytes();
-        let bytes = bytes.ok_or(DeviceError::HostOutOfMemory { bytes: u64::MAX })?;
-        let memory = self.noticing_loss(self.pinned.take(bytes))?;
-        Ok(Staging::new(&capacities, memory))
+    /// Whether the memory is that of this device, as it was opened.
+    pub fn has(&self, resident: &Resident) -> bool {
+        resident.is_of(&self.context)
     }
 
-    /// Has a chunk verified, after those that were submitted before. Never blocks: the answer goes
-    /// to the job's [`Reply`](crate::gpu::Reply).
-    pub fn submit(&self, job: Job) {
-        self.queue.submit(job);
+    /// Pinned memory of at least `bytes`, with anything in it. When it is dropped it is kept for
+    /// the next caller.
+    pub fn pinned(&self, bytes: usize) -> Result<PinnedBuffer> {
+        self.noticing_loss(self.pinned.take(bytes))
     }
 
-    /// Frees the memory that is only kept for the next jobs, on the device and pinned.
+    /// Has a work done, after those that were submitted before. Never blocks: the answer goes to
+    /// [`DeviceWork::answer`].
+    pub fn submit(&self, work: Box<dyn DeviceWork>) {
+        self.queue.submit(work);
+    }
+
+    /// Works submitted and not answered, across all joins.
+    pub fn pending(&self) -> usize {
+        self.queue.pending()
+    }
+
+    /// Frees the memory that is only kept for the next works, on the device and pinned.
     pub fn trim(&self) {
         self.queue.trim();
         self.pinned.trim();

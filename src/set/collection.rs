@@ -74,7 +74,6 @@ impl SetCollection {
 
     /// All sets in CSR form: the tokens of set `s` are `tokens[offsets[s]..offsets[s + 1]]`. Where
     /// there are no sets there may be no offsets either.
-    #[cfg(feature = "cuda")]
     pub(crate) fn csr(&self) -> (&[u64], &[u32]) {
         (&self.offsets, &self.tokens)
     }

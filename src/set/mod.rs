@@ -10,7 +10,7 @@
 pub mod bitmap;
 pub(crate) mod collection;
 pub(crate) mod costs;
-pub(crate) mod device;
+pub mod device;
 pub(crate) mod encode;
 pub mod filter;
 pub(crate) mod filter_verify;

@@ -6,7 +6,8 @@
 
 use std::sync::Arc;
 
-use datafusion_simjoin::gpu::{Device, Form, Layout};
+use datafusion_simjoin::gpu::Device;
+use datafusion_simjoin::set::device::{Form, Layout};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 

@@ -8,8 +8,9 @@ use std::task::Waker;
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
-use crate::gpu::{DeviceError, Outcome, Reply, Staging};
+use crate::gpu::DeviceError;
 use crate::set::device::pack::{Contents, Pack};
+use crate::set::device::{Outcome, Reply, Staging};
 
 /// A pack and what the device made of it.
 type Answer = (Pack, Result<Outcome, DeviceError>);

@@ -8,9 +8,11 @@ use datafusion::common::DataFusionError;
 
 use crate::config::DeviceChoice;
 use crate::engine::{JoinSpec, MatchNeed, Pairing};
-use crate::gpu::abi::{Group, NarrowCandidate};
-use crate::gpu::{Capacities, Device, DeviceError, Form, ResidentSets};
+use crate::gpu::{Device, DeviceError};
 use crate::set::Candidate;
+use crate::set::device::abi::{Group, NarrowCandidate};
+use crate::set::device::launch::VERIFY;
+use crate::set::device::{Capacities, Form, ResidentSets};
 use crate::set::{SetCollection, SetId};
 
 /// A chunk is never smaller or larger (bytes of candidates). Pinned memory is taken for whole
@@ -44,7 +46,7 @@ impl fmt::Debug for DeviceRequest {
 pub struct DeviceJoin {
     pub(crate) device: Arc<Device>,
     /// The build sets on the device; `None` where they do not fit and travel with the candidates.
-    pub(crate) build: Option<Arc<ResidentSets>>,
+    pub(crate) build: Option<ResidentSets>,
     /// The probe sets are the build sets.
     self_join: bool,
     /// Whether the query insists on the device.
@@ -85,6 +87,7 @@ impl DeviceJoin {
         spec: &JoinSpec,
         request: &DeviceRequest,
     ) -> Result<Arc<Self>, DeviceError> {
+        device.load(&VERIFY)?;
         let limit = match spec.gpu.memory_limit {
             Some(limit) => limit.min(device.total_memory()),
             None => device.free_memory()? / 10 * 9,
@@ -99,8 +102,8 @@ impl DeviceJoin {
         let room = limit.saturating_sub(Device::SLOTS as u64 * chunk_share * chunk_memory);
         let greatest_set = build.runs().greatest_size() as usize * size_of::<u32>();
         let build = match ResidentSets::bytes_of(build, counts_rows) <= room {
-            true => match device.upload(build, counts_rows) {
-                Ok(sets) => Some(Arc::new(sets)),
+            true => match ResidentSets::upload(&device, build, counts_rows) {
+                Ok(sets) => Some(sets),
                 // Somebody else took what was free.
                 Err(DeviceError::OutOfMemory { .. }) => None,
                 Err(error) => return Err(error),
@@ -125,7 +128,7 @@ impl DeviceJoin {
     }
 
     /// The probe sets on the device.
-    pub(crate) fn probe(&self) -> Option<&Arc<ResidentSets>> {
+    pub(crate) fn probe(&self) -> Option<&ResidentSets> {
         self.build.as_ref().filter(|_| self.self_join)
     }
 

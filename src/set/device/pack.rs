@@ -5,9 +5,9 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::engine::{JoinSpec, Match};
-use crate::gpu::abi::{Group, NarrowCandidate};
-use crate::gpu::{ChunkShape, Section, Staging};
+use crate::set::device::abi::{Group, NarrowCandidate};
 use crate::set::device::join::DeviceJoin;
+use crate::set::device::{ChunkShape, Section, Staging};
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::{Candidate, CandidateChunk};
 use crate::set::{SetCollection, SetId};
@@ -191,9 +191,8 @@ impl Pack {
             _ => {}
         }
         let number = self.contents.gathered_probe.map_or(0, |(_, last)| last + 1);
-        let sections = [Section::ProbeTokens, Section::ProbeOffsets, Section::ProbeRows];
         let sets = Arc::clone(&self.contents.probe);
-        self.gather(join, &sets, probe, number, sections)?;
+        self.gather(join, &sets, probe, number, Section::PROBE)?;
         self.contents.gathered_probe = Some((probe, number));
         Some(number)
     }
@@ -283,8 +282,7 @@ impl Pack {
             return Some(number);
         }
         let number = self.contents.gathered.len() as u32;
-        let sections = [Section::BuildTokens, Section::BuildOffsets, Section::BuildRows];
-        self.gather(join, build, set, number, sections)?;
+        self.gather(join, build, set, number, Section::BUILD)?;
         self.contents.gathered.push(set);
         self.contents.numbers.insert(set, number);
         Some(number)

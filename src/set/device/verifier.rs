@@ -10,12 +10,12 @@ use datafusion::execution::memory_pool::{MemoryReservation, human_readable_size}
 use crate::engine::{
     DeviceFunnel, Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, RowPairCounts,
 };
-use crate::gpu::{Form, Job, Launch, Outcome, Staging};
 use crate::set::CpuVerifier;
 use crate::set::SetCollection;
 use crate::set::device::inbox::Inbox;
 use crate::set::device::join::DeviceJoin;
 use crate::set::device::pack::{GROUP, Pack, Packed, is_wide};
+use crate::set::device::{Form, Launch, Outcome, Staging, VerifyJob};
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::{CandidateChunk, Verified, Verifier};
 
@@ -163,7 +163,7 @@ impl DeviceVerifier {
         }
         let bytes = self.join.pack_bytes()?;
         let staging = match self.reservation.try_grow(bytes) {
-            Ok(()) => self.join.device.staging(capacities).map_err(|error| {
+            Ok(()) => Staging::pin(&self.join.device, &capacities).map_err(|error| {
                 self.reservation.shrink(bytes);
                 error.into()
             }),
@@ -261,7 +261,7 @@ impl DeviceVerifier {
         contents.kernel = launch.layout.name();
         let wide = contents.wide;
         let ticket = self.inbox.ticket(contents);
-        self.join.device.submit(Job {
+        VerifyJob {
             staging,
             launch,
             probe: self.join.probe().cloned(),
@@ -271,7 +271,8 @@ impl DeviceVerifier {
             first_only: self.spec.need == MatchNeed::Exists,
             same: self.spec.pairing == Pairing::Unordered && self.join.probe().is_some(),
             reply: ticket,
-        });
+        }
+        .submit(&self.join.device);
     }
 
     /// Takes up what came back.
