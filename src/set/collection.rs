@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
+use crate::set::device::DeviceCopies;
 use crate::set::runs::Runs;
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
 
@@ -32,6 +33,8 @@ pub struct SetCollection {
     setless_rows: Vec<u32>,
     /// Token ranks are below this.
     universe: u32,
+    /// What of it is on devices.
+    copies: DeviceCopies,
 }
 
 /// The parts of a [`SetCollection`], checked by [`SetCollection::from_parts`] in debug builds.
@@ -53,7 +56,8 @@ impl SetCollection {
             parts;
         debug_assert_eq!(offsets.last().copied().unwrap_or(0) as usize, tokens.len());
         debug_assert_eq!(row_offsets.last().copied().unwrap_or(0) as usize, rows.len());
-        Self { tokens, offsets, unknown, runs, row_offsets, rows, setless_rows, universe }
+        let copies = DeviceCopies::default();
+        Self { tokens, offsets, unknown, runs, row_offsets, rows, setless_rows, universe, copies }
     }
 
     /// The number of distinct sets.
@@ -76,6 +80,11 @@ impl SetCollection {
     /// there are no sets there may be no offsets either.
     pub(crate) fn csr(&self) -> (&[u64], &[u32]) {
         (&self.offsets, &self.tokens)
+    }
+
+    /// What of it is on devices.
+    pub(crate) fn copies(&self) -> &DeviceCopies {
+        &self.copies
     }
 
     /// The first set whose tokens begin at place `token` of all tokens, or behind.

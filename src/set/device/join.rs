@@ -90,7 +90,7 @@ impl DeviceJoin {
         device.load(&VERIFY)?;
         let limit = match spec.gpu.memory_limit {
             Some(limit) => limit.min(device.total_memory()),
-            None => device.free_memory()? / 10 * 9,
+            None => (device.free_memory()? + ResidentSets::bytes_on(&device, build)) / 10 * 9,
         };
         // Half of the limit is enough for the chunks, with their matches and gathered sets.
         let chunk_share = 3 + GATHERED_PROBE as u64 + GATHERED_BUILD as u64;
@@ -102,7 +102,7 @@ impl DeviceJoin {
         let room = limit.saturating_sub(Device::SLOTS as u64 * chunk_share * chunk_memory);
         let greatest_set = build.runs().greatest_size() as usize * size_of::<u32>();
         let build = match ResidentSets::bytes_of(build, counts_rows) <= room {
-            true => match ResidentSets::upload(&device, build, counts_rows) {
+            true => match ResidentSets::on(&device, build, counts_rows) {
                 Ok(sets) => Some(sets),
                 // Somebody else took what was free.
                 Err(DeviceError::OutOfMemory { .. }) => None,

@@ -32,6 +32,7 @@ mod work;
 pub use join::{DeviceJoin, DeviceRequest};
 pub use launch::{ChunkShape, Launch, Layout};
 pub use published::Published;
+pub(crate) use resident::DeviceCopies;
 pub use resident::ResidentSets;
 pub use staging::{Capacities, Section, Staging};
 pub use verifier::DeviceVerifier;

@@ -1,6 +1,13 @@
 //! Set collections that stay on a device.
+//!
+//! A collection is copied to a device once, by the first join that asks for it there. The copy lies
+//! beside the collection ([`DeviceCopies`]), for every type of work, partition and join, and is
+//! freed with the collection.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+
+use parking_lot::Mutex;
 
 use crate::gpu::{Device, DeviceError, Resident, Stage};
 use crate::set::device::abi::Sets;
@@ -17,6 +24,41 @@ pub struct ResidentSets {
     tokens_at: u64,
     /// The number of rows of each set.
     rows: Option<Arc<Resident>>,
+}
+
+/// The copies of one collection, by the ordinal of their device. Each has a lock of its own: who
+/// finds a copy in the making waits for it, and copies to several devices are made side by side.
+#[derive(Debug, Default)]
+pub(crate) struct DeviceCopies(Mutex<BTreeMap<u32, Arc<Mutex<DeviceCopy>>>>);
+
+#[derive(Debug, Default)]
+struct DeviceCopy {
+    sets: Option<Arc<Resident>>,
+    rows: Option<Arc<Resident>>,
+}
+
+impl DeviceCopies {
+    fn of(&self, device: &Device) -> Arc<Mutex<DeviceCopy>> {
+        Arc::clone(self.0.lock().entry(device.ordinal()).or_default())
+    }
+
+    /// Forgets all copies; those in use stay until they are not.
+    #[cfg(test)]
+    pub fn clear(&self) {
+        self.0.lock().clear();
+    }
+}
+
+impl DeviceCopy {
+    /// Forgets what was copied to the device before it was lost.
+    fn forget_lost(&mut self, device: &Device) {
+        self.sets.take_if(|sets| !device.has(sets));
+        self.rows.take_if(|rows| !device.has(rows));
+    }
+
+    fn bytes(&self) -> u64 {
+        [&self.sets, &self.rows].into_iter().flatten().map(|resident| resident.bytes()).sum()
+    }
 }
 
 /// Where the arrays lie, in bytes from the start of the memory.
@@ -49,18 +91,39 @@ impl ResidentSets {
         Places::of(sets).end + rows.unwrap_or(0)
     }
 
-    /// Copies the sets to a device and waits until they are there.
+    /// The bytes of the sets that are on a device already.
+    pub fn bytes_on(device: &Device, sets: &SetCollection) -> u64 {
+        let copy = sets.copies().of(device);
+        let mut copy = copy.lock();
+        copy.forget_lost(device);
+        copy.bytes()
+    }
+
+    /// The sets on a device. What is not there yet is copied, and waited for. `rows`: with the
+    /// number of rows of each set, unless all have one.
     ///
     /// # Errors
     ///
     /// [`DeviceError::OutOfMemory`] where they do not fit.
-    pub fn upload(device: &Device, sets: &SetCollection, rows: bool) -> Result<Self, DeviceError> {
-        let copy = Arc::new(Self::upload_sets(device, sets)?);
-        let rows = match rows {
-            true => Self::upload_rows(device, sets)?.map(Arc::new),
-            false => None,
+    pub fn on(device: &Device, sets: &SetCollection, rows: bool) -> Result<Self, DeviceError> {
+        let copy = sets.copies().of(device);
+        let mut copy = copy.lock();
+        copy.forget_lost(device);
+        let on_device = match &copy.sets {
+            Some(there) => Arc::clone(there),
+            None => Arc::new(Self::upload_sets(device, sets)?),
         };
-        Ok(Self { sets: copy, tokens_at: Places::of(sets).tokens, rows })
+        let row_counts = match &copy.rows {
+            _ if !rows => None,
+            Some(there) => Some(Arc::clone(there)),
+            None => Self::upload_rows(device, sets)?.map(Arc::new),
+        };
+        // Only now: where the row counts do not fit the sets are not kept either.
+        copy.sets = Some(Arc::clone(&on_device));
+        if let Some(counts) = &row_counts {
+            copy.rows = Some(Arc::clone(counts));
+        }
+        Ok(Self { sets: on_device, tokens_at: Places::of(sets).tokens, rows: row_counts })
     }
 
     fn upload_sets(device: &Device, sets: &SetCollection) -> Result<Resident, DeviceError> {

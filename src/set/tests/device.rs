@@ -181,6 +181,7 @@ fn the_cpu_takes_up_what_a_failing_device_drops() {
             let expected = sides.expected(&spec);
             assert!(expected.len() > 30, "{}", expected.len());
             sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
+            sides.build.copies().clear();
             lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
         }
     }

@@ -11,7 +11,7 @@ fn every_kernel_finds_the_matches_of_a_chunk() {
     let device = lent.open().unwrap();
     let mut rng = StdRng::seed_from_u64(3);
     let sets = Arc::new(sets(&mut rng, 60, 40));
-    let resident = ResidentSets::upload(&device, &sets, true).unwrap();
+    let resident = ResidentSets::on(&device, &sets, true).unwrap();
     assert_eq!(resident.bytes(), ResidentSets::bytes_of(&sets, true));
     for layout in Layout::ALL {
         for form in [Form::Pairs, Form::Count] {
@@ -34,6 +34,7 @@ fn every_kernel_finds_the_matches_of_a_chunk() {
             }
         }
     }
+    sets.copies().clear();
     drop((device, resident));
     lent.expect_nothing_left();
 }
@@ -43,7 +44,7 @@ fn jobs_from_many_threads_are_all_answered_and_overlap() {
     let Some(lent) = Lent::new() else { return };
     let device = lent.open().unwrap();
     let sets = Arc::new(sets(&mut StdRng::seed_from_u64(1), 60, 30));
-    let resident = ResidentSets::upload(&device, &sets, true).unwrap();
+    let resident = ResidentSets::on(&device, &sets, true).unwrap();
     let held = lent.device.as_ref().map(|device| device.hold());
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -81,6 +82,7 @@ fn jobs_from_many_threads_are_all_answered_and_overlap() {
     if let Some(device) = &lent.device {
         assert_eq!(device.stat("max_in_flight"), Device::SLOTS as u64);
     }
+    sets.copies().clear();
     drop((device, resident));
     lent.expect_nothing_left();
 }
@@ -139,7 +141,7 @@ fn large_collections_are_uploaded_in_pieces() {
     // More than one half of the pinned memory, and not a multiple of it.
     let sets = Arc::new(sets(&mut rng, 1300, 5000));
     assert!(sets.token_count() * size_of::<u32>() > 9 << 20);
-    let resident = ResidentSets::upload(&device, &sets, true).unwrap();
+    let resident = ResidentSets::on(&device, &sets, true).unwrap();
     let case = Case::draw(&mut rng, &sets, 6);
     let inbox = Inbox::new();
     let launch = launch(Layout::LanesPerPair, Form::Pairs);
@@ -162,7 +164,7 @@ fn sets_on_another_device_are_refused() {
     let inbox = Inbox::new();
     let staging = case.staging(&device, true, Form::Pairs).unwrap();
     let mut job = case.job(staging, launch(Layout::BlockPerPair, Form::Pairs), &inbox);
-    job.build = Some(ResidentSets::upload(&other_device, &sets, false).unwrap());
+    job.build = Some(ResidentSets::on(&other_device, &sets, false).unwrap());
     job.submit(&device);
     let error = inbox.wait().2.unwrap_err();
     assert!(error.to_string().contains("sets on another device"), "{error}");

@@ -14,7 +14,7 @@ fn run(device: &Device, sets: &Arc<SetCollection>) -> Vec<Result<(), DeviceError
     let inbox = Inbox::new();
     let mut answers = vec![];
     let mut cases = vec![];
-    let resident = match ResidentSets::upload(device, sets, true) {
+    let resident = match ResidentSets::on(device, sets, true) {
         Ok(resident) => Some(resident),
         Err(error) => {
             answers.push(Err(error));
@@ -76,6 +76,7 @@ fn no_fault_loses_a_job_or_memory() {
                 // The loss may show first where something is given back.
                 assert!(lost || !errors.iter().any(|e| e.is_fatal()), "{context}");
                 assert!(lost || errors.len() <= 1, "{context}");
+                sets.copies().clear();
                 drop(device);
                 lent.expect_nothing_left();
                 lent.fake().reset();

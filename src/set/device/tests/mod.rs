@@ -1,6 +1,7 @@
 //! Chunks of candidates through the queue of a device, on a GPU or the emulator.
 
 mod answers;
+mod copies;
 mod faults;
 
 use std::sync::Arc;
