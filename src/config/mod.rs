@@ -81,7 +81,7 @@ options! {
     "recognize_joins" recognize_joins: bool = true;
     /// How pairs are found: by an index of prefixes (allpairs, ppjoin, groupjoin), by blocks of bit signatures (bitmap), or by whichever costs least (auto).
     "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
-    /// Where candidates are verified: auto (on a GPU where that pays), cpu, cuda (the first GPU; an error where it cannot be used) or cuda:N.
+    /// Where candidates are verified: auto (on a GPU where that pays), cpu, cuda (all GPUs; an error where none can be used) or cuda:N.
     "device" device: DeviceChoice = DeviceChoice::Auto;
     /// The vector instructions of the CPU's filters: auto (the best that the processor has), avx512, avx2 or portable.
     "simd" simd: SimdChoice = SimdChoice(None);
@@ -107,7 +107,7 @@ options! {
     "spill_bands" spill_bands: PositiveCount = PositiveCount(64);
     /// Rows of the build side that are joined at a time where inputs are on disk: as many as fit into memory (auto), or at most so many, for tests.
     "spill_piece_rows" spill_piece_rows: RowLimit = RowLimit(None);
-    /// Bytes of candidates that travel to the GPU together, at most 64M. Each partition holds three such chunks, with room for their matches, in pinned memory.
+    /// Bytes of candidates that travel to the GPU together, at most 64M. Each partition holds three such chunks, and two more for each further GPU, with room for their matches, in pinned memory.
     "gpu.candidate_memory" gpu_candidate_memory: Bytes = Bytes(2 << 20);
     /// Bytes of GPU memory that a join may fill: auto (what is free), or a number. Collections that do not fit travel with the candidates, set by set.
     "gpu.memory_limit" gpu_memory_limit: MemoryLimit = MemoryLimit(None);

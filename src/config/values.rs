@@ -37,7 +37,7 @@ pub enum DeviceChoice {
     #[default]
     Auto,
     Cpu,
-    /// A CUDA device, by ordinal where one is given. An error when it cannot be used.
+    /// One CUDA device by its ordinal, or all that are visible. An error where none can be used.
     Cuda(Option<u32>),
 }
 

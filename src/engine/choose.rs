@@ -98,10 +98,7 @@ pub fn choose(
         (filter as &'static dyn JoinStrategy, cost)
     });
     let on_device = cheapest(costs);
-    let open = |ordinal: u32| {
-        let device = Device::open(ordinal)?;
-        DeviceJoin::try_new(device, build, spec, request)
-    };
+    let open = || DeviceJoin::open(build, spec, request);
     let (device, reason) = match (request.choice, &on_device) {
         (DeviceChoice::Cpu, _) => (None, String::new()),
         (DeviceChoice::Cuda(_), None) => {
@@ -111,9 +108,7 @@ pub fn choose(
                 request.choice
             );
         }
-        (DeviceChoice::Cuda(ordinal), Some(_)) => {
-            (Some(open(ordinal.unwrap_or(0))?), "as demanded".to_string())
-        }
+        (DeviceChoice::Cuda(_), Some(_)) => (Some(open()?), "as demanded".to_string()),
         (DeviceChoice::Auto, None) => (None, "bitmap blocks have no candidates to send".into()),
         (DeviceChoice::Auto, Some((_, (_, cost)))) => {
             let threads = context.threads as f64;
@@ -129,7 +124,7 @@ pub fn choose(
                 let (alone, together) = (Cost(alone), Cost(together));
                 (None, format!("{alone}; with a GPU {together} at best"))
             } else {
-                match open(0) {
+                match open() {
                     Ok(join) => {
                         (Some(join), format!("{} instead of {}", Cost(together), Cost(alone)))
                     }

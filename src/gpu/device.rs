@@ -29,6 +29,9 @@ pub struct Device {
 /// The open devices. Never dropped: at the end of the process the driver may be gone already.
 static OPEN: Mutex<BTreeMap<u32, Arc<Device>>> = Mutex::new(BTreeMap::new());
 
+/// Held by the thread that opens a device, by ordinal.
+static OPENING: Mutex<BTreeMap<u32, Arc<Mutex<()>>>> = Mutex::new(BTreeMap::new());
+
 /// For how long the end of a lost device is waited for when it is opened again: the threads of its
 /// queue end at once, and the queries that failed with it soon after.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -44,13 +47,19 @@ impl Device {
     }
 
     /// Opens a device, or gives the one that is open. The first time it creates a context, which
-    /// takes some hundred milliseconds. A device that was lost can be
-    /// opened anew once all that was made on it is dropped, for the process has one context for
-    /// it; that is waited for, but not for long.
+    /// takes some hundred milliseconds; several devices open side by side. A device that was lost
+    /// can be opened anew once all that was made on it is dropped, for the process has one context
+    /// for it; that is waited for, but not for long.
     pub fn open(ordinal: u32) -> Result<Arc<Self>> {
+        if let Some(device) = Self::opened(ordinal) {
+            return Ok(device);
+        }
+        let gate = Arc::clone(OPENING.lock().entry(ordinal).or_default());
+        let _gate = gate.lock();
         let lost = {
             let mut open = OPEN.lock();
             match open.get(&ordinal) {
+                // Another thread has opened it meanwhile.
                 Some(device) if !device.is_lost() => return Ok(Arc::clone(device)),
                 _ => open.remove(&ordinal),
             }
@@ -58,15 +67,8 @@ impl Device {
         // Outside of the lock, which the threads of its queue take before they end.
         drop(lost);
         driver::wait_for_lost(ordinal, PATIENCE);
-        let mut open = OPEN.lock();
-        // Somebody else may have been at the same.
-        if let Some(device) = open.get(&ordinal).filter(|device| !device.is_lost()) {
-            return Ok(Arc::clone(device));
-        }
         let device = Arc::new(driver::guarded(|| Self::new(ordinal))?);
-        let former = open.insert(ordinal, Arc::clone(&device));
-        drop(open);
-        drop(former);
+        OPEN.lock().insert(ordinal, Arc::clone(&device));
         Ok(device)
     }
 

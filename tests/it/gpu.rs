@@ -273,13 +273,15 @@ async fn failures_of_a_demanded_device_are_errors_of_the_query() {
 }
 
 #[test]
-fn a_process_without_a_usable_device_says_why() {
+fn a_process_uses_all_devices_or_says_why_not() {
     let Some(emulator) = Emulator::get() else { return };
     let library = emulator.path().parent().expect("a folder");
     let folder = tempfile::tempdir().expect("a folder");
     let sql = "SET simjoin.device = 'cuda'; \
                SELECT count(*) FROM (VALUES ([1, 2])) a(t) SIMJOIN (VALUES ([1, 2])) b(t) \
-               ON jaccard(a.t, b.t) >= 0.5";
+               ON jaccard(a.t, b.t) >= 0.5; \
+               EXPLAIN ANALYZE SELECT a.t FROM (VALUES ([1, 2])) a(t) \
+               SIMJOIN (VALUES ([1, 2])) b(t) ON jaccard(a.t, b.t) >= 0.5";
     let run = |environment: &[(&str, &str)], with_driver: bool| {
         let mut command = cli::simjoin(folder.path());
         command.args(["-q", "-c", sql]).envs(environment.iter().copied());
@@ -290,9 +292,11 @@ fn a_process_without_a_usable_device_says_why() {
         }
         cli::Ran::from(command.output().expect("the binary starts"))
     };
-    let ran = run(&[], true);
-    assert!(ran.ok, "{}", ran.err);
-    assert_contains(&ran.out, &["| 1 "]);
+    for (devices, shown) in [("1", "cuda:0 CUDA emulator"), ("2", "cuda:0,1 CUDA emulator")] {
+        let ran = run(&[("EMULATOR_DEVICES", devices)], true);
+        assert!(ran.ok, "{}", ran.err);
+        assert_contains(&ran.out, &["| 1 ", shown, "as demanded"]);
+    }
     for (environment, parts) in [
         (("EMULATOR_DRIVER", "12020"), ["12.2", "driver 550"]),
         (("EMULATOR_DEVICES", "0"), ["no CUDA device", "simjoin.device = 'cpu'"]),

@@ -69,5 +69,5 @@ fn on_device(sets: &SetCollection, spec: &JoinSpec) -> Result<Arc<DeviceJoin>> {
     };
     let device =
         Device::open(0).map_err(|e| exec_datafusion_err!("this bench needs a GPU: {e}"))?;
-    Ok(DeviceJoin::try_new(device, sets, spec, &request)?)
+    Ok(DeviceJoin::try_new(vec![device], sets, spec, &request)?)
 }

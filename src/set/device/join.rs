@@ -1,18 +1,19 @@
-//! What all partitions of a join share on a device.
+//! What all partitions of a join share on devices.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::DataFusionError;
+use parking_lot::Mutex;
 
 use crate::config::DeviceChoice;
 use crate::engine::{JoinSpec, MatchNeed, Pairing};
 use crate::gpu::{Device, DeviceError};
 use crate::set::Candidate;
 use crate::set::device::abi::{Group, NarrowCandidate};
-use crate::set::device::launch::VERIFY;
-use crate::set::device::{Capacities, Form, ResidentSets};
+use crate::set::device::places::{OpenDevices, Places};
+use crate::set::device::{Capacities, Form};
 use crate::set::{SetCollection, SetId};
 
 /// A chunk is never smaller or larger (bytes of candidates). Pinned memory is taken for whole
@@ -41,12 +42,11 @@ impl fmt::Debug for DeviceRequest {
     }
 }
 
-/// A join whose candidates are verified on a device.
+/// A join whose candidates are verified on one device or several.
 #[derive(Debug)]
 pub struct DeviceJoin {
-    pub(crate) device: Arc<Device>,
-    /// The build sets on the device; `None` where they do not fit and travel with the candidates.
-    pub(crate) build: Option<ResidentSets>,
+    /// The devices, with the build sets where those fit.
+    pub(crate) places: Places,
     /// The probe sets are the build sets.
     self_join: bool,
     /// Whether the query insists on the device.
@@ -59,7 +59,8 @@ pub struct DeviceJoin {
     chunk_memory: usize,
     /// Bytes of the largest build set: so much room there is, whatever the limit.
     greatest_set: usize,
-    failed: AtomicBool,
+    /// What was said of devices that failed in mid-join.
+    failures: Mutex<Vec<String>>,
     /// Whether host memory was refused.
     refused: AtomicBool,
     request: DeviceRequest,
@@ -67,31 +68,48 @@ pub struct DeviceJoin {
 
 impl fmt::Display for DeviceJoin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cuda:{} {}", self.device.ordinal(), self.device.name())?;
-        if self.build.is_none() {
-            f.write_str(", sets travel with candidates")?;
-        }
-        Ok(())
+        self.places.fmt(f)
     }
 }
 
 impl DeviceJoin {
-    /// Brings the build side to the device if it fits.
+    /// Opens the devices that the request names, and brings the build side there if it fits:
+    /// `cuda` names all that are visible, `auto` the first one.
     ///
     /// # Errors
     ///
-    /// When the device does not answer.
-    pub fn try_new(
-        device: Arc<Device>,
+    /// Where no device can be used.
+    pub fn open(
         build: &SetCollection,
         spec: &JoinSpec,
         request: &DeviceRequest,
     ) -> Result<Arc<Self>, DeviceError> {
-        device.load(&VERIFY)?;
-        let limit = match spec.gpu.memory_limit {
-            Some(limit) => limit.min(device.total_memory()),
-            None => (device.free_memory()? + ResidentSets::bytes_on(&device, build)) / 10 * 9,
-        };
+        Self::on(OpenDevices::open(request.choice)?, build, spec, request)
+    }
+
+    /// The same on devices that are open.
+    ///
+    /// # Errors
+    ///
+    /// Where none can be used.
+    pub fn try_new(
+        devices: Vec<Arc<Device>>,
+        build: &SetCollection,
+        spec: &JoinSpec,
+        request: &DeviceRequest,
+    ) -> Result<Arc<Self>, DeviceError> {
+        Self::on(OpenDevices::from(devices), build, spec, request)
+    }
+
+    fn on(
+        mut devices: OpenDevices,
+        build: &SetCollection,
+        spec: &JoinSpec,
+        request: &DeviceRequest,
+    ) -> Result<Arc<Self>, DeviceError> {
+        let limits = devices.limits(spec.gpu.memory_limit, build)?;
+        // A chunk may go to any of them, so it suits the smallest.
+        let limit = limits.into_iter().min().unwrap_or(0);
         // Half of the limit is enough for the chunks, with their matches and gathered sets.
         let chunk_share = 3 + GATHERED_PROBE as u64 + GATHERED_BUILD as u64;
         let chunk_memory =
@@ -100,48 +118,52 @@ impl DeviceJoin {
         let count = spec.need == MatchNeed::Count;
         let counts_rows = count && !(request.self_join && build.has_no_repeats());
         let room = limit.saturating_sub(Device::SLOTS as u64 * chunk_share * chunk_memory);
-        let greatest_set = build.runs().greatest_size() as usize * size_of::<u32>();
-        let build = match ResidentSets::bytes_of(build, counts_rows) <= room {
-            true => match ResidentSets::on(&device, build, counts_rows) {
-                Ok(sets) => Some(sets),
-                // Somebody else took what was free.
-                Err(DeviceError::OutOfMemory { .. }) => None,
-                Err(error) => return Err(error),
-            },
-            false => None,
-        };
+        let places = devices.place(build, counts_rows, room)?;
         // The numbers of gathered sets do not tell whether a set meets itself.
-        let numbered = build.is_some() || spec.pairing == Pairing::All;
+        let numbered = places.are_resident() || spec.pairing == Pairing::All;
         Ok(Arc::new(Self {
-            device,
-            build,
+            places,
             self_join: request.self_join,
             demanded: matches!(request.choice, DeviceChoice::Cuda(_)),
             form: if count && numbered { Form::Count } else { Form::Pairs },
             counts_rows,
             chunk_memory: chunk_memory as usize,
-            greatest_set,
-            failed: AtomicBool::new(false),
+            greatest_set: build.runs().greatest_size() as usize * size_of::<u32>(),
+            failures: Mutex::default(),
             refused: AtomicBool::new(false),
             request: request.clone(),
         }))
     }
 
-    /// The probe sets on the device.
-    pub(crate) fn probe(&self) -> Option<&ResidentSets> {
-        self.build.as_ref().filter(|_| self.self_join)
+    /// Whether the devices hold the build sets.
+    pub(crate) fn has_build(&self) -> bool {
+        self.places.are_resident()
     }
 
-    /// Whether nothing more should be sent.
+    /// Whether they hold the probe sets.
+    pub(crate) fn has_probe(&self) -> bool {
+        self.self_join && self.has_build()
+    }
+
+    /// Whether nothing more should be sent: no device is left.
     pub(crate) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
+        self.places.have_failed()
     }
 
-    /// Notes that the device failed; its chunks are verified on the CPU from now on.
-    pub(crate) fn note_failure(&self, error: &DeviceError) {
-        if !self.failed.swap(true, Ordering::Relaxed) {
-            (self.request.on_failure)(format!("then cpu: {error}"));
+    /// Notes that a device failed. Its chunks go to another one from now on, or to the CPU.
+    pub(crate) fn note_failure(&self, place: usize, error: &DeviceError) {
+        let (first, all) = self.places.note_failure(place);
+        // Where the query insists on devices it ends with the error of the last one.
+        if !first || all && self.demanded {
+            return;
         }
+        let ordinal = self.places.get(place).map_or(0, |place| place.device.ordinal());
+        let mut failures = self.failures.lock();
+        failures.push(match all {
+            true => format!("then cpu: {error}"),
+            false => format!("then without cuda:{ordinal}: {error}"),
+        });
+        (self.request.on_failure)(failures.join(", "));
     }
 
     /// Notes that a partition got no memory to fill chunks in; it verifies on the CPU until it does.
@@ -169,10 +191,10 @@ impl DeviceJoin {
     /// gathered sets besides.
     pub(crate) fn pack_bytes(&self) -> Result<usize, DeviceError> {
         let of = |wide: bool| {
-            let noted = match &self.build {
-                Some(_) => 0,
+            let noted = match self.has_build() {
+                true => 0,
                 // A hash table of pairs of numbers, half full after it has grown, and a list.
-                None => self.chunk_candidates(wide) * (2 * 9 + 2 * size_of::<SetId>()),
+                false => self.chunk_candidates(wide) * (2 * 9 + 2 * size_of::<SetId>()),
             };
             self.capacities(wide).bytes()?.checked_add(noted)
         };
@@ -186,8 +208,8 @@ impl DeviceJoin {
     pub(crate) fn capacities(&self, wide: bool) -> Capacities {
         let candidates = self.chunk_candidates(wide);
         let groups = (candidates / 4).max(2);
-        let gathers_probe = self.probe().is_none();
-        let gathers_build = self.build.is_none();
+        let gathers_probe = !self.has_probe();
+        let gathers_build = !self.has_build();
         let tokens = |gathers: bool, share: usize| {
             if gathers { (share * self.chunk_memory).max(self.greatest_set) } else { 0 }
         };

@@ -21,6 +21,7 @@ pub(crate) mod inbox;
 pub(crate) mod join;
 mod launch;
 pub(crate) mod pack;
+mod places;
 mod published;
 mod resident;
 mod staging;

@@ -33,6 +33,8 @@ pub(crate) struct Contents {
     pub candidates: u32,
     /// The name of the kernel that it was sent to.
     pub kernel: &'static str,
+    /// The number of the device in the join.
+    pub place: usize,
     /// The known tokens of the largest probe set, and of the candidates' probe sets together.
     greatest_probe: u32,
     probe_tokens: u64,
@@ -80,6 +82,7 @@ impl Pack {
             wide,
             candidates: 0,
             kernel: "",
+            place: 0,
             greatest_probe: 0,
             probe_tokens: 0,
             group: None,
@@ -108,8 +111,8 @@ impl Pack {
                     return Packed::UpTo { group, at };
                 };
                 let part = &left[..left.len().min(room as usize)];
-                let done = match (&join.build, self.contents.wide) {
-                    (Some(_), false) => self.push_narrow(part),
+                let done = match (join.has_build(), self.contents.wide) {
+                    (true, false) => self.push_narrow(part),
                     _ => self.push_each(join, build, part),
                 };
                 self.contents.candidates += done as u32;
@@ -152,9 +155,9 @@ impl Pack {
         } else {
             self.table(bounds, self.contents.probe.size(probe))?
         };
-        let set = match join.probe() {
-            Some(_) => probe,
-            None => self.gather_probe(join, probe)?,
+        let set = match join.has_probe() {
+            true => probe,
+            false => self.gather_probe(join, probe)?,
         };
         let group = Group { set, probe, start: self.contents.candidates, table };
         if !self.staging.push(Section::Groups, group) {
@@ -248,9 +251,9 @@ impl Pack {
             if room == 0 {
                 return done;
             }
-            let number = match &join.build {
-                Some(_) => candidate.build,
-                None => match self.gather_build(join, build, candidate.build) {
+            let number = match join.has_build() {
+                true => candidate.build,
+                false => match self.gather_build(join, build, candidate.build) {
                     Some(number) => number,
                     None => return done,
                 },

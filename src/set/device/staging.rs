@@ -186,6 +186,23 @@ impl Staging {
             && Section::ALL.iter().all(|&s| self.parts[s as usize].capacity == capacities.of(s))
     }
 
+    /// Whether the device that pinned the memory is lost. The host can still read it.
+    pub fn is_lost(&self) -> bool {
+        match &self.memory {
+            Memory::Pinned(memory) => memory.is_lost(),
+            #[cfg(test)]
+            Memory::Heap(_) => false,
+        }
+    }
+
+    /// Takes the sections of another chunk over, which is divided in the same way; false, and
+    /// nothing whole, where it is not.
+    #[must_use]
+    pub fn copy_from(&mut self, other: &Self) -> bool {
+        self.clear();
+        Section::ALL.into_iter().all(|section| self.extend(section, other.section(section)))
+    }
+
     /// The host memory pinned, in bytes.
     pub fn bytes(&self) -> usize {
         match &self.memory {
@@ -344,6 +361,20 @@ mod tests {
         assert!(staging.extend(Section::Candidates, &[wide; 50]));
         assert!(!staging.push(Section::Candidates, wide));
         assert_eq!(staging.slice::<Candidate>(Section::Candidates), [wide; 50]);
+    }
+
+    #[test]
+    fn a_chunk_moves_to_other_memory() {
+        let mut from = Staging::on_heap(&capacities());
+        assert!(from.extend(Section::Candidates, &[narrow(1), narrow(2)]));
+        assert!(from.push(Section::Required, 7_u32));
+        let mut to = Staging::on_heap(&capacities());
+        assert!(to.push(Section::Required, 9_u32));
+        assert!(to.copy_from(&from));
+        assert_eq!(to.slice::<u32>(Section::Required), [7]);
+        assert_eq!(to.slice::<NarrowCandidate>(Section::Candidates), [narrow(1), narrow(2)]);
+        let mut smaller = Staging::on_heap(&Capacities { candidates: 8, ..capacities() });
+        assert!(!smaller.copy_from(&from));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Verification on a device, beside the filter.
 
+mod send;
+
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -7,20 +9,18 @@ use std::time::Instant;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryReservation, human_readable_size};
 
-use crate::engine::{
-    DeviceFunnel, Funnel, JoinSpec, MatchBuffer, MatchNeed, Pairing, RowPairCounts,
-};
+use crate::engine::{DeviceFunnel, Funnel, JoinSpec, MatchBuffer, RowPairCounts};
 use crate::set::CpuVerifier;
 use crate::set::SetCollection;
 use crate::set::device::inbox::Inbox;
 use crate::set::device::join::DeviceJoin;
 use crate::set::device::pack::{GROUP, Pack, Packed, is_wide};
-use crate::set::device::{Form, Launch, Outcome, Staging, VerifyJob};
+use crate::set::device::{Form, Outcome, Staging};
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::{CandidateChunk, Verified, Verifier};
 
-/// Packs of one verifier: one is filled while others are on their way.
-const PACKS: usize = 3;
+/// Packs of one verifier on their way to a device, for each device; one more is filled meanwhile.
+const PACKS_ON_THE_WAY: usize = 2;
 /// The last candidates are not worth the way to the device where they are so few.
 const WORTH_SENDING: u32 = 1024;
 /// Candidates that the CPU takes up again at once.
@@ -153,17 +153,17 @@ impl DeviceVerifier {
         let capacities = self.join.capacities(wide);
         self.reclaim();
         while let Some(staging) = self.spare.pop() {
-            if staging.has(&capacities) {
+            if staging.has(&capacities) && !staging.is_lost() {
                 return Ok(Some(staging));
             }
             self.discard(staging)?;
         }
-        if self.packs == PACKS {
+        if self.packs > PACKS_ON_THE_WAY * self.join.places.len() {
             return Ok(None);
         }
         let bytes = self.join.pack_bytes()?;
         let staging = match self.reservation.try_grow(bytes) {
-            Ok(()) => Staging::pin(&self.join.device, &capacities).map_err(|error| {
+            Ok(()) => self.join.places.pin(&capacities).map_err(|error| {
                 self.reservation.shrink(bytes);
                 error.into()
             }),
@@ -251,28 +251,10 @@ impl DeviceVerifier {
     fn send(&mut self) {
         let Some(mut pack) = self.open.take() else { return };
         pack.seal();
-        let gpu = &self.spec.gpu;
-        let launch = Launch::choose(&pack.shape(), self.join.form, gpu);
         self.funnel.chunks += 1;
         self.funnel.candidates += u64::from(pack.contents.candidates);
-        self.in_flight += 1;
         self.first_sent.get_or_insert_with(Instant::now);
-        let Pack { staging, mut contents } = pack;
-        contents.kernel = launch.layout.name();
-        let wide = contents.wide;
-        let ticket = self.inbox.ticket(contents);
-        VerifyJob {
-            staging,
-            launch,
-            probe: self.join.probe().cloned(),
-            build: self.join.build.clone(),
-            wide,
-            exact: self.spec.need == MatchNeed::PairsWithOverlap,
-            first_only: self.spec.need == MatchNeed::Exists,
-            same: self.spec.pairing == Pairing::Unordered && self.join.probe().is_some(),
-            reply: ticket,
-        }
-        .submit(&self.join.device);
+        self.submit_pack(pack);
     }
 
     /// Takes up what came back.
@@ -306,14 +288,10 @@ impl DeviceVerifier {
                     pack,
                 });
             }
-            Err(error) if self.join.demanded => {
-                self.spare.push(pack.staging);
-                return Err(error.into());
-            }
             Err(error) => {
-                self.join.note_failure(&error);
+                self.join.note_failure(pack.contents.place, &error);
                 self.funnel.failed_chunks += 1;
-                self.redone = Some(Redo { pack, group: 0 });
+                self.retry(pack, error)?;
             }
         }
         Ok(true)
