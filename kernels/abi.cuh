@@ -1,4 +1,5 @@
-// What the host and the kernels agree on. `src/cuda/abi.rs` declares the same in Rust.
+// What the host and the kernels agree on. `src/set/device/abi.rs` declares the
+// same in Rust.
 #pragma once
 
 #include "types.cuh"
@@ -89,3 +90,7 @@ struct Chunk {
     // Words of 4 bytes of dynamic shared memory.
     u32 shared_words;
 };
+
+static_assert(sizeof(WideCandidate) == 20 && sizeof(NarrowCandidate) == 8, "as in src/set/device/abi.rs");
+static_assert(sizeof(Group) == 16 && sizeof(Match) == 12 && sizeof(Found) == 32, "as in src/set/device/abi.rs");
+static_assert(sizeof(Chunk) == 112, "as in src/set/device/abi.rs");

@@ -1,4 +1,4 @@
-// Layout C: a block owns a probe set and all of its threads cooperate on each pair, by intersect
+// A block owns a probe set and all of its threads cooperate on each pair, by intersect
 // path: the merge of two runs of tokens is a path through their matrix, cut by cross diagonals into
 // stretches of equal length, one a thread (Green, McColl, Bader: "GPU merge path", ICS 2012). Runs
 // of any length go through shared memory tile by tile. For large sets.

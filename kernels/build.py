@@ -28,7 +28,8 @@ TOOLCHAIN = KERNELS.parent / "target" / "cuda-12.4"
 
 # CUDA 12.4 writes PTX 8.4, which drivers from 550 on load.
 PACKAGES = ["nvidia-cuda-nvrtc-cu12==12.4.127", "nvidia-cuda-nvcc-cu12==12.4.131"]
-PROGRAM = "verify.cu"
+# Each becomes an image of its own for each architecture.
+PROGRAMS = ["published", "verify"]
 # The PTX is for the cards without an image of their own: Turing and those to come.
 PTX_ARCHITECTURE = 75
 ARCHITECTURES = [80, 90]
@@ -76,15 +77,15 @@ class Nvrtc:
         self.call(f"nvrtcGet{what}", program, buffer)
         return buffer.value
 
-    def compile(self, architecture: int) -> bytes:
-        """The PTX of the program. Headers are given by name, so that no path gets into it."""
+    def compile(self, name: str, architecture: int) -> bytes:
+        """The PTX of a program. Headers are given by name, so that no path gets into it."""
         headers = sorted(KERNELS.glob("*.cuh"))
         texts = (ctypes.c_char_p * len(headers))(*(header.read_bytes() for header in headers))
         names = (ctypes.c_char_p * len(headers))(*(header.name.encode() for header in headers))
-        source = (KERNELS / PROGRAM).read_bytes()
+        source = (KERNELS / f"{name}.cu").read_bytes()
         program = ctypes.c_void_p()
         self.call(
-            "nvrtcCreateProgram", ctypes.byref(program), source, PROGRAM.encode(), len(headers), texts, names
+            "nvrtcCreateProgram", ctypes.byref(program), source, f"{name}.cu".encode(), len(headers), texts, names
         )
         try:
             options = [f"--gpu-architecture=compute_{architecture}", "--std=c++17", "--no-source-include"]
@@ -93,35 +94,39 @@ class Nvrtc:
                 self.call("nvrtcCompileProgram", program, len(options), arguments)
             except BuildError as error:
                 log = self.text(program, "ProgramLog").decode()
-                raise BuildError(f"{PROGRAM} for compute_{architecture}: {error}\n{log}") from error
+                raise BuildError(f"{name}.cu for compute_{architecture}: {error}\n{log}") from error
             return self.text(program, "PTX")
         finally:
             self.call("nvrtcDestroyProgram", ctypes.byref(program))
 
 
-def assemble(toolchain: Path, ptx: bytes, architecture: int) -> tuple[bytes, str]:
+def assemble(toolchain: Path, name: str, ptx: bytes, architecture: int) -> tuple[bytes, str]:
     """The image of a PTX text, and what the assembler says of each kernel."""
     ptxas = toolchain / "nvidia" / "cuda_nvcc" / "bin" / "ptxas"
     # Installing by pip loses the execute permission where the wheel does not state it.
     ptxas.chmod(0o755)
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "verify.ptx").write_bytes(ptx)
-        command = [str(ptxas), "-v", "-O3", f"-arch=sm_{architecture}", "-o", "verify.cubin", "verify.ptx"]
+        (Path(folder) / f"{name}.ptx").write_bytes(ptx)
+        command = [str(ptxas), "-v", "-O3", f"-arch=sm_{architecture}", "-o", f"{name}.cubin", f"{name}.ptx"]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         if done.returncode != 0:
-            raise BuildError(f"ptxas for sm_{architecture}: {done.stderr}")
-        return (Path(folder) / "verify.cubin").read_bytes(), done.stderr
+            raise BuildError(f"ptxas of {name} for sm_{architecture}: {done.stderr}")
+        return (Path(folder) / f"{name}.cubin").read_bytes(), done.stderr
 
 
 def compile_images(toolchain: Path) -> tuple[dict[str, bytes], dict[int, str]]:
     """The images by file name, and the assembler's words by architecture."""
     install(toolchain)
     nvrtc = Nvrtc(toolchain)
-    images = {"verify.ptx": nvrtc.compile(PTX_ARCHITECTURE)}
-    words = {}
-    for architecture in ARCHITECTURES:
-        cubin, words[architecture] = assemble(toolchain, nvrtc.compile(architecture), architecture)
-        images[f"verify.sm_{architecture}.cubin"] = cubin
+    images = {}
+    words = {architecture: "" for architecture in ARCHITECTURES}
+    for name in PROGRAMS:
+        images[f"{name}.ptx"] = nvrtc.compile(name, PTX_ARCHITECTURE)
+        for architecture in ARCHITECTURES:
+            ptx = nvrtc.compile(name, architecture)
+            cubin, said = assemble(toolchain, name, ptx, architecture)
+            images[f"{name}.sm_{architecture}.cubin"] = cubin
+            words[architecture] += said
     return images, words
 
 
@@ -179,7 +184,7 @@ def report(words: dict[int, str]) -> None:
             elif "spill" in line:
                 spills = ", ".join(part.strip() for part in line.split(","))
             elif found := re.search(r"Used (.*)", line):
-                print(f"  {kernel:18} {found[1]}; {spills}")
+                print(f"  {kernel:29} {found[1]}; {spills}")
 
 
 def main() -> int:

@@ -242,7 +242,7 @@ pub fn add(sum: &mut Funnel, part: &Funnel) {
     sum.candidates += part.candidates;
     sum.bytes_to += part.bytes_to;
     sum.bytes_from += part.bytes_from;
-    sum.kernel_nanos.iter_mut().zip(part.kernel_nanos).for_each(|(sum, nanos)| *sum += nanos);
+    sum.kernels.merge(&part.kernels);
     sum.copy_nanos += part.copy_nanos;
     sum.wait_nanos += part.wait_nanos;
     sum.idle_nanos += part.idle_nanos;

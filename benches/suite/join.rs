@@ -153,7 +153,7 @@ fn write(
         &format!("{gain:.3}"),
         &point.device,
         &f.device.candidates,
-        &seconds(f.device.kernel_nanos.iter().sum::<u64>() as f64 / 1e9),
+        &seconds(f.device.kernels.sum() as f64 / 1e9),
         &seconds(f.device.copy_nanos as f64 / 1e9),
         &seconds(f.device.wait_nanos as f64 / 1e9),
     ])

@@ -3,6 +3,7 @@
 #include "device.h"
 
 #if __has_include("../verify.cu")
+#include "../published.cu"
 #include "../verify.cu"
 #define HAS_VERIFY 1
 #endif
@@ -25,8 +26,8 @@ struct Entry<Function> {
 
 constexpr Kernel KERNELS[] = {
 #ifdef HAS_VERIFY
-    FORMS(verify_a),  FORMS(verify_b),   FORMS(verify_c),  FORMS(verify_d4),
-    FORMS(verify_d8), FORMS(verify_d16), FORMS(verify_d32),
+    FORMS(verify_thread_per_probe), FORMS(verify_thread_per_pair),
+    FORMS(verify_lanes_per_pair),   FORMS(verify_block_per_pair),
 #endif
     KERNEL(self_test_indices),
     KERNEL(self_test_shuffles),
@@ -40,6 +41,7 @@ constexpr Kernel KERNELS[] = {
     KERNEL(self_test_write_behind),
     KERNEL(self_test_read_far_behind),
     KERNEL(self_test_shared_behind),
+    KERNEL(self_test_fill),
     KERNEL(self_test_endless_stack),
 };
 

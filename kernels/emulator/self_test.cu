@@ -120,6 +120,18 @@ __device__ __noinline__ u32 descend(volatile u32 *deeper, u32 depth) {
 
 }  // namespace self_test
 
+struct Fill {
+    u32 *out;
+    u32 first;
+    u32 count;
+};
+
+// Counts from `first`. src/gpu/tests/works.rs has the same for devices.
+extern "C" __global__ void self_test_fill(Fill fill) {
+    const u32 i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < fill.count) fill.out[i] = fill.first + i;
+}
+
 extern "C" __global__ void self_test_endless_stack(SelfTest test) {
     test.out[0] = self_test::descend(test.out, 0);
 }

@@ -19,8 +19,6 @@ pub use values::{
     MemoryLimit, PartitionCount, PositiveCount, RowLimit, SimdChoice, SpillChoice, StrategyChoice,
 };
 
-use crate::gpu::Layout;
-
 /// Declares the options once: name, field, default and documentation, which SQL shows as well.
 macro_rules! options {
     ($($(#[doc = $doc:literal])+ $name:literal $field:ident: $type:ty = $default:expr;)+) => {
@@ -83,7 +81,7 @@ options! {
     "recognize_joins" recognize_joins: bool = true;
     /// How pairs are found: by an index of prefixes (allpairs, ppjoin, groupjoin), by blocks of bit signatures (bitmap), or by whichever costs least (auto).
     "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
-    /// Where candidates are verified: auto (on a GPU where that pays), cpu, cuda (the first GPU; an error where it cannot be used) or cuda:N.
+    /// Where candidates are verified: auto (on a GPU where that pays), cpu, cuda (all GPUs; an error where none can be used) or cuda:N.
     "device" device: DeviceChoice = DeviceChoice::Auto;
     /// The vector instructions of the CPU's filters: auto (the best that the processor has), avx512, avx2 or portable.
     "simd" simd: SimdChoice = SimdChoice(None);
@@ -109,12 +107,12 @@ options! {
     "spill_bands" spill_bands: PositiveCount = PositiveCount(64);
     /// Rows of the build side that are joined at a time where inputs are on disk: as many as fit into memory (auto), or at most so many, for tests.
     "spill_piece_rows" spill_piece_rows: RowLimit = RowLimit(None);
-    /// Bytes of candidates that travel to the GPU together, at most 64M. Each partition holds three such chunks, with room for their matches, in pinned memory.
+    /// Bytes of candidates that travel to the GPU together, at most 64M. Each partition holds three such chunks, and two more for each further GPU, with room for their matches, in pinned memory.
     "gpu.candidate_memory" gpu_candidate_memory: Bytes = Bytes(2 << 20);
     /// Bytes of GPU memory that a join may fill: auto (what is free), or a number. Collections that do not fit travel with the candidates, set by set.
     "gpu.memory_limit" gpu_memory_limit: MemoryLimit = MemoryLimit(None);
-    /// How the GPU's threads share the work: a (a thread for each probe set), b (a block for each probe set, a thread for each candidate), c (a block for each pair), d4 to d32 (that many threads for each pair), or by the sets' sizes (auto).
-    "gpu.layout" gpu_layout: LayoutChoice = LayoutChoice(None);
+    /// How the GPU's threads share the work: a (a thread for each probe set), b (a block for each probe set, a thread for each candidate), c (a block for each pair), d4 (four threads for each pair), or by the sets' sizes (auto).
+    "gpu.layout" gpu_layout: LayoutChoice = LayoutChoice::Auto;
     /// Threads of a block of the GPU's: 32, 64, 128, 256, or by the sets' sizes (auto).
     "gpu.block_size" gpu_block_size: BlockSizeChoice = BlockSizeChoice(None);
 }
@@ -158,7 +156,7 @@ pub struct GpuOptions {
     /// Bytes of device memory that a join may fill; `None`: what is free.
     pub memory_limit: Option<u64>,
     /// Fixed layouts and block sizes, for measurements.
-    pub layout: Option<Layout>,
+    pub layout: LayoutChoice,
     pub block_size: Option<u32>,
 }
 
@@ -167,7 +165,7 @@ impl SimJoinOptions {
         GpuOptions {
             candidate_memory: self.gpu_candidate_memory.0,
             memory_limit: self.gpu_memory_limit.0.map(|bytes| bytes.0),
-            layout: self.gpu_layout.0,
+            layout: self.gpu_layout,
             block_size: self.gpu_block_size.0,
         }
     }
@@ -198,7 +196,7 @@ mod tests {
         assert_eq!(options.device, DeviceChoice::Cuda(Some(1)));
         options.set("gpu.candidate_memory", "512k").unwrap();
         options.set("gpu.memory_limit", "3000").unwrap();
-        options.set("gpu.layout", "d8").unwrap();
+        options.set("gpu.layout", "d4").unwrap();
         options.set("gpu.block_size", "64").unwrap();
         options.set("distribution", "repartition").unwrap();
         options.set("broadcast_limit", "3M").unwrap();
@@ -213,7 +211,7 @@ mod tests {
         };
         assert_eq!(shown("simjoin.gpu.candidate_memory").as_deref(), Some("512K"));
         assert_eq!(shown("simjoin.gpu.memory_limit").as_deref(), Some("3000"));
-        assert_eq!(shown("simjoin.gpu.layout").as_deref(), Some("d8"));
+        assert_eq!(shown("simjoin.gpu.layout").as_deref(), Some("d4"));
         assert_eq!(shown("simjoin.gpu.block_size").as_deref(), Some("64"));
         assert_eq!(options.build_side, BuildSideChoice::Fixed(Side::Right));
     }
@@ -235,6 +233,8 @@ mod tests {
         assert!(options.set("hash_join_rows_per_key", "NaN").is_err());
         assert!(options.set("device", "cuda:x").is_err());
         assert!(options.set("gpu.block_size", "48").is_err());
+        let error = options.set("gpu.layout", "d8").unwrap_err().to_string();
+        assert!(error.contains("auto, a, b, c or d4"), "{error}");
         assert!(options.set("distribution", "hash").is_err());
         for value in ["0", "65537", "18446744073709551615"] {
             let error = options.set("cluster_partitions", value).unwrap_err().to_string();

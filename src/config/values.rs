@@ -5,7 +5,6 @@ use std::str::FromStr;
 
 use datafusion::common::{Result, config_err};
 
-use crate::gpu::Layout;
 use crate::simd::Simd;
 use crate::spec::Side;
 
@@ -49,7 +48,7 @@ pub enum DeviceChoice {
     #[default]
     Auto,
     Cpu,
-    /// A CUDA device, by ordinal where one is given. An error when it cannot be used.
+    /// One CUDA device by its ordinal, or all that are visible. An error where none can be used.
     Cuda(Option<u32>),
 }
 
@@ -195,9 +194,26 @@ impl fmt::Display for SpillChoice {
     }
 }
 
-/// A layout of the GPU's threads; `None` where sizes decide.
+/// A layout of the GPU's threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct LayoutChoice(pub Option<Layout>);
+pub enum LayoutChoice {
+    /// By the sizes of the sets: `D4` or `C`.
+    #[default]
+    Auto,
+    /// A thread for each probe set.
+    A,
+    /// A block for each probe set, a thread for each candidate.
+    B,
+    /// A block for each candidate.
+    C,
+    /// Four threads for each candidate.
+    D4,
+}
+
+impl LayoutChoice {
+    /// Every choice, in the order of the documentation.
+    pub const ALL: [Self; 5] = [Self::Auto, Self::A, Self::B, Self::C, Self::D4];
+}
 
 /// The threads of a block; `None` where sizes decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -362,19 +378,22 @@ impl fmt::Display for MemoryLimit {
 }
 
 impl OptionValue for LayoutChoice {
-    const ACCEPTS: &'static str = "auto, a, b, c, d4, d8, d16 or d32";
+    const ACCEPTS: &'static str = "auto, a, b, c or d4";
 
     fn parse(text: &str) -> Option<Self> {
-        match text {
-            "auto" => Some(Self(None)),
-            name => Layout::ALL.into_iter().find(|l| l.name() == name).map(|l| Self(Some(l))),
-        }
+        Self::ALL.into_iter().find(|choice| choice.to_string() == text)
     }
 }
 
 impl fmt::Display for LayoutChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.0.map_or("auto", Layout::name))
+        f.write_str(match self {
+            Self::Auto => "auto",
+            Self::A => "a",
+            Self::B => "b",
+            Self::C => "c",
+            Self::D4 => "d4",
+        })
     }
 }
 

@@ -12,6 +12,7 @@ mod choose;
 mod collection;
 pub(crate) mod cursor;
 mod family;
+mod kernel_times;
 mod keys;
 mod row_groups;
 mod stored;
@@ -22,8 +23,6 @@ use std::fmt::Debug;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::gpu::Layout;
-
 pub use axis::{Axis, PlaceReader, RowPlace};
 pub use choose::{Choice, admitted, choose};
 pub use collection::{
@@ -33,6 +32,7 @@ pub use collection::{
 pub(crate) use cursor::UnitQueue;
 pub use cursor::{Cursor, Match, MatchBuffer, ProbeUnit, Progress, RowPairCounts};
 pub use family::{Families, Family, ItemPair, Matcher};
+pub use kernel_times::KernelTimes;
 pub use keys::{KeyConverter, KeyDictionary, KeyId, KeyRows, Keys};
 pub use row_groups::{ItemId, RowGroups};
 pub use stored::{Domain, StoredForm, StoredRows, Unload};
@@ -79,8 +79,7 @@ pub struct DeviceFunnel {
     pub candidates: u64,
     pub bytes_to: u64,
     pub bytes_from: u64,
-    /// Time in kernels, by [`Layout::family`].
-    pub kernel_nanos: [u64; Layout::FAMILIES.len()],
+    pub kernels: KernelTimes,
     pub copy_nanos: u64,
     /// Time that the filter waited for the device.
     pub wait_nanos: u64,

@@ -7,7 +7,6 @@ use datafusion::physical_plan::metrics::{
 };
 
 use crate::engine::{DeviceFunnel, Funnel};
-use crate::gpu::Layout;
 
 /// Counters of the build side.
 #[derive(Debug, Clone)]
@@ -125,7 +124,8 @@ struct DeviceMetrics {
     candidates: Count,
     bytes_to: Count,
     bytes_from: Count,
-    kernel_time: [Option<Time>; Layout::FAMILIES.len()],
+    /// By kernel, from its first launch on.
+    kernel_times: Vec<(&'static str, Time)>,
     copy_time: Time,
     wait_time: Time,
     idle_time: Time,
@@ -141,7 +141,7 @@ impl DeviceMetrics {
             candidates: counter("device_candidates"),
             bytes_to: counter("device_bytes_to"),
             bytes_from: counter("device_bytes_from"),
-            kernel_time: [const { None }; Layout::FAMILIES.len()],
+            kernel_times: vec![],
             copy_time: time("device_copy_time"),
             wait_time: time("device_wait_time"),
             idle_time: time("device_idle_time"),
@@ -170,19 +170,16 @@ impl DeviceMetrics {
             (&self.idle_time, now.idle_nanos - then.idle_nanos),
         ];
         times.iter().for_each(|(time, more)| time.add_duration(Duration::from_nanos(*more)));
-        // Only the layouts in use are shown.
-        const NAMES: [&str; Layout::FAMILIES.len()] = [
-            "device_kernel_time_a",
-            "device_kernel_time_b",
-            "device_kernel_time_c",
-            "device_kernel_time_d",
-        ];
-        for (family, time) in self.kernel_time.iter_mut().enumerate() {
-            let more = now.kernel_nanos[family] - then.kernel_nanos[family];
-            if more > 0 {
-                let new = || MetricBuilder::new(metrics).subset_time(NAMES[family], partition);
-                time.get_or_insert_with(new).add_duration(Duration::from_nanos(more));
-            }
+        for (name, nanos) in now.kernels.iter() {
+            let place = self.kernel_times.iter().position(|(of, _)| *of == name);
+            let place = place.unwrap_or_else(|| {
+                let metric = format!("device_kernel_time_{name}");
+                let time = MetricBuilder::new(metrics).subset_time(metric, partition);
+                self.kernel_times.push((name, time));
+                self.kernel_times.len() - 1
+            });
+            let more = Duration::from_nanos(nanos - then.kernels.of(name));
+            self.kernel_times[place].1.add_duration(more);
         }
     }
 }

@@ -8,21 +8,18 @@ use parking_lot::Mutex;
 
 use crate::gpu::driver;
 use crate::gpu::driver::{Context, Properties, Result};
-use crate::gpu::images;
-use crate::gpu::images::Kernels;
-use crate::gpu::memory::PinnedPool;
+use crate::gpu::memory::{DeviceBuffer, PinnedBuffer, PinnedPool};
+use crate::gpu::module::Modules;
 use crate::gpu::queue;
 use crate::gpu::queue::Queue;
-use crate::gpu::resident::{ResidentSets, Uploads};
-use crate::gpu::{Capacities, DeviceError, Job, Staging};
-use crate::set::SetCollection;
+use crate::gpu::resident::{Resident, Upload, Uploads};
+use crate::gpu::{DeviceError, DeviceWork, Images};
 
-/// A CUDA device: a context, the kernels, and a queue of jobs that all verifiers share.
+/// A CUDA device: a context, the programs on it, and a queue of works that all joins share.
 #[derive(Debug)]
 pub struct Device {
     ordinal: u32,
     properties: Properties,
-    max_shared_words: u32,
     context: Arc<Context>,
     pinned: Arc<PinnedPool>,
     uploads: Uploads,
@@ -32,13 +29,16 @@ pub struct Device {
 /// The open devices. Never dropped: at the end of the process the driver may be gone already.
 static OPEN: Mutex<BTreeMap<u32, Arc<Device>>> = Mutex::new(BTreeMap::new());
 
+/// Held by the thread that opens a device, by ordinal.
+static OPENING: Mutex<BTreeMap<u32, Arc<Mutex<()>>>> = Mutex::new(BTreeMap::new());
+
 /// For how long the end of a lost device is waited for when it is opened again: the threads of its
 /// queue end at once, and the queries that failed with it soon after.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Device {
-    /// Jobs on the device at once. Its memory for chunks is at most 1.5 × `SLOTS` times the largest
-    /// chunk.
+    /// Works on the device at once. Its memory for them is at most 1.5 × `SLOTS` times what the
+    /// largest reserves.
     pub const SLOTS: usize = queue::SLOTS;
 
     /// How many devices there are, at least 1. Loads the driver, creates no context.
@@ -46,14 +46,20 @@ impl Device {
         driver::guarded(driver::device_count)
     }
 
-    /// Opens a device, or gives the one that is open. The first time it creates a context and
-    /// loads the kernels, which takes some hundred milliseconds. A device that was lost can be
-    /// opened anew once all that was made on it is dropped, for the process has one context for
-    /// it; that is waited for, but not for long.
+    /// Opens a device, or gives the one that is open. The first time it creates a context, which
+    /// takes some hundred milliseconds; several devices open side by side. A device that was lost
+    /// can be opened anew once all that was made on it is dropped, for the process has one context
+    /// for it; that is waited for, but not for long.
     pub fn open(ordinal: u32) -> Result<Arc<Self>> {
+        if let Some(device) = Self::opened(ordinal) {
+            return Ok(device);
+        }
+        let gate = Arc::clone(OPENING.lock().entry(ordinal).or_default());
+        let _gate = gate.lock();
         let lost = {
             let mut open = OPEN.lock();
             match open.get(&ordinal) {
+                // Another thread has opened it meanwhile.
                 Some(device) if !device.is_lost() => return Ok(Arc::clone(device)),
                 _ => open.remove(&ordinal),
             }
@@ -61,15 +67,8 @@ impl Device {
         // Outside of the lock, which the threads of its queue take before they end.
         drop(lost);
         driver::wait_for_lost(ordinal, PATIENCE);
-        let mut open = OPEN.lock();
-        // Another thread may have opened the device meanwhile.
-        if let Some(device) = open.get(&ordinal).filter(|device| !device.is_lost()) {
-            return Ok(Arc::clone(device));
-        }
         let device = Arc::new(driver::guarded(|| Self::new(ordinal))?);
-        let former = open.insert(ordinal, Arc::clone(&device));
-        drop(open);
-        drop(former);
+        OPEN.lock().insert(ordinal, Arc::clone(&device));
         Ok(device)
     }
 
@@ -87,24 +86,14 @@ impl Device {
     fn new(ordinal: u32) -> Result<Self> {
         driver::load()?;
         let properties = Properties::of(ordinal)?;
-        images::check(&properties)?;
         let context = Context::retain(ordinal)?;
         let _entered = context.enter()?;
-        let kernels = Kernels::load(&context, &properties)?;
-        let max_shared_words = kernels.max_shared_words();
+        let modules = Modules::new(&context, &properties);
         let pinned = PinnedPool::new(&context);
         let uploads = Uploads::new(&context)?;
         let name = format!("cuda{ordinal}");
-        let queue = Queue::start(&context, kernels, &pinned, &name, forget)?;
-        Ok(Self {
-            ordinal,
-            properties,
-            max_shared_words,
-            pinned,
-            uploads,
-            queue,
-            context: Arc::clone(&context),
-        })
+        let queue = Queue::start(&context, modules, &pinned, &name, forget)?;
+        Ok(Self { ordinal, properties, pinned, uploads, queue, context: Arc::clone(&context) })
     }
 
     pub fn ordinal(&self) -> u32 {
@@ -125,11 +114,6 @@ impl Device {
         self.properties.multiprocessors
     }
 
-    /// The dynamic shared memory that a block of any kernel may have, in words of 4 bytes.
-    pub fn max_shared_words(&self) -> u32 {
-        self.max_shared_words
-    }
-
     /// The memory of the device, in bytes.
     pub fn total_memory(&self) -> u64 {
         self.properties.total_memory
@@ -146,40 +130,71 @@ impl Device {
         self.context.lost().is_some()
     }
 
-    /// Copies the sets of a collection to the device and waits until they are there. `rows`: with
-    /// the number of rows of each set, unless all have one.
-    pub fn upload(&self, sets: &SetCollection, rows: bool) -> Result<ResidentSets> {
+    /// Loads a program, unless it is there.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::Unsupported`] where no image of it runs on the device.
+    pub fn load(&self, images: &'static Images) -> Result<()> {
         self.healthy()?;
         self.noticing_loss((|| {
             let _entered = self.context.enter()?;
-            let allocate = || ResidentSets::allocate(&self.context, sets, rows);
-            let resident = match allocate() {
+            self.queue.modules().load(images)
+        })())
+    }
+
+    /// Makes memory for `what` (a plural, for errors) that stays on the device, and waits until it
+    /// is filled.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::OutOfMemory`] where the device has too little, idle memory of the queue
+    /// included.
+    pub fn resident(
+        &self,
+        what: &'static str,
+        bytes: u64,
+        fill: impl FnOnce(&mut Upload<'_>) -> Result<()>,
+    ) -> Result<Resident> {
+        self.healthy()?;
+        self.noticing_loss((|| {
+            let _entered = self.context.enter()?;
+            let allocate = || DeviceBuffer::new(&self.context, what, bytes);
+            let memory = match allocate() {
                 Err(DeviceError::OutOfMemory { .. }) => {
                     self.queue.trim();
                     allocate()?
                 }
-                resident => resident?,
+                memory => memory?,
             };
-            resident.fill(sets, &self.uploads, &self.pinned)?;
-            Ok(resident)
+            self.uploads.fill(&memory, &self.pinned, fill)?;
+            Ok(Resident::new(memory))
         })())
     }
 
-    /// An empty chunk in pinned memory, which is kept for the next one when it is dropped.
-    pub fn staging(&self, capacities: Capacities) -> Result<Staging> {
-        let bytes = capacities.bytes();
-        let bytes = bytes.ok_or(DeviceError::HostOutOfMemory { bytes: u64::MAX })?;
-        let memory = self.noticing_loss(self.pinned.take(bytes))?;
-        Ok(Staging::new(&capacities, memory))
+    /// Whether the memory is that of this device, as it was opened.
+    pub fn has(&self, resident: &Resident) -> bool {
+        resident.is_of(&self.context)
     }
 
-    /// Has a chunk verified, after those that were submitted before. Never blocks: the answer goes
-    /// to the job's [`Reply`](crate::gpu::Reply).
-    pub fn submit(&self, job: Job) {
-        self.queue.submit(job);
+    /// Pinned memory of at least `bytes`, with anything in it. When it is dropped it is kept for
+    /// the next caller.
+    pub fn pinned(&self, bytes: usize) -> Result<PinnedBuffer> {
+        self.noticing_loss(self.pinned.take(bytes))
     }
 
-    /// Frees the memory that is only kept for the next jobs, on the device and pinned.
+    /// Has a work done, after those that were submitted before. Never blocks: the answer goes to
+    /// [`DeviceWork::answer`].
+    pub fn submit(&self, work: Box<dyn DeviceWork>) {
+        self.queue.submit(work);
+    }
+
+    /// Works submitted and not answered, across all joins.
+    pub fn pending(&self) -> usize {
+        self.queue.pending()
+    }
+
+    /// Frees the memory that is only kept for the next works, on the device and pinned.
     pub fn trim(&self) {
         self.queue.trim();
         self.pinned.trim();

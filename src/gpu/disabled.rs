@@ -1,12 +1,14 @@
 //! Stands in for devices in a build without the feature `cuda`: there are none.
 
 use std::convert::Infallible;
+use std::marker::PhantomData;
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-use crate::gpu::abi::Sets;
-use crate::gpu::{Capacities, DeviceError, Job, Staging};
-use crate::set::SetCollection;
+use crate::gpu::{DeviceError, DeviceWork, Grid, Images, Pod};
+
+type Result<T, E = DeviceError> = std::result::Result<T, E>;
 
 /// A CUDA device, of which this build has none.
 #[derive(Debug)]
@@ -16,12 +18,12 @@ impl Device {
     pub const SLOTS: usize = 0;
 
     /// An error.
-    pub fn count() -> Result<u32, DeviceError> {
+    pub fn count() -> Result<u32> {
         Err(DeviceError::NotBuilt)
     }
 
     /// An error.
-    pub fn open(_: u32) -> Result<Arc<Self>, DeviceError> {
+    pub fn open(_: u32) -> Result<Arc<Self>> {
         Err(DeviceError::NotBuilt)
     }
 
@@ -47,15 +49,11 @@ impl Device {
         match self.0 {}
     }
 
-    pub fn max_shared_words(&self) -> u32 {
-        match self.0 {}
-    }
-
     pub fn total_memory(&self) -> u64 {
         match self.0 {}
     }
 
-    pub fn free_memory(&self) -> Result<u64, DeviceError> {
+    pub fn free_memory(&self) -> Result<u64> {
         match self.0 {}
     }
 
@@ -63,15 +61,32 @@ impl Device {
         match self.0 {}
     }
 
-    pub fn upload(&self, _: &SetCollection, _: bool) -> Result<ResidentSets, DeviceError> {
+    pub fn load(&self, _: &'static Images) -> Result<()> {
         match self.0 {}
     }
 
-    pub fn staging(&self, _: Capacities) -> Result<Staging, DeviceError> {
+    pub fn resident(
+        &self,
+        _: &'static str,
+        _: u64,
+        _: impl FnOnce(&mut Upload<'_>) -> Result<()>,
+    ) -> Result<Resident> {
         match self.0 {}
     }
 
-    pub fn submit(&self, _: Job) {
+    pub fn has(&self, _: &Resident) -> bool {
+        match self.0 {}
+    }
+
+    pub fn pinned(&self, _: usize) -> Result<PinnedBuffer> {
+        match self.0 {}
+    }
+
+    pub fn submit(&self, _: Box<dyn DeviceWork>) {
+        match self.0 {}
+    }
+
+    pub fn pending(&self) -> usize {
         match self.0 {}
     }
 
@@ -80,34 +95,42 @@ impl Device {
     }
 }
 
-/// Sets in the memory of a device.
+/// Memory of a device that stays.
 #[derive(Debug)]
-pub struct ResidentSets(Infallible);
+pub struct Resident(Infallible);
 
-impl ResidentSets {
-    pub fn bytes_of(_: &SetCollection, _: bool) -> u64 {
-        0
-    }
-
-    pub fn sets(&self) -> Sets {
-        match self.0 {}
-    }
-
-    pub fn rows(&self) -> u64 {
+impl Resident {
+    pub fn address(&self) -> u64 {
         match self.0 {}
     }
 
     pub fn bytes(&self) -> u64 {
         match self.0 {}
     }
+
+    pub fn is_lost(&self) -> bool {
+        match self.0 {}
+    }
+}
+
+/// Fills memory on a device.
+#[derive(Debug)]
+pub struct Upload<'a>(Infallible, PhantomData<&'a ()>);
+
+impl Upload<'_> {
+    pub fn copy<T: Pod>(&mut self, _: u64, _: &[T]) -> Result<()> {
+        match self.0 {}
+    }
+
+    pub fn copy_each<T: Pod>(&mut self, _: u64, _: usize, _: impl Fn(usize) -> T) -> Result<()> {
+        match self.0 {}
+    }
 }
 
 /// Pinned host memory, of which there is none.
 #[derive(Debug)]
-#[allow(dead_code)]
 pub struct PinnedBuffer(Infallible);
 
-#[allow(dead_code)]
 impl PinnedBuffer {
     pub fn start(&self) -> NonNull<u8> {
         match self.0 {}
@@ -116,11 +139,79 @@ impl PinnedBuffer {
     pub fn bytes(&self) -> usize {
         match self.0 {}
     }
+
+    pub fn is_lost(&self) -> bool {
+        match self.0 {}
+    }
 }
 
-// As the real one has: who drops a chunk means it in either build.
+// As the real one has: a caller that drops pinned memory means it in either build.
 impl Drop for PinnedBuffer {
     fn drop(&mut self) {
+        match self.0 {}
+    }
+}
+
+/// A kernel of a program that is loaded.
+#[derive(Debug, Clone, Copy)]
+pub struct Kernel(Infallible);
+
+impl Kernel {
+    pub fn shared_words(&self) -> u32 {
+        match self.0 {}
+    }
+}
+
+/// Where a work issues what it asks for.
+#[derive(Debug)]
+pub struct Stage<'a>(Infallible, PhantomData<&'a ()>);
+
+impl Stage<'_> {
+    pub fn reserve(&mut self, _: &'static str, _: u64) -> Result<u64> {
+        match self.0 {}
+    }
+
+    /// # Safety
+    ///
+    /// There is no stage.
+    pub unsafe fn copy(&mut self, _: u64, _: &[u8]) -> Result<()> {
+        match self.0 {}
+    }
+
+    pub fn clear(&mut self, _: u64, _: usize) -> Result<()> {
+        match self.0 {}
+    }
+
+    pub fn kernel(&self, _: &'static Images, _: &'static str) -> Result<Kernel> {
+        match self.0 {}
+    }
+
+    pub fn has(&self, _: &Resident) -> bool {
+        match self.0 {}
+    }
+
+    /// # Safety
+    ///
+    /// There is no stage.
+    pub unsafe fn launch<A: Copy>(&mut self, _: Kernel, _: Grid, _: A) -> Result<()> {
+        match self.0 {}
+    }
+
+    pub fn note(&mut self, _: u64, _: usize) -> Result<()> {
+        match self.0 {}
+    }
+}
+
+/// What a work finds on the device.
+#[derive(Debug)]
+pub struct Results<'a>(Infallible, PhantomData<&'a ()>);
+
+impl Results<'_> {
+    pub fn note<T: Pod>(&self) -> Result<T> {
+        match self.0 {}
+    }
+
+    pub fn fetch<T: Pod>(&mut self, _: u64, _: &mut [MaybeUninit<T>]) -> Result<()> {
         match self.0 {}
     }
 }

@@ -126,6 +126,7 @@ pub(crate) struct Context {
 
 // SAFETY: contexts may be used on any thread.
 unsafe impl Send for Context {}
+// SAFETY: as above.
 unsafe impl Sync for Context {}
 
 /// The [`Context`]s of each device, which are one to the driver: it makes it anew only after the
@@ -322,6 +323,7 @@ pub(crate) struct Stream {
 
 // SAFETY: streams may be used on any thread.
 unsafe impl Send for Stream {}
+// SAFETY: as above.
 unsafe impl Sync for Stream {}
 
 impl Stream {
@@ -375,6 +377,7 @@ pub(crate) struct Event {
 
 // SAFETY: events may be used on any thread.
 unsafe impl Send for Event {}
+// SAFETY: as above.
 unsafe impl Sync for Event {}
 
 impl Event {

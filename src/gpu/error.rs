@@ -7,7 +7,7 @@ use datafusion::common::{
 };
 use datafusion::execution::memory_pool::human_readable_size;
 
-/// Why a device cannot be used, or not for this job.
+/// Why a device cannot be used, or not for this work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceError {
     /// The crate was built without its feature `cuda`.
@@ -54,12 +54,12 @@ pub enum DeviceError {
         code: i32,
         message: String,
     },
-    /// A job contradicts itself, or a kernel answered what cannot be: a bug.
+    /// A work contradicts itself, or a kernel answered what cannot be: a bug.
     Internal(String),
 }
 
 impl DeviceError {
-    /// Whether the device cannot be used from now on, rather than for this job only.
+    /// Whether the device cannot be used from now on, rather than for this work only.
     pub fn is_fatal(&self) -> bool {
         match self {
             Self::NotBuilt

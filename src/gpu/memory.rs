@@ -37,6 +37,10 @@ impl DeviceBuffer {
         }
     }
 
+    pub fn context(&self) -> &Arc<Context> {
+        &self.context
+    }
+
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -63,6 +67,7 @@ struct HostBlock {
 
 // SAFETY: it is memory of its own.
 unsafe impl Send for HostBlock {}
+// SAFETY: as above.
 unsafe impl Sync for HostBlock {}
 
 impl HostBlock {
@@ -200,6 +205,7 @@ pub struct PinnedBuffer {
 
 // SAFETY: it is memory of its own.
 unsafe impl Send for PinnedBuffer {}
+// SAFETY: as above.
 unsafe impl Sync for PinnedBuffer {}
 
 impl PinnedBuffer {
@@ -209,6 +215,11 @@ impl PinnedBuffer {
 
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Whether the device that pinned it is lost. The host can still read it.
+    pub fn is_lost(&self) -> bool {
+        self.pool.context.lost().is_some()
     }
 }
 

@@ -1,26 +1,22 @@
-//! NVIDIA GPUs, through their driver alone.
+//! NVIDIA GPUs, through their driver alone: a runtime that knows no join.
 //!
-//! A [`Device`] is opened once for the process. Token sets either stay on it ([`ResidentSets`]) or
-//! travel with the candidates. Filter threads fill chunks of candidates in pinned memory
-//! ([`Staging`]) and submit them as [`Job`]s to the queue of the device, which copies and computes
-//! several at once and answers each through its [`Reply`].
+//! A [`Device`] is opened once for the process. It has pinned host memory ([`PinnedBuffer`]),
+//! memory that stays ([`Resident`]), programs by their [`Images`], and a queue that takes work of
+//! any type ([`DeviceWork`]) from any thread, copies and computes several works at once, and
+//! answers each exactly once.
 //!
 //! ```text
-//! filter threads            launcher                   device                 collector
-//! Staging ─► Job ─► queue ─► slot: copy to device ─► kernel ─► Found ─► copy matches back ─► Reply
+//! any thread       launcher                 device                         collector
+//! work ─► queue ─► issue(Stage) ─► slot: copy to device ─► kernel ─► note ─► finish(Results) ─► answer
 //! ```
 //!
-//! The driver is loaded when a device is first asked for; its absence is an error, never a panic.
-//! Without the feature `cuda` the same names exist and there is no device. The kernels are in
-//! `kernels/`, what they and the host agree on in [`abi`].
+//! The families of joins define the work: what a chunk is and which kernel reads it. The driver is
+//! loaded when a device is first asked for; its absence is an error, never a panic. Without the
+//! feature `cuda` the same names exist and there is no device.
 
-pub mod abi;
 mod error;
-#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
-mod job;
-mod launch;
-#[cfg_attr(not(feature = "cuda"), allow(dead_code))]
-mod staging;
+mod images;
+mod work;
 
 #[cfg(feature = "cuda")]
 mod device;
@@ -29,28 +25,30 @@ mod disabled;
 #[cfg(feature = "cuda")]
 mod driver;
 #[cfg(feature = "cuda")]
-mod images;
-#[cfg(feature = "cuda")]
 mod memory;
+#[cfg(feature = "cuda")]
+mod module;
 #[cfg(feature = "cuda")]
 mod queue;
 #[cfg(feature = "cuda")]
 mod resident;
 #[cfg(feature = "cuda")]
-mod slot;
+mod stage;
 #[cfg(all(test, feature = "cuda"))]
-mod tests;
+pub(crate) mod tests;
 
 #[cfg(feature = "cuda")]
 pub use device::Device;
 #[cfg(not(feature = "cuda"))]
-pub use disabled::{Device, ResidentSets};
+pub use disabled::{Device, Kernel, PinnedBuffer, Resident, Results, Stage, Upload};
 pub use error::DeviceError;
-pub use job::{Form, Job, Lanes, Launch, Layout, Outcome, Reply, Times};
-pub use launch::ChunkShape;
+pub use images::{Aligned, Images};
 #[cfg(feature = "cuda")]
-pub use resident::ResidentSets;
-pub use staging::{Capacities, Pod, Section, Staging};
-
-#[cfg(not(feature = "cuda"))]
-use disabled as memory;
+pub use memory::PinnedBuffer;
+#[cfg(feature = "cuda")]
+pub use module::Kernel;
+#[cfg(feature = "cuda")]
+pub use resident::{Resident, Upload};
+#[cfg(feature = "cuda")]
+pub use stage::{Results, Stage};
+pub use work::{DeviceWork, Grid, Pod, Times, Usage};

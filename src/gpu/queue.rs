@@ -1,53 +1,55 @@
-//! The device's queue of jobs.
+//! The device's queue of works.
 //!
 //! ```text
-//! submit ─► waiting ─► launcher ─► in flight ─► collector ─► reply
+//! submit ─► waiting ─► launcher ─► in flight ─► collector ─► answer
 //!                         ▲        (≤ 6 slots)      │
 //!                         └─────── free slots ◄─────┘
 //! ```
 //!
-//! The launcher starts jobs in the order of their submission, each in a free slot; the collector
-//! waits for them in the same order, asleep, copies their matches back and replies. So the device
-//! copies one chunk while it computes another. Whoever submits limits the number of his own jobs
-//! under way, which makes first come, first served fair.
+//! The launcher issues works of any type in the order of their submission, each in a free slot; the
+//! collector waits for them in the same order, asleep, has each take its results, and answers it.
+//! So the device copies for one work while it computes another. Every submitter limits the number
+//! of its own works under way, which makes first come, first served fair.
 //!
-//! Every job is answered exactly once, whatever happens: an error of its own is the answer to it
-//! alone; once the device is lost it is the answer to all.
+//! Every work is answered exactly once, whatever happens: an error of its own is the answer to it
+//! alone; once the device is lost that is the answer to all.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 use std::time::Instant;
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::gpu::DeviceError;
 use crate::gpu::driver::{Context, Result, panic_message};
-use crate::gpu::images::Kernels;
-use crate::gpu::job::{Job, Outcome};
 use crate::gpu::memory::PinnedPool;
-use crate::gpu::slot::{Issued, Latest, Slot};
+use crate::gpu::module::Modules;
+use crate::gpu::stage::{Issued, Latest, Slot};
+use crate::gpu::{DeviceError, DeviceWork, Usage};
 
-/// Jobs on the device at once: some on their way there, one in a kernel, some on their way back or
+/// Works on the device at once: some on their way there, one in a kernel, some on their way back or
 /// waiting for a thread to wake up.
 pub(crate) const SLOTS: usize = 6;
 
-/// A queue and its two threads, which end when the queue is dropped and all jobs are answered.
+/// A queue and its two threads, which end when the queue is dropped and all works are answered.
 #[derive(Debug)]
 pub(crate) struct Queue(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     context: Arc<Context>,
-    kernels: Kernels,
+    modules: Modules,
     pinned: Arc<PinnedPool>,
     /// Called once the device is lost.
     on_loss: fn(&Arc<Context>),
+    /// Works submitted and not answered.
+    pending: AtomicUsize,
     state: Mutex<State>,
-    /// Something to do for the launcher: a job and a slot for it, or the end.
+    /// Something to do for the launcher: a work and a slot for it, or the end.
     launch: Condvar,
-    /// Something to do for the collector: a job in flight, or the end.
+    /// Something to do for the collector: a work in flight, or the end.
     collect: Condvar,
 }
 
@@ -56,9 +58,9 @@ struct State {
     waiting: VecDeque<Waiting>,
     in_flight: VecDeque<InFlight>,
     free: Vec<Slot>,
-    /// Since when all slots have been free, if a job was ever done.
+    /// Since when all slots have been free, if a work was ever done.
     idle_since: Option<Instant>,
-    /// No more jobs come.
+    /// No more works come.
     closed: bool,
     /// Nor does the launcher start any.
     launched_all: bool,
@@ -66,14 +68,14 @@ struct State {
 
 #[derive(Debug)]
 struct Waiting {
-    job: Job,
+    work: Box<dyn DeviceWork>,
     since: Instant,
 }
 
 #[derive(Debug)]
 struct InFlight {
     slot: Slot,
-    job: Job,
+    work: Box<dyn DeviceWork>,
     issued: Issued,
     queued_nanos: u64,
     idle_nanos: u64,
@@ -83,7 +85,7 @@ impl Queue {
     /// Starts the queue. The context is current.
     pub fn start(
         context: &Arc<Context>,
-        kernels: Kernels,
+        modules: Modules,
         pinned: &Arc<PinnedPool>,
         name: &str,
         on_loss: fn(&Arc<Context>),
@@ -92,9 +94,10 @@ impl Queue {
         let latest = Latest::new(context)?;
         let shared = Arc::new(Shared {
             context: Arc::clone(context),
-            kernels,
+            modules,
             pinned: Arc::clone(pinned),
             on_loss,
+            pending: AtomicUsize::new(0),
             state: Mutex::new(State {
                 waiting: VecDeque::new(),
                 in_flight: VecDeque::new(),
@@ -129,10 +132,21 @@ impl Queue {
         Ok(queue)
     }
 
-    /// Adds a job; never blocks for long.
-    pub fn submit(&self, job: Job) {
-        self.0.state.lock().waiting.push_back(Waiting { job, since: Instant::now() });
+    /// Adds a work; never blocks for long.
+    pub fn submit(&self, work: Box<dyn DeviceWork>) {
+        self.0.pending.fetch_add(1, Ordering::Relaxed);
+        self.0.state.lock().waiting.push_back(Waiting { work, since: Instant::now() });
         self.0.launch.notify_one();
+    }
+
+    /// Works submitted and not answered.
+    pub fn pending(&self) -> usize {
+        self.0.pending.load(Ordering::Relaxed)
+    }
+
+    /// The programs on the device.
+    pub fn modules(&self) -> &Modules {
+        &self.0.modules
     }
 
     /// Frees the device memory of the slots that are free.
@@ -171,77 +185,76 @@ impl Shared {
         self.pinned.close();
     }
 
-    /// Answers all jobs that wait: the device is lost.
+    /// Answers all works that wait: the device is lost.
     fn fail_waiting<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let waiting = std::mem::take(&mut state.waiting);
         MutexGuard::unlocked(&mut state, || {
             (self.on_loss)(&self.context);
-            for Waiting { job, .. } in waiting {
-                answer(job, Err(self.lost()));
+            for Waiting { work, .. } in waiting {
+                self.answer(work, Err(self.lost()));
             }
         });
         state
     }
 
-    /// Starts the job that has waited longest. There is one, and a free slot.
+    /// Starts the work that has waited longest. There is one, and a free slot.
     fn launch_next<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
         let was_idle = state.free.len() == SLOTS;
         let idle_since = state.idle_since.take_if(|_| was_idle);
-        let (Some(Waiting { job, since }), Some(mut slot)) =
+        let (Some(Waiting { mut work, since }), Some(mut slot)) =
             (state.waiting.pop_front(), state.free.pop())
         else {
             return state;
         };
-        // Jobs under way beside it.
+        // Works under way beside it.
         let others = SLOTS - 1 - state.free.len();
         let idle_nanos = idle_since.map_or(0, nanos_since);
         let queued_nanos = nanos_since(since);
-        let started = MutexGuard::unlocked(&mut state, || {
-            let issued = self.issue(&mut slot, &job);
-            (slot, job, issued)
-        });
-        match started {
-            (slot, job, Ok(Some(issued))) => {
-                let in_flight = InFlight { slot, job, issued, queued_nanos, idle_nanos };
+        let issued = MutexGuard::unlocked(&mut state, || self.issue(&mut slot, work.as_mut()));
+        match issued {
+            Ok(Some(issued)) => {
+                let in_flight = InFlight { slot, work, issued, queued_nanos, idle_nanos };
                 state.in_flight.push_back(in_flight);
                 self.collect.notify_one();
             }
-            (slot, job, Ok(None)) => {
+            Ok(None) => {
                 state.put_back(slot);
-                MutexGuard::unlocked(&mut state, || answer(job, Ok(Outcome::default())));
+                MutexGuard::unlocked(&mut state, || self.answer(work, Ok(Usage::default())));
             }
             // What others hold comes back, with the next slot at the latest.
-            (slot, job, Err(DeviceError::OutOfMemory { .. })) if others > 0 => {
+            Err(DeviceError::OutOfMemory { .. }) if others > 0 => {
                 state.put_back(slot);
-                state.waiting.push_front(Waiting { job, since });
+                state.waiting.push_front(Waiting { work, since });
                 if state.free.len() < SLOTS {
                     self.launch.wait(&mut state);
                 }
             }
-            (slot, job, Err(error)) => {
+            Err(error) => {
                 state.put_back(slot);
-                MutexGuard::unlocked(&mut state, || answer(job, Err(error)));
+                MutexGuard::unlocked(&mut state, || self.answer(work, Err(error)));
             }
         }
         state
     }
 
-    /// Issues a job; `None` where there is nothing to do.
-    fn issue(&self, slot: &mut Slot, job: &Job) -> Result<Option<Issued>> {
-        self.guarded(|| {
-            let extent = job.extent()?;
-            if extent.candidates == 0 {
-                return Ok(None);
+    /// Issues a work; `None` where there is nothing to do. After an error nothing of it is under
+    /// way.
+    fn issue(&self, slot: &mut Slot, work: &mut dyn DeviceWork) -> Result<Option<Issued>> {
+        let mut attempt = || {
+            let issued = guarded(|| slot.issue(&self.modules, work));
+            if issued.is_err() {
+                // Copies may still read what the work holds.
+                slot.settle();
             }
-            let issued = match slot.issue(&self.kernels, job, extent) {
-                Err(DeviceError::OutOfMemory { .. }) => {
-                    self.trim();
-                    slot.issue(&self.kernels, job, extent)
-                }
-                issued => issued,
-            };
-            issued.map(Some)
-        })
+            issued
+        };
+        match attempt() {
+            Err(DeviceError::OutOfMemory { .. }) => {
+                self.trim();
+                attempt()
+            }
+            issued => issued,
+        }
     }
 
     /// The work of the collector.
@@ -255,29 +268,32 @@ impl Shared {
                 self.collect.wait(&mut state);
                 continue;
             };
-            let InFlight { mut slot, mut job, issued, queued_nanos, idle_nanos } = in_flight;
+            let InFlight { mut slot, mut work, issued, queued_nanos, idle_nanos } = in_flight;
             MutexGuard::unlocked(&mut state, || {
-                let mut outcome = self.guarded(|| slot.finish(&issued, &mut job, &mut latest));
-                if let Ok(outcome) = &mut outcome {
-                    outcome.times.queued_nanos = queued_nanos;
-                    outcome.times.idle_nanos = idle_nanos;
+                let mut outcome = guarded(|| slot.finish(issued, work.as_mut(), &mut latest));
+                if outcome.is_err() {
+                    // As in `issue`.
+                    slot.settle();
+                }
+                if let Ok(usage) = &mut outcome {
+                    usage.times.queued_nanos = queued_nanos;
+                    usage.times.idle_nanos = idle_nanos;
                 }
                 if self.context.lost().is_some() {
                     outcome = Err(self.lost());
                 }
                 self.state.lock().put_back(slot);
                 self.launch.notify_one();
-                answer(job, outcome);
+                self.answer(work, outcome);
             });
         }
     }
 
-    /// What `work` gives. Should it panic, nobody knows what the device still does: it counts as
-    /// lost.
-    fn guarded<T>(&self, work: impl FnOnce() -> Result<T>) -> Result<T> {
-        catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-            Err(self.context.lose("the queue of the device", 0, panic_message(&*panic)))
-        })
+    /// Answers a work, of which nothing is under way any more.
+    fn answer(&self, work: Box<dyn DeviceWork>, outcome: Result<Usage>) {
+        self.pending.fetch_sub(1, Ordering::Relaxed);
+        // An answer that panics must not end the queue of all others.
+        let _ = catch_unwind(AssertUnwindSafe(|| work.answer(outcome)));
     }
 
     fn lost(&self) -> DeviceError {
@@ -304,13 +320,12 @@ impl State {
     }
 }
 
-/// Answers a job. Nothing of it is under way any more.
-fn answer(job: Job, outcome: Result<Outcome>) {
-    let Job { staging, probe, build, reply, .. } = job;
-    // First, so that whoever gets the answer may count on their memory.
-    drop((probe, build));
-    // A reply that panics must not end the queue of all others.
-    let _ = catch_unwind(AssertUnwindSafe(|| reply.done(staging, outcome)));
+/// What a work's own code gives. Should it panic, that is the answer to it alone.
+fn guarded<T>(code: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(code)).unwrap_or_else(|panic| {
+        let what = panic_message(&*panic);
+        Err(DeviceError::Internal(format!("work for a CUDA device panics: {what}")))
+    })
 }
 
 fn nanos_since(start: Instant) -> u64 {

@@ -3,6 +3,7 @@
 use std::mem::size_of;
 
 use crate::engine::{ItemId, RowGroups};
+use crate::set::device::DeviceCopies;
 use crate::set::runs::Runs;
 
 /// The id of a distinct set in its [`SetCollection`].
@@ -27,6 +28,8 @@ pub struct SetCollection {
     groups: RowGroups,
     /// Token ranks are below this.
     universe: u32,
+    /// What of it is on devices.
+    copies: DeviceCopies,
 }
 
 /// The parts of a [`SetCollection`], checked by [`SetCollection::from_parts`] in debug builds.
@@ -48,7 +51,8 @@ impl SetCollection {
             parts;
         debug_assert_eq!(offsets.last().copied().unwrap_or(0) as usize, tokens.len());
         let groups = RowGroups::new(row_offsets, rows, setless_rows);
-        Self { tokens, offsets, unknown, runs, groups, universe }
+        let copies = DeviceCopies::default();
+        Self { tokens, offsets, unknown, runs, groups, universe, copies }
     }
 
     /// The number of distinct sets.
@@ -69,9 +73,13 @@ impl SetCollection {
 
     /// All sets in CSR form: the tokens of set `s` are `tokens[offsets[s]..offsets[s + 1]]`. Where
     /// there are no sets there may be no offsets either.
-    #[cfg(feature = "cuda")]
     pub(crate) fn csr(&self) -> (&[u64], &[u32]) {
         (&self.offsets, &self.tokens)
+    }
+
+    /// What of it is on devices.
+    pub(crate) fn copies(&self) -> &DeviceCopies {
+        &self.copies
     }
 
     /// The first set whose tokens begin at place `token` of all tokens, or behind.

@@ -11,7 +11,7 @@ pub(crate) mod axis;
 pub mod bitmap;
 pub(crate) mod collection;
 pub(crate) mod costs;
-pub(crate) mod device;
+pub mod device;
 pub(crate) mod encode;
 pub(crate) mod family;
 pub mod filter;

@@ -321,7 +321,7 @@ impl Case {
     /// Has candidates verified on this device, in chunks and memory of any size.
     #[cfg(all(feature = "cuda", unix))]
     pub fn on_device(mut self, rng: &mut StdRng, ordinal: u32) -> Self {
-        let layouts = ["auto", "a", "b", "c", "d4", "d8", "d16", "d32"];
+        let layouts = ["auto", "a", "b", "c", "d4"];
         let mut set = |name, values: &[&str]| {
             let value = values.choose(rng).expect("values").to_string();
             self.session.options.push((name, value));

@@ -179,10 +179,10 @@ async fn extreme_limits_change_no_answer_and_pin_no_more_than_a_device_can_use()
 async fn explain_analyze_names_the_device_and_the_layout() {
     let Some(lease) = Lease::new() else { return };
     let device = lease.option();
-    let ctx = context(&[("device", &device), ("gpu.layout", "d8")]);
+    let ctx = context(&[("device", &device), ("gpu.layout", "d4")]);
     let text = explain(&ctx, &format!("ANALYZE {PAIRS}")).await;
     assert_contains(&text, &[&device, "as demanded", "device_candidates=", "device_bytes_from="]);
-    assert_contains(&text, &["device_kernel_time_d="]);
+    assert_contains(&text, &["device_kernel_time_lanes_per_pair="]);
     assert!(!text.contains("travel with candidates"), "{text}");
     let ctx = context(&[("device", &device), ("gpu.memory_limit", "4000")]);
     let text = explain(&ctx, &format!("ANALYZE {PAIRS}")).await;
@@ -273,13 +273,15 @@ async fn failures_of_a_demanded_device_are_errors_of_the_query() {
 }
 
 #[test]
-fn a_process_without_a_usable_device_says_why() {
+fn a_process_uses_all_devices_or_says_why_not() {
     let Some(emulator) = Emulator::get() else { return };
     let library = emulator.path().parent().expect("a folder");
     let folder = tempfile::tempdir().expect("a folder");
     let sql = "SET simjoin.device = 'cuda'; \
                SELECT count(*) FROM (VALUES ([1, 2])) a(t) SIMJOIN (VALUES ([1, 2])) b(t) \
-               ON jaccard(a.t, b.t) >= 0.5";
+               ON jaccard(a.t, b.t) >= 0.5; \
+               EXPLAIN ANALYZE SELECT a.t FROM (VALUES ([1, 2])) a(t) \
+               SIMJOIN (VALUES ([1, 2])) b(t) ON jaccard(a.t, b.t) >= 0.5";
     let run = |environment: &[(&str, &str)], with_driver: bool| {
         let mut command = cli::simjoin(folder.path());
         command.args(["-q", "-c", sql]).envs(environment.iter().copied());
@@ -290,9 +292,11 @@ fn a_process_without_a_usable_device_says_why() {
         }
         cli::Ran::from(command.output().expect("the binary starts"))
     };
-    let ran = run(&[], true);
-    assert!(ran.ok, "{}", ran.err);
-    assert_contains(&ran.out, &["| 1 "]);
+    for (devices, shown) in [("1", "cuda:0 CUDA emulator"), ("2", "cuda:0,1 CUDA emulator")] {
+        let ran = run(&[("EMULATOR_DEVICES", devices)], true);
+        assert!(ran.ok, "{}", ran.err);
+        assert_contains(&ran.out, &["| 1 ", shown, "as demanded"]);
+    }
     for (environment, parts) in [
         (("EMULATOR_DRIVER", "12020"), ["12.2", "driver 550"]),
         (("EMULATOR_DEVICES", "0"), ["no CUDA device", "simjoin.device = 'cpu'"]),

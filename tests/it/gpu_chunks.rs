@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use datafusion_simjoin::engine::Match;
-use datafusion_simjoin::gpu::abi::{Found, Group, NarrowCandidate};
-use datafusion_simjoin::gpu::{
-    Capacities, Device, DeviceError, Form, Job, Launch, Layout, Outcome, Reply, Section, Staging,
-};
+use datafusion_simjoin::gpu::{Device, DeviceError};
 use datafusion_simjoin::set::Candidate;
+use datafusion_simjoin::set::device::abi::{Found, Group, NarrowCandidate};
+use datafusion_simjoin::set::device::{
+    Capacities, Form, Launch, Layout, Outcome, Reply, Section, Staging, VerifyJob,
+};
 use rand::Rng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -194,7 +195,7 @@ impl Chunk {
             build_rows: size_of_val(&self.build.rows[..]),
             matches: count * size_of::<Match>(),
         };
-        let mut staging = device.staging(capacities)?;
+        let mut staging = Staging::pin(device, &capacities)?;
         let mut whole = staging.extend(Section::Groups, &self.groups);
         for candidate in &self.candidates {
             whole &= match wide {
@@ -233,7 +234,7 @@ impl Chunk {
         trial: &Trial,
     ) -> Receiver<(Staging, Result<Outcome, DeviceError>)> {
         let (sender, receiver) = channel();
-        device.submit(Job {
+        VerifyJob {
             staging,
             launch: trial.launch,
             probe: None,
@@ -243,7 +244,8 @@ impl Chunk {
             first_only: trial.first_only,
             same: self.same,
             reply: Arc::new(Answer(sender)),
-        });
+        }
+        .submit(device);
         receiver
     }
 

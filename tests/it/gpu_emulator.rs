@@ -366,14 +366,20 @@ fn images_are_looked_at() {
 fn the_embedded_images_have_the_kernels_of_the_sources() {
     let Some(bench) = Bench::new(1) else { return };
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/images");
-    for name in ["verify.sm_90.cubin", "verify.ptx"] {
-        let mut image = std::fs::read(folder.join(name)).unwrap();
-        image.push(0);
-        // SAFETY: machine code or text that ends with 0.
-        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }.unwrap();
-        for layout in ["a", "b", "c", "d4", "d8", "d16", "d32"] {
-            for form in ["pairs", "count"] {
-                let kernel = CString::new(format!("verify_{layout}_{form}")).unwrap();
+    let programs = [
+        ("verify", ["lanes_per_pair", "block_per_pair"]),
+        ("published", ["thread_per_probe", "thread_per_pair"]),
+    ];
+    for (program, layouts) in programs {
+        for name in [format!("{program}.sm_90.cubin"), format!("{program}.ptx")] {
+            let mut image = std::fs::read(folder.join(&name)).unwrap();
+            image.push(0);
+            // SAFETY: machine code or text that ends with 0.
+            let module = unsafe { result::module::load_data(image.as_ptr().cast()) }.unwrap();
+            let kernels = layouts.iter().flat_map(|layout| {
+                ["pairs", "count"].map(|form| CString::new(format!("verify_{layout}_{form}")))
+            });
+            for kernel in kernels.map(Result::unwrap) {
                 // SAFETY: the module is loaded.
                 let function = unsafe { result::module::get_function(module, kernel.clone()) };
                 assert!(function.is_ok(), "{name} has no {kernel:?}");

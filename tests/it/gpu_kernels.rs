@@ -6,22 +6,14 @@
 
 use std::sync::Arc;
 
-use datafusion_simjoin::gpu::{Device, Form, Lanes, Layout};
+use datafusion_simjoin::gpu::Device;
+use datafusion_simjoin::set::device::{Form, Layout};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::emulator::gpu;
 use crate::gpu_chunks::{Chunk, Sets, Trial};
 
-const LAYOUTS: [Layout; 7] = [
-    Layout::A,
-    Layout::B,
-    Layout::C,
-    Layout::D(Lanes::Four),
-    Layout::D(Lanes::Eight),
-    Layout::D(Lanes::Sixteen),
-    Layout::D(Lanes::ThirtyTwo),
-];
 const BLOCKS: [u32; 4] = [32, 64, 128, 256];
 /// A device for tests that share it.
 fn device() -> Option<Arc<Device>> {
@@ -34,7 +26,7 @@ fn all_layouts_find_the_matches_of_small_and_large_sets() {
     let Some(device) = device() else { return };
     let mut rng = StdRng::seed_from_u64(41);
     let sizes = [0, 1, 2, 3, 7, 31, 32, 33, 64, 65, 127, 300, 1000, 1023];
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         for block in BLOCKS {
             let mut probe = Sets::random(&mut rng, &sizes, 1500);
             let mut build = Sets::random(&mut rng, &[sizes, sizes].concat(), 1500);
@@ -54,7 +46,7 @@ fn sets_that_are_longer_than_shared_memory_are_right() {
     let Some(device) = device() else { return };
     let mut rng = StdRng::seed_from_u64(42);
     let sizes = [1, 33, 1024, 2047, 2048, 50_000];
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         for block in [32, 256] {
             let probe = Sets::random(&mut rng, &sizes, 120_000);
             let build = Sets::random(&mut rng, &sizes, 120_000);
@@ -70,7 +62,7 @@ fn many_candidates_of_one_probe_set_and_few_of_many() {
     let Some(device) = device() else { return };
     let mut rng = StdRng::seed_from_u64(43);
     for (probes, builds) in [(1, 1200), (600, 2)] {
-        for layout in LAYOUTS {
+        for layout in Layout::ALL {
             let size = |rng: &mut StdRng, count| -> Vec<usize> {
                 (0..count).map(|_| rng.random_range(0..12)).collect()
             };
@@ -91,7 +83,7 @@ fn many_candidates_of_one_probe_set_and_few_of_many() {
 fn groups_without_open_pairs_do_not_disturb_those_that_follow() {
     let Some(device) = device() else { return };
     let mut rng = StdRng::seed_from_u64(46);
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         let probe = Sets::random(&mut rng, &[900, 30].repeat(12), 1000);
         let build = Sets::random(&mut rng, &[40, 300, 500, 600, 700], 1000);
         let mut chunk = Chunk::random(&mut rng, probe, build, false);
@@ -111,7 +103,7 @@ fn groups_without_open_pairs_do_not_disturb_those_that_follow() {
 #[test]
 fn counts_of_a_self_join_tell_a_set_with_itself_apart() {
     let Some(device) = device() else { return };
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         let mut rng = StdRng::seed_from_u64(44);
         let sizes: Vec<usize> = (1..40).collect();
         let probe = Sets::random(&mut rng, &sizes, 60);
@@ -132,7 +124,7 @@ fn a_chunk_without_candidates_has_no_match() {
     let probe = Sets::random(&mut rng, &[3], 9);
     let build = Sets::random(&mut rng, &[], 9);
     let chunk = Chunk::random(&mut rng, probe, build, false);
-    for layout in LAYOUTS {
+    for layout in Layout::ALL {
         chunk.check(&device, &Trial::random(&mut rng, layout, 32));
     }
 }

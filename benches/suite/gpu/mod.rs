@@ -8,9 +8,9 @@ pub(crate) mod verify;
 use std::sync::Arc;
 
 use datafusion::common::{Result, exec_datafusion_err};
-use datafusion_simjoin::config::{DeviceChoice, GpuOptions};
+use datafusion_simjoin::config::{DeviceChoice, GpuOptions, LayoutChoice};
 use datafusion_simjoin::engine::{DeviceRequest, MatchNeed, Pairing};
-use datafusion_simjoin::gpu::{Device, Layout};
+use datafusion_simjoin::gpu::Device;
 use datafusion_simjoin::set::{Bounds, Measure, Role};
 use datafusion_simjoin::set::{DeviceJoin, JoinSpec, SetCollection};
 
@@ -38,9 +38,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 /// Reads the name of a layout.
-fn layout(name: &str) -> Result<Layout, String> {
-    Layout::ALL.into_iter().find(|layout| layout.name() == name).ok_or_else(|| {
-        let names: Vec<&str> = Layout::ALL.iter().map(|l| l.name()).collect();
+fn layout(name: &str) -> Result<LayoutChoice, String> {
+    let fixed = LayoutChoice::ALL.into_iter().filter(|layout| *layout != LayoutChoice::Auto);
+    fixed.clone().find(|layout| layout.to_string() == name).ok_or_else(|| {
+        let names: Vec<String> = fixed.map(|layout| layout.to_string()).collect();
         format!("the layouts are {}", names.join(", "))
     })
 }
@@ -67,5 +68,5 @@ fn on_device(sets: &SetCollection, spec: &JoinSpec) -> Result<Arc<DeviceJoin>> {
     };
     let device =
         Device::open(0).map_err(|e| exec_datafusion_err!("this bench needs a GPU: {e}"))?;
-    Ok(DeviceJoin::try_new(device, sets, spec, &request)?)
+    Ok(DeviceJoin::try_new(vec![device], sets, spec, &request)?)
 }

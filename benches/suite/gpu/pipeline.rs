@@ -78,7 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                     let join = &joins[joins.len() / 2];
                     let f = &join.funnel;
                     let seconds = |nanos: u64| nanos as f64 / 1e9;
-                    let kernel = seconds(f.device.kernel_nanos.iter().sum());
+                    let kernel = seconds(f.device.kernels.sum());
                     let copy = seconds(f.device.copy_nanos);
                     let longest = filter.max(kernel).max(copy);
                     csv.row(&[

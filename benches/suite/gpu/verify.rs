@@ -9,9 +9,8 @@ use std::time::Instant;
 
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
-use datafusion_simjoin::config::GpuOptions;
+use datafusion_simjoin::config::{GpuOptions, LayoutChoice};
 use datafusion_simjoin::engine::{Funnel, MatchBuffer, MatchNeed};
-use datafusion_simjoin::gpu::Layout;
 use datafusion_simjoin::set::JoinSpec;
 use datafusion_simjoin::set::Measure;
 use datafusion_simjoin::set::SetCollection;
@@ -41,7 +40,7 @@ pub struct Arguments {
     #[arg(long, default_value_t = 16)]
     threads: usize,
     #[arg(long, value_delimiter = ',', value_parser = super::layout)]
-    layouts: Vec<Layout>,
+    layouts: Vec<LayoutChoice>,
     #[arg(long, value_delimiter = ',', default_values_t = [32, 64, 128, 256])]
     blocks: Vec<u32>,
     /// Also with exact overlaps, and in the counting form
@@ -122,9 +121,9 @@ impl Point<'_> {
             self.verify(threads, &lent, |_| Box::new(CpuVerifier::new(Arc::clone(self.sets), spec)))
         })?;
         self.write(csv, "cpu", 0, stream, &touched, &cpu)?;
-        let mut points = vec![(None, None)];
+        let mut points = vec![(LayoutChoice::Auto, None)];
         for &layout in self.arguments.layouts.iter() {
-            points.extend(self.arguments.blocks.iter().map(|&block| (Some(layout), Some(block))));
+            points.extend(self.arguments.blocks.iter().map(|&block| (layout, Some(block))));
         }
         for (layout, block) in points {
             spec.gpu = GpuOptions { layout, block_size: block, ..GpuOptions::default() };
@@ -132,14 +131,14 @@ impl Point<'_> {
             let taken = self.median(|| self.verify_on(threads, &lent, &join, spec))?;
             if taken.funnel.matches != cpu.funnel.matches {
                 return exec_err!(
-                    "{layout:?} in blocks of {block:?} finds {} matches of {}, the CPU {}",
+                    "{layout} in blocks of {block:?} finds {} matches of {}, the CPU {}",
                     taken.funnel.matches,
                     self.name,
                     cpu.funnel.matches
                 );
             }
-            let name = layout.map_or("auto", Layout::name);
-            self.write(csv, name, block.unwrap_or(0), stream, &touched, &taken)?;
+            let name = layout.to_string();
+            self.write(csv, &name, block.unwrap_or(0), stream, &touched, &taken)?;
         }
         Ok(())
     }
@@ -234,7 +233,7 @@ impl Point<'_> {
         taken: &Taken,
     ) -> Result<()> {
         let device = &taken.funnel.device;
-        let kernel = device.kernel_nanos.iter().sum::<u64>() as f64 / 1e9;
+        let kernel = device.kernels.sum() as f64 / 1e9;
         let busy = if kernel > 0.0 { kernel } else { taken.seconds };
         let bytes = 4 * (touched.build_tokens + touched.probe_tokens);
         let candidates = stream.candidates();

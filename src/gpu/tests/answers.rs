@@ -1,216 +1,161 @@
-//! What jobs are answered.
+//! What works are answered.
 
+use crate::gpu::tests::works::Mishap;
 use crate::gpu::tests::*;
 
-/// Every layout and form, with sets that are resident and sets that travel.
+/// Works of both types share the queue: each is answered in its turn, with what it alone found.
 #[test]
-fn every_kernel_finds_the_matches_of_a_chunk() {
+fn works_of_different_types_take_turns_in_order() {
     let Some(lent) = Lent::new() else { return };
     let device = lent.open().unwrap();
-    let mut rng = StdRng::seed_from_u64(3);
-    let sets = Arc::new(sets(&mut rng, 60, 40));
-    let resident = Arc::new(device.upload(&sets, true).unwrap());
-    assert_eq!(resident.bytes(), ResidentSets::bytes_of(&sets, true));
-    for layout in Layout::ALL {
-        for form in [Form::Pairs, Form::Count] {
-            let case = Case::draw(&mut rng, &sets, 20);
-            for mask in 0..4 {
-                let inbox = Inbox::new();
-                let (probe, build) = (mask & 1 > 0, mask & 2 > 0);
-                let staging = case.staging(&device, !(probe && build), form).unwrap();
-                let launch = launch(layout, form);
-                let mut job = case.job(staging, launch, &inbox);
-                job.probe = probe.then(|| Arc::clone(&resident));
-                job.build = build.then(|| Arc::clone(&resident));
-                device.submit(job);
-                let (_, staging, outcome) = inbox.wait();
-                let outcome = outcome.unwrap();
-                case.check(&launch, &staging, &outcome);
-                let back = if form == Form::Pairs { size_of_val(staging.matches(9999)) } else { 0 };
-                assert_eq!(outcome.bytes_from_device, (back + size_of::<Found>()) as u64);
-                assert!(outcome.times.kernel_nanos > 0);
-            }
+    let inbox = Inbox::new();
+    for number in 0..40 {
+        match number % 3 {
+            0 => inbox.fill(&device, number, 10 + 97 * (number % 5)),
+            _ => inbox.echo(&device, number, 10 + 97 * (number % 5)).unwrap(),
         }
     }
-    drop((device, resident));
+    let (order, answers) = inbox.wait_in_order();
+    assert!(order.is_sorted(), "{order:?}");
+    let mut kernel_nanos = 0;
+    for (number, answer) in answers.into_iter().enumerate() {
+        let usage = answer.unwrap();
+        let bytes = 4 * (10 + 97 * (number as u64 % 5));
+        let (sent, noted) = if number % 3 == 0 { (0, 4) } else { (bytes, 0) };
+        assert_eq!((usage.bytes_to_device, usage.bytes_from_device), (sent, bytes + noted));
+        kernel_nanos += usage.times.kernel_nanos;
+    }
+    assert!(kernel_nanos > 0);
+    assert_eq!(device.pending(), 0);
+    drop(device);
     lent.expect_nothing_left();
 }
 
 #[test]
-fn jobs_from_many_threads_are_all_answered_and_overlap() {
+fn works_of_many_threads_are_all_answered_and_overlap() {
     let Some(lent) = Lent::new() else { return };
     let device = lent.open().unwrap();
-    let sets = Arc::new(sets(&mut StdRng::seed_from_u64(1), 60, 30));
-    let resident = Arc::new(device.upload(&sets, true).unwrap());
     let held = lent.device.as_ref().map(|device| device.hold());
     std::thread::scope(|scope| {
         for thread in 0..4 {
-            let (device, sets, resident) = (&device, &sets, &resident);
+            let device = &device;
             scope.spawn(move || {
-                let mut rng = StdRng::seed_from_u64(thread);
                 let inbox = Inbox::new();
-                let mut cases = vec![];
                 for number in 0..12 {
-                    let groups = rng.random_range(0..30);
-                    let case = Case::draw(&mut rng, sets, groups);
-                    let form = if number % 3 == 0 { Form::Count } else { Form::Pairs };
-                    let launch = launch(Layout::ALL[rng.random_range(0..7)], form);
-                    let gathered = rng.random_bool(0.3);
-                    let mut job =
-                        case.job(case.staging(device, gathered, form).unwrap(), launch, &inbox);
-                    if !gathered {
-                        job.probe = Some(Arc::clone(resident));
-                        job.build = Some(Arc::clone(resident));
-                    }
-                    device.submit(job);
-                    cases.push((case, launch));
+                    inbox.fill(device, thread, 1 + 100 * number);
+                    inbox.echo(device, thread, 1 + 50 * number).unwrap();
                 }
-                for ((staging, outcome), (case, launch)) in inbox.wait_for_all().iter().zip(&cases)
-                {
-                    case.check(launch, staging, outcome.as_ref().unwrap());
-                }
+                assert!(inbox.wait_for_all().iter().all(Result::is_ok));
             });
         }
         if let Some(device) = &lent.device {
-            device.expect_at_least("in_flight", Device::SLOTS as u64);
+            device.expect_at_least("in_flight", 2);
+        }
+        while device.pending() < 4 * 24 && held.is_some() {
+            std::thread::yield_now();
         }
         drop(held);
     });
-    if let Some(device) = &lent.device {
-        assert_eq!(device.stat("max_in_flight"), Device::SLOTS as u64);
-    }
-    drop((device, resident));
+    assert_eq!(device.pending(), 0);
+    drop(device);
     lent.expect_nothing_left();
 }
 
 #[test]
-fn a_chunk_without_candidates_is_answered_without_a_launch() {
+fn as_many_kernels_as_there_are_slots_are_in_flight() {
     let Some(lent) = Lent::emulated() else { return };
     let device = lent.open().unwrap();
     let inbox = Inbox::new();
-    let sets = Arc::new(sets(&mut StdRng::seed_from_u64(1), 5, 9));
-    let case = Case::draw(&mut StdRng::seed_from_u64(1), &sets, 0);
-    let staging = case.staging(&device, true, Form::Pairs).unwrap();
-    device.submit(case.job(staging, launch(Layout::A, Form::Pairs), &inbox));
-    assert_eq!(inbox.wait().2.unwrap().found, Found::default());
-    assert_eq!(lent.fake().stat("launches"), 0);
+    let held = lent.fake().hold();
+    (0..20).for_each(|number| inbox.fill(&device, number, 10));
+    lent.fake().expect_at_least("in_flight", Device::SLOTS as u64);
+    drop(held);
+    assert!(inbox.wait_for_all().iter().all(Result::is_ok));
+    assert_eq!(lent.fake().stat("max_in_flight"), Device::SLOTS as u64);
+    assert_eq!(lent.fake().stat("launches"), 20);
 }
 
 #[test]
-fn chunks_that_contradict_themselves_are_refused() {
-    let Some(lent) = Lent::new() else { return };
+fn work_that_issues_nothing_is_answered() {
+    let Some(lent) = Lent::emulated() else { return };
     let device = lent.open().unwrap();
-    let mut rng = StdRng::seed_from_u64(5);
-    let sets = Arc::new(sets(&mut rng, 20, 9));
-    let case = Case::draw(&mut rng, &sets, 3);
     let inbox = Inbox::new();
-    let refused = |change: &dyn Fn(&mut Job)| {
-        let staging = case.staging(&device, true, Form::Pairs).unwrap();
-        let mut job = case.job(staging, launch(Layout::B, Form::Pairs), &inbox);
-        change(&mut job);
-        device.submit(job);
-        let error = inbox.wait().2.unwrap_err();
-        assert!(matches!(error, DeviceError::Internal(_)), "{error}");
-        error.to_string()
-    };
-    assert!(refused(&|job| job.launch.block = 33).contains("33 threads"));
-    assert!(refused(&|job| job.launch.block = 0).contains("0 threads"));
-    let last = |job: &mut Job| job.staging.truncate::<Group>(Section::Groups, 3);
-    assert!(refused(&last).contains("cover"));
-    assert!(refused(&|job| job.wide = !job.wide).contains("cover"));
-    let room = |job: &mut Job| {
-        let wider = Capacities { candidates: 1 << 12, groups: 64, ..Capacities::default() };
-        job.staging = device.staging(wider).unwrap();
-        let ends = [0, 1].map(|start| Group { start, ..Group::default() });
-        assert!(job.staging.extend(Section::Groups, &ends));
-        job.wide = false;
-        assert!(job.staging.push(Section::Candidates, NarrowCandidate::default()));
-    };
-    assert!(refused(&room).contains("room for 0 matches"));
+    inbox.echo(&device, 1, 0).unwrap();
+    assert_eq!(inbox.wait_for_all(), [Ok(Default::default())]);
+    assert_eq!(lent.fake().stat("copies_htod"), 0);
 }
 
+/// A panic is the answer to its work alone, and a panic of an answer is nobody else's.
 #[test]
-fn a_reply_that_panics_harms_nobody_else() {
-    #[derive(Debug)]
-    struct Panics;
-    impl Reply for Panics {
-        fn done(&self, _: Staging, _: Result<Outcome, DeviceError>) {
-            std::panic::resume_unwind(Box::new("a reply panics"));
-        }
-    }
+fn a_work_that_panics_harms_no_other() {
     let Some(lent) = Lent::new() else { return };
     let device = lent.open().unwrap();
-    let mut rng = StdRng::seed_from_u64(5);
-    let sets = Arc::new(sets(&mut rng, 20, 9));
-    let case = Case::draw(&mut rng, &sets, 3);
-    let inbox = Inbox::new();
-    let launch = launch(Layout::C, Form::Pairs);
-    for number in 0..6 {
-        let staging = case.staging(&device, true, Form::Pairs).unwrap();
-        let mut job = case.job(staging, launch, &inbox);
-        if number % 2 == 0 {
-            job.reply = Arc::new(Panics);
+    for mishap in [Mishap::Issue, Mishap::Finish, Mishap::Answer] {
+        let inbox = Inbox::new();
+        for number in 0..12 {
+            if number % 4 < 2 {
+                inbox.meet(mishap);
+            }
+            match number % 2 {
+                0 => inbox.fill(&device, number, 300),
+                _ => inbox.echo(&device, number, 300).unwrap(),
+            }
         }
-        device.submit(job);
+        for (number, answer) in inbox.wait_for_all().into_iter().enumerate() {
+            if number % 4 >= 2 || mishap == Mishap::Answer {
+                assert!(answer.is_ok(), "{answer:?}");
+                continue;
+            }
+            let error = answer.unwrap_err();
+            assert!(matches!(error, DeviceError::Internal(_)), "{error}");
+            assert!(error.to_string().contains(&format!("{mishap:?} panics")), "{error}");
+        }
     }
-    for _ in 0..3 {
-        let (_, staging, outcome) = inbox.wait();
-        case.check(&launch, &staging, &outcome.unwrap());
-    }
+    assert!(!device.is_lost());
+    drop(device);
+    lent.expect_nothing_left();
 }
 
 #[test]
 fn a_device_that_is_closed_answers_what_it_was_given() {
     let Some(lent) = Lent::new() else { return };
     let device = lent.open().unwrap();
-    let mut rng = StdRng::seed_from_u64(8);
-    let sets = Arc::new(sets(&mut rng, 60, 30));
-    let case = Case::draw(&mut rng, &sets, 30);
     let inbox = Inbox::new();
-    let launch = launch(Layout::D(Lanes::Eight), Form::Pairs);
-    for _ in 0..8 {
-        let staging = case.staging(&device, true, Form::Pairs).unwrap();
-        device.submit(case.job(staging, launch, &inbox));
+    for number in 0..8 {
+        inbox.fill(&device, number, 1000);
+        inbox.echo(&device, number, 1000).unwrap();
     }
     Device::close(lent.ordinal);
     drop(device);
-    for (staging, outcome) in inbox.wait_for_all() {
-        case.check(&launch, &staging, &outcome.unwrap());
-    }
+    assert!(inbox.wait_for_all().iter().all(Result::is_ok));
     lent.expect_nothing_left();
 }
 
 #[test]
-fn large_collections_are_uploaded_in_pieces() {
-    let Some(lent) = Lent::new() else { return };
-    let device = lent.open().unwrap();
-    let mut rng = StdRng::seed_from_u64(2);
-    // More than one half of the pinned memory, and not a multiple of it.
-    let sets = Arc::new(sets(&mut rng, 1300, 5000));
-    assert!(sets.token_count() * size_of::<u32>() > 9 << 20);
-    let resident = Arc::new(device.upload(&sets, true).unwrap());
-    let case = Case::draw(&mut rng, &sets, 6);
-    let inbox = Inbox::new();
-    let launch = launch(Layout::D(Lanes::ThirtyTwo), Form::Pairs);
-    let mut job = case.job(case.staging(&device, false, Form::Pairs).unwrap(), launch, &inbox);
-    job.probe = Some(Arc::clone(&resident));
-    job.build = Some(resident);
-    device.submit(job);
-    let (_, staging, outcome) = inbox.wait();
-    case.check(&launch, &staging, &outcome.unwrap());
-}
-
-#[test]
-fn chunks_are_pinned_once_and_trimmed_on_demand() {
+fn memory_is_pinned_once_and_trimmed_on_demand() {
     let Some(lent) = Lent::emulated() else { return };
     let device = lent.open().unwrap();
     let before = lent.fake().stat("pinned");
-    let capacities = Capacities { candidates: 1 << 20, ..Capacities::default() };
     for _ in 0..3 {
-        let staging = device.staging(capacities).unwrap();
-        assert_eq!(lent.fake().stat("pinned"), before + staging.bytes() as u64);
+        let pinned = device.pinned(1 << 20).unwrap();
+        assert_eq!(lent.fake().stat("pinned"), before + pinned.bytes() as u64);
     }
     assert!(lent.fake().stat("pinned") > before);
     device.trim();
     assert_eq!(lent.fake().stat("pinned"), before);
+}
+
+#[test]
+fn an_upload_stays_within_its_memory() {
+    let Some(lent) = Lent::new() else { return };
+    let device = lent.open().unwrap();
+    let error = device.resident("numbers", 100, |upload| upload.copy(92, &[1_u32, 2, 3]));
+    assert!(matches!(error, Err(DeviceError::Internal(_))), "{error:?}");
+    let error = device.resident("numbers", 100, |upload| upload.copy(u64::MAX, &[1_u8]));
+    assert!(matches!(error, Err(DeviceError::Internal(_))), "{error:?}");
+    let resident = device.resident("numbers", 100, |upload| upload.copy(88, &[1_u32, 2, 3]));
+    let resident = resident.unwrap();
+    assert!(device.has(&resident) && !resident.is_lost());
+    drop((device, resident));
+    lent.expect_nothing_left();
 }

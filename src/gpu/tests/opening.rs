@@ -13,7 +13,8 @@ const CHILD: &str = "SIMJOIN_TEST_OPEN";
 fn child() {
     let Some(ordinal) = std::env::var_os(CHILD) else { return };
     let ordinal = ordinal.to_str().unwrap().parse().unwrap();
-    match Device::open(ordinal) {
+    let opened = Device::open(ordinal).and_then(|device| device.load(&FILL).map(|()| device));
+    match opened {
         Ok(device) => println!("<<opened {} {:?}>>", device.name(), device.capability()),
         Err(error) => println!("<<{error}>>"),
     }

@@ -7,9 +7,10 @@ use std::task::Waker;
 use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
-use crate::gpu::{DeviceError, Outcome, Reply, Staging};
+use crate::gpu::DeviceError;
 use crate::set::device::pack::{Contents, Pack};
 use crate::set::device::units::{Load, PackedUnit};
+use crate::set::device::{Outcome, Reply, Staging};
 
 /// A pack and the device's answer to it.
 type Answer = (Load, Result<Outcome, DeviceError>);

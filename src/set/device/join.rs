@@ -1,18 +1,20 @@
-//! What all partitions of a join share on a device.
+//! What all partitions of a join share on devices.
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use datafusion::common::DataFusionError;
+use parking_lot::Mutex;
 
 use crate::config::DeviceChoice;
-use crate::engine::DeviceRequest;
-use crate::engine::{MatchNeed, Pairing};
-use crate::gpu::abi::{Group, NarrowCandidate};
-use crate::gpu::{Capacities, Device, DeviceError, Form, ResidentSets};
+use crate::engine::{DeviceRequest, MatchNeed, Pairing};
+use crate::gpu::{Device, DeviceError};
 use crate::set::Candidate;
 use crate::set::JoinSpec;
+use crate::set::device::abi::{Group, NarrowCandidate};
+use crate::set::device::places::{OpenDevices, Places};
+use crate::set::device::{Capacities, Form};
 use crate::set::{SetCollection, SetId};
 
 /// A chunk is never smaller or larger (bytes of candidates). Pinned memory is taken for whole
@@ -25,12 +27,11 @@ const TABLE: usize = (NarrowCandidate::MAX_SIZE as usize + 1) * size_of::<u32>()
 const GATHERED_PROBE: usize = 2;
 const GATHERED_BUILD: usize = 8;
 
-/// A join whose candidates are verified on a device.
+/// A join whose candidates are verified on one device or several.
 #[derive(Debug)]
 pub struct DeviceJoin {
-    pub(crate) device: Arc<Device>,
-    /// The build sets on the device; `None` where they do not fit and travel with the candidates.
-    pub(crate) build: Option<Arc<ResidentSets>>,
+    /// The devices, with the build sets where those fit.
+    pub(crate) places: Places,
     /// The probe sets are the build sets: units are ranges of one collection.
     pub(crate) self_join: bool,
     /// Whether the query insists on the device.
@@ -43,7 +44,8 @@ pub struct DeviceJoin {
     chunk_memory: usize,
     /// Bytes of the largest build set: so much room there is, whatever the limit.
     greatest_set: usize,
-    failed: AtomicBool,
+    /// What was said of devices that failed in mid-join.
+    failures: Mutex<Vec<String>>,
     /// Whether host memory was refused.
     refused: AtomicBool,
     request: DeviceRequest,
@@ -51,48 +53,48 @@ pub struct DeviceJoin {
 
 impl fmt::Display for DeviceJoin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cuda:{} {}", self.device.ordinal(), self.device.name())?;
-        if self.build.is_none() {
-            f.write_str(", sets travel with candidates")?;
-        }
-        Ok(())
+        self.places.fmt(f)
     }
 }
 
 impl DeviceJoin {
-    /// Opens the device that `request` names, the first one where it names none, and brings the build
-    /// side to it if it fits.
+    /// Opens the devices that the request names, and brings the build side there if it fits:
+    /// `cuda` names all that are visible, `auto` the first one.
     ///
     /// # Errors
     ///
-    /// When the device cannot be opened, or does not answer.
+    /// Where no device can be used.
     pub fn open(
         build: &SetCollection,
         spec: &JoinSpec,
         request: &DeviceRequest,
     ) -> Result<Arc<Self>, DeviceError> {
-        let ordinal = match request.choice {
-            DeviceChoice::Cuda(ordinal) => ordinal.unwrap_or(0),
-            DeviceChoice::Auto | DeviceChoice::Cpu => 0,
-        };
-        Self::try_new(Device::open(ordinal)?, build, spec, request)
+        Self::on(OpenDevices::open(request.choice)?, build, spec, request)
     }
 
-    /// Brings the build side to the device if it fits.
+    /// The same on devices that are open.
     ///
     /// # Errors
     ///
-    /// When the device does not answer.
+    /// Where none can be used.
     pub fn try_new(
-        device: Arc<Device>,
+        devices: Vec<Arc<Device>>,
         build: &SetCollection,
         spec: &JoinSpec,
         request: &DeviceRequest,
     ) -> Result<Arc<Self>, DeviceError> {
-        let limit = match spec.gpu.memory_limit {
-            Some(limit) => limit.min(device.total_memory()),
-            None => device.free_memory()? / 10 * 9,
-        };
+        Self::on(OpenDevices::from(devices), build, spec, request)
+    }
+
+    fn on(
+        mut devices: OpenDevices,
+        build: &SetCollection,
+        spec: &JoinSpec,
+        request: &DeviceRequest,
+    ) -> Result<Arc<Self>, DeviceError> {
+        let limits = devices.limits(spec.gpu.memory_limit, build)?;
+        // A chunk may go to any of them, so it suits the smallest.
+        let limit = limits.into_iter().min().unwrap_or(0);
         // Half of the limit is enough for the chunks, with their matches and gathered sets.
         let chunk_share = 3 + GATHERED_PROBE as u64 + GATHERED_BUILD as u64;
         let chunk_memory =
@@ -101,48 +103,52 @@ impl DeviceJoin {
         let count = spec.need == MatchNeed::Count;
         let counts_rows = count && !(request.self_join && build.has_no_repeats());
         let room = limit.saturating_sub(Device::SLOTS as u64 * chunk_share * chunk_memory);
-        let greatest_set = build.runs().greatest_size() as usize * size_of::<u32>();
-        let build = match ResidentSets::bytes_of(build, counts_rows) <= room {
-            true => match device.upload(build, counts_rows) {
-                Ok(sets) => Some(Arc::new(sets)),
-                // Somebody else took what was free.
-                Err(DeviceError::OutOfMemory { .. }) => None,
-                Err(error) => return Err(error),
-            },
-            false => None,
-        };
+        let places = devices.place(build, counts_rows, room)?;
         // The numbers of gathered sets do not tell whether a set meets itself.
-        let numbered = build.is_some() || spec.pairing == Pairing::All;
+        let numbered = places.are_resident() || spec.pairing == Pairing::All;
         Ok(Arc::new(Self {
-            device,
-            build,
+            places,
             self_join: request.self_join,
             demanded: matches!(request.choice, DeviceChoice::Cuda(_)),
             form: if count && numbered { Form::Count } else { Form::Pairs },
             counts_rows,
             chunk_memory: chunk_memory as usize,
-            greatest_set,
-            failed: AtomicBool::new(false),
+            greatest_set: build.runs().greatest_size() as usize * size_of::<u32>(),
+            failures: Mutex::default(),
             refused: AtomicBool::new(false),
             request: request.clone(),
         }))
     }
 
-    /// The probe sets on the device.
-    pub(crate) fn probe(&self) -> Option<&Arc<ResidentSets>> {
-        self.build.as_ref().filter(|_| self.self_join)
+    /// Whether the devices hold the build sets.
+    pub(crate) fn has_build(&self) -> bool {
+        self.places.are_resident()
     }
 
-    /// Whether nothing more should be sent.
+    /// Whether they hold the probe sets.
+    pub(crate) fn has_probe(&self) -> bool {
+        self.self_join && self.has_build()
+    }
+
+    /// Whether nothing more should be sent: no device is left.
     pub(crate) fn has_failed(&self) -> bool {
-        self.failed.load(Ordering::Relaxed)
+        self.places.have_failed()
     }
 
-    /// Notes that the device failed; its chunks are verified on the CPU from now on.
-    pub(crate) fn note_failure(&self, error: &DeviceError) {
-        if !self.failed.swap(true, Ordering::Relaxed) {
-            (self.request.on_failure)(format!("then cpu: {error}"));
+    /// Notes that a device failed. Its chunks go to another one from now on, or to the CPU.
+    pub(crate) fn note_failure(&self, place: usize, error: &DeviceError) {
+        let (first, all) = self.places.note_failure(place);
+        // Where the query insists on devices it ends with the error of the last one.
+        if !first || all && self.demanded {
+            return;
         }
+        let ordinal = self.places.get(place).map_or(0, |place| place.device.ordinal());
+        let mut failures = self.failures.lock();
+        failures.push(match all {
+            true => format!("then cpu: {error}"),
+            false => format!("then without cuda:{ordinal}: {error}"),
+        });
+        (self.request.on_failure)(failures.join(", "));
     }
 
     /// Notes that a partition got no memory to fill chunks in; it verifies on the CPU until it does.
@@ -170,10 +176,10 @@ impl DeviceJoin {
     /// gathered sets besides.
     pub(crate) fn pack_bytes(&self) -> Result<usize, DeviceError> {
         let of = |wide: bool| {
-            let noted = match &self.build {
-                Some(_) => 0,
+            let noted = match self.has_build() {
+                true => 0,
                 // A hash table of pairs of numbers, half full after it has grown, and a list.
-                None => self.chunk_candidates(wide) * (2 * 9 + 2 * size_of::<SetId>()),
+                false => self.chunk_candidates(wide) * (2 * 9 + 2 * size_of::<SetId>()),
             };
             self.capacities(wide).bytes()?.checked_add(noted)
         };
@@ -187,8 +193,8 @@ impl DeviceJoin {
     pub(crate) fn capacities(&self, wide: bool) -> Capacities {
         let candidates = self.chunk_candidates(wide);
         let groups = (candidates / 4).max(2);
-        let gathers_probe = self.probe().is_none();
-        let gathers_build = self.build.is_none();
+        let gathers_probe = !self.has_probe();
+        let gathers_build = !self.has_build();
         let tokens = |gathers: bool, share: usize| {
             if gathers { (share * self.chunk_memory).max(self.greatest_set) } else { 0 }
         };

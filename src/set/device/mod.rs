@@ -13,11 +13,32 @@
 //! Candidates of several units are on their way at the same time; `units` tells when all matches
 //! of a unit have come back.
 
+//!
+//! A chunk is a [`VerifyJob`], one type of work for the device's queue: candidates, and sets that
+//! are not resident ([`ResidentSets`]), in pinned memory ([`Staging`]). The kernels are in
+//! `kernels/`, what they and the host agree on in [`abi`].
+
+pub mod abi;
+mod images;
 pub(crate) mod inbox;
 pub(crate) mod join;
+mod launch;
 pub(crate) mod pack;
+mod places;
+mod published;
+mod resident;
+mod staging;
+#[cfg(all(test, feature = "cuda"))]
+mod tests;
 pub(crate) mod units;
 pub(crate) mod verifier;
+mod work;
 
 pub use join::DeviceJoin;
+pub use launch::{ChunkShape, Launch, Layout};
+pub use published::Published;
+pub(crate) use resident::DeviceCopies;
+pub use resident::ResidentSets;
+pub use staging::{Capacities, Section, Staging};
 pub use verifier::DeviceVerifier;
+pub use work::{Form, Outcome, Reply, VerifyJob};

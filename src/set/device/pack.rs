@@ -6,10 +6,10 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::engine::Match;
-use crate::gpu::abi::{Group, NarrowCandidate};
-use crate::gpu::{ChunkShape, Section, Staging};
 use crate::set::JoinSpec;
+use crate::set::device::abi::{Group, NarrowCandidate};
 use crate::set::device::join::DeviceJoin;
+use crate::set::device::{ChunkShape, Section, Staging};
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::{Candidate, CandidateChunk};
 use crate::set::{SetCollection, SetId};
@@ -33,8 +33,10 @@ pub(crate) struct Contents {
     /// Whether candidates travel as they are.
     pub wide: bool,
     pub candidates: u32,
-    /// The layout that it was sent to.
-    pub family: usize,
+    /// The name of the kernel that it was sent to.
+    pub kernel: &'static str,
+    /// The number of the device in the join.
+    pub place: usize,
     /// The known tokens of the largest probe set, and of the candidates' probe sets together.
     greatest_probe: u32,
     probe_tokens: u64,
@@ -81,7 +83,8 @@ impl Pack {
             probe,
             wide,
             candidates: 0,
-            family: 0,
+            kernel: "",
+            place: 0,
             greatest_probe: 0,
             probe_tokens: 0,
             group: None,
@@ -110,8 +113,8 @@ impl Pack {
                     return Packed::UpTo { group, at };
                 };
                 let part = &left[..left.len().min(room as usize)];
-                let done = match (&join.build, self.contents.wide) {
-                    (Some(_), false) => self.push_narrow(part),
+                let done = match (join.has_build(), self.contents.wide) {
+                    (true, false) => self.push_narrow(part),
                     _ => self.push_each(join, build, part),
                 };
                 self.contents.candidates += done as u32;
@@ -154,9 +157,9 @@ impl Pack {
         } else {
             self.table(bounds, self.contents.probe.size(probe))?
         };
-        let set = match join.probe() {
-            Some(_) => probe,
-            None => self.gather_probe(join, probe)?,
+        let set = match join.has_probe() {
+            true => probe,
+            false => self.gather_probe(join, probe)?,
         };
         let group = Group { set, probe, start: self.contents.candidates, table };
         if !self.staging.push(Section::Groups, group) {
@@ -193,9 +196,8 @@ impl Pack {
             _ => {}
         }
         let number = self.contents.gathered_probe.map_or(0, |(_, last)| last + 1);
-        let sections = [Section::ProbeTokens, Section::ProbeOffsets, Section::ProbeRows];
         let sets = Arc::clone(&self.contents.probe);
-        self.gather(join, &sets, probe, number, sections)?;
+        self.gather(join, &sets, probe, number, Section::PROBE)?;
         self.contents.gathered_probe = Some((probe, number));
         Some(number)
     }
@@ -251,9 +253,9 @@ impl Pack {
             if room == 0 {
                 return done;
             }
-            let number = match &join.build {
-                Some(_) => candidate.build,
-                None => match self.gather_build(join, build, candidate.build) {
+            let number = match join.has_build() {
+                true => candidate.build,
+                false => match self.gather_build(join, build, candidate.build) {
                     Some(number) => number,
                     None => return done,
                 },
@@ -285,8 +287,7 @@ impl Pack {
             return Some(number);
         }
         let number = self.contents.gathered.len() as u32;
-        let sections = [Section::BuildTokens, Section::BuildOffsets, Section::BuildRows];
-        self.gather(join, build, set, number, sections)?;
+        self.gather(join, build, set, number, Section::BUILD)?;
         self.contents.gathered.push(set);
         self.contents.numbers.insert(set, number);
         Some(number)

@@ -12,9 +12,9 @@
 use std::ops::Range;
 
 use crate::engine::MatchBuffer;
-use crate::gpu::Section;
-use crate::gpu::abi::Group;
 use crate::set::SetId;
+use crate::set::device::Section;
+use crate::set::device::abi::Group;
 use crate::set::device::pack::Pack;
 
 /// A pack and the units of its candidates.

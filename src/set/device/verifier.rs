@@ -1,5 +1,7 @@
 //! Verification on a device, beside the filter.
 
+mod send;
+
 use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -8,19 +10,19 @@ use std::time::Instant;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryReservation, human_readable_size};
 
-use crate::engine::{DeviceFunnel, Funnel, MatchBuffer, MatchNeed, Pairing, RowPairCounts};
-use crate::gpu::{Form, Job, Launch, Outcome, Staging};
+use crate::engine::{DeviceFunnel, Funnel, MatchBuffer, RowPairCounts};
 use crate::set::CpuVerifier;
 use crate::set::JoinSpec;
 use crate::set::device::inbox::Inbox;
 use crate::set::device::join::DeviceJoin;
 use crate::set::device::pack::{GROUP, Pack, Packed, is_wide};
 use crate::set::device::units::{Load, OpenUnits};
+use crate::set::device::{Form, Outcome, Staging};
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::{CandidateChunk, SetCollection, SetId, Verified, Verifier};
 
-/// Packs of one verifier: one is filled while others are on their way.
-const PACKS: usize = 3;
+/// Packs of one verifier on their way to a device, for each device; one more is filled meanwhile.
+const PACKS_ON_THE_WAY: usize = 2;
 /// Fewer candidates than these are not worth the way to the device.
 const WORTH_SENDING: u32 = 1024;
 /// Candidates that the CPU takes up again at once.
@@ -165,17 +167,17 @@ impl DeviceVerifier {
     fn staging(&mut self, wide: bool) -> Result<Option<Staging>> {
         let capacities = self.join.capacities(wide);
         while let Some(staging) = self.spare.pop() {
-            if staging.has(&capacities) {
+            if staging.has(&capacities) && !staging.is_lost() {
                 return Ok(Some(staging));
             }
             self.discard(staging)?;
         }
-        if self.packs == PACKS {
+        if self.packs > PACKS_ON_THE_WAY * self.join.places.len() {
             return Ok(None);
         }
         let bytes = self.join.pack_bytes()?;
         let staging = match self.reservation.try_grow(bytes) {
-            Ok(()) => self.join.device.staging(capacities).map_err(|error| {
+            Ok(()) => self.join.places.pin(&capacities).map_err(|error| {
                 self.reservation.shrink(bytes);
                 error.into()
             }),
@@ -281,27 +283,10 @@ impl DeviceVerifier {
     fn send(&mut self) {
         let Some(Load { mut pack, units }) = self.open.take() else { return };
         pack.seal();
-        let gpu = &self.spec.gpu;
-        let launch = Launch::choose(&pack.shape(), self.join.form, gpu.layout, gpu.block_size);
         self.funnel.chunks += 1;
         self.funnel.candidates += u64::from(pack.contents.candidates);
-        self.in_flight += 1;
         self.first_sent.get_or_insert_with(Instant::now);
-        let Pack { staging, mut contents } = pack;
-        contents.family = launch.layout.family();
-        let wide = contents.wide;
-        let ticket = self.inbox.ticket(contents, units);
-        self.join.device.submit(Job {
-            staging,
-            launch,
-            probe: self.join.probe().cloned(),
-            build: self.join.build.clone(),
-            wide,
-            exact: self.spec.need == MatchNeed::PairsWithOverlap,
-            first_only: self.spec.need == MatchNeed::Exists,
-            same: self.spec.pairing == Pairing::Unordered && self.join.probe().is_some(),
-            reply: ticket,
-        });
+        self.submit_load(Load { pack, units });
     }
 
     /// Takes up the next pack that came back; whether there was one.
@@ -314,9 +299,8 @@ impl DeviceVerifier {
         match outcome {
             Ok(outcome) => {
                 let Outcome { found, times, bytes_to_device, bytes_from_device } = outcome;
-                let family = contents.family;
                 self.verified += u64::from(contents.candidates);
-                self.funnel.kernel_nanos[family] += times.kernel_nanos;
+                self.funnel.kernels.add(contents.kernel, times.kernel_nanos);
                 self.funnel.copy_nanos += times.to_device_nanos + times.from_device_nanos;
                 let since = self.first_sent.map_or(0, |sent| sent.elapsed().as_nanos() as u64);
                 self.funnel.idle_nanos += times.idle_nanos.min(since);
@@ -338,14 +322,10 @@ impl DeviceVerifier {
                     load,
                 });
             }
-            Err(error) if self.join.demanded => {
-                self.spare.push(load.pack.staging);
-                return Err(error.into());
-            }
             Err(error) => {
-                self.join.note_failure(&error);
+                self.join.note_failure(contents.place, &error);
                 self.funnel.failed_chunks += 1;
-                self.redone = Some(Redo::of(load));
+                self.retry(load, error)?;
             }
         }
         Ok(true)

@@ -8,10 +8,10 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
+use crate::config::{DeviceChoice, GpuOptions, LayoutChoice, StrategyChoice};
 use crate::emulator::{Emulator, gpu};
 use crate::engine::{Cursor, Match, MatchBuffer, MatchNeed, Pairing, Progress};
-use crate::gpu::{Device, Layout};
+use crate::gpu::Device;
 use crate::set::tests::harness::{Drive, Fault, OnDevice, Sides, spec};
 use crate::set::tests::shapes;
 use crate::set::tests::shapes::Shape;
@@ -26,7 +26,7 @@ fn options(rng: &mut StdRng) -> GpuOptions {
             .unwrap(),
         // Nothing, next to nothing, enough for the collection, and more than there is.
         memory_limit: *[Some(1), Some(1 << 16), None, Some(u64::MAX)].choose(rng).unwrap(),
-        layout: rng.random_bool(0.9).then(|| *Layout::ALL.choose(rng).unwrap()),
+        layout: *LayoutChoice::ALL.choose(rng).unwrap(),
         block_size: rng.random_bool(0.9).then(|| *[32, 64, 128, 256].choose(rng).unwrap()),
     }
 }
@@ -46,7 +46,7 @@ fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
         empty: rng.random(),
         drains: rng.random(),
         retire: spec.need == MatchNeed::Exists && rng.random(),
-        device: Some(OnDevice { ordinal: 0, demanded: rng.random(), fault: None }),
+        device: Some(OnDevice { ordinal: 0, second: None, demanded: rng.random(), fault: None }),
     };
     sides.check(strategy, spec, drive, &expected);
     expected.len()
@@ -124,7 +124,7 @@ fn chunks_that_the_memory_limit_forbids_are_verified_on_the_cpu() {
     let expected = sides.expected(&spec);
     // Nothing beside the chunk of the filter; no chunk for the device.
     for beside in [0, 4 << 20] {
-        let on_device = OnDevice { ordinal: 0, demanded: false, fault: None };
+        let on_device = OnDevice { ordinal: 0, second: None, demanded: false, fault: None };
         let (found, told) = sides.run_within(&Forced::draw(&mut rng), spec, on_device, beside);
         let mut found = found.unwrap();
         found.sort_unstable();
@@ -183,11 +183,12 @@ fn the_cpu_takes_up_what_a_failing_device_drops() {
                 empty: false,
                 drains: rng.random(),
                 retire: false,
-                device: Some(OnDevice { ordinal, demanded: false, fault }),
+                device: Some(OnDevice { ordinal, second: None, demanded: false, fault }),
             };
             let expected = sides.expected(&spec);
             assert!(expected.len() > 30, "{}", expected.len());
             sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
+            sides.build.copies().clear();
             lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
         }
     }
@@ -202,7 +203,7 @@ fn halves(sides: &Sides, ordinal: u32) -> Drive {
         empty: false,
         drains: false,
         retire: false,
-        device: Some(OnDevice { ordinal, demanded: true, fault: None }),
+        device: Some(OnDevice { ordinal, second: None, demanded: true, fault: None }),
     }
 }
 
@@ -310,6 +311,174 @@ fn ranges_of_a_self_join_share_a_pack() {
         assert_eq!(found, sides.expected(&spec));
         drop(cursor);
         lease.expect_nothing_left(Device::close, "after two ranges");
+    }
+}
+
+/// Sides with plenty of matches, and a spec that sends many small chunks.
+fn many_chunks(rng: &mut StdRng) -> (Sides, JoinSpec) {
+    let shape = shapes::zipfian(rng, 12);
+    let sides = match rng.random() {
+        true => Sides::two(&shape.name, &shape.build, &shape.probe),
+        false => Sides::itself(&shape.name, &shape.build),
+    };
+    let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+    spec.gpu.candidate_memory = 1 << 9;
+    spec.gpu.memory_limit = [None, Some(1 << 15)].choose(rng).copied().unwrap();
+    (sides, spec)
+}
+
+#[test]
+fn two_devices_share_the_chunks_of_a_join() {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(31);
+    for _ in 0..6 {
+        let (sides, mut spec) = many_chunks(&mut rng);
+        let leases = [emulator.device(), emulator.device()];
+        spec.need = *NEEDS[1..].choose(&mut rng).unwrap();
+        let on = OnDevice {
+            ordinal: leases[0].ordinal(),
+            second: Some(leases[1].ordinal()),
+            demanded: true,
+            fault: None,
+        };
+        let drive = Drive {
+            match_buffer: 50,
+            range: 20,
+            ahead: rng.random_range(1..4),
+            empty: false,
+            drains: rng.random(),
+            retire: false,
+            device: Some(on),
+        };
+        let expected = sides.expected(&spec);
+        sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
+        let launches = leases.each_ref().map(|lease| lease.stat("launches"));
+        assert!(launches.iter().all(|&launches| launches > 0), "{launches:?}");
+        sides.build.copies().clear();
+        for lease in &leases {
+            lease.expect_nothing_left(Device::close, "shared");
+        }
+    }
+}
+
+/// Whatever fails on one of two devices, the other one takes its chunks, also where the query
+/// insists on devices.
+#[test]
+fn a_device_takes_up_what_another_one_drops() {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(32);
+    let calls = [
+        Some("cuMemcpyHtoDAsync"),
+        Some("cuLaunchKernel"),
+        Some("cuEventSynchronize"),
+        Some("cuMemcpyDtoHAsync"),
+        None,
+    ];
+    // Invalid value, illegal address, ECC error.
+    for (call, error) in calls.into_iter().flat_map(|call| [1, 700, 214].map(|e| (call, e))) {
+        let (sides, mut spec) = many_chunks(&mut rng);
+        let leases = [emulator.device(), emulator.device()];
+        spec.need = *NEEDS[1..].choose(&mut rng).unwrap();
+        let fault = Some(Fault { call, nth: rng.random_range(1..4), error });
+        let on = OnDevice {
+            ordinal: leases[0].ordinal(),
+            second: Some(leases[1].ordinal()),
+            demanded: rng.random(),
+            fault,
+        };
+        let drive = Drive {
+            match_buffer: 50,
+            range: 30,
+            ahead: rng.random_range(1..4),
+            empty: false,
+            drains: rng.random(),
+            retire: false,
+            device: Some(on),
+        };
+        let expected = sides.expected(&spec);
+        sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
+        assert!(leases[1].stat("launches") > 0, "{fault:?}");
+        sides.build.copies().clear();
+        for lease in &leases {
+            lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
+        }
+    }
+}
+
+/// Where the last device fails, a query that insists on devices ends with the error; another one
+/// goes on on the CPU and tells of both.
+#[test]
+fn the_failure_of_the_last_device_is_told() {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(33);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let sides = Sides::two(&shape.name, &shape.build, &shape.probe);
+    let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+    spec.gpu.candidate_memory = 1 << 9;
+    let expected = sides.expected(&spec);
+    for demanded in [false, true] {
+        let leases = [emulator.device(), emulator.device()];
+        let ordinals = leases.each_ref().map(|lease| lease.ordinal());
+        leases.iter().for_each(|lease| lease.fault_async(1, 700));
+        let on =
+            OnDevice { ordinal: ordinals[0], second: Some(ordinals[1]), demanded, fault: None };
+        let (found, told) = sides.run_within(&Forced::draw(&mut rng), spec, on, 64 << 20);
+        if demanded {
+            let error = found.unwrap_err().to_string();
+            assert!(error.contains("illegal memory access"), "{error}");
+            assert_eq!(told.len(), 1, "{told:?}");
+        } else {
+            let mut found = found.unwrap();
+            found.sort_unstable();
+            assert_eq!(found, expected);
+            assert_eq!(told.len(), 2, "{told:?}");
+            assert!(told[1].contains(", then cpu: "), "{told:?}");
+        }
+        assert!(told[0].starts_with("then without cuda:"), "{told:?}");
+        sides.build.copies().clear();
+        for lease in &leases {
+            lease.expect_nothing_left(Device::close, "after both failed");
+        }
+    }
+}
+
+/// A device on which the build sets do not fit is left out where another one holds them; one that
+/// does not answer is, too.
+#[test]
+fn devices_that_cannot_be_used_are_left_out() {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(34);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let sides = Sides::two(&shape.name, &shape.build, &shape.probe);
+    let spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+    let faults = [
+        // The allocation, and the one after idle memory has been freed.
+        (vec![("cuMemAlloc", 2), ("cuMemAlloc", 2)], "too little memory for the sets"),
+        (vec![("cuModuleLoadData", 1)], "cuModuleLoadData"),
+    ];
+    for (faults, why) in faults {
+        let leases = [emulator.device(), emulator.device()];
+        let ordinals = leases.each_ref().map(|lease| lease.ordinal());
+        faults.iter().for_each(|(call, error)| leases[1].fault(call, 1, *error));
+        let on = OnDevice {
+            ordinal: ordinals[0],
+            second: Some(ordinals[1]),
+            demanded: true,
+            fault: None,
+        };
+        let join = sides.on_device(on, &spec);
+        let shown = join.to_string();
+        let [first, second] = ordinals;
+        assert!(shown.starts_with(&format!("cuda:{first} CUDA emulator, without cuda:{second} (")));
+        assert!(shown.contains(why), "{shown}");
+        drop(join);
+        sides.build.copies().clear();
+        let both = sides.on_device(on, &spec).to_string();
+        assert_eq!(both, format!("cuda:{first},{second} CUDA emulator"));
+        sides.build.copies().clear();
+        for lease in &leases {
+            lease.expect_nothing_left(Device::close, "left out");
+        }
     }
 }
 

@@ -54,13 +54,29 @@ pub struct Drive {
 #[derive(Debug, Clone, Copy)]
 pub struct OnDevice {
     pub ordinal: u32,
+    /// Another device that takes part.
+    pub second: Option<u32>,
     /// Whether the query insists on the device.
     pub demanded: bool,
     /// What goes wrong once the build side is there; the CPU has to step in.
     pub fault: Option<Fault>,
 }
 
-/// A failure of the emulated device.
+impl OnDevice {
+    fn open(&self) -> Vec<Arc<Device>> {
+        let ordinals = [Some(self.ordinal), self.second].into_iter().flatten();
+        ordinals.map(|ordinal| Device::open(ordinal).unwrap()).collect()
+    }
+
+    fn choice(&self) -> DeviceChoice {
+        match self.demanded {
+            true => DeviceChoice::Cuda(self.second.map_or(Some(self.ordinal), |_| None)),
+            false => DeviceChoice::Auto,
+        }
+    }
+}
+
+/// A failure of the emulated device, the first where there are two.
 #[derive(Debug, Clone, Copy)]
 pub struct Fault {
     /// The call of the driver that fails; `None`: a kernel, after its launch.
@@ -356,18 +372,14 @@ impl Sides {
         let statistics = Statistics::gather(&self.build, &spec, context).unwrap();
         let told = Arc::new(Mutex::new(vec![]));
         let request = DeviceRequest {
-            choice: match device.demanded {
-                true => DeviceChoice::Cuda(Some(device.ordinal)),
-                false => DeviceChoice::Auto,
-            },
+            choice: device.choice(),
             self_join: false,
             on_failure: {
                 let told = Arc::clone(&told);
                 Arc::new(move |what| told.lock().push(what))
             },
         };
-        let opened = Device::open(device.ordinal).unwrap();
-        let join = DeviceJoin::try_new(opened, &self.build, &spec, &request).unwrap();
+        let join = DeviceJoin::try_new(device.open(), &self.build, &spec, &request).unwrap();
         let prepare =
             |context| strategy.prepare(Arc::clone(&self.build), spec, &statistics, context);
         let enough = reservation();
@@ -395,15 +407,15 @@ impl Sides {
         (found, told)
     }
 
-    fn on_device(&self, device: OnDevice, spec: &JoinSpec) -> Arc<DeviceJoin> {
-        let OnDevice { ordinal, demanded, fault } = device;
+    /// The join on devices, on the first of which the fault is to come.
+    pub fn on_device(&self, device: OnDevice, spec: &JoinSpec) -> Arc<DeviceJoin> {
+        let OnDevice { ordinal, fault, .. } = device;
         let request = DeviceRequest {
-            choice: if demanded { DeviceChoice::Cuda(Some(ordinal)) } else { DeviceChoice::Auto },
+            choice: device.choice(),
             self_join: Arc::ptr_eq(&self.build, &self.probe),
             on_failure: Arc::new(move |what| assert!(fault.is_some(), "{what}")),
         };
-        let device = Device::open(ordinal).unwrap();
-        let join = DeviceJoin::try_new(device, &self.build, spec, &request).unwrap();
+        let join = DeviceJoin::try_new(device.open(), &self.build, spec, &request).unwrap();
         #[cfg(feature = "cuda")]
         if let (Some(fault), Some(emulator)) = (fault, crate::emulator::Emulator::get()) {
             match fault.call {

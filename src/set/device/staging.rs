@@ -1,12 +1,13 @@
 //! Chunks of candidates in host memory that a device copies by itself.
 
+use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::slice;
 
 use crate::engine::Match;
-use crate::gpu::abi::{Group, NarrowCandidate};
-use crate::gpu::memory::PinnedBuffer;
+use crate::gpu::{Device, DeviceError, PinnedBuffer, Pod};
 use crate::set::Candidate;
+use crate::set::device::abi::{Found, Group, NarrowCandidate};
 
 /// The parts of a chunk, each an array of its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +28,9 @@ pub enum Section {
 }
 
 impl Section {
+    /// Those of either side's sets: tokens, offsets, numbers of rows.
+    pub(crate) const PROBE: [Self; 3] = [Self::ProbeTokens, Self::ProbeOffsets, Self::ProbeRows];
+    pub(crate) const BUILD: [Self; 3] = [Self::BuildTokens, Self::BuildOffsets, Self::BuildRows];
     pub(crate) const ALL: [Self; 9] = [
         Self::Groups,
         Self::Candidates,
@@ -83,20 +87,16 @@ impl Capacities {
 /// Sections begin at multiples of this: no two share a cache line, copies are aligned.
 const ALIGNMENT: usize = 256;
 
-/// Plain data: without padding, and any bits are a value.
-///
-/// # Safety
-///
-/// As said; and its alignment divides 256.
-pub unsafe trait Pod: Copy + Send + Sync + 'static {}
-
-// SAFETY: integers, and `repr(C)` structs of `u32`s only.
-unsafe impl Pod for u32 {}
-unsafe impl Pod for u64 {}
+// SAFETY: a `repr(C)` struct of `u32`s only.
 unsafe impl Pod for Group {}
+// SAFETY: as above.
 unsafe impl Pod for NarrowCandidate {}
+// SAFETY: as above.
 unsafe impl Pod for Candidate {}
+// SAFETY: as above.
 unsafe impl Pod for Match {}
+// SAFETY: a `repr(C)` struct of `u64`s only.
+unsafe impl Pod for Found {}
 
 /// A chunk of candidates in pinned memory, which goes back to its device when it is dropped.
 #[derive(Debug)]
@@ -126,13 +126,21 @@ enum Memory {
 
 // SAFETY: the pointers point into the memory that the staging owns.
 unsafe impl Send for Staging {}
+// SAFETY: as above.
 unsafe impl Sync for Staging {}
 
 impl Staging {
-    /// An empty chunk in pinned memory of at least `capacities.bytes()`.
-    pub(crate) fn new(capacities: &Capacities, memory: PinnedBuffer) -> Self {
+    /// An empty chunk in pinned memory, which is kept for the next one when it is dropped.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::HostOutOfMemory`] where so much cannot be pinned.
+    pub fn pin(device: &Device, capacities: &Capacities) -> Result<Self, DeviceError> {
+        let bytes = capacities.bytes();
+        let bytes = bytes.ok_or(DeviceError::HostOutOfMemory { bytes: u64::MAX })?;
+        let memory = device.pinned(bytes)?;
         let (start, bytes) = (memory.start(), memory.bytes());
-        Self::divide(capacities, start, bytes, Memory::Pinned(memory))
+        Ok(Self::divide(capacities, start, bytes, Memory::Pinned(memory)))
     }
 
     /// An empty chunk that no device knows.
@@ -141,6 +149,7 @@ impl Staging {
         let bytes = capacities.bytes().expect("capacities of a test");
         let mut memory = vec![0_u128; (bytes + ALIGNMENT) / size_of::<u128>()];
         let start = NonNull::from(memory.as_mut_slice()).cast::<u8>();
+        // SAFETY: there is room for the alignment besides.
         let start = unsafe { start.add(start.align_offset(ALIGNMENT)) };
         Self::divide(capacities, start, bytes, Memory::Heap(memory))
     }
@@ -175,6 +184,23 @@ impl Staging {
     pub fn has(&self, capacities: &Capacities) -> bool {
         self.match_capacity == capacities.matches
             && Section::ALL.iter().all(|&s| self.parts[s as usize].capacity == capacities.of(s))
+    }
+
+    /// Whether the device that pinned the memory is lost. The host can still read it.
+    pub fn is_lost(&self) -> bool {
+        match &self.memory {
+            Memory::Pinned(memory) => memory.is_lost(),
+            #[cfg(test)]
+            Memory::Heap(_) => false,
+        }
+    }
+
+    /// Takes the sections of another chunk over, which is divided in the same way; false, and
+    /// nothing whole, where it is not.
+    #[must_use]
+    pub fn copy_from(&mut self, other: &Self) -> bool {
+        self.clear();
+        Section::ALL.into_iter().all(|section| self.extend(section, other.section(section)))
     }
 
     /// The host memory pinned, in bytes.
@@ -258,17 +284,17 @@ impl Staging {
     }
 
     /// The bytes in use of a section, which stay where they are while the staging does.
-    #[cfg(feature = "cuda")]
     pub(crate) fn section(&self, section: Section) -> &[u8] {
         let part = &self.parts[section as usize];
         // SAFETY: `len` bytes are initialised.
         unsafe { slice::from_raw_parts(part.start.as_ptr(), part.len) }
     }
 
-    /// Where `n` matches are to be written, 0 first.
-    #[cfg(feature = "cuda")]
-    pub(crate) fn match_area(&self) -> NonNull<Match> {
-        self.matches.cast()
+    /// Where the first `n` matches are to be written; all where there is room for fewer.
+    pub(crate) fn match_area(&mut self, n: usize) -> &mut [MaybeUninit<Match>] {
+        let n = n.min(self.room_for_matches());
+        // SAFETY: the memory is the staging's, and has room for as many.
+        unsafe { slice::from_raw_parts_mut(self.matches.cast().as_ptr(), n) }
     }
 
     /// Says that the first `n` matches have been written.
@@ -276,7 +302,6 @@ impl Staging {
     /// # Safety
     ///
     /// They have.
-    #[cfg(feature = "cuda")]
     pub(crate) unsafe fn set_match_count(&mut self, n: usize) {
         self.match_count = n.min(self.room_for_matches());
     }
@@ -336,6 +361,20 @@ mod tests {
         assert!(staging.extend(Section::Candidates, &[wide; 50]));
         assert!(!staging.push(Section::Candidates, wide));
         assert_eq!(staging.slice::<Candidate>(Section::Candidates), [wide; 50]);
+    }
+
+    #[test]
+    fn a_chunk_moves_to_other_memory() {
+        let mut from = Staging::on_heap(&capacities());
+        assert!(from.extend(Section::Candidates, &[narrow(1), narrow(2)]));
+        assert!(from.push(Section::Required, 7_u32));
+        let mut to = Staging::on_heap(&capacities());
+        assert!(to.push(Section::Required, 9_u32));
+        assert!(to.copy_from(&from));
+        assert_eq!(to.slice::<u32>(Section::Required), [7]);
+        assert_eq!(to.slice::<NarrowCandidate>(Section::Candidates), [narrow(1), narrow(2)]);
+        let mut smaller = Staging::on_heap(&Capacities { candidates: 8, ..capacities() });
+        assert!(!smaller.copy_from(&from));
     }
 
     #[test]

@@ -42,7 +42,7 @@ impl NarrowCandidate {
     pub const MAX_SIZE: u32 = 1023;
 }
 
-/// What a kernel has found.
+/// Matches that a kernel has found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Found {
@@ -77,13 +77,13 @@ pub struct Chunk {
     pub matches: u64,
     pub found: u64,
     pub group_count: u32,
-    /// Flags (0 or 1) from here on: candidates are wide;
+    /// 1 where candidates are wide, 0 where they are narrow. The next three are flags as well.
     pub wide: u32,
-    /// a match needs its exact overlap;
+    /// Whether a match needs its exact overlap.
     pub exact: u32,
-    /// one match for each probe set will do;
+    /// Whether one match for each probe set will do.
     pub first_only: u32,
-    /// a probe set equals the build set of the same number (a self-join).
+    /// Whether a probe set equals the build set of the same number (a self-join).
     pub same: u32,
     /// Words of 4 bytes of dynamic shared memory.
     pub shared_words: u32,

@@ -1,0 +1,50 @@
+//! The images of the kernels, which `kernels/build.py` makes.
+
+/// Embeds the images of a program of `kernels/`.
+#[cfg(feature = "cuda")]
+macro_rules! images {
+    ($name:literal) => {{
+        use $crate::gpu::{Aligned, Images};
+        static SM_90: &Aligned<[u8]> =
+            &Aligned(*include_bytes!(concat!("../../../kernels/images/", $name, ".sm_90.cubin")));
+        static SM_80: &Aligned<[u8]> =
+            &Aligned(*include_bytes!(concat!("../../../kernels/images/", $name, ".sm_80.cubin")));
+        const PTX: &str =
+            concat!(include_str!(concat!("../../../kernels/images/", $name, ".ptx")), "\0");
+        Images {
+            cubins: &[((9, 0), &SM_90.0), ((8, 0), &SM_80.0)],
+            ptx: match std::ffi::CStr::from_bytes_with_nul(PTX.as_bytes()) {
+                Ok(text) => text,
+                // No image: the driver refuses it.
+                Err(_) => c"",
+            },
+        }
+    }};
+}
+
+/// A build without devices has no images.
+#[cfg(not(feature = "cuda"))]
+macro_rules! images {
+    ($name:literal) => {
+        $crate::gpu::Images { cubins: &[], ptx: c"" }
+    };
+}
+
+pub(super) use images;
+
+#[cfg(all(test, feature = "cuda"))]
+mod tests {
+    use crate::set::device::launch::VERIFY;
+    use crate::set::device::published::PUBLISHED;
+
+    #[test]
+    fn images_are_what_their_names_say() {
+        for images in [&VERIFY, &PUBLISHED] {
+            for (_, cubin) in images.cubins {
+                assert!(cubin.starts_with(b"\x7fELF"));
+                assert_eq!(cubin.as_ptr() as usize % 16, 0);
+            }
+            assert!(images.ptx.to_str().unwrap().contains(".version 8.4"));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Packs on their way to the devices of a join, and to another one where a device fails.
+
+use datafusion::common::Result;
+
+use crate::engine::{MatchNeed, Pairing};
+use crate::gpu::DeviceError;
+use crate::set::device::pack::Pack;
+use crate::set::device::units::Load;
+use crate::set::device::verifier::{DeviceVerifier, Redo};
+use crate::set::device::{Launch, VerifyJob};
+
+impl DeviceVerifier {
+    /// Submits a pack to the device with the shortest queue.
+    pub(super) fn submit_load(&mut self, load: Load) {
+        let number = self.join.places.shortest_queue();
+        let Some((number, place)) =
+            number.and_then(|number| Some((number, self.join.places.get(number)?)))
+        else {
+            // All have failed since it was opened.
+            self.redone = Some(Redo::of(load));
+            return;
+        };
+        let Load { mut pack, units } = load;
+        let launch = Launch::choose(&pack.shape(), self.join.form, &self.spec.gpu);
+        pack.contents.kernel = launch.layout.name();
+        pack.contents.place = number;
+        let Pack { staging, contents } = pack;
+        let wide = contents.wide;
+        let ticket = self.inbox.ticket(contents, units);
+        self.in_flight += 1;
+        let probe = place.build.clone().filter(|_| self.join.has_probe());
+        VerifyJob {
+            staging,
+            launch,
+            build: place.build.clone(),
+            wide,
+            exact: self.spec.need == MatchNeed::PairsWithOverlap,
+            first_only: self.spec.need == MatchNeed::Exists,
+            same: self.spec.pairing == Pairing::Unordered && probe.is_some(),
+            probe,
+            reply: ticket,
+        }
+        .submit(&place.device);
+    }
+
+    /// Sends a pack that a device did not verify to another one. Where none is left, or no memory
+    /// to move it to, the CPU takes it, or the query ends with the error if it insists on devices.
+    pub(super) fn retry(&mut self, mut load: Load, error: DeviceError) -> Result<()> {
+        if !self.join.has_failed() && (!load.pack.staging.is_lost() || self.rescue(&mut load.pack))
+        {
+            self.submit_load(load);
+            return Ok(());
+        }
+        if self.join.demanded {
+            self.spare.push(load.pack.staging);
+            return Err(error.into());
+        }
+        self.redone = Some(Redo::of(load));
+        Ok(())
+    }
+
+    /// Moves a pack out of memory that a lost device has pinned; whether that could be done.
+    fn rescue(&mut self, pack: &mut Pack) -> bool {
+        let Ok(bytes) = self.join.pack_bytes() else { return false };
+        if self.reservation.try_grow(bytes).is_err() {
+            return false;
+        }
+        let capacities = self.join.capacities(pack.contents.wide);
+        let moved = match self.join.places.pin(&capacities) {
+            Ok(mut staging) => {
+                let whole = staging.copy_from(&pack.staging);
+                if whole {
+                    pack.staging = staging;
+                }
+                whole
+            }
+            Err(_) => false,
+        };
+        self.reservation.shrink(bytes);
+        moved
+    }
+}
