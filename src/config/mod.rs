@@ -282,6 +282,42 @@ mod tests {
         assert_eq!(SimJoinOptions::near("nosuch"), None);
     }
 
+    const MANUAL: &str = include_str!("../../docs/options.md");
+
+    /// The lines of the first table of a text.
+    fn first_table(text: &str) -> Vec<&str> {
+        let lines = text.lines().skip_while(|line| !line.starts_with('|'));
+        lines.take_while(|line| line.starts_with('|')).collect()
+    }
+
+    /// A table of options as the manual has it.
+    fn table(options: impl Iterator<Item = ConfigEntry>) -> Vec<String> {
+        let head = ["| option | default | |", "|---|---|---|"].map(str::to_string);
+        let lines = options.map(|option| {
+            let default = option.value.unwrap_or_default();
+            format!("| `{}` | `{default}` | {} |", option.key, option.description)
+        });
+        head.into_iter().chain(lines).collect()
+    }
+
+    /// The manual has one table of the options for use, and one of those for measurements and tests.
+    #[test]
+    fn the_manual_lists_what_is_declared() {
+        let entries = SimJoinOptions::default().entries();
+        let (debug, for_use): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|option| option.key.starts_with("simjoin.debug."));
+        let (first, second) = MANUAL.split_once("## For measurements and tests").unwrap();
+        for (part, options) in [(first, for_use), (second, debug)] {
+            let expected = table(options.into_iter());
+            assert_eq!(
+                first_table(part),
+                expected,
+                "docs/options.md should have\n{}\n",
+                expected.join("\n")
+            );
+        }
+    }
+
     #[test]
     fn wrong_values_and_names_say_what_works() {
         let mut options = SimJoinOptions::default();
