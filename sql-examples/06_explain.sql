@@ -1,6 +1,6 @@
 -- Plans: what EXPLAIN and EXPLAIN ANALYZE say of a similarity join.
 --
--- The README explains the counters. One partition, so that the plan is the same everywhere.
+-- docs/explain.md explains the counters. One partition, so that the plan is the same everywhere.
 
 SET datafusion.execution.target_partitions = 1;
 

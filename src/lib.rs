@@ -103,7 +103,35 @@ pub use plan::{SimJoinPlanner, SimJoinQueryPlanner};
 pub use session::{SimJoinContextExt, SimJoinDataFrameExt, families, install, install_parts};
 pub use sql::{rewrite_sql, rewrite_sql_with_dialect};
 
-/// The examples of the README, as doc-tests.
+/// The examples of the README and the manual, as doc-tests.
 #[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
+mod manual {
+    #[doc = include_str!("../README.md")]
+    struct Readme;
+    #[doc = include_str!("../docs/benches.md")]
+    struct Benches;
+    #[doc = include_str!("../docs/cluster.md")]
+    struct Cluster;
+    #[doc = include_str!("../docs/command-line.md")]
+    struct CommandLine;
+    #[doc = include_str!("../docs/contributing.md")]
+    struct Contributing;
+    #[doc = include_str!("../docs/explain.md")]
+    struct Explain;
+    #[doc = include_str!("../docs/gpu.md")]
+    struct Gpu;
+    #[doc = include_str!("../docs/limits.md")]
+    struct Limits;
+    #[doc = include_str!("../docs/memory.md")]
+    struct Memory;
+    #[doc = include_str!("../docs/options.md")]
+    struct Options;
+    #[doc = include_str!("../docs/rust.md")]
+    struct Rust;
+    #[doc = include_str!("../docs/scale.md")]
+    struct Scale;
+    #[doc = include_str!("../docs/sql.md")]
+    struct Sql;
+    #[doc = include_str!("../docs/strategies.md")]
+    struct Strategies;
+}

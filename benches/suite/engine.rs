@@ -48,7 +48,7 @@ pub fn simd(name: &str) -> Result<Simd, String> {
     })
 }
 
-/// The form that `SIMJOIN_SIMD` asks for, otherwise the fastest one.
+/// The form that `SIMJOIN_DEBUG_SIMD` asks for, otherwise the fastest one.
 pub fn default_simd() -> Simd {
     SimJoinOptions::from_env().map_or_else(|_| Simd::detect(), |options| options.simd.form())
 }

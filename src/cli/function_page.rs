@@ -5,7 +5,7 @@ use std::fmt::Write;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::Documentation;
 
-use super::names::nearest;
+use crate::config::nearest;
 
 /// Columns of a terminal.
 const WIDTH: usize = 80;

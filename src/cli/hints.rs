@@ -6,7 +6,7 @@ use datafusion::common::{Column, DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
-use super::names::nearest;
+use crate::config::nearest;
 
 /// Advice for the errors that a newcomer meets.
 pub(super) fn hint(error: &DataFusionError, message: &str, sql: &str) -> Option<String> {

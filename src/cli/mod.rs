@@ -33,7 +33,6 @@ mod hints;
 mod input;
 mod interrupt;
 mod lines;
-mod names;
 mod output;
 mod progress;
 mod prompt;

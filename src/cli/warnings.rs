@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use datafusion::physical_plan::ExecutionPlan;
 
-use super::names::nearest;
 use crate::config::SimJoinOptions;
 use crate::exec::SetSimilarityJoinExec;
 
@@ -66,9 +65,8 @@ pub(super) fn of_environment(variables: impl Iterator<Item = String>) -> Vec<Str
     });
     let warnings = unknown.map(|variable| {
         let name = variable.trim_start_matches("SIMJOIN_");
-        let names = known.iter().map(|known| known.trim_start_matches("SIMJOIN_"));
-        let meant = match nearest(name, names) {
-            Some(near) => format!(" Did you mean SIMJOIN_{near}?"),
+        let meant = match SimJoinOptions::near(&name.to_lowercase()) {
+            Some(near) => format!(" Did you mean {}?", SimJoinOptions::variable(near)),
             None => String::new(),
         };
         let known = known.join(", ");
@@ -113,14 +111,15 @@ mod tests {
     fn variables_that_set_nothing_are_told() {
         let variables = [
             "SIMJOIN_STRATEGY",
-            "SIMJOIN_GPU_LAYOUT",
+            "SIMJOIN_DEBUG_GPU_LAYOUT",
             "SIMJOIN_TEST_GPU",
             "SIMJOINS",
             "SIMJOIN_STRATGY",
             "SIMJOIN_NOPE",
+            "SIMJOIN_SIMD",
         ];
         let told = of_environment(variables.into_iter().map(str::to_string));
-        assert_eq!(told.len(), 2, "{told:?}");
+        assert_eq!(told.len(), 3, "{told:?}");
         let starts = [
             "SIMJOIN_STRATGY in the environment sets no option. Did you mean SIMJOIN_STRATEGY? The \
              options are SIMJOIN_",
@@ -130,5 +129,6 @@ mod tests {
             assert!(told.starts_with(starts), "{told}");
         }
         assert!(told[1].contains("SIMJOIN_RECOGNIZE_JOINS"), "{told:?}");
+        assert!(told[2].contains("Did you mean SIMJOIN_DEBUG_SIMD?"), "{told:?}");
     }
 }

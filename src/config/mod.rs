@@ -3,16 +3,19 @@
 //! Set them with `SET simjoin.strategy = 'ppjoin'`, from the environment
 //! (`SIMJOIN_STRATEGY=ppjoin`, read by [`SimJoinOptions::from_env`]) or in Rust through
 //! `SessionConfig::with_option_extension`. `SHOW simjoin.strategy` and
-//! `information_schema.df_settings` list them.
+//! `information_schema.df_settings` list them. Those under `simjoin.debug.` serve measurements and
+//! tests: their defaults are right for every statement.
 
+mod names;
 mod values;
 
 use std::any::Any;
 
 use datafusion::common::config::{ConfigEntry, ConfigExtension, ExtensionOptions};
-use datafusion::common::{Result, config_err};
+use datafusion::common::{DataFusionError, Result};
 use datafusion::config::ConfigOptions;
 
+pub(crate) use names::nearest;
 use values::parse_option;
 pub use values::{
     BlockSizeChoice, BuildSideChoice, Bytes, DeviceChoice, DistributionChoice, LayoutChoice,
@@ -22,7 +25,7 @@ pub use values::{
 /// Declares the options once: name, field, default and documentation, which SQL shows as well.
 macro_rules! options {
     ($($(#[doc = $doc:literal])+ $name:literal $field:ident: $type:ty = $default:expr;)+) => {
-        /// The options under `simjoin.*`.
+        /// The options under `simjoin.*`; the fields leave out the prefix `debug.`.
         #[derive(Debug, Clone, PartialEq)]
         pub struct SimJoinOptions {
             $($(#[doc = $doc])+ pub $field: $type,)+
@@ -58,10 +61,7 @@ macro_rules! options {
                         self.$field = parse_option($name, value)?;
                         Ok(())
                     })+
-                    _ => config_err!(
-                        "simjoin.{key} is no option; the options are: simjoin.{}",
-                        Self::NAMES.join(", simjoin.")
-                    ),
+                    _ => Err(unknown(key)),
                 }
             }
 
@@ -77,44 +77,58 @@ macro_rules! options {
 }
 
 options! {
-    /// Recognise similarity predicates in plain joins (SIMJOIN is always recognised).
+    /// Recognise similarity predicates in plain joins. SIMJOIN is always recognised.
     "recognize_joins" recognize_joins: bool = true;
-    /// How pairs are found: by an index of prefixes (allpairs, ppjoin, groupjoin), by blocks of bit signatures (bitmap), or by whichever costs least (auto).
+    /// How pairs are found: by an index of prefixes (allpairs, ppjoin, groupjoin), by blocks of bit
+    /// signatures (bitmap), or by the strategy with the least estimated cost (auto).
     "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
-    /// Where candidates are verified: auto (on a GPU where that pays), cpu, cuda (all GPUs; an error where none can be used) or cuda:N.
+    /// Where candidates are verified: on a GPU where that is estimated to pay (auto), on the CPU
+    /// (cpu), on all GPUs (cuda; an error where none can be used), or on GPU number N (cuda:N).
     "device" device: DeviceChoice = DeviceChoice::Auto;
-    /// The vector instructions of the CPU's filters: auto (the best that the processor has), avx512, avx2 or portable.
-    "simd" simd: SimdChoice = SimdChoice(None);
-    /// Which input is collected and indexed: auto (the smaller one by statistics), left or right.
+    /// The input that is collected and indexed: the smaller one by statistics (auto), left or right.
     "build_side" build_side: BuildSideChoice = BuildSideChoice::Auto;
     /// Read and index a join of an input with itself once.
     "self_join" self_join: bool = true;
-    /// In plain joins with equality conjuncts, leave the join to the hash join when statistics promise at most this many rows per key.
+    /// A plain join with equalities stays a hash join when statistics promise at most this many
+    /// rows per key.
     "hash_join_rows_per_key" hash_join_rows_per_key: f64 = 4.0;
-    /// How a cluster shares a join: each task reads one side whole (broadcast), both sides are repartitioned by the sizes of their sets (repartition), or by what is estimated of the inputs (auto).
-    "distribution" distribution: DistributionChoice = DistributionChoice::Auto;
-    /// Bytes up to which a side is read whole by each task of a cluster, where simjoin.distribution is auto.
-    "broadcast_limit" broadcast_limit: Bytes = Bytes(64 << 20);
-    /// Tasks into which the scheduler of a cluster cuts a statement: auto (as many as its executors run at the same time), or a number from 1 to 65,536.
-    "cluster_partitions" cluster_partitions: PartitionCount = PartitionCount(None);
-    /// Candidate pairs filtered before they are verified, at least 1.
-    "candidate_chunk" candidate_chunk: PositiveCount = PositiveCount(16_384);
-    /// Greatest number of matched set pairs held between verification and output, at least 1.
-    "match_buffer" match_buffer: PositiveCount = PositiveCount(16_384);
-    /// Keep inputs on disk: where the build side does not fit into memory (auto), never (an error then), or always.
+    /// Keep inputs on disk: when the build side does not fit into memory (auto), never (an error
+    /// then), or always.
     "spill" spill: SpillChoice = SpillChoice::Auto;
-    /// Bands of set sizes that inputs on disk are cut into, at least 1; fewer where memory is short.
-    "spill_bands" spill_bands: PositiveCount = PositiveCount(64);
-    /// Rows of the build side that are joined at a time where inputs are on disk: as many as fit into memory (auto), or at most so many, for tests.
-    "spill_piece_rows" spill_piece_rows: RowLimit = RowLimit(None);
-    /// Bytes of candidates that travel to the GPU together, at most 64M. Each partition holds three such chunks, and two more for each further GPU, with room for their matches, in pinned memory.
+    /// How a cluster shares a join: each task reads one side whole (broadcast), both sides are
+    /// repartitioned by the sizes of their sets (repartition), or by the estimated sizes of the
+    /// inputs (auto; an inner join of an input with itself by a symmetric measure is repartitioned).
+    "distribution" distribution: DistributionChoice = DistributionChoice::Auto;
+    /// Bytes up to which simjoin.distribution = auto broadcasts a side.
+    "broadcast_limit" broadcast_limit: Bytes = Bytes(64 << 20);
+    /// Tasks into which the scheduler of a cluster cuts a statement, in place of
+    /// datafusion.execution.target_partitions: as many as its executors run at the same time
+    /// (auto), or a number from 1 to 65,536.
+    "cluster_partitions" cluster_partitions: PartitionCount = PartitionCount(None);
+    /// Bytes of candidates that travel to the GPU together, at most 64M. Each partition pins three
+    /// such chunks in host memory, and two more for each further GPU, with room for their matches.
     "gpu.candidate_memory" gpu_candidate_memory: Bytes = Bytes(2 << 20);
-    /// Bytes of GPU memory that a join may fill: auto (what is free), or a number. Collections that do not fit travel with the candidates, set by set.
+    /// Bytes of GPU memory that a join may fill: all that is free (auto), or a number. Collections
+    /// that do not fit travel with the candidates, set by set.
     "gpu.memory_limit" gpu_memory_limit: MemoryLimit = MemoryLimit(None);
-    /// How the GPU's threads share the work: a (a thread for each probe set), b (a block for each probe set, a thread for each candidate), c (a block for each pair), d4 (four threads for each pair), or by the sets' sizes (auto).
-    "gpu.layout" gpu_layout: LayoutChoice = LayoutChoice::Auto;
-    /// Threads of a block of the GPU's: 32, 64, 128, 256, or by the sets' sizes (auto).
-    "gpu.block_size" gpu_block_size: BlockSizeChoice = BlockSizeChoice(None);
+    /// Candidate pairs that are filtered before they are verified, at least 1.
+    "debug.candidate_chunk" candidate_chunk: PositiveCount = PositiveCount(16_384);
+    /// Similar pairs of sets held between verification and output, at least 1.
+    "debug.match_buffer" match_buffer: PositiveCount = PositiveCount(16_384);
+    /// Bands of set sizes that inputs on disk are cut into, at least 1; fewer where memory is short.
+    "debug.spill_bands" spill_bands: PositiveCount = PositiveCount(64);
+    /// Rows of the build side that are joined at a time from disk: as many as fit into memory
+    /// (auto), or at most this number.
+    "debug.spill_piece_rows" spill_piece_rows: RowLimit = RowLimit(None);
+    /// The vector instructions of the CPU's filters: the best that the processor has (auto), avx512,
+    /// avx2 or portable.
+    "debug.simd" simd: SimdChoice = SimdChoice(None);
+    /// How the GPU's threads share the work: by the sizes of the sets (auto), a thread for each probe
+    /// set (a), a block for each probe set and a thread for each candidate (b), a block for each pair
+    /// (c), or four threads for each pair (d4).
+    "debug.gpu_layout" gpu_layout: LayoutChoice = LayoutChoice::Auto;
+    /// Threads in a block of the GPU: by the sizes of the sets (auto), 32, 64, 128 or 256.
+    "debug.gpu_block_size" gpu_block_size: BlockSizeChoice = BlockSizeChoice(None);
 }
 
 impl ConfigExtension for SimJoinOptions {
@@ -128,7 +142,7 @@ impl SimJoinOptions {
     }
 
     /// The defaults, changed by the environment: `SIMJOIN_STRATEGY` sets `simjoin.strategy`,
-    /// `SIMJOIN_GPU_LAYOUT` sets `simjoin.gpu.layout`.
+    /// `SIMJOIN_GPU_MEMORY_LIMIT` sets `simjoin.gpu.memory_limit`.
     pub fn from_env() -> Result<Self> {
         let mut options = Self::default();
         for name in Self::NAMES {
@@ -146,6 +160,34 @@ impl SimJoinOptions {
     pub(crate) fn variable(name: &str) -> String {
         format!("SIMJOIN_{}", name.to_uppercase().replace('.', "_"))
     }
+
+    /// The option that an unknown `key` most likely means, both without the `simjoin.` prefix: one
+    /// that differs by a few letters, by dots and underscores, or by a missing `debug.`.
+    pub(crate) fn near(key: &str) -> Option<&'static str> {
+        let flat = |name: &str| name.replace('.', "_");
+        let spellings = Self::NAMES.iter().flat_map(|name| {
+            let short = name.strip_prefix(DEBUG).map(flat);
+            [Some(flat(name)), short].into_iter().flatten().map(|spelling| (spelling, *name))
+        });
+        let spellings: Vec<(String, &str)> = spellings.collect();
+        let found = nearest(&flat(key), spellings.iter().map(|(spelling, _)| spelling.as_str()))?;
+        spellings.iter().find(|(spelling, _)| spelling == found).map(|(_, name)| *name)
+    }
+}
+
+/// The prefix of options for measurements and tests.
+const DEBUG: &str = "debug.";
+
+/// The error of an option that does not exist.
+fn unknown(key: &str) -> DataFusionError {
+    let meant = match SimJoinOptions::near(key) {
+        Some(near) => format!("did you mean simjoin.{near}? The"),
+        None => "the".to_string(),
+    };
+    let names = SimJoinOptions::NAMES.join(", simjoin.");
+    DataFusionError::Configuration(format!(
+        "simjoin.{key} is no option; {meant} options are: simjoin.{names}"
+    ))
 }
 
 /// How a GPU is used, where one is.
@@ -196,8 +238,8 @@ mod tests {
         assert_eq!(options.device, DeviceChoice::Cuda(Some(1)));
         options.set("gpu.candidate_memory", "512k").unwrap();
         options.set("gpu.memory_limit", "3000").unwrap();
-        options.set("gpu.layout", "d4").unwrap();
-        options.set("gpu.block_size", "64").unwrap();
+        options.set("debug.gpu_layout", "d4").unwrap();
+        options.set("debug.gpu_block_size", "64").unwrap();
         options.set("distribution", "repartition").unwrap();
         options.set("broadcast_limit", "3M").unwrap();
         options.set("cluster_partitions", "6").unwrap();
@@ -211,9 +253,67 @@ mod tests {
         };
         assert_eq!(shown("simjoin.gpu.candidate_memory").as_deref(), Some("512K"));
         assert_eq!(shown("simjoin.gpu.memory_limit").as_deref(), Some("3000"));
-        assert_eq!(shown("simjoin.gpu.layout").as_deref(), Some("d4"));
-        assert_eq!(shown("simjoin.gpu.block_size").as_deref(), Some("64"));
+        assert_eq!(shown("simjoin.debug.gpu_layout").as_deref(), Some("d4"));
+        assert_eq!(shown("simjoin.debug.gpu_block_size").as_deref(), Some("64"));
         assert_eq!(options.build_side, BuildSideChoice::Fixed(Side::Right));
+    }
+
+    /// Names of earlier versions among them.
+    #[test]
+    fn unknown_names_are_told_the_option_that_was_meant() {
+        for (key, meant) in [
+            ("stratgy", "strategy"),
+            ("simd", "debug.simd"),
+            ("candidate_chunk", "debug.candidate_chunk"),
+            ("match_buffer", "debug.match_buffer"),
+            ("spill_bands", "debug.spill_bands"),
+            ("spill_piece_rows", "debug.spill_piece_rows"),
+            ("gpu.layout", "debug.gpu_layout"),
+            ("gpu.block_size", "debug.gpu_block_size"),
+            ("gpu_memory_limit", "gpu.memory_limit"),
+            ("debug.spill_band", "debug.spill_bands"),
+        ] {
+            let error = SimJoinOptions::default().set(key, "auto").unwrap_err().to_string();
+            let expected = format!("simjoin.{key} is no option; did you mean simjoin.{meant}? The");
+            assert!(error.contains(&expected), "{error}");
+        }
+        assert_eq!(SimJoinOptions::near("nosuch"), None);
+    }
+
+    const MANUAL: &str = include_str!("../../docs/options.md");
+
+    /// The lines of the first table of a text.
+    fn first_table(text: &str) -> Vec<&str> {
+        let lines = text.lines().skip_while(|line| !line.starts_with('|'));
+        lines.take_while(|line| line.starts_with('|')).collect()
+    }
+
+    /// A table of options as the manual has it.
+    fn table(options: impl Iterator<Item = ConfigEntry>) -> Vec<String> {
+        let head = ["| option | default | |", "|---|---|---|"].map(str::to_string);
+        let lines = options.map(|option| {
+            let default = option.value.unwrap_or_default();
+            format!("| `{}` | `{default}` | {} |", option.key, option.description)
+        });
+        head.into_iter().chain(lines).collect()
+    }
+
+    /// The manual has one table of the options for use, and one of those for measurements and tests.
+    #[test]
+    fn the_manual_lists_what_is_declared() {
+        let entries = SimJoinOptions::default().entries();
+        let (debug, for_use): (Vec<_>, Vec<_>) =
+            entries.into_iter().partition(|option| option.key.starts_with("simjoin.debug."));
+        let (first, second) = MANUAL.split_once("## For measurements and tests").unwrap();
+        for (part, options) in [(first, for_use), (second, debug)] {
+            let expected = table(options.into_iter());
+            assert_eq!(
+                first_table(part),
+                expected,
+                "docs/options.md should have\n{}\n",
+                expected.join("\n")
+            );
+        }
     }
 
     #[test]
@@ -221,9 +321,12 @@ mod tests {
         let mut options = SimJoinOptions::default();
         let error = options.set("strategy", "fast").unwrap_err().to_string();
         assert!(error.contains("auto, allpairs, ppjoin, groupjoin or bitmap"), "{error}");
-        let error = options.set("stratgy", "auto").unwrap_err().to_string();
-        assert!(error.contains("simjoin.strategy"), "{error}");
-        for name in ["candidate_chunk", "match_buffer", "spill_bands"] {
+        let error = options.set("nosuch", "auto").unwrap_err().to_string();
+        assert!(
+            error.contains("is no option; the options are: simjoin.recognize_joins"),
+            "{error}"
+        );
+        for name in ["debug.candidate_chunk", "debug.match_buffer", "debug.spill_bands"] {
             for value in ["0", "-1", "16777217", "9223372036854775809", "1e3", ""] {
                 let error = options.set(name, value).unwrap_err().to_string();
                 assert!(error.contains("from 1 to 16777216"), "{error}");
@@ -232,8 +335,8 @@ mod tests {
         }
         assert!(options.set("hash_join_rows_per_key", "NaN").is_err());
         assert!(options.set("device", "cuda:x").is_err());
-        assert!(options.set("gpu.block_size", "48").is_err());
-        let error = options.set("gpu.layout", "d8").unwrap_err().to_string();
+        assert!(options.set("debug.gpu_block_size", "48").is_err());
+        let error = options.set("debug.gpu_layout", "d8").unwrap_err().to_string();
         assert!(error.contains("auto, a, b, c or d4"), "{error}");
         assert!(options.set("distribution", "hash").is_err());
         for value in ["0", "65537", "18446744073709551615"] {

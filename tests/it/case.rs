@@ -148,12 +148,12 @@ impl Case {
         .option("strategy", STRATEGIES.choose(rng).expect("strategies"))
         .option("build_side", ["auto", "left", "right"].choose(rng).expect("sides"))
         .option("self_join", rng.random_bool(0.8))
-        .option("candidate_chunk", [1, 5, 65_536].choose(rng).expect("sizes"))
-        .option("match_buffer", [1, 6, 65_536].choose(rng).expect("sizes"))
+        .option("debug.candidate_chunk", [1, 5, 65_536].choose(rng).expect("sizes"))
+        .option("debug.match_buffer", [1, 6, 65_536].choose(rng).expect("sizes"))
         // A third of the joins from disk, in all sorts of pieces.
         .option("spill", ["auto", "never", "always"].choose(rng).expect("choices"))
-        .option("spill_bands", [1, 3, 64].choose(rng).expect("counts"))
-        .option("spill_piece_rows", ["auto", "1", "4", "25"].choose(rng).expect("limits"));
+        .option("debug.spill_bands", [1, 3, 64].choose(rng).expect("counts"))
+        .option("debug.spill_piece_rows", ["auto", "1", "4", "25"].choose(rng).expect("limits"));
         Self {
             predicate,
             kind,
@@ -327,8 +327,8 @@ impl Case {
             self.session.options.push((name, value));
         };
         set("strategy", &["auto", "allpairs", "ppjoin", "groupjoin"]);
-        set("gpu.layout", &layouts);
-        set("gpu.block_size", &["auto", "32", "64", "128", "256"]);
+        set("debug.gpu_layout", &layouts);
+        set("debug.gpu_block_size", &["auto", "32", "64", "128", "256"]);
         set("gpu.candidate_memory", &["1", "400", "3000", "2M"]);
         set("gpu.memory_limit", &["auto", "1", "9000"]);
         self.session.options.push(("device", format!("cuda:{ordinal}")));

@@ -90,7 +90,7 @@ fn a_variable_that_sets_nothing_is_told() {
     command.args(["-q", "--format", "csv", "-c", "SELECT 1 AS a"]);
     let ran: Ran = command.env("SIMJOIN_NOPE", "1").output().expect("the binary starts").into();
     assert_eq!(ran.out, "a\n1\n");
-    let parts = ["Warning: SIMJOIN_NOPE ", "SIMJOIN_STRATEGY", "SIMJOIN_GPU_LAYOUT"];
+    let parts = ["Warning: SIMJOIN_NOPE ", "SIMJOIN_STRATEGY", "SIMJOIN_DEBUG_GPU_LAYOUT"];
     assert!(parts.iter().all(|part| ran.err.contains(part)), "{}", ran.err);
 }
 

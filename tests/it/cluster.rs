@@ -234,7 +234,7 @@ async fn pairs_of_one_input_meet_once() {
     let alone = Session::default().context();
     register(&alone, "a", &table);
     for spill in ["never", "always"] {
-        let session = cluster(3).option("spill", spill).option("spill_piece_rows", "40");
+        let session = cluster(3).option("spill", spill).option("debug.spill_piece_rows", "40");
         let ctx = session.context();
         register(&ctx, "a", &table);
         for select in ["a.id, b.id, jaccard(a.toks, b.toks)", "count(*)", "a.id, b.key, b.id"] {

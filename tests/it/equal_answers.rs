@@ -30,7 +30,7 @@ fn ways() -> Vec<String> {
                 let batch_size = batch_sizes.next().unwrap_or(8192);
                 ways.push(format!(
                     "SET simjoin.strategy = '{strategy}'; SET simjoin.spill = '{spill}'; \
-                     SET simjoin.spill_piece_rows = '{piece_rows}'; \
+                     SET simjoin.debug.spill_piece_rows = '{piece_rows}'; \
                      SET simjoin.build_side = '{build_side}'; \
                      SET simjoin.self_join = {self_join}; \
                      SET datafusion.execution.batch_size = {batch_size}"
@@ -264,7 +264,7 @@ async fn options_at_their_extremes_change_no_answer() {
     let ctx = session(&[&format!("CREATE TABLE r {FLAGS}")]).await;
     let query = "SELECT count(*) FROM r a SIMJOIN r b ON jaccard(a.toks, b.toks) >= 0.5";
     let most = PositiveCount::MOST;
-    for option in ["match_buffer", "candidate_chunk", "spill_bands"] {
+    for option in ["debug.match_buffer", "debug.candidate_chunk", "debug.spill_bands"] {
         for value in ["1", &most.to_string()] {
             for (strategy, spill) in [
                 ("allpairs", "never"),
@@ -288,7 +288,7 @@ async fn options_at_their_extremes_change_no_answer() {
         set(&ctx, &format!("SET simjoin.{option} = 64")).await;
     }
     for (option, values) in [
-        ("spill_piece_rows", ["1", "18446744073709551615"]),
+        ("debug.spill_piece_rows", ["1", "18446744073709551615"]),
         ("broadcast_limit", ["1", "18446744073709551615"]),
         ("cluster_partitions", ["1", "65536"]),
         ("hash_join_rows_per_key", ["0", "1e308"]),

@@ -7,14 +7,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use datafusion::common::config::ExtensionOptions;
-use datafusion_simjoin::SimJoinOptions;
-use datafusion_simjoin::functions::Tokenizer;
-use datafusion_simjoin::set::Measure;
-
 use crate::cli::run;
 
-/// The repository, where the commands of the README are run.
+/// The repository, where the examples are run.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
@@ -182,18 +177,4 @@ Elapsed … seconds.
     );
     let table = "+---+\n| a |\n+---+\n| 1 |\n+---+\n";
     assert_eq!(normalized(table), table);
-}
-
-/// The README has every option with its default, and every measure, alias and tokenizer.
-#[test]
-fn the_readme_names_every_option_and_function() {
-    let readme = fs::read_to_string(root().join("README.md")).expect("README.md");
-    let options = SimJoinOptions::default().entries().into_iter();
-    let options = options.map(|o| format!("| `{}` | `{}` |", o.key, o.value.unwrap_or_default()));
-    let measures = Measure::ALL.iter().flat_map(|m| [&[m.name()], m.aliases()].concat());
-    let tokenizers = Tokenizer::ALL.iter().map(|t| t.name());
-    let functions = measures.chain(tokenizers).map(|name| format!("`{name}"));
-    for name in options.chain(functions) {
-        assert!(readme.contains(&name), "README.md lacks {name}");
-    }
 }

@@ -179,7 +179,7 @@ async fn extreme_limits_change_no_answer_and_pin_no_more_than_a_device_can_use()
 async fn explain_analyze_names_the_device_and_the_layout() {
     let Some(lease) = Lease::new() else { return };
     let device = lease.option();
-    let ctx = context(&[("device", &device), ("gpu.layout", "d4")]);
+    let ctx = context(&[("device", &device), ("debug.gpu_layout", "d4")]);
     let text = explain(&ctx, &format!("ANALYZE {PAIRS}")).await;
     assert_contains(&text, &[&device, "as demanded", "device_candidates=", "device_bytes_from="]);
     assert_contains(&text, &["device_kernel_time_lanes_per_pair="]);

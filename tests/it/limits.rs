@@ -181,7 +181,7 @@ fn kinds_and_spill() -> impl Iterator<Item = ((&'static str, JoinKind), &'static
 
 fn three_partitions(spill: &str) -> SessionContext {
     let session = Session { partitions: 3, ..Session::default() };
-    session.option("spill", spill).option("spill_piece_rows", 20).context()
+    session.option("spill", spill).option("debug.spill_piece_rows", 20).context()
 }
 
 #[tokio::test]

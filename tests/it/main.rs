@@ -30,6 +30,7 @@ mod cluster;
 mod counts;
 mod data;
 mod differential;
+mod documentation;
 mod empty_inputs;
 mod equal_answers;
 mod examples;

@@ -32,8 +32,8 @@ async fn show_gives_what_set_took() {
         ("simjoin.build_side", "right"),
         ("simjoin.self_join", "false"),
         ("simjoin.recognize_joins", "false"),
-        ("simjoin.candidate_chunk", "100"),
-        ("simjoin.match_buffer", "100"),
+        ("simjoin.debug.candidate_chunk", "100"),
+        ("simjoin.debug.match_buffer", "100"),
         ("simjoin.hash_join_rows_per_key", "2.5"),
     ] {
         rows(&ctx, &format!("SET {option} = '{value}'")).await;
@@ -50,8 +50,8 @@ async fn wrong_options_are_refused() {
     let message = error(&ctx, "SET simjoin.stratgy = 'ppjoin'").await;
     assert_contains(&message, &["stratgy", "simjoin.strategy"]);
     for value in ["0", "-1", "many", "1.5"] {
-        let message = error(&ctx, &format!("SET simjoin.candidate_chunk = '{value}'")).await;
-        assert_contains(&message, &["simjoin.candidate_chunk", value]);
+        let message = error(&ctx, &format!("SET simjoin.debug.candidate_chunk = '{value}'")).await;
+        assert_contains(&message, &["simjoin.debug.candidate_chunk", value]);
     }
     let message = error(&ctx, "SET simjoin.device = 'gpu'").await;
     assert_contains(&message, &["simjoin.device", "cuda:N"]);
@@ -62,7 +62,7 @@ async fn the_least_and_the_greatest_counts_change_no_answer() {
     let (a, b) = tables();
     let ctx = context_of(&a, &b);
     let sql = "SELECT count(*) FROM a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.5";
-    for option in ["candidate_chunk", "match_buffer"] {
+    for option in ["debug.candidate_chunk", "debug.match_buffer"] {
         for value in [PositiveCount::MOST, 1] {
             rows(&ctx, &format!("SET simjoin.{option} = '{value}'")).await;
             assert_eq!(number(&ctx, sql).await, 6, "{option} = {value}");

@@ -132,8 +132,8 @@ fn the_cut_into_batches_and_partitions_does_not_matter() {
         let sql = "SELECT a.id, b.id AS bid FROM a FULL SIMJOIN b \
                    ON dice(a.toks, b.toks) >= 0.5 AND a.id <> b.id";
         let odd = Session { batch_size: rows, partitions: parts, ..session }
-            .option("candidate_chunk", chunk)
-            .option("match_buffer", buffer);
+            .option("debug.candidate_chunk", chunk)
+            .option("debug.match_buffer", buffer);
         let whole = run(&a, &b, (1, 100), &Session::default(), sql);
         assert_eq!(run(&a, &b, cut, &odd, sql), whole);
     });

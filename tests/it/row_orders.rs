@@ -147,7 +147,7 @@ async fn one_input_with_itself() {
     let table = crowd(30_000, 0);
     for (spill, piece_rows) in [("never", "auto"), ("always", "7000"), ("always", "auto")] {
         let session = Session::default().option("spill", spill);
-        let ctx = session.option("spill_piece_rows", piece_rows).context();
+        let ctx = session.option("debug.spill_piece_rows", piece_rows).context();
         register(&ctx, "t", &table);
         for operator in OPERATORS {
             for (sql, expected) in statements(operator, &table, &table) {
@@ -170,7 +170,7 @@ async fn two_inputs() {
         [("never", "auto", "left"), ("never", "auto", "right"), ("always", "7000", "auto")]
     {
         let session = Session::default().option("spill", spill).option("build_side", build_side);
-        let ctx = session.option("spill_piece_rows", piece_rows).context();
+        let ctx = session.option("debug.spill_piece_rows", piece_rows).context();
         register(&ctx, "a", &left);
         register(&ctx, "b", &right);
         for operator in OPERATORS {

@@ -178,7 +178,7 @@ async fn until_gone(dir: &Path, what: &str) {
 }
 
 fn spilling() -> Session {
-    Session::default().option("spill", "always").option("spill_piece_rows", 500)
+    Session::default().option("spill", "always").option("debug.spill_piece_rows", 500)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -360,7 +360,8 @@ async fn real_collections_count_the_same_from_disk() {
                  ON jaccard(a.{column}, b.{column}) >= {threshold}"
             );
             let mut counts = vec![];
-            for session in [Session::default(), spilling().option("spill_piece_rows", 9_000)] {
+            for session in [Session::default(), spilling().option("debug.spill_piece_rows", 9_000)]
+            {
                 counts.push(number(&session.context().enable_url_table(), &sql).await);
             }
             assert_eq!(counts[0], counts[1], "{sql}");
@@ -393,7 +394,9 @@ async fn odd_columns_travel_along() {
     let sql = "SELECT a.id AS x, b.id AS y, a.view, a.word, a.text, b.view, b.word, b.text, \
                b.toks FROM a FULL SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.5 AND a.id <> b.id";
     let mut found = vec![];
-    for session in [Session::default(), spilling(), spilling().option("spill_piece_rows", "auto")] {
+    for session in
+        [Session::default(), spilling(), spilling().option("debug.spill_piece_rows", "auto")]
+    {
         let ctx = session.context();
         for table in ["a", "b"] {
             let batches = |part: i64| (0..5).map(|i| batch(2 * i + part)).collect();
@@ -481,7 +484,7 @@ async fn a_partition_read_later_holds_back_no_other() {
     let equal: Vec<Row> = (0..600).map(|id| Row::of(id, ints([1, 2, 3]))).collect();
     let session = Session { tasks_of: Some(2), batch_size: 64, ..Session::default() };
     let session = session.option("distribution", "broadcast").option("spill", "always");
-    let ctx = session.option("spill_piece_rows", 200).context();
+    let ctx = session.option("debug.spill_piece_rows", 200).context();
     register_many(&ctx, "a", &equal);
     let half = |rows: &[Row]| vec![batch_of(rows, &DataType::Int64, crate::lists::Layout::List)];
     register_partitions(&ctx, "b", vec![half(&equal[..300]), half(&equal[300..])]);

@@ -91,7 +91,7 @@ const JOINS: [&str; 9] = [
 #[tokio::test]
 async fn joins_survive_the_way_through_bytes() {
     let ctx = session().await;
-    for set in ["strategy = 'auto'", "strategy = 'groupjoin'", "candidate_chunk = 7"] {
+    for set in ["strategy = 'auto'", "strategy = 'groupjoin'", "debug.candidate_chunk = 7"] {
         ctx.sql(&format!("SET simjoin.{set}")).await.unwrap();
         for sql in JOINS {
             let plan = planned(&ctx, sql).await;

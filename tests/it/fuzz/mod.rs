@@ -109,12 +109,12 @@ fn draw_session(rng: &mut StdRng, gpu: Option<&VerifiedOn>) -> Session {
         .option("strategy", strategy)
         .option("build_side", pick(rng, &["auto", "left", "right"]))
         .option("self_join", rng.random_bool(0.8))
-        .option("simd", pick(rng, &["auto", "portable"]))
-        .option("candidate_chunk", pick(rng, &["1", "5", "16384", &most]))
-        .option("match_buffer", pick(rng, &["1", "6", "16384", &most]))
+        .option("debug.simd", pick(rng, &["auto", "portable"]))
+        .option("debug.candidate_chunk", pick(rng, &["1", "5", "16384", &most]))
+        .option("debug.match_buffer", pick(rng, &["1", "6", "16384", &most]))
         .option("spill", pick(rng, &["auto", "never", "always"]))
-        .option("spill_bands", pick(rng, &["1", "3", "64", &most]))
-        .option("spill_piece_rows", pick(rng, piece_rows))
+        .option("debug.spill_bands", pick(rng, &["1", "3", "64", &most]))
+        .option("debug.spill_piece_rows", pick(rng, piece_rows))
         .option("gpu.candidate_memory", pick(rng, &["1", "600", "2M"]))
         .option("gpu.memory_limit", pick(rng, &["1", "auto"]))
         .option("device", device);
@@ -125,7 +125,7 @@ fn draw_session(rng: &mut StdRng, gpu: Option<&VerifiedOn>) -> Session {
     }
     if session.memory.is_some() {
         // Buffers of these sizes have to fit as well.
-        session = session.option("candidate_chunk", 1000).option("match_buffer", 1000);
+        session = session.option("debug.candidate_chunk", 1000).option("debug.match_buffer", 1000);
     }
     session
 }

@@ -2,8 +2,8 @@
 
 use datafusion::common::utils::datafusion_strsim::levenshtein;
 
-/// The name that is most like the one given, where one differs by a few letters only.
-pub(super) fn nearest<'a>(
+/// The candidate most like `name`, if it differs by a few letters only.
+pub(crate) fn nearest<'a>(
     name: &str,
     candidates: impl IntoIterator<Item = &'a str>,
 ) -> Option<&'a str> {
