@@ -96,6 +96,8 @@ pub mod values;
 #[path = "../tests/emulator/mod.rs"]
 #[allow(dead_code)]
 mod emulator;
+#[cfg(test)]
+mod tests;
 
 pub use config::SimJoinOptions;
 pub use engine::Families;

@@ -1,0 +1,138 @@
+//! The directions in which the folders of `src` depend on each other.
+//!
+//! ```text
+//! cli ─► cluster ─► session ─► plan ─► exec, shuffle ─► engine ─► spec
+//!                       │                                 ▲
+//!                       └─► set ─► gpu, simd, values ─────┘ (set ─► engine)
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What each folder may use of the others. `spec`, `simd` and `sql` use none; what is below the
+/// boundary never uses what is above it.
+const ALLOWED: [(&str, &[&str]); 17] = [
+    ("spec", &[]),
+    ("simd", &[]),
+    ("sql", &[]),
+    ("util", &[]),
+    ("values", &["util"]),
+    ("config", &["simd", "spec"]),
+    ("gpu", &["util"]),
+    ("engine", &["config", "simd", "spec", "util", "values"]),
+    ("set", &["config", "engine", "gpu", "simd", "spec", "util", "values"]),
+    ("functions", &["set", "values"]),
+    ("exec", &["config", "engine", "spec", "util"]),
+    ("shuffle", &["engine", "spec", "util"]),
+    ("plan", &["config", "engine", "exec", "functions", "shuffle", "spec", "sql"]),
+    ("session", &["config", "engine", "functions", "plan", "set", "sql"]),
+    (
+        "cluster",
+        &["config", "engine", "exec", "functions", "plan", "session", "shuffle", "spec", "sql"],
+    ),
+    (
+        "cli",
+        &[
+            "cluster",
+            "config",
+            "engine",
+            "exec",
+            "functions",
+            "gpu",
+            "plan",
+            "session",
+            "spec",
+            "sql",
+            "util",
+        ],
+    ),
+    ("internals", &["config", "engine", "exec", "gpu", "set", "shuffle", "simd", "util", "values"]),
+];
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.is_dir() {
+            true => files(&path, found),
+            false if path.extension().is_some_and(|e| e == "rs") => found.push(path),
+            false => {}
+        }
+    }
+}
+
+/// The code of a file without comments and its tests.
+fn code(path: &Path) -> String {
+    let text = fs::read_to_string(path).unwrap();
+    let text = text.split("\n#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// The folders that `code` names behind `crate::`.
+fn used(code: &str) -> BTreeSet<String> {
+    let names = code.split("crate::").skip(1).map(|rest| {
+        rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
+    });
+    names.collect()
+}
+
+#[test]
+fn folders_depend_on_each_other_in_one_direction() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut all = vec![];
+    files(&src, &mut all);
+    let allowed: BTreeMap<_, _> = ALLOWED.into_iter().collect();
+    let mut wrong = vec![];
+    let mut met = BTreeSet::new();
+    for path in all {
+        let within = path.strip_prefix(&src).unwrap();
+        let is_test = within.components().any(|part| {
+            let name = part.as_os_str().to_string_lossy();
+            name == "tests" || name == "tests.rs"
+        });
+        let first = within.components().next().unwrap().as_os_str().to_string_lossy();
+        let folder = first.trim_end_matches(".rs").to_string();
+        if is_test || folder == "lib" || folder == "main" {
+            continue;
+        }
+        let Some(may_use) = allowed.get(folder.as_str()) else {
+            wrong.push(format!("{folder} has no line in this test"));
+            continue;
+        };
+        for other in used(&code(&path)) {
+            // Items of the root are of the public interface.
+            let is_folder = allowed.contains_key(other.as_str());
+            if is_folder && other != folder && !may_use.contains(&other.as_str()) {
+                wrong.push(format!("{} uses {other}", within.display()));
+            }
+        }
+        met.insert(folder);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let known: BTreeSet<String> = ALLOWED.iter().map(|(name, _)| name.to_string()).collect();
+    assert_eq!(met, known, "a folder is gone");
+}
+
+/// No folder above the boundary names what only one family has.
+#[test]
+fn nothing_above_the_boundary_names_tokens() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut wrong = vec![];
+    for folder in ["spec", "engine", "exec", "shuffle"] {
+        let mut all = vec![];
+        files(&src.join(folder), &mut all);
+        for path in all.iter().filter(|path| !path.to_string_lossy().contains("tests")) {
+            let code = code(path);
+            let words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+            let of_sets = |word: &&str| {
+                let lower = word.to_lowercase();
+                lower.contains("token") || lower.contains("jaccard") || lower.contains("overlap")
+            };
+            for word in words.filter(of_sets) {
+                wrong.push(format!("{}: {word}", path.strip_prefix(&src).unwrap().display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
