@@ -22,7 +22,7 @@ fn child() {
 /// What a process tells that opens a device on the emulator, set up by `environment`.
 fn outcome(ordinal: u32, library: Option<&str>, environment: &[(&str, &str)]) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "cuda::tests::opening::child", "--nocapture"]);
+    command.args(["--exact", "gpu::tests::opening::child", "--nocapture"]);
     command.env(CHILD, ordinal.to_string()).envs(environment.iter().copied());
     if let Some(library) = library {
         command.env("LD_LIBRARY_PATH", library);
