@@ -359,7 +359,7 @@ impl<S: CandidateSource> Cursor for FilterVerifyCursor<S> {
         self.source.admit(&unit)?;
         self.units.push(unit);
         self.asked = false;
-        // What was waited for since was the unit.
+        // Since then the cursor has waited for the unit, not for the device.
         self.waiting = None;
         Ok(())
     }

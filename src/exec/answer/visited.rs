@@ -40,7 +40,7 @@ impl Visited {
     }
 }
 
-/// What is known of the probe rows of a batch from the pieces they have met.
+/// The marks of a batch's probe rows from the pieces that they have met.
 #[derive(Debug, Clone)]
 pub(crate) struct Visit {
     pub marks: Option<Arc<Visited>>,
@@ -57,7 +57,7 @@ impl Visit {
         self.marks.as_ref().is_some_and(|marks| marks.is_marked(index))
     }
 
-    /// What is known of the rows behind the first `rows`.
+    /// The marks of the rows behind the first `rows`.
     pub fn skip(self, rows: usize) -> Self {
         Self { first_row: self.first_row + rows as u64, ..self }
     }

@@ -37,8 +37,8 @@ pub(crate) struct ProbeSetup {
 /// The source makes probe batches, the cursor finds their matches, the answer makes rows of them.
 /// A batch is open from its feed until the cursor calls it complete. On the CPU the cursor asks for
 /// input when all batches are complete, so that one is open at a time. A cursor with a device asks
-/// as soon as its filter is free: then batches of which the device still owes matches stay open
-/// beside the next one, as many as the source allows ([`ProbeSource::may_open`]).
+/// as soon as its filter is free: then batches whose candidates are on the device stay open beside
+/// the next one, as many as the source allows ([`ProbeSource::may_open`]).
 pub(crate) struct ProbeStream {
     source: ProbeSource,
     cursor: Box<dyn Cursor>,
@@ -156,8 +156,8 @@ impl ProbeStream {
         }
     }
 
-    /// Feeds the next batch to the cursor, or says that there is none. While the input lets wait
-    /// for it, the cursor goes on with the open batches.
+    /// Feeds the next batch to the cursor, or says that there is none. While the input
+    /// is not ready, the cursor goes on with the open batches.
     async fn open_next(&mut self) -> Result<()> {
         let held = self.held();
         let part = if held.batches == 0 {
