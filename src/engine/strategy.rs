@@ -35,7 +35,7 @@ pub enum MatchNeed {
     /// Every matching pair.
     Pairs,
     /// Every matching pair with what its scores are computed from (the exact overlap of sets).
-    PairsWithOverlap,
+    Scores,
 }
 
 /// Which matches a join wants, and how they are looked for.

@@ -122,7 +122,7 @@ impl Layout {
                 .flat_map(|r| &r.columns)
                 .any(|c| matches!(c, ResidualColumn::Score(_)));
         let need = match yields {
-            _ if wants_scores => MatchNeed::PairsWithOverlap,
+            _ if wants_scores => MatchNeed::Scores,
             Yield::RowsOf(side, _) if side == probe && join.residual.is_none() => MatchNeed::Exists,
             _ => MatchNeed::Pairs,
         };

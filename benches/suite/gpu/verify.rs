@@ -81,7 +81,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 arguments.candidates,
             )?;
             let needs: &[MatchNeed] = match arguments.needs {
-                true => &[MatchNeed::Pairs, MatchNeed::PairsWithOverlap, MatchNeed::Count],
+                true => &[MatchNeed::Pairs, MatchNeed::Scores, MatchNeed::Count],
                 false => &[MatchNeed::Pairs],
             };
             for &need in needs {
@@ -110,7 +110,7 @@ struct Taken {
 
 impl Point<'_> {
     fn run(&self, threads: usize, stream: &Stream, csv: &mut CsvWriter) -> Result<()> {
-        let exact = self.need == MatchNeed::PairsWithOverlap;
+        let exact = self.need == MatchNeed::Scores;
         let touched = stream.touched(self.sets, exact)?;
         // Chunks are lent to verifiers and come back.
         let lent: Vec<Mutex<Vec<CandidateChunk>>> =

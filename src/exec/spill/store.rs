@@ -171,8 +171,8 @@ impl SpillContext {
         let side = self.layout.build();
         let Overflow { shares, rest, held } = overflow;
         let reserved = held.size();
-        // Giving the rows out takes a list of the tokens: out of the headroom, before that goes.
-        let listed = memory.reservation("tokens");
+        // Giving the rows out takes a list of the values: out of the headroom, before that goes.
+        let listed = memory.reservation("values");
         let footprints = shares.iter().map(|share| share.encoder.unload_bytes(&share.keys));
         listed.grow(footprints.max().unwrap_or(0));
         memory.release();

@@ -215,6 +215,11 @@ fn narrow_node(node: &SimJoinNode, required: &Required) -> Result<LogicalPlan> {
         shared.plan = narrow_input(Arc::clone(&shared.plan), &all, true)?;
         return Ok(node.into_plan());
     }
+    // The columns keep their names, those of counts as well, which hold the number of a
+    // column that may move.
+    let fields = node.schema.iter().enumerate().filter(|(index, _)| required.contains(*index));
+    let fields = fields.map(|(_, (qualifier, field))| (qualifier.cloned(), Arc::clone(field)));
+    let schema = DFSchema::new_with_metadata(fields.collect(), Default::default())?;
     let mut index = 0;
     node.output.retain(|_| {
         index += 1;
@@ -238,7 +243,7 @@ fn narrow_node(node: &SimJoinNode, required: &Required) -> Result<LogicalPlan> {
         let input = exactly(input, schema, &reads)?;
         replace_input(&mut node, side, input);
     }
-    node.recompute_schema()?;
+    node.schema = Arc::new(schema);
     Ok(node.into_plan())
 }
 

@@ -352,7 +352,7 @@ impl BitmapCursor {
 
     /// Decides the survivors of the last tile; why it stopped, unless all are decided.
     fn decide(&mut self, matches: &mut MatchBuffer, left: &mut usize) -> Option<Progress> {
-        let exact = self.spec.need == MatchNeed::PairsWithOverlap;
+        let exact = self.spec.need == MatchNeed::Scores;
         let first_only = self.spec.need == MatchNeed::Exists;
         let words = self.blocks.scheme().words();
         while let Some(hit) = self.hits.get_mut(self.next_hit) {

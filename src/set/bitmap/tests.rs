@@ -74,7 +74,7 @@ fn check(rng: &mut StdRng, shape: &Shape) {
                 let values = sides.values(&spec);
                 let Some(value) = values[values.len() / 2..].choose(rng) else { continue };
                 spec.bounds.threshold = *[0.3, 0.8, *value, value.next_up()].choose(rng).unwrap();
-                spec.need = *[MatchNeed::Pairs, MatchNeed::PairsWithOverlap].choose(rng).unwrap();
+                spec.need = *[MatchNeed::Pairs, MatchNeed::Scores].choose(rng).unwrap();
                 let expected = sides.expected(&spec);
                 for &simd in Simd::available() {
                     spec.simd = simd;

@@ -245,7 +245,7 @@ impl Sides {
         sorted.sort_unstable();
         let pair = |m: &Match| (m.probe, m.build);
         match spec.need {
-            MatchNeed::PairsWithOverlap => assert_eq!(sorted, expected, "{}", what()),
+            MatchNeed::Scores => assert_eq!(sorted, expected, "{}", what()),
             MatchNeed::Count | MatchNeed::Pairs | MatchNeed::Exists => {
                 for m in &sorted {
                     let place = expected.binary_search_by_key(&pair(m), pair);
@@ -537,7 +537,7 @@ pub fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSpec {
         bounds: Bounds::new(measure, threshold),
         probe_role: Role::First,
         pairing,
-        need: MatchNeed::PairsWithOverlap,
+        need: MatchNeed::Scores,
         candidate_chunk: 1 << 16,
         simd: Simd::detect(),
         gpu: GpuOptions::default(),

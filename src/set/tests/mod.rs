@@ -77,7 +77,7 @@ impl JoinStrategy for Forced {
 }
 
 const NEEDS: [MatchNeed; 4] =
-    [MatchNeed::Exists, MatchNeed::Count, MatchNeed::Pairs, MatchNeed::PairsWithOverlap];
+    [MatchNeed::Exists, MatchNeed::Count, MatchNeed::Pairs, MatchNeed::Scores];
 
 fn rounds() -> usize {
     std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1)

@@ -72,7 +72,7 @@ impl CpuVerifier {
         };
         let chunk = &work.chunk;
         matches.begin(chunk.unit);
-        let exact = self.spec.need == MatchNeed::PairsWithOverlap;
+        let exact = self.spec.need == MatchNeed::Scores;
         let simd = self.spec.simd;
         let first_only = self.spec.need == MatchNeed::Exists;
         let mut steps = 0;

@@ -34,7 +34,7 @@ impl DeviceVerifier {
             launch,
             build: place.build.clone(),
             wide,
-            exact: self.spec.need == MatchNeed::PairsWithOverlap,
+            exact: self.spec.need == MatchNeed::Scores,
             first_only: self.spec.need == MatchNeed::Exists,
             same: self.spec.pairing == Pairing::Unordered && probe.is_some(),
             probe,
