@@ -43,9 +43,9 @@ use crate::sql::{restore_definition, rewrite_sql_with_dialect};
 ///
 /// # Errors
 ///
-/// A plan error when the builder has a query planner of its own, which would have to be
-/// replaced. Build [`SimJoinQueryPlanner`] with [`families`] and that planner's extension planners then, or call
-/// [`SimJoinQueryPlanner::convert`] in it.
+/// A plan error when the builder has a query planner of its own, which would have to be replaced.
+/// Build [`SimJoinQueryPlanner`] with [`families`] and that planner's extension planners then, or
+/// call [`SimJoinQueryPlanner::convert`] in it.
 pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> {
     if let Some(planner) = builder.query_planner()
         && !is_replaceable(planner)

@@ -19,8 +19,8 @@ pub(super) enum Item {
 /// Cuts lines into items as they come, so that a long script neither fills the memory nor waits for
 /// its end.
 ///
-/// A backslash command is obeyed wherever its line is not inside a literal or a comment; a statement
-/// that was begun goes on behind it.
+/// A backslash command is obeyed wherever its line is not inside a literal or a comment; a
+/// statement that was begun goes on behind it.
 #[derive(Debug, Default)]
 pub(super) struct Cutter {
     /// The text of the next statement so far.

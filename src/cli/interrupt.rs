@@ -1,8 +1,8 @@
 //! Ctrl-C, SIGTERM and SIGHUP.
 //!
-//! Ctrl-C cancels what runs: a statement at the prompt, the program elsewhere. The other two end the
-//! program everywhere. The program leaves by dropping what it has begun, so that no temporary file
-//! stays; a second signal meanwhile ends it at once.
+//! Ctrl-C cancels what runs: a statement at the prompt, the program elsewhere. The other two end
+//! the program everywhere. The program leaves by dropping what it has begun, so that no temporary
+//! file stays; a second signal meanwhile ends it at once.
 
 use std::io;
 use std::sync::Arc;

@@ -48,8 +48,8 @@ pub(super) async fn run(shell: &mut Shell, color: bool) -> Result<(), CliError> 
         }
         let items = cut(&mut cutter, &text, shell);
         remember(&mut editor, &mut lines, &text, cutter.has_begun());
-        // A pasted text may have many statements. They run as if they had been typed one by one: one
-        // that fails does not keep the others from running. Ctrl-C drops all.
+        // A pasted text may have many statements. They run as if they had been typed one by one:
+        // one that fails does not keep the others from running. Ctrl-C drops all.
         for item in items {
             match run_item(shell, &item).await? {
                 Some(Next::Continue) => {}

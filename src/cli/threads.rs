@@ -4,8 +4,8 @@
 //! keeps all workers of the other runtime busy.
 //!
 //! All threads have large stacks: the trees of long statements are deep, and planning and dropping
-//! them recurses. [`check_depth`](crate::sql::check_depth) refuses deeper statements before they are
-//! parsed.
+//! them recurses. [`check_depth`](crate::sql::check_depth) refuses deeper statements before they
+//! are parsed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::{Duration, Instant};
@@ -41,8 +41,8 @@ fn address_space() -> Option<usize> {
     None
 }
 
-/// The bytes of a stack that a statement's trees may take, by estimate; the rest makes up for errors
-/// of the estimate.
+/// The bytes of a stack that a statement's trees may take, by estimate; the rest makes up for
+/// errors of the estimate.
 pub(super) fn stack_for_trees() -> usize {
     stack_bytes() / 3
 }

@@ -21,12 +21,12 @@ pub(super) const LOST: &str = "an executor was lost with rows of the statement";
 
 /// Ballista's cluster in memory, with two corrections.
 ///
-/// *Lost rows.* When an executor is lost that has rows of a stage, Ballista 55 rolls back the stages
-/// that read them, and runs all of their tasks again; but the rows that the first run of such a
-/// stage gave on other executors stay among the inputs of the next, which then reads them twice.
-/// So a statement that lost rows is given up here, before Ballista hears of the loss: none of its
-/// tasks is handed out any more, and its error says [`LOST`]. One that only lost running tasks
-/// goes on: they run again elsewhere, and no stage has read rows of theirs.
+/// *Lost rows.* When an executor is lost that has rows of a stage, Ballista 55 rolls back the
+/// stages that read them, and runs all of their tasks again; but the rows that the first run of
+/// such a stage gave on other executors stay among the inputs of the next, which then reads them
+/// twice. So a statement that lost rows is given up here, before Ballista hears of the loss: none
+/// of its tasks is handed out any more, and its error says [`LOST`]. One that only lost running
+/// tasks goes on: they run again elsewhere, and no stage has read rows of theirs.
 ///
 /// *Cores in use* are counted anew whenever tasks are handed out. Ballista keeps a number of free
 /// cores, less those of each task that is handed out, more those of each that ends; of tasks whose

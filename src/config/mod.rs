@@ -85,7 +85,8 @@ options! {
     /// Where candidates are verified: on a GPU where that is estimated to pay (auto), on the CPU
     /// (cpu), on all GPUs (cuda; an error where none can be used), or on GPU number N (cuda:N).
     "device" device: DeviceChoice = DeviceChoice::Auto;
-    /// The input that is collected and indexed: the smaller one by statistics (auto), left or right.
+    /// The input that is collected and indexed: the smaller one by statistics (auto), left or
+    /// right.
     "build_side" build_side: BuildSideChoice = BuildSideChoice::Auto;
     /// Read and index a join of an input with itself once.
     "self_join" self_join: bool = true;
@@ -97,7 +98,8 @@ options! {
     "spill" spill: SpillChoice = SpillChoice::Auto;
     /// How a cluster shares a join: each task reads one side whole (broadcast), both sides are
     /// repartitioned by the sizes of their sets (repartition), or by the estimated sizes of the
-    /// inputs (auto; an inner join of an input with itself by a symmetric measure is repartitioned).
+    /// inputs (auto; an inner join of an input with itself by a symmetric measure is
+    /// repartitioned).
     "distribution" distribution: DistributionChoice = DistributionChoice::Auto;
     /// Bytes up to which simjoin.distribution = auto broadcasts a side.
     "broadcast_limit" broadcast_limit: Bytes = Bytes(64 << 20);
@@ -115,17 +117,18 @@ options! {
     "debug.candidate_chunk" candidate_chunk: PositiveCount = PositiveCount(16_384);
     /// Similar pairs of sets held between verification and output, at least 1.
     "debug.match_buffer" match_buffer: PositiveCount = PositiveCount(16_384);
-    /// Bands of set sizes that inputs on disk are cut into, at least 1; fewer where memory is short.
+    /// Bands of set sizes that inputs on disk are cut into, at least 1; fewer where memory is
+    /// short.
     "debug.spill_bands" spill_bands: PositiveCount = PositiveCount(64);
     /// Rows of the build side that are joined at a time from disk: as many as fit into memory
     /// (auto), or at most this number.
     "debug.spill_piece_rows" spill_piece_rows: RowLimit = RowLimit(None);
-    /// The vector instructions of the CPU's filters: the best that the processor has (auto), avx512,
-    /// avx2 or portable.
+    /// The vector instructions of the CPU's filters: the best that the processor has (auto),
+    /// avx512, avx2 or portable.
     "debug.simd" simd: SimdChoice = SimdChoice(None);
-    /// How the GPU's threads share the work: by the sizes of the sets (auto), a thread for each probe
-    /// set (a), a block for each probe set and a thread for each candidate (b), a block for each pair
-    /// (c), or four threads for each pair (d4).
+    /// How the GPU's threads share the work: by the sizes of the sets (auto), a thread for each
+    /// probe set (a), a block for each probe set and a thread for each candidate (b), a block for
+    /// each pair (c), or four threads for each pair (d4).
     "debug.gpu_layout" gpu_layout: LayoutChoice = LayoutChoice::Auto;
     /// Threads in a block of the GPU: by the sizes of the sets (auto), 32, 64, 128 or 256.
     "debug.gpu_block_size" gpu_block_size: BlockSizeChoice = BlockSizeChoice(None);
@@ -298,7 +301,8 @@ mod tests {
         head.into_iter().chain(lines).collect()
     }
 
-    /// The manual has one table of the options for use, and one of those for measurements and tests.
+    /// The manual has one table of the options for use, and one of those for measurements and
+    /// tests.
     #[test]
     fn the_manual_lists_what_is_declared() {
         let entries = SimJoinOptions::default().entries();

@@ -22,14 +22,15 @@ pub trait Axis: Debug + Send + Sync {
     fn weight(&self, position: u32) -> u64;
 }
 
-/// A row from afar: all that sending it to the tasks of a cluster takes.
+/// The place of a row, by which a sender finds the tasks of a cluster that may join it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct RowPlace {
-    /// On the [`Axis`]; 0 where the row cannot match anything.
+    /// The position on the [`Axis`]; 0 where the row cannot match anything.
     pub position: u32,
-    /// Of the item, the same for equal items in every process.
+    /// A hash of the item, the same for equal items in every process.
     pub hash: u32,
-    /// Of the blocking key, the same for equal keys; 0 where the join has none.
+    /// A hash of the blocking key, the same for equal keys in every process; 0 where the join has
+    /// none.
     pub key_hash: u32,
 }
 

@@ -15,18 +15,18 @@ use crate::config::{DeviceChoice, StrategyChoice};
 /// The share of the time that a GPU must save where it is not demanded: estimates are rough.
 const WORTH_A_DEVICE: f64 = 0.2;
 
-/// A strategy and its placement, with the figures that speak for them.
+/// A strategy and its placement, with the figures behind the choice.
 #[derive(Debug)]
 pub struct Choice {
     strategy: &'static dyn Strategy,
     evidence: Box<dyn Evidence>,
-    /// Its estimate.
+    /// The estimate of the strategy.
     cost: Cost,
     /// The other strategies in the same placement and their estimates, where they were compared.
     others: Vec<(&'static str, Cost)>,
     /// The devices, unless it runs on the CPU.
     device: Option<Arc<dyn DevicePlace>>,
-    /// Why there.
+    /// Why the strategy is placed there.
     reason: String,
 }
 
@@ -128,7 +128,8 @@ struct Ranked {
 }
 
 impl Ranked {
-    /// What it is ranked by: a GPU that is not demanded must save a noticeable part of the time.
+    /// The time by which it is ranked: a GPU that is not demanded must save a noticeable part of
+    /// the time.
     fn handicapped(&self, device: DeviceChoice) -> f64 {
         match (self.placement, device) {
             (Placement::Gpu, DeviceChoice::Auto) => self.elapsed / (1.0 - WORTH_A_DEVICE),

@@ -91,7 +91,8 @@ pub trait BuildEncoder: Any + Send {
     /// The number of rows added.
     fn row_count(&self) -> usize;
 
-    /// What of the reservation is this encoder's, with what it was told to count besides.
+    /// The part of the reservation that is this encoder's, with the `base` bytes that it was told
+    /// to count.
     fn reserved(&self) -> usize;
 
     /// Positions on the family's [`Axis`](super::Axis) of the first rows that have one, at most
@@ -131,9 +132,9 @@ impl dyn BuildEncoder {
 /// One task's part of the build side: an encoder with the keys of its rows.
 pub type EncodedPart = (Box<dyn BuildEncoder>, KeyDictionary);
 
-/// What finishing the build side may use.
+/// The resources for finishing the build side.
 pub struct FinishContext<'a> {
-    /// Holds afterwards what is returned, on top of `base` bytes.
+    /// Holds the result afterwards, on top of `base` bytes.
     pub reservation: &'a MemoryReservation,
     pub base: usize,
     /// Called whenever the reservation has grown.
@@ -166,10 +167,11 @@ pub struct Encoded {
 /// Bounds on the bytes that a build side takes beyond what its encoders hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Growth {
-    /// While [`Matcher::finish`](super::Matcher::finish) runs, and what of it may stay.
+    /// The bytes while [`Matcher::finish`](super::Matcher::finish) runs, and the part that may
+    /// stay.
     pub finish: usize,
     pub stays: usize,
-    /// While a strategy is prepared, and what it keeps: of the greediest one.
+    /// The bytes that the greediest strategy takes while it is prepared, and keeps.
     pub prepare: usize,
 }
 
@@ -198,7 +200,7 @@ pub trait ProbeEncoder: Debug + Send + Sync {
     fn size_in_bytes(&self) -> usize;
 }
 
-/// Buffers that one probe partition reuses from batch to batch, as its family likes them.
+/// Buffers that one probe partition reuses from batch to batch, in a form of its family's own.
 #[derive(Default)]
 pub struct Scratch {
     buffers: Option<Box<dyn Any + Send>>,

@@ -21,7 +21,7 @@ use crate::engine::{Collection, Funnel, ItemId};
 
 /// Probe items that are fed to a cursor together.
 ///
-/// The ranges of units of one collection that are open at the same time do not meet.
+/// The ranges of units of one collection that are open at the same time do not overlap.
 #[derive(Debug, Clone)]
 pub struct ProbeUnit {
     /// Names the unit until it is complete.
@@ -36,8 +36,8 @@ pub struct ProbeUnit {
 pub struct Match {
     pub probe: ItemId,
     pub build: ItemId,
-    /// What the family's scores are computed from besides the items, exact where the join needs
-    /// scores: the overlap of sets.
+    /// The figure from which, besides the items, the family computes scores (the overlap of sets).
+    /// It is exact where the join needs scores.
     pub detail: u32,
 }
 
@@ -45,12 +45,12 @@ pub struct Match {
 /// ([`MatchNeed::Count`](crate::engine::MatchNeed::Count)).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RowPairCounts {
-    /// Of matches of two items: the sum of the products of their row counts.
+    /// The sum of the products of the row counts of two matching items.
     pub cross: u64,
-    /// Of matches of an item with itself, where each unordered pair is decided once: the sum of the
-    /// squares of its row count.
+    /// The sum of the squares of the row counts of items that match themselves, where each
+    /// unordered pair is decided once.
     pub squares: u64,
-    /// The sum of that row count.
+    /// The sum of the row counts of the same items.
     pub rows: u64,
 }
 
@@ -88,7 +88,7 @@ impl MatchBuffer {
             && self.counts == RowPairCounts::default()
     }
 
-    /// Begins a run: the matches that follow belong to `unit`. A cursor says so whenever it is
+    /// Begins a run: the matches that follow belong to `unit`. A cursor calls it whenever it is
     /// polled, and when the unit changes.
     #[inline]
     pub fn begin(&mut self, unit: u32) {
@@ -106,7 +106,7 @@ impl MatchBuffer {
         self.matches.push(found);
     }
 
-    /// Adds as many matches to the run as there is room for; gives their number.
+    /// Adds matches to the run until the buffer is full. Returns their number.
     pub fn extend(&mut self, found: &[Match]) -> usize {
         debug_assert!(found.is_empty() || !self.runs.is_empty());
         let count = found.len().min(self.capacity - self.matches.len());
@@ -121,7 +121,7 @@ impl MatchBuffer {
         self.counts.rows += counts.rows;
     }
 
-    /// All matches of a unit have been added, now or before.
+    /// Notes that all matches of a unit have been added, now or before.
     pub fn complete(&mut self, unit: u32) {
         self.completed.push(unit);
     }
@@ -202,18 +202,19 @@ pub trait Cursor: Send {
     /// on with those it has.
     fn feed(&mut self, unit: ProbeUnit) -> Result<()>;
 
-    /// No more units follow.
+    /// Tells the cursor that no more units follow.
     fn finish(&mut self);
 
     /// Adds matches and completed units to the buffer, in any order, working 10 ms at most.
     /// `Pending` means that a device works and will wake the task.
     fn poll(&mut self, cx: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>>;
 
-    /// No further match of this probe item of a unit is needed. More may still come.
+    /// Tells the cursor that no further match of this probe item of a unit is needed. More may
+    /// still come.
     fn retire(&mut self, unit: u32, probe: ItemId);
 
-    /// A stricter bound than the spec's holds from now on, for all units. Matches that miss it may
-    /// still come: a filter may over-approximate.
+    /// Tells the cursor that a stricter bound than the spec's holds from now on, for all units.
+    /// Matches that miss it may still come: a filter may over-approximate.
     fn raise(&mut self, _bound: f64) {}
 
     /// The work done since the cursor was opened.

@@ -31,8 +31,8 @@ pub trait Family: Debug + Send + Sync {
     /// decides, not the name: a user may register another function of the same name.
     fn function_of(&self, udf: &ScalarUDF) -> Option<Function>;
 
-    /// How few pairs a predicate leaves, to choose the one that drives a join with several: greater
-    /// is better, compared element by element.
+    /// How few pairs a predicate leaves: greater means fewer, compared element by element. The
+    /// greatest of several predicates drives their join.
     fn selectivity(&self, predicate: &Predicate) -> [f64; 2];
 
     /// The predicate over arguments of these types (left, right).
@@ -65,7 +65,7 @@ pub trait Matcher: Debug + Send + Sync {
     /// How the values of a side are stored on disk.
     fn stored(&self, side: Side) -> Arc<dyn StoredForm>;
 
-    /// An encoder for rows of `side`, which is built. With a `domain`, their values are all in it.
+    /// An encoder for rows of `side`, the build side. A `domain` holds all of their values.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ pub trait Matcher: Debug + Send + Sync {
     /// When memory is refused, or the work cancelled.
     fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded>;
 
-    /// What finishing these parts and preparing a join with them takes.
+    /// Bounds on the bytes that finishing these parts and preparing a join with them takes.
     ///
     /// # Errors
     ///
@@ -95,14 +95,14 @@ pub trait Matcher: Debug + Send + Sync {
         spec: &MatchSpec,
     ) -> Result<Growth>;
 
-    /// About the bytes that a cursor reserves, besides its match buffer and what grows with the
-    /// build side.
+    /// About the bytes that a cursor reserves, besides its match buffer and the memory that grows
+    /// with the build side.
     fn cursor_bytes(&self, spec: &MatchSpec) -> usize;
 
     /// The strategies, in the order in which equal estimates are preferred.
     fn strategies(&self) -> &[&'static dyn Strategy];
 
-    /// The figures by which strategies estimate their costs. `names`: those that are to be compared.
+    /// The figures by which `strategies`, which are to be compared, estimate their costs.
     ///
     /// # Errors
     ///

@@ -105,7 +105,7 @@ impl KeyDictionary {
         keys.bytes(row).and_then(|key| self.keys.find(key))
     }
 
-    /// Adds the keys of another dictionary; gives the ids here of its ids.
+    /// Adds the keys of another dictionary; returns the id here of each id there.
     ///
     /// # Errors
     ///

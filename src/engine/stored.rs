@@ -14,7 +14,7 @@ use super::EncodeInput;
 /// Some rows of a side, in stored form.
 #[derive(Debug)]
 pub struct StoredRows {
-    /// Which of the rows that were given these are.
+    /// The range of these rows among the rows of the call.
     pub rows: Range<usize>,
     /// The values, NULL for a row that can match nothing.
     pub values: ArrayRef,
@@ -40,8 +40,8 @@ pub trait StoredForm: Debug + Send + Sync {
     /// The positions of stored values on the family's [`Axis`](super::Axis); 0 for NULL.
     fn positions(&self, values: &dyn Array) -> Vec<u32>;
 
-    /// A number that tells how large the [`Domain`] of stored values is; `None` where a domain is of
-    /// no use for them. That of several arrays is the greatest of theirs, `None` if one is.
+    /// The size of the [`Domain`] of stored values; `None` where a domain is of no use for them.
+    /// The size for several arrays is the greatest one, or `None` if one is `None`.
     fn domain_size(&self, _values: &dyn Array) -> Option<u64> {
         None
     }
@@ -62,7 +62,7 @@ pub trait Domain: Any + Debug + Send + Sync {
     /// Adds stored values.
     fn add(&mut self, values: &dyn Array);
 
-    /// All values have been added.
+    /// Ends the gathering of values.
     fn close(&mut self);
 
     /// The domain as [`Any`], for its family.
@@ -71,7 +71,7 @@ pub trait Domain: Any + Debug + Send + Sync {
 
 /// The rows that a [`BuildEncoder`](super::BuildEncoder) has read, to be stored.
 pub trait Unload: Send {
-    /// How often rows were added; what a failed call has added does not count.
+    /// The number of calls that added rows. A failed call does not count.
     fn pushes(&self) -> usize;
 
     /// The rows added by one call, as many at a time as fit one array.

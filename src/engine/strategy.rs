@@ -1,4 +1,4 @@
-//! How matching items are found: what a strategy is asked and what it costs.
+//! How matching items are found: the request to a strategy, and its cost.
 
 use std::any::Any;
 use std::fmt::{self, Debug, Display};
@@ -24,7 +24,7 @@ pub enum Pairing {
     Unordered,
 }
 
-/// What the operator needs to know of the matches.
+/// The matches that the operator needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchNeed {
     /// Whether a probe item has a match: one match for each probe item will do.
@@ -74,13 +74,13 @@ pub enum Placement {
 /// An estimate of work, in nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, PartialOrd)]
 pub struct Cost {
-    /// Of one core; several threads divide it.
+    /// Work of one core; several threads divide it.
     pub cpu: f64,
-    /// Of the device, which works beside the cores.
+    /// Work of the device, beside the cores.
     pub device: f64,
-    /// Of copies to the device and back, which go on beside both.
+    /// Copies to the device and back, beside both.
     pub transfer: f64,
-    /// Until the device can begin.
+    /// Time until the device can begin.
     pub setup: f64,
 }
 
@@ -90,13 +90,13 @@ impl Cost {
         Self { cpu: nanos, ..Self::default() }
     }
 
-    /// The time that the work takes on so many threads.
+    /// The time that the work takes on `threads` threads.
     pub fn elapsed(&self, threads: usize) -> f64 {
         self.setup + (self.cpu / threads.max(1) as f64).max(self.device + self.transfer)
     }
 }
 
-/// Nanoseconds for people.
+/// Nanoseconds, shown in a readable unit.
 pub(super) struct Nanos(pub f64);
 
 impl fmt::Display for Nanos {
@@ -162,7 +162,7 @@ impl dyn DevicePlace {
     }
 }
 
-/// What preparing a join may use.
+/// The resources for preparing a join.
 #[derive(Debug, Clone, Copy)]
 pub struct PrepareContext<'a> {
     /// Grown by what the prepared join allocates.
@@ -208,8 +208,8 @@ pub struct WorkStep {
     pub start: ItemId,
     /// The number of items.
     pub items: u32,
-    /// The work for the first of them, and how much more each following one is than the one
-    /// before, in nanoseconds or so.
+    /// The work for the first item, and its growth from each item to the next, in about
+    /// nanoseconds.
     pub first: u64,
     pub slope: u64,
 }

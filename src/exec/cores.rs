@@ -5,7 +5,7 @@ use datafusion::prelude::SessionConfig;
 /// The cores that a process has for its tasks, as an extension of their session's configuration.
 ///
 /// Within one process a session's target partitions say how many threads may work. On a cluster
-/// they count the tasks of all processes, and an executor says here what it has itself.
+/// they count the tasks of all processes, and an executor states its own cores here.
 ///
 /// ```
 /// use std::sync::Arc;

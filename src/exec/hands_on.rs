@@ -1,8 +1,8 @@
-//! The methods that operators have in common which hand on the rows of one input.
+//! Methods common to the operators that hand on the rows of one input.
 
-/// Methods of an [`ExecutionPlan`](datafusion::physical_plan::ExecutionPlan) whose rows are those of
-/// its field `input`, in their partitions and their order. The operator has a method `with_input`,
-/// which puts it above another input; it says itself which filters pass.
+/// Methods of an [`ExecutionPlan`](datafusion::physical_plan::ExecutionPlan) whose rows are those
+/// of its field `input`, in their partitions and their order. The operator has a method
+/// `with_input`, which puts it above another input; it says itself which filters pass.
 macro_rules! hands_on_rows {
     () => {
         fn properties(&self) -> &Arc<::datafusion::physical_plan::PlanProperties> {

@@ -37,9 +37,9 @@ pub(crate) enum RowsWith {
 /// A comparison of a column of each side (`a.id < b.id`), decided on ranks without evaluating an
 /// expression.
 ///
-/// The rows of a set are ordered by rank, so that those which go with one row of another set are
-/// found by bisection: where many rows share a set, the pairs need not be looked at one by one. In
-/// a self-join both columns are the same one, and ranks decide. In a join of two inputs they do
+/// The rows of a set are ordered by rank, so that bisection finds the partners of a row in another
+/// set: where many rows share a set, the join does not look at their pairs one by one. In a
+/// self-join both columns are the same one, and ranks decide. In a join of two inputs ranks decide
 /// where the build side repeats its sets enough ([`Layout::residual`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowOrder {
@@ -60,21 +60,21 @@ pub(crate) struct Layout {
     pub self_join: bool,
     pub yields: Yield,
     pub row_order: Option<RowOrder>,
-    /// The residual that is left when `row_order` is taken out.
+    /// The residual without `row_order`.
     residual_of_ranked: Option<Residual>,
     /// Whether rows of other collections than the build side are ranked among its rows.
     pub ranks_others: bool,
     /// Per side, the input columns that outlive encoding; the same for both in a self-join.
     pub carried: [Vec<usize>; 2],
     pub spec: MatchSpec,
-    /// Each pair of a probe and a build row stands for both orders of the two: they are rows of
-    /// the same input, and meet once.
+    /// Mirrored mode: probe and build rows come from one input and meet once, and the join emits
+    /// each pair in both orders.
     pub both_orders: bool,
 }
 
 impl Layout {
-    /// `types` are those of the arguments, `build` is the build side of a join of two inputs, `None`
-    /// for a self-join.
+    /// `types` are those of the arguments, `build` is the build side of a join of two inputs,
+    /// `None` for a self-join.
     pub fn try_new(
         join: SimilarityJoin,
         family: Arc<dyn Family>,
@@ -110,7 +110,7 @@ impl Layout {
             Some(residual) => take_row_order(residual, self_join),
             None => (None, None),
         };
-        // What may have to be evaluated.
+        // The condition that the join may have to evaluate.
         let residual = if self_join { &residual_of_ranked } else { &join.residual };
         let pairing = match self_join && join.is_symmetric() {
             true => Pairing::Unordered,
@@ -170,8 +170,8 @@ impl Layout {
         self.probe.other()
     }
 
-    /// Makes each pair of rows stand for both orders. Only for [symmetric] joins whose sides have
-    /// one schema.
+    /// Makes the join emit each pair of rows in both orders. Only for [symmetric] joins whose sides
+    /// have one schema.
     ///
     /// [symmetric]: SimilarityJoin::is_symmetric
     pub fn give_both_orders(&mut self) {
@@ -186,7 +186,7 @@ impl Layout {
         self.carried = [both.clone(), both];
     }
 
-    /// Whether a matched pair of sets says all about its rows.
+    /// Whether a match of two sets decides all pairs of their rows.
     pub fn sets_decide(&self) -> bool {
         self.join.residual.is_none()
     }
@@ -196,8 +196,8 @@ impl Layout {
         self.row_order.is_some_and(|order| order.columns[self.build() as usize] == column)
     }
 
-    /// What is to be evaluated for pairs of rows, with a build side whose rows have ranks
-    /// (`ranked`) or not. Those of a self-join have them wherever there is a row order.
+    /// The condition to evaluate for pairs of rows, with a build side whose rows have ranks
+    /// (`ranked`) or not. The rows of a self-join have ranks wherever there is a row order.
     pub fn residual(&self, ranked: bool) -> Option<&Residual> {
         match self.row_order {
             Some(_) if ranked => self.residual_of_ranked.as_ref(),
@@ -247,8 +247,8 @@ impl Layout {
     }
 }
 
-/// Splits a comparison of a column of each side off a residual, of the same column in a self-join:
-/// what is left of the residual, and the comparison.
+/// Splits a comparison of a column of each side (the same column in a self-join) off a residual.
+/// Returns the rest of the residual, and the comparison.
 fn take_row_order(residual: &Residual, self_join: bool) -> (Option<Residual>, Option<RowOrder>) {
     let input = |expr: &Arc<dyn datafusion::physical_plan::PhysicalExpr>| {
         let column = expr.downcast_ref::<Column>()?;

@@ -24,13 +24,13 @@ pub(crate) struct BuildMetrics {
     /// Bytes reserved at the peak while building, and kept while probing.
     pub peak_bytes: Gauge,
     pub bytes: Gauge,
-    /// Reading the input is not part of it.
+    /// Time to encode rows, without the time to read them.
     pub encode_time: Time,
     pub index_time: Time,
 }
 
 impl BuildMetrics {
-    /// The same counters for rows that come from disk: they have been counted when they came in.
+    /// The same counters for rows from disk, which were counted when the input was read.
     pub fn of_stored(&self) -> Self {
         Self { rows: Count::new(), ..self.clone() }
     }
@@ -78,7 +78,7 @@ impl DiskMetrics {
         }
     }
 
-    /// Counts what a side takes on disk.
+    /// Counts the rows and bytes of a side on disk.
     pub fn note_side(&self, is_build: bool, rows: u64, bytes: usize) {
         let (all_rows, all_bytes) = &self.sides[usize::from(!is_build)];
         all_rows.add(rows as usize);
@@ -106,7 +106,7 @@ pub(crate) struct ProbeCounters {
     pub output_time: Time,
 }
 
-/// The counters of a probe partition, and what of one cursor's work they hold.
+/// The counters of a probe partition, and the work of one cursor that they already hold.
 #[derive(Debug)]
 pub(crate) struct ProbeMetrics {
     pub counters: ProbeCounters,

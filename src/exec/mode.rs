@@ -36,28 +36,26 @@ use crate::spec::Side;
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum JoinMode {
-    /// The partitions run in one process and share the build side, with what they find out about
-    /// its rows.
+    /// The partitions run in one process and share the build side and the marks of its rows.
     #[default]
     Shared,
     /// There is one partition, of either input and of the output.
     Single,
-    /// The build input is one partition that each task reads whole. What the tasks find out about
-    /// build rows they do not tell each other: rows that the answer lists one by one (preserved
-    /// rows, semi and anti joins) must be those of the probe side. Not for an input that is both
-    /// sides, which is read twice instead.
+    /// The build input is one partition that each task reads whole. Tasks do not tell each other
+    /// which build rows have a match, so that rows which the answer lists one by one (preserved
+    /// rows, semi and anti joins) must be probe rows. Not for one input that is both sides: a
+    /// cluster reads such an input twice instead.
     Broadcast,
     /// Partition `i` of one input is joined with partition `i` of the other. The inputs are
     /// partitioned by the hash of the first `keys` pairs of [`SimilarityJoin::on`], at least one,
-    /// so that rows which can match meet. Any join type: where rows are repeated with several
-    /// keys, that is for the one who repeats them to answer for.
+    /// so that rows which can match meet. Any join type: a sender that repeats rows with several
+    /// keys must keep them from being counted twice.
     ///
     /// [`SimilarityJoin::on`]: crate::spec::SimilarityJoin::on
     Partitioned { keys: usize },
-    /// As [`JoinMode::Partitioned`], where both inputs are rows of one and have its schema: each
-    /// pair of a left and a right row stands for both orders of the two, so that the one who
-    /// partitions lets them meet in one order only. For joins that are
-    /// [symmetric](crate::spec::SimilarityJoin::is_symmetric).
+    /// As [`JoinMode::Partitioned`], where both inputs hold rows of one input and have its schema.
+    /// The shuffle delivers each unordered pair of rows once; the join emits it in both orders. For
+    /// joins that are [symmetric](crate::spec::SimilarityJoin::is_symmetric).
     Mirrored { keys: usize },
 }
 
@@ -79,7 +77,7 @@ impl JoinMode {
         matches!(self, JoinMode::Partitioned { .. } | JoinMode::Mirrored { .. })
     }
 
-    /// Whether the join can be had in this mode.
+    /// An error where the join cannot run in this mode.
     pub(crate) fn check(self, input: &JoinInput, layout: &Layout) -> Result<()> {
         match (self, input) {
             (JoinMode::Broadcast, JoinInput::Itself { .. }) => plan_err!(
@@ -161,7 +159,7 @@ impl JoinMode {
         }
     }
 
-    /// Whether the inputs are what they must be, as far as that can be seen.
+    /// An error where an input visibly lacks the partitions that this mode requires.
     pub(crate) fn check_partitions(self, input: &JoinInput, layout: &Layout) -> Result<()> {
         let partitions = |side: Side| {
             let input: &Arc<dyn ExecutionPlan> = input.side(side);
@@ -198,7 +196,8 @@ fn have_types_of(left: &Arc<dyn ExecutionPlan>, right: &Arc<dyn ExecutionPlan>) 
 }
 
 /// Any distribution of an input that has several partitions. An engine for clusters makes tasks of
-/// partitions and does not deal the rows of one out in turn, as a process would: a shuffle does.
+/// partitions. Unlike one process, it does not deal the rows of a partition out in turn, so that a
+/// shuffle has to.
 fn spread(input: &Arc<dyn ExecutionPlan>) -> Distribution {
     if input.output_partitioning().partition_count() > 1 {
         return Distribution::UnspecifiedDistribution;

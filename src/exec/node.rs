@@ -79,10 +79,10 @@ impl JoinInput {
 ///
 /// Partitioning, in [`JoinMode::Shared`]: the build input must be one partition, the probe input
 /// may have any number, and so has the output. A self-join reads its one input as one partition;
-/// the output partitions take ranges of its sets as they get ready, so that one consumer alone
-/// gets every row. Slices of a large probe batch go to whichever partition is ready. The other
-/// [modes](JoinMode) are for engines that run the partitions in processes of their own.
-/// The output has no order. Memory grows with the build side, not with the output.
+/// the output partitions take ranges of its sets as they get ready, so that one consumer alone gets
+/// every row. Slices of a large probe batch go to any partition that is ready. The other
+/// [modes](JoinMode) are for engines that run the partitions in processes of their own. The output
+/// has no order. Memory grows with the build side, not with the output.
 #[derive(Debug)]
 pub struct SetSimilarityJoinExec {
     input: JoinInput,
@@ -114,7 +114,7 @@ impl SetSimilarityJoinExec {
         Self::try_new_in_mode(input, join, family, options, JoinMode::Shared, None)
     }
 
-    /// Like [`Self::try_new`], in any mode. `reason` says in EXPLAIN why that one.
+    /// Like [`Self::try_new`], in any mode. `reason` tells EXPLAIN why it is that mode.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl SetSimilarityJoinExec {
         })
     }
 
-    /// What is joined.
+    /// The join as planned.
     pub fn join(&self) -> &SimilarityJoin {
         &self.layout.join
     }
@@ -537,8 +537,8 @@ impl EmbeddedProjection for SetSimilarityJoinExec {
     }
 }
 
-/// Holds the columns that output and residual read against the inputs: a plan that was read from
-/// bytes may name any.
+/// Checks that the inputs have the columns that output and residual read: a plan that was read from
+/// bytes may name any column.
 fn check_columns(input: &JoinInput, join: &SimilarityJoin) -> Result<()> {
     let of_output = join.output.iter().filter_map(|column| column.source());
     let residual = join.residual.iter().flat_map(|residual| &residual.columns);

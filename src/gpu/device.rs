@@ -32,13 +32,13 @@ static OPEN: Mutex<BTreeMap<u32, Arc<Device>>> = Mutex::new(BTreeMap::new());
 /// Held by the thread that opens a device, by ordinal.
 static OPENING: Mutex<BTreeMap<u32, Arc<Mutex<()>>>> = Mutex::new(BTreeMap::new());
 
-/// For how long the end of a lost device is waited for when it is opened again: the threads of its
-/// queue end at once, and the queries that failed with it soon after.
+/// How long the opening of a lost device waits for its end: the threads of its queue end at once,
+/// and the queries that failed with it soon after.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Device {
-    /// Works on the device at once. Its memory for them is at most 1.5 × `SLOTS` times what the
-    /// largest reserves.
+    /// Works on the device at once. Its memory for them is at most 1.5 × `SLOTS` times the memory
+    /// of the largest work.
     pub const SLOTS: usize = queue::SLOTS;
 
     /// How many devices there are, at least 1. Loads the driver, creates no context.
@@ -49,7 +49,7 @@ impl Device {
     /// Opens a device, or gives the one that is open. The first time it creates a context, which
     /// takes some hundred milliseconds; several devices open side by side. A device that was lost
     /// can be opened anew once all that was made on it is dropped, for the process has one context
-    /// for it; that is waited for, but not for long.
+    /// for it; the call waits for that, but not for long.
     pub fn open(ordinal: u32) -> Result<Arc<Self>> {
         if let Some(device) = Self::opened(ordinal) {
             return Ok(device);
@@ -183,7 +183,7 @@ impl Device {
         self.noticing_loss(self.pinned.take(bytes))
     }
 
-    /// Has a work done, after those that were submitted before. Never blocks: the answer goes to
+    /// Queues a work behind those that were submitted before. Never blocks: the answer goes to
     /// [`DeviceWork::answer`].
     pub fn submit(&self, work: Box<dyn DeviceWork>) {
         self.queue.submit(work);

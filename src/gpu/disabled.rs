@@ -162,7 +162,7 @@ impl Kernel {
     }
 }
 
-/// Where a work issues what it asks for.
+/// Where a work issues its copies and kernels.
 #[derive(Debug)]
 pub struct Stage<'a>(Infallible, PhantomData<&'a ()>);
 
@@ -202,7 +202,7 @@ impl Stage<'_> {
     }
 }
 
-/// What a work finds on the device.
+/// The results of a work on the device.
 #[derive(Debug)]
 pub struct Results<'a>(Infallible, PhantomData<&'a ()>);
 

@@ -1,9 +1,9 @@
 //! The driver and its handles.
 //!
 //! cudarc's `result` layer underneath: its safe layer keeps an error of a destructor and gives it
-//! to the next call of anybody, hides the function that failed, and loads modules only together
-//! with NVRTC. The handles here know their context, name each call in its errors, and remember
-//! when the device is lost.
+//! to the next call of any thread, hides the function that failed, and loads modules only together
+//! with NVRTC. The handles here know their context, name each call in its errors, and remember when
+//! the device is lost.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -65,7 +65,7 @@ pub(crate) fn device_count() -> Result<u32> {
     }
 }
 
-/// What `work` gives, or that the driver is unusable where it panics.
+/// The result of `work`, or an error that the driver is unusable where `work` panics.
 pub(crate) fn guarded<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|panic| Err(DeviceError::NoDriver(panic_message(&*panic))))
@@ -129,10 +129,10 @@ unsafe impl Send for Context {}
 // SAFETY: as above.
 unsafe impl Sync for Context {}
 
-/// The [`Context`]s of each device, which are one to the driver: it makes it anew only after the
-/// last of them was released.
+/// The [`Context`]s of each device. The driver has one context for them, which it makes anew only
+/// after the last of them was released.
 static HELD: Mutex<BTreeMap<u32, Held>> = Mutex::new(BTreeMap::new());
-/// The last one of a device was.
+/// Signals that the last context of a device was released.
 static RELEASED: Condvar = Condvar::new();
 
 #[derive(Debug, Default)]
@@ -166,7 +166,7 @@ pub(crate) struct Properties {
 }
 
 impl Properties {
-    /// Those of a device, without creating a context. The driver has been loaded.
+    /// The properties of a device, without creating a context. The driver has been loaded.
     pub fn of(ordinal: u32) -> Result<Self> {
         use sys::CUdevice_attribute as Attribute;
         let device = device(ordinal)?;
@@ -222,8 +222,8 @@ impl Context {
         self.lost.get()
     }
 
-    /// Says that the device is unusable, for an error of the driver's or (code 0) a reason of our
-    /// own. The first error says most; those that follow are its echo.
+    /// Says that the device is unusable, for an error of the driver's or (code 0) a reason of this
+    /// crate. The first error says most; later ones only repeat it.
     pub fn lose(&self, call: &'static str, code: i32, message: String) -> DeviceError {
         let first = || {
             HELD.lock().entry(self.ordinal).or_default().lost = true;
@@ -345,8 +345,8 @@ impl Stream {
         self.context.check("cuStreamSynchronize", waited)
     }
 
-    /// Waits until nothing is under way any more, so that the memory it used may be given back;
-    /// where there is no telling the device counts as lost. An error is that of the first attempt.
+    /// Waits until no work of the stream is under way, so that its memory may be given back. Where
+    /// that cannot be known, the device counts as lost. An error is that of the first attempt.
     pub fn settle(&self) -> Result<()> {
         let waited = self.wait();
         if waited.is_err() {
@@ -363,7 +363,7 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        // SAFETY: nobody else has it. The driver ends its work first.
+        // SAFETY: this is the only handle. The driver ends its work first.
         self.context.release("cuStreamDestroy", || unsafe { result::stream::destroy(self.handle) });
     }
 }
@@ -412,7 +412,7 @@ impl Event {
 
 impl Drop for Event {
     fn drop(&mut self) {
-        // SAFETY: nobody else has it.
+        // SAFETY: this is the only handle.
         self.context.release("cuEventDestroy", || unsafe { result::event::destroy(self.handle) });
     }
 }

@@ -36,7 +36,7 @@ pub enum DeviceError {
         bytes: u64,
         free: u64,
     },
-    /// So many bytes of host memory could not be pinned.
+    /// `bytes` bytes of host memory could not be pinned.
     HostOutOfMemory {
         bytes: u64,
     },
@@ -46,8 +46,7 @@ pub enum DeviceError {
         code: i32,
         message: String,
     },
-    /// A call of the driver, or (code 0) something of our own, says that the device is unusable from
-    /// now on.
+    /// A call of the driver, or (code 0) this crate, says that the device is unusable from now on.
     Lost {
         ordinal: u32,
         call: &'static str,

@@ -1,4 +1,4 @@
-//! What a device runs, in every build.
+//! The programs of devices, in every build.
 
 use std::ffi::CStr;
 
@@ -11,6 +11,6 @@ pub struct Aligned<B: ?Sized>(pub B);
 pub struct Images {
     /// Machine code, each for the devices of one major capability from its minor one up.
     pub cubins: &'static [((i32, i32), &'static [u8])],
-    /// What the driver compiles for all others.
+    /// PTX, which the driver compiles for all other devices.
     pub ptx: &'static CStr,
 }

@@ -52,7 +52,7 @@ impl DeviceBuffer {
 
 impl Drop for DeviceBuffer {
     fn drop(&mut self) {
-        // SAFETY: nobody else has it; the driver ends its uses first.
+        // SAFETY: this is the only owner; the driver ends its uses first.
         self.context.release("cuMemFree", || unsafe { result::free_sync(self.address) });
     }
 }
@@ -90,7 +90,7 @@ impl HostBlock {
 
 impl Drop for HostBlock {
     fn drop(&mut self) {
-        // SAFETY: nobody else has it.
+        // SAFETY: this is the only owner.
         self.context
             .release("cuMemFreeHost", || unsafe { result::free_host(self.start.as_ptr().cast()) });
     }
@@ -119,7 +119,7 @@ impl PinnedPool {
         Arc::new(Self { context: Arc::clone(context), idle: Mutex::default() })
     }
 
-    /// Pinned memory of at least `bytes`, uninitialised or as somebody left it.
+    /// Pinned memory of at least `bytes`, uninitialised or with the bytes of its last user.
     pub fn take(self: &Arc<Self>, bytes: usize) -> Result<PinnedBuffer> {
         if let Some(lost) = self.context.lost() {
             return Err(lost.clone());
@@ -139,7 +139,7 @@ impl PinnedPool {
         Ok(PinnedBuffer { start, bytes, block: Some(block), pool: Arc::clone(self) })
     }
 
-    /// Frees what is idle.
+    /// Frees idle blocks.
     pub fn trim(&self) {
         let blocks = {
             let mut idle = self.idle.lock();
@@ -150,7 +150,7 @@ impl PinnedPool {
         drop(blocks);
     }
 
-    /// Frees what is idle, and from now on whatever comes back.
+    /// Frees idle blocks, and from now on every block that comes back.
     pub fn close(&self) {
         self.idle.lock().closed = true;
         self.trim();

@@ -6,8 +6,8 @@
 //! answers each exactly once.
 //!
 //! ```text
-//! any thread       launcher                 device                         collector
-//! work ─► queue ─► issue(Stage) ─► slot: copy to device ─► kernel ─► note ─► finish(Results) ─► answer
+//! any thread       launcher         device                             collector
+//! work ─► queue ─► issue(Stage) ─► slot: copy ─► kernel ─► note ─► finish(Results) ─► answer
 //! ```
 //!
 //! The families of joins define the work: what a chunk is and which kernel reads it. The driver is

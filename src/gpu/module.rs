@@ -19,7 +19,7 @@ const LEAST: (i32, i32) = (7, 5);
 enum Image {
     /// Machine code, by its place in [`Images::cubins`].
     Cubin(usize),
-    /// What the driver compiles for any later device.
+    /// PTX, which the driver compiles for any later device.
     Ptx,
 }
 

@@ -109,7 +109,7 @@ impl Queue {
             launch: Condvar::new(),
             collect: Condvar::new(),
         });
-        // From here on dropping the queue ends whatever has been started of it.
+        // From here on dropping the queue ends the threads that have been started.
         let queue = Self(Arc::clone(&shared));
         let spawn = |role: &str, work: Box<dyn FnOnce(&Shared) + Send>| {
             let shared = Arc::clone(&shared);
@@ -181,7 +181,7 @@ impl Shared {
         state.launched_all = true;
         drop(state);
         self.collect.notify_one();
-        // What is idle is never used again.
+        // Idle blocks are never used again.
         self.pinned.close();
     }
 
@@ -221,7 +221,7 @@ impl Shared {
                 state.put_back(slot);
                 MutexGuard::unlocked(&mut state, || self.answer(work, Ok(Usage::default())));
             }
-            // What others hold comes back, with the next slot at the latest.
+            // The memory of other works comes back, with the next slot at the latest.
             Err(DeviceError::OutOfMemory { .. }) if others > 0 => {
                 state.put_back(slot);
                 state.waiting.push_front(Waiting { work, since });
@@ -320,7 +320,7 @@ impl State {
     }
 }
 
-/// What a work's own code gives. Should it panic, that is the answer to it alone.
+/// The result of a work's own code. A panic in it is the answer to that work alone.
 fn guarded<T>(code: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(code)).unwrap_or_else(|panic| {
         let what = panic_message(&*panic);

@@ -73,7 +73,7 @@ impl Uploads {
         let lane = self.lane.lock();
         let mut upload = Upload::new(&lane, &self.context, pinned, memory)?;
         let filled = fill(&mut upload);
-        // In any case: the copies read what is about to be given back.
+        // Also after an error: the copies read memory that is about to be given back.
         let waited = lane.stream.settle();
         filled.and(waited)
     }

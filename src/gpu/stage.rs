@@ -14,7 +14,7 @@ use crate::gpu::{DeviceError, DeviceWork, Grid, Images, Kernel, Pod, Resident, T
 /// Bytes of a note, at most.
 const NOTE_BYTES: usize = 256;
 
-/// What one work needs on its way through the device.
+/// The stream, memory and events of one work on its way through the device.
 ///
 /// All of it is issued to one stream, so that it happens in order; slots run side by side, and the
 /// device copies to, computes and copies from different ones at the same time.
@@ -41,7 +41,7 @@ struct Marks {
     computed: Event,
     /// behind the copy of the note,
     noted: Event,
-    /// before and behind what [`Results`] copy.
+    /// before and behind the copies of [`Results`].
     returning: Event,
     returned: Event,
 }
@@ -184,7 +184,8 @@ enum Phase {
     Noting,
 }
 
-/// Where a work issues what it asks for. All of it happens in the order in which it is issued.
+/// Where a work issues its copies and kernels. All of it happens in the order in which it is
+/// issued.
 ///
 /// Copies to the device that come behind a kernel count as time of kernels.
 #[derive(Debug)]
@@ -340,7 +341,7 @@ impl Stage<'_> {
     }
 }
 
-/// What a work finds on the device once everything that it issued has passed.
+/// The results of a work on the device, once everything that it issued has passed.
 #[derive(Debug)]
 pub struct Results<'a> {
     slot: &'a mut Slot,
@@ -373,7 +374,7 @@ impl Results<'_> {
         let from = self.slot.address(at, bytes as u64)?;
         let copied = self.copy(from, to.as_mut_ptr().cast(), bytes);
         if copied.is_err() {
-            // The copy may still write what is only lent.
+            // The copy may still write to `to`, which is only lent.
             self.slot.settle();
         }
         copied?;
@@ -387,7 +388,8 @@ impl Results<'_> {
         if !self.returned {
             marks.returning.record(stream)?;
         }
-        // SAFETY: both have so many bytes; the copy is waited for before the loan of `to` ends.
+        // SAFETY: both have the same number of bytes; the copy is waited for before the loan of
+        // `to` ends.
         let copy = unsafe { sys::cuMemcpyDtoHAsync_v2(to, from, bytes, stream.handle()).result() };
         context.check("cuMemcpyDtoHAsync", copy)?;
         marks.returned.record(stream)?;

@@ -1,4 +1,4 @@
-//! What is asked of a device, and what it answers.
+//! Work for a device, and its answers.
 
 use std::fmt::Debug;
 
@@ -68,7 +68,7 @@ pub struct Grid {
 ///
 /// # Safety
 ///
-/// As said; and its alignment divides 256.
+/// The type has no padding, any bits are a value of it, and its alignment divides 256.
 pub unsafe trait Pod: Copy + Send + Sync + 'static {}
 
 // SAFETY: integers.

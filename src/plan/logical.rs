@@ -46,8 +46,8 @@ pub struct SimJoinNode {
     pub null_equality: NullEquality,
     /// Per side, what a row must pass to match anything.
     pub side_filters: [Option<Expr>; 2],
-    /// What only a matched pair can decide, over both schemas. Calls of a function of the family over the two
-    /// `arguments` in it are taken from the match.
+    /// What only a matched pair can decide, over both schemas. Calls of a function of the family
+    /// over the two `arguments` in it are taken from the match.
     pub residual: Option<Expr>,
     pub need: Need,
     pub output: Vec<OutputColumn>,
@@ -139,8 +139,8 @@ impl SimJoinNode {
         Ok(count)
     }
 
-    /// What distinguishes two nodes. Each expression keeps its slot: a blocking key and a side filter
-    /// that read the same columns are two different conditions.
+    /// The parts by which two nodes are told apart. Each expression keeps its slot: a blocking key
+    /// and a side filter that read the same columns are two different conditions.
     ///
     /// `conjunct` and `note` are texts for EXPLAIN, `schema` follows from the rest.
     fn key(&self) -> impl Eq + Hash + '_ {

@@ -1,10 +1,10 @@
 //! Planning: from a similarity predicate in a logical plan to the operator.
 //!
 //! ```text
-//! SIMJOIN ──► marker ──► optimizer ──► convert ──► scores ──► counts ──► self_join ──► physical
-//!             wraps the    (stock)     Join to     measures   count(*)   two scans     SimJoinNode to
-//!             conjunct                 SimJoinNode of the     without    become one    SetSimilarityJoinExec
-//!                                                  match      pairs
+//! SIMJOIN ─► marker ──► optimizer ─► convert ───► scores ──► counts ──► self_join ──► physical
+//!            wraps the  (stock)      Join to      measures   count(*)   two scans     a node becomes
+//!            conjunct                SimJoinNode  of the     without    become one    the operator
+//!                                                 match      pairs
 //! ```
 //!
 //! `recognise` finds similarity predicates: `predicate` says what one is and which threshold it

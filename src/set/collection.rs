@@ -23,12 +23,12 @@ pub struct SetCollection {
     /// Tokens of each set outside the dictionary; empty when there are none at all.
     unknown: Vec<u32>,
     runs: Runs,
-    /// The rows that hold each set. Those without one have a NULL or empty list, a NULL key, or are
-    /// refused by a filter.
+    /// The rows that hold each set. Rows without a set have a NULL or empty list, a NULL key, or
+    /// are refused by a filter.
     groups: RowGroups,
     /// Token ranks are below this.
     universe: u32,
-    /// What of it is on devices.
+    /// The copies of the collection on devices.
     copies: DeviceCopies,
 }
 
@@ -77,7 +77,7 @@ impl SetCollection {
         (&self.offsets, &self.tokens)
     }
 
-    /// What of it is on devices.
+    /// The copies of the collection on devices.
     pub(crate) fn copies(&self) -> &DeviceCopies {
         &self.copies
     }

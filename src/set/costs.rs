@@ -9,7 +9,7 @@ use crate::simd::Form;
 mod nanos {
     /// Taking up a probe set.
     pub const SET: f64 = 30.0;
-    /// Looking up a posting list, and what it costs besides where the lists outgrow the caches.
+    /// Looking up a posting list, and the further cost where the lists outgrow the caches.
     pub const LOOKUP: f64 = 14.0;
     pub const UNCACHED_LOOKUP: f64 = 45.0;
     /// Scanning a posting: always, and for each word of its signature.
@@ -159,8 +159,8 @@ pub(crate) fn estimate(
     }
 }
 
-/// Nanoseconds that a GPU takes beside the CPU, at least: to read the candidates' tokens, and to copy
-/// candidates and sets to it.
+/// Nanoseconds that a GPU takes beside the CPU, at least: to read the candidates' tokens, and to
+/// copy candidates and sets to it.
 pub(crate) fn device_nanos(
     strategy: FilterVerify,
     statistics: &Statistics,

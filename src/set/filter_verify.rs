@@ -35,12 +35,12 @@ pub enum SourceProgress {
 
 /// The filtering half.
 pub trait CandidateSource: Send {
-    /// Reserves what a unit takes on top of those admitted before.
+    /// Reserves the memory of a unit on top of that of the units admitted before.
     fn admit(&mut self, _unit: &SetUnit) -> Result<()> {
         Ok(())
     }
 
-    /// Begins with a unit that was admitted. The last one is done.
+    /// Begins with a unit that was admitted. The former unit is done.
     fn start(&mut self, unit: SetUnit);
 
     /// Adds at most `capacity - chunk.candidates.len()` candidates, working 5 ms at most.
@@ -68,7 +68,7 @@ pub trait Verifier: Send {
     /// Chunks of a unit follow, whose probe sets are those of `range`.
     fn begin(&mut self, _unit: u32, _range: Range<SetId>) {}
 
-    /// Takes a chunk. The verifier has given the last one back.
+    /// Takes a chunk. The verifier has given the former chunk back.
     fn submit(&mut self, chunk: CandidateChunk);
 
     /// No chunk follows for now: candidates that wait for others to join them are decided.
@@ -221,8 +221,8 @@ impl PreparedJoin for PreparedFilterVerify {
 }
 
 impl PreparedFilterVerify {
-    /// The cursor over a source. Verification on a device comes last: where there is no memory for
-    /// it the CPU can do without.
+    /// The cursor over a source. The device verifier is made last: where it gets no memory, the CPU
+    /// verifies instead.
     fn cursor(
         &self,
         source: impl CandidateSource + 'static,
@@ -296,7 +296,7 @@ pub struct FilterVerifyCursor<S> {
     asked: bool,
     filter_nanos: u64,
     verify_nanos: u64,
-    /// Since when a device is waited for.
+    /// Since when the cursor waits for a device.
     waiting: Option<Instant>,
     wait_nanos: u64,
 }

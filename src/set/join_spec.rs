@@ -1,4 +1,4 @@
-//! A join of two set collections, and what a strategy makes of it.
+//! A join of two set collections, and the strategies over sets.
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -53,12 +53,12 @@ impl JoinSpec {
         })
     }
 
-    /// About the bytes that the greediest strategy reserves when it prepares a join of so many
-    /// build sets with so many tokens, and keeps.
+    /// About the bytes that the greediest strategy reserves when it prepares a join of `sets` build
+    /// sets with `tokens` tokens, and keeps.
     pub fn prepared_bytes(&self, sets: usize, tokens: usize) -> usize {
         /// Of a posting with a signature.
         const POSTING: usize = 24;
-        /// Of a set in blocks of signatures of 512 bits, with what is held while they are made.
+        /// Of a set in blocks of signatures of 512 bits, with the buffers held while they are made.
         const SIGNED_SET: usize = 2 * 64 + 40;
         let size = (tokens / sets.max(1)).clamp(1, 1 << 16) as u32;
         let least = self.bounds.size_range(self.probe_role, size).map_or(size, |range| range.0);
@@ -67,8 +67,8 @@ impl JoinSpec {
         (postings * POSTING).max(sets * SIGNED_SET)
     }
 
-    /// About the bytes that a cursor reserves besides its match buffer and what grows with the build
-    /// side.
+    /// About the bytes that a cursor reserves besides its match buffer and the memory that grows
+    /// with the build side.
     pub fn cursor_bytes(spec: &MatchSpec) -> usize {
         CandidateChunk::footprint(spec.candidate_chunk) + (256 << 10)
     }
@@ -95,7 +95,7 @@ impl SetUnit {
     }
 }
 
-/// What preparing a join may use.
+/// The resources for preparing a join.
 #[derive(Debug, Clone, Copy)]
 pub struct PrepareContext<'a> {
     /// Grown by what the prepared join allocates.

@@ -3,9 +3,9 @@
 //! [`Measure`] defines the similarities, [`Bounds`] the exact integer bounds that follow from a
 //! threshold. `encode` turns Arrow lists into a [`SetCollection`], `filter` proposes candidate
 //! pairs, `bitmap` decides pairs by blocks of signatures, `verify` decides candidates on the CPU
-//! and `device` on a GPU. `statistics` and `costs` estimate what each way takes. [`StoredRows`]
-//! are the rows of a side that is kept on disk, [`ShapeReader`] tells the size and a hash of each
-//! row's set, which is all that sending rows to the tasks of a cluster takes.
+//! and `device` on a GPU. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
+//! is the form of a side on disk. [`ShapeReader`] tells the size and a hash of each row's set, by
+//! which rows are sent to the tasks of a cluster.
 
 pub(crate) mod axis;
 pub mod bitmap;

@@ -24,7 +24,7 @@ pub struct Runs {
 }
 
 impl Runs {
-    /// Runs of so many sets, given by ascending (key, size) and none of them empty.
+    /// Runs, given as (key, size, number of sets), ascending by (key, size) and none of them empty.
     pub(crate) fn of(runs: impl Iterator<Item = (KeyId, u32, u32)>) -> Self {
         let mut this = Self { least_size: u32::MAX, ..Self::default() };
         for (key, size, sets) in runs {

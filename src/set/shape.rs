@@ -1,4 +1,5 @@
-//! What of a row decides where a cluster joins it, found without a dictionary that lasts.
+//! The size and the hash of a row's set, by which a cluster places the row, found without a
+//! dictionary that lasts.
 
 use datafusion::common::Result;
 

@@ -1,4 +1,4 @@
-//! What a collection says about joining it: the figures that costs are estimated from.
+//! Figures of a collection, from which the costs of joining it are estimated.
 
 use std::mem::size_of;
 use std::ops::Range;
@@ -48,7 +48,7 @@ struct Sampled {
     signatures: Vec<f64>,
     /// By place in [`SuffixTest::WIDTHS`]: postings that pass.
     suffixes: [f64; SuffixTest::WIDTHS.len()],
-    /// Of these, those whose sets' signatures let the pair pass.
+    /// By the same place: of these postings, those whose sets' signatures let the pair pass.
     signed: [f64; SuffixTest::WIDTHS.len()],
 }
 
@@ -119,7 +119,7 @@ impl Sampled {
     fn draw(build: &SetCollection, spec: &JoinSpec, statistics: &Statistics) -> Self {
         let scheme = SignatureScheme::fit(build);
         let words = scheme.words();
-        // Of large sets fewer do: what is tried is bounded in tokens.
+        // Fewer sets suffice where they are large: the tokens tried are bounded.
         let average = (statistics.average_size() as u32).max(1);
         let step = build.len().div_ceil(POOL.min(TOKENS / average).max(16)).max(1);
         let tries = POSTINGS.min(f64::from(16 * TOKENS / average)).max(16.0);
@@ -134,7 +134,7 @@ impl Sampled {
         let mut signed = [0_u64; SuffixTest::WIDTHS.len()];
         let (mut pairs, mut met) = (0_u64, 0_u64);
         let mut cache = cache(build, spec);
-        // Where pairs share many prefix tokens, only every so manyth of them is tried.
+        // Where pairs share many prefix tokens, the sample takes one token in several.
         let expected = statistics.postings / statistics.admissible_pairs.max(1.0)
             * (pool.len() * SUFFIX_PAIRS) as f64;
         let mut every = Every::new((expected / tries) as u32 + 1);
@@ -174,7 +174,7 @@ impl Sampled {
         Self {
             scheme,
             signatures: passing.into_iter().map(|p| p as f64 / pairs).collect(),
-            // Few postings met say little beyond what is expected anyway.
+            // Few postings say little beyond the expected share.
             suffixes: std::array::from_fn(|w| {
                 let expected = expected_share(statistics.average_size(), SuffixTest::WIDTHS[w]);
                 (suffixes[w] as f64 + 16.0 * expected) / (met as f64 + 16.0)
@@ -184,7 +184,7 @@ impl Sampled {
     }
 }
 
-/// The share of postings that pass with signatures of so many words, where nothing is known.
+/// The expected share of postings that pass with signatures of `words` words, without a sample.
 fn expected_share(average_size: f64, words: usize) -> f64 {
     match words {
         0 => 0.7,

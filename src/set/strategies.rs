@@ -20,8 +20,8 @@ pub(crate) static STRATEGIES: [&dyn Strategy; 4] =
 /// Joins estimated to take less (nanoseconds of a core) are not worth a sample.
 const WORTH_SAMPLING: f64 = 12e6;
 
-/// What it takes to use a GPU: to create a context and load the kernels where that has not been
-/// done yet, and to pin memory. Nanoseconds.
+/// Nanoseconds until a GPU is ready: to create a context and load the kernels where that has not
+/// been done yet, and to pin memory.
 const OPEN_DEVICE: f64 = 500e6;
 const USE_DEVICE: f64 = 20e6;
 
@@ -35,8 +35,8 @@ pub(crate) struct SetEvidence {
 impl Evidence for SetEvidence {}
 
 impl SetEvidence {
-    /// Gathers what `strategies` are compared by: pairs of sets are tried only where that is worth
-    /// its while.
+    /// Gathers the figures by which `strategies` are compared. Pairs of sets are tried only where
+    /// the join is long enough for that to pay.
     pub fn gather(
         build: &SetCollection,
         spec: JoinSpec,
@@ -83,7 +83,7 @@ impl<S: JoinStrategy> Strategy for S {
     }
 }
 
-/// What it takes until a GPU can begin, in nanoseconds.
+/// Nanoseconds until a GPU can begin.
 pub(crate) fn device_setup() -> f64 {
     if Device::opened(0).is_some() { USE_DEVICE } else { OPEN_DEVICE }
 }

@@ -35,12 +35,12 @@ pub const TILE_COLUMN: &str = "__simjoin_tile";
 /// Gives each row once for each tile that may join it, with the tile in a column behind the
 /// others, [`TILE_COLUMN`]. A tile is the work of a task, or a part of it.
 ///
-/// The tiles follow from the positions of the rows of both sides on the axis: every partition reads the
-/// histograms of both ([`AxisHistogramExec`]) and derives the same tiles from them. Values of the
-/// tile column are chosen so that a repartitioning by their hash into [`GridSpec::tasks`]
-/// partitions brings each tile to its task; the join is right wherever they land.
-/// Rows that cannot match anything are dropped, or where their side
-/// [visits once](GridSpec::visits_once) spread over all tasks.
+/// The tiles follow from the positions of the rows of both sides on the axis: every partition reads
+/// the histograms of both ([`AxisHistogramExec`]) and derives the same tiles from them. Values of
+/// the tile column are chosen so that a repartitioning by their hash into [`GridSpec::tasks`]
+/// partitions brings each tile to its task; the join is right wherever they land. Rows that cannot
+/// match anything are dropped, or where their side [visits once](GridSpec::visits_once) spread over
+/// all tasks.
 ///
 /// Where a row goes depends on nothing but its content and the histograms: a task that is run
 /// again sends the same rows to the same tasks.
@@ -104,7 +104,7 @@ impl AxisGridExec {
         })
     }
 
-    /// What places the rows.
+    /// The expressions that place the rows.
     pub fn rows(&self) -> &PlacedRows {
         &self.rows
     }

@@ -6,7 +6,7 @@ use crate::shuffle::tiling::{BLOCK, Place};
 const SLOTS: usize = 256;
 /// Bits of an element: 52 of its block of places, above them 8 of the class of its key.
 const BITS: usize = 60;
-/// Counts of a slot: its rows, and for each bit those with a set that has it.
+/// Counts of a slot: its rows, and for each bit the rows whose set has it.
 const COUNTS: usize = 1 + BITS;
 /// The least part of all rows that a heavy set has.
 const LEAST_PART: u64 = SLOTS as u64 / 2;
@@ -15,9 +15,9 @@ const LEAST_PART: u64 = SLOTS as u64 / 2;
 /// are those that most rows of the slot have. (Cormode, Muthukrishnan: "What's hot and what's not:
 /// tracking most frequent items dynamically", TODS 2005, section 3.)
 ///
-/// All are sums over rows. Other ways to find frequent elements depend on the order of the rows,
-/// or on how they are divided; those who read the same rows in another order would divide the join
-/// in another way.
+/// All counts are sums over rows. Other algorithms for frequent elements depend on the order of the
+/// rows, or on their division among partitions: tasks that read the same rows in different orders
+/// would derive different tiles.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct HeavySets {
     /// By slot; empty before the first row.
@@ -44,7 +44,7 @@ impl HeavySets {
         }
     }
 
-    /// Each row counts as so many.
+    /// Makes each row count as `times` rows.
     pub fn scale(&mut self, times: u64) {
         self.counts.iter_mut().for_each(|count| *count = count.saturating_mul(times));
     }
@@ -54,7 +54,7 @@ impl HeavySets {
         (0..).zip(self.counts.iter().copied()).filter(|(_, count)| *count > 0)
     }
 
-    /// Adds a count of others; whether there is one of that number.
+    /// Adds a count of another task. Returns whether there is a count of that number.
     pub fn merge(&mut self, number: u32, more: u64) -> bool {
         self.counts.resize(SLOTS * COUNTS, 0);
         match self.counts.get_mut(number as usize) {

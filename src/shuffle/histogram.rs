@@ -54,14 +54,14 @@ impl Resolution {
     }
 }
 
-/// In place of a key's class, what says that an entry is a count for [`HeavySets`].
+/// Stands in place of a key's class where an entry is a count for [`HeavySets`].
 const HEAVY: u32 = u32::MAX;
 
 /// The rows of one side that can match something, by the class of their blocking key, by the class
 /// of the size of their set, and where many rows have one set, by that set's block of places; 0
 /// stands for all other sets of the class.
 ///
-/// What it holds is bounded by the number of classes, whatever the rows are.
+/// Its size is bounded by the number of classes, whatever the rows are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Histogram {
     pub resolution: Resolution,
@@ -121,7 +121,7 @@ impl Histogram {
         Ok(RecordBatch::try_new(Self::schema(), columns)?)
     }
 
-    /// Adds what another histogram of the same side says: the order does not matter.
+    /// Adds another histogram of the same side. The order does not matter.
     pub fn merge(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.schema().fields().len() != Self::schema().fields().len() {
             return internal_err!("this is no histogram of set sizes: {}", batch.schema());
@@ -141,7 +141,7 @@ impl Histogram {
             let entry = (keys.value(row), sizes.value(row), blocks.value(row));
             if entry.0 != HEAVY {
                 let (key, size, block) = entry;
-                // What others count tells no sets apart yet.
+                // Histograms of other tasks tell no heavy sets apart yet.
                 if key >= key_classes || !self.resolution.has_class(size) || block != 0 {
                     return internal_err!("a histogram of set sizes has no class {entry:?}");
                 }
@@ -154,7 +154,7 @@ impl Histogram {
         Ok(())
     }
 
-    /// Each row counts as so many.
+    /// Makes each row count as `times` rows.
     pub fn scale(&mut self, times: u64) {
         self.rows.values_mut().for_each(|rows| *rows = rows.saturating_mul(times));
         self.heavy.scale(times);
@@ -175,8 +175,8 @@ impl Histogram {
     }
 }
 
-/// Counts rows into a [`Histogram`]. What comes out says nothing of their order, nor of how they
-/// were divided: all who count the same rows get the same.
+/// Counts rows into a [`Histogram`]. The result does not depend on the order of the rows, nor on
+/// their division among partitions: every task that counts the same rows gets the same histogram.
 #[derive(Debug)]
 pub(crate) struct Counter {
     histogram: Histogram,

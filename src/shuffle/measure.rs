@@ -26,8 +26,8 @@ use crate::shuffle::placed::PlacedRows;
 /// Counts the rows of each input partition by their position on the axis and the class of their
 /// blocking key.
 ///
-/// Each partition gives one batch of at most a few thousand rows; the reader adds them up.
-/// It holds no more than that next to the batch at hand.
+/// Each partition gives one batch of at most a few thousand rows; the reader adds the batches up. A
+/// partition holds no more than that beside its current input batch.
 #[derive(Debug)]
 pub struct AxisHistogramExec {
     input: Arc<dyn ExecutionPlan>,
@@ -38,8 +38,8 @@ pub struct AxisHistogramExec {
 }
 
 impl AxisHistogramExec {
-    /// Counts what `rows` says of the rows of `input`, each of them so many `times`: as many as a
-    /// row stands for where `input` is a sample.
+    /// Counts the rows of `input` at the places that `rows` gives them. Each row counts `times`
+    /// times: where `input` is a sample, the number of rows that it stands for.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl AxisHistogramExec {
         })
     }
 
-    /// What is counted.
+    /// The expressions that place the rows.
     pub fn rows(&self) -> &PlacedRows {
         &self.rows
     }

@@ -1,4 +1,4 @@
-//! What places a row: its argument, its blocking keys, and whether it may match at all.
+//! The expressions that place a row: its argument, its blocking keys, and its filter.
 
 use std::fmt;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl PlacedRows {
         !self.keys.is_empty()
     }
 
-    /// What reads the places of rows of `schema`.
+    /// A reader of the places of rows of `schema`.
     pub(crate) fn reader(&self, schema: &Schema) -> Result<PlacedReader> {
         let data_type = self.argument.data_type(schema)?;
         let reader = self.family.place_reader(self.side, &data_type)?;

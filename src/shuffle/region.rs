@@ -1,5 +1,4 @@
-//! A part of all pairs of rows on the way to a [`Tile`]: what is estimated of it, and where it is
-//! cut.
+//! A part of all pairs of rows on the way to a [`Tile`]: its estimates, and where it is cut.
 
 use std::ops::Range;
 
@@ -46,7 +45,7 @@ impl Cell {
             && self.places.end >= other.places.end
     }
 
-    /// What lies below `heavy`, `heavy` with what lies there, and what lies above.
+    /// The part of the cell below `heavy`, `heavy` with the rows at its places, and the part above.
     fn around(&self, heavy: Self) -> impl Iterator<Item = Self> {
         let below = self.within(&(self.places.start..heavy.places.start));
         let above = self.within(&(heavy.places.end..self.places.end));
@@ -55,7 +54,7 @@ impl Cell {
         below.into_iter().chain([heavy]).chain(above)
     }
 
-    /// What lies in a range of places.
+    /// The part of the cell in a range of places.
     fn within(&self, places: &Range<Place>) -> Option<Self> {
         let start = self.places.start.max(places.start);
         let end = self.places.end.min(places.end);
@@ -68,11 +67,11 @@ impl Cell {
     }
 }
 
-/// What is estimated of a region.
+/// The estimates of a region.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Estimate {
     pub work: f64,
-    /// Of the rows that are sent.
+    /// The bytes of the rows that are sent.
     pub bytes: f64,
 }
 
@@ -144,21 +143,21 @@ impl Region {
         })
     }
 
-    /// What joining the region takes.
+    /// The estimates of joining the region.
     pub fn estimate(&self, grid: &Grid<'_>) -> Estimate {
         let mut all = Estimate::default();
         self.by_key().for_each(|(_, cells)| all.add(estimate(grid, cells)));
         all
     }
 
-    /// What joining the rows of the region with themselves takes. It has the same rows on both
-    /// sides, of which one copy is sent, and of two orders of a pair one is decided.
+    /// The estimates of joining the rows of the region with themselves. Both sides have the same
+    /// rows: one copy of each is sent, and one of the two orders of a pair is decided.
     pub fn triangle_estimate(&self, grid: &Grid<'_>) -> Estimate {
         let Estimate { work, bytes } = self.estimate(grid);
         Estimate { work: work / 2.0, bytes: bytes / 2.0 }
     }
 
-    /// Tiles of even work, as many as `tasks` where there is enough to cut.
+    /// Tiles of even work: one for each of `tasks` where there is enough to cut.
     pub fn into_tiles(self, grid: &Grid<'_>, tasks: usize) -> WeighedTiles {
         let mut tiles = vec![];
         // Depth first, the lower part first.
@@ -179,7 +178,7 @@ impl Region {
     }
 
     /// Two parts of a region that has the same rows on both sides, each with the same rows on both
-    /// sides, and what lies between them, such that `share` tiles get even work; `None` where
+    /// sides, and the rectangle between them, such that `share` tiles get even work; `None` where
     /// there is nothing to cut.
     pub fn cut_triangle(&self, grid: &Grid<'_>, share: f64) -> Option<TriangleCut> {
         let across = self.middle(grid, Side::Left, 0.5).map(|at| self.triangle_at(at));
@@ -297,8 +296,8 @@ impl Region {
         (places.start < high && high < places.end).then_some(high)
     }
 
-    /// What is below and what is above a place on the axis of `side`. Rows of the other side
-    /// without a partner there are left out.
+    /// The parts below and above a place on the axis of `side`, without the rows of the other side
+    /// that have no partner there.
     fn parts(&self, side: Side, at: Place) -> [Self; 2] {
         let places = &self.tile.places[side as usize];
         [places.start..at, at..places.end].map(|places| {
@@ -322,7 +321,7 @@ impl Region {
     }
 }
 
-/// What taking a row of the cell up takes.
+/// The work of taking up a row of the cell.
 fn work_per_row(cell: &Cell, axis: &dyn Axis) -> f64 {
     WORK_PER_ROW + WORK_PER_VALUE * cell.weight(axis)
 }
@@ -333,14 +332,14 @@ fn part(places: &Range<Place>, place: Place) -> f64 {
     below as f64 / (places.end - places.start) as f64
 }
 
-/// What joining the cells of one key takes.
+/// The estimates of joining the cells of one key.
 fn estimate(grid: &Grid<'_>, cells: [&[Cell]; 2]) -> Estimate {
     let mut all = Estimate::default();
     for side in [Side::Left, Side::Right] {
         let others = Cumulated::of(cells[side.other() as usize]);
         for cell in cells[side as usize] {
             let Some(partners) = others.partners(cell) else { continue };
-            // Others are not sent, unless they are part of the answer.
+            // Rows without a partner are not sent, unless they are part of the answer.
             if partners > 0.0 || grid.visits_once[side as usize] {
                 // The pairs once for both sides.
                 all.work += cell.rows * (work_per_row(cell, grid.axis) + partners / 2.0);

@@ -35,10 +35,10 @@ const LEAST_ROWS: usize = 64;
 #[derive(Debug)]
 pub(crate) struct GridMetrics {
     baseline: BaselineMetrics,
-    /// Rows read, and those of them that no task asked for.
+    /// Rows read, and rows that no task needs.
     input_rows: Count,
     dropped_rows: Count,
-    /// A row of the output each beyond the first of a row of the input. The replication factor is
+    /// Rows of the output beyond the first one for each row of the input. The replication factor is
     /// `1 + repeated_rows / (input_rows - dropped_rows)`.
     repeated_rows: Count,
     /// Tasks that have work.
@@ -69,7 +69,7 @@ pub(crate) struct Routes {
     tiling: Tiling,
     /// The value of the tile column for each tile.
     tiles: Vec<u32>,
-    /// And for rows without a tile one for each task.
+    /// The value of the tile column for rows without a tile, one for each task.
     tasks: Vec<u32>,
     /// For the classes of keys.
     histogram: Histogram,
@@ -96,7 +96,7 @@ impl Routes {
     }
 }
 
-/// Different values, each of which its hash brings into the wanted one of so many partitions.
+/// Different values whose hashes lead to the wanted ones of `partitions` partitions.
 pub(crate) fn values_of_tasks(wanted: &[u32], partitions: usize) -> Result<Vec<u32>> {
     let mut waiting: Vec<Vec<usize>> = vec![vec![]; partitions];
     for (place, &partition) in wanted.iter().enumerate().rev() {

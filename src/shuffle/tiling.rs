@@ -7,8 +7,8 @@
 //! it lies in and whose other side has sizes which it can match:
 //!
 //! ```text
-//! right size          the tiles of four tasks; pairs outside of the diagonal band cannot match,
-//!   ▲ ┌───────┬──/─┐  so that no row is sent to the tiles' corners for their sake
+//! right size          the tiles of four tasks; pairs outside of the diagonal band cannot match:
+//!   ▲ ┌───────┬──/─┐  corners of tiles outside the band receive no rows
 //!   │ │    3  │/ 4/│
 //!   │ ├────┬─/┼─/──┤
 //!   │ │  1/│2/│/   │
@@ -17,11 +17,11 @@
 //! ```
 //!
 //! One tile is cut in two until there is one for each task: by the classes of keys, which repeats
-//! no row, or across the axis of one side, which repeats rows of the other one; where the
-//! estimated work comes out even, and as few bytes as possible are repeated. This is the
-//! decomposition of a k-d tree (Bentley: "Multidimensional binary search trees", CACM 1975) over
-//! the join matrix (Okcan, Riedewald: "Processing theta-joins using MapReduce", SIGMOD 2011).
-//! Where an input is joined with itself, a `triangle` of it will do.
+//! no row, or across the axis of one side, which repeats rows of the other one; where the estimated
+//! work comes out even, and as few bytes as possible are repeated. This is the decomposition of a
+//! k-d tree (Bentley: "Multidimensional binary search trees", CACM 1975) over the join matrix
+//! (Okcan, Riedewald: "Processing theta-joins using MapReduce", SIGMOD 2011). Where an input is
+//! joined with itself, a `triangle` of the pairs suffices.
 
 use std::ops::{Deref, Range};
 
@@ -65,7 +65,7 @@ pub enum GridPairs {
     Across,
 }
 
-/// What is joined, as far as sending rows to tasks goes.
+/// The join, as far as senders of rows need to know it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct GridSpec {
     pub predicate: Predicate,
@@ -129,16 +129,16 @@ pub(crate) struct Tiling {
     pub tiles: Vec<Tile>,
     /// The task of each tile.
     pub tasks: Vec<u32>,
-    /// Per side, whether rows with one set go different ways.
+    /// Per side, whether rows with one set go to different tiles.
     pub divides_sets: [bool; 2],
 }
 
 impl Tiling {
     /// Tiles of even work for the rows that `histograms` (of the left and the right side) count.
     ///
-    /// Equal histograms give equal tiles: those who send the rows of either side each make their
-    /// own. The answer is right with any histograms, as long as all of them have the same. Of an
-    /// input that is both sides, the left one is looked at.
+    /// Equal histograms give equal tiles: every sender derives the tiling itself. The answer is
+    /// right with any histograms, provided that all senders use equal ones. Of an input that is
+    /// both sides, the left histogram counts.
     pub fn new(grid: &Grid<'_>, histograms: [&Histogram; 2]) -> Self {
         let divides = |tiles: &WeighedTiles, side: Side| {
             tiles.iter().any(|(tile, _)| !tile.places[side as usize].start.is_multiple_of(BLOCK))
@@ -152,7 +152,8 @@ impl Tiling {
         }
         let dealt = |grain: Grain| {
             let tiles = triangles_and_rectangles(grid, histograms[0], grain);
-            // Whoever runs a task of near rows runs one of rows apart as well, in some order.
+            // An executor that runs a task of near rows also runs a task of rows apart, in some
+            // order.
             let (tasks, most) = deal(tiles.iter().flatten(), grid.tasks);
             let sending: f64 = tiles.iter().flatten().map(|(_, tile)| tile.sending()).sum();
             (tiles, tasks, most + sending / grid.tasks.max(1) as f64)
@@ -165,7 +166,7 @@ impl Tiling {
                     if other.2 < best.2 { other } else { best }
                 },
             );
-        // All who send rows of the input have to agree on the place of a row.
+        // All senders of the input have to agree on the place of a row.
         let divides_sets = divides(&within, Side::Left)
             || divides(&across, Side::Left)
             || divides(&across, Side::Right);
@@ -206,7 +207,7 @@ impl Tiling {
 }
 
 /// A task for each tile, such that tasks have even work: the largest tile first, to the task with
-/// the least. With it the work of the task that has most.
+/// the least. Also returns the work of the task that has most.
 fn deal<'a>(tiles: impl Iterator<Item = &'a (Tile, Estimate)>, tasks: usize) -> (Vec<u32>, f64) {
     let mut by_work: Vec<(usize, f64)> = tiles.map(|(_, tile)| tile.work).enumerate().collect();
     by_work.sort_by(|(_, a), (_, b)| b.total_cmp(a));

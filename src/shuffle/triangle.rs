@@ -23,7 +23,7 @@ use crate::shuffle::histogram::Histogram;
 use crate::shuffle::region::{Estimate, Region};
 use crate::shuffle::tiling::{Grid, Tile};
 
-/// Tiles, each with what is estimated of it.
+/// Tiles, each with its estimates.
 pub(crate) type WeighedTiles = Vec<(Tile, Estimate)>;
 
 /// Tiles for each task, about. Several of them make even tasks, and more copies of rows.
@@ -36,8 +36,8 @@ pub(crate) struct Grain {
 impl Grain {
     pub const COARSEST: Self = Self { triangles: 1.0, rectangles: 1.0 };
 
-    /// What else is tried. Where there are few tasks, rectangles small enough to fill what
-    /// triangles leave cost little.
+    /// Further grains to try. Where there are few tasks, small rectangles, which even out the work
+    /// of the triangles, cost little.
     pub fn finer(tasks: usize) -> Vec<Self> {
         let grain = |triangles, rectangles| Self { triangles, rectangles };
         let mut finer = vec![grain(2.0, 2.0)];
@@ -69,7 +69,7 @@ pub(crate) fn triangles_and_rectangles(
         let work = parts.each_ref().map(|part| part.triangle_estimate(grid).work);
         let work_between = between.as_ref().map_or(0.0, |between| between.estimate(grid).work);
         let total = work.iter().sum::<f64>() + work_between;
-        // Also where no work is expected there: no pair is left out for what was counted.
+        // Kept also where no work is expected: a histogram leaves no pair out.
         if let Some(between) = between {
             let share = share * work_between / total * grain.rectangles / grain.triangles;
             let tiles = share.round().max(1.0);

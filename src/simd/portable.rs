@@ -50,7 +50,8 @@ impl Lanes for Portable {
 
     #[inline(always)]
     unsafe fn load(from: *const u32) -> [u32; 16] {
-        // SAFETY: the caller promises sixteen readable values; arrays of u32 need no more alignment.
+        // SAFETY: the caller promises sixteen readable values; arrays of u32 need no more
+        // alignment.
         unsafe { from.cast::<[u32; 16]>().read() }
     }
 

@@ -1,5 +1,5 @@
-//! What a [`SetSimilarityJoinExec`](crate::exec::SetSimilarityJoinExec) computes, as the planner hands
-//! it over: nothing here says how.
+//! What a [`SetSimilarityJoinExec`](crate::exec::SetSimilarityJoinExec) computes, as the planner
+//! hands it over: nothing here says how.
 
 mod function;
 mod predicate;

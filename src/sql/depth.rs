@@ -1,10 +1,10 @@
 //! How deep the trees of a statement may get, from its tokens alone.
 //!
 //! The parser guards its own recursion, which goes with the brackets. Chains do not recurse there:
-//! `a AND b AND c …` and `x JOIN y JOIN z …` are read in a loop, and only the tree that comes out is
-//! as deep as the chain is long. Comparing, printing, dropping, planning and evaluating such trees
-//! recurses. So the stack sets a limit to chains, and a statement
-//! beyond it must be refused before there is a tree.
+//! `a AND b AND c …` and `x JOIN y JOIN z …` are read in a loop, and only the tree that comes out
+//! is as deep as the chain is long. Comparing, printing, dropping, planning and evaluating such
+//! trees recurses. So the stack sets a limit to chains, and a statement beyond it must be refused
+//! before there is a tree.
 //!
 //! One [`Frame`] per open bracket (and CASE) adds up what its chains take of the stack. Elements of
 //! a list are beside each other, so only the deepest counts; the same goes for the operands of a

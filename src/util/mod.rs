@@ -1,4 +1,4 @@
-//! Helpers that know nothing of joins: cancellation, threads, futures that are shared.
+//! Helpers that know nothing of joins: cancellation, threads, shared futures.
 
 pub mod cancel;
 pub(crate) mod once;

@@ -6,7 +6,7 @@ use arrow::datatypes::{ArrowNativeType, ByteArrayType, ByteViewType};
 /// Byte strings up to this length are packed into a word together with their length.
 pub(crate) const PACKED_LEN: usize = 7;
 
-/// An array of byte strings without NULLs in what is read.
+/// An array of byte strings, without NULLs among the elements read.
 pub(crate) trait ByteTokens {
     fn bytes(&self, index: usize) -> &[u8];
 

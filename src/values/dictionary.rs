@@ -42,7 +42,7 @@ pub struct Dictionary {
     arena: Vec<u8>,
     /// The words are packed byte strings.
     holds_bytes: bool,
-    /// All tokens there are, where that is known from the beginning.
+    /// All tokens, where they are known from the beginning.
     values: Option<Values>,
 }
 
@@ -105,7 +105,7 @@ impl Slot for LongSlot {
     }
 }
 
-/// What a token is, in the dictionary that knows it.
+/// A token as its dictionary stores it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Key<'a> {
     Integer(IntegerToken),
@@ -120,7 +120,7 @@ impl Dictionary {
         Self { len: set.len(), values: Some(Values { set, ids: vec![] }), ..Self::default() }
     }
 
-    /// Whether all tokens are known from the beginning, with ids that others have as well.
+    /// Whether all tokens are known from the beginning, with ids that other dictionaries share.
     pub(crate) fn is_of_values(&self) -> bool {
         self.values.is_some()
     }

@@ -1,7 +1,7 @@
 //! The values of Arrow columns: lists of any layout, tokens of any type, and dense ids for them.
 //!
 //! [`Lists`] reads every list layout, [`Tokens`] every token type. A [`Dictionary`] gives each
-//! value an id; [`ValueSet`] does so for integers that are known to be all there are.
+//! value an id; [`ValueSet`] does so for a set of integers that is known in full.
 
 pub(crate) mod byte_tokens;
 pub(crate) mod dictionary;

@@ -1,4 +1,4 @@
-//! A hash table whose slots hold what identifies an entry.
+//! A hash table whose slots hold the identity of an entry.
 
 use std::mem::size_of;
 
@@ -82,7 +82,7 @@ impl<S: Slot> Table<S> {
         self.slots.iter().filter(|s| !s.is_free())
     }
 
-    /// Changes entries, but not what their hash is made of.
+    /// All entries, to be changed. The caller leaves their hashes as they are.
     pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut S> {
         self.slots.iter_mut().filter(|s| !s.is_free())
     }

@@ -16,7 +16,7 @@ use datafusion::common::{Result, exec_err};
 
 use crate::values::lists::list_element_type;
 
-/// What the elements of a list are, as far as comparing them goes.
+/// The kind of the elements of a list, by which they are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum TokenKind {
     Integer,

@@ -1,4 +1,4 @@
-//! Integers that are known to be all there are, numbered without a table.
+//! A set of integers that is known in full, numbered without a table.
 
 use std::mem::size_of;
 

@@ -12,16 +12,16 @@ use crate::exec::layout::Layout;
 
 /// Probe sets that were fed to the cursor together, and their rows.
 pub(crate) struct ProbeBatch {
-    /// That of the [`ProbeUnit`].
+    /// The number of the batch's [`ProbeUnit`].
     pub number: u32,
     pub items: Arc<dyn Collection>,
     pub range: Range<ItemId>,
     pub payload: Arc<Payload>,
-    /// Whether this batch answers for the rows without sets.
+    /// Whether this batch gives out the rows without sets.
     pub has_setless: bool,
     /// For rows that may meet several pieces of the build side.
     pub visit: Option<Visit>,
-    /// By place, the ranks of the rows among those of the build side; `None` where they have none,
+    /// By place, the ranks of the rows among the build rows; `None` where the rows have no ranks,
     /// or are build rows themselves.
     pub ranks: Option<Vec<u32>>,
     pub counted: Counted,
@@ -49,14 +49,15 @@ impl ProbeBatch {
 pub(crate) struct Counted {
     /// The row pairs found, by set of the batch's range or, where a residual decides, by place.
     pub matches: Vec<u64>,
-    /// Of these, by counted column, those in which it is not NULL; empty where that is all.
+    /// By counted column, the row pairs in which the column is not NULL; empty where all row pairs
+    /// count.
     pub non_null: Vec<Vec<u64>>,
     /// The place of the batch's first row.
     pub first_place: u32,
 }
 
 impl Counted {
-    /// Nothing found yet for the sets of `batch`, where `layout` wants to know.
+    /// Counts of 0 for the sets or rows of `batch`, where `layout` counts probe rows.
     pub fn of_batch(layout: &Layout, batch: &ProbeBatch, build: &BuildSide) -> Self {
         let places = batch.items.groups().slots(batch.range.clone());
         let Some(len) = Self::len(layout, batch) else { return Self::default() };
@@ -68,8 +69,7 @@ impl Counted {
         }
     }
 
-    /// The number of sets or rows of a batch that are counted for; `None` where nothing is
-    /// counted.
+    /// The number of sets or rows of a batch that have counts; `None` where nothing is counted.
     fn len(layout: &Layout, batch: &ProbeBatch) -> Option<usize> {
         let rows = batch.items.groups().slots(batch.range.clone()).len();
         match (layout.counts_probe(), layout.sets_decide()) {

@@ -34,8 +34,9 @@ impl Block {
         self.lens[0] as usize * self.lens[1] as usize
     }
 
-    /// The side whose places change from pair to pair; each place of the other one is repeated.
-    /// The longer one, so that what is copied and what is repeated are long.
+    /// The side whose places change from pair to pair; each place of the other one is repeated. It
+    /// is the side with more places, so that copied stretches and runs of a repeated value are
+    /// long.
     #[inline]
     pub fn inner(&self) -> usize {
         usize::from(self.lens[1] >= self.lens[0])
@@ -96,14 +97,14 @@ impl RowPairs {
 pub(crate) struct Expansion {
     /// The match being expanded.
     next: usize,
-    /// Within it: whether left and right have been exchanged, the next probe row, and the next of
-    /// the build rows that it is paired with.
+    /// Within the match: whether left and right have been exchanged, the next probe row, and the
+    /// next build row for it.
     mirrored: bool,
     probe_row: u32,
     build_row: u32,
 }
 
-/// What expanding looks at.
+/// The collections and ranks by which matches are expanded.
 pub(crate) struct ExpansionInput<'a> {
     pub probe: &'a RowGroups,
     pub build: &'a RowGroups,
@@ -167,8 +168,8 @@ impl Expansion {
         *self = Self::default();
     }
 
-    /// Adds blocks until `pairs` holds `limit` pairs, some milliseconds have passed, or no match
-    /// is left, which it says by `true`.
+    /// Adds blocks until `pairs` holds `limit` pairs, some milliseconds have passed, or no match is
+    /// left. Returns whether no match is left.
     pub fn fill(
         &mut self,
         input: &ExpansionInput<'_>,
@@ -197,7 +198,7 @@ impl Expansion {
         true
     }
 
-    /// Adds what is left of a rectangle; whether all of it could be added.
+    /// Adds the rest of a rectangle. Returns whether all of it could be added.
     fn add_rectangle(
         &mut self,
         block: &Block,
@@ -239,8 +240,8 @@ impl Expansion {
         true
     }
 
-    /// Adds what is left of those pairs of a rectangle that a row order admits. The rows of a set
-    /// ascend by rank: those that go with one row are one stretch, or two.
+    /// Adds the rest of the pairs of a rectangle that a row order admits. The rows of a set ascend
+    /// by rank, so that the partners of one row are one stretch, or two.
     fn add_ordered(
         &mut self,
         block: &Block,
@@ -285,9 +286,9 @@ impl Expansion {
 }
 
 impl RowOrder {
-    /// Which of `others`, ascending ranks of rows of one side, go with a row of rank `rank` on
-    /// side `side`: two stretches of them, ascending, of which either may be empty. Rank 0 is
-    /// NULL, which goes with nothing.
+    /// The partners of a row of rank `rank` on side `side` among `others`, the ascending ranks of
+    /// rows of the other side: two ascending stretches, of which either may be empty. Rank 0 is
+    /// NULL; NULL matches nothing.
     #[inline]
     fn partners(self, side: usize, rank: u32, others: &[u32]) -> [Range<u32>; 2] {
         if rank == 0 {
@@ -308,8 +309,8 @@ impl RowOrder {
     }
 }
 
-/// How many pairs of rows some matches stand for. `with_itself` knows those of a set with itself;
-/// the pairs of other sets count `orders` times.
+/// The number of row pairs behind some matches. `with_itself` gives the number for a set that
+/// matches itself; the row pairs of two different sets count `orders` times.
 pub(crate) fn total_pairs(
     matches: &[Match],
     probe: &RowGroups,

@@ -20,7 +20,7 @@ use crate::spec::Residual;
 /// How far a run of matches was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Taken {
-    /// All of it was; otherwise the same run is to be taken again.
+    /// The whole run was taken; otherwise the caller takes the same run again.
     pub done: bool,
     /// A probe set of which no further match is needed.
     pub settled: Option<ItemId>,
@@ -37,8 +37,8 @@ pub(super) struct Gathered {
 }
 
 impl Answer {
-    /// Notes what a run of matches of an open batch says about all rows of their sets, once for
-    /// each run; gives a probe set of which no further match is needed.
+    /// Notes the counts and marks that a run of matches of an open batch gives for all rows of
+    /// their sets, once for each run. Returns a probe set of which no further match is needed.
     pub fn note(&mut self, unit: u32, matches: &[Match]) -> Option<ItemId> {
         if !self.layout.sets_decide() {
             return None;
@@ -68,8 +68,8 @@ impl Answer {
         };
     }
 
-    /// Turns a run of matches of an open batch into what the join yields, stopping at a full batch
-    /// of output.
+    /// Turns a run of matches of an open batch into counts, marks or pairs of rows, and stops at a
+    /// full batch of output.
     pub fn take(&mut self, unit: u32, matches: &[Match]) -> Result<Taken> {
         let output_time = self.output_time.clone();
         let _timer = output_time.timer();
@@ -206,8 +206,8 @@ impl Answer {
         }
     }
 
-    /// The pairs of rows of sets that match themselves, of the squares of their row counts and
-    /// those counts.
+    /// The number of row pairs of sets that match themselves. `squares` is the sum of the squares
+    /// of their row counts, `rows` the sum of these counts.
     fn with_itself(&self, squares: u64, rows: u64) -> u64 {
         match self.layout.row_order.map(|order| order.operator) {
             None => squares,
@@ -217,7 +217,7 @@ impl Answer {
         }
     }
 
-    /// The pairs of rows behind some matches, where sets alone tell.
+    /// The number of row pairs behind some matches, where sets alone decide.
     fn total_of_matches(&self, batch: &ProbeBatch, matches: &[Match]) -> u64 {
         let build = self.build.items.groups();
         if self.layout.spec.pairing == Pairing::All {
@@ -230,13 +230,13 @@ impl Answer {
         total_pairs(matches, build, build, of_match, self.orders())
     }
 
-    /// Whether matches are expanded once for each of the two orders of a pair: ranks admit other
-    /// rows in one than in the other.
+    /// Whether matches are expanded once for each of the two orders of a pair: ranks admit
+    /// different rows in each order.
     fn expands_twice(&self) -> bool {
         self.layout.both_orders && self.layout.row_order.is_some() && self.build.ranks.is_some()
     }
 
-    /// What is to be evaluated for pairs of rows.
+    /// The condition to evaluate for pairs of rows.
     fn residual(&self) -> Option<&Residual> {
         self.layout.residual(self.build.ranks.is_some())
     }

@@ -45,7 +45,7 @@ pub(super) struct RowWalk {
 }
 
 impl RowWalk {
-    /// Over the rows of `range`, and where `setless` says so those without a set.
+    /// A walk over the rows of `range`, and with `setless` over the rows without a set.
     fn new(groups: &RowGroups, range: std::ops::Range<ItemId>, setless: bool) -> Self {
         let places = groups.slots(range.clone());
         Self {
@@ -168,7 +168,7 @@ impl Answer {
         self.listing = Some(Listing::Build(walk));
     }
 
-    /// Gives out the next of them.
+    /// Gives out the next build rows.
     fn list_build_rows(&mut self, mut walk: RowWalk) -> Result<()> {
         let build = Arc::clone(&self.build);
         let side = self.layout.build();

@@ -32,7 +32,7 @@ pub(super) fn note_sets(
     }
 }
 
-/// What blocks of row pairs say about each of their rows.
+/// Notes the counts and marks that blocks of row pairs give for each of their rows.
 pub(super) fn note_blocks(
     layout: &Layout,
     build: &BuildSide,
@@ -63,7 +63,7 @@ pub(super) fn note_blocks(
     }
 }
 
-/// What pairs of rows that passed the residual say about each of their rows.
+/// Notes the counts and marks of each row in pairs of rows that passed the residual.
 pub(super) fn note_places(
     layout: &Layout,
     build: &BuildSide,
@@ -91,7 +91,7 @@ pub(super) fn note_places(
     Ok(())
 }
 
-/// Adds what the build sets weigh to the count of their probe set. The matches of a probe set
+/// Adds the weights of the build sets to the count of their probe set. The matches of a probe set
 /// follow each other.
 fn add_to_groups(
     matches: &[Match],
@@ -109,17 +109,18 @@ fn add_to_groups(
 
 /// Neighbouring places that have been marked last.
 ///
-/// The rows of a set that go with one row are a stretch at its front or its end, and so are those
-/// that go with the next one: what has just been marked is not marked again, so that marking takes
-/// as many steps as there are rows, not pairs.
+/// The partners of one row within a set are a stretch at the set's front or its end, and so are the
+/// partners of the next row. Places that have just been marked are not marked again, so that
+/// marking takes one step for each row, not for each pair.
 #[derive(Debug, Default)]
 struct MarkedPlaces {
-    /// One at the front of a set, one at its end, or what both have grown together to.
+    /// A stretch at the front of a set, one at its end, or the one that both have grown together
+    /// to.
     stretches: [Range<u32>; 2],
 }
 
 impl MarkedPlaces {
-    /// Notes `places` as marked; gives those that were not.
+    /// Notes `places` as marked. Returns the places that were not marked before.
     fn add(&mut self, places: Range<u32>) -> [Range<u32>; 2] {
         if places.is_empty() {
             return [0..0, 0..0];

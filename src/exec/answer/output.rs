@@ -19,19 +19,19 @@ use crate::spec::{CountOf, OutputColumn, Side};
 pub(crate) struct BatchLimits {
     /// The session's batch size.
     pub rows: usize,
-    /// There are fewer rows where these would take more, about; there is always one.
+    /// About the most bytes of a batch, which has one row in any case.
     pub bytes: usize,
 }
 
 impl BatchLimits {
-    /// Whatever the session's batch size is.
+    /// The most rows of a batch, whatever the session's batch size is.
     const MOST_ROWS: usize = 1 << 20;
     const MOST_BYTES: usize = 64 << 20;
     const LEAST_BYTES: usize = 64 << 10;
-    /// Of a memory limit, what the batches that all tasks are making may take.
+    /// The batches that all tasks are making may take this part of a memory limit.
     const PART_OF_LIMIT: usize = 32;
 
-    /// The limits for each of so many tasks that make batches at the same time.
+    /// The limits of each task, where `tasks` tasks make batches at the same time.
     pub fn of(context: &TaskContext, tasks: usize) -> Self {
         let bytes = match context.memory_pool().memory_limit() {
             MemoryLimit::Finite(bytes) => (bytes / Self::PART_OF_LIMIT / tasks.max(1))
@@ -47,8 +47,8 @@ impl BatchLimits {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowCounts<'a> {
     pub matches: &'a [u64],
-    /// For each of [`Layout::counted_columns`], the matches in which it is not NULL; empty where
-    /// these are all.
+    /// For each of [`Layout::counted_columns`], the matches in which the column is not NULL; empty
+    /// where all matches count.
     pub non_null: &'a [Vec<u64>],
 }
 
@@ -76,8 +76,8 @@ impl Output {
         self.limits.rows.min(self.limits.bytes / row_bytes.max(1)).max(1)
     }
 
-    /// Ends the batch that has been begun where `rows_at_once` rows, which have been added, are as
-    /// many as a batch may hold.
+    /// Ends the current batch where the `rows_at_once` rows just added are the most that a batch
+    /// may hold.
     pub fn cut_after(&mut self, rows_at_once: usize) -> Result<()> {
         match rows_at_once < self.limits.rows {
             true => Ok(self.coalescer.finish_buffered_batch()?),
@@ -85,8 +85,8 @@ impl Output {
         }
     }
 
-    /// How many rows complete the batch that has been begun. Pieces behind it are full batches,
-    /// which pass through uncopied.
+    /// The number of rows that complete the current batch. Pieces behind it are full batches, which
+    /// pass through uncopied.
     pub fn rows_to_full(&self) -> usize {
         self.limits.rows - self.coalescer.get_buffered_rows().min(self.limits.rows - 1)
     }
@@ -162,7 +162,7 @@ impl Output {
         self.push(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
 
-    /// No more rows will come: what is buffered becomes a batch.
+    /// Ends the output: the buffered rows become a batch.
     pub fn finish(&mut self) -> Result<()> {
         self.finished = true;
         Ok(self.coalescer.finish_buffered_batch()?)

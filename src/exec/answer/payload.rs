@@ -21,7 +21,7 @@ use crate::util::cancel::CancelFlag;
 /// A column in one piece is at most this large, so that no 32-bit offset overflows.
 const MAX_PIECE_BYTES: usize = 1 << 30;
 
-/// What is copied without a look at the cancellation flag: some milliseconds.
+/// Bytes copied between two looks at the cancellation flag: some milliseconds.
 const UNCANCELLED_BYTES: usize = 32 << 20;
 
 /// Columns addressed by the slots of rows in a collection ([`RowGroups::row_at`]).
@@ -40,7 +40,7 @@ enum Column {
     ByPlace(ArrayRef),
     ByRow {
         rows: ArrayRef,
-        /// The same by place, once somebody has asked for it.
+        /// The same by place, from the first call of `Payload::by_place` on.
         places: OnceLock<ArrayRef>,
     },
     /// Too large for one piece. `starts[i]` is the number of the first row of piece `i`.
@@ -105,7 +105,7 @@ impl Payload {
                 if let Some(places) = places.get() {
                     return Ok(Some(places));
                 }
-                // Of one batch: nobody cancels so little.
+                // The rows of one batch: too little work to need cancelling.
                 let made = by_place(rows, self.items.groups(), &CancelFlag::default())?;
                 Some(places.get_or_init(|| made))
             }
@@ -158,7 +158,7 @@ pub(crate) struct Nulls<'a> {
     nulls: Vec<Option<NullBuffer>>,
     /// The number of the first row of each piece.
     starts: &'a [u32],
-    /// What has the row of each place, where the column is kept by row.
+    /// The groups that give the row of each place, where the column is kept by row.
     groups: Option<&'a RowGroups>,
 }
 
@@ -206,7 +206,7 @@ fn primitives_by_place<T: ArrowPrimitiveType>(
     Ok(Arc::new(array.with_data_type(rows.data_type().clone())))
 }
 
-/// The buffers that have been counted as held, whoever holds them: slices of a batch share them.
+/// The buffers that any builder has counted as held: slices of a batch share buffers.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SeenBuffers(Arc<Mutex<HashSet<usize>>>);
 
@@ -242,7 +242,7 @@ impl PayloadBuilder {
         self.rows += batch.num_rows();
     }
 
-    /// Forgets the batch added last. Its bytes stay counted: others may share its buffers.
+    /// Forgets the batch added last. Its bytes stay counted: other batches may share its buffers.
     pub fn pop(&mut self) {
         if self.starts.pop().is_some() {
             let popped = self.pieces.iter_mut().map(Vec::pop);
@@ -255,7 +255,7 @@ impl PayloadBuilder {
         &self.pieces
     }
 
-    /// What several builders have collected of one input.
+    /// One builder of the batches that several builders have collected of one input.
     pub fn merged(mut shares: Vec<Self>) -> Self {
         if shares.len() <= 1 {
             return shares.pop().unwrap_or_default();
@@ -382,8 +382,8 @@ pub(crate) fn slice_bytes(array: &ArrayRef) -> usize {
     }
 }
 
-/// The bytes that a column's rows take once they are on their own: with the text or binary data
-/// that views refer to, which is not their own.
+/// The bytes that a column's rows take once they are copied, with the text or binary data that
+/// views refer to.
 pub(crate) fn stored_bytes(array: &ArrayRef) -> usize {
     fn viewed(array: &dyn Array) -> usize {
         match array.data_type() {

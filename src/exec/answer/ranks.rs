@@ -1,4 +1,4 @@
-//! What is known of build rows by their places: ranks of a column, and which of them count.
+//! Properties of build rows by their places: ranks of a column, and which rows count.
 
 use std::cmp::Ordering;
 use std::mem::size_of;
@@ -28,19 +28,20 @@ pub(crate) struct Ranks {
     /// No two rows are equal and none is NULL.
     pub distinct: bool,
     /// The different values, ascending, by which rows of other collections are ranked: value `i`
-    /// has rank `2 i + 2`, what lies between two values the rank between theirs. `None` where all
-    /// rows are those of the build side.
+    /// has rank `2 i + 2`, and a value between two of them the rank between. `None` where only
+    /// build rows are ranked.
     values: Option<ArrayRef>,
 }
 
 impl Ranks {
     /// Ranks the rows of `groups` by `values`, one for each row, which are those of `column`, and
-    /// orders those of each item by rank. `others` says whether rows of other collections are ranked
-    /// as well.
+    /// orders those of each item by rank. `others` says whether rows of other collections are
+    /// ranked as well.
     ///
     /// # Errors
     ///
-    /// A resource error where ranks of 32 bits do not do for other rows, which fewer rows mend.
+    /// A resource error where ranks of 32 bits do not suffice for other rows. Fewer build rows
+    /// avoid it.
     pub fn of_rows(
         column: usize,
         values: &ArrayRef,
@@ -71,8 +72,8 @@ impl Ranks {
         Ok(Self { column, by_place, distinct, values })
     }
 
-    /// The ranks, by place in `groups`, of the rows of another collection, whose values are those of
-    /// `column`.
+    /// The ranks, by place in `groups`, of the rows of another collection, whose values are those
+    /// of `column`.
     pub fn of_others(&self, column: &ArrayRef, groups: &RowGroups) -> Result<Vec<u32>> {
         let column = normalize_float_zero(column);
         let Some(values) = self.values.as_deref() else {
@@ -87,7 +88,7 @@ impl Ranks {
         )
     }
 
-    /// The bytes needed while so many rows with values of a type are ranked.
+    /// The bytes needed while `rows` rows with values of a type are ranked.
     pub fn footprint(data_type: &DataType, rows: usize) -> usize {
         let value = data_type.primitive_width().unwrap_or(size_of::<&str>());
         // A value with its row, and its ranks by row and by place.
@@ -203,7 +204,8 @@ fn rank_texts<O: OffsetSizeTrait>(
 /// Which build rows count as partners: those in which a column is not NULL.
 #[derive(Debug)]
 pub(crate) struct Partners {
-    /// By place, how many of the rows at places before it do; and all of them.
+    /// By place, the number of counting rows at earlier places; the last entry is the number of
+    /// all.
     before: Vec<u32>,
 }
 

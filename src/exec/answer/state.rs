@@ -110,8 +110,9 @@ impl Answer {
         flushed
     }
 
-    /// No more batches follow. `is_last`, called once the marks of this partition are complete,
-    /// says whether those of all others are: the last partition answers for the build rows.
+    /// Ends the input. The answer calls `is_last` once the marks of this partition are complete, to
+    /// learn whether the marks of all other partitions are: the last partition gives out the build
+    /// rows.
     pub fn finish(&mut self, is_last: impl FnOnce() -> bool) -> Result<()> {
         self.flush()?;
         if self.layout.yields == Yield::Total {

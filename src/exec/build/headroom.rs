@@ -9,14 +9,14 @@ use datafusion::execution::memory_pool::{
 };
 use parking_lot::Mutex;
 
-/// A part of a memory pool: what has been reserved in it, and headroom that is held besides.
+/// A part of a memory pool: the bytes reserved in it, and headroom that is held besides.
 ///
 /// The build side of a join grows while it is read, and needs more when it is indexed. Headroom
 /// for that is taken from the session's pool while the rows that cause it can still go elsewhere,
 /// and drawn from later: a build side that was read is indexed.
 #[derive(Debug)]
 pub(crate) struct Headroom {
-    /// In the session's pool: what is used and the headroom.
+    /// The reservation in the session's pool: the bytes in use and the headroom.
     held: MemoryReservation,
     pool: Arc<dyn MemoryPool>,
     state: Mutex<State>,
@@ -42,7 +42,8 @@ impl Headroom {
         MemoryConsumer::new(name).register(&pool)
     }
 
-    /// Holds `bytes` on top of what is used, from now on; on an error what was held before.
+    /// Holds `bytes` of headroom on top of the bytes in use, from now on. After an error the former
+    /// headroom stays.
     pub fn ensure(&self, bytes: usize) -> Result<()> {
         let mut state = self.state.lock();
         if state.used + bytes > self.held.size() {
@@ -52,7 +53,7 @@ impl Headroom {
         Ok(())
     }
 
-    /// Gives the headroom back: what is used stays.
+    /// Gives the headroom back. The bytes in use stay reserved.
     pub fn release(&self) {
         let mut state = self.state.lock();
         state.headroom = 0;
@@ -61,7 +62,7 @@ impl Headroom {
 }
 
 impl Headroom {
-    /// The most that was used.
+    /// The most bytes that were in use.
     pub fn peak(&self) -> usize {
         self.state.lock().peak
     }
@@ -97,7 +98,7 @@ impl MemoryPool for Headroom {
     fn shrink(&self, _: &MemoryReservation, bytes: usize) {
         let mut state = self.state.lock();
         state.used = state.used.saturating_sub(bytes);
-        // What has been drawn from the headroom goes back to it.
+        // Bytes drawn from the headroom go back to it.
         let keep = state.used + state.headroom;
         if self.held.size() > keep {
             self.held.resize(keep);

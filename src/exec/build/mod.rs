@@ -56,11 +56,11 @@ pub(crate) struct BuildSide {
     unfinished: AtomicUsize,
     /// Workers that find no memory for a single row.
     pub shortage: Shortage,
-    /// For self-joins: the probe sets that nobody has taken.
+    /// For self-joins: the probe sets that no partition has taken.
     pub ranges: Ranges,
-    /// For joins of two inputs: probe rows that nobody has taken.
+    /// For joins of two inputs: probe rows that no partition has taken.
     pub spare: SpareSlices,
-    /// What is held apart from `prepared`, in bytes.
+    /// The bytes held apart from `prepared`.
     held: usize,
     reservation: MemoryReservation,
 }
@@ -69,34 +69,35 @@ pub(crate) struct BuildSide {
 pub(crate) enum Built {
     /// With the layout and the keys to probe it with.
     Memory { side: Arc<BuildSide>, layout: Arc<Layout>, converter: Option<Arc<KeyConverter>> },
-    /// What did not fit into memory.
+    /// A build side that did not fit into memory.
     Disk(Arc<SpilledBuild>),
 }
 
-/// How those who probe a build side wait for each other's memory.
+/// How the workers that probe a build side wait for each other's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Shortage {
-    /// How many wait, and hold nothing themselves.
+    /// The number of workers that wait. They hold no memory.
     pub short: AtomicUsize,
-    /// Somebody has given memory back.
+    /// A worker has given memory back.
     pub freed: Notify,
-    /// One at a time tries again.
+    /// One waiting worker at a time tries again.
     pub permit: tokio::sync::Mutex<()>,
 }
 
 impl BuildSide {
-    /// Whether all who have not finished wait for memory.
+    /// Whether all workers that have not finished wait for memory.
     pub fn all_are_short(&self) -> bool {
         self.shortage.short.load(Ordering::Acquire) >= self.unfinished.load(Ordering::Acquire)
     }
 
-    /// Notes that a probe partition has seen all its rows. Whether it was the last one.
+    /// Notes that a probe partition has seen all its rows. Returns whether it was the last
+    /// partition.
     pub fn finish_partition(&self) -> bool {
         self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
 
-/// What a batch's rows are joined on.
+/// The evaluated argument, keys and filter of a batch's rows.
 pub(crate) struct EncodedArguments {
     pub values: ArrayRef,
     pub keys: Option<KeyRows>,
@@ -157,7 +158,7 @@ pub(crate) struct BuildPlan {
     pub threads: usize,
     pub metrics: BuildMetrics,
     pub on_choice: OnChoice,
-    /// Whether rows that do not fit into memory go elsewhere.
+    /// Whether a build side that does not fit into memory goes to disk.
     pub spill: SpillChoice,
     /// All values of the rows, where they are known.
     pub domain: Option<Arc<dyn Domain>>,
@@ -176,8 +177,8 @@ impl BuildPlan {
         }
     }
 
-    /// Like [`Self::run`]; where memory gets short while rows are read, what there is of them and
-    /// why.
+    /// Like [`Self::run`]. Where memory gets short while tasks read, returns the rows read so far
+    /// and the reason.
     pub async fn run_or_overflow(
         self,
         input: SendableRecordBatchStream,
@@ -187,7 +188,7 @@ impl BuildPlan {
         let reading = Arc::new(Reading::new(self, input, Arc::clone(&memory), reservation));
         let shares = reading.run().await?;
         let Ok(reading) = Arc::try_unwrap(reading) else {
-            return internal_err!("somebody still reads the build side of a similarity join");
+            return internal_err!("a task still reads the build side of a similarity join");
         };
         let (plan, reservation, shares) = match reading.finish(shares)? {
             Outcome::Read { plan, reservation, shares } => (plan, reservation, shares),
@@ -292,8 +293,8 @@ impl BuildPlan {
         self.prepare(indexed, reservation, cancel)
     }
 
-    /// Ranks the rows by the column of the row order, where that is worth its while: always in a
-    /// self-join, whose pairs need nothing else then.
+    /// Ranks the rows by the column of the row order: always in a self-join, whose row pairs need
+    /// no other test then, and in a join of two inputs where ranks cost less than the expression.
     fn rank(
         &self,
         column: PayloadBuilder,
@@ -395,8 +396,9 @@ impl BuildPlan {
     }
 }
 
-/// Whether rows share items enough to be ranked where an expression could decide as well: the pairs
-/// of rows with one item are so many that ranking all rows costs less than looking at them.
+/// Whether rows share items enough for ranks to pay where an expression could decide as well:
+/// ranking all rows takes less time than evaluating the expression for all pairs of rows with one
+/// item.
 fn repeats_items(groups: &RowGroups, cancel: &CancelFlag) -> Result<bool> {
     /// Pairs of rows that the expression decides in the time that a row takes to be ranked.
     const PAIRS_PER_ROW: u64 = 32;

@@ -29,15 +29,15 @@ pub(crate) struct Reading {
     memory: Arc<Headroom>,
     input: Slices,
     seen: SeenBuffers,
-    /// What all tasks together need beyond what they hold.
+    /// The bytes that all tasks together need beyond those they hold.
     needed: Mutex<usize>,
-    /// What is read is of no use any more.
+    /// A task has failed: the rows read are of no use.
     failed: AtomicBool,
-    /// What is read does not stay in memory, and why.
+    /// The reason why the rows read do not stay in memory.
     overflow: OnceLock<DataFusionError>,
 }
 
-/// What has been read of an input that does not fit into memory.
+/// The rows read of an input that does not fit into memory.
 pub(crate) struct Overflow {
     pub shares: Vec<Share>,
     pub rest: Slices,
@@ -47,13 +47,13 @@ pub(crate) struct Overflow {
 
 /// How reading ended.
 pub(crate) enum Outcome {
-    /// With what is to be indexed.
+    /// All rows, ready to be indexed.
     Read { plan: BuildPlan, reservation: MemoryReservation, shares: Vec<Share> },
-    /// With what does not stay in memory, and why.
+    /// Rows that do not stay in memory, and why.
     Overflow(Overflow, DataFusionError),
 }
 
-/// What one task has read.
+/// The rows that one task has read.
 pub(crate) struct Share {
     pub encoder: Box<dyn BuildEncoder>,
     pub keys: KeyDictionary,
@@ -88,8 +88,9 @@ impl Reading {
         if tasks <= 1 {
             return Ok(vec![self.read().await?]);
         }
-        // Dropped tasks end at their next slice: nobody waits for the build side any more. When one
-        // fails, the others are waited for, so that their memory is free when the error is seen.
+        // Dropped tasks end at their next slice: no partition waits for the build side any more.
+        // When one task fails, the others are waited for, so that their memory is free when a
+        // partition sees the error.
         let tasks: Vec<_> = (0..tasks)
             .map(|_| {
                 let this = Arc::clone(self);
@@ -109,10 +110,11 @@ impl Reading {
         shares.into_iter().collect()
     }
 
-    /// What has been read, with what it is to be indexed with; or why it cannot stay in memory.
+    /// The rows read, with the plan and the memory to index them; or the reason why they cannot
+    /// stay in memory.
     pub fn finish(self, shares: Vec<Share>) -> Result<Outcome> {
         if self.overflow.get().is_none() {
-            // All shares together may need more than each by itself: now, they can still go.
+            // All shares together may need more than each by itself: now they can still go to disk.
             self.hold(Share::finish_growth(&shares.iter().collect::<Vec<_>>(), &self.plan)?);
         }
         Ok(match self.overflow.into_inner() {
@@ -155,7 +157,7 @@ impl Reading {
                 if plan.spill == SpillChoice::Never || !is_out_of_memory(&error) {
                     return Err(out_of_memory(error, &plan.layout, first_row as usize));
                 }
-                // The rows of this slice are somebody else's.
+                // The rows of this slice go to disk with the rest of the input.
                 share.payload.pop();
                 share.order_column.pop();
                 self.input.put_back(slice).await;
@@ -209,8 +211,9 @@ impl Share {
         builder?.get(push)
     }
 
-    /// A bound on what ordering, indexing and the start of probing reserve on top of what some
-    /// shares hold; or on what giving their rows to the disk takes, where that is more.
+    /// A bound on the bytes that ordering, indexing and the start of probing reserve on top of
+    /// those that some shares hold; or on the bytes that giving their rows to the disk takes, where
+    /// these are more.
     fn finish_growth(shares: &[&Self], plan: &BuildPlan) -> Result<usize> {
         let layout = &plan.layout;
         let parts: Vec<_> = shares.iter().map(|s| (s.encoder.as_ref(), &s.keys)).collect();

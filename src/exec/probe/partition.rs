@@ -83,14 +83,14 @@ impl ProbePartition {
         Ok(ProbeSetup { layout, input, converter, reservation, pool, metrics, limits })
     }
 
-    /// Takes part in the join of what is on disk.
+    /// Takes part in the join from disk.
     fn join_on_disk(&self, build: &Arc<SpilledBuild>) -> Result<Arc<Joining>> {
         let Some(inputs) = &self.probe else { return build.join_shared(|| Ok(vec![])) };
         let rows = &self.metrics.counters.rows;
         let slices = |stream| Slices::new(stream, rows.clone());
         match inputs.are_shared() {
             true => build.join_shared(|| Ok(inputs.take_all()?.into_iter().map(slices).collect())),
-            // The other partitions answer for themselves, perhaps elsewhere.
+            // The other partitions join their own rows, perhaps in other processes.
             false => {
                 let own = inputs.take(self.partition)?;
                 Ok(build.join(own.into_iter().map(slices).collect()))

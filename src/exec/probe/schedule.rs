@@ -10,12 +10,12 @@ use tokio::sync::Notify;
 
 use crate::engine::{ItemId, WorkStep};
 
-/// A range holds this part of what is left, divided by the number of partitions.
+/// A range holds this part of the work that is left, divided by the number of partitions.
 const PART_OF_REST: u64 = 3;
 /// No range holds less than this part of all work, divided by the number of partitions: a
 /// millisecond of a join of a second.
 const LEAST_PART: u64 = 1 << 10;
-/// Sets of a range, at most: what is counted for each of them is not reserved.
+/// The most sets of a range: the counts for each set are not reserved.
 const MAX_SETS: u32 = 1 << 14;
 /// Beyond this many runs, blocking keys keep partners few and the work of all sets alike.
 const MAX_STEPS: usize = 1 << 12;
@@ -23,9 +23,9 @@ const MAX_STEPS: usize = 1 << 12;
 /// Ranges of a collection's sets, taken by any number of partitions without locks.
 ///
 /// The first ranges are large and hold the largest sets; the ranges shrink with the work that is
-/// left, so that all partitions end at about the same time whatever the estimate is worth
+/// left, so that all partitions end at about the same time even where the estimate is wrong
 /// (Polychronopoulos, Kuck: "Guided self-scheduling", IEEE Trans. Computers 1987). A partition
-/// that nobody polls takes nothing.
+/// without a consumer takes no range.
 #[derive(Debug)]
 pub(crate) struct Ranges {
     work: Work,
@@ -49,7 +49,7 @@ impl Ranges {
         }
     }
 
-    /// The next range that nobody has taken.
+    /// The next range that no partition has taken.
     pub fn next(&self) -> Option<Range<ItemId>> {
         let mut end = self.left.load(Ordering::Relaxed);
         while end > 0 {
@@ -63,7 +63,7 @@ impl Ranges {
         None
     }
 
-    /// Whether the caller is the one to answer for the rows without a set.
+    /// Whether the caller gives out the rows without a set: `true` for the first caller.
     pub fn take_setless(&self) -> bool {
         !self.setless_taken.swap(true, Ordering::Relaxed)
     }
@@ -73,7 +73,7 @@ impl Ranges {
         let (all, rest) = (self.work.before(self.work.end), self.work.before(end));
         let least = all / (LEAST_PART * self.partitions);
         let share = (rest / (PART_OF_REST * self.partitions)).max(least);
-        // The greatest start with so much work behind it.
+        // The greatest start with enough work behind it.
         let (mut low, mut high) = (end.saturating_sub(MAX_SETS), end - 1);
         while low < high {
             let mid = high - (high - low) / 2;
@@ -104,8 +104,8 @@ struct Step {
     start: ItemId,
     /// The work for all sets in front.
     before: u64,
-    /// The work for the first of them, and how much more each following one is than the one
-    /// before: a set is compared with those in front of it.
+    /// The work for the first set, and its growth from each set to the next: a set is compared with
+    /// the sets in front of it.
     first: u64,
     slope: u64,
 }
@@ -155,8 +155,8 @@ impl SpareSlices {
         self.slices.lock().pop_front()
     }
 
-    /// Cuts a batch into slices of `rows` rows, keeps the first and leaves the others to whoever
-    /// comes first. The caller takes slices before it ends, so that none is left behind.
+    /// Cuts a batch into slices of `rows` rows, keeps the first and leaves the others to the first
+    /// partitions that ask. The caller takes slices before it ends, so that none is left behind.
     pub fn cut(&self, batch: RecordBatch, rows: usize) -> RecordBatch {
         let more = (rows..batch.num_rows()).step_by(rows);
         let slices = more.map(|start| batch.slice(start, rows.min(batch.num_rows() - start)));

@@ -15,19 +15,19 @@ use tokio::sync::Mutex;
 use crate::exec::answer::payload::stored_bytes;
 use crate::exec::build::ROWS_PER_SLICE;
 
-/// Of a memory limit, what the rows of a slice take: encoding them takes some multiple, which is
-/// not reserved.
+/// The rows of a slice may take this part of a memory limit: encoding takes a multiple of their
+/// bytes, which is not reserved.
 const LIMIT_PER_SLICE: usize = 256;
 const LEAST_SLICE_BYTES: usize = 128 << 10;
-/// Rows of a slice where memory is limited, at least: what looks large may be a dictionary that
-/// all rows share.
+/// The least rows of a slice where memory is limited: rows that look large may share one
+/// dictionary.
 const LEAST_ROWS_PER_SLICE: usize = if cfg!(test) { 1 } else { 256 };
 
-/// The partitions of the probe input, which are asked for once each.
+/// The partitions of the probe input, each of which is started once.
 pub(crate) struct ProbeInputs {
     input: Arc<dyn ExecutionPlan>,
     context: Arc<TaskContext>,
-    /// Whether all partitions run here and share what they find.
+    /// Whether all partitions run in this process and share their marks.
     shared: bool,
     partitions: parking_lot::Mutex<Vec<Probe>>,
 }
@@ -49,7 +49,7 @@ impl ProbeInputs {
         self.shared
     }
 
-    /// Starts a partition, unless it has been.
+    /// Starts a partition unless it has been started.
     pub fn ask(&self, partition: usize) -> Result<()> {
         let mut partitions = self.partitions.lock();
         if let Some(probe @ Probe::Unasked) = partitions.get_mut(partition) {
@@ -58,7 +58,7 @@ impl ProbeInputs {
         Ok(())
     }
 
-    /// The rows of a partition; `None` where somebody has them.
+    /// The rows of a partition; `None` where a task has taken them.
     pub fn take(&self, partition: usize) -> Result<Option<SendableRecordBatchStream>> {
         self.ask(partition)?;
         let mut partitions = self.partitions.lock();
@@ -76,13 +76,13 @@ impl ProbeInputs {
     }
 }
 
-/// The rows of an input that nobody has taken.
+/// The rows of an input that no task has taken.
 pub(crate) struct Slices {
     schema: SchemaRef,
     input: Mutex<Input>,
     /// Counts the rows that have come.
     rows: Count,
-    /// What the rows of a slice take, about.
+    /// About the bytes of a slice.
     slice_bytes: usize,
 }
 
@@ -157,7 +157,7 @@ impl Slices {
         }
     }
 
-    /// Gives rows back: somebody takes them later.
+    /// Gives rows back, for the next task that asks.
     pub async fn put_back(&self, rows: RecordBatch) {
         let all = rows.num_rows();
         self.input.lock().await.batches.push((rows, all));

@@ -24,12 +24,12 @@ use crate::exec::metrics::ProbeCounters;
 use crate::exec::probe::schedule::SpareSlices;
 use crate::exec::spill::SegmentReader;
 
-/// Batches that are open at the same time, at most: one whose candidates a device verifier
+/// The most batches that are open at the same time: one whose candidates a device verifier
 /// collects, and one for each of its packs on their way.
 const MOST_OPEN: usize = 4;
 /// The same for ranges of a self-join, which share packs and take memory for counts only.
 const MOST_OPEN_RANGES: usize = 16;
-/// A further batch is opened where the memory pool has room for as many as these.
+/// The source opens a further batch where the memory pool has room for this many more.
 const PLENTY: usize = 64;
 
 /// Where probe sets come from.
@@ -146,7 +146,7 @@ impl ProbeSource {
         self.reservation.size()
     }
 
-    /// Whether a further batch may be opened beside those that are. A worker that is out of memory
+    /// Whether a further batch may be opened beside the open ones. A worker that is out of memory
     /// waits for this one to give its memory back.
     pub fn may_open(&self, held: Held) -> bool {
         let most = match self.input {
@@ -221,8 +221,8 @@ impl ProbeSource {
         self.build.items.groups().is_empty() && !wants_unmatched
     }
 
-    /// Makes a batch of a part and feeds it to the cursor, or where memory is short a batch of its
-    /// first half, or none before the open batches are complete: the rest waits.
+    /// Makes a batch of a part and feeds it to the cursor. Where memory is short, it makes a batch
+    /// of the first half, or none before the open batches are complete; the rest waits.
     pub async fn open(
         &mut self,
         mut part: Part,
@@ -352,7 +352,8 @@ impl ProbeSource {
     }
 }
 
-/// The next rows of the probe input: those another partition could spare, or the partition's own.
+/// The next rows of the probe input: slices that another partition left, or the partition's own
+/// rows.
 async fn next_slice(
     input: &mut Option<SendableRecordBatchStream>,
     spare: &SpareSlices,

@@ -57,7 +57,7 @@ pub(crate) struct ProbeStream {
 }
 
 impl ProbeSetup {
-    /// Opens what is needed to probe `build`.
+    /// Opens the source, the cursor and the answer that probe `build`.
     pub fn start(self, build: Arc<BuildSide>) -> Result<ProbeStream> {
         let Self { layout, input, converter, reservation, pool, metrics, limits } = self;
         let matches = MatchBuffer::new(layout.spec.match_buffer);
@@ -194,7 +194,7 @@ impl ProbeStream {
         Held { batches: self.answer.open_batches(), bytes: self.answer.open_bytes() }
     }
 
-    /// The input has ended: the last partition answers for the build rows.
+    /// The input has ended: the last partition gives out the build rows.
     fn finish(&mut self) -> Result<()> {
         self.metrics.finish(self.cursor.funnel());
         let (build, source) = (&self.build, &mut self.source);

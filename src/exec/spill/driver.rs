@@ -27,9 +27,9 @@ use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::slices::Slices;
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
 
-/// What a worker has for probe rows, at least, where there are several.
+/// The least bytes for the probe rows of a worker, where there are several workers.
 const ROWS_BYTES: usize = 256 << 10;
-/// What the domain of a piece may take in any case, where memory is left.
+/// The bytes that the domain of a piece may take in any case, where memory is left.
 const LEAST_VALUES_BYTES: usize = 64 << 10;
 /// Timeout after which a join whose consumer has stopped reading releases its permit.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
@@ -37,8 +37,8 @@ const READ_TIMEOUT: Duration = Duration::from_millis(500);
 /// A build side on disk, for the partitions of a join.
 pub(crate) struct SpilledBuild {
     stored: Arc<StoredBuild>,
-    /// The join that all partitions have part in. It ends with the last of them: nothing that
-    /// works on it holds what holds it.
+    /// The join that all partitions share. It ends with the last partition: none of its tasks holds
+    /// this build side.
     shared: Mutex<Option<Arc<Joining>>>,
 }
 
@@ -49,11 +49,11 @@ pub(crate) struct StoredBuild {
     pub(crate) bands: Arc<Bands>,
     /// Bytes in memory for each byte stored, at the peak, as far as that is known.
     pub(crate) growth: Mutex<f64>,
-    /// One piece at a time is in memory, unless nobody reads what it gives.
+    /// One piece at a time is in memory, unless no partition reads its output.
     pub(crate) permits: Arc<Semaphore>,
 }
 
-/// Ends a queue, also where whatever fills it stops in a panic.
+/// Ends a queue when dropped, also where the task that fills the queue panics.
 struct Ending(Arc<BatchQueue>);
 
 impl Ending {
@@ -64,7 +64,7 @@ impl Ending {
 
 impl Drop for Ending {
     fn drop(&mut self) {
-        self.0.end(exec_err!("the join of what is on disk stopped before its end"));
+        self.0.end(exec_err!("the join from disk stopped before its end"));
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) struct Joining {
 }
 
 impl Joining {
-    /// The next batch of the answer, for whichever partition asks.
+    /// The next batch of the answer, for any partition.
     pub async fn next(&self) -> Result<Option<RecordBatch>> {
         self.queue.pop().await
     }
@@ -125,7 +125,7 @@ impl SpilledBuild {
 
 impl StoredBuild {
     /// The whole side in memory after all, if that is likely to succeed: its rows are fewer
-    /// distinct sets than feared, or the memory of others has become free.
+    /// distinct sets than feared, or other queries have freed memory.
     pub async fn reload(&self) -> Result<Option<(Arc<BuildSide>, Arc<Layout>)>> {
         let context = &self.context;
         if context.piece_rows.is_some() || self.side.rows > u64::from(u32::MAX) {
@@ -138,7 +138,7 @@ impl StoredBuild {
             return Ok(None);
         }
         let plan = &context.plan;
-        // The layouts agree in what they ask of the build side.
+        // The layouts need the same of the build side.
         let (layout, probing) = match (&plan.itself, &plan.direct) {
             (Some(itself), _) => (itself, itself),
             (None, Some(direct)) => (&plan.cross, direct),
@@ -152,7 +152,7 @@ impl StoredBuild {
         }
     }
 
-    /// What a piece may take of what is available, in bytes.
+    /// The bytes that a piece may take of the `available` ones.
     fn budget(&self, available: usize) -> usize {
         let context = &self.context;
         let cursor = context.layout.cursor_bytes();
@@ -195,7 +195,7 @@ impl StoredBuild {
         }
     }
 
-    /// Collects and indexes some segments on so many threads, for so many probe partitions.
+    /// Collects and indexes some segments on `threads` threads, for `partitions` probe partitions.
     async fn build(
         &self,
         segments: Range<usize>,
@@ -220,7 +220,7 @@ impl StoredBuild {
             plan.domain = Some(self.side.fill(domain, segments.clone()).await?);
         }
         let built = plan.run(self.side.read_all(segments), Arc::clone(&memory)).await;
-        // Small pieces say more about what every piece takes than about their rows.
+        // The bytes of a small piece are mostly those that every piece takes, whatever its rows.
         if bytes > 1 << 20 {
             let peak = memory.peak() as f64 / bytes as f64;
             let mut growth = self.growth.lock();
@@ -233,7 +233,7 @@ impl StoredBuild {
     }
 }
 
-/// What is left to do.
+/// A job that is left to do.
 #[derive(Debug, Clone)]
 enum Job {
     /// A piece of a self-join against itself, then against the segments behind it.
@@ -332,11 +332,11 @@ impl Driver {
         if meetings.of_piece(piece, &behind).is_empty() {
             return Ok(());
         }
-        // The same sets once more, for probe sets that are not among them.
+        // The same build sets once more, for probe sets of other pieces.
         let rest = Job::Cross(piece.clone(), behind.clone());
         let cross = &context.plan.cross;
         let Ok(build) = Arc::try_unwrap(build) else {
-            return internal_err!("somebody still probes a piece of a similarity join");
+            return internal_err!("a worker still probes a piece of a similarity join");
         };
         let plan = self.build.plan(cross, self.workers, self.workers);
         let built = plan.again(build).await;
@@ -370,7 +370,7 @@ impl Driver {
         self.finish(workers).await
     }
 
-    /// Gives out the probe rows that no piece was to meet, where the answer has them.
+    /// Gives out the probe rows that meet no piece, where the answer lists them.
     async fn sweep(&mut self, meetings: &Meetings) -> Result<()> {
         let context = Arc::clone(&self.build.context);
         let cross = &context.plan.cross;
@@ -393,7 +393,7 @@ impl Driver {
         }
     }
 
-    /// Notes what is to be done instead where memory did not suffice.
+    /// Where memory did not suffice for `job`, notes the jobs that replace it.
     fn unless_out_of_memory<T>(&mut self, result: Result<T>, job: &Job) -> Result<Option<T>> {
         match result {
             Ok(done) => Ok(Some(done)),
@@ -413,8 +413,8 @@ impl Driver {
         }
     }
 
-    /// Opens what workers need to probe `build`, with `feed` or with itself: as many of them as
-    /// there is memory for.
+    /// Opens workers that probe `build` with the rows of `feed`, or with itself: as many workers as
+    /// memory allows.
     async fn start(
         &self,
         build: &Arc<BuildSide>,
@@ -440,7 +440,7 @@ impl Driver {
                 limits: BatchLimits::of(&context.task, self.workers),
             };
             let started = setup.start(Arc::clone(build)).and_then(|worker| {
-                // Cursors are not to take what the rows need.
+                // Cursors must leave the memory that the rows need.
                 if self.workers > 1 {
                     rows.try_grow(ROWS_BYTES)?;
                 }
@@ -472,7 +472,7 @@ impl Driver {
                     if let Some(permit) = &permit
                         && tokio::time::timeout(READ_TIMEOUT, queue.room_for(&batch)).await.is_err()
                     {
-                        // Whoever is to read this may want all of another partition first.
+                        // The consumer of this output may read all of another partition first.
                         permit.lock().take();
                     }
                     queue.push(batch).await;

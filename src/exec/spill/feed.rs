@@ -25,7 +25,7 @@ pub(crate) struct SegmentFeed {
 
 impl SegmentFeed {
     /// Some segments of `side`, each with whether no later piece meets it. `marks` are the rows of
-    /// the side that have a match, where that is asked for; `visits` counts the rows read.
+    /// the side that have a match, where the answer needs them; `visits` counts the rows read.
     pub(crate) fn new(
         side: &Arc<SpilledSide>,
         segments: Vec<(usize, bool)>,
@@ -50,7 +50,7 @@ pub(crate) struct SegmentReader {
 
 struct Open {
     stream: SendableRecordBatchStream,
-    /// What is left of a batch.
+    /// The rest of a batch.
     rest: Option<RecordBatch>,
     next_row: u64,
     is_last: bool,

@@ -8,15 +8,15 @@
 //!
 //! ```text
 //!  build input ─► sets, keys, columns ─► bands ─► segments ─► piece ─► BuildSide ──┐
-//!  probe input ─► sets, keys, columns ─► bands ─► segments, those that a piece meets ─► ProbeStream
+//!  probe input ─► sets, keys, columns ─► bands ─► segments that a piece meets ─► ProbeStream
 //!                                                                                  │
 //!                                      partitions ◄── queue of output batches ◄────┘
 //! ```
 //!
-//! A build row is in one piece, and every probe row that can match it meets that piece: what is
-//! asked of build rows is decided there. A probe row may meet several pieces; a bit for each tells
-//! whether it has a match, and the last piece that it meets answers for it. In a self-join that
-//! finds each pair once a piece is joined with itself, then with the rows behind it.
+//! A build row is in one piece, and every probe row that can match it meets that piece, which
+//! decides whether the build row has a match. A probe row may meet several pieces; a bit for each
+//! probe row tells whether it has a match, and the last piece that it meets gives it out. In a
+//! self-join that finds each pair once a piece is joined with itself, then with the rows behind it.
 //!
 //! Too little memory for a piece halves it, before any of its answer has been given.
 

@@ -13,7 +13,7 @@ use crate::engine::{KeyConverter, Pairing, StoredForm};
 use crate::exec::layout::Layout;
 use crate::spec::{Residual, ResidualColumn, Side, SimilarityJoin};
 
-/// What both sides of a join look like on disk, and how they are joined from there.
+/// The form of both sides of a join on disk, and the joins over it.
 ///
 /// A row is stored as its value, its blocking key and the columns that output and residual read:
 /// `[item, key?, stored columns …]`. Expressions have been evaluated once, when the row was read.
@@ -27,11 +27,11 @@ pub(crate) struct StoredPlan {
     pub cross: Arc<Layout>,
     /// For a self-join: a piece against itself.
     pub itself: Option<Arc<Layout>>,
-    /// Whether a self-join finds each pair once: the rows of a piece meet each other, then those
-    /// behind the piece. Else they meet all rows.
+    /// Whether a self-join finds each pair once: the rows of a piece meet each other, then the rows
+    /// behind the piece. Otherwise they meet all rows.
     pub once: bool,
-    /// The build side from disk, the rows of the probe side as they come. Not for self-joins, nor
-    /// where pairs stand for both orders, as rows of either side are wanted in one form then.
+    /// The build side from disk, the rows of the probe side as they come. Not for self-joins, and
+    /// not in mirrored mode, where both sides must be in stored form.
     pub direct: Option<Arc<Layout>>,
     /// For stored keys.
     pub converter: Option<Arc<KeyConverter>>,
@@ -49,7 +49,7 @@ impl StoredPlan {
         let has_keys = !join.on.is_empty();
         let mut stored = layout.carried.clone();
         for (side, columns) in stored.iter_mut().enumerate() {
-            // Ranks are taken of this column.
+            // The rows are ranked by this column.
             columns.extend(layout.row_order.iter().map(|order| order.columns[side]));
             columns.sort_unstable();
             columns.dedup();
@@ -94,7 +94,8 @@ impl StoredPlan {
             true => {
                 let mut itself = Layout::try_new(both, family(), types.each_ref(), None, options)?;
                 if once {
-                    // The same piece meets other rows afterwards, which may ask for more of it.
+                    // The same piece meets other rows afterwards, which may need more of its
+                    // columns.
                     itself.carried = cross.carried.clone();
                     itself.ranks_others = true;
                 }

@@ -14,11 +14,11 @@ use tokio::sync::Notify;
 
 use crate::exec::answer::payload::slice_bytes;
 
-/// A bounded queue that any number of partitions take from. A partition that nobody polls holds
-/// nothing back: the others get what it does not take.
+/// A bounded queue from which any number of partitions take batches. A partition without a consumer
+/// holds no batch back: the other partitions take them.
 ///
-/// It holds so many batches at most, which are reserved in the memory pool: where the pool has no
-/// room, one.
+/// It holds a bounded number of batches, which are reserved in the memory pool, and one batch where
+/// the pool has no room.
 #[derive(Debug)]
 pub(crate) struct BatchQueue {
     state: Mutex<State>,
@@ -45,7 +45,7 @@ pub(crate) struct Measured {
     bytes: usize,
 }
 
-/// Of a memory limit, what all batches of a queue may take.
+/// All batches of a queue may take this part of a memory limit.
 const PART_OF_LIMIT: usize = 16;
 
 impl BatchQueue {
@@ -66,7 +66,7 @@ impl BatchQueue {
 
     /// The batch, for [`Self::push`].
     pub fn measured(&self, batch: RecordBatch) -> Measured {
-        // What views refer to belongs to the sides of the join.
+        // The data that views refer to belongs to the sides of the join.
         let bytes = batch.columns().iter().map(slice_bytes).sum();
         Measured { batch, bytes }
     }
@@ -78,7 +78,7 @@ impl BatchQueue {
                 && self.reservation.size() + batch.bytes <= self.most_bytes
     }
 
-    /// Waits until there is room for a batch, which others may take first.
+    /// Waits until there is room for a batch; another task may take the room first.
     pub async fn room_for(&self, batch: &Measured) {
         loop {
             let mut room = pin!(self.room.notified());
@@ -121,7 +121,7 @@ impl BatchQueue {
         }
     }
 
-    /// No more batches, or an error in their place. What ended already stays as it is.
+    /// Ends the queue, by an error where `result` is one. A queue that has ended stays as it is.
     pub fn end(&self, result: Result<()>) {
         let mut state = self.state.lock();
         if state.end.is_some() {
@@ -173,7 +173,7 @@ mod tests {
         Arc::new(UnboundedMemoryPool::default())
     }
 
-    /// A batch of so many rows of eight bytes.
+    /// A batch of `rows` rows of eight bytes.
     fn batch(rows: usize) -> RecordBatch {
         let column = Arc::new(Int64Array::from(vec![0; rows])) as ArrayRef;
         RecordBatch::try_from_iter([("x", column)]).unwrap()
@@ -182,7 +182,7 @@ mod tests {
     #[tokio::test]
     async fn every_batch_reaches_one_reader() {
         let queue = Arc::new(BatchQueue::new(2, &unbounded()));
-        // One that waits and is never polled again takes nothing.
+        // A partition that waits and is never polled again takes no batch.
         let mut idle = Box::pin(queue.pop());
         assert!(futures::poll!(idle.as_mut()).is_pending());
         let readers: Vec<_> = (0..3)

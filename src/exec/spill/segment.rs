@@ -1,4 +1,4 @@
-//! What lies on disk: segments of rows of one band, each a file of its own.
+//! Segments on disk: rows of one band, each segment in a file of its own.
 
 use std::fmt;
 use std::ops::Range;
@@ -43,9 +43,9 @@ impl fmt::Debug for Segment {
     }
 }
 
-/// What small batches are gathered into: with many bands and little memory, rows are written a few
-/// dozen at a time, and each batch takes time whatever its rows. Not reserved, like the batches of
-/// other inputs.
+/// Small batches are gathered to this many bytes: with many bands and little memory, rows are
+/// written a few dozen at a time, and each batch takes time whatever its rows. Not reserved, like
+/// the batches of other inputs.
 const GATHERED_BYTES: usize = 192 << 10;
 const GATHERED_ROWS: usize = 8192;
 
@@ -98,7 +98,7 @@ impl SpilledSide {
             segment.first_row = rows;
             rows += segment.rows as u64;
         }
-        // Nothing is read ahead: several files are open at once, and what is read ahead is not
+        // No batch is read ahead: several files are open at once, and batches read ahead are not
         // reserved.
         let manager = manager.with_batch_read_buffer_capacity(1);
         Self { manager, segments, rows }

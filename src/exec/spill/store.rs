@@ -31,7 +31,7 @@ use crate::spec::Side;
 
 /// Positions of rows that the bands are drawn from, at most.
 const SAMPLED_ROWS: usize = 1 << 16;
-/// What is gathered before it is written, in bytes, where memory allows.
+/// Bytes of rows gathered before they are written, where memory allows.
 const BUFFER_BYTES: usize = 16 << 20;
 const LEAST_BUFFER_BYTES: usize = 64 << 10;
 /// Bytes of a segment, where memory allows.
@@ -39,7 +39,7 @@ const SEGMENT_BYTES: usize = 32 << 20;
 /// Open files take memory besides.
 const OPEN_FILE_BYTES: usize = 64 << 10;
 
-/// What it takes to go on where a build side does not fit into memory.
+/// Takes a join to disk whose build side does not fit into memory.
 pub(crate) struct Spilling {
     pub plan: BuildPlan,
     /// The schemas of both sides.
@@ -51,7 +51,7 @@ pub(crate) struct Spilling {
 
 impl Spilling {
     /// Stores the build side, and reads it back where it is likely to fit after all. `memory` holds
-    /// what has been read of it.
+    /// the rows that have been read.
     pub async fn build(self, overflow: Overflow, memory: Arc<Headroom>) -> Result<Built> {
         let Self { plan, inputs, options, metrics, task } = self;
         let stored = StoredPlan::try_new(&plan.layout, inputs, &options)?;
@@ -82,12 +82,12 @@ impl Spilling {
     }
 }
 
-/// What a join on disk is run with.
+/// The resources and limits of a join on disk.
 pub(crate) struct SpillContext {
     /// The join over its inputs.
     pub layout: Arc<Layout>,
     pub converter: Option<Arc<KeyConverter>>,
-    /// The join over what is stored.
+    /// The join over stored rows.
     pub plan: StoredPlan,
     pub strategy: StrategyChoice,
     pub device: DeviceChoice,
@@ -97,7 +97,7 @@ pub(crate) struct SpillContext {
     pub piece_rows: Option<usize>,
     /// How many threads may work at once, at least 1.
     pub threads: usize,
-    /// Output partitions that share what the driver finds.
+    /// Output partitions that share the output of the driver.
     pub partitions: usize,
     pub task: Arc<TaskContext>,
     pub build_metrics: BuildMetrics,
@@ -107,7 +107,7 @@ pub(crate) struct SpillContext {
 }
 
 impl SpillContext {
-    /// What the session's memory pool has left; `None` where nobody knows.
+    /// The bytes that the session's memory pool has left; `None` where the pool does not tell.
     pub fn available(&self) -> Option<usize> {
         let pool = self.task.memory_pool();
         match pool.memory_limit() {
@@ -139,21 +139,21 @@ impl SpillContext {
     ) -> SideWriter {
         let limits = WriterLimits {
             buffer_bytes: (room / 16).clamp(LEAST_BUFFER_BYTES, BUFFER_BYTES),
-            // A piece is at least a segment, and may have to do with a part of the room.
+            // A piece is at least a segment, and must fit in a fraction of the memory left.
             segment_bytes: (room / 64).clamp(LEAST_BUFFER_BYTES, SEGMENT_BYTES),
             // Only the build side is ever in memory by the segment.
             most_segment_bytes: match side == self.layout.build() {
                 true => room / 32,
                 false => usize::MAX,
             },
-            // Small enough that pieces of so many rows can be made.
+            // Small enough for pieces of `piece_rows` rows.
             segment_rows: self.piece_rows.map_or(usize::MAX, |rows| rows.div_ceil(2)),
         };
         let reservation =
             MemoryConsumer::new("SetSimilarityJoin spill buffer").register(self.task.memory_pool());
-        // For what is gathered, and as much again for the rows of a band in one piece.
+        // Memory for the gathered rows, and as much again for the rows of a band in one piece.
         if reservation.try_grow(2 * limits.buffer_bytes).is_err() {
-            // What has been read may have taken everything; this little frees it.
+            // The rows read may have taken all memory; the writer needs this little to free it.
             reservation.grow(2 * LEAST_BUFFER_BYTES);
         }
         let manager = self.manager(side);
@@ -161,7 +161,7 @@ impl SpillContext {
         SideWriter::new(manager, form, Arc::clone(bands), keeps_setless, limits, reservation)
     }
 
-    /// Stores the build side: what has been read of it, and the rest. `memory` holds what has been
+    /// Stores the build side: the rows that have been read, and the rest. `memory` holds the rows
     /// read, and is free afterwards.
     pub async fn store_build(
         self: &Arc<Self>,
@@ -171,7 +171,8 @@ impl SpillContext {
         let side = self.layout.build();
         let Overflow { shares, rest, held } = overflow;
         let reserved = held.size();
-        // Giving the rows out takes a list of the values: out of the headroom, before that goes.
+        // Unloading an encoder takes a list of its values: out of the headroom, before that is
+        // released.
         let listed = memory.reservation("values");
         let footprints = shares.iter().map(|share| share.encoder.unload_bytes(&share.keys));
         listed.grow(footprints.max().unwrap_or(0));
@@ -180,7 +181,7 @@ impl SpillContext {
             .iter()
             .flat_map(|share| share.encoder.positions(SAMPLED_ROWS / shares.len()))
             .collect();
-        // What has been read is about to go.
+        // The rows read are about to leave memory.
         let room = self.available().map_or(usize::MAX, |bytes| bytes + reserved);
         let count = self.bands.min((room / 8 / OPEN_FILE_BYTES).max(4));
         let bands =
@@ -265,7 +266,7 @@ impl SpillContext {
         all_of(tasks, &format!("spilling the {side} side of a similarity join")).await?;
         match Arc::try_unwrap(writer) {
             Ok(writer) => writer.into_inner().finish(),
-            Err(_) => internal_err!("somebody still writes a side of a similarity join"),
+            Err(_) => internal_err!("a task still writes a side of a similarity join"),
         }
     }
 

@@ -20,7 +20,7 @@ use crate::exec::answer::payload::stored_bytes;
 
 /// Rows of a batch on disk, at most: reading takes the memory of a batch.
 const BATCH_ROWS: usize = 8192;
-/// Each segment keeps a file open: once there are about so many, further ones are larger.
+/// Each segment keeps a file open: beyond about this many segments, further ones are larger.
 const MANY_SEGMENTS: u64 = 128;
 
 /// Writes one side.
@@ -31,7 +31,7 @@ pub(crate) struct SideWriter {
     /// Whether rows that can match nothing are part of the answer.
     keeps_setless: bool,
     limits: WriterLimits,
-    /// For what is gathered, and as much again for the rows of a band in one piece.
+    /// Memory for the gathered rows, and as much again for the rows of a band in one piece.
     reservation: MemoryReservation,
     waiting: Vec<RecordBatch>,
     waiting_bytes: usize,
@@ -39,7 +39,7 @@ pub(crate) struct SideWriter {
     rows: Vec<Vec<(usize, usize)>>,
     open: Vec<Option<OpenSegment>>,
     done: Vec<Segment>,
-    /// What has been written, for errors.
+    /// The rows and bytes written, for errors.
     written_rows: u64,
     written_bytes: u64,
 }
@@ -47,10 +47,10 @@ pub(crate) struct SideWriter {
 /// How much is written at a time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriterLimits {
-    /// What is gathered before it is written.
+    /// Bytes of rows gathered before they are written.
     pub buffer_bytes: usize,
-    /// A segment ends when it holds so much; where there are many, when it holds up to
-    /// `most_segment_bytes`.
+    /// A segment ends when it holds this many bytes; where there are many segments, when it holds
+    /// up to `most_segment_bytes`.
     pub segment_bytes: usize,
     pub most_segment_bytes: usize,
     pub segment_rows: usize,
@@ -65,8 +65,8 @@ struct OpenSegment {
 }
 
 impl SideWriter {
-    /// A writer for rows of `manager`'s schema, of which the first column is the set.
-    /// `reservation` holds twice what is gathered.
+    /// A writer for rows of `manager`'s schema, of which the first column is the set. `reservation`
+    /// holds twice the gathered bytes.
     pub fn new(
         manager: SpillManager,
         form: Arc<dyn StoredForm>,
@@ -119,7 +119,7 @@ impl SideWriter {
         }
     }
 
-    /// Writes what has been gathered.
+    /// Writes the gathered rows.
     fn flush(&mut self) -> Result<()> {
         let waiting = std::mem::take(&mut self.waiting);
         // A segment ends with a batch, which therefore holds no more than a segment should: where
@@ -136,8 +136,8 @@ impl SideWriter {
                 self.write(band, &batch)?;
             }
         }
-        // Few rows at a time make small batches, many files and much to read: what has been read
-        // in memory gives room bit by bit.
+        // Few rows at a time make small batches, many files and much to read: the rows that have
+        // been read give their memory back bit by bit.
         let held = self.reservation.size();
         let more = held.min((2 * self.limits.buffer_bytes).saturating_sub(held));
         let _ = self.reservation.try_grow(more);

@@ -24,7 +24,7 @@ fn source_of(parts: &[Vec<Row>]) -> Arc<dyn ExecutionPlan> {
     MemorySourceConfig::try_new_exec(&parts, schema(), None).unwrap()
 }
 
-/// What partition `partition` of `plan` gives when nobody asks for the others.
+/// The rows of partition `partition` of `plan` when no consumer asks for the other partitions.
 async fn one_partition(
     plan: &Arc<dyn ExecutionPlan>,
     partition: usize,

@@ -85,7 +85,7 @@ fn work_that_issues_nothing_is_answered() {
     assert_eq!(lent.fake().stat("copies_htod"), 0);
 }
 
-/// A panic is the answer to its work alone, and a panic of an answer is nobody else's.
+/// A panic in a work is the answer to that work alone; a panic in an answer ends no other work.
 #[test]
 fn a_work_that_panics_harms_no_other() {
     let Some(lent) = Lent::new() else { return };

@@ -1,4 +1,5 @@
-//! The queue of a device, on a GPU or the emulator, with works of two types: order, overlap, faults.
+//! The queue of a device, on a GPU or the emulator, with works of two types: order, overlap,
+//! faults.
 
 mod answers;
 mod faults;
@@ -43,7 +44,7 @@ impl Lent {
         Device::open(self.ordinal)
     }
 
-    /// Waits until nothing is left on the device or pinned for it, for all who used it have let go.
+    /// Waits until nothing is left on the device or pinned for it, once all users have let go.
     pub fn expect_nothing_left(&self) {
         match &self.device {
             Some(device) => device.expect_nothing_left(Device::close, "closed"),

@@ -144,7 +144,7 @@ impl DeviceWork for Echo {
         // SAFETY: the constructor has filled it.
         let bytes = unsafe { slice::from_raw_parts(self.pinned.start().as_ptr(), count * 4) };
         stage.reserve("numbers", bytes.len() as u64)?;
-        // SAFETY: nobody else has the pinned memory, and it is not written again.
+        // SAFETY: this work alone has the pinned memory, and it is not written again.
         unsafe { stage.copy(0, bytes)? };
         assert!(stage.reserve("numbers", 1).is_err(), "reserved behind its use");
         assert!(stage.clear(1 << 40, 1).is_err(), "beyond the memory");
@@ -213,7 +213,7 @@ impl Inbox {
     pub fn echo(&self, device: &Device, first: u32, count: u32) -> Result<(), DeviceError> {
         let numbers: Vec<u32> = (first..first + count).collect();
         let pinned = device.pinned(size_of_val(&numbers[..]))?;
-        // SAFETY: there is room for them, in memory that nobody else has.
+        // SAFETY: there is room for them, in memory that this work alone has.
         unsafe {
             numbers.as_ptr().copy_to_nonoverlapping(pinned.start().cast().as_ptr(), numbers.len())
         };

@@ -40,7 +40,8 @@ impl Distribution<'_> {
         Ok(Arc::new(JoinPartsExec::try_new(vec![matched, Arc::new(padded)])?))
     }
 
-    /// The right rows without a partner, and what makes rows of the FULL join of them.
+    /// The right rows without a partner, and the projection that makes rows of the FULL join of
+    /// them.
     fn unmatched_right_rows(&self) -> Result<(SimilarityJoin, Vec<ProjectionExpr>)> {
         let input = self.input.side(Side::Right).schema();
         let mut needed: Vec<usize> = vec![];

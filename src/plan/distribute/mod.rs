@@ -8,11 +8,11 @@
 //! | two joins | as either of them needs | FULL joins of large sides |
 //!
 //! Rows that the answer lists one by one (preserved rows, those of semi and anti joins) are known
-//! to one task each: a broadcast side has none, and the grid sends each of them to one task. A
-//! join of an input with itself reads it more than once, as its tasks cannot share what one of
-//! them has read; where two readings may give different rows, there is one. If it is symmetric,
-//! half of the grid is enough, and is better than a broadcast whatever the size; that needs rows
-//! that are equal bit for bit in each reading.
+//! to one task each: a broadcast side has none, and the grid sends each of them to one task. A join
+//! of an input with itself reads it more than once, as tasks do not share the rows that one of them
+//! has read; where two readings may give different rows, there is one. If it is symmetric, half of
+//! the grid is enough, and is better than a broadcast whatever the size; that needs rows that are
+//! equal bit for bit in each reading.
 
 mod full;
 mod repartition;
@@ -121,8 +121,8 @@ impl Distribution<'_> {
         }
     }
 
-    /// An input for each side. One that is both sides is read twice, by plans that do not share
-    /// what they know of an execution.
+    /// An input for each side. One that is both sides is read twice, by plans that share no state
+    /// of an execution.
     fn sides(&self) -> Result<[Arc<dyn ExecutionPlan>; 2]> {
         Ok(match &self.input {
             JoinInput::Two { left, right, .. } => [Arc::clone(left), Arc::clone(right)],
@@ -190,7 +190,7 @@ impl Distribution<'_> {
         }
         let limit = self.options.broadcast_limit;
         let choice = self.options.distribution;
-        // Classes of keys alone tell the rows of a FULL join apart.
+        // A FULL join can be split only by blocking key.
         let full = self.join.join_type == JoinType::Full && self.join.on.is_empty();
         if full && not_repartitioned.is_none() {
             let both = sizes[0].zip(sizes[1]).map(|(l, r)| Size(l.0.saturating_add(r.0)));

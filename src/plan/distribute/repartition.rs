@@ -82,7 +82,7 @@ impl Distribution<'_> {
         Ok(Arc::new(JoinPartsExec::try_new(vec![Arc::new(within), across])?))
     }
 
-    /// What places the rows of a side.
+    /// The expressions that place the rows of a side.
     fn placed_rows(&self, side: Side) -> PlacedRows {
         let join = &self.join;
         let keys = join.on.iter().map(|(left, right)| match side {
@@ -149,8 +149,8 @@ fn over_tiles(mut join: SimilarityJoin, grids: [&AxisGridExec; 2]) -> Result<Sim
     Ok(join)
 }
 
-/// `expr`, compiled over a schema of so many columns, over the same schema with one more behind
-/// them. The parameters of lambdas are numbered from behind the columns on: they move.
+/// `expr`, compiled over a schema of `columns` columns, over the same schema with one more column
+/// behind. The parameters of lambdas are numbered from behind the columns on: they move.
 fn with_column_behind(expr: &PhysicalExprRef, columns: usize) -> Result<PhysicalExprRef> {
     let moved = Arc::clone(expr).transform_up(|expr| {
         Ok(match expr.downcast_ref::<LambdaVariable>() {
@@ -164,9 +164,9 @@ fn with_column_behind(expr: &PhysicalExprRef, columns: usize) -> Result<Physical
     Ok(moved.data)
 }
 
-/// The positions of the rows of `input`, or of a sample of it, in one partition. Tasks have even work
-/// if they are right, and the answer is right whatever they are, as long as all who read them get
-/// the same.
+/// The histogram of the rows of `input`, or of a sample of it, in one partition. Tasks have even
+/// work where it is accurate. The answer is right with any histogram, provided that all readers get
+/// the same one.
 fn histogram(input: Arc<dyn ExecutionPlan>, rows: PlacedRows) -> Result<Arc<dyn ExecutionPlan>> {
     let (input, times) = sample(input)?;
     if rows.expressions().any(has_lambda) {

@@ -16,16 +16,16 @@ use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 const SAMPLED_BYTES: u64 = 8 << 20;
 /// An input with fewer bytes is read whole.
 const LEAST_BYTES: u64 = 4 * SAMPLED_BYTES;
-/// Of many files so many are enough.
+/// The most files that are sampled.
 const SAMPLED_FILES: u64 = 256;
-/// Of each file, the beginning and so many stretches after it: files are often sorted.
+/// Stretches read of each file after its beginning: files are often sorted.
 const STRETCHES: u64 = 3;
 
 /// A part of `input`, and how many times as much all of it is: where rows come from large Parquet
 /// files and nothing but projections and filters lies between. Else all of it.
 ///
-/// It reads the same rows each time, in whatever order. Where files have large row groups it may be more than the
-/// wanted part, as a row group is read where it begins.
+/// It reads the same rows each time, in whatever order. Where files have large row groups it may be
+/// more than the wanted part, as a row group is read where it begins.
 pub(crate) fn sample(input: Arc<dyn ExecutionPlan>) -> Result<(Arc<dyn ExecutionPlan>, u64)> {
     match sampled(&input)? {
         Some((part, times)) => Ok((part, times)),

@@ -1,4 +1,4 @@
-//! What is known of the bytes of an input.
+//! An estimate of the bytes of an input.
 
 use std::any::Any;
 use std::fmt;

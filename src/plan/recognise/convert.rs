@@ -27,7 +27,7 @@ use crate::plan::recognise::predicate::{
 };
 use crate::spec::{Call, Need, OutputColumn, Predicate, Side};
 
-/// What conversion needs to know of the session and the statement.
+/// The session and the statement, as far as conversion needs them.
 #[derive(Debug, Clone, Copy)]
 pub struct Context<'a> {
     pub options: &'a SimJoinOptions,
@@ -449,11 +449,11 @@ struct Rest {
 }
 
 impl Rest {
-    /// Sorts `conjuncts` by what they read, or says why the operator cannot run with one.
+    /// Sorts `conjuncts` by the sides that they read, or says why the operator cannot run with one.
     ///
-    /// A volatile conjunct is evaluated for each pair of rows, as a nested loop does: a blocking key
-    /// would be drawn once for a row that a self-join reads for both sides, and anew by each task
-    /// that reads it on a cluster.
+    /// A volatile conjunct is evaluated for each pair of rows, as a nested loop does: a blocking
+    /// key would be drawn once for a row that a self-join reads for both sides, and anew by each
+    /// task that reads it on a cluster.
     fn split(join: &Join, conjuncts: impl Iterator<Item = Expr>) -> Result<Result<Self, String>> {
         let (left, right) = (join.left.schema(), join.right.schema());
         let is_volatile = |(left, right): &&(Expr, Expr)| left.is_volatile() || right.is_volatile();
@@ -491,8 +491,8 @@ impl Rest {
 
 /// `conjunct` as an equality of a left and a right expression.
 ///
-/// The optimizer has moved most of them to the join's `on` already; what it pushed into the
-/// condition later is still here.
+/// The optimizer has moved most of them to the join's `on` already; equalities that it pushed into
+/// the condition later are still here.
 fn equality(conjunct: &Expr, join: &Join) -> Result<Option<(Expr, Expr)>> {
     let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = conjunct else {
         return Ok(None);

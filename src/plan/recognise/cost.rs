@@ -22,7 +22,7 @@ pub(crate) fn statistics(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Statistics
     context.compute(plan.as_ref(), &StatisticsArgs::new()).ok()
 }
 
-/// What is known of one side's keys.
+/// Statistics of one side's keys.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Keys {
     pub rows: Option<usize>,
@@ -33,7 +33,8 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Of the keys `expressions` of `plan`, with its statistics where known.
+    /// The statistics of the keys `expressions` of `plan`; `statistics` are those of `plan`, where
+    /// known.
     pub(crate) fn of<'a>(
         plan: &LogicalPlan,
         expressions: impl Iterator<Item = &'a Expr>,

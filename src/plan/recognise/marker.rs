@@ -1,13 +1,13 @@
 //! How SIMJOIN insists: two internal functions that carry the wish through the optimizer.
 //!
 //! SIMJOIN text becomes `JOIN … ON __simjoin_marker() OR <condition>`. The analyzer rule
-//! [`MarkSimilarityJoins`] takes the marker out of the condition and wraps each similarity
-//! conjunct as `__simjoin(<conjunct>, <function>, <number>)`, or fails with what is wrong. The
-//! wrapper is an ordinary immutable function of both sides, so the optimizer moves it as it would
-//! move the conjunct itself, and cannot drop it: it cannot evaluate a function of columns. The
-//! second argument keeps the function known when the conjunct itself is folded (`>= NULL`). The
-//! number names the join: the optimizer may copy a conjunct to where it is implied, and such
-//! copies need no operator of their own once the join of that number has one.
+//! [`MarkSimilarityJoins`] takes the marker out of the condition and wraps each similarity conjunct
+//! as `__simjoin(<conjunct>, <function>, <number>)`, or fails with the reason. The wrapper is an
+//! ordinary immutable function of both sides, so the optimizer moves it as it would move the
+//! conjunct itself, and cannot drop it: it cannot evaluate a function of columns. The second
+//! argument keeps the function known when the conjunct itself is folded (`>= NULL`). The number
+//! names the join: the optimizer may copy a conjunct to where it is implied, and such copies need
+//! no operator of their own once the join of that number has one.
 //!
 //! Both functions fail when they are executed: that only happens in a session without the rest
 //! of this crate.

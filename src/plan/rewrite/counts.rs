@@ -5,9 +5,9 @@
 //! its multiplicity, and the aggregate becomes a sum:
 //!
 //! ```text
-//! Aggregate: group [a.city], [count(*)]          Projection: a.city, sum AS count(*)
-//!   SetSimilarityJoin: a.city            ──►       Aggregate: group [a.city], [sum(__simjoin_count)]
-//!                                                    SetSimilarityJoin: a.city, __simjoin_count
+//! Aggregate: group [a.city], [count(*)]        Projection: a.city, sum AS count(*)
+//!   SetSimilarityJoin: a.city           ──►      Aggregate: group [a.city], [sum(__simjoin_count)]
+//!                                                  SetSimilarityJoin: a.city, __simjoin_count
 //! ```
 //!
 //! A row that an outer join pads counts in `count(*)` and not in the count of a column of the

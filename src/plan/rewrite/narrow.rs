@@ -248,7 +248,7 @@ fn narrow_node(node: &SimJoinNode, required: &Required) -> Result<LogicalPlan> {
 }
 
 /// `plan` with no more than the required columns of `old`, its schema before narrowing: the join
-/// keeps what it is given.
+/// keeps all columns of its inputs.
 fn exactly(
     plan: Arc<LogicalPlan>,
     old: &DFSchema,

@@ -69,7 +69,7 @@ impl ScoreCall {
     }
 }
 
-/// A plan that gives what the original gave and, anywhere among it, the score.
+/// A plan with the columns of the original and, anywhere among them, the score.
 pub(crate) struct Pushed {
     pub(crate) plan: LogicalPlan,
     pub(crate) column: Column,
@@ -95,7 +95,7 @@ impl Pushed {
     }
 }
 
-/// Adds the score of `call`, written over the columns of `plan`, to what `plan` gives.
+/// Adds the score of `call`, written over the columns of `plan`, to these columns.
 pub(crate) fn push(plan: &LogicalPlan, call: &ScoreCall) -> Result<Option<Pushed>> {
     if let Some(node) = SimJoinNode::of(plan) {
         return match own_score(node, call)? {
@@ -242,7 +242,8 @@ pub(crate) fn rejoin(
     Ok(LogicalPlan::Join(join))
 }
 
-/// The score that `call` is, if it is over the arguments of `node` and every output row has it.
+/// The score that `call` computes, if `call` is over the arguments of `node` and every output row
+/// has the score.
 fn own_score(node: &SimJoinNode, call: &ScoreCall) -> Result<Option<Call>> {
     if node.need != Need::Rows
         || !is_pairs(node.join_type)

@@ -81,7 +81,7 @@ async fn statements_of_every_kind_are_converted() -> Result<()> {
         format!("SELECT a.id FROM a LEFT SIMJOIN b {on} WHERE b.id > 0"),
         format!("SELECT a.id FROM a SIMJOIN b {on} JOIN c ON a.k = c.k"),
         format!("SELECT a.id FROM a SIMJOIN b {on} SIMJOIN c ON dice(b.toks, c.toks) > 0.5"),
-        // The key is read by the arguments, too: the optimizer copies what is implied.
+        // The key is read by the arguments, too: the optimizer copies implied conditions.
         "SELECT 1 FROM a LEFT SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.8 AND a.toks = b.toks"
             .to_string(),
         "SELECT 1 FROM a SIMJOIN b ON a.toks = b.toks AND jaccard(a.toks, b.toks) >= 0.8"

@@ -19,7 +19,7 @@ use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::intersect;
 use crate::set::{SetCollection, SetId};
 
-/// Blocks tested between two looks at the clock and at what survived.
+/// Blocks tested between two looks at the clock and at the survivors.
 const TILE: usize = if cfg!(test) { 3 } else { 256 };
 /// Tests of a group with a block in one time slice: a few milliseconds.
 const TESTS_PER_SLICE: usize = if cfg!(test) { 11 } else { 1 << 18 };
@@ -369,7 +369,7 @@ impl BitmapCursor {
                 let place = self.group.start + lane / ABREAST;
                 let position = hit.block as usize * ABREAST + lane % ABREAST;
                 if place >= self.group.end {
-                    // The lanes of probes that are not there come last.
+                    // The lanes of missing probes come last.
                     hit.lanes = 0;
                     continue;
                 }

@@ -1,11 +1,12 @@
 //! Bitmap blocks: signatures tested against signatures, without an index.
 //!
-//! Sets are ordered by size and their signatures ([`crate::set::filter::SignatureScheme`]) stored eight
-//! abreast. A few probe sets at a time stay in registers and meet every block of an admissible
-//! size: AND, population count, one comparison with a bound for the whole block. The words are
-//! ordered by how much they tell, and the kernel looks at as few of the first ones as pay; only
-//! survivors meet the others, and only what passes these as well has its rare tokens compared.
-//! Where every token of the universe owns a bit, the number of common bits is the overlap.
+//! Sets are ordered by size and their signatures ([`crate::set::filter::SignatureScheme`]) stored
+//! eight abreast. A few probe sets at a time stay in registers and meet every block of an
+//! admissible size: AND, population count, one comparison with a bound for the whole block. The
+//! words are ordered by how much they tell, and the kernel looks at as few of the first ones as
+//! pay; only survivors meet the others, and only what passes these as well has its rare tokens
+//! compared. Where every token of the universe owns a bit, the number of common bits is the
+//! overlap.
 
 mod blocks;
 mod cursor;

@@ -20,7 +20,7 @@ pub struct Sets {
 pub struct Group {
     /// The probe set among the probe sets of the chunk.
     pub set: DeviceSet,
-    /// Its name in matches.
+    /// The number of the probe set in matches.
     pub probe: SetId,
     pub start: u32,
     /// Narrow candidates: `required[table + n]` (wrapping) is the least overlap with a build set
@@ -48,12 +48,12 @@ impl NarrowCandidate {
 pub struct Found {
     /// Matches in all.
     pub matches: u64,
-    /// Count form, in pairs of rows. Of matches of two sets: the sum of the products of their row
-    /// counts.
+    /// Count form: the sum of the products of the row counts of two matching sets.
     pub cross: u64,
-    /// Of matches of a set with itself (self-joins only): the sum of the squares of its row count.
+    /// Count form: the sum of the squares of the row counts of sets that match themselves
+    /// (self-joins only).
     pub squares: u64,
-    /// The sum of that row count.
+    /// Count form: the sum of the row counts of the same sets.
     pub rows: u64,
 }
 
@@ -64,7 +64,7 @@ pub struct Found {
 pub struct Chunk {
     pub probe: Sets,
     pub build: Sets,
-    /// `group_count + 1` groups; the last one only ends the candidates of the one before.
+    /// `group_count + 1` groups; the last group only marks the end of the candidates before it.
     pub groups: u64,
     /// Narrow candidates, or wide ones.
     pub candidates: u64,
@@ -77,13 +77,13 @@ pub struct Chunk {
     pub matches: u64,
     pub found: u64,
     pub group_count: u32,
-    /// 1 where candidates are wide, 0 where they are narrow. The next three are flags as well.
+    /// 1 where candidates are wide, 0 where they are narrow.
     pub wide: u32,
-    /// Whether a match needs its exact overlap.
+    /// 1 where a match needs its exact overlap, else 0.
     pub exact: u32,
-    /// Whether one match for each probe set will do.
+    /// 1 where one match for each probe set suffices, else 0.
     pub first_only: u32,
-    /// Whether a probe set equals the build set of the same number (a self-join).
+    /// 1 where a probe set equals the build set of the same number (a self-join), else 0.
     pub same: u32,
     /// Words of 4 bytes of dynamic shared memory.
     pub shared_words: u32,

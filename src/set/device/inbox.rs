@@ -1,4 +1,4 @@
-//! What comes back from a device.
+//! Packs that come back from a device.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,8 +15,8 @@ use crate::set::device::{Outcome, Reply, Staging};
 /// A pack and the device's answer to it.
 type Answer = (Load, Result<Outcome, DeviceError>);
 
-/// Where the device leaves the packs it has done. Packs that come back when the verifier has been
-/// dropped go with the last of them.
+/// The place where devices leave the packs that they have answered. Packs that come back after the
+/// verifier was dropped are freed with the last of them.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     done: Mutex<VecDeque<Answer>>,
@@ -24,7 +24,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    /// Takes the answer to a pack with these contents.
+    /// The reply to a pack with these contents: it leaves the device's answer here.
     pub fn ticket(self: &Arc<Self>, contents: Contents, units: Vec<PackedUnit>) -> Arc<dyn Reply> {
         let sent = Mutex::new(Some((contents, units)));
         Arc::new(Ticket { inbox: Arc::clone(self), sent })

@@ -17,9 +17,8 @@ use crate::set::device::places::{OpenDevices, Places};
 use crate::set::device::{Capacities, Form};
 use crate::set::{SetCollection, SetId};
 
-/// A chunk is never smaller or larger (bytes of candidates). Pinned memory is taken for whole
-/// chunks, several times as much and three times in each partition; what keeps a device busy takes
-/// a few MiB.
+/// The least and the greatest bytes of candidates in a chunk. A partition pins three chunks or
+/// more, each with several times these bytes; a few MiB keep a device busy.
 const CHUNK_MEMORY: (u64, u64) = (256, 64 << 20);
 /// Room for the required overlaps of a probe size (narrow candidates).
 const TABLE: usize = (NarrowCandidate::MAX_SIZE as usize + 1) * size_of::<u32>();
@@ -36,15 +35,15 @@ pub struct DeviceJoin {
     pub(crate) self_join: bool,
     /// Whether the query insists on the device.
     pub(crate) demanded: bool,
-    /// What kernels give.
+    /// The form of the kernels' answers.
     pub(crate) form: Form,
     /// Whether the row counts of sets travel with gathered sets.
     pub(crate) counts_rows: bool,
     /// Bytes of candidates in a chunk.
     chunk_memory: usize,
-    /// Bytes of the largest build set: so much room there is, whatever the limit.
+    /// Bytes of the largest build set: a chunk has room for it, whatever the limit.
     greatest_set: usize,
-    /// What was said of devices that failed in mid-join.
+    /// The messages about devices that failed in mid-join.
     failures: Mutex<Vec<String>>,
     /// Whether host memory was refused.
     refused: AtomicBool,
@@ -93,7 +92,7 @@ impl DeviceJoin {
         request: &DeviceRequest,
     ) -> Result<Arc<Self>, DeviceError> {
         let limits = devices.limits(spec.gpu.memory_limit, build)?;
-        // A chunk may go to any of them, so it suits the smallest.
+        // A chunk may go to any device, so it suits the smallest.
         let limit = limits.into_iter().min().unwrap_or(0);
         // Half of the limit is enough for the chunks, with their matches and gathered sets.
         let chunk_share = 3 + GATHERED_PROBE as u64 + GATHERED_BUILD as u64;
@@ -135,10 +134,10 @@ impl DeviceJoin {
         self.places.have_failed()
     }
 
-    /// Notes that a device failed. Its chunks go to another one from now on, or to the CPU.
+    /// Notes that a device failed. Its chunks go to another device from now on, or to the CPU.
     pub(crate) fn note_failure(&self, place: usize, error: &DeviceError) {
         let (first, all) = self.places.note_failure(place);
-        // Where the query insists on devices it ends with the error of the last one.
+        // A query that insists on devices ends with the error of the last device.
         if !first || all && self.demanded {
             return;
         }
@@ -151,7 +150,8 @@ impl DeviceJoin {
         (self.request.on_failure)(failures.join(", "));
     }
 
-    /// Notes that a partition got no memory to fill chunks in; it verifies on the CPU until it does.
+    /// Notes that a partition got no memory to fill chunks in; it verifies on the CPU until it
+    /// does.
     pub(crate) fn note_refusal(&self, error: &DataFusionError) {
         if !self.refused.swap(true, Ordering::Relaxed) && !self.has_failed() {
             let text = error.to_string();
@@ -172,8 +172,8 @@ impl DeviceJoin {
         (self.chunk_memory / size).max(1)
     }
 
-    /// The bytes that a pack of either width takes at most: pinned, and for what is noted of
-    /// gathered sets besides.
+    /// The most bytes that a pack of either width takes: pinned memory, and the notes about
+    /// gathered sets.
     pub(crate) fn pack_bytes(&self) -> Result<usize, DeviceError> {
         let of = |wide: bool| {
             let noted = match self.has_build() {

@@ -35,7 +35,7 @@ pub struct Launch {
     pub most_blocks: u32,
 }
 
-/// What is known of a chunk of candidates.
+/// The sizes of a chunk of candidates, by which its kernel is chosen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ChunkShape {
     pub groups: u32,
@@ -50,7 +50,7 @@ pub struct ChunkShape {
 /// Words of shared memory that a block has on every device without asking for more, less those
 /// that kernels declare themselves.
 pub(super) const SHARED_WORDS: u32 = 11 * 1024;
-/// What a block of lanes has at least, and a bitmap at most.
+/// The least words of a block of lanes, and the most words of a bitmap.
 const LEAST_SHARED_WORDS: u32 = 128;
 const BITMAP_WORDS: u32 = 4096;
 
@@ -108,7 +108,8 @@ impl Layout {
         }
     }
 
-    /// Words of shared memory: as much as helps, for blocks share what a processor has of it.
+    /// Words of shared memory of a block: no more than helps, for the blocks on a processor share
+    /// its memory.
     fn shared_words(self, shape: &ChunkShape) -> u32 {
         let greatest = shape.greatest_probe.min(SHARED_WORDS);
         match self {
@@ -156,7 +157,7 @@ impl Launch {
         (&VERIFY, name)
     }
 
-    /// The threads for so many groups.
+    /// The blocks and threads for `groups` groups.
     pub(super) fn grid(&self, groups: u32, shared_words: u32) -> Grid {
         let blocks = match self.layout {
             Layout::LanesPerPair | Layout::BlockPerPair => groups,

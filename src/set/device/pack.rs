@@ -26,7 +26,7 @@ pub(crate) struct Pack {
     pub contents: Contents,
 }
 
-/// What is known of the candidates in a pack besides.
+/// Properties of the candidates in a pack.
 #[derive(Debug)]
 pub(crate) struct Contents {
     probe: Arc<SetCollection>,
@@ -327,7 +327,7 @@ impl Pack {
         self.contents.gathered.is_empty()
     }
 
-    /// What a launch goes by.
+    /// The sizes by which the kernel is chosen.
     pub fn shape(&self) -> ChunkShape {
         let Contents { candidates, greatest_probe, probe_tokens, .. } = self.contents;
         ChunkShape {

@@ -28,7 +28,7 @@ pub(crate) struct Place {
     pub device: Arc<Device>,
     /// The build sets on it; without them they travel with the candidates.
     pub build: Option<ResidentSets>,
-    /// A chunk of this join failed on it: no other one is sent there.
+    /// A chunk of this join failed on the device, which gets no further chunk.
     failed: AtomicBool,
 }
 
@@ -65,7 +65,7 @@ impl OpenDevices {
         Ok(open)
     }
 
-    /// The devices for which `make` gives something, with that; the others are left out.
+    /// The devices for which `make` succeeds, each with its result. The other devices are left out.
     ///
     /// # Errors
     ///
@@ -85,7 +85,7 @@ impl OpenDevices {
         Ok(made)
     }
 
-    /// What was made, less the errors; the first of these where there is nothing else.
+    /// The results without the errors; the first error where there is no result.
     fn keep<T>(
         &mut self,
         made: impl Iterator<Item = (u32, Result<T, DeviceError>)>,
@@ -107,7 +107,8 @@ impl OpenDevices {
     }
 
     /// Loads the kernels. Gives the bytes of each device that the join may fill: `limit`, or most
-    /// of what is free, the copy of the build sets that may be there included.
+    /// of the free bytes. The bytes of a copy of the build sets that is there already count as
+    /// free.
     pub fn limits(
         &mut self,
         limit: Option<u64>,
@@ -140,7 +141,7 @@ impl OpenDevices {
             }
             match ResidentSets::on(device, build, rows) {
                 Ok(sets) => Ok(Some(sets)),
-                // Another query took what was free.
+                // Another query has taken the free memory.
                 Err(DeviceError::OutOfMemory { .. }) => Ok(None),
                 Err(error) => Err(error),
             }
@@ -159,7 +160,7 @@ impl OpenDevices {
     }
 }
 
-/// Does work for each item on a thread of its own; in the place of the caller for one.
+/// Does work for each item on a thread of its own; for a single item on the caller's thread.
 fn side_by_side<I: Sync, T: Send>(
     items: &[I],
     work: impl Fn(&I) -> Result<T, DeviceError> + Sync,
@@ -223,7 +224,8 @@ impl Places {
         outcome
     }
 
-    /// Notes that a device failed; whether it is the first time, and whether all have.
+    /// Notes that a device failed. Returns whether it is the device's first failure, and whether
+    /// all devices have failed.
     pub fn note_failure(&self, number: usize) -> (bool, bool) {
         let place = self.places.get(number);
         let first = place.is_some_and(|place| !place.failed.swap(true, Ordering::Relaxed));

@@ -1,6 +1,6 @@
 //! The layouts of the literature (Bellas, Gounaris: "An empirical evaluation of exact set
 //! similarity join techniques using GPUs", Information Systems 2020), for measurements: joins run
-//! them only where `simjoin.gpu.layout` names them. The paper's third layout is
+//! them only where `simjoin.debug.gpu_layout` names them. The paper's third layout is
 //! [`Layout::BlockPerPair`](super::Layout::BlockPerPair), which joins choose for large sets.
 
 use crate::gpu::Images;
@@ -8,7 +8,7 @@ use crate::set::device::images::images;
 use crate::set::device::launch::{ChunkShape, SHARED_WORDS};
 use crate::set::device::work::Form;
 
-/// Their kernels, loaded with their first launch.
+/// The kernels of these layouts, loaded with their first launch.
 pub(super) static PUBLISHED: Images = images!("published");
 
 /// A layout of the literature.
@@ -57,7 +57,7 @@ impl Published {
         }
     }
 
-    /// Blocks of `block` threads for so many groups.
+    /// The number of blocks of `block` threads for `groups` groups.
     pub(super) fn blocks(self, groups: u32, block: u32) -> u32 {
         match self {
             Self::ThreadPerProbe => groups.div_ceil(block),

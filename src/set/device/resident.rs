@@ -26,8 +26,9 @@ pub struct ResidentSets {
     rows: Option<Arc<Resident>>,
 }
 
-/// The copies of one collection, by the ordinal of their device. Each has a lock of its own: who
-/// finds a copy in the making waits for it, and copies to several devices are made side by side.
+/// The copies of one collection, by the ordinal of their device. Each copy has a lock of its own: a
+/// thread that finds a copy in the making waits for it, and copies to several devices are made side
+/// by side.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceCopies(Mutex<BTreeMap<u32, Arc<Mutex<DeviceCopy>>>>);
 
@@ -42,7 +43,7 @@ impl DeviceCopies {
         Arc::clone(self.0.lock().entry(device.ordinal()).or_default())
     }
 
-    /// Forgets all copies; those in use stay until they are not.
+    /// Forgets all copies. A copy in use stays until its last user drops it.
     #[cfg(test)]
     pub fn clear(&self) {
         self.0.lock().clear();
@@ -50,7 +51,7 @@ impl DeviceCopies {
 }
 
 impl DeviceCopy {
-    /// Forgets what was copied to the device before it was lost.
+    /// Forgets the copies on the device from before it was lost.
     fn forget_lost(&mut self, device: &Device) {
         self.sets.take_if(|sets| !device.has(sets));
         self.rows.take_if(|rows| !device.has(rows));
@@ -99,8 +100,8 @@ impl ResidentSets {
         copy.bytes()
     }
 
-    /// The sets on a device. What is not there yet is copied, and waited for. `rows`: with the
-    /// number of rows of each set, unless all have one.
+    /// The sets on a device. Arrays that are not there yet are copied, and the call waits for the
+    /// copies. `rows`: with the number of rows of each set, unless all have one.
     ///
     /// # Errors
     ///
@@ -145,7 +146,7 @@ impl ResidentSets {
         Ok(Some(rows))
     }
 
-    /// Their addresses.
+    /// The addresses of the sets.
     pub fn sets(&self) -> Sets {
         let start = self.sets.address();
         Sets { tokens: start + self.tokens_at, offsets: start }

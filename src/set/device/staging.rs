@@ -28,7 +28,7 @@ pub enum Section {
 }
 
 impl Section {
-    /// Those of either side's sets: tokens, offsets, numbers of rows.
+    /// The sections of one side's sets: tokens, offsets, numbers of rows.
     pub(crate) const PROBE: [Self; 3] = [Self::ProbeTokens, Self::ProbeOffsets, Self::ProbeRows];
     pub(crate) const BUILD: [Self; 3] = [Self::BuildTokens, Self::BuildOffsets, Self::BuildRows];
     pub(crate) const ALL: [Self; 9] = [
@@ -134,7 +134,7 @@ impl Staging {
     ///
     /// # Errors
     ///
-    /// [`DeviceError::HostOutOfMemory`] where so much cannot be pinned.
+    /// [`DeviceError::HostOutOfMemory`] where these bytes cannot be pinned.
     pub fn pin(device: &Device, capacities: &Capacities) -> Result<Self, DeviceError> {
         let bytes = capacities.bytes();
         let bytes = bytes.ok_or(DeviceError::HostOutOfMemory { bytes: u64::MAX })?;
@@ -180,7 +180,7 @@ impl Staging {
         self.match_count = 0;
     }
 
-    /// Whether it is divided so.
+    /// Whether the chunk is divided into these capacities.
     pub fn has(&self, capacities: &Capacities) -> bool {
         self.match_capacity == capacities.matches
             && Section::ALL.iter().all(|&s| self.parts[s as usize].capacity == capacities.of(s))
@@ -195,8 +195,8 @@ impl Staging {
         }
     }
 
-    /// Takes the sections of another chunk over, which is divided in the same way; false, and
-    /// nothing whole, where it is not.
+    /// Copies the sections of another chunk, which is divided in the same way. Returns false where
+    /// it is not; then the sections hold no valid chunk.
     #[must_use]
     pub fn copy_from(&mut self, other: &Self) -> bool {
         self.clear();
@@ -279,7 +279,7 @@ impl Staging {
     /// The first `n` matches that the device found; all where there are fewer.
     pub fn matches(&self, n: usize) -> &[Match] {
         let n = n.min(self.match_count);
-        // SAFETY: the device has written as many.
+        // SAFETY: the device has written `n` matches.
         unsafe { slice::from_raw_parts(self.matches.cast::<Match>().as_ptr(), n) }
     }
 
@@ -293,7 +293,7 @@ impl Staging {
     /// Where the first `n` matches are to be written; all where there is room for fewer.
     pub(crate) fn match_area(&mut self, n: usize) -> &mut [MaybeUninit<Match>] {
         let n = n.min(self.room_for_matches());
-        // SAFETY: the memory is the staging's, and has room for as many.
+        // SAFETY: the memory is the staging's, and has room for `n` matches.
         unsafe { slice::from_raw_parts_mut(self.matches.cast().as_ptr(), n) }
     }
 
@@ -301,7 +301,7 @@ impl Staging {
     ///
     /// # Safety
     ///
-    /// They have.
+    /// The device has written them.
     pub(crate) unsafe fn set_match_count(&mut self, n: usize) {
         self.match_count = n.min(self.room_for_matches());
     }
@@ -312,7 +312,7 @@ mod tests {
     use super::*;
 
     fn capacities() -> Capacities {
-        // Neither multiples of the alignment nor of what is written.
+        // Neither multiples of the alignment nor of the size of a value.
         Capacities { groups: 40, candidates: 1001, required: 6, matches: 25, ..Default::default() }
     }
 

@@ -40,7 +40,8 @@ impl Load {
         Self { pack, units: vec![] }
     }
 
-    /// The candidates that are packed next belong to a unit; whether it is new to the pack.
+    /// Notes that the candidates packed next belong to a unit. Returns whether the unit is new to
+    /// the pack.
     pub fn enter(&mut self, unit: &OpenUnit) -> bool {
         if self.units.last().is_some_and(|last| last.number == unit.number) {
             return false;
@@ -87,12 +88,12 @@ impl OpenUnits {
         }
     }
 
-    /// No more candidates of a unit follow, and those that came are packed or decided.
+    /// Notes that no more candidates of a unit follow. The former ones are packed or decided.
     pub fn end(&mut self, number: u32, matches: &mut MatchBuffer) {
         self.update(number, matches, |unit| unit.ended = true);
     }
 
-    /// The candidates of a pack are decided, and their matches given.
+    /// Notes that the candidates of a pack are decided, and their matches given.
     pub fn decided(&mut self, units: &[PackedUnit], matches: &mut MatchBuffer) {
         for packed in units {
             self.update(packed.number, matches, |unit| unit.packs -= 1);

@@ -39,7 +39,7 @@ pub struct DeviceVerifier {
     spec: JoinSpec,
     cpu: CpuVerifier,
     bounds: SizeBoundsCache,
-    /// Pinned memory, and what else a verifier takes.
+    /// Pinned memory, and the other memory of a verifier.
     reservation: MemoryReservation,
     /// The chunk that is being packed.
     held: Option<Held>,
@@ -99,7 +99,7 @@ impl Redo {
     }
 }
 
-/// What packing came to.
+/// How the packing of a chunk ended.
 enum Packing {
     /// All candidates are in packs.
     Done,
@@ -107,9 +107,9 @@ enum Packing {
     Again,
     /// No pack is free.
     Wait,
-    /// The rest is for the CPU.
+    /// The rest of the chunk is for the CPU.
     Cpu,
-    /// The next candidate is.
+    /// The next candidate is for the CPU.
     One,
 }
 
@@ -147,8 +147,8 @@ impl DeviceVerifier {
         }
     }
 
-    /// Reserves what is not pinned; false where that is refused and the query does not insist on
-    /// the device.
+    /// Reserves the memory that is not pinned. Returns false where the pool refuses it and the
+    /// query does not insist on the device.
     pub fn try_reserve(&mut self) -> Result<bool> {
         let sizes = (self.build.runs().least_size(), self.build.runs().greatest_size());
         let capacity = self.spec.candidate_chunk.min(self.join.chunk_capacity());
@@ -192,13 +192,13 @@ impl DeviceVerifier {
                 self.packs += 1;
                 Ok(Some(staging))
             }
-            // Fewer will do.
+            // Fewer packs suffice.
             Err(_) if self.packs > 0 => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Gives a pack up that is divided in another way than needed now.
+    /// Frees a pack that is divided in another way than needed now.
     fn discard(&mut self, staging: Staging) -> Result<()> {
         drop(staging);
         self.packs -= 1;
@@ -248,8 +248,8 @@ impl DeviceVerifier {
                 Ok(Packing::Done)
             }
             Packed::UpTo { group, at } if pack.contents.candidates == 0 => {
-                // It does not fit into an empty pack: the sets are larger than that. The next one
-                // finds a pack without what was tried.
+                // The candidate does not fit into an empty pack: its sets are too large. The next
+                // candidate gets a pack without them.
                 held.next = (group, at);
                 if let Some(load) = self.open.take() {
                     self.put_back(load, matches);
@@ -264,8 +264,8 @@ impl DeviceVerifier {
         }
     }
 
-    /// The open pack takes no more candidates: it goes to the device where that is worth the way,
-    /// otherwise to the CPU. No other pack is being taken up by the CPU.
+    /// The open pack takes no more candidates: it goes to a device where that pays, otherwise to
+    /// the CPU. No other pack is being taken up by the CPU.
     fn close(&mut self) {
         let Some(open) = &self.open else { return };
         let worth_sending =

@@ -11,7 +11,7 @@ use crate::set::device::launch::Launch;
 use crate::set::device::resident::ResidentSets;
 use crate::set::device::staging::{Section, Staging};
 
-/// What a kernel gives.
+/// The form of a kernel's answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Form {
     /// Every match, in any order.
@@ -41,7 +41,7 @@ pub struct VerifyJob {
     pub reply: Arc<dyn Reply>,
 }
 
-/// Takes what became of a chunk.
+/// Takes the answer to a chunk.
 pub trait Reply: Debug + Send + Sync {
     /// Called exactly once for each chunk, on a thread of the device's queue: it must not block.
     /// After a success in the pairs form the staging holds the matches.
@@ -71,7 +71,7 @@ impl VerifyJob {
         device.submit(Box::new(VerifyWork::from(self)));
     }
 
-    /// Checks what the kernels rely on and can be checked at a glance.
+    /// Checks the sizes that the kernels rely on.
     fn extent(&self) -> Result<Extent, DeviceError> {
         let groups = self.staging.slice::<Group>(Section::Groups);
         let candidates = match self.wide {
@@ -155,7 +155,7 @@ impl Plan {
         Self { extent, sections, matches: at, end: at + job.match_bytes(extent) }
     }
 
-    /// What a kernel is told of a job whose chunk lies at `start`.
+    /// The argument of the kernel for a job whose chunk lies at `start`.
     fn chunk(&self, start: u64, job: &VerifyJob) -> Chunk {
         let place = |section: Section| start + self.sections[section as usize];
         let optional = |section: Section| match job.sent(section) {
@@ -233,8 +233,8 @@ impl DeviceWork for VerifyWork {
         let chunk = Chunk { shared_words, ..plan.chunk(start, job) };
         let grid = job.launch.grid(extent.groups, shared_words);
         // SAFETY: verification kernels take one `Chunk`; its addresses are those of memory of this
-        // stage and of sets of this device, which the job holds. The checks above are what kernels
-        // rely on; the sections are filled by this crate as `abi` says.
+        // stage and of sets of this device, which the job holds. Kernels rely on the checks above;
+        // the sections are filled by this crate as `abi` says.
         unsafe { stage.launch(kernel, grid, chunk)? };
         stage.note(0, FOUND_BYTES)?;
         self.plan = Some(plan);
@@ -262,7 +262,7 @@ impl DeviceWork for VerifyWork {
     fn answer(self: Box<Self>, outcome: Result<Usage, DeviceError>) {
         let Self { job, found, .. } = *self;
         let VerifyJob { staging, probe, build, reply, .. } = job;
-        // First, so that whoever gets the answer may count on their memory.
+        // Dropped first, so that the receiver of the answer can use their memory.
         drop((probe, build));
         let outcome = outcome.map(|Usage { times, bytes_to_device, bytes_from_device }| Outcome {
             found,

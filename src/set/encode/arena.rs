@@ -1,4 +1,4 @@
-//! Token storage that grows without copying what it holds.
+//! Token storage that grows without copying its tokens.
 
 use std::ops::Range;
 

@@ -24,7 +24,7 @@ pub(crate) struct Gathered {
     pub parts: Vec<DistinctSets>,
     /// The number of each part's first set, and the number of all sets.
     pub starts: Vec<u32>,
-    /// Where parts share sets: for each set, the one that stands for all of its repeats.
+    /// Where parts share sets: for each set, the set that stands for all of its repeats.
     pub same_as: Vec<u32>,
     /// Where the rows of the parts stand in the input, ascending.
     pub stretches: Vec<Stretch>,
@@ -41,7 +41,7 @@ pub(crate) struct Stretch {
     pub len: u32,
 }
 
-/// What orders sets of one key and size: their first two tokens, each plus one, 0 for none.
+/// The sort key of sets of one key and size: their first two tokens, each plus one, 0 for none.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     front: u64,
@@ -118,7 +118,7 @@ impl Gathered {
         (part.key(set), part.size(set))
     }
 
-    /// The bytes that [`Self::into_collection`] allocates on top of what is held.
+    /// The bytes that [`Self::into_collection`] allocates on top of the bytes held.
     pub fn collection_growth(&self) -> usize {
         let sets = self.starts.last().copied().unwrap_or(0) as usize;
         let rows: usize = self.parts.iter().map(|p| p.set_of_row().len()).sum();
@@ -128,8 +128,8 @@ impl Gathered {
         Self::collection_bytes(sets, rows, tokens, freed) + unknown
     }
 
-    /// What laying out so many sets, rows and tokens allocates, of which `freed` bytes are given
-    /// back on the way.
+    /// The bytes that laying out `sets` sets, `rows` rows and `tokens` tokens allocates, while it
+    /// gives `freed` bytes back.
     pub fn collection_bytes(sets: usize, rows: usize, tokens: usize, freed: usize) -> usize {
         let collection = tokens * 4 + (sets + 1) * 8;
         // First the order of the sets is on top, with the sizes counted; then, when the sets in
@@ -369,7 +369,7 @@ impl Gathered {
         Ok(tokens)
     }
 
-    /// The rows of each set (offsets and rows, ascending within a set) and those without one.
+    /// The rows of each set (offsets and rows, ascending within a set) and the rows without a set.
     fn rows_of_sets(
         &self,
         position: &[u32],

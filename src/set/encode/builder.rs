@@ -39,7 +39,7 @@ pub struct BuildEncoder {
     /// By token id, the last row that holds it, counted by `stamp`.
     stamps: Vec<u32>,
     stamp: u32,
-    /// What of the reservation is this encoder's.
+    /// The part of the reservation that is this encoder's.
     reserved: usize,
 }
 
@@ -61,7 +61,7 @@ impl BuildEncoder {
         Self { dictionary: Dictionary::of_values(values), ..Self::default() }
     }
 
-    /// The same with tokens that are stored so where they go to disk.
+    /// The same encoder, with the form in which its tokens go to disk.
     pub fn stored_as(self, stored: StoredTokens) -> Self {
         Self { stored, ..self }
     }
@@ -97,7 +97,7 @@ impl BuildEncoder {
         while from < batch.len() {
             let (to, tokens) = batch.chunk(from);
             // Reserved for some rows ahead: for a whole batch, the worst case (every token a new
-            // one) would be far from what is used.
+            // one) would be far above the bytes used.
             let growth = self.growth(to - from, tokens, batch.bytes());
             self.reserve(reservation, base + self.size_in_bytes() + keys.size_in_bytes() + growth)?;
             let key_of = |row: usize| {
@@ -180,7 +180,8 @@ impl BuildEncoder {
             + LocatedRows::footprint(rows)
     }
 
-    /// What of the reservation is this encoder's, with what it was told to count besides.
+    /// The part of the reservation that is this encoder's, with the `base` bytes that it was told
+    /// to count.
     pub fn reserved(&self) -> usize {
         self.reserved
     }
@@ -208,7 +209,7 @@ impl BuildEncoder {
             + (self.ids.capacity() + self.stamps.capacity()) * size_of::<u32>()
     }
 
-    /// No row is added from here on: gives back what only that needs.
+    /// Ends adding rows, and frees the buffers that only adding needs.
     pub(crate) fn close(&mut self) {
         self.located = LocatedRows::default();
         self.ids = vec![];
@@ -216,8 +217,8 @@ impl BuildEncoder {
         self.sets.close();
     }
 
-    /// Orders tokens and sets. `reservation` afterwards holds what is returned, on top of `base`;
-    /// `peak` is called whenever it has grown.
+    /// Orders tokens and sets. `reservation` holds the result afterwards, on top of `base`; `peak`
+    /// is called whenever it has grown.
     pub fn finish(
         self,
         reservation: &MemoryReservation,
@@ -230,9 +231,9 @@ impl BuildEncoder {
         Ok((sets, encoder))
     }
 
-    /// Merges what several encoders have read, each with its own keys, and orders tokens and
-    /// sets. What comes out does not depend on which encoder has read which rows, nor on the
-    /// number of threads.
+    /// Merges the rows that several encoders have read, each with its own keys, and orders tokens
+    /// and sets. The result does not depend on which encoder has read which rows, nor on the number
+    /// of threads.
     pub fn finish_all(
         encoders: Vec<(Self, KeyDictionary)>,
         context: &FinishContext<'_>,

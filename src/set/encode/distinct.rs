@@ -89,8 +89,8 @@ impl DistinctSets {
         self.push_row(NO_SET)
     }
 
-    /// Adds a row with a set: distinct known tokens and a number of unknown ones. Whether stored
-    /// tokens, as many and with the same hash, are the same set is asked of `is_same`.
+    /// Adds a row with a set: distinct known tokens and a number of unknown ones. `is_same` tells
+    /// whether stored tokens of the same number and hash are the same set.
     pub fn push(
         &mut self,
         key: KeyId,
@@ -183,7 +183,7 @@ impl DistinctSets {
         self.arena.size_in_bytes() + self.runs.capacity() * size_of::<TokenRun>()
     }
 
-    /// Nobody reads tokens, keys and sizes from here on.
+    /// Frees tokens, keys and sizes, which are not read from here on.
     pub fn drop_tokens(&mut self) {
         self.arena = TokenArena::default();
         self.runs = vec![];
@@ -191,7 +191,7 @@ impl DistinctSets {
         self.unknown = Sparse::default();
     }
 
-    /// No row is added from here on: gives back what only that needs.
+    /// Ends adding rows, and frees the buffers that only adding needs.
     pub fn close(&mut self) {
         self.table = Table::default();
     }
@@ -237,7 +237,7 @@ impl DistinctSets {
             if len + more <= capacity { 0 } else { (len + more).max(2 * capacity) * width }
         };
         let sets = self.runs.len();
-        // What has stayed at 0 so far most likely does.
+        // Numbers that have stayed at 0 so far most likely do.
         let sparse = |s: &Sparse| match s.0.is_empty() && sets > 0 {
             true => 0,
             false => vec(sets, s.0.capacity(), rows, 4),

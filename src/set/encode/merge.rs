@@ -1,7 +1,7 @@
-//! One collection from what several encoders have read.
+//! One collection from the rows that several encoders have read.
 //!
-//! Tokens get the ids that one encoder would have given them, reading all rows in order: what
-//! comes out does not depend on who has read what.
+//! Tokens get the ids that one encoder would have given them, reading all rows in order: the result
+//! does not depend on which encoder has read which rows.
 
 use std::mem::size_of;
 use std::ops::Range;
@@ -24,8 +24,8 @@ use crate::values::table::Table;
 /// Sets handled between two looks at the cancel flag.
 const CHECK_EVERY: usize = 4096;
 
-/// A bound on what finishing these encoders reserves on top of what they hold; and how much of
-/// that may stay.
+/// A bound on the bytes that finishing these encoders reserves on top of those they hold; and the
+/// part of it that may stay.
 pub(crate) fn finish_growth(encoders: &[(&BuildEncoder, &KeyDictionary)]) -> (usize, usize) {
     let sum = |count: fn(&BuildEncoder) -> usize| encoders.iter().map(|(e, _)| count(e)).sum();
     let sets: usize = sum(|e| e.sets.len());
@@ -41,7 +41,7 @@ pub(crate) fn finish_growth(encoders: &[(&BuildEncoder, &KeyDictionary)]) -> (us
         repeats = 2 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets);
     }
     let maps = distinct * size_of::<u32>();
-    // There are no more counters than make as many counts as there are tokens.
+    // All counters together have no more entries than there are tokens.
     let order = (tokens + distinct) * size_of::<u32>() + TokenOrder::footprint(distinct, tokens);
     let collection = Gathered::collection_bytes(sets, rows, tokens, token_bytes);
     (merge + maps + repeats + order.max(collection), merge)
@@ -82,7 +82,7 @@ pub(crate) fn finish(
     Ok((collection, encoder, keys))
 }
 
-/// What the encoders have read, less what only reading needs.
+/// The rows of the encoders, without the buffers that only reading needs.
 struct Parts {
     gathered: Gathered,
     /// Of each part, until they have been merged.
@@ -104,7 +104,7 @@ struct New {
 
 impl Parts {
     fn of(mut encoders: Vec<(BuildEncoder, KeyDictionary)>) -> Self {
-        // One is needed, those without rows are not.
+        // One encoder is needed; further ones without rows are not.
         let read = |(encoder, _): &(BuildEncoder, KeyDictionary)| encoder.row_count() > 0;
         match encoders.iter().position(read) {
             Some(_) => encoders.retain(read),
@@ -160,7 +160,7 @@ impl Parts {
             + self.maps.iter().map(|map| map.capacity() * size_of::<u32>()).sum::<usize>()
     }
 
-    /// What merging dictionaries allocates.
+    /// The bytes that merging dictionaries allocates.
     fn merge_growth(&self) -> usize {
         if self.is_one() {
             return 0;
@@ -208,7 +208,7 @@ impl Parts {
         Ok(KeyDictionary { keys })
     }
 
-    /// What [`Self::find_repeats`] allocates: hashes and repeats of the sets, and tables.
+    /// The bytes that [`Self::find_repeats`] allocates: hashes and repeats of the sets, and tables.
     fn repeats_growth(&self) -> usize {
         let sets = self.gathered.starts.last().map_or(0, |&sets| sets as usize);
         if self.is_one() { 0 } else { 2 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets) }
@@ -241,7 +241,8 @@ impl Parts {
             }
             Ok(())
         })?;
-        // Each thread looks at a share of the hashes, by their low bits: tables go by the high ones.
+        // Each thread looks at a share of the hashes, by their low bits: tables go by the high
+        // ones.
         let repeats = Mutex::new(vec![]);
         for_each(threads, (0..threads).collect(), |share| {
             let mut found = vec![];
@@ -293,8 +294,8 @@ impl Parts {
         }
     }
 
-    /// How many threads count tokens, each for itself: as many as do not need much more memory
-    /// than the sets.
+    /// The number of threads that count tokens, each in counters of its own, such that the counters
+    /// take little more memory than the sets.
     fn counters(&self, threads: usize, universe: u32) -> usize {
         let tokens: usize = self.gathered.parts.iter().map(DistinctSets::token_count).sum();
         threads_for(threads, tokens).min(tokens / (universe as usize).max(1)).max(1)

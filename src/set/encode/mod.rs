@@ -1,8 +1,8 @@
 //! From Arrow lists to dense integer sets.
 //!
-//! [`BuildEncoder`] gives each
-//! token of the build side an id ([`Dictionary`](crate::values::Dictionary)) and drops repeated sets; any number of them share
-//! the batches. `merge` makes one of what they have read and orders tokens rare first
+//! [`BuildEncoder`] gives each token of the build side an id
+//! ([`Dictionary`](crate::values::Dictionary)) and drops repeated sets; any number of encoders
+//! share the batches. `merge` makes one collection of their rows and orders tokens rare first
 //! ([`TokenOrder`]), `arrange` lays the distinct sets out in CSR form by blocking key and size
 //! ([`SetCollection`](super::SetCollection)). [`ProbeEncoder`] does the same for each probe batch
 //! with the build side's dictionary, whose ids have become ranks.

@@ -99,7 +99,7 @@ struct Side<'a> {
 }
 
 impl Side<'_> {
-    /// Encodes batches of 7 rows with so many encoders, each batch with any of them.
+    /// Encodes batches of 7 rows with `encoders` encoders, each batch with a random one.
     fn encode(
         &self,
         rng: &mut StdRng,
@@ -136,7 +136,8 @@ impl Side<'_> {
     }
 }
 
-/// However many encoders and threads there are, and whoever reads which batch.
+/// The result does not depend on the numbers of encoders and threads, nor on which encoder reads
+/// which batch.
 #[test]
 fn encoders_and_threads_do_not_change_the_collection() {
     let mut rng = StdRng::seed_from_u64(3);
@@ -248,7 +249,7 @@ fn unknown_tokens_are_counted_once() {
     assert_eq!((sets.len(), sets.size(0), sets.unknown(0)), (1, 3, 2));
 }
 
-/// Too little memory is an error, and what was reserved stays what is held.
+/// Too little memory is an error, after which the reservation is that of the bytes held.
 #[test]
 fn the_limit_of_memory_holds_while_encoding_and_finishing() {
     let mut rng = StdRng::seed_from_u64(5);

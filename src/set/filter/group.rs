@@ -3,9 +3,9 @@
 //! Bouros, Ge, Mamoulis: "Spatio-textual similarity joins", PVLDB 2012; compared with others by
 //! Mann, Augsten, Bouros: "An empirical evaluation of set similarity join techniques", PVLDB 2016.
 //! Length, prefix and positional filter see no more of a set than its size and prefix, so that
-//! what they say of one set holds for its whole group. The build side is grouped by the prefix
-//! that is indexed, the probe sets by the prefix that is looked up (in a self-join the longer
-//! one); a pair of groups that passes is expanded to pairs of sets in front of verification.
+//! their decision on one set holds for its whole group. The build side is grouped by the prefix
+//! that is indexed, the probe sets by the prefix that is looked up (in a self-join the longer one);
+//! a pair of groups that passes is expanded to pairs of sets in front of verification.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -2,8 +2,8 @@
 //!
 //! Xiao, Wang, Lin, Yu: "Efficient similarity joins for near duplicate detection", WWW 2008. Where
 //! PPJoin counts the common prefix tokens of every pair that it meets, this source decides each
-//! posting by itself ([`crate::set::filter::postings`]): no counter is kept, and a pair that passes is noted so
-//! that it becomes a candidate once.
+//! posting by itself ([`crate::set::filter::postings`]): no counter is kept, and a pair that passes
+//! is noted so that it becomes a candidate once.
 
 use std::ops::Range;
 use std::sync::Arc;

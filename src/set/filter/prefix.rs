@@ -212,7 +212,8 @@ impl PrefixSource {
     fn partners(&mut self, set: SetId) -> Option<(Range<SetId>, Arc<SizeBounds>)> {
         if self.run.as_ref().is_none_or(|run| set >= run.end) {
             let (run, ids) = self.probe.sets.runs().of_set(set)?;
-            // Unknown tokens make sets of one run differ in what is stored, not in their size.
+            // Sets of one run may store different numbers of tokens; unknown tokens count for their
+            // size.
             let partners = self.bounds.get(run.size).map(|bounds| {
                 let sets = self.index.build.runs().sets(run.key, bounds.least, bounds.greatest);
                 (sets, bounds)

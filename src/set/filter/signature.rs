@@ -201,7 +201,7 @@ impl Signatures {
         prefetch(self.words.as_ptr().wrapping_add(build as usize * self.scheme.words()));
     }
 
-    /// At most so many tokens are common to the probe set and a build set.
+    /// The most tokens that the probe set and a build set can have in common.
     #[inline]
     pub fn bound(&self, probe: &ProbeSignature, build: SetId) -> u32 {
         let width = self.scheme.words();

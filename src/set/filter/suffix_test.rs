@@ -6,7 +6,7 @@ use crate::set::filter::prefix::indexed_prefix;
 use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::{SetCollection, SetId};
 
-/// Says yes to every so manyth question.
+/// A systematic sample: true once every `step` calls.
 #[derive(Debug)]
 pub(crate) struct Every {
     step: u32,

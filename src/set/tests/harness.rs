@@ -96,7 +96,7 @@ impl Wake for Unpark {
     }
 }
 
-/// What a cursor gave.
+/// The matches and counts of a cursor.
 struct Run {
     found: Vec<Match>,
     counts: RowPairCounts,
@@ -357,8 +357,8 @@ impl Sides {
         choose(matcher.as_ref(), strategy, &build, &match_spec_of(spec), &request, context)
     }
 
-    /// The matches of one run whose cursor gets what it needs without a device, and `beside` bytes
-    /// more; and what was said of the device.
+    /// The matches of one run whose cursor gets the memory that it needs without a device, and
+    /// `beside` bytes more; and the message about the device.
     pub fn run_within(
         &self,
         strategy: &dyn JoinStrategy,

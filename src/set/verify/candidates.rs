@@ -100,7 +100,7 @@ impl CandidateChunk {
         self.candidates.truncate(kept);
     }
 
-    /// The bytes that a chunk of so many candidates takes at most.
+    /// The most bytes that a chunk of `capacity` candidates takes.
     pub fn footprint(capacity: usize) -> usize {
         capacity.next_power_of_two() * (size_of::<Candidate>() + size_of::<CandidateGroup>())
     }

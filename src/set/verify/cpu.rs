@@ -15,7 +15,7 @@ use crate::set::{Candidate, CandidateChunk, Verified, Verifier};
 const STEPS_PER_SLICE: usize = 1 << 21;
 
 /// Intersects each candidate's sets behind their prefixes, stopping as soon as the required overlap
-/// is out of reach, or reached where nobody asks for the exact one.
+/// is out of reach, or reached where the join does not need the exact overlap.
 #[derive(Debug)]
 pub struct CpuVerifier {
     build: Arc<SetCollection>,

@@ -32,7 +32,7 @@ pub fn intersect(
     (overlap >= required).then_some(overlap)
 }
 
-/// Looks up each token of the short run in what is left of the long one (Bentley, Yao: "An almost
+/// Looks up each token of the short run in the rest of the long one (Bentley, Yao: "An almost
 /// optimal algorithm for unbounded searching", IPL 1976).
 fn gallop(short: &[u32], long: &[u32], overlap: u32, required: u32, exact: bool) -> Option<u32> {
     let mut overlap = overlap as usize;

@@ -12,7 +12,7 @@ pub use sort::{select_nth_unstable_by, sort_unstable_by, sort_unstable_by_key};
 /// millisecond.
 const STEPS: usize = 1 << 16;
 
-/// Tells long loops on other threads that nobody waits for them any more.
+/// Tells long loops on other threads that their query was dropped.
 #[derive(Debug, Clone, Default)]
 pub struct CancelFlag(Arc<AtomicBool>);
 

@@ -38,7 +38,7 @@ pub fn sort_unstable_by<T: Copy>(
     Ok(())
 }
 
-/// Like [`sort_unstable_by`], in the order of what `key` gives.
+/// Like [`sort_unstable_by`], in the order of the items' keys.
 pub fn sort_unstable_by_key<T: Copy, K: Ord>(
     items: &mut [T],
     cancel: &CancelFlag,

@@ -19,7 +19,7 @@ use crate::spec::Function;
 /// The column that stands for the function.
 pub(crate) const SCORE: &str = "similarity";
 
-/// What the evaluation of constants needs of the session.
+/// The properties of a session by which constants are evaluated.
 #[derive(Debug, Clone, Copy)]
 pub struct Constants<'a> {
     pub props: &'a ExecutionProps,

@@ -3,9 +3,9 @@
 //! A conjunct such as `CAST(jaccard(a.x, b.y) AS REAL) >= 0.66666668` is kept as the analyzer
 //! coerced it, with its casts and decimals. [`Comparison::find`] sees its shape: which function,
 //! which argument on which side, in which direction it bounds. [`Comparison::reduce`] then
-//! searches, with DataFusion's own evaluator, for the least similar value of the function with which
-//! it is true. Folding the literal to `Float64` instead would change answers: DataFusion compares a
-//! `Float64` with a decimal as `Decimal(30, 15)`, and rounds it in a cast to `Float32`.
+//! searches, with DataFusion's own evaluator, for the least similar value of the function with
+//! which it is true. Folding the literal to `Float64` instead would change answers: DataFusion
+//! compares a `Float64` with a decimal as `Decimal(30, 15)`, and rounds it in a cast to `Float32`.
 
 mod evaluate;
 #[cfg(test)]
@@ -70,7 +70,7 @@ pub struct Threshold {
     pub exact: bool,
 }
 
-/// The inputs of a join, and what the session knows of similarities.
+/// The inputs of a join, and the families of the session.
 #[derive(Clone, Copy)]
 pub struct Sides<'a> {
     pub left: &'a DFSchema,
@@ -309,7 +309,8 @@ struct Scored<'a> {
     tries: bool,
 }
 
-/// Follows aliases and monotone casts down to what they wrap, or says which cast ends the search.
+/// Follows aliases and monotone casts down to the wrapped expression, or names the cast that ends
+/// the search.
 fn through_casts(expr: &Expr) -> Result<Scored<'_>, String> {
     let (inner, field, tries) = match expr {
         Expr::Alias(alias) => return through_casts(&alias.expr),

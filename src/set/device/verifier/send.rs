@@ -43,8 +43,9 @@ impl DeviceVerifier {
         .submit(&place.device);
     }
 
-    /// Sends a pack that a device did not verify to another one. Where none is left, or no memory
-    /// to move it to, the CPU takes it, or the query ends with the error if it insists on devices.
+    /// Sends a pack that a device did not verify to another device. Where no device is left, or no
+    /// memory to move the pack to, the CPU verifies it; a query that insists on devices ends with
+    /// the error instead.
     pub(super) fn retry(&mut self, mut load: Load, error: DeviceError) -> Result<()> {
         if !self.join.has_failed() && (!load.pack.staging.is_lost() || self.rescue(&mut load.pack))
         {
@@ -59,7 +60,8 @@ impl DeviceVerifier {
         Ok(())
     }
 
-    /// Moves a pack out of memory that a lost device has pinned; whether that could be done.
+    /// Moves a pack out of memory that a lost device has pinned. Returns whether there was memory
+    /// for it.
     fn rescue(&mut self, pack: &mut Pack) -> bool {
         let Ok(bytes) = self.join.pack_bytes() else { return false };
         if self.reservation.try_grow(bytes).is_err() {
