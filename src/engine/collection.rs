@@ -19,7 +19,7 @@ pub trait Collection: Any + Debug + Send + Sync {
     /// The same, to order the rows of each item.
     fn groups_mut(&mut self) -> &mut RowGroups;
 
-    /// The bytes allocated, those of the groups included.
+    /// The bytes allocated, with the bytes of the groups.
     fn size_in_bytes(&self) -> usize;
 }
 
@@ -34,7 +34,7 @@ impl dyn Collection {
         this.downcast_ref().ok_or_else(|| another_family::<T>())
     }
 
-    /// Like [`Self::of`], shared.
+    /// Like `of`, shared.
     ///
     /// # Errors
     ///
@@ -118,7 +118,7 @@ impl dyn BuildEncoder {
         this.downcast_ref().ok_or_else(|| another_family::<T>())
     }
 
-    /// Like [`Self::of`], by value.
+    /// Like `of`, by value.
     ///
     /// # Errors
     ///

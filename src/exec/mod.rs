@@ -3,7 +3,7 @@
 //! [`SimilarityJoin`](crate::spec::SimilarityJoin) says what is computed; `layout` resolves it into
 //! a probe side and what each match yields. `build` collects and indexes one side, `probe` streams
 //! the other against it, `mode` says what partitions share. `answer` turns pairs of sets into rows:
-//! `blocks` makes blocks of pairs of rows of them and `pairs` columns of those, `emit` lists single
+//! `blocks` makes blocks of row pairs and `pairs` the columns of row pairs, `emit` lists single
 //! rows, `output` makes batches. `spill` joins from disk. Algorithms live behind [`crate::engine`].
 
 pub(crate) mod answer;

@@ -346,7 +346,7 @@ impl Stream {
     }
 
     /// Waits until no work of the stream is under way, so that its memory may be given back. Where
-    /// that cannot be known, the device counts as lost. An error is that of the first attempt.
+    /// that cannot be known, the device counts as lost. The error is the one of the first attempt.
     pub fn settle(&self) -> Result<()> {
         let waited = self.wait();
         if waited.is_err() {

@@ -65,7 +65,7 @@ struct HostBlock {
     bytes: usize,
 }
 
-// SAFETY: it is memory of its own.
+// SAFETY: the memory belongs to this value alone.
 unsafe impl Send for HostBlock {}
 // SAFETY: as above.
 unsafe impl Sync for HostBlock {}
@@ -203,7 +203,7 @@ pub struct PinnedBuffer {
     pool: Arc<PinnedPool>,
 }
 
-// SAFETY: it is memory of its own.
+// SAFETY: the memory belongs to this value alone.
 unsafe impl Send for PinnedBuffer {}
 // SAFETY: as above.
 unsafe impl Sync for PinnedBuffer {}

@@ -35,7 +35,7 @@ use crate::spec::{Predicate, Side};
 /// of a hash of the row, which tell rows with the same set apart.
 pub(crate) type Place = u64;
 
-/// The places of rows with one set, and of those whose sets have similar hashes.
+/// The number of places of one set, or of sets with similar hashes.
 pub(crate) const BLOCK: Place = 1 << 12;
 
 /// A tile, and the places on a side's axis whose rows are joined there.
@@ -46,7 +46,7 @@ pub(crate) fn block_of(shape: RowPlace) -> Place {
     (u64::from(shape.position) << 32) + u64::from(shape.hash) / BLOCK * BLOCK
 }
 
-/// The place of a row; `row_hash` is that of all its columns.
+/// The place of a row; `row_hash` is the hash of all its columns.
 pub(crate) fn place_of(shape: RowPlace, row_hash: u64) -> Place {
     block_of(shape) + row_hash % BLOCK
 }
@@ -179,8 +179,8 @@ impl Tiling {
         Self { tiles, tasks, divides_sets: [divides_sets; 2] }
     }
 
-    /// The tiles that the rows of `side` with a set of this size and key class may be sent to,
-    /// with the places of those that are.
+    /// The tiles that the rows of `side` with a set of this size and key class may be sent to, with
+    /// the places of the rows that each of these tiles gets.
     pub fn tiles(
         &self,
         grid: &Grid<'_>,

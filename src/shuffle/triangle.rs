@@ -104,7 +104,7 @@ mod tests {
     use crate::shuffle::tiling::{GridPairs, GridSpec, Tiling};
     use crate::spec::Side;
 
-    /// The tilings of rows near to each other and of those apart.
+    /// The tilings of rows near to each other, and of rows apart.
     fn tilings<'a>(grid: &Grid<'a>, histogram: &Histogram) -> [(Grid<'a>, Tiling); 2] {
         [GridPairs::Within, GridPairs::Across].map(|pairs| {
             let grid = Grid { spec: GridSpec { pairs, ..grid.spec }, axis: grid.axis };

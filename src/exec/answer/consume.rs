@@ -120,7 +120,8 @@ impl Answer {
         Ok(Taken { done, settled })
     }
 
-    /// Makes sure that the pairs gathered so far go together with those of the batch at `place`.
+    /// Flushes the pairs gathered so far, unless they can go together with pairs of the batch at
+    /// `place`.
     fn gather_for(&mut self, place: usize) -> Result<()> {
         let batch = &self.batches[place];
         let (unit, payload) = (batch.number, Arc::clone(&batch.payload));
@@ -135,8 +136,8 @@ impl Answer {
         Ok(())
     }
 
-    /// Gives out the pairs gathered of a batch that is complete, unless those of later ones may
-    /// join them.
+    /// Gives out the pairs gathered of a complete batch, unless pairs of later batches may join
+    /// them.
     pub(super) fn flush_batch(&mut self, batch: &mut ProbeBatch) -> Result<()> {
         let joinable = Arc::ptr_eq(&batch.payload, &self.build.payload) && !batch.is_counted();
         match &self.gathered {
@@ -165,7 +166,7 @@ impl Answer {
     }
 
     /// Decides the gathered pairs, in one order of their sides or in both, and gives them out.
-    /// `payload` is that of their probe rows.
+    /// `payload` holds their probe rows.
     fn flush_orders(&mut self, payload: &Payload, counted: &mut Counted) -> Result<()> {
         if self.pairs.is_empty() {
             return Ok(());
@@ -241,7 +242,7 @@ impl Answer {
         self.layout.residual(self.build.ranks.is_some())
     }
 
-    /// Decides the gathered pairs, whose left and right rows are those of `payloads`.
+    /// Decides the gathered pairs, whose left and right rows `payloads` hold.
     fn flush_pairs(&mut self, payloads: [&Payload; 2], counted: &mut Counted) -> Result<()> {
         let mut columns = PairColumns::new(&self.layout, &self.pairs, payloads);
         if let Some(residual) = self.residual() {

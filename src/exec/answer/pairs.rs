@@ -34,7 +34,7 @@ pub(crate) struct PairColumns<'a> {
 }
 
 impl<'a> PairColumns<'a> {
-    /// `payloads` are those of the left and of the right side.
+    /// `payloads` hold the rows of the left and of the right side.
     pub fn new(layout: &'a Layout, pairs: &'a RowPairs, payloads: [&'a Payload; 2]) -> Self {
         Self { layout, pairs, payloads, kept: None, len: pairs.len(), places: Default::default() }
     }

@@ -291,7 +291,7 @@ impl PayloadBuilder {
     }
 
     /// The bytes that [`Self::finish`] needs on top: a column in one piece, its rows by place, and
-    /// the order of those.
+    /// the order of the places.
     pub fn finish_growth(&self) -> usize {
         let columns = self
             .pieces
@@ -303,7 +303,7 @@ impl PayloadBuilder {
         }
     }
 
-    /// Joins the pieces of columns that are small enough, and orders those of fixed width by
+    /// Joins the pieces of columns that are small enough, and orders columns of fixed width by
     /// place in `items`, which holds the same rows.
     pub fn finish(self, items: Arc<dyn Collection>, cancel: &CancelFlag) -> Result<Payload> {
         let starts: Arc<[u32]> = self.starts.into();

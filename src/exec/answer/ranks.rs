@@ -34,9 +34,8 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// Ranks the rows of `groups` by `values`, one for each row, which are those of `column`, and
-    /// orders those of each item by rank. `others` says whether rows of other collections are
-    /// ranked as well.
+    /// Ranks the rows of `groups` by `values`, the values of `column` by row, and orders the rows
+    /// of each item by rank. `others` says whether rows of other collections are ranked as well.
     ///
     /// # Errors
     ///

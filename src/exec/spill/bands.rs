@@ -46,7 +46,7 @@ impl Bands {
         Self { key_parts, limits }
     }
 
-    /// The number of bands, that of the rows without an item aside.
+    /// The number of bands, without the band of rows without an item.
     pub fn len(&self) -> usize {
         self.key_parts * (self.limits.len() + 1)
     }

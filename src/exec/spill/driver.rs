@@ -86,7 +86,7 @@ impl SpilledBuild {
         Self { stored: Arc::new(stored), shared: Mutex::default() }
     }
 
-    /// Starts the join of all partitions that share `probe`, or gives the one that was started.
+    /// Starts the join of all partitions that share `probe`, or returns the join that was started.
     pub fn join_shared(&self, probe: impl FnOnce() -> Result<Vec<Slices>>) -> Result<Arc<Joining>> {
         let mut shared = self.shared.lock();
         Ok(match &*shared {
@@ -95,7 +95,7 @@ impl SpilledBuild {
         })
     }
 
-    /// Starts the join with the rows of `probe`, which are those of one partition.
+    /// Starts the join with `probe`, the rows of one partition.
     pub fn join(&self, probe: Vec<Slices>) -> Arc<Joining> {
         self.start(probe, true)
     }

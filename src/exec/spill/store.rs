@@ -74,7 +74,7 @@ impl Spilling {
         let build = context.store_build(overflow, memory).await?;
         Ok(match build.reload().await? {
             Some((side, layout)) => {
-                // Keys are those that rows of the probe input give; a self-join asks for none.
+                // The converter is for keys of rows of the probe input; a self-join uses none.
                 Built::Memory { side, layout, converter: context.converter.clone() }
             }
             None => Built::Disk(Arc::new(SpilledBuild::new(build))),

@@ -7,9 +7,9 @@
 //! | repartition | the rows that the [grid](crate::shuffle) sends to it | two large sides |
 //! | two joins | as either of them needs | FULL joins of large sides |
 //!
-//! Rows that the answer lists one by one (preserved rows, those of semi and anti joins) are known
-//! to one task each: a broadcast side has none, and the grid sends each of them to one task. A join
-//! of an input with itself reads it more than once, as tasks do not share the rows that one of them
+//! Rows that the answer lists one by one (preserved rows, rows of semi and anti joins) are known to
+//! one task each: a broadcast side has none, and the grid sends each of them to one task. A join of
+//! an input with itself reads it more than once, as tasks do not share the rows that one of them
 //! has read; where two readings may give different rows, there is one. If it is symmetric, half of
 //! the grid is enough, and is better than a broadcast whatever the size; that needs rows that are
 //! equal bit for bit in each reading.

@@ -213,7 +213,7 @@ impl<'a> Converter<'a> {
         let plan = match self.convert_join(&pushed)? {
             Outcome::Node(node) => node.into_plan(),
             Outcome::Declined(reason) if self.context.explain => {
-                // One reason for both: that of all conjuncts.
+                // One reason for both: the reason of all conjuncts.
                 let input = Arc::new(input.clone());
                 let plan = LogicalPlan::Filter(Filter::try_new(filter.predicate, input)?);
                 return Ok(Transformed::yes(DeclinedNode::new(plan, reason).into_plan()));

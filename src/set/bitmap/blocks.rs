@@ -28,10 +28,10 @@ pub(crate) struct Line([u64; ABREAST]);
 
 /// The build side's signatures.
 ///
-/// Sets stand in the order of their ids, except that those of one run (blocking key and size) are
-/// ordered by how many of their tokens the first words leave out, so that this number hardly
-/// varies within a block. The first words, which the kernel tests, lie apart from the others,
-/// which only survivors need: word after word of eight sets each.
+/// Sets stand in the order of their ids, except that the sets of one run (blocking key and size)
+/// are ordered by how many of their tokens the first words leave out, so that this number hardly
+/// varies within a block. The first words, which the kernel tests, lie apart from the others, which
+/// only survivors need: word after word of eight sets each.
 #[derive(Debug)]
 pub(crate) struct Blocks {
     scheme: SignatureScheme,

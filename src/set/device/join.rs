@@ -189,7 +189,8 @@ impl DeviceJoin {
         }
     }
 
-    /// The room of a chunk. Candidates lie in few groups: those of a probe set.
+    /// The room of a chunk. Candidates lie in few groups: a group holds candidates of one probe
+    /// set.
     pub(crate) fn capacities(&self, wide: bool) -> Capacities {
         let candidates = self.chunk_candidates(wide);
         let groups = (candidates / 4).max(2);

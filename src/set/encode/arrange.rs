@@ -17,8 +17,8 @@ use crate::util::parallel::{for_each, threads_for};
 /// Sorted or copied at a time by one thread. Tests want many such shares.
 const SETS_PER_TASK: usize = if cfg!(test) { 1 << 5 } else { 1 << 13 };
 
-/// Sets from one or more encoders, numbered through in their order: those of the first, then
-/// those of the second, and so on. The tokens of each set ascend.
+/// Sets from one or more encoders, numbered through in their order: the sets of the first encoder,
+/// then those of the second, and so on. The tokens of each set ascend.
 #[derive(Debug)]
 pub(crate) struct Gathered {
     pub parts: Vec<DistinctSets>,

@@ -82,7 +82,7 @@ impl GroupFilter {
     }
 }
 
-/// What the probe sets of one key and size have in common.
+/// The partners and bounds that the probe sets of one key and size share.
 #[derive(Debug)]
 struct ProbeRun {
     /// Up to here the ids have this key and size.
@@ -287,7 +287,7 @@ impl GroupSource {
         State::Settle { from: 0, kept: 0 }
     }
 
-    /// Drops pruned groups, so that each set of the probe group meets only those that are left.
+    /// Drops pruned groups, so that each set of the probe group meets only groups that are left.
     fn settle(&mut self, from: usize, mut kept: usize, left: &mut usize) -> State {
         let Some(group) = &self.current else { return State::Next };
         let end = self.touched.len().min(from.saturating_add(*left));

@@ -258,7 +258,7 @@ impl CandidateSource for PositionalSource {
 }
 
 impl PositionalSource {
-    /// What a probe set has in common with those of its key and size.
+    /// The partners and bounds that probe sets of one key and size share.
     fn run_of(
         &mut self,
         index: &PositionalIndex,
