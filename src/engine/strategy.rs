@@ -202,7 +202,7 @@ pub trait Strategy: Debug + Send + Sync {
     ) -> Result<Arc<dyn PreparedJoin>>;
 }
 
-/// The work for neighbouring items, from `start` on.
+/// The work for neighbouring items, from `start` on. A join has at most [`WorkStep::MOST`].
 #[derive(Debug, Clone, Copy)]
 pub struct WorkStep {
     pub start: ItemId,
@@ -212,4 +212,14 @@ pub struct WorkStep {
     /// before, in nanoseconds or so.
     pub first: u64,
     pub slope: u64,
+}
+
+impl WorkStep {
+    /// With more, blocking keys keep partners few and the work of all items alike.
+    pub const MOST: usize = 1 << 12;
+
+    /// The same work for each of `items` items.
+    pub fn even(items: u32) -> Vec<Self> {
+        vec![Self { start: 0, items, first: 1, slope: 0 }]
+    }
 }

@@ -17,8 +17,6 @@ const PART_OF_REST: u64 = 3;
 const LEAST_PART: u64 = 1 << 10;
 /// Sets of a range, at most: what is counted for each of them is not reserved.
 const MAX_SETS: u32 = 1 << 14;
-/// Beyond this many runs, blocking keys keep partners few and the work of all sets alike.
-const MAX_STEPS: usize = 1 << 12;
 
 /// Ranges of a collection's sets, taken by any number of partitions without locks.
 ///
@@ -87,7 +85,7 @@ impl Ranges {
 
     /// The bytes held.
     pub fn footprint(steps: &[WorkStep]) -> usize {
-        steps.len().min(MAX_STEPS) * size_of::<Step>()
+        steps.len() * size_of::<Step>()
     }
 }
 
@@ -121,10 +119,6 @@ impl Work {
     fn of(of_items: &[WorkStep], end: ItemId) -> Self {
         let mut steps: Vec<Step> = vec![];
         let mut before = 0;
-        if of_items.len() > MAX_STEPS {
-            steps.push(Step { start: 0, before, first: 1, slope: 0 });
-            return Self { steps, end };
-        }
         for &WorkStep { start, items, first, slope } in of_items {
             let step = Step { start, before, first, slope };
             before = step.work_before(start + items);
