@@ -24,7 +24,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 pub use axis::{Axis, PlaceReader, RowPlace};
-pub use choose::{Choice, admitted, choose};
+pub use choose::{admitted, choose};
 pub use collection::{
     BuildEncoder, Collection, EncodeInput, Encoded, EncodedPart, FinishContext, Growth,
     ProbeEncoder, Scratch,

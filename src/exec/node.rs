@@ -26,7 +26,7 @@ use datafusion::physical_plan::{
 use parking_lot::Mutex;
 
 use crate::config::{DeviceChoice, SimJoinOptions, SpillChoice};
-use crate::engine::{Family, KeyConverter, Pairing, admitted};
+use crate::engine::{Families, Family, KeyConverter, Pairing, admitted};
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::{BuildPlan, Built};
@@ -103,15 +103,15 @@ impl SetSimilarityJoinExec {
     ///
     /// # Errors
     ///
-    /// When the family cannot compare the arguments, a device is demanded that this
-    /// build cannot use, or the parts of `join` do not fit together.
+    /// When `families` lack the one of the predicate, it cannot compare the arguments, a device is
+    /// demanded that this build cannot use, or the parts of `join` do not fit together.
     pub fn try_new(
         input: JoinInput,
         join: SimilarityJoin,
-        family: Arc<dyn Family>,
+        families: &Families,
         options: SimJoinOptions,
     ) -> Result<Self> {
-        Self::try_new_in_mode(input, join, family, options, JoinMode::Shared, None)
+        Self::try_new_in_mode(input, join, families, options, JoinMode::Shared, None)
     }
 
     /// Like [`Self::try_new`], in any mode. `reason` says in EXPLAIN why that one.
@@ -120,6 +120,19 @@ impl SetSimilarityJoinExec {
     ///
     /// Also when the join cannot be had in this mode, see [`JoinMode`].
     pub fn try_new_in_mode(
+        input: JoinInput,
+        join: SimilarityJoin,
+        families: &Families,
+        options: SimJoinOptions,
+        mode: JoinMode,
+        reason: Option<String>,
+    ) -> Result<Self> {
+        let family = Arc::clone(families.get(join.predicate.family())?);
+        Self::of_family(input, join, family, options, mode, reason)
+    }
+
+    /// Like [`Self::try_new_in_mode`], with the family of the predicate.
+    pub(crate) fn of_family(
         input: JoinInput,
         join: SimilarityJoin,
         family: Arc<dyn Family>,
@@ -228,7 +241,7 @@ impl SetSimilarityJoinExec {
 
     fn with_input_and_join(&self, input: JoinInput, join: SimilarityJoin) -> Result<Self> {
         let (family, options) = (Arc::clone(&self.layout.family), self.options.clone());
-        Self::try_new_in_mode(input, join, family, options, self.mode, self.reason.clone())
+        Self::of_family(input, join, family, options, self.mode, self.reason.clone())
     }
 
     fn with_input(&self, input: JoinInput) -> Result<Self> {

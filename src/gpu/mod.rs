@@ -48,7 +48,7 @@ pub use memory::PinnedBuffer;
 #[cfg(feature = "cuda")]
 pub use module::Kernel;
 #[cfg(feature = "cuda")]
-pub use resident::{Resident, Upload};
+pub use resident::Resident;
 #[cfg(feature = "cuda")]
 pub use stage::{Results, Stage};
 pub use work::{DeviceWork, Grid, Pod, Times, Usage};

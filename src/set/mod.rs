@@ -32,15 +32,13 @@ pub use bitmap::BitmapBlocks;
 pub use collection::{SetCollection, SetId};
 pub use costs::Verification;
 pub use device::{DeviceJoin, DeviceVerifier};
-pub use encode::{BuildEncoder, ProbeEncoder, ProbeScratch, TokenOrder};
+pub use encode::{BuildEncoder, ProbeEncoder, ProbeScratch};
 pub use family::SetFamily;
-pub use filter_verify::{
-    CandidateSource, FilterVerify, FilterVerifyCursor, SourceProgress, Verified, Verifier,
-};
+pub use filter_verify::{CandidateSource, FilterVerify, SourceProgress, Verified, Verifier};
 pub use join_spec::{JoinSpec, JoinStrategy, PrepareContext, SetUnit};
 pub use measure::{Bounds, MAX_SET_SIZE, Measure, Role};
-pub use runs::{Run, Runs};
+pub use runs::Run;
 pub use shape::ShapeReader;
 pub use statistics::Statistics;
 pub use stored::{StoredTokens, Unload};
-pub use verify::{Candidate, CandidateChunk, CandidateGroup, CpuVerifier, intersect};
+pub use verify::{Candidate, CandidateChunk, CpuVerifier, intersect};

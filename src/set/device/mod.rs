@@ -36,7 +36,6 @@ mod work;
 
 pub use join::DeviceJoin;
 pub use launch::{ChunkShape, Launch, Layout};
-pub use published::Published;
 pub(crate) use resident::DeviceCopies;
 pub use resident::ResidentSets;
 pub use staging::{Capacities, Section, Staging};

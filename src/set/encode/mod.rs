@@ -20,4 +20,3 @@ pub(crate) mod token_order;
 
 pub use builder::BuildEncoder;
 pub use probe_encoder::{ProbeEncoder, ProbeScratch};
-pub use token_order::TokenOrder;
