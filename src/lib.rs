@@ -97,7 +97,7 @@ pub(crate) mod values;
 
 #[cfg(all(test, feature = "cuda"))]
 #[path = "../tests/emulator/mod.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod emulator;
 #[cfg(test)]
 mod tests;

@@ -47,10 +47,22 @@ const MOST_PARTITIONS: usize = 1 << 16;
 #[derive(Debug, Clone)]
 pub enum JoinInput {
     /// Two inputs; the build side is collected and indexed, the other streams.
-    Two { left: Arc<dyn ExecutionPlan>, right: Arc<dyn ExecutionPlan>, build: Side },
+    Two {
+        /// The rows of the left side.
+        left: Arc<dyn ExecutionPlan>,
+        /// The rows of the right side.
+        right: Arc<dyn ExecutionPlan>,
+        /// The build side.
+        build: Side,
+    },
     /// One input that is both sides: the same argument, blocking keys and side filters on both,
     /// all over the schema of `input`. The output has `partitions` partitions.
-    Itself { input: Arc<dyn ExecutionPlan>, partitions: usize },
+    Itself {
+        /// The rows of both sides.
+        input: Arc<dyn ExecutionPlan>,
+        /// The partitions of the output, at least 1.
+        partitions: usize,
+    },
 }
 
 impl JoinInput {
@@ -140,14 +152,14 @@ impl SetSimilarityJoinExec {
         mode: JoinMode,
         reason: Option<String>,
     ) -> Result<Self> {
-        if let DeviceChoice::Cuda(_) = options.device {
-            if cfg!(not(feature = "cuda")) {
-                return plan_err!(
-                    "simjoin.device = '{}' cannot be used: this program was built without the \
-                     feature cuda; use auto or cpu",
-                    options.device
-                );
-            }
+        if let DeviceChoice::Cuda(_) = options.device
+            && cfg!(not(feature = "cuda"))
+        {
+            return plan_err!(
+                "simjoin.device = '{}' cannot be used: this program was built without the \
+                 feature cuda; use auto or cpu",
+                options.device
+            );
         }
         if join.predicate.admits_all() {
             return internal_err!("{:?} admits every pair", join.predicate);

@@ -87,7 +87,7 @@ enum Shared {
 
 impl Distribution<'_> {
     /// The plan.
-    pub fn plan(self) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(crate) fn plan(self) -> Result<Arc<dyn ExecutionPlan>> {
         match self.choose() {
             Shared::AsTwo => self.full(),
             Shared::ByNone(reason) => {
