@@ -53,12 +53,18 @@ pub enum JoinMode {
     /// keys, that is for the one who repeats them to answer for.
     ///
     /// [`SimilarityJoin::on`]: crate::spec::SimilarityJoin::on
-    Partitioned { keys: usize },
+    Partitioned {
+        /// The number of blocking keys that partition the inputs.
+        keys: usize,
+    },
     /// As [`JoinMode::Partitioned`], where both inputs are rows of one and have its schema: each
     /// pair of a left and a right row stands for both orders of the two, so that the one who
     /// partitions lets them meet in one order only. For joins that are
     /// [symmetric](crate::spec::SimilarityJoin::is_symmetric).
-    Mirrored { keys: usize },
+    Mirrored {
+        /// The number of blocking keys that partition the inputs.
+        keys: usize,
+    },
 }
 
 impl fmt::Display for JoinMode {

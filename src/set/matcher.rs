@@ -36,7 +36,7 @@ impl SetMatcher {
     /// # Errors
     ///
     /// An internal error when another family has the function.
-    pub fn try_new(predicate: Predicate, stored: [StoredTokens; 2]) -> Result<Self> {
+    pub(crate) fn try_new(predicate: Predicate, stored: [StoredTokens; 2]) -> Result<Self> {
         Ok(Self { predicate, stored, axis: SizeAxis::try_new(predicate)? })
     }
 }

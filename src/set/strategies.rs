@@ -37,7 +37,7 @@ impl Evidence for SetEvidence {}
 impl SetEvidence {
     /// Gathers what `strategies` are compared by: pairs of sets are tried only where that is worth
     /// its while.
-    pub fn gather(
+    pub(crate) fn gather(
         build: &SetCollection,
         spec: JoinSpec,
         strategies: &[&'static dyn Strategy],

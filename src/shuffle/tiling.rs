@@ -53,7 +53,7 @@ pub(crate) fn place_of(shape: RowPlace, row_hash: u64) -> Place {
 
 /// Which pairs of rows meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub enum GridPairs {
+pub(crate) enum GridPairs {
     /// Each left row meets each right row that it may match.
     #[default]
     All,
@@ -67,7 +67,7 @@ pub enum GridPairs {
 
 /// What is joined, as far as sending rows to tasks goes.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GridSpec {
+pub(crate) struct GridSpec {
     pub predicate: Predicate,
     /// How many tasks share the work, at least 1.
     pub tasks: usize,
@@ -112,7 +112,7 @@ pub(crate) struct Tile {
 
 impl Tile {
     /// All pairs of rows.
-    pub fn whole() -> Self {
+    pub(crate) fn whole() -> Self {
         Self { keys: 0..KEY_CLASSES, places: [0..Place::MAX, 0..Place::MAX] }
     }
 
@@ -139,7 +139,7 @@ impl Tiling {
     /// Equal histograms give equal tiles: those who send the rows of either side each make their
     /// own. The answer is right with any histograms, as long as all of them have the same. Of an
     /// input that is both sides, the left one is looked at.
-    pub fn new(grid: &Grid<'_>, histograms: [&Histogram; 2]) -> Self {
+    pub(crate) fn new(grid: &Grid<'_>, histograms: [&Histogram; 2]) -> Self {
         let divides = |tiles: &WeighedTiles, side: Side| {
             tiles.iter().any(|(tile, _)| !tile.places[side as usize].start.is_multiple_of(BLOCK))
         };
@@ -180,7 +180,7 @@ impl Tiling {
 
     /// The tiles that the rows of `side` with a set of this size and key class may be sent to,
     /// with the places of those that are.
-    pub fn tiles(
+    pub(crate) fn tiles(
         &self,
         grid: &Grid<'_>,
         side: Side,

@@ -34,11 +34,11 @@ pub(crate) struct Grain {
 }
 
 impl Grain {
-    pub const COARSEST: Self = Self { triangles: 1.0, rectangles: 1.0 };
+    pub(crate) const COARSEST: Self = Self { triangles: 1.0, rectangles: 1.0 };
 
     /// What else is tried. Where there are few tasks, rectangles small enough to fill what
     /// triangles leave cost little.
-    pub fn finer(tasks: usize) -> Vec<Self> {
+    pub(crate) fn finer(tasks: usize) -> Vec<Self> {
         let grain = |triangles, rectangles| Self { triangles, rectangles };
         let mut finer = vec![grain(2.0, 2.0)];
         if tasks <= 32 {

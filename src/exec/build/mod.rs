@@ -86,12 +86,12 @@ pub(crate) struct Shortage {
 
 impl BuildSide {
     /// Whether all who have not finished wait for memory.
-    pub fn all_are_short(&self) -> bool {
+    pub(crate) fn all_are_short(&self) -> bool {
         self.shortage.short.load(Ordering::Acquire) >= self.unfinished.load(Ordering::Acquire)
     }
 
     /// Notes that a probe partition has seen all its rows. Whether it was the last one.
-    pub fn finish_partition(&self) -> bool {
+    pub(crate) fn finish_partition(&self) -> bool {
         self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
@@ -105,7 +105,7 @@ pub(crate) struct EncodedArguments {
 
 impl EncodedArguments {
     /// Evaluates one side's argument, keys and filter.
-    pub fn evaluate(
+    pub(crate) fn evaluate(
         layout: &Layout,
         side: Side,
         converter: Option<&KeyConverter>,
@@ -137,7 +137,7 @@ impl EncodedArguments {
         Ok(Self { values: array(layout.join.argument(side))?, keys, filter })
     }
 
-    pub fn as_input(&self) -> EncodeInput<'_> {
+    pub(crate) fn as_input(&self) -> EncodeInput<'_> {
         EncodeInput { values: &self.values, keys: self.keys.as_ref(), filter: self.filter.as_ref() }
     }
 }
@@ -165,7 +165,7 @@ pub(crate) struct BuildPlan {
 
 impl BuildPlan {
     /// Reads the whole input and indexes it. Dropping the future stops the work.
-    pub async fn run(
+    pub(crate) async fn run(
         self,
         input: SendableRecordBatchStream,
         memory: Arc<Headroom>,
@@ -178,7 +178,7 @@ impl BuildPlan {
 
     /// Like [`Self::run`]; where memory gets short while rows are read, what there is of them and
     /// why.
-    pub async fn run_or_overflow(
+    pub(crate) async fn run_or_overflow(
         self,
         input: SendableRecordBatchStream,
         memory: Arc<Headroom>,
@@ -202,7 +202,7 @@ impl BuildPlan {
     }
 
     /// Prepares the same sets for this plan's layout, whose build side must be the same.
-    pub async fn again(self, build: BuildSide) -> Result<Arc<BuildSide>> {
+    pub(crate) async fn again(self, build: BuildSide) -> Result<Arc<BuildSide>> {
         let BuildSide { prepared, held, reservation, items, .. } = build;
         drop(prepared);
         reservation.resize(held);

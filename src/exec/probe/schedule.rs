@@ -36,7 +36,7 @@ pub(crate) struct Ranges {
 
 impl Ranges {
     /// `unit` is the strategy's preferred granularity.
-    pub fn new(steps: Vec<WorkStep>, items: u32, partitions: usize, unit: u32) -> Self {
+    pub(crate) fn new(steps: Vec<WorkStep>, items: u32, partitions: usize, unit: u32) -> Self {
         let plenty = u64::from(unit) * partitions as u64 * 8 <= u64::from(items);
         Self {
             work: Work::of(&steps, items),
@@ -48,7 +48,7 @@ impl Ranges {
     }
 
     /// The next range that nobody has taken.
-    pub fn next(&self) -> Option<Range<ItemId>> {
+    pub(crate) fn next(&self) -> Option<Range<ItemId>> {
         let mut end = self.left.load(Ordering::Relaxed);
         while end > 0 {
             let start = self.start_of(end);
@@ -62,7 +62,7 @@ impl Ranges {
     }
 
     /// Whether the caller is the one to answer for the rows without a set.
-    pub fn take_setless(&self) -> bool {
+    pub(crate) fn take_setless(&self) -> bool {
         !self.setless_taken.swap(true, Ordering::Relaxed)
     }
 
@@ -84,7 +84,7 @@ impl Ranges {
     }
 
     /// The bytes held.
-    pub fn footprint(steps: &[WorkStep]) -> usize {
+    pub(crate) fn footprint(steps: &[WorkStep]) -> usize {
         steps.len() * size_of::<Step>()
     }
 }
@@ -145,13 +145,13 @@ pub(crate) struct SpareSlices {
 }
 
 impl SpareSlices {
-    pub fn pop(&self) -> Option<RecordBatch> {
+    pub(crate) fn pop(&self) -> Option<RecordBatch> {
         self.slices.lock().pop_front()
     }
 
     /// Cuts a batch into slices of `rows` rows, keeps the first and leaves the others to whoever
     /// comes first. The caller takes slices before it ends, so that none is left behind.
-    pub fn cut(&self, batch: RecordBatch, rows: usize) -> RecordBatch {
+    pub(crate) fn cut(&self, batch: RecordBatch, rows: usize) -> RecordBatch {
         let more = (rows..batch.num_rows()).step_by(rows);
         let slices = more.map(|start| batch.slice(start, rows.min(batch.num_rows() - start)));
         let mut added = 0;
@@ -161,7 +161,7 @@ impl SpareSlices {
     }
 
     /// Waits until there may be a slice.
-    pub async fn added(&self) {
+    pub(crate) async fn added(&self) {
         self.added.notified().await;
     }
 }

@@ -44,7 +44,7 @@ impl DeviceCopies {
 
     /// Forgets all copies; those in use stay until they are not.
     #[cfg(test)]
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }
 }

@@ -21,7 +21,7 @@ pub(crate) const SCORE: &str = "similarity";
 
 /// What the evaluation of constants needs of the session.
 #[derive(Debug, Clone, Copy)]
-pub struct Constants<'a> {
+pub(crate) struct Constants<'a> {
     pub props: &'a ExecutionProps,
     pub config: &'a Arc<ConfigOptions>,
 }
