@@ -19,7 +19,7 @@
 //!               (exec)
 //! ```
 //!
-//! Folders in that order: [`sql`], [`plan`], `spec` (what a join computes), `engine` (the boundary
+//! Folders in that order: [`sql`], [`plan`], [`spec`] (what a join computes), `engine` (the boundary
 //! to a family of similarities), `set` (the first family) over `gpu`, `simd` and `values`, [`exec`]
 //! (the operator), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
 //! directions in which they depend on each other.
@@ -72,29 +72,32 @@
 
 // The prose of a module leads its reader to the private parts as well.
 #![allow(rustdoc::private_intra_doc_links)]
+#![warn(missing_docs, unreachable_pub)]
 
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "ballista")]
 pub mod cluster;
 pub mod config;
-pub mod engine;
+pub(crate) mod engine;
 pub mod exec;
 pub mod functions;
-pub mod gpu;
+pub(crate) mod gpu;
+#[doc(hidden)]
+pub mod internals;
 pub mod plan;
-pub mod session;
-pub mod set;
-pub mod shuffle;
-pub mod simd;
+mod session;
+pub(crate) mod set;
+pub(crate) mod shuffle;
+pub(crate) mod simd;
 pub mod spec;
 pub mod sql;
-pub mod util;
-pub mod values;
+pub(crate) mod util;
+pub(crate) mod values;
 
 #[cfg(all(test, feature = "cuda"))]
 #[path = "../tests/emulator/mod.rs"]
-#[allow(dead_code)]
+#[allow(dead_code, unreachable_pub)]
 mod emulator;
 #[cfg(test)]
 mod tests;

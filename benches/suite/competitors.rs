@@ -15,7 +15,7 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion::datasource::MemTable;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_simjoin::set::SetCollection;
+use datafusion_simjoin::internals::set::SetCollection;
 
 use crate::data;
 

@@ -12,10 +12,10 @@ use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_simjoin::engine::{EncodeInput, FinishContext, KeyDictionary};
 use datafusion_simjoin::install;
-use datafusion_simjoin::set::{BuildEncoder, SetCollection};
-use datafusion_simjoin::util::cancel::CancelFlag;
+use datafusion_simjoin::internals::engine::{EncodeInput, FinishContext, KeyDictionary};
+use datafusion_simjoin::internals::set::{BuildEncoder, SetCollection};
+use datafusion_simjoin::internals::util::cancel::CancelFlag;
 
 use crate::generate;
 use crate::machine;

@@ -11,15 +11,15 @@ use datafusion::common::config::ExtensionOptions;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
-use datafusion_simjoin::engine::{
+use datafusion_simjoin::functions::measure_of;
+use datafusion_simjoin::internals::engine::{
     Collection, DeviceRequest, Family, Funnel, MatchBuffer, MatchNeed, MatchSpec, Pairing,
     PrepareContext, PreparedJoin, ProbeUnit, Progress, choose,
 };
-use datafusion_simjoin::functions::measure_of;
-use datafusion_simjoin::set::{Measure, SetCollection, SetFamily};
-use datafusion_simjoin::simd::Simd;
+use datafusion_simjoin::internals::set::{Measure, SetCollection, SetFamily};
+use datafusion_simjoin::internals::simd::Simd;
+use datafusion_simjoin::internals::util::cancel::CancelFlag;
 use datafusion_simjoin::spec::{Call, Predicate, Side};
-use datafusion_simjoin::util::cancel::CancelFlag;
 
 use crate::data;
 use crate::gpu::verify::Unpark;

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use datafusion::common::Result;
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
-use datafusion_simjoin::set::Measure;
-use datafusion_simjoin::simd::Simd;
+use datafusion_simjoin::internals::set::Measure;
+use datafusion_simjoin::internals::simd::Simd;
 
 use crate::csv::{CsvWriter, median};
 use crate::data::{self, DataOptions, Encoded};

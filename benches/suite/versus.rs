@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use datafusion::common::{Result, exec_err};
 use datafusion_simjoin::config::StrategyChoice;
-use datafusion_simjoin::simd::Simd;
+use datafusion_simjoin::internals::simd::Simd;
 
 use crate::competitors::{self, Competitor, Inputs, Outcome};
 use crate::csv::CsvWriter;

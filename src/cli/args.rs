@@ -13,6 +13,7 @@ use super::output::{Format, MaxRows, PrintOptions};
 #[derive(Debug, Parser)]
 #[command(name = "simjoin", version, about, args_conflicts_with_subcommands = true)]
 pub struct Args {
+    #[allow(missing_docs, reason = "clap would print it")]
     #[command(subcommand)]
     pub process: Option<Process>,
 

@@ -62,7 +62,7 @@ impl FromStr for MaxRows {
 
 /// Format and extent of the output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PrintOptions {
+pub(super) struct PrintOptions {
     pub format: Format,
     pub quiet: bool,
     pub maxrows: MaxRows,

@@ -19,6 +19,7 @@ use crate::exec::ProcessCores;
 /// How an executor is started.
 #[derive(Debug, Clone)]
 pub struct ExecutorOptions {
+    /// The scheduler that the executor registers with.
     pub scheduler: SchedulerAddress,
     /// The address to listen on.
     pub bind_host: IpAddr,
@@ -27,6 +28,7 @@ pub struct ExecutorOptions {
     pub external_host: Option<String>,
     /// The port for rows (Arrow Flight) and the one for tasks (gRPC); 0 for any that is free.
     pub bind_port: u16,
+    /// The port for tasks (gRPC); 0 for any that is free.
     pub bind_grpc_port: u16,
     /// A folder for the rows between stages and for spilled data; the system's temporary folder by
     /// default.

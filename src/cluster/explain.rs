@@ -26,7 +26,7 @@ use crate::session::families;
 pub(super) struct SchedulerPlanner(SimJoinQueryPlanner);
 
 impl SchedulerPlanner {
-    pub fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(SimJoinQueryPlanner::new(families(), vec![]))
     }
 }

@@ -34,6 +34,7 @@ pub struct SimJoinLogicalCodec {
 }
 
 impl SimJoinLogicalCodec {
+    /// A codec around `inner`.
     pub fn new(inner: Arc<dyn LogicalExtensionCodec>) -> Self {
         Self { inner }
     }

@@ -41,7 +41,7 @@ pub(super) struct Executors {
 }
 
 impl Executors {
-    pub fn new(tell: UnboundedSender<JobId>) -> Self {
+    pub(super) fn new(tell: UnboundedSender<JobId>) -> Self {
         let known = InMemoryClusterState::default();
         Self { known, jobs: Mutex::default(), given_up: Mutex::default(), tell }
     }

@@ -202,10 +202,12 @@ pub struct GpuOptions {
     pub memory_limit: Option<u64>,
     /// Fixed layouts and block sizes, for measurements.
     pub layout: LayoutChoice,
+    /// Threads of a block; `None`: as the work asks for.
     pub block_size: Option<u32>,
 }
 
 impl SimJoinOptions {
+    /// The options under `simjoin.gpu_*` together.
     pub fn gpu(&self) -> GpuOptions {
         GpuOptions {
             candidate_memory: self.gpu_candidate_memory.0,

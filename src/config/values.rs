@@ -47,6 +47,7 @@ pub enum DeviceChoice {
     /// A GPU when one is there and pays, the CPU otherwise.
     #[default]
     Auto,
+    /// The processor alone.
     Cpu,
     /// One CUDA device by its ordinal, or all that are visible. An error where none can be used.
     Cuda(Option<u32>),
@@ -69,6 +70,7 @@ pub enum BuildSideChoice {
     /// The smaller one by statistics, the left one where they are missing.
     #[default]
     Auto,
+    /// This side.
     Fixed(Side),
 }
 
@@ -109,6 +111,7 @@ impl PositiveCount {
         (1..=Self::MOST).contains(&count).then_some(Self(count))
     }
 
+    /// The number, at least 1.
     pub fn get(self) -> usize {
         self.0
     }

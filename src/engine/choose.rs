@@ -83,7 +83,7 @@ impl fmt::Display for Choice {
 /// # Errors
 ///
 /// A plan error when there is none.
-pub fn admitted(
+pub(crate) fn admitted(
     matcher: &dyn Matcher,
     choice: StrategyChoice,
     device: DeviceChoice,

@@ -130,15 +130,17 @@ impl dyn BuildEncoder {
 }
 
 /// One task's part of the build side: an encoder with the keys of its rows.
-pub type EncodedPart = (Box<dyn BuildEncoder>, KeyDictionary);
+pub(crate) type EncodedPart = (Box<dyn BuildEncoder>, KeyDictionary);
 
 /// The resources for finishing the build side.
 pub struct FinishContext<'a> {
     /// Holds the result afterwards, on top of `base` bytes.
     pub reservation: &'a MemoryReservation,
+    /// Bytes of the reservation that belong to the caller.
     pub base: usize,
     /// Called whenever the reservation has grown.
     pub peak: &'a dyn Fn(),
+    /// Ends the work early.
     pub cancel: &'a CancelFlag,
     /// How many threads may work at once, at least 1.
     pub threads: usize,

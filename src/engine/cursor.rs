@@ -26,7 +26,9 @@ use crate::engine::{Collection, Funnel, ItemId};
 pub struct ProbeUnit {
     /// Names the unit until it is complete.
     pub number: u32,
+    /// The items of the probe side.
     pub items: Arc<dyn Collection>,
+    /// The items of the unit, as a range of `items`.
     pub range: Range<ItemId>,
 }
 
@@ -34,7 +36,9 @@ pub struct ProbeUnit {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C)]
 pub struct Match {
+    /// The item of the probe side.
     pub probe: ItemId,
+    /// The item of the build side.
     pub build: ItemId,
     /// The figure from which, besides the items, the family computes scores (the overlap of sets).
     /// It is exact where the join needs scores.
@@ -77,6 +81,7 @@ impl MatchBuffer {
         }
     }
 
+    /// Whether the buffer takes no further match.
     pub fn is_full(&self) -> bool {
         self.matches.len() >= self.capacity
     }
@@ -166,6 +171,7 @@ impl MatchBuffer {
         self.counts = RowPairCounts::default();
     }
 
+    /// Forgets matches and completed units.
     pub fn clear(&mut self) {
         self.clear_matches();
         self.completed.clear();
@@ -235,30 +241,30 @@ impl<U> Default for UnitQueue<U> {
 }
 
 impl<U> UnitQueue<U> {
-    pub fn push(&mut self, unit: U) {
+    pub(crate) fn push(&mut self, unit: U) {
         debug_assert!(!self.finished, "a unit after the last one");
         self.units.push_back(unit);
     }
 
-    pub fn pop(&mut self) -> Option<U> {
+    pub(crate) fn pop(&mut self) -> Option<U> {
         self.units.pop_front()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.units.is_empty()
     }
 
     /// Notes that no more units follow.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.finished = true;
     }
 
-    pub fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.finished
     }
 
     /// The progress of a cursor that has completed every unit it was fed.
-    pub fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> Progress {
         match self.finished {
             true => Progress::Ended,
             false => Progress::NeedsInput,

@@ -169,12 +169,12 @@ impl Families {
     }
 
     /// The function that `udf` computes; `None` when no family has it.
-    pub(crate) fn function_of(&self, udf: &ScalarUDF) -> Option<Function> {
+    pub fn function_of(&self, udf: &ScalarUDF) -> Option<Function> {
         self.0.iter().find_map(|family| family.function_of(udf))
     }
 
     /// The function of this name in the family of that name.
-    pub(crate) fn function(&self, family: &str, name: &str) -> Option<Function> {
+    pub fn function(&self, family: &str, name: &str) -> Option<Function> {
         let family = self.0.iter().find(|known| known.name() == family)?;
         family.functions().into_iter().find(|function| function.name() == name)
     }

@@ -14,7 +14,7 @@ use crate::values::dictionary::{Dictionary, Key, hash_bytes};
 /// Turns key columns into comparable bytes. Equal values give equal bytes, as DataFusion's `=`
 /// has it: NaN equals itself, -0.0 equals 0.0.
 #[derive(Debug)]
-pub struct KeyConverter {
+pub(crate) struct KeyConverter {
     /// `None` where the one key column holds the bytes of [`KeyRows::bytes`].
     converter: Option<RowConverter>,
     null_equality: NullEquality,
@@ -34,25 +34,25 @@ enum KeyBytes {
 }
 
 /// The id of a blocking key; 0 where the join has none.
-pub type KeyId = u32;
+pub(crate) type KeyId = u32;
 
 /// A view on [`KeyRows`].
-pub type Keys<'a> = &'a KeyRows;
+pub(crate) type Keys<'a> = &'a KeyRows;
 
 impl KeyConverter {
-    pub fn try_new(types: Vec<DataType>, null_equality: NullEquality) -> Result<Self> {
+    pub(crate) fn try_new(types: Vec<DataType>, null_equality: NullEquality) -> Result<Self> {
         let fields = types.into_iter().map(SortField::new).collect();
         Ok(Self { converter: Some(RowConverter::new(fields)?), null_equality })
     }
 
     /// For a column of the bytes that another converter has given, NULL where a key equals
     /// nothing.
-    pub fn of_stored() -> Self {
+    pub(crate) fn of_stored() -> Self {
         Self { converter: None, null_equality: NullEquality::NullEqualsNothing }
     }
 
     /// The keys of the rows of `columns`.
-    pub fn convert(&self, columns: &[ArrayRef]) -> Result<KeyRows> {
+    pub(crate) fn convert(&self, columns: &[ArrayRef]) -> Result<KeyRows> {
         let Some(converter) = &self.converter else {
             let [column] = columns else {
                 return internal_err!("stored keys are one column, not {}", columns.len());
@@ -135,6 +135,7 @@ impl KeyDictionary {
         self.keys.len()
     }
 
+    /// Whether there is no key.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
     }

@@ -23,23 +23,25 @@ use std::fmt::Debug;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-pub use axis::{Axis, PlaceReader, RowPlace};
-pub use choose::{Choice, admitted, choose};
-pub use collection::{
-    BuildEncoder, Collection, EncodeInput, Encoded, EncodedPart, FinishContext, Growth,
-    ProbeEncoder, Scratch,
-};
+pub(crate) use axis::{Axis, PlaceReader, RowPlace};
+#[cfg(test)]
+pub(crate) use choose::Choice;
+pub(crate) use choose::admitted;
+pub use choose::choose;
+pub(crate) use collection::{BuildEncoder, Encoded, EncodedPart, Growth, ProbeEncoder, Scratch};
+pub use collection::{Collection, EncodeInput, FinishContext};
+pub(crate) use cursor::RowPairCounts;
 pub(crate) use cursor::UnitQueue;
-pub use cursor::{Cursor, Match, MatchBuffer, ProbeUnit, Progress, RowPairCounts};
-pub use family::{Families, Family, ItemPair, Matcher};
-pub use kernel_times::KernelTimes;
-pub use keys::{KeyConverter, KeyDictionary, KeyId, KeyRows, Keys};
-pub use row_groups::{ItemId, RowGroups};
-pub use stored::{Domain, StoredForm, StoredRows, Unload};
-pub use strategy::{
-    Cost, DevicePlace, DeviceRequest, Evidence, MatchNeed, MatchSpec, Pairing, Placement,
-    PrepareContext, Strategy, WorkStep,
-};
+pub use cursor::{Cursor, Match, MatchBuffer, ProbeUnit, Progress};
+pub use family::{Families, Family};
+pub(crate) use family::{ItemPair, Matcher};
+pub(crate) use kernel_times::KernelTimes;
+pub use keys::KeyDictionary;
+pub(crate) use keys::{KeyConverter, KeyId, KeyRows, Keys};
+pub(crate) use row_groups::{ItemId, RowGroups};
+pub(crate) use stored::{Domain, StoredForm, StoredRows, Unload};
+pub(crate) use strategy::{Cost, DevicePlace, Evidence, Placement, Strategy, WorkStep};
+pub use strategy::{DeviceRequest, MatchNeed, MatchSpec, Pairing, PrepareContext};
 
 /// A build side ready to be probed by any number of partitions.
 pub trait PreparedJoin: Debug + Send + Sync {
@@ -67,8 +69,11 @@ pub struct Funnel {
     pub verified: u64,
     /// Pairs of items that match.
     pub matches: u64,
+    /// Nanoseconds of filtering.
     pub filter_nanos: u64,
+    /// Nanoseconds of verification on the processor.
     pub verify_nanos: u64,
+    /// The part of the work that a GPU did.
     pub device: DeviceFunnel,
 }
 

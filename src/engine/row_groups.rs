@@ -8,7 +8,7 @@ use datafusion::common::Result;
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
 
 /// The number of a distinct item in its [`Collection`](super::Collection).
-pub type ItemId = u32;
+pub(crate) type ItemId = u32;
 
 /// From the distinct items of a collection to its rows.
 ///

@@ -43,7 +43,9 @@ pub enum MatchNeed {
 pub struct MatchSpec {
     /// The side that the probe items are on.
     pub probe: Side,
+    /// Which pairs of a self-join are looked for.
     pub pairing: Pairing,
+    /// What the join needs to know of a match.
     pub need: MatchNeed,
     /// At most this many candidates wait for verification.
     pub candidate_chunk: usize,
@@ -130,6 +132,7 @@ impl dyn Evidence {
 /// What the operator asks of a device.
 #[derive(Clone)]
 pub struct DeviceRequest {
+    /// The device that the options ask for.
     pub choice: DeviceChoice,
     /// Whether the probe items are the build items.
     pub self_join: bool,
@@ -167,6 +170,7 @@ impl dyn DevicePlace {
 pub struct PrepareContext<'a> {
     /// Grown by what the prepared join allocates.
     pub reservation: &'a MemoryReservation,
+    /// Ends the work early.
     pub cancel: &'a CancelFlag,
     /// How many threads may work on it at once, at least 1.
     pub threads: usize,
@@ -202,7 +206,7 @@ pub trait Strategy: Debug + Send + Sync {
     ) -> Result<Arc<dyn PreparedJoin>>;
 }
 
-/// The work for neighbouring items, from `start` on.
+/// The work for neighbouring items, from `start` on. A join has at most [`WorkStep::MOST`].
 #[derive(Debug, Clone, Copy)]
 pub struct WorkStep {
     pub start: ItemId,
@@ -212,4 +216,14 @@ pub struct WorkStep {
     /// nanoseconds.
     pub first: u64,
     pub slope: u64,
+}
+
+impl WorkStep {
+    /// With more, blocking keys keep partners few and the work of all items alike.
+    pub const MOST: usize = 1 << 12;
+
+    /// The same work for each of `items` items.
+    pub fn even(items: u32) -> Vec<Self> {
+        vec![Self { start: 0, items, first: 1, slope: 0 }]
+    }
 }

@@ -75,7 +75,7 @@ pub(crate) struct Layout {
 impl Layout {
     /// `types` are those of the arguments, `build` is the build side of a join of two inputs,
     /// `None` for a self-join.
-    pub fn try_new(
+    pub(crate) fn try_new(
         join: SimilarityJoin,
         family: Arc<dyn Family>,
         types: [&DataType; 2],
@@ -162,11 +162,11 @@ impl Layout {
     }
 
     /// The bytes of a cursor and its buffers, besides what grows with the build side.
-    pub fn cursor_bytes(&self) -> usize {
+    pub(crate) fn cursor_bytes(&self) -> usize {
         self.spec.buffer_bytes() + self.matcher.cursor_bytes(&self.spec)
     }
 
-    pub fn build(&self) -> Side {
+    pub(crate) fn build(&self) -> Side {
         self.probe.other()
     }
 
@@ -174,7 +174,7 @@ impl Layout {
     /// have one schema.
     ///
     /// [symmetric]: SimilarityJoin::is_symmetric
-    pub fn give_both_orders(&mut self) {
+    pub(crate) fn give_both_orders(&mut self) {
         self.both_orders = true;
         if self.row_order.is_some_and(|order| order.columns[0] != order.columns[1]) {
             // A row has one rank.
@@ -187,18 +187,18 @@ impl Layout {
     }
 
     /// Whether a match of two sets decides all pairs of their rows.
-    pub fn sets_decide(&self) -> bool {
+    pub(crate) fn sets_decide(&self) -> bool {
         self.join.residual.is_none()
     }
 
     /// Whether the row order compares this column of the build side.
-    pub fn orders_build_by(&self, column: usize) -> bool {
+    pub(crate) fn orders_build_by(&self, column: usize) -> bool {
         self.row_order.is_some_and(|order| order.columns[self.build() as usize] == column)
     }
 
     /// The condition to evaluate for pairs of rows, with a build side whose rows have ranks
     /// (`ranked`) or not. The rows of a self-join have ranks wherever there is a row order.
-    pub fn residual(&self, ranked: bool) -> Option<&Residual> {
+    pub(crate) fn residual(&self, ranked: bool) -> Option<&Residual> {
         match self.row_order {
             Some(_) if ranked => self.residual_of_ranked.as_ref(),
             _ => self.join.residual.as_ref(),
@@ -207,26 +207,26 @@ impl Layout {
 
     /// Whether the rows of this side that match nothing are part of the answer next to pairs or
     /// counts of pairs.
-    pub fn pads(&self, side: Side) -> bool {
+    pub(crate) fn pads(&self, side: Side) -> bool {
         matches!(self.yields, Yield::Pairs | Yield::CountsPerProbeRow)
             && side.is_preserved(self.join.join_type)
     }
 
     /// Whether it must be known which build rows have a match.
-    pub fn marks_build(&self) -> bool {
+    pub(crate) fn marks_build(&self) -> bool {
         self.pads(self.build())
             || matches!(self.yields, Yield::RowsOf(side, _) if side == self.build())
     }
 
     /// Whether it must be known how often each probe row matches.
-    pub fn counts_probe(&self) -> bool {
+    pub(crate) fn counts_probe(&self) -> bool {
         self.yields == Yield::CountsPerProbeRow
             || self.pads(self.probe)
             || matches!(self.yields, Yield::RowsOf(side, _) if side == self.probe)
     }
 
     /// The build columns that are counted where they are not NULL, in the order of the output.
-    pub fn counted_columns(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(crate) fn counted_columns(&self) -> impl Iterator<Item = usize> + '_ {
         self.join.output.iter().filter_map(|column| match column {
             OutputColumn::Count(CountOf::NonNull(_, index)) => Some(*index),
             _ => None,
@@ -234,12 +234,12 @@ impl Layout {
     }
 
     /// The position of an input column among those carried.
-    pub fn carried_index(&self, side: Side, column: usize) -> Option<usize> {
+    pub(crate) fn carried_index(&self, side: Side, column: usize) -> Option<usize> {
         self.carried[side as usize].iter().position(|&c| c == column)
     }
 
     /// The left and right value of something known per probe and build.
-    pub fn left_right<T>(&self, probe: T, build: T) -> (T, T) {
+    pub(crate) fn left_right<T>(&self, probe: T, build: T) -> (T, T) {
         match self.probe {
             Side::Left => (probe, build),
             Side::Right => (build, probe),

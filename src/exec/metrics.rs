@@ -31,11 +31,11 @@ pub(crate) struct BuildMetrics {
 
 impl BuildMetrics {
     /// The same counters for rows from disk, which were counted when the input was read.
-    pub fn of_stored(&self) -> Self {
+    pub(crate) fn of_stored(&self) -> Self {
         Self { rows: Count::new(), ..self.clone() }
     }
 
-    pub fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
+    pub(crate) fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
         let counter = |name: &'static str| MetricBuilder::new(metrics).global_counter(name);
         Self {
             rows: counter("build_rows"),
@@ -65,7 +65,7 @@ pub(crate) struct DiskMetrics {
 }
 
 impl DiskMetrics {
-    pub fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
+    pub(crate) fn new(metrics: &ExecutionPlanMetricsSet) -> Self {
         let counter = |name: &'static str| MetricBuilder::new(metrics).global_counter(name);
         Self {
             bands: counter("spill_bands"),
@@ -79,7 +79,7 @@ impl DiskMetrics {
     }
 
     /// Counts the rows and bytes of a side on disk.
-    pub fn note_side(&self, is_build: bool, rows: u64, bytes: usize) {
+    pub(crate) fn note_side(&self, is_build: bool, rows: u64, bytes: usize) {
         let (all_rows, all_bytes) = &self.sides[usize::from(!is_build)];
         all_rows.add(rows as usize);
         all_bytes.add(bytes);
@@ -209,7 +209,7 @@ impl ProbeCounters {
 }
 
 impl ProbeMetrics {
-    pub fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+    pub(crate) fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
         let counters = ProbeCounters::new(metrics, partition);
         Self {
             counters,
@@ -221,7 +221,7 @@ impl ProbeMetrics {
     }
 
     /// The same counters, for another cursor.
-    pub fn again(&self) -> Self {
+    pub(crate) fn again(&self) -> Self {
         Self {
             counters: self.counters.clone(),
             last: Funnel::default(),
@@ -232,7 +232,7 @@ impl ProbeMetrics {
     }
 
     /// The last update.
-    pub fn finish(&mut self, funnel: Funnel) {
+    pub(crate) fn finish(&mut self, funnel: Funnel) {
         self.update(funnel);
         let c = &self.counters;
         let times = [&c.encode_time, &c.filter_time, &c.verify_time, &c.output_time];
@@ -242,7 +242,7 @@ impl ProbeMetrics {
     }
 
     /// Adds what a cursor has done since the last call.
-    pub fn update(&mut self, funnel: Funnel) {
+    pub(crate) fn update(&mut self, funnel: Funnel) {
         let last = std::mem::replace(&mut self.last, funnel);
         let counters = &self.counters;
         let add = |metric: &Count, now: u64, then: u64| metric.add((now - then) as usize);

@@ -52,11 +52,17 @@ pub enum JoinMode {
     /// keys must keep them from being counted twice.
     ///
     /// [`SimilarityJoin::on`]: crate::spec::SimilarityJoin::on
-    Partitioned { keys: usize },
+    Partitioned {
+        /// The number of blocking keys that partition the inputs.
+        keys: usize,
+    },
     /// As [`JoinMode::Partitioned`], where both inputs hold rows of one input and have its schema.
     /// The shuffle delivers each unordered pair of rows once; the join emits it in both orders. For
     /// joins that are [symmetric](crate::spec::SimilarityJoin::is_symmetric).
-    Mirrored { keys: usize },
+    Mirrored {
+        /// The number of blocking keys that partition the inputs.
+        keys: usize,
+    },
 }
 
 impl fmt::Display for JoinMode {

@@ -26,7 +26,7 @@ use datafusion::physical_plan::{
 use parking_lot::Mutex;
 
 use crate::config::{DeviceChoice, SimJoinOptions, SpillChoice};
-use crate::engine::{Family, KeyConverter, Pairing, admitted};
+use crate::engine::{Families, Family, KeyConverter, Pairing, admitted};
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::{BuildPlan, Built};
@@ -47,10 +47,22 @@ const MOST_PARTITIONS: usize = 1 << 16;
 #[derive(Debug, Clone)]
 pub enum JoinInput {
     /// Two inputs; the build side is collected and indexed, the other streams.
-    Two { left: Arc<dyn ExecutionPlan>, right: Arc<dyn ExecutionPlan>, build: Side },
+    Two {
+        /// The rows of the left side.
+        left: Arc<dyn ExecutionPlan>,
+        /// The rows of the right side.
+        right: Arc<dyn ExecutionPlan>,
+        /// The build side.
+        build: Side,
+    },
     /// One input that is both sides: the same argument, blocking keys and side filters on both,
     /// all over the schema of `input`. The output has `partitions` partitions.
-    Itself { input: Arc<dyn ExecutionPlan>, partitions: usize },
+    Itself {
+        /// The rows of both sides.
+        input: Arc<dyn ExecutionPlan>,
+        /// The partitions of the output, at least 1.
+        partitions: usize,
+    },
 }
 
 impl JoinInput {
@@ -103,15 +115,15 @@ impl SetSimilarityJoinExec {
     ///
     /// # Errors
     ///
-    /// When the family cannot compare the arguments, a device is demanded that this
-    /// build cannot use, or the parts of `join` do not fit together.
+    /// When `families` lack the one of the predicate, it cannot compare the arguments, a device is
+    /// demanded that this build cannot use, or the parts of `join` do not fit together.
     pub fn try_new(
         input: JoinInput,
         join: SimilarityJoin,
-        family: Arc<dyn Family>,
+        families: &Families,
         options: SimJoinOptions,
     ) -> Result<Self> {
-        Self::try_new_in_mode(input, join, family, options, JoinMode::Shared, None)
+        Self::try_new_in_mode(input, join, families, options, JoinMode::Shared, None)
     }
 
     /// Like [`Self::try_new`], in any mode. `reason` tells EXPLAIN why it is that mode.
@@ -122,19 +134,32 @@ impl SetSimilarityJoinExec {
     pub fn try_new_in_mode(
         input: JoinInput,
         join: SimilarityJoin,
+        families: &Families,
+        options: SimJoinOptions,
+        mode: JoinMode,
+        reason: Option<String>,
+    ) -> Result<Self> {
+        let family = Arc::clone(families.get(join.predicate.family())?);
+        Self::of_family(input, join, family, options, mode, reason)
+    }
+
+    /// Like [`Self::try_new_in_mode`], with the family of the predicate.
+    pub(crate) fn of_family(
+        input: JoinInput,
+        join: SimilarityJoin,
         family: Arc<dyn Family>,
         options: SimJoinOptions,
         mode: JoinMode,
         reason: Option<String>,
     ) -> Result<Self> {
-        if let DeviceChoice::Cuda(_) = options.device {
-            if cfg!(not(feature = "cuda")) {
-                return plan_err!(
-                    "simjoin.device = '{}' cannot be used: this program was built without the \
-                     feature cuda; use auto or cpu",
-                    options.device
-                );
-            }
+        if let DeviceChoice::Cuda(_) = options.device
+            && cfg!(not(feature = "cuda"))
+        {
+            return plan_err!(
+                "simjoin.device = '{}' cannot be used: this program was built without the \
+                 feature cuda; use auto or cpu",
+                options.device
+            );
         }
         if join.predicate.admits_all() {
             return internal_err!("{:?} admits every pair", join.predicate);
@@ -228,7 +253,7 @@ impl SetSimilarityJoinExec {
 
     fn with_input_and_join(&self, input: JoinInput, join: SimilarityJoin) -> Result<Self> {
         let (family, options) = (Arc::clone(&self.layout.family), self.options.clone());
-        Self::try_new_in_mode(input, join, family, options, self.mode, self.reason.clone())
+        Self::of_family(input, join, family, options, self.mode, self.reason.clone())
     }
 
     fn with_input(&self, input: JoinInput) -> Result<Self> {

@@ -20,6 +20,7 @@ use rand::{Rng, SeedableRng};
 use super::*;
 use crate::config::{PositiveCount, RowLimit, SimJoinOptions, SpillChoice, StrategyChoice};
 use crate::engine::Family;
+use crate::families;
 use crate::functions::measure_of;
 use crate::set::{Measure, SetFamily};
 use crate::spec::*;
@@ -305,9 +306,13 @@ async fn the_operator_equals_nested_loops() {
             let input = JoinInput::Two { left: l, right: r, build };
             for need in [Need::Rows, Need::Counts(None)] {
                 let join = case.join(need);
-                let exec =
-                    SetSimilarityJoinExec::try_new(input.clone(), join, sets(), options.clone())
-                        .unwrap();
+                let exec = SetSimilarityJoinExec::try_new(
+                    input.clone(),
+                    join,
+                    &families(),
+                    options.clone(),
+                )
+                .unwrap();
                 let batches = run(Arc::new(exec), batch_size).await.unwrap();
                 let context = format!("round {round} {case:?} build {build} {need:?} {options:?}");
                 check(&batches, need, &case, &expected, &context);
@@ -316,8 +321,12 @@ async fn the_operator_equals_nested_loops() {
         let expected = case.expected(&left, &left);
         for need in [Need::Rows, Need::Counts(None)] {
             let input = JoinInput::Itself { input: single(source(&left, 7, 2)), partitions };
-            let exec =
-                SetSimilarityJoinExec::try_new(input, case.join(need), sets(), options.clone());
+            let exec = SetSimilarityJoinExec::try_new(
+                input,
+                case.join(need),
+                &families(),
+                options.clone(),
+            );
             let batches = run(Arc::new(exec.unwrap()), batch_size).await.unwrap();
             check(
                 &batches,

@@ -65,7 +65,7 @@ impl ListColumn {
             return false;
         }
         match &self.tokens {
-            Tokens::Null(_) => true,
+            Tokens::Null => true,
             Tokens::Signed(a) => a.values()[before.clone()] == a.values()[now.clone()],
             Tokens::Unsigned(a) => a.values()[before.clone()] == a.values()[now.clone()],
             bytes => with_byte_tokens!(bytes, a => {

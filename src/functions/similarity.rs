@@ -29,6 +29,7 @@ pub struct SimilarityUdf {
 }
 
 impl SimilarityUdf {
+    /// The function that computes `measure`.
     pub fn new(measure: Measure) -> Self {
         // The last two accept any arguments as they are, so that no cast copies a column; what
         // and how many they may be is checked with the return type, which can say it well. The
@@ -50,6 +51,7 @@ impl SimilarityUdf {
         }
     }
 
+    /// The measure that the function computes.
     pub fn measure(&self) -> Measure {
         self.measure
     }

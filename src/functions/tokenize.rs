@@ -71,6 +71,7 @@ pub struct TokenizerUdf {
 }
 
 impl TokenizerUdf {
+    /// The function that runs `tokenizer`.
     pub fn new(tokenizer: Tokenizer) -> Self {
         // As for the measures: any arguments are taken as they are, the return type checks them,
         // and the examples are for SHOW FUNCTIONS.
@@ -84,6 +85,7 @@ impl TokenizerUdf {
         Self { tokenizer, signature: Signature::one_of(signatures, Volatility::Immutable) }
     }
 
+    /// The tokenizer that the function runs.
     pub fn tokenizer(&self) -> Tokenizer {
         self.tokenizer
     }

@@ -96,6 +96,7 @@ impl Device {
         Ok(Self { ordinal, properties, pinned, uploads, queue, context: Arc::clone(&context) })
     }
 
+    /// The number of the device, as CUDA counts them.
     pub fn ordinal(&self) -> u32 {
         self.ordinal
     }
@@ -110,6 +111,7 @@ impl Device {
         self.properties.capability
     }
 
+    /// How many multiprocessors the device has.
     pub fn multiprocessors(&self) -> u32 {
         self.properties.multiprocessors
     }

@@ -167,7 +167,7 @@ pub(crate) struct Properties {
 
 impl Properties {
     /// The properties of a device, without creating a context. The driver has been loaded.
-    pub fn of(ordinal: u32) -> Result<Self> {
+    pub(super) fn of(ordinal: u32) -> Result<Self> {
         use sys::CUdevice_attribute as Attribute;
         let device = device(ordinal)?;
         let name = result::device::get_name(device).map_err(|e| failed("cuDeviceGetName", e))?;
@@ -205,7 +205,7 @@ fn device(ordinal: u32) -> Result<sys::CUdevice> {
 
 impl Context {
     /// The primary context of a device; made where the process has none yet.
-    pub fn retain(ordinal: u32) -> Result<Arc<Self>> {
+    pub(super) fn retain(ordinal: u32) -> Result<Arc<Self>> {
         let device = device(ordinal)?;
         // SAFETY: the device is the driver's.
         let handle = unsafe { result::primary_ctx::retain(device) };
@@ -218,13 +218,13 @@ impl Context {
     }
 
     /// The error that made the device unusable.
-    pub fn lost(&self) -> Option<&DeviceError> {
+    pub(super) fn lost(&self) -> Option<&DeviceError> {
         self.lost.get()
     }
 
     /// Says that the device is unusable, for an error of the driver's or (code 0) a reason of this
     /// crate. The first error says most; later ones only repeat it.
-    pub fn lose(&self, call: &'static str, code: i32, message: String) -> DeviceError {
+    pub(super) fn lose(&self, call: &'static str, code: i32, message: String) -> DeviceError {
         let first = || {
             HELD.lock().entry(self.ordinal).or_default().lost = true;
             DeviceError::Lost { ordinal: self.ordinal, call, code, message }
@@ -233,7 +233,11 @@ impl Context {
     }
 
     /// Turns the outcome of a call into ours.
-    pub fn check<T>(&self, call: &'static str, outcome: Result<T, DriverError>) -> Result<T> {
+    pub(super) fn check<T>(
+        &self,
+        call: &'static str,
+        outcome: Result<T, DriverError>,
+    ) -> Result<T> {
         let error = match outcome {
             Ok(value) => return Ok(value),
             Err(error) => error,
@@ -247,7 +251,7 @@ impl Context {
 
     /// Makes the context current on this thread, and the former one when the guard is dropped: the
     /// thread may belong to a program with contexts of its own.
-    pub fn enter(&self) -> Result<Entered> {
+    pub(super) fn enter(&self) -> Result<Entered> {
         let (entered, outcome) = self.enter_anyway();
         outcome.map(|()| entered)
     }
@@ -270,13 +274,17 @@ impl Context {
 
     /// Gives something of the context back, whatever became of the device. An error leaves nothing
     /// to be done, for everything ends with its context, but it may tell that the device is lost.
-    pub fn release(&self, call: &'static str, give_back: impl FnOnce() -> Result<(), DriverError>) {
+    pub(super) fn release(
+        &self,
+        call: &'static str,
+        give_back: impl FnOnce() -> Result<(), DriverError>,
+    ) {
         let (_entered, _) = self.enter_anyway();
         let _ = self.check(call, give_back());
     }
 
     /// Free bytes on the device.
-    pub fn free_memory(&self) -> Result<u64> {
+    pub(super) fn free_memory(&self) -> Result<u64> {
         let _entered = self.enter()?;
         let (free, _) = self.check("cuMemGetInfo", result::mem_get_info())?;
         Ok(free as u64)
@@ -328,18 +336,18 @@ unsafe impl Sync for Stream {}
 
 impl Stream {
     /// The context is current.
-    pub fn new(context: &Arc<Context>) -> Result<Self> {
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self> {
         let handle = result::stream::create(result::stream::StreamKind::NonBlocking);
         let handle = context.check("cuStreamCreate", handle)?;
         Ok(Self { context: Arc::clone(context), handle })
     }
 
-    pub fn handle(&self) -> sys::CUstream {
+    pub(super) fn handle(&self) -> sys::CUstream {
         self.handle
     }
 
     /// Waits until all that was issued is done.
-    pub fn wait(&self) -> Result<()> {
+    pub(super) fn wait(&self) -> Result<()> {
         // SAFETY: the stream lives.
         let waited = unsafe { result::stream::synchronize(self.handle) };
         self.context.check("cuStreamSynchronize", waited)
@@ -347,7 +355,7 @@ impl Stream {
 
     /// Waits until no work of the stream is under way, so that its memory may be given back. Where
     /// that cannot be known, the device counts as lost. The error is the one of the first attempt.
-    pub fn settle(&self) -> Result<()> {
+    pub(super) fn settle(&self) -> Result<()> {
         let waited = self.wait();
         if waited.is_err() {
             // A thread that could not make the context current counts the device as lost; the
@@ -382,19 +390,19 @@ unsafe impl Sync for Event {}
 
 impl Event {
     /// An event; waiting for it puts the thread to sleep. The context is current.
-    pub fn new(context: &Arc<Context>) -> Result<Self> {
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self> {
         let handle = result::event::create(sys::CUevent_flags::CU_EVENT_BLOCKING_SYNC);
         let handle = context.check("cuEventCreate", handle)?;
         Ok(Self { context: Arc::clone(context), handle })
     }
 
-    pub fn record(&self, stream: &Stream) -> Result<()> {
+    pub(super) fn record(&self, stream: &Stream) -> Result<()> {
         // SAFETY: both live, in one context.
         let recorded = unsafe { result::event::record(self.handle, stream.handle) };
         self.context.check("cuEventRecord", recorded)
     }
 
-    pub fn wait(&self) -> Result<()> {
+    pub(super) fn wait(&self) -> Result<()> {
         // SAFETY: the event lives.
         let waited = unsafe { result::event::synchronize(self.handle) };
         self.context.check("cuEventSynchronize", waited)
@@ -402,7 +410,7 @@ impl Event {
 
     /// Nanoseconds from this event to a later one, negative where that is the earlier one. Both
     /// have been passed.
-    pub fn nanos_to(&self, later: &Self) -> Result<i64> {
+    pub(super) fn nanos_to(&self, later: &Self) -> Result<i64> {
         // SAFETY: both live, in one context.
         let millis = unsafe { result::event::elapsed(self.handle, later.handle) };
         let millis = self.context.check("cuEventElapsedTime", millis)?;

@@ -16,41 +16,59 @@ pub enum DeviceError {
     NoDriver(String),
     /// The driver is older than the kernels. Versions are CUDA's: 1000 × major + 10 × minor.
     DriverTooOld {
+        /// The driver's version.
         found: i32,
+        /// The least version that runs the kernels.
         needed: i32,
     },
     /// There is a driver, but no device.
     NoDevice,
+    /// There is no device of this number.
     NoSuchDevice {
+        /// The number asked for.
         ordinal: u32,
+        /// How many devices there are.
         count: u32,
     },
     /// No kernel runs on a device of this compute capability.
     Unsupported {
+        /// The name of the device.
         name: String,
+        /// Its compute capability (major, minor).
         capability: (i32, i32),
     },
     /// The device has `free` bytes left, too few for `what`.
     OutOfMemory {
+        /// What the memory was for.
         what: &'static str,
+        /// The bytes asked for.
         bytes: u64,
+        /// The bytes left.
         free: u64,
     },
     /// `bytes` bytes of host memory could not be pinned.
     HostOutOfMemory {
+        /// The bytes asked for.
         bytes: u64,
     },
     /// A call of the driver failed; the device remains usable.
     Failed {
+        /// The name of the driver's function.
         call: &'static str,
+        /// The driver's error code.
         code: i32,
+        /// The driver's text for the code.
         message: String,
     },
     /// A call of the driver, or (code 0) this crate, says that the device is unusable from now on.
     Lost {
+        /// The number of the device.
         ordinal: u32,
+        /// The name of the driver's function.
         call: &'static str,
+        /// The driver's error code, or 0.
         code: i32,
+        /// The driver's text for the code, or the crate's own.
         message: String,
     },
     /// A work contradicts itself, or a kernel answered what cannot be: a bug.

@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 /// Machine code, aligned as its format has it.
 #[repr(C, align(16))]
-pub struct Aligned<B: ?Sized>(pub B);
+pub(crate) struct Aligned<B: ?Sized>(pub B);
 
 /// A program, compiled ahead by `kernels/build.py` for several kinds of devices.
 #[derive(Debug)]

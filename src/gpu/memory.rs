@@ -20,7 +20,7 @@ pub(crate) struct DeviceBuffer {
 impl DeviceBuffer {
     /// Allocates uninitialised memory for `what` (a plural, for the error). The context is
     /// current.
-    pub fn new(context: &Arc<Context>, what: &'static str, bytes: u64) -> Result<Self> {
+    pub(super) fn new(context: &Arc<Context>, what: &'static str, bytes: u64) -> Result<Self> {
         let out_of_memory = || {
             let free = context.free_memory().unwrap_or(0);
             DeviceError::OutOfMemory { what, bytes, free }
@@ -37,15 +37,15 @@ impl DeviceBuffer {
         }
     }
 
-    pub fn context(&self) -> &Arc<Context> {
+    pub(super) fn context(&self) -> &Arc<Context> {
         &self.context
     }
 
-    pub fn address(&self) -> u64 {
+    pub(super) fn address(&self) -> u64 {
         self.address
     }
 
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 }
@@ -115,12 +115,12 @@ impl PinnedPool {
     /// Idle bytes are never more.
     const IDLE_BYTES: usize = 512 << 20;
 
-    pub fn new(context: &Arc<Context>) -> Arc<Self> {
+    pub(super) fn new(context: &Arc<Context>) -> Arc<Self> {
         Arc::new(Self { context: Arc::clone(context), idle: Mutex::default() })
     }
 
     /// Pinned memory of at least `bytes`, uninitialised or with the bytes of its last user.
-    pub fn take(self: &Arc<Self>, bytes: usize) -> Result<PinnedBuffer> {
+    pub(super) fn take(self: &Arc<Self>, bytes: usize) -> Result<PinnedBuffer> {
         if let Some(lost) = self.context.lost() {
             return Err(lost.clone());
         }
@@ -140,7 +140,7 @@ impl PinnedPool {
     }
 
     /// Frees idle blocks.
-    pub fn trim(&self) {
+    pub(super) fn trim(&self) {
         let blocks = {
             let mut idle = self.idle.lock();
             idle.bytes = 0;
@@ -151,7 +151,7 @@ impl PinnedPool {
     }
 
     /// Frees idle blocks, and from now on every block that comes back.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         self.idle.lock().closed = true;
         self.trim();
     }

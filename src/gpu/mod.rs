@@ -40,15 +40,17 @@ pub(crate) mod tests;
 #[cfg(feature = "cuda")]
 pub use device::Device;
 #[cfg(not(feature = "cuda"))]
-pub use disabled::{Device, Kernel, PinnedBuffer, Resident, Results, Stage, Upload};
+pub use disabled::Device;
+#[cfg(not(feature = "cuda"))]
+pub(crate) use disabled::{Kernel, PinnedBuffer, Resident, Results, Stage};
 pub use error::DeviceError;
-pub use images::{Aligned, Images};
+pub(crate) use images::{Aligned, Images};
 #[cfg(feature = "cuda")]
-pub use memory::PinnedBuffer;
+pub(crate) use memory::PinnedBuffer;
 #[cfg(feature = "cuda")]
-pub use module::Kernel;
+pub(crate) use module::Kernel;
 #[cfg(feature = "cuda")]
-pub use resident::{Resident, Upload};
+pub(crate) use resident::Resident;
 #[cfg(feature = "cuda")]
-pub use stage::{Results, Stage};
-pub use work::{DeviceWork, Grid, Pod, Times, Usage};
+pub(crate) use stage::{Results, Stage};
+pub(crate) use work::{DeviceWork, Grid, Pod, Times, Usage};

@@ -87,18 +87,18 @@ impl Kernel {
 }
 
 impl Modules {
-    pub fn new(context: &Arc<Context>, properties: &Properties) -> Self {
+    pub(super) fn new(context: &Arc<Context>, properties: &Properties) -> Self {
         let properties = properties.clone();
         Self { context: Arc::clone(context), properties, loaded: Mutex::default() }
     }
 
     /// Loads a program unless it is. The context is current.
-    pub fn load(&self, images: &'static Images) -> Result<()> {
+    pub(super) fn load(&self, images: &'static Images) -> Result<()> {
         self.find(&mut self.loaded.lock(), images).map(|_| ())
     }
 
     /// A kernel of a program, which is loaded for it if need be. The context is current.
-    pub fn kernel(&self, images: &'static Images, name: &'static str) -> Result<Kernel> {
+    pub(super) fn kernel(&self, images: &'static Images, name: &'static str) -> Result<Kernel> {
         let mut loaded = self.loaded.lock();
         let place = self.find(&mut loaded, images)?;
         loaded[place].kernel(name, self.properties.shared_memory)

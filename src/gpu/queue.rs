@@ -83,7 +83,7 @@ struct InFlight {
 
 impl Queue {
     /// Starts the queue. The context is current.
-    pub fn start(
+    pub(super) fn start(
         context: &Arc<Context>,
         modules: Modules,
         pinned: &Arc<PinnedPool>,
@@ -133,24 +133,24 @@ impl Queue {
     }
 
     /// Adds a work; never blocks for long.
-    pub fn submit(&self, work: Box<dyn DeviceWork>) {
+    pub(super) fn submit(&self, work: Box<dyn DeviceWork>) {
         self.0.pending.fetch_add(1, Ordering::Relaxed);
         self.0.state.lock().waiting.push_back(Waiting { work, since: Instant::now() });
         self.0.launch.notify_one();
     }
 
     /// Works submitted and not answered.
-    pub fn pending(&self) -> usize {
+    pub(super) fn pending(&self) -> usize {
         self.0.pending.load(Ordering::Relaxed)
     }
 
     /// The programs on the device.
-    pub fn modules(&self) -> &Modules {
+    pub(super) fn modules(&self) -> &Modules {
         &self.0.modules
     }
 
     /// Frees the device memory of the slots that are free.
-    pub fn trim(&self) {
+    pub(super) fn trim(&self) {
         self.0.trim();
     }
 }

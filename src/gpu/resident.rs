@@ -57,14 +57,14 @@ struct Lane {
 
 impl Uploads {
     /// The context is current.
-    pub fn new(context: &Arc<Context>) -> Result<Self> {
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self> {
         let stream = Stream::new(context)?;
         let copied = [Event::new(context)?, Event::new(context)?];
         Ok(Self { context: Arc::clone(context), lane: Mutex::new(Lane { stream, copied }) })
     }
 
     /// Has memory filled, and waits until it is. The context is current.
-    pub fn fill(
+    pub(super) fn fill(
         &self,
         memory: &DeviceBuffer,
         pinned: &Arc<PinnedPool>,

@@ -58,7 +58,7 @@ pub(crate) struct Latest {
 
 impl Latest {
     /// The context is current.
-    pub fn new(context: &Arc<Context>) -> Result<Self> {
+    pub(super) fn new(context: &Arc<Context>) -> Result<Self> {
         Ok(Self { copied: Event::new(context)?, computed: Event::new(context)?, known: false })
     }
 }
@@ -72,7 +72,7 @@ pub(crate) struct Issued {
 
 impl Slot {
     /// The context is current.
-    pub fn new(context: &Arc<Context>, pinned: &Arc<PinnedPool>) -> Result<Self> {
+    pub(super) fn new(context: &Arc<Context>, pinned: &Arc<PinnedPool>) -> Result<Self> {
         let event = || Event::new(context);
         Ok(Self {
             context: Arc::clone(context),
@@ -93,13 +93,13 @@ impl Slot {
     }
 
     /// Gives the device memory up, which no work uses.
-    pub fn take_memory(&mut self) -> Option<DeviceBuffer> {
+    pub(super) fn take_memory(&mut self) -> Option<DeviceBuffer> {
         self.memory.take()
     }
 
     /// Issues a work; `None` where there is nothing to do. The context is current. After an error
     /// the caller settles.
-    pub fn issue(
+    pub(super) fn issue(
         &mut self,
         modules: &Modules,
         work: &mut dyn DeviceWork,
@@ -113,7 +113,7 @@ impl Slot {
 
     /// Waits for an issued work and has it take its results. The context is current. After an
     /// error the caller settles.
-    pub fn finish(
+    pub(super) fn finish(
         &mut self,
         issued: Issued,
         work: &mut dyn DeviceWork,
@@ -129,7 +129,7 @@ impl Slot {
     }
 
     /// Waits until nothing is under way, after an error. That error says more than this could.
-    pub fn settle(&mut self) {
+    pub(super) fn settle(&mut self) {
         if std::mem::take(&mut self.busy) {
             let _ = self.stream.settle();
         }

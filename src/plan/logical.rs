@@ -30,32 +30,41 @@ pub struct SharedInput {
 /// and the indices of `output` are written. With `shared`, the one plan to run is `shared.plan`.
 #[derive(Debug, Clone)]
 pub struct SimJoinNode {
+    /// The left input.
     pub left: Arc<LogicalPlan>,
+    /// The right input.
     pub right: Arc<LogicalPlan>,
+    /// The one plan that gives the rows of both sides, in a self-join.
     pub shared: Option<SharedInput>,
+    /// The similarity predicate.
     pub predicate: Predicate,
     /// The similarity conjunct as the optimizer left it, for EXPLAIN.
     pub conjunct: Expr,
     /// Why the operator was chosen where a hash join could have run as well, for EXPLAIN.
     pub note: Option<String>,
+    /// The type of the join.
     pub join_type: JoinType,
     /// The argument of each side, over that side's schema.
     pub arguments: [Expr; 2],
     /// Equalities, left over the left schema and right over the right schema.
     pub on: Vec<(Expr, Expr)>,
+    /// Whether NULL keys of `on` are equal.
     pub null_equality: NullEquality,
     /// Per side, what a row must pass to match anything.
     pub side_filters: [Option<Expr>; 2],
     /// What only a matched pair can decide, over both schemas. Calls of a function of the family
     /// over the two `arguments` in it are taken from the match.
     pub residual: Option<Expr>,
+    /// Rows or their multiplicities.
     pub need: Need,
+    /// The columns of the output.
     pub output: Vec<OutputColumn>,
     /// The schema of `output`; see [`SimJoinNode::recompute_schema`].
     pub schema: DFSchemaRef,
 }
 
 impl SimJoinNode {
+    /// The input of a side.
     pub fn input(&self, side: Side) -> &Arc<LogicalPlan> {
         match side {
             Side::Left => &self.left,
@@ -63,10 +72,12 @@ impl SimJoinNode {
         }
     }
 
+    /// The argument of a side.
     pub fn argument(&self, side: Side) -> &Expr {
         &self.arguments[side as usize]
     }
 
+    /// The node as a logical plan.
     pub fn into_plan(self) -> LogicalPlan {
         LogicalPlan::Extension(Extension { node: Arc::new(self) })
     }

@@ -119,14 +119,14 @@ impl Compiler<'_> {
             schema: Arc::clone(node.schema.inner()),
         };
         let input = self.join_input(inputs, &options)?;
-        let family = Arc::clone(self.families.get(node.predicate.family())?);
         if let Some(tasks) = ClusterPlanning::tasks_of(self.session.config()) {
             let repeatable = are_deterministic(node)?;
+            let family = Arc::clone(self.families.get(node.predicate.family())?);
             let options = &options;
             let exact = is_exact(&node.left)? && is_exact(&node.right)?;
             return Distribution { input, join, family, options, tasks, repeatable, exact }.plan();
         }
-        Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, family, options)?))
+        Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, self.families, options)?))
     }
 
     fn join_input(

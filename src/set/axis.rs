@@ -20,7 +20,7 @@ impl SizeAxis {
     /// # Errors
     ///
     /// An internal error when another family has the function.
-    pub fn try_new(predicate: Predicate) -> Result<Self> {
+    pub(crate) fn try_new(predicate: Predicate) -> Result<Self> {
         Ok(Self { call: predicate.call, bounds: Bounds::of(&predicate)? })
     }
 }

@@ -7,7 +7,7 @@ use crate::set::device::DeviceCopies;
 use crate::set::runs::Runs;
 
 /// The id of a distinct set in its [`SetCollection`].
-pub type SetId = ItemId;
+pub(crate) type SetId = ItemId;
 
 /// Distinct sets of token ranks, with the rows that hold each.
 ///
@@ -60,6 +60,7 @@ impl SetCollection {
         self.offsets.len().saturating_sub(1) as u32
     }
 
+    /// Whether there is no set.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -8,34 +8,34 @@ use crate::simd::Form;
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
 mod nanos {
     /// Taking up a probe set.
-    pub const SET: f64 = 30.0;
+    pub(super) const SET: f64 = 30.0;
     /// Looking up a posting list, and the further cost where the lists outgrow the caches.
-    pub const LOOKUP: f64 = 14.0;
-    pub const UNCACHED_LOOKUP: f64 = 45.0;
+    pub(super) const LOOKUP: f64 = 14.0;
+    pub(super) const UNCACHED_LOOKUP: f64 = 45.0;
     /// Scanning a posting: always, and for each word of its signature.
-    pub const SCAN: f64 = 0.3;
-    pub const SCAN_WORD: f64 = 0.1;
+    pub(super) const SCAN: f64 = 0.3;
+    pub(super) const SCAN_WORD: f64 = 0.1;
     /// Reading a byte of a list from memory.
-    pub const UNCACHED_BYTE: f64 = 0.15;
+    pub(super) const UNCACHED_BYTE: f64 = 0.15;
     /// Counting a posting in AllPairs and GroupJoin.
-    pub const COUNT: f64 = 6.0;
+    pub(super) const COUNT: f64 = 6.0;
     /// Indexing a token of a prefix: always, and for each word of its signature.
-    pub const INDEX: f64 = 5.0;
-    pub const INDEX_WORD: f64 = 1.5;
+    pub(super) const INDEX: f64 = 5.0;
+    pub(super) const INDEX_WORD: f64 = 1.5;
     /// Adding a token to a signature.
-    pub const SIGN: f64 = 0.8;
+    pub(super) const SIGN: f64 = 0.8;
     /// Comparing the signatures of a candidate.
-    pub const SIGNATURE: f64 = 16.0;
+    pub(super) const SIGNATURE: f64 = 16.0;
     /// Verifying a candidate: always, and for each token of an average set.
-    pub const VERIFY: f64 = 12.0;
-    pub const VERIFY_TOKEN: f64 = 0.7;
+    pub(super) const VERIFY: f64 = 12.0;
+    pub(super) const VERIFY_TOKEN: f64 = 0.7;
     /// Packing a candidate for a GPU.
-    pub const PACK: f64 = 3.0;
+    pub(super) const PACK: f64 = 3.0;
 }
 
 /// Where candidates are verified.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Verification {
+pub(crate) enum Verification {
     Cpu,
     Device,
 }

@@ -49,6 +49,7 @@ pub trait CandidateSource: Send {
     /// No further candidate of this probe set of the unit is needed.
     fn retire(&mut self, probe: SetId);
 
+    /// Adds the work done so far.
     fn add_to(&self, funnel: &mut Funnel);
 }
 
@@ -82,12 +83,13 @@ pub trait Verifier: Send {
         matches: &mut MatchBuffer,
     ) -> Poll<Result<Verified>>;
 
+    /// Adds the work done so far.
     fn add_to(&self, funnel: &mut Funnel);
 }
 
 /// Candidates from an inverted index over prefixes, verified by merging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum FilterVerify {
+pub(crate) enum FilterVerify {
     /// Prefix and length filter (Bayardo, Ma, Srikant: "Scaling up all pairs similarity search",
     /// WWW 2007).
     AllPairs,
@@ -248,7 +250,7 @@ impl PreparedFilterVerify {
 
 /// The bitmap filter: drops candidates whose signatures rule them out.
 #[derive(Debug)]
-pub struct SignatureFilter {
+pub(crate) struct SignatureFilter {
     signatures: Arc<Signatures>,
     probe: ProbeSignature,
 }
@@ -257,7 +259,7 @@ impl SignatureFilter {
     /// Candidates whose signatures are asked for ahead of their turn.
     const AHEAD: usize = 8;
 
-    pub fn new(signatures: Arc<Signatures>) -> Self {
+    pub(crate) fn new(signatures: Arc<Signatures>) -> Self {
         Self { signatures, probe: ProbeSignature::default() }
     }
 
@@ -282,7 +284,7 @@ impl SignatureFilter {
 }
 
 /// Drives a source, the bitmap filter where it pays, and a verifier over one chunk at a time.
-pub struct FilterVerifyCursor<S> {
+pub(crate) struct FilterVerifyCursor<S> {
     source: S,
     signatures: Option<SignatureFilter>,
     verifier: Box<dyn Verifier>,
@@ -303,7 +305,7 @@ pub struct FilterVerifyCursor<S> {
 
 impl<S: CandidateSource> FilterVerifyCursor<S> {
     /// A cursor that filters at most `capacity` candidates at a time.
-    pub fn new(
+    pub(crate) fn new(
         source: S,
         signatures: Option<SignatureFilter>,
         verifier: Box<dyn Verifier>,

@@ -21,10 +21,13 @@ use crate::util::cancel::CancelFlag;
 /// The similarity join of two set collections.
 #[derive(Debug, Clone, Copy)]
 pub struct JoinSpec {
+    /// The measure and its threshold.
     pub bounds: Bounds,
     /// Which argument of the measure the probe sets are.
     pub probe_role: Role,
+    /// Which pairs of a self-join are looked for.
     pub pairing: Pairing,
+    /// What the join needs to know of a match.
     pub need: MatchNeed,
     /// At most this many candidates wait for verification.
     pub candidate_chunk: usize,
@@ -79,7 +82,9 @@ impl JoinSpec {
 pub struct SetUnit {
     /// [`ProbeUnit::number`].
     pub number: u32,
+    /// The sets of the probe side.
     pub sets: Arc<SetCollection>,
+    /// The sets of the unit, as a range of `sets`.
     pub range: Range<SetId>,
 }
 
@@ -100,6 +105,7 @@ impl SetUnit {
 pub struct PrepareContext<'a> {
     /// Grown by what the prepared join allocates.
     pub reservation: &'a MemoryReservation,
+    /// Ends the work early.
     pub cancel: &'a CancelFlag,
     /// How many threads may work on it at once, at least 1.
     pub threads: usize,

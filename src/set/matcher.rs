@@ -36,7 +36,7 @@ impl SetMatcher {
     /// # Errors
     ///
     /// An internal error when another family has the function.
-    pub fn try_new(predicate: Predicate, stored: [StoredTokens; 2]) -> Result<Self> {
+    pub(crate) fn try_new(predicate: Predicate, stored: [StoredTokens; 2]) -> Result<Self> {
         Ok(Self { predicate, stored, axis: SizeAxis::try_new(predicate)? })
     }
 }
@@ -118,6 +118,9 @@ impl Matcher for SetMatcher {
     fn work(&self, items: &dyn Collection, spec: &MatchSpec) -> Result<Vec<WorkStep>> {
         let sets: &SetCollection = items.of()?;
         let spec = JoinSpec::new(&self.predicate, spec)?;
+        if sets.runs().len() > WorkStep::MOST {
+            return Ok(WorkStep::even(sets.len()));
+        }
         let steps = sets.runs().iter().map(|(run, ids)| {
             // To take a set up, to read its tokens.
             let mut first = 100 + 10 * u64::from(run.size);

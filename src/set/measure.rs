@@ -15,7 +15,7 @@ use datafusion::common::{Result, internal_err};
 use crate::spec::{Call, Function, FunctionInfo, Order, Predicate, Side};
 
 /// The name of the family.
-pub const FAMILY: &str = "set";
+pub(crate) const FAMILY: &str = "set";
 
 const fn info(name: &'static str) -> FunctionInfo {
     FunctionInfo {
@@ -59,7 +59,9 @@ pub enum Measure {
 /// Which argument of the measure a set is. It matters for [`Measure::Containment`] only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Role {
+    /// The first argument.
     First,
+    /// The second argument.
     Second,
 }
 
@@ -180,12 +182,14 @@ impl FromStr for Measure {
 /// `t*` must be positive or NaN; NaN and values beyond the measure's range qualify no pair.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Bounds {
+    /// The measure.
     pub measure: Measure,
+    /// The least value that qualifies.
     pub threshold: f64,
 }
 
 /// Sets larger than this many tokens do not fit the `u32` overlaps of the engine.
-pub const MAX_SET_SIZE: u32 = u32::MAX - 1;
+pub(crate) const MAX_SET_SIZE: u32 = u32::MAX - 1;
 
 impl Bounds {
     /// Those of a predicate of the family.
@@ -197,6 +201,7 @@ impl Bounds {
         Ok(Self::new(Measure::of(predicate.call.function)?, predicate.bound))
     }
 
+    /// The bounds of `measure(x, y) >= threshold`.
     pub fn new(measure: Measure, threshold: f64) -> Self {
         Self { measure, threshold }
     }

@@ -8,13 +8,13 @@
 //! which rows are sent to the tasks of a cluster.
 
 pub(crate) mod axis;
-pub mod bitmap;
+pub(crate) mod bitmap;
 pub(crate) mod collection;
 pub(crate) mod costs;
-pub mod device;
+pub(crate) mod device;
 pub(crate) mod encode;
 pub(crate) mod family;
-pub mod filter;
+pub(crate) mod filter;
 pub(crate) mod filter_verify;
 pub(crate) mod join_spec;
 pub(crate) mod matcher;
@@ -26,21 +26,25 @@ pub(crate) mod stored;
 pub(crate) mod strategies;
 #[cfg(test)]
 mod tests;
-pub mod verify;
+pub(crate) mod verify;
 
-pub use bitmap::BitmapBlocks;
-pub use collection::{SetCollection, SetId};
-pub use costs::Verification;
+pub(crate) use bitmap::BitmapBlocks;
+pub use collection::SetCollection;
+pub(crate) use collection::SetId;
+pub(crate) use costs::Verification;
 pub use device::{DeviceJoin, DeviceVerifier};
-pub use encode::{BuildEncoder, ProbeEncoder, ProbeScratch, TokenOrder};
+pub use encode::BuildEncoder;
+pub(crate) use encode::{ProbeEncoder, ProbeScratch};
 pub use family::SetFamily;
-pub use filter_verify::{
-    CandidateSource, FilterVerify, FilterVerifyCursor, SourceProgress, Verified, Verifier,
-};
-pub use join_spec::{JoinSpec, JoinStrategy, PrepareContext, SetUnit};
-pub use measure::{Bounds, MAX_SET_SIZE, Measure, Role};
-pub use runs::{Run, Runs};
-pub use shape::ShapeReader;
-pub use statistics::Statistics;
-pub use stored::{StoredTokens, Unload};
-pub use verify::{Candidate, CandidateChunk, CandidateGroup, CpuVerifier, intersect};
+pub(crate) use filter_verify::FilterVerify;
+pub use filter_verify::{CandidateSource, SourceProgress, Verified, Verifier};
+pub(crate) use join_spec::JoinStrategy;
+pub use join_spec::{JoinSpec, PrepareContext, SetUnit};
+pub(crate) use measure::MAX_SET_SIZE;
+pub use measure::{Bounds, Measure, Role};
+pub(crate) use runs::Run;
+pub(crate) use shape::ShapeReader;
+pub(crate) use statistics::Statistics;
+pub(crate) use stored::{StoredTokens, Unload};
+pub(crate) use verify::intersect;
+pub use verify::{Candidate, CandidateChunk, CpuVerifier};

@@ -10,7 +10,7 @@ use crate::values::dictionary::{Dictionary, Key, mix};
 
 /// Reads the size and a hash of each row's set.
 #[derive(Debug, Default)]
-pub struct ShapeReader {
+pub(crate) struct ShapeReader {
     located: LocatedRows,
     ids: Vec<u32>,
     /// By token id, the last row that holds it, counted from 1 within a chunk.

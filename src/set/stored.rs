@@ -139,7 +139,7 @@ impl StoredForm for StoredTokens {
 }
 
 /// The rows that a [`BuildEncoder`] has read, to be stored.
-pub struct Unload<'a> {
+pub(crate) struct Unload<'a> {
     encoder: &'a BuildEncoder,
     kind: StoredTokens,
     /// The keys of the encoder's sets by their ids, where the join has some.
@@ -149,18 +149,18 @@ pub struct Unload<'a> {
 
 impl<'a> Unload<'a> {
     /// `keys` are the blocking keys of the encoder's sets, where the join has some.
-    pub fn new(encoder: &'a BuildEncoder, keys: Option<&'a KeyDictionary>) -> Self {
+    pub(crate) fn new(encoder: &'a BuildEncoder, keys: Option<&'a KeyDictionary>) -> Self {
         let (tokens, kind) = (encoder.dictionary.keys(), encoder.stored);
         Self { encoder, kind, keys: keys.map(|keys| keys.keys.keys()), tokens }
     }
 
     /// The bytes of an unload of this encoder.
-    pub fn footprint(encoder: &BuildEncoder, keys: &KeyDictionary) -> usize {
+    pub(crate) fn footprint(encoder: &BuildEncoder, keys: &KeyDictionary) -> usize {
         (encoder.dictionary.len() as usize + keys.len() as usize) * size_of::<Key<'_>>()
     }
 
     /// The sizes of the sets of the first rows, at most `count` of them.
-    pub fn sizes(encoder: &BuildEncoder, count: usize) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn sizes(encoder: &BuildEncoder, count: usize) -> impl Iterator<Item = u32> + '_ {
         let rows = encoder.sets.set_of_row().iter().filter(|&&set| set != NO_SET);
         rows.take(count).map(|&set| encoder.sets.size(set))
     }
@@ -280,7 +280,7 @@ impl Builder {
         let nulls = tokens.nulls().filter(|n| n.null_count() > 0);
         let is_valid = |i: usize| nulls.is_none_or(|n| n.is_valid(i));
         match tokens {
-            Tokens::Null(_) => {}
+            Tokens::Null => {}
             Tokens::Signed(array) => {
                 let values = &array.values()[range.clone()];
                 push_distinct(values, range, is_valid, &mut scratch.signed, &mut self.signed);

@@ -37,7 +37,7 @@ impl Evidence for SetEvidence {}
 impl SetEvidence {
     /// Gathers the figures by which `strategies` are compared. Pairs of sets are tried only where
     /// the join is long enough for that to pay.
-    pub fn gather(
+    pub(crate) fn gather(
         build: &SetCollection,
         spec: JoinSpec,
         strategies: &[&'static dyn Strategy],

@@ -30,7 +30,7 @@ use crate::util::once::{OnceExecution, OnceFut};
 const MOST_TASKS: usize = 1 << 20;
 
 /// The name of the column that holds a row's tile.
-pub const TILE_COLUMN: &str = "__simjoin_tile";
+pub(crate) const TILE_COLUMN: &str = "__simjoin_tile";
 
 /// Gives each row once for each tile that may join it, with the tile in a column behind the
 /// others, [`TILE_COLUMN`]. A tile is the work of a task, or a part of it.
@@ -47,7 +47,7 @@ pub const TILE_COLUMN: &str = "__simjoin_tile";
 ///
 /// [`AxisHistogramExec`]: crate::shuffle::AxisHistogramExec
 #[derive(Debug)]
-pub struct AxisGridExec {
+pub(crate) struct AxisGridExec {
     input: Arc<dyn ExecutionPlan>,
     histograms: Vec<Arc<dyn ExecutionPlan>>,
     rows: PlacedRows,
@@ -64,7 +64,7 @@ impl AxisGridExec {
     /// # Errors
     ///
     /// When the family cannot join the argument, or a histogram is something else.
-    pub fn try_new(
+    pub(crate) fn try_new(
         input: Arc<dyn ExecutionPlan>,
         histograms: Vec<Arc<dyn ExecutionPlan>>,
         rows: PlacedRows,
@@ -105,26 +105,27 @@ impl AxisGridExec {
     }
 
     /// The expressions that place the rows.
-    pub fn rows(&self) -> &PlacedRows {
+    pub(crate) fn rows(&self) -> &PlacedRows {
         &self.rows
     }
 
     /// The join whose rows are sent.
-    pub fn spec(&self) -> &GridSpec {
+    pub(crate) fn spec(&self) -> &GridSpec {
         &self.spec
     }
 
-    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
+    pub(crate) fn input(&self) -> &Arc<dyn ExecutionPlan> {
         &self.input
     }
 
     /// The histograms of the left and of the right side, or the one that is both.
-    pub fn histograms(&self) -> &[Arc<dyn ExecutionPlan>] {
+    #[cfg(test)]
+    pub(crate) fn histograms(&self) -> &[Arc<dyn ExecutionPlan>] {
         &self.histograms
     }
 
     /// The tile column, as an expression over the output.
-    pub fn tile_column(&self) -> Column {
+    pub(crate) fn tile_column(&self) -> Column {
         Column::new(TILE_COLUMN, self.input.schema().fields().len())
     }
 

@@ -34,7 +34,7 @@ fn slot(element: u64) -> usize {
 
 impl HeavySets {
     /// Adds a row with a set of this class of keys, at the start of its block.
-    pub fn add(&mut self, key: u32, block: Place) {
+    pub(crate) fn add(&mut self, key: u32, block: Place) {
         self.counts.resize(SLOTS * COUNTS, 0);
         let element = element(key, block);
         let counts = &mut self.counts[slot(element) * COUNTS..][..COUNTS];
@@ -45,17 +45,17 @@ impl HeavySets {
     }
 
     /// Makes each row count as `times` rows.
-    pub fn scale(&mut self, times: u64) {
+    pub(crate) fn scale(&mut self, times: u64) {
         self.counts.iter_mut().for_each(|count| *count = count.saturating_mul(times));
     }
 
     /// The counts that are not 0, with their numbers.
-    pub fn counts(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
+    pub(crate) fn counts(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         (0..).zip(self.counts.iter().copied()).filter(|(_, count)| *count > 0)
     }
 
     /// Adds a count of another task. Returns whether there is a count of that number.
-    pub fn merge(&mut self, number: u32, more: u64) -> bool {
+    pub(crate) fn merge(&mut self, number: u32, more: u64) -> bool {
         self.counts.resize(SLOTS * COUNTS, 0);
         match self.counts.get_mut(number as usize) {
             Some(count) => *count = count.saturating_add(more),
@@ -66,7 +66,7 @@ impl HeavySets {
 
     /// The sets that are a noticeable part of all rows, by the class of their keys and their
     /// block, each with its rows, or some more.
-    pub fn found(&self) -> Vec<((u32, Place), u64)> {
+    pub(crate) fn found(&self) -> Vec<((u32, Place), u64)> {
         let slots = || self.counts.chunks_exact(COUNTS).enumerate();
         let all: u64 = slots().map(|(_, counts)| counts[0]).fold(0, u64::saturating_add);
         let heavy = |(number, counts): (usize, &[u64])| {

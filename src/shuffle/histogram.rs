@@ -33,7 +33,7 @@ impl Resolution {
     }
 
     /// The class of a size.
-    pub fn class(self, size: u32) -> u32 {
+    pub(crate) fn class(self, size: u32) -> u32 {
         let bits = self.bits();
         // The number of low bits that do not count.
         let dropped = (u32::BITS - size.leading_zeros()).saturating_sub(bits + 1);
@@ -41,12 +41,12 @@ impl Resolution {
     }
 
     /// Whether some size has this class.
-    pub fn has_class(self, class: u32) -> bool {
+    pub(crate) fn has_class(self, class: u32) -> bool {
         class <= self.class(u32::MAX)
     }
 
     /// The least and the greatest size of a class.
-    pub fn sizes(self, class: u32) -> (u32, u32) {
+    pub(crate) fn sizes(self, class: u32) -> (u32, u32) {
         let bits = self.bits();
         let dropped = (class >> bits).saturating_sub(1);
         let least = (class - (dropped << bits)) << dropped;
@@ -70,13 +70,13 @@ pub(crate) struct Histogram {
 }
 
 impl Histogram {
-    pub fn new(keyed: bool) -> Self {
+    pub(crate) fn new(keyed: bool) -> Self {
         let resolution = if keyed { Resolution::Coarse } else { Resolution::Fine };
         Self { resolution, rows: BTreeMap::new(), heavy: HeavySets::default() }
     }
 
     /// The class of a row's key.
-    pub fn key_class(&self, shape: RowPlace) -> u32 {
+    pub(crate) fn key_class(&self, shape: RowPlace) -> u32 {
         match self.resolution {
             Resolution::Fine => 0,
             Resolution::Coarse => shape.key_hash % KEY_CLASSES,
@@ -84,7 +84,7 @@ impl Histogram {
     }
 
     /// The columns of [`Self::to_batch`].
-    pub fn schema() -> SchemaRef {
+    pub(crate) fn schema() -> SchemaRef {
         static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
             Arc::new(Schema::new(vec![
                 Field::new("key_class", DataType::UInt32, false),
@@ -97,7 +97,7 @@ impl Histogram {
     }
 
     /// One row for each entry, before [heavy sets](Self::with_heavy_sets) are told apart.
-    pub fn to_batch(&self) -> Result<RecordBatch> {
+    pub(crate) fn to_batch(&self) -> Result<RecordBatch> {
         let (mut keys, mut sizes) = (UInt32Builder::new(), UInt32Builder::new());
         let (mut blocks, mut rows) = (UInt64Builder::new(), UInt64Builder::new());
         for (&(key, size, block), &count) in &self.rows {
@@ -122,7 +122,7 @@ impl Histogram {
     }
 
     /// Adds another histogram of the same side. The order does not matter.
-    pub fn merge(&mut self, batch: &RecordBatch) -> Result<()> {
+    pub(crate) fn merge(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.schema().fields().len() != Self::schema().fields().len() {
             return internal_err!("this is no histogram of set sizes: {}", batch.schema());
         }
@@ -155,14 +155,14 @@ impl Histogram {
     }
 
     /// Makes each row count as `times` rows.
-    pub fn scale(&mut self, times: u64) {
+    pub(crate) fn scale(&mut self, times: u64) {
         self.rows.values_mut().for_each(|rows| *rows = rows.saturating_mul(times));
         self.heavy.scale(times);
     }
 
     /// Tells sets that many rows have apart from the others of their class, once all rows are
     /// counted.
-    pub fn with_heavy_sets(mut self) -> Self {
+    pub(crate) fn with_heavy_sets(mut self) -> Self {
         for ((key, block), rows) in std::mem::take(&mut self.heavy).found() {
             let class = self.resolution.class((block >> 32) as u32);
             if let Some(all) = self.rows.get_mut(&(key, class, 0)) {
@@ -183,12 +183,12 @@ pub(crate) struct Counter {
 }
 
 impl Counter {
-    pub fn new(keyed: bool) -> Self {
+    pub(crate) fn new(keyed: bool) -> Self {
         Self { histogram: Histogram::new(keyed) }
     }
 
     /// Adds rows, unless they cannot match anything.
-    pub fn add(&mut self, shapes: &[RowPlace]) {
+    pub(crate) fn add(&mut self, shapes: &[RowPlace]) {
         let Histogram { resolution, .. } = self.histogram;
         for &shape in shapes.iter().filter(|shape| shape.position > 0) {
             let key = self.histogram.key_class(shape);
@@ -198,7 +198,7 @@ impl Counter {
         }
     }
 
-    pub fn finish(self) -> Histogram {
+    pub(crate) fn finish(self) -> Histogram {
         self.histogram
     }
 }

@@ -29,7 +29,7 @@ use crate::shuffle::placed::PlacedRows;
 /// Each partition gives one batch of at most a few thousand rows; the reader adds the batches up. A
 /// partition holds no more than that beside its current input batch.
 #[derive(Debug)]
-pub struct AxisHistogramExec {
+pub(crate) struct AxisHistogramExec {
     input: Arc<dyn ExecutionPlan>,
     rows: PlacedRows,
     times: u64,
@@ -44,7 +44,11 @@ impl AxisHistogramExec {
     /// # Errors
     ///
     /// When the family cannot join the argument.
-    pub fn try_new(input: Arc<dyn ExecutionPlan>, rows: PlacedRows, times: u64) -> Result<Self> {
+    pub(crate) fn try_new(
+        input: Arc<dyn ExecutionPlan>,
+        rows: PlacedRows,
+        times: u64,
+    ) -> Result<Self> {
         rows.reader(&input.schema())?;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Histogram::schema()),
@@ -63,17 +67,13 @@ impl AxisHistogramExec {
     }
 
     /// The expressions that place the rows.
-    pub fn rows(&self) -> &PlacedRows {
+    pub(crate) fn rows(&self) -> &PlacedRows {
         &self.rows
     }
 
     /// How many rows each one stands for.
-    pub fn times(&self) -> u64 {
+    pub(crate) fn times(&self) -> u64 {
         self.times
-    }
-
-    pub fn input(&self) -> &Arc<dyn ExecutionPlan> {
-        &self.input
     }
 }
 

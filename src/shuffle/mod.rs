@@ -28,7 +28,7 @@ mod tests;
 pub(crate) mod tiling;
 pub(crate) mod triangle;
 
-pub use expand::{AxisGridExec, TILE_COLUMN};
-pub use measure::AxisHistogramExec;
-pub use placed::PlacedRows;
-pub use tiling::{GridPairs, GridSpec};
+pub(crate) use expand::AxisGridExec;
+pub(crate) use measure::AxisHistogramExec;
+pub(crate) use placed::PlacedRows;
+pub(crate) use tiling::{GridPairs, GridSpec};

@@ -14,7 +14,7 @@ use crate::spec::Side;
 /// The expressions of one side of a similarity join that say where its rows are joined, over the
 /// schema of that side's input.
 #[derive(Debug, Clone)]
-pub struct PlacedRows {
+pub(crate) struct PlacedRows {
     pub family: Arc<dyn Family>,
     pub side: Side,
     /// The argument of the similarity predicate.
@@ -28,12 +28,12 @@ pub struct PlacedRows {
 
 impl PlacedRows {
     /// All expressions.
-    pub fn expressions(&self) -> impl Iterator<Item = &PhysicalExprRef> {
+    pub(crate) fn expressions(&self) -> impl Iterator<Item = &PhysicalExprRef> {
         std::iter::once(&self.argument).chain(&self.keys).chain(&self.filter)
     }
 
     /// Whether the join has blocking keys.
-    pub fn is_keyed(&self) -> bool {
+    pub(crate) fn is_keyed(&self) -> bool {
         !self.keys.is_empty()
     }
 
@@ -76,7 +76,7 @@ pub(crate) struct PlacedReader {
 
 impl PlacedReader {
     /// Puts the places of the rows of `batch` into `places`.
-    pub fn read(&mut self, batch: &RecordBatch, places: &mut Vec<RowPlace>) -> Result<()> {
+    pub(crate) fn read(&mut self, batch: &RecordBatch, places: &mut Vec<RowPlace>) -> Result<()> {
         let array = |expr: &PhysicalExprRef| -> Result<ArrayRef> {
             expr.evaluate(batch)?.into_array(batch.num_rows())
         };

@@ -82,7 +82,7 @@ impl Estimate {
     }
 
     /// The work to send the rows.
-    pub fn sending(&self) -> f64 {
+    pub(crate) fn sending(&self) -> f64 {
         WORK_PER_BYTE * self.bytes
     }
 }
@@ -99,7 +99,7 @@ type Cut = [(Region, usize); 2];
 
 impl Region {
     /// All pairs.
-    pub fn whole(grid: &Grid<'_>, histograms: [&Histogram; 2]) -> Self {
+    pub(crate) fn whole(grid: &Grid<'_>, histograms: [&Histogram; 2]) -> Self {
         let cells = [Side::Left, Side::Right].map(|side| {
             let histogram = histograms[side as usize];
             let mut cells: Vec<Cell> = vec![];
@@ -127,7 +127,7 @@ impl Region {
         Self { tile: Tile::whole(), cells }
     }
 
-    pub fn into_tile(self) -> Tile {
+    pub(crate) fn into_tile(self) -> Tile {
         self.tile
     }
 
@@ -144,7 +144,7 @@ impl Region {
     }
 
     /// The estimates of joining the region.
-    pub fn estimate(&self, grid: &Grid<'_>) -> Estimate {
+    pub(crate) fn estimate(&self, grid: &Grid<'_>) -> Estimate {
         let mut all = Estimate::default();
         self.by_key().for_each(|(_, cells)| all.add(estimate(grid, cells)));
         all
@@ -152,13 +152,13 @@ impl Region {
 
     /// The estimates of joining the rows of the region with themselves. Both sides have the same
     /// rows: one copy of each is sent, and one of the two orders of a pair is decided.
-    pub fn triangle_estimate(&self, grid: &Grid<'_>) -> Estimate {
+    pub(crate) fn triangle_estimate(&self, grid: &Grid<'_>) -> Estimate {
         let Estimate { work, bytes } = self.estimate(grid);
         Estimate { work: work / 2.0, bytes: bytes / 2.0 }
     }
 
     /// Tiles of even work: one for each of `tasks` where there is enough to cut.
-    pub fn into_tiles(self, grid: &Grid<'_>, tasks: usize) -> WeighedTiles {
+    pub(crate) fn into_tiles(self, grid: &Grid<'_>, tasks: usize) -> WeighedTiles {
         let mut tiles = vec![];
         // Depth first, the lower part first.
         let mut rest = vec![(self, tasks.max(1))];
@@ -180,7 +180,7 @@ impl Region {
     /// Two parts of a region that has the same rows on both sides, each with the same rows on both
     /// sides, and the rectangle between them, such that `share` tiles get even work; `None` where
     /// there is nothing to cut.
-    pub fn cut_triangle(&self, grid: &Grid<'_>, share: f64) -> Option<TriangleCut> {
+    pub(crate) fn cut_triangle(&self, grid: &Grid<'_>, share: f64) -> Option<TriangleCut> {
         let across = self.middle(grid, Side::Left, 0.5).map(|at| self.triangle_at(at));
         let tasks = (share.ceil() as usize).max(2);
         let by_keys = self.cut_keys(grid, tasks).map(|[(lower, of_lower), (upper, of_upper)]| {
@@ -208,7 +208,7 @@ impl Region {
     }
 
     /// Two parts of even work for each of `tasks`; `None` where there is nothing to cut.
-    pub fn cut(&self, grid: &Grid<'_>, tasks: usize) -> Option<Cut> {
+    pub(crate) fn cut(&self, grid: &Grid<'_>, tasks: usize) -> Option<Cut> {
         if tasks <= 1 {
             return None;
         }

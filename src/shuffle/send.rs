@@ -47,7 +47,7 @@ pub(crate) struct GridMetrics {
 }
 
 impl GridMetrics {
-    pub fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+    pub(crate) fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
         let counter = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
         Self {
             baseline: BaselineMetrics::new(metrics, partition),
@@ -76,7 +76,7 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    pub fn new(
+    pub(crate) fn new(
         spec: GridSpec,
         axis: Arc<dyn Axis>,
         side: Side,
@@ -148,7 +148,7 @@ pub(crate) struct Sender {
 }
 
 impl Sender {
-    pub fn new(
+    pub(crate) fn new(
         routes: Arc<Routes>,
         reader: PlacedReader,
         metrics: GridMetrics,
@@ -160,7 +160,7 @@ impl Sender {
     }
 
     /// The rows of `input`, each once for each of its tasks.
-    pub fn into_stream(
+    pub(crate) fn into_stream(
         self,
         input: SendableRecordBatchStream,
     ) -> impl futures::Stream<Item = Result<RecordBatch>> + Send {

@@ -35,7 +35,7 @@ use crate::spec::{Predicate, Side};
 /// of a hash of the row, which tell rows with the same set apart.
 pub(crate) type Place = u64;
 
-/// The number of places of one set, or of sets with similar hashes.
+/// The number of places that share a set, or sets with similar hashes.
 pub(crate) const BLOCK: Place = 1 << 12;
 
 /// A tile, and the places on a side's axis whose rows are joined there.
@@ -53,7 +53,7 @@ pub(crate) fn place_of(shape: RowPlace, row_hash: u64) -> Place {
 
 /// Which pairs of rows meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub enum GridPairs {
+pub(crate) enum GridPairs {
     /// Each left row meets each right row that it may match.
     #[default]
     All,
@@ -67,7 +67,7 @@ pub enum GridPairs {
 
 /// The join, as far as senders of rows need to know it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct GridSpec {
+pub(crate) struct GridSpec {
     pub predicate: Predicate,
     /// How many tasks share the work, at least 1.
     pub tasks: usize,
@@ -112,7 +112,7 @@ pub(crate) struct Tile {
 
 impl Tile {
     /// All pairs of rows.
-    pub fn whole() -> Self {
+    pub(crate) fn whole() -> Self {
         Self { keys: 0..KEY_CLASSES, places: [0..Place::MAX, 0..Place::MAX] }
     }
 
@@ -139,7 +139,7 @@ impl Tiling {
     /// Equal histograms give equal tiles: every sender derives the tiling itself. The answer is
     /// right with any histograms, provided that all senders use equal ones. Of an input that is
     /// both sides, the left histogram counts.
-    pub fn new(grid: &Grid<'_>, histograms: [&Histogram; 2]) -> Self {
+    pub(crate) fn new(grid: &Grid<'_>, histograms: [&Histogram; 2]) -> Self {
         let divides = |tiles: &WeighedTiles, side: Side| {
             tiles.iter().any(|(tile, _)| !tile.places[side as usize].start.is_multiple_of(BLOCK))
         };
@@ -181,7 +181,7 @@ impl Tiling {
 
     /// The tiles that the rows of `side` with a set of this size and key class may be sent to, with
     /// the places of the rows that each of these tiles gets.
-    pub fn tiles(
+    pub(crate) fn tiles(
         &self,
         grid: &Grid<'_>,
         side: Side,

@@ -34,11 +34,11 @@ pub(crate) struct Grain {
 }
 
 impl Grain {
-    pub const COARSEST: Self = Self { triangles: 1.0, rectangles: 1.0 };
+    pub(crate) const COARSEST: Self = Self { triangles: 1.0, rectangles: 1.0 };
 
     /// Further grains to try. Where there are few tasks, small rectangles, which even out the work
     /// of the triangles, cost little.
-    pub fn finer(tasks: usize) -> Vec<Self> {
+    pub(crate) fn finer(tasks: usize) -> Vec<Self> {
         let grain = |triangles, rectangles| Self { triangles, rectangles };
         let mut finer = vec![grain(2.0, 2.0)];
         if tasks <= 32 {

@@ -14,6 +14,7 @@ pub(crate) struct Avx2;
 /// The number of bits of each byte.
 #[inline(always)]
 unsafe fn count_bytes(v: __m256i) -> __m256i {
+    // SAFETY: the caller promises the instruction set.
     unsafe {
         let table = _mm256_setr_epi8(
             0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2, 3, 3, 4, 0, 1, 1, 2, 1, 2, 2, 3, 1, 2, 2, 3, 2,
@@ -33,21 +34,25 @@ impl Words for Avx2 {
 
     #[inline(always)]
     unsafe fn load(from: *const u64) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set and readable values.
         unsafe { [_mm256_load_si256(from.cast()), _mm256_load_si256(from.add(4).cast())] }
     }
 
     #[inline(always)]
     unsafe fn splat(word: u64) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
         unsafe { [_mm256_set1_epi64x(word as i64); 2] }
     }
 
     #[inline(always)]
     unsafe fn zero() -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
         unsafe { [_mm256_setzero_si256(); 2] }
     }
 
     #[inline(always)]
     unsafe fn add_common(count: [__m256i; 2], a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
         unsafe {
             [
                 _mm256_add_epi8(count[0], count_bytes(_mm256_and_si256(a[0], b[0]))),
@@ -58,6 +63,7 @@ impl Words for Avx2 {
 
     #[inline(always)]
     unsafe fn at_least(count: [__m256i; 2], least: i64) -> u8 {
+        // SAFETY: the caller promises the instruction set.
         unsafe {
             let below = _mm256_set1_epi64x(least.saturating_sub(1));
             let mask = |v: __m256i| {
@@ -71,6 +77,7 @@ impl Words for Avx2 {
 
 #[inline(always)]
 unsafe fn mask(v: [__m256i; 2]) -> u16 {
+    // SAFETY: the caller promises the instruction set.
     unsafe {
         let bits = |v| _mm256_movemask_ps(_mm256_castsi256_ps(v)) as u16;
         bits(v[0]) | bits(v[1]) << 8
@@ -90,11 +97,13 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     unsafe fn load(from: *const u32) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set and readable values.
         unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(8).cast())] }
     }
 
     #[inline(always)]
     unsafe fn load_part(from: *const u32, count: usize) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set and readable values.
         unsafe {
             let lanes = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
             let count = count as i32;
@@ -110,16 +119,19 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     unsafe fn splat(value: u32) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
         unsafe { [_mm256_set1_epi32(value as i32); 2] }
     }
 
     #[inline(always)]
     unsafe fn add(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
         unsafe { halves!(_mm256_add_epi32, a, b) }
     }
 
     #[inline(always)]
     unsafe fn differing(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
         unsafe {
             let ones = [_mm256_set1_epi8(1); 2];
             let differing = halves!(_mm256_xor_si256, a, b);
@@ -131,31 +143,37 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     unsafe fn shift_left<const SHIFT: u32>(count: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
         unsafe { halves!(_mm256_sllv_epi32, count, [_mm256_set1_epi32(SHIFT as i32); 2]) }
     }
 
     #[inline(always)]
     unsafe fn high(value: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
         unsafe { [_mm256_srli_epi32::<16>(value[0]), _mm256_srli_epi32::<16>(value[1])] }
     }
 
     #[inline(always)]
     unsafe fn low(value: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
         unsafe { halves!(_mm256_and_si256, value, [_mm256_set1_epi32(0xFFFF); 2]) }
     }
 
     #[inline(always)]
     unsafe fn sub(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
         unsafe { halves!(_mm256_sub_epi32, a, b) }
     }
 
     #[inline(always)]
     unsafe fn dot(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
         unsafe { halves!(_mm256_madd_epi16, a, b) }
     }
 
     #[inline(always)]
     unsafe fn look_up(table: &[u32; 32], index: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set; the table holds every entry read.
         unsafe {
             let place = halves!(_mm256_and_si256, index, [_mm256_set1_epi32(31); 2]);
             let table = table.as_ptr().cast();
@@ -168,11 +186,13 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     unsafe fn less_or_equal(a: [__m256i; 2], b: [__m256i; 2]) -> u16 {
+        // SAFETY: the caller promises the instruction set.
         unsafe { !mask(halves!(_mm256_cmpgt_epi32, a, b)) }
     }
 
     #[inline(always)]
     unsafe fn less(a: [__m256i; 2], b: [__m256i; 2]) -> u16 {
+        // SAFETY: the caller promises the instruction set.
         unsafe {
             // Comparisons are signed: both sides are moved by half the range.
             let half = [_mm256_set1_epi32(i32::MIN); 2];
@@ -183,6 +203,7 @@ impl Lanes for Avx2 {
 
     #[inline(always)]
     unsafe fn equal(a: [__m256i; 2], b: [__m256i; 2]) -> u16 {
+        // SAFETY: the caller promises the instruction set.
         unsafe { mask(halves!(_mm256_cmpeq_epi32, a, b)) }
     }
 }

@@ -16,26 +16,31 @@ impl Words for Avx512 {
 
     #[inline(always)]
     unsafe fn load(from: *const u64) -> __m512i {
+        // SAFETY: the caller promises the instruction set and readable values.
         unsafe { _mm512_load_si512(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn splat(word: u64) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_set1_epi64(word as i64) }
     }
 
     #[inline(always)]
     unsafe fn zero() -> __m512i {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_setzero_si512() }
     }
 
     #[inline(always)]
     unsafe fn add_common(count: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_add_epi64(count, _mm512_popcnt_epi64(_mm512_and_si512(a, b))) }
     }
 
     #[inline(always)]
     unsafe fn at_least(count: __m512i, least: i64) -> u8 {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_cmpge_epi64_mask(count, _mm512_set1_epi64(least)) }
     }
 }
@@ -45,56 +50,67 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     unsafe fn load(from: *const u32) -> __m512i {
+        // SAFETY: the caller promises the instruction set and readable values.
         unsafe { _mm512_loadu_si512(from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn load_part(from: *const u32, count: usize) -> __m512i {
+        // SAFETY: the caller promises the instruction set and readable values.
         unsafe { _mm512_maskz_loadu_epi32(((1_u32 << count) - 1) as u16, from.cast()) }
     }
 
     #[inline(always)]
     unsafe fn splat(value: u32) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_set1_epi32(value as i32) }
     }
 
     #[inline(always)]
     unsafe fn add(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_add_epi32(a, b) }
     }
 
     #[inline(always)]
     unsafe fn differing(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_popcnt_epi32(_mm512_xor_si512(a, b)) }
     }
 
     #[inline(always)]
     unsafe fn shift_left<const SHIFT: u32>(count: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_slli_epi32::<SHIFT>(count) }
     }
 
     #[inline(always)]
     unsafe fn high(value: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_srli_epi32::<16>(value) }
     }
 
     #[inline(always)]
     unsafe fn low(value: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_and_si512(value, _mm512_set1_epi32(0xFFFF)) }
     }
 
     #[inline(always)]
     unsafe fn sub(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_sub_epi32(a, b) }
     }
 
     #[inline(always)]
     unsafe fn dot(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_madd_epi16(a, b) }
     }
 
     #[inline(always)]
     unsafe fn look_up(table: &[u32; 32], index: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set; the table holds every entry read.
         unsafe {
             let low = _mm512_loadu_si512(table.as_ptr().cast());
             let high = _mm512_loadu_si512(table.as_ptr().add(16).cast());
@@ -104,16 +120,19 @@ impl Lanes for Avx512 {
 
     #[inline(always)]
     unsafe fn less_or_equal(a: __m512i, b: __m512i) -> u16 {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_cmple_epi32_mask(a, b) }
     }
 
     #[inline(always)]
     unsafe fn less(a: __m512i, b: __m512i) -> u16 {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_cmplt_epu32_mask(a, b) }
     }
 
     #[inline(always)]
     unsafe fn equal(a: __m512i, b: __m512i) -> u16 {
+        // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_cmpeq_epi32_mask(a, b) }
     }
 }

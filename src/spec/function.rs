@@ -26,6 +26,7 @@ pub struct FunctionInfo {
     pub is_integer: bool,
     /// Both arguments may be swapped without changing the value.
     pub is_symmetric: bool,
+    /// Which values are similar.
     pub order: Order,
     /// The least and the greatest value.
     pub range: [f64; 2],

@@ -16,11 +16,14 @@ pub use predicate::{Call, Predicate};
 /// One side of the join, in the order of the query text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Side {
+    /// The side before the word JOIN.
     Left,
+    /// The side after it.
     Right,
 }
 
 impl Side {
+    /// The opposite side.
     pub fn other(self) -> Self {
         match self {
             Side::Left => Side::Right,
@@ -112,7 +115,9 @@ pub enum Need {
 /// A column that the residual filter reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ResidualColumn {
+    /// A column of one side's input.
     Input(Side, usize),
+    /// A function of the pair.
     Score(Call),
 }
 
@@ -123,6 +128,7 @@ pub struct Residual {
     pub expression: PhysicalExprRef,
     /// Where the columns of `schema` come from.
     pub columns: Vec<ResidualColumn>,
+    /// The schema that `expression` reads.
     pub schema: SchemaRef,
 }
 
@@ -132,25 +138,32 @@ pub struct Residual {
 /// pair of `on` is equal, the side filters hold and the residual holds.
 #[derive(Debug, Clone)]
 pub struct SimilarityJoin {
+    /// The similarity predicate.
     pub predicate: Predicate,
     /// The similarity conjunct as the user wrote it, for EXPLAIN.
     pub text: String,
+    /// The type of the join.
     pub join_type: JoinType,
     /// The argument of each side, over that side's input schema.
     pub arguments: [PhysicalExprRef; 2],
     /// Blocking keys: equalities (left over the left schema, right over the right schema).
     pub on: Vec<(PhysicalExprRef, PhysicalExprRef)>,
+    /// Whether NULL keys of `on` are equal.
     pub null_equality: NullEquality,
     /// Per side, a Boolean over that side's schema that a row must pass to match anything.
     pub side_filters: [Option<PhysicalExprRef>; 2],
+    /// The part of the condition that only a matched pair can decide.
     pub residual: Option<Residual>,
+    /// Rows or their multiplicities.
     pub need: Need,
+    /// The columns of the output.
     pub output: Vec<OutputColumn>,
     /// The schema of `output`: names, nullability and metadata as the logical plan has them.
     pub schema: SchemaRef,
 }
 
 impl SimilarityJoin {
+    /// The argument of a side, over that side's input schema.
     pub fn argument(&self, side: Side) -> &PhysicalExprRef {
         &self.arguments[side as usize]
     }
@@ -164,6 +177,7 @@ impl SimilarityJoin {
             && self.predicate.call.function.is_symmetric()
     }
 
+    /// The filter of a side's rows, over that side's input schema.
     pub fn side_filter(&self, side: Side) -> Option<&PhysicalExprRef> {
         self.side_filters[side as usize].as_ref()
     }

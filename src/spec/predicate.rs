@@ -8,13 +8,16 @@ use super::{Function, Side};
 /// symmetric functions `first` is `Left`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Call {
+    /// The function.
     pub function: Function,
+    /// The side that gives the first argument.
     pub first: Side,
 }
 
 /// `function(arguments) >= bound` for a similarity, `<= bound` for a distance.
 #[derive(Debug, Clone, Copy)]
 pub struct Predicate {
+    /// The function and its arguments.
     pub call: Call,
     /// `t*`, the least similar value that qualifies; NaN when none does.
     pub bound: f64,

@@ -22,21 +22,21 @@ use super::words::is_operand;
 /// frames of an optimised build are smaller).
 mod bytes {
     /// Such as `+`, `||`, `=`, `::` or `IS NULL`: 7,833.
-    pub const OPERATOR: usize = 8 << 10;
+    pub(super) const OPERATOR: usize = 8 << 10;
     /// AND, OR: 4,569.
-    pub const LOGIC: usize = 5 << 10;
+    pub(super) const LOGIC: usize = 5 << 10;
     /// A subscript or slice: 16,537.
-    pub const SUBSCRIPT: usize = 17 << 10;
+    pub(super) const SUBSCRIPT: usize = 17 << 10;
     /// 27,744 for SIMJOIN, 20,672 for JOIN, 11,968 for CROSS JOIN.
-    pub const JOIN: usize = 28 << 10;
+    pub(super) const JOIN: usize = 28 << 10;
     /// INTERSECT, EXCEPT: 22,848.
-    pub const SET: usize = 23 << 10;
+    pub(super) const SET: usize = 23 << 10;
     /// UNION, which is planned flat: less than can be measured.
-    pub const UNION: usize = 1 << 10;
+    pub(super) const UNION: usize = 1 << 10;
     /// A common table expression that reads the one before it: 13,926.
-    pub const TABLE: usize = 14 << 10;
+    pub(super) const TABLE: usize = 14 << 10;
     /// 97,920 for a subquery, 17,625 for a function, nothing for a mere bracket.
-    pub const BRACKET: usize = 96 << 10;
+    pub(super) const BRACKET: usize = 96 << 10;
 }
 
 /// Refuses a text with a statement that could need more than `stack` bytes of stack; lines count

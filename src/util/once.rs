@@ -46,7 +46,7 @@ impl<T, S> fmt::Debug for OnceExecution<T, S> {
 
 impl<T: Send + Sync + 'static> OnceExecution<T> {
     /// Returns the future of this execution, see [`Self::get_with`].
-    pub fn get<F>(
+    pub(crate) fn get<F>(
         &self,
         partition: usize,
         partitions: usize,
@@ -63,7 +63,7 @@ impl<T: Send + Sync + 'static, S: Clone> OnceExecution<T, S> {
     /// Returns the future and the shared state of this execution; starts a new execution when
     /// `partition`, of `partitions`, has already claimed the current one. The state is dropped here
     /// once every partition has claimed it.
-    pub fn get_with<F>(
+    pub(crate) fn get_with<F>(
         &self,
         partition: usize,
         partitions: usize,

@@ -32,7 +32,7 @@ const BLOCK: usize = 64;
 
 /// Ids `0..len` for the distinct tokens seen.
 #[derive(Debug, Default)]
-pub struct Dictionary {
+pub(crate) struct Dictionary {
     len: u32,
     direct: Vec<u32>,
     /// Non-negative integers, or packed byte strings. A collection holds tokens of one kind.
@@ -126,16 +126,16 @@ impl Dictionary {
     }
 
     /// The number of distinct tokens.
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The bytes allocated.
-    pub fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         self.direct.capacity() * size_of::<u32>()
             + self.words.size_in_bytes()
             + self.negative.size_in_bytes()
@@ -148,7 +148,7 @@ impl Dictionary {
 
     /// How many bytes may be allocated on top of [`Self::size`], at most, when `count` tokens are
     /// added: integers, or strings of `bytes` bytes in all.
-    pub fn growth(&self, count: usize, bytes: Option<usize>) -> usize {
+    pub(crate) fn growth(&self, count: usize, bytes: Option<usize>) -> usize {
         if self.is_of_values() {
             return 0;
         }
@@ -180,7 +180,7 @@ impl Dictionary {
 
     /// Appends to `ids` the ids of the tokens in `range`, adding new ones. NULL elements are
     /// skipped, repeats are kept.
-    pub fn encode(
+    pub(crate) fn encode(
         &mut self,
         tokens: &Tokens,
         range: Range<usize>,
@@ -202,7 +202,7 @@ impl Dictionary {
         ids: &mut Vec<u32>,
     ) -> Result<()> {
         match tokens {
-            Tokens::Null(_) => Ok(()),
+            Tokens::Null => Ok(()),
             Tokens::Signed(array) => {
                 self.encode_integers(&array.values()[range], signed_token, ids)
             }
@@ -271,7 +271,7 @@ impl Dictionary {
 
     fn find_valid(&self, tokens: &Tokens, range: Range<usize>, ids: &mut Vec<u32>) {
         match tokens {
-            Tokens::Null(_) => {}
+            Tokens::Null => {}
             Tokens::Signed(array) => {
                 self.find_integers(&array.values()[range], signed_token, ids);
             }

@@ -8,7 +8,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::{Result, exec_err};
 
 /// The element type of a list type of any layout, `None` for other types.
-pub fn list_element_type(data_type: &DataType) -> Option<&DataType> {
+pub(crate) fn list_element_type(data_type: &DataType) -> Option<&DataType> {
     match data_type {
         DataType::List(f)
         | DataType::LargeList(f)
@@ -24,7 +24,7 @@ pub fn list_element_type(data_type: &DataType) -> Option<&DataType> {
 /// `List`, `LargeList`, `ListView`, `LargeListView`, `FixedSizeList` and dictionaries of them all
 /// read the same way; nothing but the ranges is copied.
 #[derive(Debug)]
-pub struct Lists {
+pub(crate) struct Lists {
     elements: ArrayRef,
     ranges: Ranges,
     nulls: Option<NullBuffer>,
@@ -44,7 +44,7 @@ enum Ranges {
 
 impl Lists {
     /// Reads `array`, which must be of a list type, a dictionary of lists, or of the NULL type.
-    pub fn try_new(array: &dyn Array) -> Result<Self> {
+    pub(crate) fn try_new(array: &dyn Array) -> Result<Self> {
         let len = array.len();
         let (elements, ranges) = match array.data_type() {
             DataType::Null => {
@@ -111,22 +111,22 @@ impl Lists {
     }
 
     /// The number of rows.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// The elements of all rows; [`Self::row`] gives ranges into it.
-    pub fn elements(&self) -> &ArrayRef {
+    pub(crate) fn elements(&self) -> &ArrayRef {
         &self.elements
     }
 
     /// The element range of row `row`, `None` when the list is NULL.
     #[inline]
-    pub fn row(&self, row: usize) -> Option<Range<usize>> {
+    pub(crate) fn row(&self, row: usize) -> Option<Range<usize>> {
         if self.nulls.as_ref().is_some_and(|n| n.is_null(row)) {
             return None;
         }
@@ -141,7 +141,7 @@ impl Lists {
     }
 
     /// A range that covers the elements of every row that is not NULL, and few others.
-    pub fn covered(&self) -> Range<usize> {
+    pub(crate) fn covered(&self) -> Range<usize> {
         // The rows of these layouts lie side by side.
         match &self.ranges {
             Ranges::Offsets32(o) => return o[0] as usize..o[self.len] as usize,

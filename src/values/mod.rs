@@ -10,8 +10,7 @@ pub(crate) mod table;
 pub(crate) mod tokens;
 pub(crate) mod value_set;
 
-pub use dictionary::Dictionary;
-pub use lists::{Lists, list_element_type};
+pub(crate) use lists::{Lists, list_element_type};
 pub(crate) use tokens::with_byte_tokens;
-pub use tokens::{IntegerToken, TokenKind, Tokens};
-pub use value_set::ValueSet;
+pub(crate) use tokens::{TokenKind, Tokens};
+pub(crate) use value_set::ValueSet;

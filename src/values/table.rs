@@ -38,13 +38,13 @@ impl<S: Slot> Table<S> {
 
     /// The slot where a search for `hash` begins.
     #[inline]
-    pub fn first(&self, hash: u32) -> S {
+    pub(crate) fn first(&self, hash: u32) -> S {
         self.slots.get(self.index(hash)).copied().unwrap_or(S::FREE)
     }
 
     /// The entry with this hash for which `is_it` is true.
     #[inline]
-    pub fn find(&self, hash: u32, mut is_it: impl FnMut(&S) -> bool) -> Option<S> {
+    pub(crate) fn find(&self, hash: u32, mut is_it: impl FnMut(&S) -> bool) -> Option<S> {
         let mut index = self.index(hash);
         loop {
             let slot = self.slots.get(index)?;
@@ -59,7 +59,7 @@ impl<S: Slot> Table<S> {
     }
 
     /// Adds an entry that is not there.
-    pub fn insert(&mut self, slot: S) {
+    pub(crate) fn insert(&mut self, slot: S) {
         let slots = slots_for(self.len + 1, self.slots.len());
         if slots > self.slots.len() {
             let old = std::mem::replace(&mut self.slots, vec![S::FREE; slots]);
@@ -78,17 +78,17 @@ impl<S: Slot> Table<S> {
     }
 
     /// All entries.
-    pub fn iter(&self) -> impl Iterator<Item = &S> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &S> {
         self.slots.iter().filter(|s| !s.is_free())
     }
 
     /// All entries, to be changed. The caller leaves their hashes as they are.
-    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut S> {
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut S> {
         self.slots.iter_mut().filter(|s| !s.is_free())
     }
 
     /// Takes out the entries for which `leaves` is true.
-    pub fn extract(&mut self, leaves: impl Fn(&S) -> bool) -> Vec<S> {
+    pub(crate) fn extract(&mut self, leaves: impl Fn(&S) -> bool) -> Vec<S> {
         let all: Vec<S> = self.iter().copied().collect();
         self.slots.fill(S::FREE);
         self.len = 0;
@@ -98,17 +98,17 @@ impl<S: Slot> Table<S> {
     }
 
     /// The bytes allocated.
-    pub fn size_in_bytes(&self) -> usize {
+    pub(crate) fn size_in_bytes(&self) -> usize {
         self.slots.capacity() * size_of::<S>()
     }
 
     /// The bytes of a table of `entries` entries while it grows.
-    pub fn bytes(entries: usize) -> usize {
+    pub(crate) fn bytes(entries: usize) -> usize {
         Self::default().growth(entries) * 3 / 2
     }
 
     /// How many bytes are allocated on top while `count` entries are added.
-    pub fn growth(&self, count: usize) -> usize {
+    pub(crate) fn growth(&self, count: usize) -> usize {
         match slots_for(self.len + count, self.slots.len()) {
             // The old and the new slots exist together.
             slots if slots > self.slots.len() => slots * size_of::<S>(),

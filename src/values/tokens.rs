@@ -18,7 +18,7 @@ use crate::values::lists::list_element_type;
 
 /// The kind of the elements of a list, by which they are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum TokenKind {
+pub(crate) enum TokenKind {
     Integer,
     Text,
     Binary,
@@ -28,7 +28,7 @@ pub enum TokenKind {
 
 impl TokenKind {
     /// The kind of an element type; `None` when such elements are no tokens.
-    pub fn of_element(data_type: &DataType) -> Option<Self> {
+    pub(crate) fn of_element(data_type: &DataType) -> Option<Self> {
         Some(match data_type {
             t if t.is_integer() => TokenKind::Integer,
             DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => TokenKind::Text,
@@ -43,7 +43,7 @@ impl TokenKind {
     }
 
     /// The kind of a list type (or of the NULL type); `None` when it is no list of tokens.
-    pub fn of_list(data_type: &DataType) -> Option<Self> {
+    pub(crate) fn of_list(data_type: &DataType) -> Option<Self> {
         match data_type {
             DataType::Null => Some(TokenKind::Null),
             DataType::Dictionary(_, values) => Self::of_list(values),
@@ -52,7 +52,7 @@ impl TokenKind {
     }
 
     /// Whether sets of both kinds can be compared.
-    pub fn comparable(self, other: Self) -> bool {
+    pub(crate) fn comparable(self, other: Self) -> bool {
         self == other || self == TokenKind::Null || other == TokenKind::Null
     }
 }
@@ -72,15 +72,15 @@ impl fmt::Display for TokenKind {
 ///
 /// Equality is that of the mathematical values, whatever the widths and signs they came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct IntegerToken {
+pub(crate) struct IntegerToken {
     pub negative: bool,
     pub bits: u64,
 }
 
 /// An array of tokens, normalised to the fewest layouts; text and binary stay as they are.
 #[derive(Debug)]
-pub enum Tokens {
-    Null(usize),
+pub(crate) enum Tokens {
+    Null,
     Signed(Int64Array),
     Unsigned(UInt64Array),
     Utf8(StringArray),
@@ -95,9 +95,9 @@ pub enum Tokens {
 impl Tokens {
     /// Reads an array of list elements. Narrow integers are widened, dictionaries unpacked, the
     /// rest is shared.
-    pub fn try_new(elements: &ArrayRef) -> Result<Self> {
+    pub(crate) fn try_new(elements: &ArrayRef) -> Result<Self> {
         Ok(match elements.data_type() {
-            DataType::Null => Tokens::Null(elements.len()),
+            DataType::Null => Tokens::Null,
             t if t.is_signed_integer() => {
                 Tokens::Signed(cast(elements, &DataType::Int64)?.as_primitive().clone())
             }
@@ -127,9 +127,9 @@ impl Tokens {
     }
 
     /// The validity of the tokens; NULL elements belong to no set.
-    pub fn nulls(&self) -> Option<&NullBuffer> {
+    pub(crate) fn nulls(&self) -> Option<&NullBuffer> {
         match self {
-            Tokens::Null(_) => None,
+            Tokens::Null => None,
             Tokens::Signed(a) => a.nulls(),
             Tokens::Unsigned(a) => a.nulls(),
             Tokens::Utf8(a) => a.nulls(),

@@ -118,7 +118,7 @@ async fn compare_on_a_device(measure: Measure, base: u64) {
     if let Some(device) = &lease {
         assert!(device.stat("launches") > 10, "{measure:?} was hardly on the device");
     }
-    datafusion_simjoin::gpu::Device::close(ordinal);
+    datafusion_simjoin::internals::gpu::Device::close(ordinal);
 }
 
 #[cfg(all(feature = "cuda", unix))]

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use datafusion_simjoin::functions::Tokenizer;
-use datafusion_simjoin::set::Measure;
+use datafusion_simjoin::internals::set::Measure;
 
 use crate::cli::run;
 

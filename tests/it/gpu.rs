@@ -9,7 +9,7 @@ use arrow::datatypes::DataType;
 use cudarc::driver::sys::CUresult;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
-use datafusion_simjoin::gpu::Device;
+use datafusion_simjoin::internals::gpu::Device;
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 use tokio::runtime::Handle;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use datafusion_simjoin::engine::Match;
-use datafusion_simjoin::gpu::{Device, DeviceError};
-use datafusion_simjoin::set::Candidate;
-use datafusion_simjoin::set::device::abi::{Found, Group, NarrowCandidate};
-use datafusion_simjoin::set::device::{
+use datafusion_simjoin::internals::engine::Match;
+use datafusion_simjoin::internals::gpu::{Device, DeviceError};
+use datafusion_simjoin::internals::set::Candidate;
+use datafusion_simjoin::internals::set::device::abi::{Found, Group, NarrowCandidate};
+use datafusion_simjoin::internals::set::device::{
     Capacities, Form, Launch, Layout, Outcome, Reply, Section, Staging, VerifyJob,
 };
 use rand::Rng;

@@ -3,8 +3,8 @@
 use std::thread;
 
 use cudarc::driver::sys::CUresult;
-use datafusion_simjoin::gpu::{Device, DeviceError};
-use datafusion_simjoin::set::device::{Form, Launch, Layout};
+use datafusion_simjoin::internals::gpu::{Device, DeviceError};
+use datafusion_simjoin::internals::set::device::{Form, Launch, Layout};
 use rand::SeedableRng;
 use rand::rngs::StdRng;
 

@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use datafusion_simjoin::gpu::Device;
-use datafusion_simjoin::set::device::{Form, Layout};
+use datafusion_simjoin::internals::gpu::Device;
+use datafusion_simjoin::internals::set::device::{Form, Layout};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 

@@ -9,10 +9,10 @@ use std::sync::Arc;
 
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, LayoutChoice};
-use datafusion_simjoin::engine::{DeviceRequest, MatchNeed, Pairing};
-use datafusion_simjoin::gpu::Device;
-use datafusion_simjoin::set::{Bounds, Measure, Role};
-use datafusion_simjoin::set::{DeviceJoin, JoinSpec, SetCollection};
+use datafusion_simjoin::internals::engine::{DeviceRequest, MatchNeed, Pairing};
+use datafusion_simjoin::internals::gpu::Device;
+use datafusion_simjoin::internals::set::{Bounds, Measure, Role};
+use datafusion_simjoin::internals::set::{DeviceJoin, JoinSpec, SetCollection};
 
 use crate::engine;
 

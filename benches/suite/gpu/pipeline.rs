@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use datafusion::common::Result;
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
-use datafusion_simjoin::engine::MatchNeed;
-use datafusion_simjoin::set::Measure;
+use datafusion_simjoin::internals::engine::MatchNeed;
+use datafusion_simjoin::internals::set::Measure;
 
 use super::stream::{self, Filter};
 use crate::csv::{CsvWriter, median};

@@ -5,12 +5,14 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
-use datafusion_simjoin::set::SetCollection;
-use datafusion_simjoin::set::SetUnit;
-use datafusion_simjoin::set::filter::{PositionalIndex, PrefixIndex};
-use datafusion_simjoin::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
-use datafusion_simjoin::set::{JoinSpec, PrepareContext};
-use datafusion_simjoin::util::cancel::CancelFlag;
+use datafusion_simjoin::internals::set::SetCollection;
+use datafusion_simjoin::internals::set::SetUnit;
+use datafusion_simjoin::internals::set::filter::{PositionalIndex, PrefixIndex};
+use datafusion_simjoin::internals::set::{
+    Candidate, CandidateChunk, CandidateSource, SourceProgress,
+};
+use datafusion_simjoin::internals::set::{JoinSpec, PrepareContext};
+use datafusion_simjoin::internals::util::cancel::CancelFlag;
 
 use crate::data;
 

@@ -10,12 +10,12 @@ use std::time::Instant;
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
 use datafusion_simjoin::config::{GpuOptions, LayoutChoice};
-use datafusion_simjoin::engine::{Funnel, MatchBuffer, MatchNeed};
-use datafusion_simjoin::set::JoinSpec;
-use datafusion_simjoin::set::Measure;
-use datafusion_simjoin::set::SetCollection;
-use datafusion_simjoin::set::{CandidateChunk, Verified, Verifier};
-use datafusion_simjoin::set::{CpuVerifier, DeviceJoin, DeviceVerifier};
+use datafusion_simjoin::internals::engine::{Funnel, MatchBuffer, MatchNeed};
+use datafusion_simjoin::internals::set::JoinSpec;
+use datafusion_simjoin::internals::set::Measure;
+use datafusion_simjoin::internals::set::SetCollection;
+use datafusion_simjoin::internals::set::{CandidateChunk, Verified, Verifier};
+use datafusion_simjoin::internals::set::{CpuVerifier, DeviceJoin, DeviceVerifier};
 
 use super::stream::{Filter, Stream, Touched};
 use crate::csv::CsvWriter;

@@ -1,6 +1,6 @@
 //! Out of core: how many bands of the build side each probe row must visit.
 
-use datafusion_simjoin::set::{Bounds, Role};
+use datafusion_simjoin::internals::set::{Bounds, Role};
 
 /// A build side cut in `pieces` of equal tokens in the order of sizes. Where `whole_sizes`, cuts
 /// are moved to the nearest limit between two sizes, so that there may be fewer bands and larger

@@ -1,6 +1,6 @@
 //! Broadcast: every task reads the whole build side, and its share of the probe side.
 
-use datafusion_simjoin::set::Bounds;
+use datafusion_simjoin::internals::set::Bounds;
 
 use super::load::Load;
 use super::postings::{Lists, Sample, prefix_of};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::common::{Result, exec_err};
-use datafusion_simjoin::set::{Bounds, Measure, Role};
+use datafusion_simjoin::internals::set::{Bounds, Measure, Role};
 
 use super::bands::Bands;
 use super::broadcast::Broadcast;

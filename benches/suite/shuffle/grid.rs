@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use datafusion_simjoin::set::Bounds;
+use datafusion_simjoin::internals::set::Bounds;
 
 use super::load::Load;
 use super::postings::{Lists, Sample, prefix_of};

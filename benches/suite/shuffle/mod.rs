@@ -24,7 +24,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion_simjoin::set::{Bounds, Measure};
+use datafusion_simjoin::internals::set::{Bounds, Measure};
 
 use crate::csv::CsvWriter;
 use crate::data::{self, DataOptions, Encoded};

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use datafusion_simjoin::set::{Bounds, Role};
+use datafusion_simjoin::internals::set::{Bounds, Role};
 
 use super::rows::{Content, Input, Side};
 

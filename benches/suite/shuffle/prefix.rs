@@ -1,7 +1,7 @@
 //! Hash of prefix tokens: a row goes once to each task that a token of its prefix hashes to, and a
 //! pair is emitted by the task of its smallest common prefix token.
 
-use datafusion_simjoin::set::Bounds;
+use datafusion_simjoin::internals::set::Bounds;
 
 use super::load::Load;
 use super::postings::{Postings, Sample, prefix_of};

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use datafusion_simjoin::set::SetCollection;
-use datafusion_simjoin::set::{Bounds, Role};
+use datafusion_simjoin::internals::set::SetCollection;
+use datafusion_simjoin::internals::set::{Bounds, Role};
 
 /// Bytes of a row in the shuffle beside its tokens: an Int64 id, an Int32 offset, an Int32 task.
 pub const ROW_BYTES: u64 = 16;

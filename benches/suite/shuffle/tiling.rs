@@ -20,7 +20,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion_simjoin::set::{Bounds, Role};
+use datafusion_simjoin::internals::set::{Bounds, Role};
 
 use super::load::nanos;
 use super::rows::{ROW_BYTES, Side, TOKEN_BYTES};

@@ -68,6 +68,7 @@ impl SchedulerAddress {
         &self.host
     }
 
+    /// The port.
     pub fn port(&self) -> u16 {
         self.port
     }

@@ -37,9 +37,19 @@ pub enum Phase {
     /// It is on its way to the scheduler, planned there, or waits for executors.
     Waiting,
     /// Stages run: `stages_done` have ended, and the last of them gave `rows` rows.
-    Running { stages_done: usize, rows: usize },
+    Running {
+        /// Stages that have ended.
+        stages_done: usize,
+        /// Rows of the last of them.
+        rows: usize,
+    },
     /// Rows come from the executors.
-    Fetching { rows: usize, of: usize },
+    Fetching {
+        /// Rows read so far.
+        rows: usize,
+        /// Rows of the whole result.
+        of: usize,
+    },
     /// It has ended: its rows were read, it failed, or it was cancelled.
     Ended,
 }

@@ -26,6 +26,7 @@ pub struct ClusterPlanner {
 }
 
 impl ClusterPlanner {
+    /// A planner that sends statements to `scheduler`.
     pub fn new(scheduler: SchedulerAddress) -> Self {
         Self { scheduler, local: DefaultPhysicalPlanner::default() }
     }

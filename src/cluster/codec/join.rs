@@ -67,7 +67,7 @@ pub(super) fn read(
     let join = read_join(node.join, &input, reader)?;
     let options = read_options(&node.options)?;
     let family = reader.family(join.predicate.family())?;
-    SetSimilarityJoinExec::try_new_in_mode(input, join, family, options, mode, node.reason)
+    SetSimilarityJoinExec::of_family(input, join, family, options, mode, node.reason)
 }
 
 fn write_options(options: &SimJoinOptions) -> Vec<OptionNode> {

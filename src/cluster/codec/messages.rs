@@ -305,7 +305,7 @@ pub(super) enum JoinTypeNode {
 
 impl JoinTypeNode {
     /// The join types that the operator has.
-    pub const PAIRS: [(Self, JoinType); 8] = [
+    pub(super) const PAIRS: [(Self, JoinType); 8] = [
         (Self::Inner, JoinType::Inner),
         (Self::Left, JoinType::Left),
         (Self::Right, JoinType::Right),

@@ -17,6 +17,7 @@ use crate::SimJoinContextExt;
 use crate::cluster::{physical_codec, scheduler_session, session_config};
 use crate::engine::Family;
 use crate::exec::{JoinInput, JoinMode};
+use crate::families;
 use crate::functions::measure_of;
 use crate::set::SetFamily;
 use crate::shuffle::{GridPairs, GridSpec, PlacedRows};
@@ -133,8 +134,7 @@ async fn every_mode_survives() {
         let join = join.join().clone();
         let options = crate::SimJoinOptions::default();
         let plan: Arc<dyn ExecutionPlan> = Arc::new(
-            SetSimilarityJoinExec::try_new_in_mode(input, join, sets(), options, mode, reason)
-                .unwrap(),
+            SetSimilarityJoinExec::of_family(input, join, sets(), options, mode, reason).unwrap(),
         );
         assert_eq!(told(&plan), told(&through_bytes(&ctx, &plan).unwrap()));
     }
@@ -149,8 +149,8 @@ async fn thresholds_survive_to_the_last_bit() {
         let mut changed = join.join().clone();
         changed.predicate.bound = f64::from_bits(bits);
         let options = crate::SimJoinOptions::default();
-        let (input, family) = (join.input().clone(), sets());
-        let changed = SetSimilarityJoinExec::try_new(input, changed, family, options);
+        let input = join.input().clone();
+        let changed = SetSimilarityJoinExec::try_new(input, changed, &families(), options);
         let plan: Arc<dyn ExecutionPlan> = Arc::new(changed.unwrap());
         let back = through_bytes(&ctx, &plan).unwrap();
         assert_eq!(find_join(&back).unwrap().join().predicate.bound.to_bits(), bits);

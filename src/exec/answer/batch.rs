@@ -33,13 +33,13 @@ pub(crate) struct ProbeBatch {
 
 impl ProbeBatch {
     /// The batch as the cursor takes it.
-    pub fn unit(&self) -> ProbeUnit {
+    pub(crate) fn unit(&self) -> ProbeUnit {
         let (number, range) = (self.number, self.range.clone());
         ProbeUnit { number, items: Arc::clone(&self.items), range }
     }
 
     /// Whether it is counted how often the rows of the batch match.
-    pub fn is_counted(&self) -> bool {
+    pub(crate) fn is_counted(&self) -> bool {
         !self.counted.matches.is_empty()
     }
 }
@@ -58,7 +58,7 @@ pub(crate) struct Counted {
 
 impl Counted {
     /// Counts of 0 for the sets or rows of `batch`, where `layout` counts probe rows.
-    pub fn of_batch(layout: &Layout, batch: &ProbeBatch, build: &BuildSide) -> Self {
+    pub(crate) fn of_batch(layout: &Layout, batch: &ProbeBatch, build: &BuildSide) -> Self {
         let places = batch.items.groups().slots(batch.range.clone());
         let Some(len) = Self::len(layout, batch) else { return Self::default() };
         let partners = build.partners.iter();
@@ -80,14 +80,14 @@ impl Counted {
     }
 
     /// The bytes that [`Self::of_batch`] takes.
-    pub fn bytes_of_batch(layout: &Layout, batch: &ProbeBatch, build: &BuildSide) -> usize {
+    pub(crate) fn bytes_of_batch(layout: &Layout, batch: &ProbeBatch, build: &BuildSide) -> usize {
         let columns = build.partners.iter().flatten().count();
         Self::len(layout, batch).map_or(0, |len| (1 + columns) * len * size_of::<u64>())
     }
 
     /// The bytes for `rows` rows of an input joined with itself, of which all may have one set,
     /// and `columns` counted columns. Where sets decide, batches are short.
-    pub fn footprint(layout: &Layout, rows: usize, columns: usize) -> usize {
+    pub(crate) fn footprint(layout: &Layout, rows: usize, columns: usize) -> usize {
         match layout.counts_probe() && !layout.sets_decide() {
             true => (1 + columns) * rows * size_of::<u64>(),
             false => 0,

@@ -30,7 +30,7 @@ pub(crate) struct Block {
 impl Block {
     /// The number of pairs.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lens[0] as usize * self.lens[1] as usize
     }
 
@@ -38,13 +38,13 @@ impl Block {
     /// is the side with more places, so that copied stretches and runs of a repeated value are
     /// long.
     #[inline]
-    pub fn inner(&self) -> usize {
+    pub(crate) fn inner(&self) -> usize {
         usize::from(self.lens[1] >= self.lens[0])
     }
 
     /// The places of a side, as indices.
     #[inline]
-    pub fn places(&self, side: usize) -> Range<usize> {
+    pub(crate) fn places(&self, side: usize) -> Range<usize> {
         let start = self.starts[side] as usize;
         start..start + self.lens[side] as usize
     }
@@ -59,25 +59,25 @@ pub(crate) struct RowPairs {
 
 impl RowPairs {
     /// The number of pairs.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    pub fn blocks(&self) -> &[Block] {
+    pub(crate) fn blocks(&self) -> &[Block] {
         &self.blocks
     }
 
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         self.blocks.clear();
         self.len = 0;
     }
 
     /// Exchanges the sides of all pairs.
-    pub fn mirror(&mut self) {
+    pub(crate) fn mirror(&mut self) {
         for block in &mut self.blocks {
             block.starts.swap(0, 1);
             block.lens.swap(0, 1);
@@ -86,7 +86,7 @@ impl RowPairs {
     }
 
     #[inline]
-    pub fn push(&mut self, block: Block) {
+    pub(crate) fn push(&mut self, block: Block) {
         self.len += block.len();
         self.blocks.push(block);
     }
@@ -126,7 +126,7 @@ pub(crate) struct RankedOrder<'a> {
 
 impl<'a> ExpansionInput<'a> {
     /// `mirrored` exchanges the sides.
-    pub fn new(
+    pub(crate) fn new(
         layout: &Layout,
         batch: &'a ProbeBatch,
         build: &'a BuildSide,
@@ -164,13 +164,13 @@ impl<'a> ExpansionInput<'a> {
 
 impl Expansion {
     /// Starts with the first match again.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         *self = Self::default();
     }
 
     /// Adds blocks until `pairs` holds `limit` pairs, some milliseconds have passed, or no match is
     /// left. Returns whether no match is left.
-    pub fn fill(
+    pub(crate) fn fill(
         &mut self,
         input: &ExpansionInput<'_>,
         matches: &[Match],

@@ -39,7 +39,7 @@ pub(super) struct Gathered {
 impl Answer {
     /// Notes the counts and marks that a run of matches of an open batch gives for all rows of
     /// their sets, once for each run. Returns a probe set of which no further match is needed.
-    pub fn note(&mut self, unit: u32, matches: &[Match]) -> Option<ItemId> {
+    pub(crate) fn note(&mut self, unit: u32, matches: &[Match]) -> Option<ItemId> {
         if !self.layout.sets_decide() {
             return None;
         }
@@ -59,7 +59,7 @@ impl Answer {
     }
 
     /// Adds matches that were counted without being given.
-    pub fn add_counts(&mut self, counts: RowPairCounts) {
+    pub(crate) fn add_counts(&mut self, counts: RowPairCounts) {
         self.total += match self.layout.spec.pairing {
             Pairing::All => self.orders() * counts.cross,
             Pairing::Unordered => {
@@ -70,7 +70,7 @@ impl Answer {
 
     /// Turns a run of matches of an open batch into counts, marks or pairs of rows, and stops at a
     /// full batch of output.
-    pub fn take(&mut self, unit: u32, matches: &[Match]) -> Result<Taken> {
+    pub(crate) fn take(&mut self, unit: u32, matches: &[Match]) -> Result<Taken> {
         let output_time = self.output_time.clone();
         let _timer = output_time.timer();
         let Some(place) = self.batches.iter().position(|batch| batch.number == unit) else {

@@ -72,7 +72,7 @@ impl RowWalk {
 
 impl Answer {
     /// Lists the rows that have been begun; `false` where there are none.
-    pub fn list(&mut self) -> Result<bool> {
+    pub(crate) fn list(&mut self) -> Result<bool> {
         match self.listing.take() {
             None => return Ok(false),
             Some(Listing::Probe(emission)) => self.list_probe_rows(emission)?,

@@ -32,7 +32,7 @@ impl BatchLimits {
     const PART_OF_LIMIT: usize = 32;
 
     /// The limits of each task, where `tasks` tasks make batches at the same time.
-    pub fn of(context: &TaskContext, tasks: usize) -> Self {
+    pub(crate) fn of(context: &TaskContext, tasks: usize) -> Self {
         let bytes = match context.memory_pool().memory_limit() {
             MemoryLimit::Finite(bytes) => (bytes / Self::PART_OF_LIMIT / tasks.max(1))
                 .clamp(Self::LEAST_BYTES, Self::MOST_BYTES),
@@ -63,7 +63,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    pub fn new(layout: Arc<Layout>, limits: BatchLimits) -> Self {
+    pub(crate) fn new(layout: Arc<Layout>, limits: BatchLimits) -> Self {
         let schema = Arc::clone(&layout.join.schema);
         // Large pieces pass through uncopied.
         let coalescer = BatchCoalescer::new(schema, limits.rows)
@@ -72,13 +72,13 @@ impl Output {
     }
 
     /// How many rows to materialise at once, when one of them takes `row_bytes` bytes.
-    pub fn rows_at_once(&self, row_bytes: usize) -> usize {
+    pub(crate) fn rows_at_once(&self, row_bytes: usize) -> usize {
         self.limits.rows.min(self.limits.bytes / row_bytes.max(1)).max(1)
     }
 
     /// Ends the current batch where the `rows_at_once` rows just added are the most that a batch
     /// may hold.
-    pub fn cut_after(&mut self, rows_at_once: usize) -> Result<()> {
+    pub(crate) fn cut_after(&mut self, rows_at_once: usize) -> Result<()> {
         match rows_at_once < self.limits.rows {
             true => Ok(self.coalescer.finish_buffered_batch()?),
             false => Ok(()),
@@ -87,12 +87,12 @@ impl Output {
 
     /// The number of rows that complete the current batch. Pieces behind it are full batches, which
     /// pass through uncopied.
-    pub fn rows_to_full(&self) -> usize {
+    pub(crate) fn rows_to_full(&self) -> usize {
         self.limits.rows - self.coalescer.get_buffered_rows().min(self.limits.rows - 1)
     }
 
     /// Adds rows.
-    pub fn push(&mut self, batch: RecordBatch) -> Result<()> {
+    pub(crate) fn push(&mut self, batch: RecordBatch) -> Result<()> {
         if batch.num_columns() == 0 {
             self.bare_rows += batch.num_rows();
             return Ok(());
@@ -105,7 +105,7 @@ impl Output {
 
     /// Adds a row for each place of one side, the other side's columns and the scores NULL.
     /// `counts` gives the multiplicities, where there are any.
-    pub fn push_rows(
+    pub(crate) fn push_rows(
         &mut self,
         side: Side,
         payload: &Payload,
@@ -149,7 +149,7 @@ impl Output {
     }
 
     /// Adds one row that holds counts only.
-    pub fn push_total(&mut self, total: u64) -> Result<()> {
+    pub(crate) fn push_total(&mut self, total: u64) -> Result<()> {
         let columns = self.layout.join.output.iter().map(|column| match column {
             OutputColumn::Count(_) => {
                 Ok(Arc::new(Int64Array::from_iter_values([total as i64])) as ArrayRef)
@@ -163,13 +163,13 @@ impl Output {
     }
 
     /// Ends the output: the buffered rows become a batch.
-    pub fn finish(&mut self) -> Result<()> {
+    pub(crate) fn finish(&mut self) -> Result<()> {
         self.finished = true;
         Ok(self.coalescer.finish_buffered_batch()?)
     }
 
     /// The next batch, if there is a full one or the rows have ended.
-    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+    pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let bare = self.bare_rows.min(self.limits.rows);
         if bare == self.limits.rows || (self.finished && bare > 0) {
             self.bare_rows -= bare;

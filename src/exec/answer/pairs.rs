@@ -35,17 +35,17 @@ pub(crate) struct PairColumns<'a> {
 
 impl<'a> PairColumns<'a> {
     /// `payloads` hold the rows of the left and of the right side.
-    pub fn new(layout: &'a Layout, pairs: &'a RowPairs, payloads: [&'a Payload; 2]) -> Self {
+    pub(crate) fn new(layout: &'a Layout, pairs: &'a RowPairs, payloads: [&'a Payload; 2]) -> Self {
         Self { layout, pairs, payloads, kept: None, len: pairs.len(), places: Default::default() }
     }
 
     /// The number of pairs.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// Drops the pairs that the residual refuses.
-    pub fn filter(&mut self, residual: &Residual) -> Result<()> {
+    pub(crate) fn filter(&mut self, residual: &Residual) -> Result<()> {
         let columns = residual.columns.iter().map(|column| match column {
             ResidualColumn::Input(side, index) => self.input(*side, *index),
             ResidualColumn::Score(call) => self.score(*call),
@@ -74,7 +74,7 @@ impl<'a> PairColumns<'a> {
     }
 
     /// The output rows of these pairs.
-    pub fn to_batch(&self) -> Result<RecordBatch> {
+    pub(crate) fn to_batch(&self) -> Result<RecordBatch> {
         let columns = self.layout.join.output.iter().map(|column| match column {
             OutputColumn::Input(side, index) => self.input(*side, *index),
             OutputColumn::Score(call) => self.score(*call),
@@ -87,7 +87,7 @@ impl<'a> PairColumns<'a> {
     }
 
     /// The places of the rows of a side, pair by pair.
-    pub fn places(&self, side: Side) -> Result<&UInt32Array> {
+    pub(crate) fn places(&self, side: Side) -> Result<&UInt32Array> {
         let cell = &self.places[side as usize];
         if let Some(places) = cell.get() {
             return Ok(places);

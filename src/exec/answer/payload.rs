@@ -52,12 +52,16 @@ enum Column {
 
 impl Payload {
     /// The items of the rows.
-    pub fn items(&self) -> &dyn Collection {
+    pub(crate) fn items(&self) -> &dyn Collection {
         self.items.as_ref()
     }
 
     /// The columns `carried` of one batch, whose rows `items` holds.
-    pub fn of_batch(batch: &RecordBatch, carried: &[usize], items: Arc<dyn Collection>) -> Self {
+    pub(crate) fn of_batch(
+        batch: &RecordBatch,
+        carried: &[usize],
+        items: Arc<dyn Collection>,
+    ) -> Self {
         let columns = carried.iter().map(|&c| Column::ByRow {
             rows: ArrayRef::clone(batch.column(c)),
             places: OnceLock::new(),
@@ -66,7 +70,7 @@ impl Payload {
     }
 
     /// The bytes that the columns `carried` of a batch take at most as a payload.
-    pub fn footprint(batch: &RecordBatch, carried: &[usize]) -> usize {
+    pub(crate) fn footprint(batch: &RecordBatch, carried: &[usize]) -> usize {
         let bytes = |&column: &usize| {
             let array = batch.column(column);
             slice_bytes(array) * if is_spread(array.data_type()) { 2 } else { 1 }
@@ -75,7 +79,7 @@ impl Payload {
     }
 
     /// The bytes held.
-    pub fn size_in_bytes(&self) -> usize {
+    pub(crate) fn size_in_bytes(&self) -> usize {
         self.columns
             .iter()
             .map(|column| match column {
@@ -89,7 +93,7 @@ impl Payload {
     }
 
     /// The bytes of a row on average.
-    pub fn row_bytes(&self) -> usize {
+    pub(crate) fn row_bytes(&self) -> usize {
         let bytes = |column: &Column| match column {
             Column::ByPlace(array) | Column::ByRow { rows: array, .. } => slice_bytes(array),
             Column::Pieces { pieces, .. } => pieces.iter().map(slice_bytes).sum(),
@@ -98,7 +102,7 @@ impl Payload {
     }
 
     /// A column of fixed width in the order of the places, `None` for other columns.
-    pub fn by_place(&self, column: usize) -> Result<Option<&ArrayRef>> {
+    pub(crate) fn by_place(&self, column: usize) -> Result<Option<&ArrayRef>> {
         Ok(match &self.columns[column] {
             Column::ByPlace(array) => Some(array),
             Column::ByRow { rows, places } if is_spread(rows.data_type()) => {
@@ -114,7 +118,7 @@ impl Payload {
     }
 
     /// Where a carried column is NULL; `None` where it is nowhere.
-    pub fn nulls(&self, column: usize) -> Option<Nulls<'_>> {
+    pub(crate) fn nulls(&self, column: usize) -> Option<Nulls<'_>> {
         let of_array = |array: &ArrayRef| array.logical_nulls().filter(|n| n.null_count() > 0);
         let (by_place, nulls) = match &self.columns[column] {
             Column::ByPlace(array) => (true, vec![of_array(array)]),
@@ -130,7 +134,7 @@ impl Payload {
     }
 
     /// The values of a carried column at some places.
-    pub fn take(&self, column: usize, places: &UInt32Array) -> Result<ArrayRef> {
+    pub(crate) fn take(&self, column: usize, places: &UInt32Array) -> Result<ArrayRef> {
         let groups = self.items.groups();
         let rows = || places.values().iter().map(|&place| groups.row_at(place));
         Ok(match &self.columns[column] {
@@ -164,7 +168,7 @@ pub(crate) struct Nulls<'a> {
 
 impl Nulls<'_> {
     /// Whether the row at a place is NULL.
-    pub fn is_null(&self, place: u32) -> bool {
+    pub(crate) fn is_null(&self, place: u32) -> bool {
         let row = self.groups.map_or(place, |groups| groups.row_at(place));
         let piece = match self.starts {
             [_] => 0,
@@ -225,14 +229,14 @@ pub(crate) struct PayloadBuilder {
 
 impl PayloadBuilder {
     /// A builder of the columns `carried` of batches of `schema`.
-    pub fn new(schema: &Schema, carried: &[usize], seen: SeenBuffers) -> Self {
+    pub(crate) fn new(schema: &Schema, carried: &[usize], seen: SeenBuffers) -> Self {
         let types: Vec<_> = carried.iter().map(|&c| schema.field(c).data_type().clone()).collect();
         Self { pieces: vec![vec![]; types.len()], types, seen, ..Self::default() }
     }
 
     /// Keeps the columns `carried` of a batch whose first row has the number `first_row`. Rows
     /// come in ascending order.
-    pub fn push(&mut self, first_row: u32, batch: &RecordBatch, carried: &[usize]) {
+    pub(crate) fn push(&mut self, first_row: u32, batch: &RecordBatch, carried: &[usize]) {
         for (pieces, &column) in self.pieces.iter_mut().zip(carried) {
             let array = batch.column(column);
             self.bytes += new_buffer_bytes(&array.to_data(), &mut self.seen.0.lock());
@@ -243,7 +247,7 @@ impl PayloadBuilder {
     }
 
     /// Forgets the batch added last. Its bytes stay counted: other batches may share its buffers.
-    pub fn pop(&mut self) {
+    pub(crate) fn pop(&mut self) {
         if self.starts.pop().is_some() {
             let popped = self.pieces.iter_mut().map(Vec::pop);
             self.rows -= popped.flatten().map(|array| array.len()).max().unwrap_or(0);
@@ -251,12 +255,12 @@ impl PayloadBuilder {
     }
 
     /// The batches added: the columns, with one array for each batch.
-    pub fn pieces(&self) -> &[Vec<ArrayRef>] {
+    pub(crate) fn pieces(&self) -> &[Vec<ArrayRef>] {
         &self.pieces
     }
 
     /// One builder of the batches that several builders have collected of one input.
-    pub fn merged(mut shares: Vec<Self>) -> Self {
+    pub(crate) fn merged(mut shares: Vec<Self>) -> Self {
         if shares.len() <= 1 {
             return shares.pop().unwrap_or_default();
         }
@@ -281,18 +285,18 @@ impl PayloadBuilder {
         }
     }
 
-    pub fn row_count(&self) -> usize {
+    pub(crate) fn row_count(&self) -> usize {
         self.rows
     }
 
     /// The bytes held.
-    pub fn size_in_bytes(&self) -> usize {
+    pub(crate) fn size_in_bytes(&self) -> usize {
         self.bytes + self.starts.capacity() * size_of::<u32>()
     }
 
     /// The bytes that [`Self::finish`] needs on top: a column in one piece, its rows by place, and
     /// the order of the places.
-    pub fn finish_growth(&self) -> usize {
+    pub(crate) fn finish_growth(&self) -> usize {
         let columns = self
             .pieces
             .iter()
@@ -305,7 +309,7 @@ impl PayloadBuilder {
 
     /// Joins the pieces of columns that are small enough, and orders columns of fixed width by
     /// place in `items`, which holds the same rows.
-    pub fn finish(self, items: Arc<dyn Collection>, cancel: &CancelFlag) -> Result<Payload> {
+    pub(crate) fn finish(self, items: Arc<dyn Collection>, cancel: &CancelFlag) -> Result<Payload> {
         let starts: Arc<[u32]> = self.starts.into();
         let columns = self.pieces.into_iter().zip(&self.types).map(|(pieces, data_type)| {
             if column_bytes(&pieces) > MAX_PIECE_BYTES {
@@ -323,12 +327,12 @@ impl PayloadBuilder {
     }
 
     /// The type of the first column, where there is one.
-    pub fn data_type(&self) -> Option<&DataType> {
+    pub(crate) fn data_type(&self) -> Option<&DataType> {
         self.types.first()
     }
 
     /// The first column by row, in one piece; `None` when there is no column.
-    pub fn into_rows(self, cancel: &CancelFlag) -> Result<Option<ArrayRef>> {
+    pub(crate) fn into_rows(self, cancel: &CancelFlag) -> Result<Option<ArrayRef>> {
         match self.pieces.into_iter().next().zip(self.types.first()) {
             Some((pieces, data_type)) => one_piece(pieces, data_type, cancel).map(Some),
             None => Ok(None),

@@ -41,7 +41,7 @@ impl Ranks {
     ///
     /// A resource error where ranks of 32 bits do not suffice for other rows. Fewer build rows
     /// avoid it.
-    pub fn of_rows(
+    pub(crate) fn of_rows(
         column: usize,
         values: &ArrayRef,
         groups: &mut RowGroups,
@@ -73,7 +73,7 @@ impl Ranks {
 
     /// The ranks, by place in `groups`, of the rows of another collection, whose values are those
     /// of `column`.
-    pub fn of_others(&self, column: &ArrayRef, groups: &RowGroups) -> Result<Vec<u32>> {
+    pub(crate) fn of_others(&self, column: &ArrayRef, groups: &RowGroups) -> Result<Vec<u32>> {
         let column = normalize_float_zero(column);
         let Some(values) = self.values.as_deref() else {
             return internal_err!("the ranks of a build side are for its own rows only");
@@ -88,14 +88,14 @@ impl Ranks {
     }
 
     /// The bytes needed while `rows` rows with values of a type are ranked.
-    pub fn footprint(data_type: &DataType, rows: usize) -> usize {
+    pub(crate) fn footprint(data_type: &DataType, rows: usize) -> usize {
         let value = data_type.primitive_width().unwrap_or(size_of::<&str>());
         // A value with its row, and its ranks by row and by place.
         rows * (value.next_multiple_of(size_of::<u64>()) + size_of::<u64>() + 3 * size_of::<u32>())
     }
 
     /// The bytes held.
-    pub fn size_in_bytes(&self) -> usize {
+    pub(crate) fn size_in_bytes(&self) -> usize {
         self.by_place.capacity() * size_of::<u32>() + self.values.as_ref().map_or(0, slice_bytes)
     }
 }
@@ -210,7 +210,7 @@ pub(crate) struct Partners {
 
 impl Partners {
     /// `None` when the column has no NULL.
-    pub fn of_column(
+    pub(crate) fn of_column(
         groups: &RowGroups,
         payload: &Payload,
         column: usize,
@@ -230,11 +230,11 @@ impl Partners {
 
     /// How many rows at some places count.
     #[inline]
-    pub fn among(&self, places: std::ops::Range<u32>) -> u32 {
+    pub(crate) fn among(&self, places: std::ops::Range<u32>) -> u32 {
         self.before[places.end as usize] - self.before[places.start as usize]
     }
 
-    pub fn footprint(groups: &RowGroups) -> usize {
+    pub(crate) fn footprint(groups: &RowGroups) -> usize {
         (groups.row_count() + 1) * size_of::<u32>()
     }
 }

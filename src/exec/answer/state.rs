@@ -42,7 +42,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    pub fn new(
+    pub(crate) fn new(
         layout: Arc<Layout>,
         build: Arc<BuildSide>,
         limits: BatchLimits,
@@ -66,17 +66,17 @@ impl Answer {
     }
 
     /// The next batch of output that is full, or the last one.
-    pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+    pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         self.output.next_batch()
     }
 
     /// Whether all batches of output have been given.
-    pub fn is_finished(&self) -> bool {
+    pub(crate) fn is_finished(&self) -> bool {
         self.finished
     }
 
     /// Opens a batch: matches of it may come.
-    pub fn open(&mut self, mut batch: ProbeBatch) {
+    pub(crate) fn open(&mut self, mut batch: ProbeBatch) {
         let row_bytes = match Arc::ptr_eq(&batch.payload, &self.build.payload) {
             true => 2 * self.build.row_bytes,
             false => batch.payload.row_bytes() + self.build.row_bytes,
@@ -86,17 +86,17 @@ impl Answer {
     }
 
     /// The number of open batches.
-    pub fn open_batches(&self) -> usize {
+    pub(crate) fn open_batches(&self) -> usize {
         self.batches.len()
     }
 
     /// The bytes reserved for them.
-    pub fn open_bytes(&self) -> usize {
+    pub(crate) fn open_bytes(&self) -> usize {
         self.batches.iter().map(|batch| batch.bytes).sum()
     }
 
     /// Closes a batch of which all matches have been taken.
-    pub fn close(&mut self, unit: u32) -> Result<()> {
+    pub(crate) fn close(&mut self, unit: u32) -> Result<()> {
         let Some(place) = self.batches.iter().position(|batch| batch.number == unit) else {
             return internal_err!("probe unit {unit} is complete, but not open");
         };
@@ -113,7 +113,7 @@ impl Answer {
     /// Ends the input. The answer calls `is_last` once the marks of this partition are complete, to
     /// learn whether the marks of all other partitions are: the last partition gives out the build
     /// rows.
-    pub fn finish(&mut self, is_last: impl FnOnce() -> bool) -> Result<()> {
+    pub(crate) fn finish(&mut self, is_last: impl FnOnce() -> bool) -> Result<()> {
         self.flush()?;
         if self.layout.yields == Yield::Total {
             self.output.push_total(self.total)?;

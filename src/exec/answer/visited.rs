@@ -12,20 +12,20 @@ pub(crate) struct Visited {
 }
 
 impl Visited {
-    pub fn new(len: usize) -> Self {
+    pub(crate) fn new(len: usize) -> Self {
         let mut words = Vec::new();
         words.resize_with(len.div_ceil(64), AtomicU64::default);
         Self { words }
     }
 
     /// The bytes of a bitmap of `len` bits.
-    pub fn footprint(len: usize) -> usize {
+    pub(crate) fn footprint(len: usize) -> usize {
         len.div_ceil(64) * size_of::<AtomicU64>()
     }
 
     /// Marks `index`; whether it was not marked before.
     #[inline]
-    pub fn mark(&self, index: usize) -> bool {
+    pub(crate) fn mark(&self, index: usize) -> bool {
         let word = &self.words[index / 64];
         let bit = 1 << (index % 64);
         // Most marks repeat: reading first keeps the cache line shared.
@@ -35,7 +35,7 @@ impl Visited {
     /// Whether `index` was marked. All marks of a partition are seen once that partition's end
     /// has been observed through an acquiring operation.
     #[inline]
-    pub fn is_marked(&self, index: usize) -> bool {
+    pub(crate) fn is_marked(&self, index: usize) -> bool {
         self.words[index / 64].load(Ordering::Relaxed) & (1 << (index % 64)) != 0
     }
 }
@@ -52,24 +52,24 @@ pub(crate) struct Visit {
 
 impl Visit {
     /// Whether a row, counted from the first one on, has a match.
-    pub fn is_marked(&self, row: u32) -> bool {
+    pub(crate) fn is_marked(&self, row: u32) -> bool {
         let index = (self.first_row + u64::from(row)) as usize;
         self.marks.as_ref().is_some_and(|marks| marks.is_marked(index))
     }
 
     /// The marks of the rows behind the first `rows`.
-    pub fn skip(self, rows: usize) -> Self {
+    pub(crate) fn skip(self, rows: usize) -> Self {
         Self { first_row: self.first_row + rows as u64, ..self }
     }
 
     /// Notes that a row has a match; whether it is its first one.
-    pub fn mark(&self, row: u32) -> bool {
+    pub(crate) fn mark(&self, row: u32) -> bool {
         let index = (self.first_row + u64::from(row)) as usize;
         self.marks.as_ref().is_none_or(|marks| marks.mark(index))
     }
 
     /// Which of the first `rows` rows have no match yet. `None` where it makes no difference.
-    pub fn without_match(&self, rows: usize) -> Option<BooleanArray> {
+    pub(crate) fn without_match(&self, rows: usize) -> Option<BooleanArray> {
         let any = (0..rows as u32).any(|row| self.is_marked(row));
         any.then(|| (0..rows as u32).map(|row| Some(!self.is_marked(row))).collect())
     }

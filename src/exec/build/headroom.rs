@@ -31,20 +31,20 @@ struct State {
 
 impl Headroom {
     /// A part of `pool` whose consumer is called `name`.
-    pub fn new(pool: &Arc<dyn MemoryPool>, name: &str) -> Arc<Self> {
+    pub(crate) fn new(pool: &Arc<dyn MemoryPool>, name: &str) -> Arc<Self> {
         let held = MemoryConsumer::new(name).with_can_spill(true).register(pool);
         Arc::new(Self { held, pool: Arc::clone(pool), state: Mutex::default() })
     }
 
     /// A reservation in this part.
-    pub fn reservation(self: &Arc<Self>, name: &str) -> MemoryReservation {
+    pub(crate) fn reservation(self: &Arc<Self>, name: &str) -> MemoryReservation {
         let pool: Arc<dyn MemoryPool> = Arc::<Self>::clone(self);
         MemoryConsumer::new(name).register(&pool)
     }
 
     /// Holds `bytes` of headroom on top of the bytes in use, from now on. After an error the former
     /// headroom stays.
-    pub fn ensure(&self, bytes: usize) -> Result<()> {
+    pub(crate) fn ensure(&self, bytes: usize) -> Result<()> {
         let mut state = self.state.lock();
         if state.used + bytes > self.held.size() {
             self.held.try_resize(state.used + bytes)?;
@@ -54,7 +54,7 @@ impl Headroom {
     }
 
     /// Gives the headroom back. The bytes in use stay reserved.
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         let mut state = self.state.lock();
         state.headroom = 0;
         self.held.resize(state.used);
@@ -63,7 +63,7 @@ impl Headroom {
 
 impl Headroom {
     /// The most bytes that were in use.
-    pub fn peak(&self) -> usize {
+    pub(crate) fn peak(&self) -> usize {
         self.state.lock().peak
     }
 }

@@ -86,13 +86,13 @@ pub(crate) struct Shortage {
 
 impl BuildSide {
     /// Whether all workers that have not finished wait for memory.
-    pub fn all_are_short(&self) -> bool {
+    pub(crate) fn all_are_short(&self) -> bool {
         self.shortage.short.load(Ordering::Acquire) >= self.unfinished.load(Ordering::Acquire)
     }
 
     /// Notes that a probe partition has seen all its rows. Returns whether it was the last
     /// partition.
-    pub fn finish_partition(&self) -> bool {
+    pub(crate) fn finish_partition(&self) -> bool {
         self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
     }
 }
@@ -106,7 +106,7 @@ pub(crate) struct EncodedArguments {
 
 impl EncodedArguments {
     /// Evaluates one side's argument, keys and filter.
-    pub fn evaluate(
+    pub(crate) fn evaluate(
         layout: &Layout,
         side: Side,
         converter: Option<&KeyConverter>,
@@ -138,7 +138,7 @@ impl EncodedArguments {
         Ok(Self { values: array(layout.join.argument(side))?, keys, filter })
     }
 
-    pub fn as_input(&self) -> EncodeInput<'_> {
+    pub(crate) fn as_input(&self) -> EncodeInput<'_> {
         EncodeInput { values: &self.values, keys: self.keys.as_ref(), filter: self.filter.as_ref() }
     }
 }
@@ -166,7 +166,7 @@ pub(crate) struct BuildPlan {
 
 impl BuildPlan {
     /// Reads the whole input and indexes it. Dropping the future stops the work.
-    pub async fn run(
+    pub(crate) async fn run(
         self,
         input: SendableRecordBatchStream,
         memory: Arc<Headroom>,
@@ -179,7 +179,7 @@ impl BuildPlan {
 
     /// Like [`Self::run`]. Where memory gets short while tasks read, returns the rows read so far
     /// and the reason.
-    pub async fn run_or_overflow(
+    pub(crate) async fn run_or_overflow(
         self,
         input: SendableRecordBatchStream,
         memory: Arc<Headroom>,
@@ -203,7 +203,7 @@ impl BuildPlan {
     }
 
     /// Prepares the same sets for this plan's layout, whose build side must be the same.
-    pub async fn again(self, build: BuildSide) -> Result<Arc<BuildSide>> {
+    pub(crate) async fn again(self, build: BuildSide) -> Result<Arc<BuildSide>> {
         let BuildSide { prepared, held, reservation, items, .. } = build;
         drop(prepared);
         reservation.resize(held);

@@ -62,7 +62,7 @@ pub(crate) struct Share {
 }
 
 impl Reading {
-    pub fn new(
+    pub(crate) fn new(
         plan: BuildPlan,
         input: SendableRecordBatchStream,
         memory: Arc<Headroom>,
@@ -83,7 +83,7 @@ impl Reading {
 
     /// Reads everything, or until memory is short, on as many threads as the plan allows and the
     /// runtime has.
-    pub async fn run(self: &Arc<Self>) -> Result<Vec<Share>> {
+    pub(crate) async fn run(self: &Arc<Self>) -> Result<Vec<Share>> {
         let tasks = self.plan.threads.min(Handle::current().metrics().num_workers());
         if tasks <= 1 {
             return Ok(vec![self.read().await?]);
@@ -112,7 +112,7 @@ impl Reading {
 
     /// The rows read, with the plan and the memory to index them; or the reason why they cannot
     /// stay in memory.
-    pub fn finish(self, shares: Vec<Share>) -> Result<Outcome> {
+    pub(crate) fn finish(self, shares: Vec<Share>) -> Result<Outcome> {
         if self.overflow.get().is_none() {
             // All shares together may need more than each by itself: now they can still go to disk.
             self.hold(Share::finish_growth(&shares.iter().collect::<Vec<_>>(), &self.plan)?);
@@ -203,7 +203,7 @@ pub(crate) fn is_out_of_memory(error: &DataFusionError) -> bool {
 
 impl Share {
     /// An input column of the rows added by one call.
-    pub fn column(&self, layout: &Layout, column: usize, push: usize) -> Option<&ArrayRef> {
+    pub(crate) fn column(&self, layout: &Layout, column: usize, push: usize) -> Option<&ArrayRef> {
         let builder = match layout.carried_index(layout.build(), column) {
             Some(carried) => self.payload.pieces().get(carried),
             None => self.order_column.pieces().first(),
@@ -239,7 +239,7 @@ impl Share {
     }
 
     /// The encoders with their keys, the payload and the column that rows are ordered by.
-    pub fn split(shares: Vec<Self>) -> (Vec<EncodedPart>, PayloadBuilder, PayloadBuilder) {
+    pub(crate) fn split(shares: Vec<Self>) -> (Vec<EncodedPart>, PayloadBuilder, PayloadBuilder) {
         let mut encoders = vec![];
         let (mut payloads, mut order_columns) = (vec![], vec![]);
         for share in shares {

@@ -35,7 +35,7 @@ pub(crate) struct ProbePartition {
 
 impl ProbePartition {
     /// The output of the partition.
-    pub fn into_stream(self) -> impl futures::Stream<Item = Result<RecordBatch>> + Send {
+    pub(crate) fn into_stream(self) -> impl futures::Stream<Item = Result<RecordBatch>> + Send {
         enum Stage {
             Waiting(Box<ProbePartition>),
             InMemory(Box<ProbeStream>),

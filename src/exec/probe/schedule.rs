@@ -17,8 +17,6 @@ const PART_OF_REST: u64 = 3;
 const LEAST_PART: u64 = 1 << 10;
 /// The most sets of a range: the counts for each set are not reserved.
 const MAX_SETS: u32 = 1 << 14;
-/// Beyond this many runs, blocking keys keep partners few and the work of all sets alike.
-const MAX_STEPS: usize = 1 << 12;
 
 /// Ranges of a collection's sets, taken by any number of partitions without locks.
 ///
@@ -38,7 +36,7 @@ pub(crate) struct Ranges {
 
 impl Ranges {
     /// `unit` is the strategy's preferred granularity.
-    pub fn new(steps: Vec<WorkStep>, items: u32, partitions: usize, unit: u32) -> Self {
+    pub(crate) fn new(steps: Vec<WorkStep>, items: u32, partitions: usize, unit: u32) -> Self {
         let plenty = u64::from(unit) * partitions as u64 * 8 <= u64::from(items);
         Self {
             work: Work::of(&steps, items),
@@ -50,7 +48,7 @@ impl Ranges {
     }
 
     /// The next range that no partition has taken.
-    pub fn next(&self) -> Option<Range<ItemId>> {
+    pub(crate) fn next(&self) -> Option<Range<ItemId>> {
         let mut end = self.left.load(Ordering::Relaxed);
         while end > 0 {
             let start = self.start_of(end);
@@ -64,7 +62,7 @@ impl Ranges {
     }
 
     /// Whether the caller gives out the rows without a set: `true` for the first caller.
-    pub fn take_setless(&self) -> bool {
+    pub(crate) fn take_setless(&self) -> bool {
         !self.setless_taken.swap(true, Ordering::Relaxed)
     }
 
@@ -86,8 +84,8 @@ impl Ranges {
     }
 
     /// The bytes held.
-    pub fn footprint(steps: &[WorkStep]) -> usize {
-        steps.len().min(MAX_STEPS) * size_of::<Step>()
+    pub(crate) fn footprint(steps: &[WorkStep]) -> usize {
+        steps.len() * size_of::<Step>()
     }
 }
 
@@ -121,10 +119,6 @@ impl Work {
     fn of(of_items: &[WorkStep], end: ItemId) -> Self {
         let mut steps: Vec<Step> = vec![];
         let mut before = 0;
-        if of_items.len() > MAX_STEPS {
-            steps.push(Step { start: 0, before, first: 1, slope: 0 });
-            return Self { steps, end };
-        }
         for &WorkStep { start, items, first, slope } in of_items {
             let step = Step { start, before, first, slope };
             before = step.work_before(start + items);
@@ -151,13 +145,13 @@ pub(crate) struct SpareSlices {
 }
 
 impl SpareSlices {
-    pub fn pop(&self) -> Option<RecordBatch> {
+    pub(crate) fn pop(&self) -> Option<RecordBatch> {
         self.slices.lock().pop_front()
     }
 
     /// Cuts a batch into slices of `rows` rows, keeps the first and leaves the others to the first
     /// partitions that ask. The caller takes slices before it ends, so that none is left behind.
-    pub fn cut(&self, batch: RecordBatch, rows: usize) -> RecordBatch {
+    pub(crate) fn cut(&self, batch: RecordBatch, rows: usize) -> RecordBatch {
         let more = (rows..batch.num_rows()).step_by(rows);
         let slices = more.map(|start| batch.slice(start, rows.min(batch.num_rows() - start)));
         let mut added = 0;
@@ -167,7 +161,7 @@ impl SpareSlices {
     }
 
     /// Waits until there may be a slice.
-    pub async fn added(&self) {
+    pub(crate) async fn added(&self) {
         self.added.notified().await;
     }
 }

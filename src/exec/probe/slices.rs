@@ -39,18 +39,22 @@ enum Probe {
 }
 
 impl ProbeInputs {
-    pub fn new(input: Arc<dyn ExecutionPlan>, context: Arc<TaskContext>, shared: bool) -> Self {
+    pub(crate) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+        shared: bool,
+    ) -> Self {
         let count = input.output_partitioning().partition_count();
         let partitions = (0..count).map(|_| Probe::Unasked).collect();
         Self { input, context, shared, partitions: parking_lot::Mutex::new(partitions) }
     }
 
-    pub fn are_shared(&self) -> bool {
+    pub(crate) fn are_shared(&self) -> bool {
         self.shared
     }
 
     /// Starts a partition unless it has been started.
-    pub fn ask(&self, partition: usize) -> Result<()> {
+    pub(crate) fn ask(&self, partition: usize) -> Result<()> {
         let mut partitions = self.partitions.lock();
         if let Some(probe @ Probe::Unasked) = partitions.get_mut(partition) {
             *probe = Probe::Ready(self.input.execute(partition, Arc::clone(&self.context))?);
@@ -59,7 +63,7 @@ impl ProbeInputs {
     }
 
     /// The rows of a partition; `None` where a task has taken them.
-    pub fn take(&self, partition: usize) -> Result<Option<SendableRecordBatchStream>> {
+    pub(crate) fn take(&self, partition: usize) -> Result<Option<SendableRecordBatchStream>> {
         self.ask(partition)?;
         let mut partitions = self.partitions.lock();
         let probe = partitions.get_mut(partition);
@@ -70,7 +74,7 @@ impl ProbeInputs {
     }
 
     /// The rows of all partitions.
-    pub fn take_all(&self) -> Result<Vec<SendableRecordBatchStream>> {
+    pub(crate) fn take_all(&self) -> Result<Vec<SendableRecordBatchStream>> {
         let count = self.partitions.lock().len();
         (0..count).filter_map(|partition| self.take(partition).transpose()).collect()
     }
@@ -96,14 +100,14 @@ struct Input {
 }
 
 impl Slices {
-    pub fn new(stream: SendableRecordBatchStream, rows: Count) -> Self {
+    pub(crate) fn new(stream: SendableRecordBatchStream, rows: Count) -> Self {
         let schema = stream.schema();
         let input = Input { stream: Some(stream), batches: vec![], next_row: 0 };
         Self { schema, input: Mutex::new(input), rows, slice_bytes: usize::MAX }
     }
 
     /// The same rows in slices that are small beside a memory limit.
-    pub fn within(mut self, limit: &MemoryLimit) -> Self {
+    pub(crate) fn within(mut self, limit: &MemoryLimit) -> Self {
         if let MemoryLimit::Finite(bytes) = limit {
             self.slice_bytes = (bytes / LIMIT_PER_SLICE).max(LEAST_SLICE_BYTES);
         }
@@ -111,12 +115,12 @@ impl Slices {
     }
 
     /// The schema of the rows.
-    pub fn schema(&self) -> &Schema {
+    pub(crate) fn schema(&self) -> &Schema {
         &self.schema
     }
 
     /// The next rows, and the number of the first.
-    pub async fn next(&self) -> Result<Option<(u64, RecordBatch)>> {
+    pub(crate) async fn next(&self) -> Result<Option<(u64, RecordBatch)>> {
         let mut input = self.input.lock().await;
         let (batch, most_rows) = loop {
             if let Some(rest) = input.batches.pop() {
@@ -144,7 +148,7 @@ impl Slices {
     }
 
     /// Like [`Self::next`], for an input of which rows are told apart by 32 bits.
-    pub async fn next_of_build(&self) -> Result<Option<(u32, RecordBatch)>> {
+    pub(crate) async fn next_of_build(&self) -> Result<Option<(u32, RecordBatch)>> {
         let Some((first_row, slice)) = self.next().await? else { return Ok(None) };
         let beyond = first_row + slice.num_rows() as u64;
         match u32::try_from(first_row) {
@@ -158,7 +162,7 @@ impl Slices {
     }
 
     /// Gives rows back, for the next task that asks.
-    pub async fn put_back(&self, rows: RecordBatch) {
+    pub(crate) async fn put_back(&self, rows: RecordBatch) {
         let all = rows.num_rows();
         self.input.lock().await.batches.push((rows, all));
     }

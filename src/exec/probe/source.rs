@@ -118,7 +118,7 @@ pub(super) struct ProbeSource {
 pub(super) type Feed<'a> = &'a mut (dyn FnMut(ProbeUnit) -> Result<()> + Send);
 
 impl ProbeSource {
-    pub fn new(
+    pub(super) fn new(
         layout: Arc<Layout>,
         build: Arc<BuildSide>,
         input: ProbeInput,
@@ -142,13 +142,13 @@ impl ProbeSource {
     }
 
     /// The bytes reserved.
-    pub fn reserved(&self) -> usize {
+    pub(super) fn reserved(&self) -> usize {
         self.reservation.size()
     }
 
     /// Whether a further batch may be opened beside the open ones. A worker that is out of memory
     /// waits for this one to give its memory back.
-    pub fn may_open(&self, held: Held) -> bool {
+    pub(super) fn may_open(&self, held: Held) -> bool {
         let most = match self.input {
             ProbeInput::Itself => MOST_OPEN_RANGES,
             ProbeInput::Stream(_) | ProbeInput::Stored(_) => MOST_OPEN,
@@ -170,7 +170,7 @@ impl ProbeSource {
     }
 
     /// Gives memory back where another worker waits for some. No batch is open.
-    pub fn release(&mut self) {
+    pub(super) fn release(&mut self) {
         let shortage = &self.build.shortage;
         if shortage.short.load(Ordering::Acquire) > 0 {
             self.scratch = Scratch::default();
@@ -181,7 +181,7 @@ impl ProbeSource {
 
     /// The next part of the input; `None` at its end. Nothing is lost where the future is dropped
     /// before it is ready.
-    pub async fn next_part(&mut self) -> Result<Option<Part>> {
+    pub(super) async fn next_part(&mut self) -> Result<Option<Part>> {
         if let Some(part) = self.waiting.pop() {
             return Ok(Some(part));
         }
@@ -223,7 +223,7 @@ impl ProbeSource {
 
     /// Makes a batch of a part and feeds it to the cursor. Where memory is short, it makes a batch
     /// of the first half, or none before the open batches are complete; the rest waits.
-    pub async fn open(
+    pub(super) async fn open(
         &mut self,
         mut part: Part,
         held: Held,

@@ -58,7 +58,7 @@ pub(crate) struct ProbeStream {
 
 impl ProbeSetup {
     /// Opens the source, the cursor and the answer that probe `build`.
-    pub fn start(self, build: Arc<BuildSide>) -> Result<ProbeStream> {
+    pub(crate) fn start(self, build: Arc<BuildSide>) -> Result<ProbeStream> {
         let Self { layout, input, converter, reservation, pool, metrics, limits } = self;
         let matches = MatchBuffer::new(layout.spec.match_buffer);
         let cursor_reservation = reservation.new_empty();
@@ -91,7 +91,7 @@ impl ProbeSetup {
 
 impl ProbeStream {
     /// The next batch of output; `None` at the end.
-    pub async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
+    pub(crate) async fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         let mut since_yield = Instant::now();
         loop {
             if let Some(batch) = self.answer.next_batch()? {

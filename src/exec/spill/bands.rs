@@ -26,7 +26,12 @@ pub(crate) struct Bands {
 impl Bands {
     /// Cuts rows at these positions into about `count` bands of equal weight. `positions` are a
     /// sample.
-    pub fn new(mut positions: Vec<u32>, axis: &dyn Axis, count: usize, has_keys: bool) -> Self {
+    pub(crate) fn new(
+        mut positions: Vec<u32>,
+        axis: &dyn Axis,
+        count: usize,
+        has_keys: bool,
+    ) -> Self {
         let key_parts = if has_keys { KEY_PARTS.min(count) } else { 1 };
         let count = (count / key_parts).max(1) as u64;
         positions.sort_unstable();
@@ -47,12 +52,12 @@ impl Bands {
     }
 
     /// The number of bands, without the band of rows without an item.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.key_parts * (self.limits.len() + 1)
     }
 
     /// The band of each row by its position; [`Self::len`] for rows without an item.
-    pub fn of_rows(&self, positions: &[u32], keys: Option<&BinaryArray>) -> Vec<usize> {
+    pub(crate) fn of_rows(&self, positions: &[u32], keys: Option<&BinaryArray>) -> Vec<usize> {
         let band = |(row, &position): (usize, &u32)| {
             if position == 0 {
                 return self.len();
@@ -69,7 +74,7 @@ impl Bands {
     }
 
     /// The part by blocking key that a band belongs to.
-    pub fn key_part(&self, band: usize) -> usize {
+    pub(crate) fn key_part(&self, band: usize) -> usize {
         band / (self.limits.len() + 1)
     }
 }

@@ -76,7 +76,7 @@ pub(crate) struct Joining {
 
 impl Joining {
     /// The next batch of the answer, for any partition.
-    pub async fn next(&self) -> Result<Option<RecordBatch>> {
+    pub(crate) async fn next(&self) -> Result<Option<RecordBatch>> {
         self.queue.pop().await
     }
 }
@@ -87,7 +87,10 @@ impl SpilledBuild {
     }
 
     /// Starts the join of all partitions that share `probe`, or returns the join that was started.
-    pub fn join_shared(&self, probe: impl FnOnce() -> Result<Vec<Slices>>) -> Result<Arc<Joining>> {
+    pub(crate) fn join_shared(
+        &self,
+        probe: impl FnOnce() -> Result<Vec<Slices>>,
+    ) -> Result<Arc<Joining>> {
         let mut shared = self.shared.lock();
         Ok(match &*shared {
             Some(joining) => Arc::clone(joining),
@@ -96,7 +99,7 @@ impl SpilledBuild {
     }
 
     /// Starts the join with `probe`, the rows of one partition.
-    pub fn join(&self, probe: Vec<Slices>) -> Arc<Joining> {
+    pub(crate) fn join(&self, probe: Vec<Slices>) -> Arc<Joining> {
         self.start(probe, true)
     }
 
@@ -126,7 +129,7 @@ impl SpilledBuild {
 impl StoredBuild {
     /// The whole side in memory after all, if that is likely to succeed: its rows are fewer
     /// distinct sets than feared, or other queries have freed memory.
-    pub async fn reload(&self) -> Result<Option<(Arc<BuildSide>, Arc<Layout>)>> {
+    pub(crate) async fn reload(&self) -> Result<Option<(Arc<BuildSide>, Arc<Layout>)>> {
         let context = &self.context;
         if context.piece_rows.is_some() || self.side.rows > u64::from(u32::MAX) {
             return Ok(None);

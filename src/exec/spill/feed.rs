@@ -57,12 +57,12 @@ struct Open {
 }
 
 impl SegmentReader {
-    pub fn new(feed: Arc<SegmentFeed>) -> Self {
+    pub(crate) fn new(feed: Arc<SegmentFeed>) -> Self {
         Self { feed, open: None }
     }
 
     /// The next rows; `None` once all segments have been taken.
-    pub async fn next(&mut self) -> Result<Option<(RecordBatch, Visit)>> {
+    pub(crate) async fn next(&mut self) -> Result<Option<(RecordBatch, Visit)>> {
         loop {
             if let Some(open) = &mut self.open {
                 let batch = match open.rest.take() {

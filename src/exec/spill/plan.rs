@@ -40,7 +40,7 @@ pub(crate) struct StoredPlan {
 
 impl StoredPlan {
     /// `inputs` are the schemas of both sides.
-    pub fn try_new(
+    pub(crate) fn try_new(
         layout: &Layout,
         inputs: [SchemaRef; 2],
         options: &SimJoinOptions,
@@ -117,7 +117,7 @@ impl StoredPlan {
     }
 
     /// The columns of a batch of a side that are stored besides value and key.
-    pub fn columns(&self, side: Side, batch: &RecordBatch) -> Vec<ArrayRef> {
+    pub(crate) fn columns(&self, side: Side, batch: &RecordBatch) -> Vec<ArrayRef> {
         let columns = self.stored[side as usize].iter();
         columns.map(|&column| ArrayRef::clone(batch.column(column))).collect()
     }

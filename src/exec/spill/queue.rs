@@ -49,7 +49,7 @@ pub(crate) struct Measured {
 const PART_OF_LIMIT: usize = 16;
 
 impl BatchQueue {
-    pub fn new(capacity: usize, pool: &Arc<dyn MemoryPool>) -> Self {
+    pub(super) fn new(capacity: usize, pool: &Arc<dyn MemoryPool>) -> Self {
         let most_bytes = match pool.memory_limit() {
             MemoryLimit::Finite(bytes) => bytes / PART_OF_LIMIT,
             MemoryLimit::Infinite | MemoryLimit::Unknown => usize::MAX,
@@ -65,7 +65,7 @@ impl BatchQueue {
     }
 
     /// The batch, for [`Self::push`].
-    pub fn measured(&self, batch: RecordBatch) -> Measured {
+    pub(super) fn measured(&self, batch: RecordBatch) -> Measured {
         // The data that views refer to belongs to the sides of the join.
         let bytes = batch.columns().iter().map(slice_bytes).sum();
         Measured { batch, bytes }
@@ -79,7 +79,7 @@ impl BatchQueue {
     }
 
     /// Waits until there is room for a batch; another task may take the room first.
-    pub async fn room_for(&self, batch: &Measured) {
+    pub(super) async fn room_for(&self, batch: &Measured) {
         loop {
             let mut room = pin!(self.room.notified());
             room.as_mut().enable();
@@ -91,7 +91,7 @@ impl BatchQueue {
     }
 
     /// Adds a batch, once there is room.
-    pub async fn push(&self, batch: Measured) {
+    pub(super) async fn push(&self, batch: Measured) {
         loop {
             let mut room = pin!(self.room.notified());
             // From here on no notification is missed.
@@ -122,7 +122,7 @@ impl BatchQueue {
     }
 
     /// Ends the queue, by an error where `result` is one. A queue that has ended stays as it is.
-    pub fn end(&self, result: Result<()>) {
+    pub(super) fn end(&self, result: Result<()>) {
         let mut state = self.state.lock();
         if state.end.is_some() {
             return;
@@ -137,7 +137,7 @@ impl BatchQueue {
     }
 
     /// The next batch; `None` at the end. Every caller gets the error, if there is one.
-    pub async fn pop(&self) -> Result<Option<RecordBatch>> {
+    pub(super) async fn pop(&self) -> Result<Option<RecordBatch>> {
         loop {
             let mut ready = pin!(self.ready.notified());
             ready.as_mut().enable();

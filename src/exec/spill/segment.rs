@@ -90,7 +90,7 @@ pub(crate) struct SpilledSide {
 
 impl SpilledSide {
     /// `segments` in any order.
-    pub fn new(manager: SpillManager, mut segments: Vec<Segment>) -> Self {
+    pub(crate) fn new(manager: SpillManager, mut segments: Vec<Segment>) -> Self {
         // Neighbours have neighbouring positions: pieces are runs of segments.
         segments.sort_by_key(|segment| (segment.band, segment.positions.end));
         let mut rows = 0;
@@ -105,13 +105,13 @@ impl SpilledSide {
     }
 
     /// The size of a domain of the values of some segments; `None` where it is of no use.
-    pub fn domain_size(&self, segments: Range<usize>) -> Option<u64> {
+    pub(crate) fn domain_size(&self, segments: Range<usize>) -> Option<u64> {
         let all = self.segments[segments].iter().map(|segment| segment.domain_size);
         all.collect::<Option<Vec<u64>>>()?.into_iter().max()
     }
 
     /// The values of some segments, gathered into an empty domain of their size.
-    pub async fn fill(
+    pub(crate) async fn fill(
         &self,
         mut domain: Box<dyn Domain>,
         segments: Range<usize>,
@@ -128,18 +128,18 @@ impl SpilledSide {
     }
 
     /// The bytes of all rows in memory, as batches.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.segments.iter().map(|segment| segment.bytes).sum()
     }
 
     /// The rows of a segment, in the order in which they were written.
-    pub fn read(&self, segment: usize) -> Result<SendableRecordBatchStream> {
+    pub(crate) fn read(&self, segment: usize) -> Result<SendableRecordBatchStream> {
         let file = Arc::clone(&self.segments[segment].file);
         Ok(gathered(self.manager.read_spill_as_stream_unbuffered(file, None)?))
     }
 
     /// The rows of some segments, one after the other.
-    pub fn read_all(self: &Arc<Self>, segments: Range<usize>) -> SendableRecordBatchStream {
+    pub(crate) fn read_all(self: &Arc<Self>, segments: Range<usize>) -> SendableRecordBatchStream {
         let side = Arc::clone(self);
         let rows = stream::iter(segments).map(move |segment| side.read(segment)).try_flatten();
         Box::pin(RecordBatchStreamAdapter::new(Arc::clone(self.manager.schema()), rows))

@@ -52,7 +52,7 @@ pub(crate) struct Spilling {
 impl Spilling {
     /// Stores the build side, and reads it back where it is likely to fit after all. `memory` holds
     /// the rows that have been read.
-    pub async fn build(self, overflow: Overflow, memory: Arc<Headroom>) -> Result<Built> {
+    pub(crate) async fn build(self, overflow: Overflow, memory: Arc<Headroom>) -> Result<Built> {
         let Self { plan, inputs, options, metrics, task } = self;
         let stored = StoredPlan::try_new(&plan.layout, inputs, &options)?;
         let context = Arc::new(SpillContext {
@@ -108,7 +108,7 @@ pub(crate) struct SpillContext {
 
 impl SpillContext {
     /// The bytes that the session's memory pool has left; `None` where the pool does not tell.
-    pub fn available(&self) -> Option<usize> {
+    pub(crate) fn available(&self) -> Option<usize> {
         let pool = self.task.memory_pool();
         match pool.memory_limit() {
             MemoryLimit::Finite(limit) => Some(limit.saturating_sub(pool.reserved())),
@@ -163,7 +163,7 @@ impl SpillContext {
 
     /// Stores the build side: the rows that have been read, and the rest. `memory` holds the rows
     /// read, and is free afterwards.
-    pub async fn store_build(
+    pub(crate) async fn store_build(
         self: &Arc<Self>,
         overflow: Overflow,
         memory: Arc<Headroom>,
@@ -230,7 +230,7 @@ impl SpillContext {
     }
 
     /// Stores the probe side.
-    pub async fn store_probe(
+    pub(crate) async fn store_probe(
         self: &Arc<Self>,
         inputs: Vec<Slices>,
         bands: &Arc<Bands>,

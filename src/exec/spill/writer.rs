@@ -67,7 +67,7 @@ struct OpenSegment {
 impl SideWriter {
     /// A writer for rows of `manager`'s schema, of which the first column is the set. `reservation`
     /// holds twice the gathered bytes.
-    pub fn new(
+    pub(super) fn new(
         manager: SpillManager,
         form: Arc<dyn StoredForm>,
         bands: Arc<Bands>,
@@ -93,12 +93,12 @@ impl SideWriter {
         }
     }
 
-    pub fn schema(&self) -> &SchemaRef {
+    pub(super) fn schema(&self) -> &SchemaRef {
         self.manager.schema()
     }
 
     /// Adds rows with the columns stored for them besides set and key.
-    pub fn push(&mut self, rows: StoredRows, stored: Vec<ArrayRef>) -> Result<()> {
+    pub(super) fn push(&mut self, rows: StoredRows, stored: Vec<ArrayRef>) -> Result<()> {
         let positions = self.form.positions(rows.values.as_ref());
         let bands = self.bands.of_rows(&positions, rows.keys.as_ref());
         let mut columns: Vec<ArrayRef> = vec![rows.values];
@@ -195,7 +195,7 @@ impl SideWriter {
     }
 
     /// No more rows.
-    pub fn finish(mut self) -> Result<SpilledSide> {
+    pub(super) fn finish(mut self) -> Result<SpilledSide> {
         self.flush()?;
         for band in 0..self.open.len() {
             if let Some(open) = self.open[band].take() {

@@ -130,7 +130,7 @@ async fn tasks_that_each_read_the_build_side_give_the_join_together() {
                         Side::Left => (l, probe),
                         Side::Right => (probe, l),
                     };
-                    SetSimilarityJoinExec::try_new_in_mode(
+                    SetSimilarityJoinExec::of_family(
                         JoinInput::Two { left, right, build },
                         case.join(need),
                         sets(),
@@ -168,7 +168,7 @@ async fn tasks_with_parts_of_both_sides_give_the_join_together() {
                 let plan = |task: Option<usize>| {
                     let [left, right] =
                         [&left, &right].map(|rows| left_with(&by_key(rows, partitions), task));
-                    SetSimilarityJoinExec::try_new_in_mode(
+                    SetSimilarityJoinExec::of_family(
                         JoinInput::Two { left, right, build },
                         case.join(need),
                         sets(),
@@ -189,7 +189,7 @@ async fn tasks_with_parts_of_both_sides_give_the_join_together() {
         for need in [Need::Rows, Need::Counts(None)] {
             let plan = |task: Option<usize>| {
                 let input = left_with(&by_key(&left, partitions), task);
-                SetSimilarityJoinExec::try_new_in_mode(
+                SetSimilarityJoinExec::of_family(
                     JoinInput::Itself { input, partitions: 1 },
                     case.join(need),
                     sets(),
@@ -227,8 +227,7 @@ async fn pairs_that_stand_for_both_orders_are_found_in_one() {
         };
         let plan = |input: JoinInput, mode: JoinMode, need: Need| {
             let (join, options) = (case.join(need), options.clone());
-            SetSimilarityJoinExec::try_new_in_mode(input, join, sets(), options, mode, None)
-                .unwrap()
+            SetSimilarityJoinExec::of_family(input, join, sets(), options, mode, None).unwrap()
         };
         for need in [Need::Rows, Need::Counts(None)] {
             for build in [Side::Left, Side::Right] {
@@ -265,7 +264,7 @@ async fn one_task_gives_every_join_type() {
         let itself = JoinInput::Itself { input: Arc::clone(&l), partitions: 5 };
         let two = JoinInput::Two { left: l, right: r, build: Side::Left };
         for (input, right) in [(two, &right), (itself, &left)] {
-            let plan = SetSimilarityJoinExec::try_new_in_mode(
+            let plan = SetSimilarityJoinExec::of_family(
                 input,
                 case.join(Need::Rows),
                 sets(),
@@ -294,7 +293,7 @@ async fn inputs_that_do_not_fit_the_mode_are_refused() {
     let rows = random_rows(&mut StdRng::seed_from_u64(1), 9);
     let plan = |input, mode| {
         let (join, options) = (case.join(Need::Rows), SimJoinOptions::default());
-        SetSimilarityJoinExec::try_new_in_mode(input, join, sets(), options, mode, None)
+        SetSimilarityJoinExec::of_family(input, join, sets(), options, mode, None)
     };
     let many = || source(&rows, 3, 3);
     let two = |left, right| JoinInput::Two { left, right, build: Side::Left };
@@ -308,14 +307,7 @@ async fn inputs_that_do_not_fit_the_mode_are_refused() {
         let case = Case { join_type, keyed: true, ..case };
         let (join, options) = (case.join(need), SimJoinOptions::default());
         let mode = JoinMode::Mirrored { keys: 1 };
-        SetSimilarityJoinExec::try_new_in_mode(
-            two(many(), many()),
-            join,
-            sets(),
-            options,
-            mode,
-            None,
-        )
+        SetSimilarityJoinExec::of_family(two(many(), many()), join, sets(), options, mode, None)
     };
     assert!(mirrored(JoinType::Inner, Need::Rows).is_ok());
     for (join_type, need) in [

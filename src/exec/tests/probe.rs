@@ -18,6 +18,7 @@ use crate::exec::build::{BuildPlan, BuildSide};
 use crate::exec::layout::Layout;
 use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
 use crate::exec::probe::{ProbeInput, ProbeSetup};
+use crate::families;
 use crate::set::SetId;
 
 /// What a cursor that completes units out of order has seen.
@@ -398,7 +399,8 @@ async fn batches_of_two_inputs_are_on_the_device_together() {
             ..SimJoinOptions::default()
         };
         let exec =
-            SetSimilarityJoinExec::try_new(input, case.join(Need::Rows), sets(), options).unwrap();
+            SetSimilarityJoinExec::try_new(input, case.join(Need::Rows), &families(), options)
+                .unwrap();
         let held = lease.hold();
         let joined = tokio::spawn(run(Arc::new(exec), 8192));
         // One batch fits into one chunk: a second chunk is of the next batch.

@@ -21,7 +21,7 @@ pub(crate) struct Lent {
 
 impl Lent {
     /// `None` where there is neither a GPU nor an emulator.
-    pub fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let device = match gpu()? {
             Gpu::Real => None,
             Gpu::Emulated(emulator) => Some(emulator.device()),
@@ -31,21 +31,21 @@ impl Lent {
     }
 
     /// `None` unless the device is emulated.
-    pub fn emulated() -> Option<Self> {
+    pub(crate) fn emulated() -> Option<Self> {
         Emulator::get()?;
         Self::new()
     }
 
-    pub fn fake(&self) -> &emulator::Device {
+    pub(crate) fn fake(&self) -> &emulator::Device {
         self.device.as_ref().expect("an emulated device")
     }
 
-    pub fn open(&self) -> Result<Arc<Device>, DeviceError> {
+    pub(crate) fn open(&self) -> Result<Arc<Device>, DeviceError> {
         Device::open(self.ordinal)
     }
 
     /// Waits until nothing is left on the device or pinned for it, once all users have let go.
-    pub fn expect_nothing_left(&self) {
+    pub(crate) fn expect_nothing_left(&self) {
         match &self.device {
             Some(device) => device.expect_nothing_left(Device::close, "closed"),
             None => Device::close(self.ordinal),

@@ -187,13 +187,13 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let (sender, answers) = channel();
         Self { sender, answers, expected: RefCell::default(), mishap: Cell::default() }
     }
 
     /// What the next work meets.
-    pub fn meet(&self, mishap: Mishap) {
+    pub(crate) fn meet(&self, mishap: Mishap) {
         self.mishap.set(mishap);
     }
 
@@ -204,13 +204,13 @@ impl Inbox {
     }
 
     /// Submits a work with a kernel.
-    pub fn fill(&self, device: &Device, first: u32, count: u32) {
+    pub(crate) fn fill(&self, device: &Device, first: u32, count: u32) {
         let ticket = self.ticket((first..first + count).collect());
         device.submit(Box::new(Fill { ticket, first, count, found: vec![] }));
     }
 
     /// Submits a work of copies alone.
-    pub fn echo(&self, device: &Device, first: u32, count: u32) -> Result<(), DeviceError> {
+    pub(crate) fn echo(&self, device: &Device, first: u32, count: u32) -> Result<(), DeviceError> {
         let numbers: Vec<u32> = (first..first + count).collect();
         let pinned = device.pinned(size_of_val(&numbers[..]))?;
         // SAFETY: there is room for them, in memory that this work alone has.
@@ -231,12 +231,12 @@ impl Inbox {
 
     /// The answers to all works so far, by number; none is answered twice, those that succeed
     /// are right.
-    pub fn wait_for_all(&self) -> Vec<Result<Usage, DeviceError>> {
+    pub(crate) fn wait_for_all(&self) -> Vec<Result<Usage, DeviceError>> {
         self.wait_in_order().1
     }
 
     /// The same, and the order in which the answers came.
-    pub fn wait_in_order(&self) -> (Vec<usize>, Vec<Result<Usage, DeviceError>>) {
+    pub(crate) fn wait_in_order(&self) -> (Vec<usize>, Vec<Result<Usage, DeviceError>>) {
         let expected = self.expected.take();
         let mut order = vec![];
         let mut answers: Vec<_> = expected.iter().map(|_| None).collect();

@@ -87,7 +87,7 @@ enum Shared {
 
 impl Distribution<'_> {
     /// The plan.
-    pub fn plan(self) -> Result<Arc<dyn ExecutionPlan>> {
+    pub(crate) fn plan(self) -> Result<Arc<dyn ExecutionPlan>> {
         match self.choose() {
             Shared::AsTwo => self.full(),
             Shared::ByNone(reason) => {
@@ -96,7 +96,7 @@ impl Distribution<'_> {
                     JoinInput::Itself { input, .. } => JoinInput::Itself { input, partitions: 1 },
                     two => two,
                 };
-                Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
+                Ok(Arc::new(SetSimilarityJoinExec::of_family(
                     input,
                     join,
                     family,
@@ -107,7 +107,7 @@ impl Distribution<'_> {
             }
             Shared::Broadcast(build, reason) => {
                 let [left, right] = self.sides()?;
-                Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
+                Ok(Arc::new(SetSimilarityJoinExec::of_family(
                     JoinInput::Two { left, right, build },
                     self.join,
                     self.family,

@@ -66,7 +66,7 @@ impl Distribution<'_> {
         let mut join = over_tiles(self.join.clone(), [&within, &within])?;
         let tile = Arc::new(within.tile_column()) as PhysicalExprRef;
         join.on.insert(0, (Arc::clone(&tile), tile));
-        let within = SetSimilarityJoinExec::try_new_in_mode(
+        let within = SetSimilarityJoinExec::of_family(
             JoinInput::Itself { input: Arc::new(within), partitions: 1 },
             join,
             Arc::clone(&self.family),
@@ -119,7 +119,7 @@ impl Distribution<'_> {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let mut join = over_tiles(self.join, [&left, &right])?;
         join.on.insert(0, (Arc::new(left.tile_column()), Arc::new(right.tile_column())));
-        Ok(Arc::new(SetSimilarityJoinExec::try_new_in_mode(
+        Ok(Arc::new(SetSimilarityJoinExec::of_family(
             JoinInput::Two { left: Arc::new(left), right: Arc::new(right), build },
             join,
             self.family,

@@ -18,7 +18,7 @@ pub(crate) struct Size(pub usize);
 
 impl Size {
     /// By the statistics of an input, or else by the files that it reads.
-    pub fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
         let statistics = cost::statistics(plan);
         let bytes = statistics.and_then(|s| s.total_byte_size.get_value().copied());
         bytes.filter(|bytes| *bytes > 0).or_else(|| file_bytes(plan)).map(Self)

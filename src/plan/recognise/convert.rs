@@ -29,7 +29,7 @@ use crate::spec::{Call, Need, OutputColumn, Predicate, Side};
 
 /// The session and the statement, as far as conversion needs them.
 #[derive(Debug, Clone, Copy)]
-pub struct Context<'a> {
+pub(crate) struct Context<'a> {
     pub options: &'a SimJoinOptions,
     pub families: &'a Families,
     pub constants: Constants<'a>,
@@ -38,7 +38,7 @@ pub struct Context<'a> {
 }
 
 /// Whether `plan` holds anything for [`convert`].
-pub fn concerns(plan: &LogicalPlan, families: &Families) -> Result<bool> {
+pub(crate) fn concerns(plan: &LogicalPlan, families: &Families) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         use datafusion::common::tree_node::TreeNodeRecursion::{Continue, Stop};
@@ -52,7 +52,7 @@ pub fn concerns(plan: &LogicalPlan, families: &Families) -> Result<bool> {
 
 /// Outcome of one conversion.
 #[derive(Debug)]
-pub struct Converted {
+pub(crate) struct Converted {
     pub plan: LogicalPlan,
     /// Plain joins with equality conjuncts that were left as they are because `choices` has no
     /// entry for them: with one, conversion can run again.
@@ -64,7 +64,7 @@ pub struct Converted {
 /// # Errors
 ///
 /// A plan error when a SIMJOIN cannot be run by the operator.
-pub fn convert(
+pub(crate) fn convert(
     plan: LogicalPlan,
     context: Context<'_>,
     choices: &HashMap<Join, Choice>,

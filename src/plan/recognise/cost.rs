@@ -10,7 +10,7 @@ use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
 /// Which operator runs a join, and why.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Choice {
+pub(crate) enum Choice {
     HashJoin(String),
     Operator(String),
 }

@@ -18,27 +18,27 @@ use crate::exec::hands_on::hands_on_rows;
 
 /// The logical node.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct DeclinedNode {
+pub(crate) struct DeclinedNode {
     input: Arc<LogicalPlan>,
     reason: String,
 }
 
 impl DeclinedNode {
-    pub fn new(input: LogicalPlan, reason: String) -> Self {
+    pub(crate) fn new(input: LogicalPlan, reason: String) -> Self {
         Self { input: Arc::new(input), reason }
     }
 
-    pub fn into_plan(self) -> LogicalPlan {
+    pub(crate) fn into_plan(self) -> LogicalPlan {
         LogicalPlan::Extension(Extension { node: Arc::new(self) })
     }
 
-    pub fn reason(&self) -> &str {
+    pub(crate) fn reason(&self) -> &str {
         &self.reason
     }
 
     /// `plan`, or the join below it where it is such a node. Planning treats both alike, so that
     /// EXPLAIN shows the plan that runs.
-    pub fn seen_through(plan: &LogicalPlan) -> &LogicalPlan {
+    pub(crate) fn seen_through(plan: &LogicalPlan) -> &LogicalPlan {
         match plan {
             LogicalPlan::Extension(extension) => {
                 extension.node.as_any().downcast_ref::<Self>().map_or(plan, |node| &node.input)
@@ -92,6 +92,7 @@ pub struct SimilarityJoinDeclinedExec {
 }
 
 impl SimilarityJoinDeclinedExec {
+    /// Passes the rows of `input` on; EXPLAIN shows `reason`.
     pub fn new(input: Arc<dyn ExecutionPlan>, reason: String) -> Self {
         Self { input, reason }
     }

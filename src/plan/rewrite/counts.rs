@@ -32,7 +32,7 @@ use crate::spec::{CountOf, Need, OutputColumn, Side};
 /// Turns counts over similarity joins into sums of multiplicities, wherever in `plan` they are.
 ///
 /// The schema of every node keeps its names, types and nullability.
-pub fn push_into_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn push_into_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
     let pushed = plan.transform_up_with_subqueries(|plan| {
         let counted = match &plan {
             LogicalPlan::Aggregate(aggregate) => count_in_join(aggregate)?,

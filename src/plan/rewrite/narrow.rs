@@ -22,7 +22,7 @@ use crate::spec::Side;
 
 /// Drops the columns that nothing above reads from similarity joins and from what lies below
 /// them. The schema of `plan` itself stays as it is.
-pub fn narrow_outputs(plan: LogicalPlan) -> Result<LogicalPlan> {
+pub(crate) fn narrow_outputs(plan: LogicalPlan) -> Result<LogicalPlan> {
     let all = Required::all(plan.schema());
     narrow(plan, &all, false)
 }

@@ -26,7 +26,7 @@ use crate::spec::Side;
 /// then drops what no node above reads any more from the joins' outputs.
 ///
 /// The schema of every node keeps its names and types.
-pub fn take_from_match(plan: LogicalPlan, families: &Families) -> Result<LogicalPlan> {
+pub(crate) fn take_from_match(plan: LogicalPlan, families: &Families) -> Result<LogicalPlan> {
     let take = |plan| take_at(plan, families);
     narrow_outputs(plan.transform_up_with_subqueries(take)?.data)
 }

@@ -24,7 +24,7 @@ use crate::plan::readings::is_repeatable;
 ///
 /// Both sides must play the same part: equal arguments, blocking keys and side filters. Does
 /// nothing unless `enabled`.
-pub fn share_inputs(plan: LogicalPlan, enabled: bool) -> Result<LogicalPlan> {
+pub(crate) fn share_inputs(plan: LogicalPlan, enabled: bool) -> Result<LogicalPlan> {
     if !enabled {
         return Ok(plan);
     }

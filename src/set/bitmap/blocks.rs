@@ -53,7 +53,7 @@ pub(crate) struct Blocks {
 }
 
 impl Blocks {
-    pub fn try_new(
+    pub(super) fn try_new(
         build: &SetCollection,
         scheme: SignatureScheme,
         front_words: usize,
@@ -106,47 +106,47 @@ impl Blocks {
         Ok(Self { scheme, front_words, front, back, rest, hidden, sets, rare, sizes, positions })
     }
 
-    pub fn scheme(&self) -> &SignatureScheme {
+    pub(super) fn scheme(&self) -> &SignatureScheme {
         &self.scheme
     }
 
-    pub fn front_words(&self) -> usize {
+    pub(super) fn front_words(&self) -> usize {
         self.front_words
     }
 
     /// The number of blocks.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.rest.len()
     }
 
     /// The set at a position.
     #[inline]
-    pub fn set(&self, position: usize) -> SetId {
+    pub(super) fn set(&self, position: usize) -> SetId {
         self.sets[position]
     }
 
     /// The number of first tokens that own no bit, of the set at a position.
     #[inline]
-    pub fn rare(&self, position: usize) -> usize {
+    pub(super) fn rare(&self, position: usize) -> usize {
         self.rare[position] as usize
     }
 
     /// The size of the set at a position.
     #[inline]
-    pub fn size(&self, position: usize) -> u32 {
+    pub(super) fn size(&self, position: usize) -> u32 {
         self.sizes[position]
     }
 
     /// The position of a set, where positions are kept.
     #[inline]
-    pub fn position(&self, set: SetId) -> u32 {
+    pub(super) fn position(&self, set: SetId) -> u32 {
         self.positions[set as usize]
     }
 
     /// Common bits of a probe signature with the set at a position: owned and hashed ones, and how
     /// many hashed bits the build set has.
     #[inline]
-    pub fn common(&self, signature: &[u64], position: usize) -> Common {
+    pub(super) fn common(&self, signature: &[u64], position: usize) -> Common {
         let (block, lane) = (position / ABREAST, position % ABREAST);
         let back_words = signature.len() - self.front_words;
         let front = &self.front[block * self.front_words..][..self.front_words];
@@ -169,7 +169,7 @@ impl Blocks {
     /// `required` holds, by block, an overlap that no admissible pair of the group with the block
     /// may fall below, and `rest` how many tokens of a probe set the front leaves out at most.
     #[inline]
-    pub fn test(
+    pub(super) fn test(
         &self,
         simd: Simd,
         probes: &Group,

@@ -81,7 +81,7 @@ pub(crate) struct BitmapCursor {
 }
 
 impl BitmapCursor {
-    pub fn try_new(
+    pub(super) fn try_new(
         build: Arc<SetCollection>,
         blocks: Arc<Blocks>,
         spec: JoinSpec,

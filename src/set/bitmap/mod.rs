@@ -30,19 +30,19 @@ use crate::simd::Form;
 /// take more by the factors in [`best_front`].
 mod nanos {
     /// Testing a probe set with a set of a block: always, and for each word.
-    pub const TEST: f64 = 0.03;
-    pub const WORD: f64 = 0.06;
+    pub(super) const TEST: f64 = 0.03;
+    pub(super) const WORD: f64 = 0.06;
     /// What a survivor costs until it is decided.
-    pub const SURVIVOR: f64 = 6.0;
+    pub(super) const SURVIVOR: f64 = 6.0;
     /// What a pair costs that passes all words.
-    pub const CANDIDATE: f64 = 16.0;
+    pub(super) const CANDIDATE: f64 = 16.0;
     /// Signing a token.
-    pub const TOKEN: f64 = 2.0;
+    pub(super) const TOKEN: f64 = 2.0;
 }
 
 /// The strategy `bitmap`.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct BitmapBlocks;
+pub(crate) struct BitmapBlocks;
 
 impl JoinStrategy for BitmapBlocks {
     fn name(&self) -> &'static str {

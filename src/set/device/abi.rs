@@ -3,7 +3,7 @@
 use crate::set::SetId;
 
 /// A set's number on the device or in a chunk.
-pub type DeviceSet = u32;
+pub(crate) type DeviceSet = u32;
 
 /// Sets in CSR form, by device addresses.
 #[derive(Debug, Clone, Copy, Default)]
@@ -22,6 +22,7 @@ pub struct Group {
     pub set: DeviceSet,
     /// The number of the probe set in matches.
     pub probe: SetId,
+    /// The first candidate of the group in the chunk.
     pub start: u32,
     /// Narrow candidates: `required[table + n]` (wrapping) is the least overlap with a build set
     /// of `n` tokens with which the pair matches.
@@ -33,12 +34,14 @@ pub struct Group {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct NarrowCandidate {
+    /// The build set.
     pub build: DeviceSet,
     /// `overlap | probe_at << 10 | build_at << 21`
     pub packed: u32,
 }
 
 impl NarrowCandidate {
+    /// The most tokens of a set in a narrow candidate.
     pub const MAX_SIZE: u32 = 1023;
 }
 
@@ -61,7 +64,7 @@ pub struct Found {
 /// Addresses are device addresses, 0 where there is nothing.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     pub probe: Sets,
     pub build: Sets,
     /// `group_count + 1` groups; the last group only marks the end of the candidates before it.

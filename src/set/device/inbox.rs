@@ -25,22 +25,26 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     /// The reply to a pack with these contents: it leaves the device's answer here.
-    pub fn ticket(self: &Arc<Self>, contents: Contents, units: Vec<PackedUnit>) -> Arc<dyn Reply> {
+    pub(crate) fn ticket(
+        self: &Arc<Self>,
+        contents: Contents,
+        units: Vec<PackedUnit>,
+    ) -> Arc<dyn Reply> {
         let sent = Mutex::new(Some((contents, units)));
         Arc::new(Ticket { inbox: Arc::clone(self), sent })
     }
 
     /// The oldest answer.
-    pub fn pop(&self) -> Option<Answer> {
+    pub(crate) fn pop(&self) -> Option<Answer> {
         self.done.lock().pop_front()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.done.lock().is_empty()
     }
 
     /// Wakes a task with the next pack that comes back.
-    pub fn register(&self, waker: &Waker) {
+    pub(crate) fn register(&self, waker: &Waker) {
         self.waker.register(waker);
     }
 }

@@ -23,7 +23,9 @@ pub enum Layout {
 /// Which kernel runs, and how.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Launch {
+    /// How threads share the candidates.
     pub layout: Layout,
+    /// What the kernel writes.
     pub form: Form,
     /// Threads of a block: 32, 64, 128 or 256.
     pub block: u32,

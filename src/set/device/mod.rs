@@ -18,7 +18,7 @@
 //! are not resident ([`ResidentSets`]), in pinned memory ([`Staging`]). The kernels are in
 //! `kernels/`, what they and the host agree on in [`abi`].
 
-pub mod abi;
+pub(crate) mod abi;
 mod images;
 pub(crate) mod inbox;
 pub(crate) mod join;
@@ -35,10 +35,10 @@ pub(crate) mod verifier;
 mod work;
 
 pub use join::DeviceJoin;
-pub use launch::{ChunkShape, Launch, Layout};
-pub use published::Published;
+pub(crate) use launch::ChunkShape;
+pub use launch::{Launch, Layout};
 pub(crate) use resident::DeviceCopies;
-pub use resident::ResidentSets;
+pub(crate) use resident::ResidentSets;
 pub use staging::{Capacities, Section, Staging};
 pub use verifier::DeviceVerifier;
 pub use work::{Form, Outcome, Reply, VerifyJob};

@@ -77,7 +77,7 @@ pub(crate) fn is_wide(probe: &SetCollection, build: &SetCollection) -> bool {
 
 impl Pack {
     /// An empty pack for candidates of `probe`.
-    pub fn new(mut staging: Staging, probe: Arc<SetCollection>, wide: bool) -> Self {
+    pub(crate) fn new(mut staging: Staging, probe: Arc<SetCollection>, wide: bool) -> Self {
         staging.clear();
         let contents = Contents {
             probe,
@@ -97,7 +97,7 @@ impl Pack {
     }
 
     /// Adds the candidates of a chunk, from a place on.
-    pub fn push(
+    pub(crate) fn push(
         &mut self,
         join: &DeviceJoin,
         build: &SetCollection,
@@ -294,14 +294,14 @@ impl Pack {
     }
 
     /// Ends the last group: the pack is ready to go.
-    pub fn seal(&mut self) {
+    pub(crate) fn seal(&mut self) {
         let end = Group { start: self.contents.candidates, ..Group::default() };
         let pushed = self.staging.push(Section::Groups, end);
         debug_assert!(pushed, "room for the end is kept");
     }
 
     /// The groups, without the end.
-    pub fn groups(&self) -> &[Group] {
+    pub(crate) fn groups(&self) -> &[Group] {
         let groups = self.staging.slice(Section::Groups);
         match groups {
             [groups @ .., _] => groups,
@@ -310,12 +310,12 @@ impl Pack {
     }
 
     /// The collection of the probe sets.
-    pub fn probe(&self) -> &Arc<SetCollection> {
+    pub(crate) fn probe(&self) -> &Arc<SetCollection> {
         &self.contents.probe
     }
 
     /// A match with the build set's own number.
-    pub fn restore(&self, found: Match) -> Match {
+    pub(crate) fn restore(&self, found: Match) -> Match {
         match self.contents.gathered.get(found.build as usize) {
             Some(&build) => Match { build, ..found },
             None => found,
@@ -323,12 +323,12 @@ impl Pack {
     }
 
     /// Whether matches name build sets by their own numbers.
-    pub fn is_resident(&self) -> bool {
+    pub(crate) fn is_resident(&self) -> bool {
         self.contents.gathered.is_empty()
     }
 
     /// The sizes by which the kernel is chosen.
-    pub fn shape(&self) -> ChunkShape {
+    pub(crate) fn shape(&self) -> ChunkShape {
         let Contents { candidates, greatest_probe, probe_tokens, .. } = self.contents;
         ChunkShape {
             groups: self.groups().len() as u32,
@@ -341,7 +341,7 @@ impl Pack {
 
     /// The candidates of some groups of a sealed pack again, about `capacity` at a time; the group
     /// that follows is returned.
-    pub fn unpack(
+    pub(crate) fn unpack(
         &self,
         build: &SetCollection,
         spec: &JoinSpec,

@@ -52,7 +52,7 @@ impl OpenDevices {
     /// # Errors
     ///
     /// Where none can be used.
-    pub fn open(choice: DeviceChoice) -> Result<Self, DeviceError> {
+    pub(super) fn open(choice: DeviceChoice) -> Result<Self, DeviceError> {
         let ordinals = match choice {
             DeviceChoice::Cuda(None) => (0..Device::count()?).collect(),
             DeviceChoice::Cuda(Some(ordinal)) => vec![ordinal],
@@ -70,7 +70,7 @@ impl OpenDevices {
     /// # Errors
     ///
     /// Where none is left.
-    pub fn each<T: Send>(
+    pub(super) fn each<T: Send>(
         &mut self,
         make: impl Fn(&Arc<Device>) -> Result<T, DeviceError> + Sync,
     ) -> Result<Vec<T>, DeviceError> {
@@ -109,7 +109,7 @@ impl OpenDevices {
     /// Loads the kernels. Gives the bytes of each device that the join may fill: `limit`, or most
     /// of the free bytes. The bytes of a copy of the build sets that is there already count as
     /// free.
-    pub fn limits(
+    pub(super) fn limits(
         &mut self,
         limit: Option<u64>,
         build: &SetCollection,
@@ -128,7 +128,7 @@ impl OpenDevices {
 
     /// Brings the build sets to the devices where they take no more than `room` bytes. Devices that
     /// cannot hold them are left out where others can.
-    pub fn place(
+    pub(super) fn place(
         mut self,
         build: &SetCollection,
         rows: bool,
@@ -178,17 +178,17 @@ fn side_by_side<I: Sync, T: Send>(
 
 impl Places {
     /// How many devices there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
     /// Whether the devices hold the build sets.
-    pub fn are_resident(&self) -> bool {
+    pub(crate) fn are_resident(&self) -> bool {
         self.places.iter().any(|place| place.build.is_some())
     }
 
     /// A device by its number in the join.
-    pub fn get(&self, number: usize) -> Option<&Place> {
+    pub(crate) fn get(&self, number: usize) -> Option<&Place> {
         self.places.get(number)
     }
 
@@ -204,7 +204,7 @@ impl Places {
     }
 
     /// The number of the device with the shortest queue; `None` where all have failed.
-    pub fn shortest_queue(&self) -> Option<usize> {
+    pub(crate) fn shortest_queue(&self) -> Option<usize> {
         self.by_queue(self.next.fetch_add(1, Ordering::Relaxed)).first().copied()
     }
 
@@ -213,7 +213,7 @@ impl Places {
     /// # Errors
     ///
     /// Where no device can pin as much.
-    pub fn pin(&self, capacities: &Capacities) -> Result<Staging, DeviceError> {
+    pub(crate) fn pin(&self, capacities: &Capacities) -> Result<Staging, DeviceError> {
         let mut outcome = Err(DeviceError::NoDevice);
         for number in self.by_queue(0) {
             outcome = Staging::pin(&self.places[number].device, capacities);
@@ -226,14 +226,14 @@ impl Places {
 
     /// Notes that a device failed. Returns whether it is the device's first failure, and whether
     /// all devices have failed.
-    pub fn note_failure(&self, number: usize) -> (bool, bool) {
+    pub(crate) fn note_failure(&self, number: usize) -> (bool, bool) {
         let place = self.places.get(number);
         let first = place.is_some_and(|place| !place.failed.swap(true, Ordering::Relaxed));
         (first, self.have_failed())
     }
 
     /// Whether all devices have failed.
-    pub fn have_failed(&self) -> bool {
+    pub(crate) fn have_failed(&self) -> bool {
         self.places.iter().all(Place::has_failed)
     }
 }

@@ -45,7 +45,7 @@ impl DeviceCopies {
 
     /// Forgets all copies. A copy in use stays until its last user drops it.
     #[cfg(test)]
-    pub fn clear(&self) {
+    pub(crate) fn clear(&self) {
         self.0.lock().clear();
     }
 }

@@ -20,10 +20,15 @@ pub enum Section {
     Required,
     /// Sets that travel with the chunk: `u32` tokens, `u64` offsets, `u32` numbers of rows.
     ProbeTokens,
+    /// `u64`: where the tokens of each probe set begin.
     ProbeOffsets,
+    /// `u32`: the numbers of rows of the probe sets.
     ProbeRows,
+    /// `u32`: the tokens of the build sets.
     BuildTokens,
+    /// `u64`: where the tokens of each build set begin.
     BuildOffsets,
+    /// `u32`: the numbers of rows of the build sets.
     BuildRows,
 }
 
@@ -47,14 +52,23 @@ impl Section {
 /// The bytes of each section of a chunk, and of its matches.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capacities {
+    /// Bytes of [`Section::Groups`].
     pub groups: usize,
+    /// Bytes of [`Section::Candidates`].
     pub candidates: usize,
+    /// Bytes of [`Section::Required`].
     pub required: usize,
+    /// Bytes of [`Section::ProbeTokens`].
     pub probe_tokens: usize,
+    /// Bytes of [`Section::ProbeOffsets`].
     pub probe_offsets: usize,
+    /// Bytes of [`Section::ProbeRows`].
     pub probe_rows: usize,
+    /// Bytes of [`Section::BuildTokens`].
     pub build_tokens: usize,
+    /// Bytes of [`Section::BuildOffsets`].
     pub build_offsets: usize,
+    /// Bytes of [`Section::BuildRows`].
     pub build_rows: usize,
     /// In the pairs form room for as many matches as there are candidates.
     pub matches: usize,

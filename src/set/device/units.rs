@@ -36,13 +36,13 @@ pub(crate) struct PackedUnit {
 }
 
 impl Load {
-    pub fn new(pack: Pack) -> Self {
+    pub(crate) fn new(pack: Pack) -> Self {
         Self { pack, units: vec![] }
     }
 
     /// Notes that the candidates packed next belong to a unit. Returns whether the unit is new to
     /// the pack.
-    pub fn enter(&mut self, unit: &OpenUnit) -> bool {
+    pub(crate) fn enter(&mut self, unit: &OpenUnit) -> bool {
         if self.units.last().is_some_and(|last| last.number == unit.number) {
             return false;
         }
@@ -53,7 +53,7 @@ impl Load {
     }
 
     /// The groups of the unit at a place in a sealed pack.
-    pub fn groups_of(&self, place: usize) -> Range<usize> {
+    pub(crate) fn groups_of(&self, place: usize) -> Range<usize> {
         let end = self.units.get(place + 1).map_or(self.pack.groups().len(), |u| u.first_group);
         self.units.get(place).map_or(end, |unit| unit.first_group)..end
     }
@@ -77,24 +77,24 @@ pub(crate) struct OpenUnits {
 }
 
 impl OpenUnits {
-    pub fn open(&mut self, number: u32, range: Range<SetId>) {
+    pub(crate) fn open(&mut self, number: u32, range: Range<SetId>) {
         self.units.push(OpenUnit { number, range, packs: 0, ended: false });
     }
 
     /// Notes in a load that the candidates packed next belong to a unit.
-    pub fn enter(&mut self, number: u32, load: &mut Load) {
+    pub(crate) fn enter(&mut self, number: u32, load: &mut Load) {
         if let Some(unit) = self.units.iter_mut().find(|unit| unit.number == number) {
             unit.packs += u32::from(load.enter(unit));
         }
     }
 
     /// Notes that no more candidates of a unit follow. The former ones are packed or decided.
-    pub fn end(&mut self, number: u32, matches: &mut MatchBuffer) {
+    pub(crate) fn end(&mut self, number: u32, matches: &mut MatchBuffer) {
         self.update(number, matches, |unit| unit.ended = true);
     }
 
     /// Notes that the candidates of a pack are decided, and their matches given.
-    pub fn decided(&mut self, units: &[PackedUnit], matches: &mut MatchBuffer) {
+    pub(crate) fn decided(&mut self, units: &[PackedUnit], matches: &mut MatchBuffer) {
         for packed in units {
             self.update(packed.number, matches, |unit| unit.packs -= 1);
         }

@@ -26,9 +26,11 @@ pub struct VerifyJob {
     /// Groups (one more than there are probe sets, the last one ends the candidates), candidates,
     /// the table of required overlaps, and the sets that are not resident.
     pub staging: Staging,
+    /// The kernel.
     pub launch: Launch,
     /// The probe sets on the device; without them they travel in the staging.
     pub probe: Option<ResidentSets>,
+    /// The build sets on the device; without them they travel in the staging.
     pub build: Option<ResidentSets>,
     /// The candidates are [`Candidate`]s, not [`NarrowCandidate`]s.
     pub wide: bool,
@@ -38,6 +40,7 @@ pub struct VerifyJob {
     pub first_only: bool,
     /// A probe set equals the build set of the same number (a self-join).
     pub same: bool,
+    /// Takes the outcome.
     pub reply: Arc<dyn Reply>,
 }
 
@@ -51,9 +54,13 @@ pub trait Reply: Debug + Send + Sync {
 /// What a kernel found in a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
+    /// The kernel's counts.
     pub found: Found,
+    /// How long the parts of the work took.
     pub times: Times,
+    /// Bytes copied to the device.
     pub bytes_to_device: u64,
+    /// Bytes copied from the device.
     pub bytes_from_device: u64,
 }
 

@@ -22,18 +22,18 @@ pub(crate) struct TokenRun {
 }
 
 impl TokenRun {
-    pub fn len(self) -> u32 {
+    pub(crate) fn len(self) -> u32 {
         self.len
     }
 
     /// The number of its piece.
-    pub fn piece(self) -> usize {
+    pub(crate) fn piece(self) -> usize {
         self.piece as usize
     }
 
     /// Where in the piece it lies.
     #[inline]
-    pub fn range(self) -> Range<usize> {
+    pub(crate) fn range(self) -> Range<usize> {
         self.start as usize..self.start as usize + self.len as usize
     }
 }
@@ -41,7 +41,7 @@ impl TokenRun {
 impl TokenArena {
     /// Adds a run. The number of pieces and a run's length fit 32 bits: together they hold fewer
     /// than 2³² sets of fewer than 2³² tokens, and no piece is made for less than a megabyte.
-    pub fn push(&mut self, tokens: &[u32]) -> TokenRun {
+    pub(crate) fn push(&mut self, tokens: &[u32]) -> TokenRun {
         let fits = |piece: &Vec<u32>| piece.capacity() - piece.len() >= tokens.len();
         if !self.pieces.last().is_some_and(fits) {
             self.pieces.push(Vec::with_capacity(tokens.len().max(self.next_capacity())));
@@ -61,26 +61,26 @@ impl TokenArena {
     }
 
     #[inline]
-    pub fn get(&self, run: TokenRun) -> &[u32] {
+    pub(crate) fn get(&self, run: TokenRun) -> &[u32] {
         &self.pieces[run.piece as usize][run.range()]
     }
 
     /// The tokens of each piece. Runs lie in the pieces in the order in which they were added.
-    pub fn pieces_mut(&mut self) -> impl Iterator<Item = &mut [u32]> {
+    pub(crate) fn pieces_mut(&mut self) -> impl Iterator<Item = &mut [u32]> {
         self.pieces.iter_mut().map(|piece| piece.as_mut_slice())
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.len
     }
 
     /// The bytes allocated.
-    pub fn size_in_bytes(&self) -> usize {
+    pub(crate) fn size_in_bytes(&self) -> usize {
         self.pieces.iter().map(|p| p.capacity() * size_of::<u32>()).sum()
     }
 
     /// How many bytes more may be allocated when `tokens` tokens are added.
-    pub fn growth(&self, tokens: usize) -> usize {
+    pub(crate) fn growth(&self, tokens: usize) -> usize {
         let free = self.pieces.last().map_or(0, |p| p.capacity() - p.len());
         if tokens <= free {
             return 0;

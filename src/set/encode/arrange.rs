@@ -65,7 +65,7 @@ struct RunOfSets {
 
 impl Gathered {
     /// The sets of one encoder, which read the rows `0..` of its input.
-    pub fn of_one(sets: DistinctSets) -> Self {
+    pub(crate) fn of_one(sets: DistinctSets) -> Self {
         let rows = sets.set_of_row().len() as u32;
         let stretches = vec![Stretch { first_row: 0, part: 0, start: 0, len: rows }];
         let starts = vec![0, sets.len() as u32];
@@ -73,12 +73,12 @@ impl Gathered {
     }
 
     /// The number of the part that holds a set.
-    pub fn part_of(&self, set: u32) -> usize {
+    pub(crate) fn part_of(&self, set: u32) -> usize {
         self.starts.partition_point(|&start| start <= set) - 1
     }
 
     /// The bytes allocated.
-    pub fn size_in_bytes(&self) -> usize {
+    pub(crate) fn size_in_bytes(&self) -> usize {
         self.parts.iter().map(DistinctSets::size_in_bytes).sum::<usize>()
             + self.same_as.capacity() * size_of::<u32>()
             + self.stretches.capacity() * size_of::<Stretch>()
@@ -86,7 +86,7 @@ impl Gathered {
 
     /// The part that holds a set, and its id there.
     #[inline]
-    pub fn locate(&self, set: u32) -> (&DistinctSets, SetId) {
+    pub(crate) fn locate(&self, set: u32) -> (&DistinctSets, SetId) {
         if let [part] = self.parts.as_slice() {
             return (part, set);
         }
@@ -104,7 +104,7 @@ impl Gathered {
     }
 
     #[inline]
-    pub fn stands_for_all(&self, set: u32) -> bool {
+    pub(crate) fn stands_for_all(&self, set: u32) -> bool {
         self.same_as.get(set as usize).is_none_or(|&same| same == set)
     }
 
@@ -119,7 +119,7 @@ impl Gathered {
     }
 
     /// The bytes that [`Self::into_collection`] allocates on top of the bytes held.
-    pub fn collection_growth(&self) -> usize {
+    pub(crate) fn collection_growth(&self) -> usize {
         let sets = self.starts.last().copied().unwrap_or(0) as usize;
         let rows: usize = self.parts.iter().map(|p| p.set_of_row().len()).sum();
         let tokens: usize = self.parts.iter().map(DistinctSets::token_count).sum();
@@ -130,7 +130,7 @@ impl Gathered {
 
     /// The bytes that laying out `sets` sets, `rows` rows and `tokens` tokens allocates, while it
     /// gives `freed` bytes back.
-    pub fn collection_bytes(sets: usize, rows: usize, tokens: usize, freed: usize) -> usize {
+    pub(crate) fn collection_bytes(sets: usize, rows: usize, tokens: usize, freed: usize) -> usize {
         let collection = tokens * 4 + (sets + 1) * 8;
         // First the order of the sets is on top, with the sizes counted; then, when the sets in
         // order of appearance are gone, the place of each set, offsets, a cursor, and the rows.
@@ -140,7 +140,7 @@ impl Gathered {
     }
 
     /// Orders the sets by key, size and tokens.
-    pub fn into_collection(
+    pub(crate) fn into_collection(
         mut self,
         universe: u32,
         threads: usize,

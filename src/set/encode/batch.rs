@@ -26,7 +26,7 @@ pub(crate) struct BatchTokens {
 }
 
 impl BatchTokens {
-    pub fn try_new(array: &dyn Array) -> Result<Self> {
+    pub(crate) fn try_new(array: &dyn Array) -> Result<Self> {
         let lists = Lists::try_new(array)?;
         let covered = lists.covered();
         let tokens = Tokens::try_new(&lists.elements().slice(covered.start, covered.len()))?;
@@ -35,29 +35,29 @@ impl BatchTokens {
     }
 
     /// The number of rows.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.lists.len()
     }
 
-    pub fn tokens(&self) -> &Tokens {
+    pub(crate) fn tokens(&self) -> &Tokens {
         &self.tokens
     }
 
     /// The bytes of text and binary tokens, at most; `None` where the tokens are integers.
-    pub fn bytes(&self) -> Option<usize> {
+    pub(crate) fn bytes(&self) -> Option<usize> {
         self.bytes
     }
 
     /// Where the tokens of a row are; `None` when it has none.
     #[inline]
-    pub fn row(&self, row: usize) -> Option<Range<usize>> {
+    pub(crate) fn row(&self, row: usize) -> Option<Range<usize>> {
         let range = self.lists.row(row).filter(|r| !r.is_empty())?;
         Some(range.start - self.base..range.end - self.base)
     }
 
     /// The rows from `from` on that are encoded together, at least one of them: where they end,
     /// and how many elements they have.
-    pub fn chunk(&self, from: usize) -> (usize, usize) {
+    pub(crate) fn chunk(&self, from: usize) -> (usize, usize) {
         let end = self.len().min(from + ROWS_AHEAD);
         let mut count = 0;
         for row in from..end {
@@ -72,7 +72,7 @@ impl BatchTokens {
 
     /// Looks up where the tokens of some rows are. `key_of` gives a row's blocking key, `None` for
     /// a row that cannot match.
-    pub fn locate(
+    pub(crate) fn locate(
         &self,
         rows: Range<usize>,
         mut key_of: impl FnMut(usize) -> Result<Option<KeyId>>,
@@ -81,7 +81,7 @@ impl BatchTokens {
         located.rows.clear();
         located.ranges.clear();
         let nulls = self.tokens.nulls().filter(|n| n.null_count() > 0);
-        let all_null = matches!(self.tokens, Tokens::Null(_));
+        let all_null = matches!(self.tokens, Tokens::Null);
         let mut end = 0;
         let mut waiting = 0..0;
         for row in rows {
@@ -120,13 +120,13 @@ pub(crate) struct LocatedRow {
 
 impl LocatedRows {
     /// The bytes allocated.
-    pub fn size_in_bytes(&self) -> usize {
+    pub(crate) fn size_in_bytes(&self) -> usize {
         self.rows.capacity() * size_of::<LocatedRow>()
             + self.ranges.capacity() * size_of::<Range<usize>>()
     }
 
     /// The bytes that rows at most [`ROWS_AHEAD`] at a time need.
-    pub fn footprint(rows: usize) -> usize {
+    pub(crate) fn footprint(rows: usize) -> usize {
         rows.min(ROWS_AHEAD).next_power_of_two()
             * (size_of::<LocatedRow>() + size_of::<Range<usize>>())
     }

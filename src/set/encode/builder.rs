@@ -196,6 +196,7 @@ impl BuildEncoder {
         self.sets.len()
     }
 
+    /// The number of tokens in the distinct sets.
     pub fn token_count(&self) -> usize {
         self.sets.token_count()
     }

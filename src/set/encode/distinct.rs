@@ -72,26 +72,26 @@ pub(crate) struct SetHash(u64);
 
 impl SetHash {
     #[inline]
-    pub fn add(&mut self, token: u32) {
+    pub(crate) fn add(&mut self, token: u32) {
         self.0 = self.0.wrapping_add(mix(u64::from(token)));
     }
 
     /// The hash of the tokens added, of a blocking key and a number of unknown tokens.
     #[inline]
-    pub fn finish(self, key: KeyId, unknown: u32) -> u32 {
+    pub(crate) fn finish(self, key: KeyId, unknown: u32) -> u32 {
         (mix(self.0 ^ (u64::from(key) << 32 | u64::from(unknown))) >> 32) as u32
     }
 }
 
 impl DistinctSets {
     /// Adds a row without a set.
-    pub fn push_setless(&mut self) -> Result<()> {
+    pub(crate) fn push_setless(&mut self) -> Result<()> {
         self.push_row(NO_SET)
     }
 
     /// Adds a row with a set: distinct known tokens and a number of unknown ones. `is_same` tells
     /// whether stored tokens of the same number and hash are the same set.
-    pub fn push(
+    pub(crate) fn push(
         &mut self,
         key: KeyId,
         tokens: &[u32],
@@ -133,58 +133,58 @@ impl DistinctSets {
     }
 
     /// The number of sets.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.runs.len()
     }
 
     /// The number of tokens in all sets.
-    pub fn token_count(&self) -> usize {
+    pub(crate) fn token_count(&self) -> usize {
         self.arena.len()
     }
 
     /// The set of each row, [`NO_SET`] where it has none.
-    pub fn set_of_row(&self) -> &[SetId] {
+    pub(crate) fn set_of_row(&self) -> &[SetId] {
         &self.set_of_row
     }
 
     /// The known tokens of a set.
     #[inline]
-    pub fn tokens(&self, set: SetId) -> &[u32] {
+    pub(crate) fn tokens(&self, set: SetId) -> &[u32] {
         self.arena.get(self.runs[set as usize])
     }
 
     #[inline]
-    pub fn key(&self, set: SetId) -> KeyId {
+    pub(crate) fn key(&self, set: SetId) -> KeyId {
         self.keys.get(set)
     }
 
     #[inline]
-    pub fn unknown(&self, set: SetId) -> u32 {
+    pub(crate) fn unknown(&self, set: SetId) -> u32 {
         self.unknown.get(set)
     }
 
     /// Whether any set has a blocking key other than 0, and whether any has unknown tokens.
-    pub fn has_keys(&self) -> bool {
+    pub(crate) fn has_keys(&self) -> bool {
         !self.keys.0.is_empty()
     }
 
-    pub fn has_unknown(&self) -> bool {
+    pub(crate) fn has_unknown(&self) -> bool {
         !self.unknown.0.is_empty()
     }
 
     /// The size of a set, unknown tokens included.
     #[inline]
-    pub fn size(&self, set: SetId) -> u32 {
+    pub(crate) fn size(&self, set: SetId) -> u32 {
         self.runs[set as usize].len() + self.unknown.get(set)
     }
 
     /// The bytes of the tokens and of where they lie.
-    pub fn token_bytes(&self) -> usize {
+    pub(crate) fn token_bytes(&self) -> usize {
         self.arena.size_in_bytes() + self.runs.capacity() * size_of::<TokenRun>()
     }
 
     /// Frees tokens, keys and sizes, which are not read from here on.
-    pub fn drop_tokens(&mut self) {
+    pub(crate) fn drop_tokens(&mut self) {
         self.arena = TokenArena::default();
         self.runs = vec![];
         self.keys = Sparse::default();
@@ -192,12 +192,12 @@ impl DistinctSets {
     }
 
     /// Ends adding rows, and frees the buffers that only adding needs.
-    pub fn close(&mut self) {
+    pub(crate) fn close(&mut self) {
         self.table = Table::default();
     }
 
     /// Replaces the blocking keys by what `map` has for them.
-    pub fn map_keys(&mut self, map: &[KeyId]) {
+    pub(crate) fn map_keys(&mut self, map: &[KeyId]) {
         if map.iter().enumerate().any(|(id, &to)| id as u32 != to) {
             // Sets without an entry have the key 0.
             self.keys.0.resize(self.runs.len(), 0);
@@ -207,7 +207,7 @@ impl DistinctSets {
 
     /// The stored tokens in pieces, each with the first of its sets and where in the piece their
     /// tokens end. Tokens may be changed in place.
-    pub fn pieces_mut(&mut self) -> Vec<(SetId, &[TokenRun], &mut [u32])> {
+    pub(crate) fn pieces_mut(&mut self) -> Vec<(SetId, &[TokenRun], &mut [u32])> {
         let mut pieces = vec![];
         let mut first = 0;
         let mut rest = self.runs.as_slice();
@@ -222,7 +222,7 @@ impl DistinctSets {
     }
 
     /// The bytes allocated.
-    pub fn size_in_bytes(&self) -> usize {
+    pub(crate) fn size_in_bytes(&self) -> usize {
         let words = self.keys.0.capacity() + self.unknown.0.capacity() + self.set_of_row.capacity();
         words * size_of::<u32>()
             + self.arena.size_in_bytes()
@@ -232,7 +232,7 @@ impl DistinctSets {
 
     /// How many bytes [`Self::size_in_bytes`] may grow by when `rows` rows with `tokens` tokens
     /// in all are added.
-    pub fn growth(&self, rows: usize, tokens: usize) -> usize {
+    pub(crate) fn growth(&self, rows: usize, tokens: usize) -> usize {
         let vec = |len: usize, capacity: usize, more: usize, width: usize| {
             if len + more <= capacity { 0 } else { (len + more).max(2 * capacity) * width }
         };

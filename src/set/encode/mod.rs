@@ -19,5 +19,4 @@ mod tests;
 pub(crate) mod token_order;
 
 pub use builder::BuildEncoder;
-pub use probe_encoder::{ProbeEncoder, ProbeScratch};
-pub use token_order::TokenOrder;
+pub(crate) use probe_encoder::{ProbeEncoder, ProbeScratch};

@@ -134,7 +134,7 @@ impl ProbeEncoder {
             positions.len()
         }
         match tokens {
-            Tokens::Null(_) => 0,
+            Tokens::Null => 0,
             Tokens::Signed(array) => distinct(positions, |i| array.value(i as usize)),
             Tokens::Unsigned(array) => distinct(positions, |i| array.value(i as usize)),
             bytes => with_byte_tokens!(bytes, array => {

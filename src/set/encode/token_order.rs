@@ -10,14 +10,14 @@ const COUNTED_FREQUENCIES: usize = 1 << 12;
 /// Any total order is correct. Rare first keeps the posting lists of prefixes short (Chaudhuri,
 /// Ganti, Kaushik: "A primitive operator for similarity joins in data cleaning", ICDE 2006).
 #[derive(Debug)]
-pub struct TokenOrder {
+pub(crate) struct TokenOrder {
     ranks: Vec<u32>,
 }
 
 impl TokenOrder {
     /// Orders tokens by ascending frequency, ties by id. `frequencies[id]` is the number of sets
     /// that hold the token.
-    pub fn by_frequency(frequencies: &[u32]) -> Self {
+    pub(crate) fn by_frequency(frequencies: &[u32]) -> Self {
         // Most tokens are rare: they are counted, the others sorted.
         let mut counts = vec![0_u32; COUNTED_FREQUENCIES];
         let mut frequent: Vec<u32> = vec![];
@@ -49,28 +49,20 @@ impl TokenOrder {
     }
 
     /// The bytes needed while ordering `tokens` tokens that stand in sets `uses` times.
-    pub fn footprint(tokens: usize, uses: usize) -> usize {
+    pub(crate) fn footprint(tokens: usize, uses: usize) -> usize {
         let frequent = tokens.min(uses / COUNTED_FREQUENCIES);
         (tokens + 2 * frequent + COUNTED_FREQUENCIES) * size_of::<u32>()
     }
 
     /// The ranks by token id.
-    pub fn into_ranks(self) -> Vec<u32> {
+    pub(crate) fn into_ranks(self) -> Vec<u32> {
         self.ranks
     }
 
     /// The rank of a known token id.
-    #[inline]
-    pub fn rank(&self, id: u32) -> Option<u32> {
+    #[cfg(test)]
+    fn rank(&self, id: u32) -> Option<u32> {
         self.ranks.get(id as usize).copied()
-    }
-
-    pub fn len(&self) -> usize {
-        self.ranks.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.ranks.is_empty()
     }
 }
 

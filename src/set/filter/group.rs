@@ -34,14 +34,14 @@ const MAX_PROBE_GROUP: u32 = if cfg!(test) { 40 } else { 1 << 12 };
 
 /// The build side in groups, indexed by the tokens of their prefixes.
 #[derive(Debug)]
-pub struct GroupFilter {
+pub(crate) struct GroupFilter {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     index: GroupIndex,
 }
 
 impl GroupFilter {
-    pub fn try_new(
+    pub(crate) fn try_new(
         build: Arc<SetCollection>,
         spec: JoinSpec,
         context: PrepareContext<'_>,
@@ -50,16 +50,8 @@ impl GroupFilter {
         Ok(Self { build, spec, index })
     }
 
-    pub fn build(&self) -> &Arc<SetCollection> {
-        &self.build
-    }
-
-    pub fn spec(&self) -> &JoinSpec {
-        &self.spec
-    }
-
     /// A source of candidates; its memory is added to `reservation`.
-    pub fn source(this: &Arc<Self>, reservation: &MemoryReservation) -> Result<GroupSource> {
+    pub(crate) fn source(this: &Arc<Self>, reservation: &MemoryReservation) -> Result<GroupSource> {
         let groups = this.index.len();
         let sizes = (this.build.runs().least_size(), this.build.runs().greatest_size());
         // A counter for each group, and the list of those in use, which holds none twice.
@@ -123,7 +115,7 @@ enum State {
 
 /// Merges the posting lists of each probe group's prefix into overlap counters of groups.
 #[derive(Debug)]
-pub struct GroupSource {
+pub(crate) struct GroupSource {
     filter: Arc<GroupFilter>,
     bounds: SizeBoundsCache,
     /// For each group, the common prefix tokens with the current probe group; 0 when it holds no

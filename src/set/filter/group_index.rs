@@ -49,7 +49,7 @@ pub(crate) struct GroupIndex {
 
 impl GroupIndex {
     /// Groups the sets by their first `prefix(size)` tokens and indexes those, once a group.
-    pub fn try_new(
+    pub(crate) fn try_new(
         build: &SetCollection,
         prefix: impl Fn(u32) -> u32,
         context: PrepareContext<'_>,
@@ -91,19 +91,19 @@ impl GroupIndex {
 
     /// A group and its sets.
     #[inline]
-    pub fn group(&self, id: GroupId) -> (Group, Range<SetId>) {
+    pub(crate) fn group(&self, id: GroupId) -> (Group, Range<SetId>) {
         let group = self.groups[id as usize];
         (group, group.start..self.groups[id as usize + 1].start)
     }
 
     /// The size of the sets of a group.
     #[inline]
-    pub fn size(&self, id: GroupId) -> u32 {
+    pub(crate) fn size(&self, id: GroupId) -> u32 {
         self.groups[id as usize].size
     }
 
     /// The groups that start in a range of sets.
-    pub fn starting_in(&self, sets: &Range<SetId>) -> Range<GroupId> {
+    pub(crate) fn starting_in(&self, sets: &Range<SetId>) -> Range<GroupId> {
         let before = |set: SetId| {
             let groups = &self.groups[..self.groups.len() - 1];
             groups.partition_point(|g| g.start < set) as GroupId
@@ -113,7 +113,7 @@ impl GroupIndex {
 
     /// The first group that starts at `set` or behind it. `from` starts no later than that and is
     /// where the search begins: near the answer it is quick.
-    pub fn first_at(&self, set: SetId, from: GroupId) -> GroupId {
+    pub(crate) fn first_at(&self, set: SetId, from: GroupId) -> GroupId {
         let groups = &self.groups[from as usize..self.groups.len() - 1];
         let mut step = 1;
         while groups.get(step).is_some_and(|g| g.start < set) {
@@ -125,7 +125,7 @@ impl GroupIndex {
 
     /// Where the postings of `token` with groups in `range` lie.
     #[inline]
-    pub fn stretch(&self, token: u32, range: &Range<GroupId>) -> Range<usize> {
+    pub(crate) fn stretch(&self, token: u32, range: &Range<GroupId>) -> Range<usize> {
         let (start, end) = (self.offsets[token as usize], self.offsets[token as usize + 1]);
         let list = &self.postings[start as usize..end as usize];
         let first = list.partition_point(|p| p.group < range.start);
@@ -134,12 +134,12 @@ impl GroupIndex {
     }
 
     #[inline]
-    pub fn postings(&self, stretch: Range<usize>) -> &[Posting] {
+    pub(crate) fn postings(&self, stretch: Range<usize>) -> &[Posting] {
         &self.postings[stretch]
     }
 
     /// The number of groups.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.groups.len() - 1
     }
 }

@@ -16,7 +16,7 @@ const CHECK_EVERY: SetId = 4096;
 /// Because set ids follow (blocking key, size), the postings of one key and a size range are one
 /// stretch of a list.
 #[derive(Debug)]
-pub struct InvertedIndex {
+pub(crate) struct InvertedIndex {
     /// `offsets[token]..offsets[token + 1]` is the list of the token.
     offsets: Vec<u64>,
     sets: Vec<SetId>,
@@ -24,7 +24,7 @@ pub struct InvertedIndex {
 
 impl InvertedIndex {
     /// Indexes the first `prefix(run)` tokens of every set.
-    pub fn try_new(
+    pub(crate) fn try_new(
         build: &SetCollection,
         prefix: impl Fn(Run) -> u32,
         context: PrepareContext<'_>,
@@ -75,7 +75,7 @@ impl InvertedIndex {
 
     /// Where the postings of `token` with sets in `range` lie.
     #[inline]
-    pub fn stretch(&self, token: u32, range: &Range<SetId>) -> Range<usize> {
+    pub(crate) fn stretch(&self, token: u32, range: &Range<SetId>) -> Range<usize> {
         let (start, end) = (self.offsets[token as usize], self.offsets[token as usize + 1]);
         let list = &self.sets[start as usize..end as usize];
         let first = list.partition_point(|&s| s < range.start);
@@ -85,16 +85,7 @@ impl InvertedIndex {
 
     /// The sets of a stretch.
     #[inline]
-    pub fn sets(&self, stretch: Range<usize>) -> &[SetId] {
+    pub(crate) fn sets(&self, stretch: Range<usize>) -> &[SetId] {
         &self.sets[stretch]
-    }
-
-    /// The number of postings.
-    pub fn len(&self) -> usize {
-        self.sets.len()
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.sets.is_empty()
     }
 }

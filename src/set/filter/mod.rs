@@ -10,11 +10,9 @@ pub(crate) mod signature;
 pub(crate) mod size_bounds;
 pub(crate) mod suffix_test;
 
-pub use group::{GroupFilter, GroupSource};
-pub use inverted_index::InvertedIndex;
-pub use positional::{PositionalIndex, PositionalSource};
-pub use postings::SignaturePostings;
+pub(crate) use group::GroupFilter;
+pub use positional::PositionalIndex;
+pub use prefix::PrefixIndex;
 pub(crate) use prefix::indexed_prefix;
-pub use prefix::{PrefixIndex, PrefixSource};
-pub use signature::{ProbeSignature, SignatureScheme, Signatures};
+pub(crate) use signature::{ProbeSignature, SignatureScheme, Signatures};
 pub(crate) use suffix_test::{Every, SuffixTest};

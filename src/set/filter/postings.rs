@@ -45,7 +45,7 @@ pub(crate) const MAX_WORDS: usize = 4;
 /// the other: first the set ids, ascending, then the shapes (size in the low half, tokens behind
 /// the posting in the high half), then the words of the signatures.
 #[derive(Debug)]
-pub struct SignaturePostings {
+pub(crate) struct SignaturePostings {
     offsets: Vec<u64>,
     fields: Vec<u32>,
     words: usize,
@@ -127,7 +127,7 @@ struct List<'a> {
 impl<'a> List<'a> {
     /// The set ids, ascending.
     #[inline]
-    pub fn sets(&self) -> &'a [SetId] {
+    pub(crate) fn sets(&self) -> &'a [SetId] {
         &self.fields[SET * self.len..(SET + 1) * self.len]
     }
 
@@ -153,7 +153,7 @@ impl<'a> List<'a> {
 impl SignaturePostings {
     /// Indexes the first `prefix(run)` tokens of every set, with signatures of `words` words
     /// (0, 1, 2 or 4).
-    pub fn try_new(
+    pub(crate) fn try_new(
         build: &SetCollection,
         words: usize,
         prefix: impl Fn(Run) -> u32 + Sync,
@@ -283,15 +283,6 @@ impl SignaturePostings {
             None => 0,
         }
     }
-
-    /// The number of postings.
-    pub fn len(&self) -> usize {
-        self.offsets.last().copied().unwrap_or(0) as usize
-    }
-
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 /// What a posting must satisfy to make a candidate, for probe sets of one size.
@@ -308,7 +299,7 @@ pub(crate) enum Criterion {
 }
 
 impl Criterion {
-    pub fn new(bounds: &SizeBounds) -> Self {
+    pub(crate) fn new(bounds: &SizeBounds) -> Self {
         let (least, greatest) = (bounds.least, bounds.greatest);
         let doubled = |size: u32| 2 * i64::from(bounds.required(size) - 1);
         if greatest > MAX_SIZE {

@@ -35,6 +35,11 @@ pub struct PrefixIndex {
 }
 
 impl PrefixIndex {
+    /// Indexes the prefixes of the sets of `build`.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
     pub fn try_new(
         build: Arc<SetCollection>,
         spec: JoinSpec,
@@ -48,10 +53,12 @@ impl PrefixIndex {
         Ok(Self { build, spec, index, prefixes })
     }
 
+    /// The indexed sets.
     pub fn build(&self) -> &Arc<SetCollection> {
         &self.build
     }
 
+    /// The join that the index is for.
     pub fn spec(&self) -> &JoinSpec {
         &self.spec
     }

@@ -18,7 +18,7 @@ use crate::simd::prefetch;
 use crate::util::parallel::{for_each, threads_for};
 
 /// Words of a signature at most.
-pub const MAX_WORDS: usize = 16;
+pub(crate) const MAX_WORDS: usize = 16;
 const WORD: usize = u64::BITS as usize;
 /// Sets looked at to learn how frequent tokens are.
 const SAMPLE: u32 = 8192;
@@ -144,7 +144,7 @@ fn rare_tokens(build: &SetCollection, words: usize) -> Vec<f64> {
 
 /// The signatures of all sets of a collection, set by set.
 #[derive(Debug)]
-pub struct Signatures {
+pub(crate) struct Signatures {
     scheme: SignatureScheme,
     words: Vec<u64>,
     /// Rare tokens less their bits.
@@ -153,13 +153,13 @@ pub struct Signatures {
 
 /// The signature of a probe set.
 #[derive(Debug, Default)]
-pub struct ProbeSignature {
+pub(crate) struct ProbeSignature {
     words: Vec<u64>,
     hidden: u32,
 }
 
 impl Signatures {
-    pub fn try_new(
+    pub(crate) fn try_new(
         build: &SetCollection,
         scheme: SignatureScheme,
         context: PrepareContext<'_>,
@@ -187,7 +187,12 @@ impl Signatures {
     }
 
     /// Signs a set of a probe collection.
-    pub fn sign_probe(&self, probe: &SetCollection, set: SetId, signature: &mut ProbeSignature) {
+    pub(crate) fn sign_probe(
+        &self,
+        probe: &SetCollection,
+        set: SetId,
+        signature: &mut ProbeSignature,
+    ) {
         signature.words.clear();
         signature.words.resize(self.scheme.words(), 0);
         // Tokens that the build side does not know match nothing: they need not count.
@@ -197,13 +202,13 @@ impl Signatures {
 
     /// Asks for the signature of a build set that will be needed soon.
     #[inline]
-    pub fn prefetch(&self, build: SetId) {
+    pub(crate) fn prefetch(&self, build: SetId) {
         prefetch(self.words.as_ptr().wrapping_add(build as usize * self.scheme.words()));
     }
 
     /// The most tokens that the probe set and a build set can have in common.
     #[inline]
-    pub fn bound(&self, probe: &ProbeSignature, build: SetId) -> u32 {
+    pub(crate) fn bound(&self, probe: &ProbeSignature, build: SetId) -> u32 {
         let width = self.scheme.words();
         let start = build as usize * width;
         let common = probe.words.iter().zip(&self.words[start..start + width]);

@@ -52,7 +52,7 @@ impl SizeBounds {
 
     /// The least overlap with a partner of this size, which lies in `least..=greatest`.
     #[inline]
-    pub fn required(&self, partner: u32) -> u32 {
+    pub(crate) fn required(&self, partner: u32) -> u32 {
         match self.required.get((partner - self.least) as usize) {
             Some(&required) => required,
             None => self.bounds.min_overlap(self.role, self.size, partner).unwrap_or(u32::MAX),
@@ -63,7 +63,7 @@ impl SizeBounds {
 impl SizeBounds {
     /// The required overlaps of partners of size `least..=greatest`; empty where these are too many
     /// to be tabulated.
-    pub fn table(&self) -> &[u32] {
+    pub(crate) fn table(&self) -> &[u32] {
         &self.required
     }
 }
@@ -82,12 +82,12 @@ impl SizeBoundsCache {
     const SLOTS: usize = 64;
 
     /// `partners` are the least and greatest set size of the build side.
-    pub fn new(bounds: Bounds, role: Role, partners: (u32, u32)) -> Self {
+    pub(crate) fn new(bounds: Bounds, role: Role, partners: (u32, u32)) -> Self {
         Self { bounds, role, partners, slots: vec![None; Self::SLOTS] }
     }
 
     /// The bounds of a size, `None` when it has no admissible partner.
-    pub fn get(&mut self, size: u32) -> Option<Arc<SizeBounds>> {
+    pub(crate) fn get(&mut self, size: u32) -> Option<Arc<SizeBounds>> {
         let slot = &mut self.slots[size as usize % Self::SLOTS];
         match slot {
             Some((cached, bounds)) if *cached == size => bounds.clone(),
@@ -101,7 +101,7 @@ impl SizeBoundsCache {
     }
 
     /// The bytes that a full cache takes at most.
-    pub fn footprint(partners: (u32, u32)) -> usize {
+    pub(crate) fn footprint(partners: (u32, u32)) -> usize {
         let span = partners.1.saturating_sub(partners.0).saturating_add(1).min(MAX_TABLE);
         Self::SLOTS * (span as usize * 4 + size_of::<SizeBounds>() + 32)
     }

@@ -15,7 +15,7 @@ pub(crate) struct Every {
 
 impl Every {
     /// `step` is at least 1.
-    pub fn new(step: u32) -> Self {
+    pub(crate) fn new(step: u32) -> Self {
         Self { step, left: step / 2 }
     }
 
@@ -32,11 +32,11 @@ pub(crate) struct SuffixTest;
 
 impl SuffixTest {
     /// The numbers of 32-bit words that a posting's signature may have.
-    pub const WIDTHS: [usize; 4] = [0, 1, 2, 4];
+    pub(crate) const WIDTHS: [usize; 4] = [0, 1, 2, 4];
 
     /// Calls `met` for each posting of `partner` that `probe` would meet, with the widths under
     /// which it would pass.
-    pub fn postings(
+    pub(crate) fn postings(
         build: &SetCollection,
         spec: &JoinSpec,
         bounds: &SizeBounds,

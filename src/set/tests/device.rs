@@ -265,6 +265,7 @@ fn units_of_two_inputs_are_on_the_device_together() {
     numbers.sort_unstable();
     assert_eq!(completed, numbers);
     drop(cursor);
+    sides.build.copies().clear();
     lease.expect_nothing_left(Device::close, "after two units");
 }
 
@@ -310,6 +311,7 @@ fn ranges_of_a_self_join_share_a_pack() {
         found.sort_unstable();
         assert_eq!(found, sides.expected(&spec));
         drop(cursor);
+        sides.build.copies().clear();
         lease.expect_nothing_left(Device::close, "after two ranges");
     }
 }
@@ -388,7 +390,8 @@ fn a_device_takes_up_what_another_one_drops() {
         };
         let drive = Drive {
             match_buffer: 50,
-            range: 30,
+            // Units large enough to fill several packs.
+            range: u32::MAX,
             ahead: rng.random_range(1..4),
             empty: false,
             drains: rng.random(),

@@ -31,11 +31,11 @@ use crate::spec::{Call, Predicate, Side};
 use crate::util::cancel::CancelFlag;
 
 /// Rows of a side: the blocking key and the tokens, which may repeat.
-pub type Rows = Vec<(i64, Vec<u32>)>;
+pub(crate) type Rows = Vec<(i64, Vec<u32>)>;
 
 /// How a cursor is driven.
 #[derive(Debug, Clone, Copy)]
-pub struct Drive {
+pub(crate) struct Drive {
     pub match_buffer: usize,
     /// Probe sets of a unit.
     pub range: u32,
@@ -52,7 +52,7 @@ pub struct Drive {
 
 /// Where candidates are verified.
 #[derive(Debug, Clone, Copy)]
-pub struct OnDevice {
+pub(crate) struct OnDevice {
     pub ordinal: u32,
     /// Another device that takes part.
     pub second: Option<u32>,
@@ -78,7 +78,7 @@ impl OnDevice {
 
 /// A failure of the emulated device, the first where there are two.
 #[derive(Debug, Clone, Copy)]
-pub struct Fault {
+pub(crate) struct Fault {
     /// The call of the driver that fails; `None`: a kernel, after its launch.
     pub call: Option<&'static str>,
     /// Which of the calls to come, from 1 on.
@@ -104,7 +104,7 @@ struct Run {
 }
 
 /// Two encoded sides, and what they have in common by their original tokens.
-pub struct Sides {
+pub(crate) struct Sides {
     name: String,
     pub build: Arc<SetCollection>,
     pub probe: Arc<SetCollection>,
@@ -119,7 +119,7 @@ pub struct Sides {
 
 impl Sides {
     /// Probe rows against build rows.
-    pub fn two(name: &str, build: &Rows, probe: &Rows) -> Self {
+    pub(crate) fn two(name: &str, build: &Rows, probe: &Rows) -> Self {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
         let converter =
             KeyConverter::try_new(vec![DataType::Int64], NullEquality::NullEqualsNothing).unwrap();
@@ -145,7 +145,7 @@ impl Sides {
     }
 
     /// Rows against themselves, each unordered pair once.
-    pub fn itself(name: &str, rows: &Rows) -> Self {
+    pub(crate) fn itself(name: &str, rows: &Rows) -> Self {
         let build = Self::two(name, rows, &vec![]).build;
         Self::compare(name, Pairing::Unordered, (Arc::clone(&build), rows), (build, rows))
     }
@@ -191,7 +191,7 @@ impl Sides {
     }
 
     /// Every value above 0 that some pair has, ascending.
-    pub fn values(&self, spec: &JoinSpec) -> Vec<f64> {
+    pub(crate) fn values(&self, spec: &JoinSpec) -> Vec<f64> {
         let pairs = self.pairs().filter_map(|(p, b)| self.pair(p, b));
         let mut values: Vec<f64> =
             pairs.map(|pair| self.value(spec, pair)).filter(|v| *v > 0.0).collect();
@@ -201,7 +201,7 @@ impl Sides {
     }
 
     /// The matches with their exact overlap, ordered.
-    pub fn expected(&self, spec: &JoinSpec) -> Vec<Match> {
+    pub(crate) fn expected(&self, spec: &JoinSpec) -> Vec<Match> {
         let matches = self.pairs().filter_map(|(probe, build)| {
             let pair = self.pair(probe, build)?;
             let value = self.value(spec, pair);
@@ -212,7 +212,7 @@ impl Sides {
     }
 
     /// Holds a strategy's matches to those expected.
-    pub fn check(
+    pub(crate) fn check(
         &self,
         strategy: &dyn JoinStrategy,
         spec: JoinSpec,
@@ -314,7 +314,7 @@ impl Sides {
     }
 
     /// A cursor over the build side.
-    pub fn open(
+    pub(crate) fn open(
         &self,
         strategy: &dyn JoinStrategy,
         spec: JoinSpec,
@@ -340,7 +340,7 @@ impl Sides {
     }
 
     /// What would be chosen for the sides.
-    pub fn choose(
+    pub(crate) fn choose(
         &self,
         strategy: StrategyChoice,
         device: DeviceChoice,
@@ -359,7 +359,7 @@ impl Sides {
 
     /// The matches of one run whose cursor gets the memory that it needs without a device, and
     /// `beside` bytes more; and the message about the device.
-    pub fn run_within(
+    pub(crate) fn run_within(
         &self,
         strategy: &dyn JoinStrategy,
         spec: JoinSpec,
@@ -408,7 +408,7 @@ impl Sides {
     }
 
     /// The join on devices, on the first of which the fault is to come.
-    pub fn on_device(&self, device: OnDevice, spec: &JoinSpec) -> Arc<DeviceJoin> {
+    pub(crate) fn on_device(&self, device: OnDevice, spec: &JoinSpec) -> Arc<DeviceJoin> {
         let OnDevice { ordinal, fault, .. } = device;
         let request = DeviceRequest {
             choice: device.choice(),
@@ -427,7 +427,7 @@ impl Sides {
     }
 
     /// The units that a cursor is fed, with numbers that say nothing of their order.
-    pub fn units(&self, drive: Drive) -> Vec<ProbeUnit> {
+    pub(crate) fn units(&self, drive: Drive) -> Vec<ProbeUnit> {
         let mut ranges: Vec<Range<SetId>> = vec![];
         let mut start = 0;
         while start < self.probe.len() {
@@ -532,7 +532,7 @@ impl std::fmt::Debug for Sides {
 }
 
 /// The spec of a test; the roles and needs vary around it.
-pub fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSpec {
+pub(crate) fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSpec {
     JoinSpec {
         bounds: Bounds::new(measure, threshold),
         probe_role: Role::First,

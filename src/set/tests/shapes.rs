@@ -7,7 +7,7 @@ use rand::seq::index;
 use crate::set::tests::harness::Rows;
 
 /// Build and probe rows under a name; the build rows are joined with themselves as well.
-pub struct Shape {
+pub(crate) struct Shape {
     pub name: String,
     pub build: Rows,
     pub probe: Rows,
@@ -64,7 +64,7 @@ fn mixed(rng: &mut StdRng, count: usize, sizes: std::ops::Range<usize>, universe
 }
 
 /// Families of sets that share their rarest tokens and differ in frequent ones.
-pub fn equal_prefixes(rng: &mut StdRng) -> Shape {
+pub(crate) fn equal_prefixes(rng: &mut StdRng) -> Shape {
     let families = |rng: &mut StdRng, count: usize| {
         let mut sets = vec![];
         for _ in 0..count {
@@ -81,7 +81,7 @@ pub fn equal_prefixes(rng: &mut StdRng) -> Shape {
 }
 
 /// The same sets many times, under few keys.
-pub fn repeats(rng: &mut StdRng) -> Shape {
+pub(crate) fn repeats(rng: &mut StdRng) -> Shape {
     let sets: Vec<Vec<u32>> = (0..6)
         .map(|_| {
             let size = rng.random_range(1..8);
@@ -95,7 +95,7 @@ pub fn repeats(rng: &mut StdRng) -> Shape {
 }
 
 /// Keys of very different frequency, on sets that overlap across them.
-pub fn keyed(rng: &mut StdRng) -> Shape {
+pub(crate) fn keyed(rng: &mut StdRng) -> Shape {
     let side = |rng: &mut StdRng, count| {
         let mut rows = mixed(rng, count, 1..12, 40);
         rows.iter_mut().for_each(|row| row.0 = rng.random_range(0..20_i64).min(6) - 2);
@@ -104,7 +104,7 @@ pub fn keyed(rng: &mut StdRng) -> Shape {
     Shape::new("keyed", side(rng, 120), side(rng, 60))
 }
 
-pub fn one_size(rng: &mut StdRng) -> Vec<Shape> {
+pub(crate) fn one_size(rng: &mut StdRng) -> Vec<Shape> {
     let side = |rng: &mut StdRng, size, count, universe| {
         let sets: Vec<_> = (0..count).map(|_| random_set(rng, size, universe)).collect();
         unkeyed(sets)
@@ -117,7 +117,7 @@ pub fn one_size(rng: &mut StdRng) -> Vec<Shape> {
 }
 
 /// Sets of every size in [`SIZES`] with copies that are near and further off, and subsets.
-pub fn sizes(rng: &mut StdRng, universe: usize) -> Shape {
+pub(crate) fn sizes(rng: &mut StdRng, universe: usize) -> Shape {
     let mut sets: Vec<Vec<u32>> = vec![];
     for (i, size) in SIZES.into_iter().enumerate() {
         let base = random_set(rng, size, universe);
@@ -134,7 +134,7 @@ pub fn sizes(rng: &mut StdRng, universe: usize) -> Shape {
 }
 
 /// A build side that knows exactly `universe` tokens.
-pub fn universe(rng: &mut StdRng, universe: usize) -> Shape {
+pub(crate) fn universe(rng: &mut StdRng, universe: usize) -> Shape {
     let largest = (universe / 2).clamp(2, 60);
     let mut build = mixed(rng, 90, 1..largest, universe);
     let step = (universe / 40).max(3);
@@ -146,7 +146,7 @@ pub fn universe(rng: &mut StdRng, universe: usize) -> Shape {
 }
 
 /// Tokens as frequent as words are.
-pub fn zipfian(rng: &mut StdRng, average: usize) -> Shape {
+pub(crate) fn zipfian(rng: &mut StdRng, average: usize) -> Shape {
     let side = |rng: &mut StdRng, count: usize| {
         let mut sets: Vec<Vec<u32>> = vec![];
         for i in 0..count {
@@ -166,7 +166,7 @@ pub fn zipfian(rng: &mut StdRng, average: usize) -> Shape {
 }
 
 /// Every token in (nearly) every set.
-pub fn dense(rng: &mut StdRng, universe: u32) -> Shape {
+pub(crate) fn dense(rng: &mut StdRng, universe: u32) -> Shape {
     let side = |rng: &mut StdRng, count| {
         let sets = (0..count).map(|i| {
             let missing = [rng.random_range(0..universe), rng.random_range(0..universe)];
@@ -179,7 +179,7 @@ pub fn dense(rng: &mut StdRng, universe: u32) -> Shape {
 }
 
 /// Build sides around the number of sets in a block.
-pub fn counts(rng: &mut StdRng) -> Vec<Shape> {
+pub(crate) fn counts(rng: &mut StdRng) -> Vec<Shape> {
     let shapes = [0, 1, 2, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65].map(|count| {
         // Distinct sets, so that as many are left when repeats are dropped.
         let build = (0..count).map(|i: u32| {
@@ -196,7 +196,7 @@ pub fn counts(rng: &mut StdRng) -> Vec<Shape> {
 }
 
 /// Probe sets of which few, many or all tokens are unknown to the build side.
-pub fn unknown(rng: &mut StdRng) -> Shape {
+pub(crate) fn unknown(rng: &mut StdRng) -> Shape {
     let build = mixed(rng, 80, 1..20, 50);
     let mut probe: Rows = unkeyed((0..10).map(|i| (1000 + i..1004 + 2 * i).collect()));
     for (i, (_, set)) in build.iter().enumerate().take(60) {

@@ -8,6 +8,7 @@ use crate::set::{SetCollection, SetId};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Candidate {
+    /// The build set.
     pub build: SetId,
     /// Common tokens found so far. Those left to find lie behind both `probe_at` and `build_at`.
     pub overlap: u32,
@@ -15,6 +16,7 @@ pub struct Candidate {
     pub required: u32,
     /// Where the merge resumes, in the known tokens of each set.
     pub probe_at: u32,
+    /// Where the merge resumes in the build set.
     pub build_at: u32,
 }
 
@@ -32,8 +34,11 @@ pub struct CandidateChunk {
     pub unit: u32,
     /// No candidates of the unit follow in other chunks.
     pub ends_unit: bool,
+    /// The probe sets.
     pub probe: Arc<SetCollection>,
+    /// The probe sets that have candidates, in the order of the candidates.
     pub groups: Vec<CandidateGroup>,
+    /// The candidates of all groups.
     pub candidates: Vec<Candidate>,
 }
 

@@ -33,6 +33,7 @@ struct Work {
 }
 
 impl CpuVerifier {
+    /// A verifier of candidates among the sets of `build`.
     pub fn new(build: Arc<SetCollection>, spec: JoinSpec) -> Self {
         Self { build, spec, work: None, verified: 0, matches: 0 }
     }

@@ -10,7 +10,7 @@ const LANES: usize = 16;
 /// `overlap` plus the common tokens of two strictly ascending runs, if that is at least
 /// `required`. Unless `exact`, counting may stop once `required` is reached.
 #[inline]
-pub fn intersect(
+pub(crate) fn intersect(
     simd: Simd,
     a: &[u32],
     b: &[u32],

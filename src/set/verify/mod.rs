@@ -4,6 +4,6 @@ pub(crate) mod candidates;
 pub(crate) mod cpu;
 pub(crate) mod intersect;
 
-pub use candidates::{Candidate, CandidateChunk, CandidateGroup};
+pub use candidates::{Candidate, CandidateChunk};
 pub use cpu::CpuVerifier;
-pub use intersect::intersect;
+pub(crate) use intersect::intersect;

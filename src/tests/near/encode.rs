@@ -47,20 +47,20 @@ impl Values {
         Self { keys, values, groups }
     }
 
-    pub fn footprint(rows: usize) -> usize {
+    pub(crate) fn footprint(rows: usize) -> usize {
         rows * (size_of::<(u32, Option<(KeyId, i32)>)>() + 5 * size_of::<u32>()) + 64
     }
 
-    pub fn key(&self, item: ItemId) -> KeyId {
+    pub(crate) fn key(&self, item: ItemId) -> KeyId {
         self.keys[item as usize]
     }
 
-    pub fn value(&self, item: ItemId) -> i32 {
+    pub(crate) fn value(&self, item: ItemId) -> i32 {
         self.values[item as usize]
     }
 
     /// The items of a key with an integer in a range.
-    pub fn within(&self, key: KeyId, range: &Range<i64>) -> Range<ItemId> {
+    pub(crate) fn within(&self, key: KeyId, range: &Range<i64>) -> Range<ItemId> {
         let first = |limit: i64| -> ItemId {
             let below = |&i: &usize| (self.keys[i], i64::from(self.values[i])) < (key, limit);
             let (mut low, mut high) = (0, self.keys.len());

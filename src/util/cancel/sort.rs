@@ -18,7 +18,7 @@ const PIECE: usize = if cfg!(test) { 1 << 6 } else { 1 << 16 };
 /// # Errors
 ///
 /// When the work is cancelled: then `items` are in any order.
-pub fn sort_unstable_by<T: Copy>(
+pub(crate) fn sort_unstable_by<T: Copy>(
     items: &mut [T],
     cancel: &CancelFlag,
     compare: impl Fn(&T, &T) -> Ordering + Copy,
@@ -39,7 +39,7 @@ pub fn sort_unstable_by<T: Copy>(
 }
 
 /// Like [`sort_unstable_by`], in the order of the items' keys.
-pub fn sort_unstable_by_key<T: Copy, K: Ord>(
+pub(crate) fn sort_unstable_by_key<T: Copy, K: Ord>(
     items: &mut [T],
     cancel: &CancelFlag,
     key: impl Fn(&T) -> K + Copy,
@@ -53,7 +53,7 @@ pub fn sort_unstable_by_key<T: Copy, K: Ord>(
 /// # Errors
 ///
 /// When the work is cancelled: then `items` are in any order.
-pub fn select_nth_unstable_by<T: Copy>(
+pub(crate) fn select_nth_unstable_by<T: Copy>(
     mut items: &mut [T],
     mut nth: usize,
     cancel: &CancelFlag,

@@ -7,8 +7,8 @@ use arrow::datatypes::{DataType, Field, Schema};
 use arrow::ipc::CompressionType;
 use arrow::ipc::writer::{IpcWriteOptions, StreamWriter};
 use datafusion::common::Result;
-use datafusion_simjoin::set::SetCollection;
-use datafusion_simjoin::set::{Bounds, Role};
+use datafusion_simjoin::internals::set::SetCollection;
+use datafusion_simjoin::internals::set::{Bounds, Role};
 
 use super::super::broadcast::Broadcast;
 use super::super::postings::Lists;

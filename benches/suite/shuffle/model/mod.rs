@@ -11,7 +11,7 @@ mod predict;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion_simjoin::set::{Bounds, Measure};
+use datafusion_simjoin::internals::set::{Bounds, Measure};
 
 use super::broadcast::Broadcast;
 use super::grid::{Grid, Shape};

@@ -21,7 +21,7 @@ pub(crate) const SCORE: &str = "similarity";
 
 /// The properties of a session by which constants are evaluated.
 #[derive(Debug, Clone, Copy)]
-pub struct Constants<'a> {
+pub(crate) struct Constants<'a> {
     pub props: &'a ExecutionProps,
     pub config: &'a Arc<ConfigOptions>,
 }

@@ -18,7 +18,7 @@ use datafusion::common::{Column, DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::expr::{Between, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast};
 
-pub use evaluate::Constants;
+pub(crate) use evaluate::Constants;
 use evaluate::{Evaluator, SCORE};
 
 use crate::engine::Families;
@@ -36,7 +36,7 @@ enum Extent {
 /// A conjunct that bounds a function of one left and one right argument, a similarity from below or
 /// a distance from above.
 #[derive(Debug, Clone)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     pub call: Call,
     /// The arguments by side.
     pub arguments: [Expr; 2],
@@ -51,7 +51,7 @@ pub struct Comparison {
 
 /// What a conjunct is to the planner.
 #[derive(Debug, Clone)]
-pub enum Shape {
+pub(crate) enum Shape {
     /// No similarity of both sides occurs in it.
     Other,
     /// A bound, so the operator may be able to run it.
@@ -62,7 +62,7 @@ pub enum Shape {
 
 /// The least similar value that satisfies a [`Comparison`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Threshold {
+pub(crate) struct Threshold {
     /// `t*`; NaN when no value qualifies.
     pub value: f64,
     /// Whether the bound `t*` says all that the conjunct says. Otherwise the conjunct must also
@@ -72,14 +72,14 @@ pub struct Threshold {
 
 /// The inputs of a join, and the families of the session.
 #[derive(Clone, Copy)]
-pub struct Sides<'a> {
+pub(crate) struct Sides<'a> {
     pub left: &'a DFSchema,
     pub right: &'a DFSchema,
     pub families: &'a Families,
 }
 
 /// The side whose columns `expr` reads, if it reads columns of exactly one.
-pub fn side_of(expr: &Expr, left: &DFSchema, right: &DFSchema) -> Option<Side> {
+pub(crate) fn side_of(expr: &Expr, left: &DFSchema, right: &DFSchema) -> Option<Side> {
     let mut found = None;
     for column in expr.column_refs() {
         let side = match (left.is_column_from_schema(column), right.is_column_from_schema(column)) {
@@ -96,7 +96,7 @@ pub fn side_of(expr: &Expr, left: &DFSchema, right: &DFSchema) -> Option<Side> {
 }
 
 /// The function of a family that `expr` calls and its two arguments.
-pub fn similarity_call<'e>(
+pub(crate) fn similarity_call<'e>(
     expr: &'e Expr,
     families: &Families,
 ) -> Option<(Function, &'e Expr, &'e Expr)> {
@@ -106,7 +106,7 @@ pub fn similarity_call<'e>(
 }
 
 /// `expr` as a function of the two given arguments (left, right), in either order.
-pub fn call_over(expr: &Expr, arguments: &[Expr; 2], families: &Families) -> Option<Call> {
+pub(crate) fn call_over(expr: &Expr, arguments: &[Expr; 2], families: &Families) -> Option<Call> {
     let (function, first, second) = similarity_call(expr, families)?;
     let [left, right] = arguments;
     let side = if first == left && second == right {
@@ -120,7 +120,7 @@ pub fn call_over(expr: &Expr, arguments: &[Expr; 2], families: &Families) -> Opt
 }
 
 /// Whether a function of a family occurs anywhere in `expr`.
-pub fn mentions_similarity(expr: &Expr, families: &Families) -> bool {
+pub(crate) fn mentions_similarity(expr: &Expr, families: &Families) -> bool {
     let mut found = false;
     // The closure returns no error, so neither does the walk.
     let _ = expr.apply(|e| {
@@ -132,7 +132,7 @@ pub fn mentions_similarity(expr: &Expr, families: &Families) -> bool {
 
 impl Comparison {
     /// Reads the shape of `conjunct` in a join of `sides`.
-    pub fn find(conjunct: &Expr, sides: Sides<'_>) -> Shape {
+    pub(crate) fn find(conjunct: &Expr, sides: Sides<'_>) -> Shape {
         if !mentions_similarity(conjunct, sides.families) {
             return Shape::Other;
         }
@@ -260,7 +260,7 @@ impl Comparison {
 
     /// The least similar value of the function with which the conjunct can hold, or why it cannot
     /// drive the operator.
-    pub fn reduce(&self, constants: Constants<'_>) -> Result<Threshold, String> {
+    pub(crate) fn reduce(&self, constants: Constants<'_>) -> Result<Threshold, String> {
         let function = self.call.function;
         let fails = |e: DataFusionError| {
             format!("the threshold cannot be evaluated: {}", e.strip_backtrace())

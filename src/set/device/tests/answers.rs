@@ -1,7 +1,7 @@
 //! What chunks are answered.
 
 use crate::gpu::tests::Inbox as OtherInbox;
-use crate::set::device::Published;
+use crate::set::device::published::Published;
 use crate::set::device::tests::*;
 
 /// Every layout and form, with sets that are resident and sets that travel.

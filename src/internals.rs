@@ -1,0 +1,55 @@
+//! Parts of the engine for the benches and the integration tests of this crate. They change without
+//! notice.
+
+/// The boundary to a family of similarities.
+pub mod engine {
+    pub use crate::engine::{
+        Collection, Cursor, DeviceRequest, EncodeInput, Family, FinishContext, Funnel,
+        KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, PrepareContext,
+        PreparedJoin, ProbeUnit, Progress, choose,
+    };
+}
+
+/// The runtime of a GPU.
+pub mod gpu {
+    pub use crate::gpu::{Device, DeviceError};
+}
+
+/// The family of sets of tokens.
+pub mod set {
+    pub use crate::set::{
+        Bounds, BuildEncoder, Candidate, CandidateChunk, CandidateSource, CpuVerifier, DeviceJoin,
+        DeviceVerifier, JoinSpec, Measure, PrepareContext, Role, SetCollection, SetFamily, SetUnit,
+        SourceProgress, Verified, Verifier,
+    };
+
+    /// The filters of candidates.
+    pub mod filter {
+        pub use crate::set::filter::{PositionalIndex, PrefixIndex};
+    }
+
+    /// Verification on a GPU.
+    pub mod device {
+        pub use crate::set::device::{
+            Capacities, Form, Launch, Layout, Outcome, Reply, Section, Staging, VerifyJob,
+        };
+
+        /// What the kernels read and write.
+        pub mod abi {
+            pub use crate::set::device::abi::{Found, Group, NarrowCandidate};
+        }
+    }
+}
+
+/// The vector instructions of the processor.
+pub mod simd {
+    pub use crate::simd::Simd;
+}
+
+/// Helpers.
+pub mod util {
+    /// Cancelling work.
+    pub mod cancel {
+        pub use crate::util::cancel::CancelFlag;
+    }
+}
