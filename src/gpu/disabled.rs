@@ -15,6 +15,7 @@ type Result<T, E = DeviceError> = std::result::Result<T, E>;
 pub struct Device(Infallible);
 
 impl Device {
+    /// As with the feature `cuda`.
     pub const SLOTS: usize = 0;
 
     /// An error.
@@ -27,44 +28,55 @@ impl Device {
         Err(DeviceError::NotBuilt)
     }
 
+    /// The device if it is open and not lost.
     pub fn opened(_: u32) -> Option<Arc<Self>> {
         None
     }
 
+    /// Forgets the device, which gives all its memory back at the end of its last query.
     pub fn close(_: u32) {}
 
+    /// The number of the device, as CUDA counts them.
     pub fn ordinal(&self) -> u32 {
         match self.0 {}
     }
 
+    /// As the driver calls it.
     pub fn name(&self) -> &str {
         match self.0 {}
     }
 
+    /// The compute capability, major and minor.
     pub fn capability(&self) -> (i32, i32) {
         match self.0 {}
     }
 
+    /// How many multiprocessors the device has.
     pub fn multiprocessors(&self) -> u32 {
         match self.0 {}
     }
 
+    /// The memory of the device, in bytes.
     pub fn total_memory(&self) -> u64 {
         match self.0 {}
     }
 
+    /// The free memory of the device, in bytes.
     pub fn free_memory(&self) -> Result<u64> {
         match self.0 {}
     }
 
+    /// Whether the device has failed for good.
     pub fn is_lost(&self) -> bool {
         match self.0 {}
     }
 
+    /// As with the feature `cuda`.
     pub fn load(&self, _: &'static Images) -> Result<()> {
         match self.0 {}
     }
 
+    /// As with the feature `cuda`.
     pub fn resident(
         &self,
         _: &'static str,
@@ -74,22 +86,27 @@ impl Device {
         match self.0 {}
     }
 
+    /// Whether the memory is that of this device, as it was opened.
     pub fn has(&self, _: &Resident) -> bool {
         match self.0 {}
     }
 
+    /// As with the feature `cuda`.
     pub fn pinned(&self, _: usize) -> Result<PinnedBuffer> {
         match self.0 {}
     }
 
+    /// As with the feature `cuda`.
     pub fn submit(&self, _: Box<dyn DeviceWork>) {
         match self.0 {}
     }
 
+    /// Works submitted and not answered, across all joins.
     pub fn pending(&self) -> usize {
         match self.0 {}
     }
 
+    /// Frees the memory that is only kept for the next works, on the device and pinned.
     pub fn trim(&self) {
         match self.0 {}
     }

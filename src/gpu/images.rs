@@ -3,6 +3,7 @@
 use std::ffi::CStr;
 
 /// Machine code, aligned as its format has it.
+#[cfg(feature = "cuda")]
 #[repr(C, align(16))]
 pub(crate) struct Aligned<B: ?Sized>(pub B);
 

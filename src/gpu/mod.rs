@@ -42,9 +42,11 @@ pub use device::Device;
 #[cfg(not(feature = "cuda"))]
 pub use disabled::Device;
 #[cfg(not(feature = "cuda"))]
-pub(crate) use disabled::{Kernel, PinnedBuffer, Resident, Results, Stage};
+pub(crate) use disabled::{PinnedBuffer, Resident, Results, Stage};
 pub use error::DeviceError;
-pub(crate) use images::{Aligned, Images};
+#[cfg(feature = "cuda")]
+pub(crate) use images::Aligned;
+pub(crate) use images::Images;
 #[cfg(feature = "cuda")]
 pub(crate) use memory::PinnedBuffer;
 #[cfg(feature = "cuda")]

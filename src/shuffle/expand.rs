@@ -105,11 +105,13 @@ impl AxisGridExec {
     }
 
     /// The expressions that place the rows.
+    #[cfg(feature = "ballista")]
     pub(crate) fn rows(&self) -> &PlacedRows {
         &self.rows
     }
 
     /// The join whose rows are sent.
+    #[cfg(feature = "ballista")]
     pub(crate) fn spec(&self) -> &GridSpec {
         &self.spec
     }
@@ -119,7 +121,7 @@ impl AxisGridExec {
     }
 
     /// The histograms of the left and of the right side, or the one that is both.
-    #[cfg(test)]
+    #[cfg(all(test, feature = "ballista"))]
     pub(crate) fn histograms(&self) -> &[Arc<dyn ExecutionPlan>] {
         &self.histograms
     }

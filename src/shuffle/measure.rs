@@ -67,11 +67,13 @@ impl AxisHistogramExec {
     }
 
     /// The expressions that place the rows.
+    #[cfg(feature = "ballista")]
     pub(crate) fn rows(&self) -> &PlacedRows {
         &self.rows
     }
 
     /// How many rows each one stands for.
+    #[cfg(feature = "ballista")]
     pub(crate) fn times(&self) -> u64 {
         self.times
     }

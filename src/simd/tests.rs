@@ -11,6 +11,7 @@ struct Aligned([u64; 8]);
 kernels! {
     /// The lanes of `count` words with at least `least` common bits.
     fn common_at_least[S: Words, ](a: &[Aligned], b: &[u64], least: i64) -> u8 {
+        // SAFETY: `kernels!` provides the instruction set; the words are aligned references.
         unsafe {
             let mut count = S::zero();
             for (a, &b) in a.iter().zip(b) {
@@ -24,6 +25,7 @@ kernels! {
 kernels! {
     /// Compares what each operation gives with what it should give.
     fn check_lanes[S: Lanes, ](a: &[u32; 16], b: &[u32; 16], table: &[u32; 32]) -> () {
+        // SAFETY: `kernels!` provides the instruction set; the lanes come from references.
         unsafe {
             let (x, y) = (S::load(a.as_ptr()), S::load(b.as_ptr()));
             let each = |f: &dyn Fn(u32, u32) -> u32| -> [u32; 16] {
