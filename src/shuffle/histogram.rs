@@ -16,7 +16,7 @@ pub(crate) const KEY_CLASSES: u32 = 256;
 
 /// How finely sizes are told apart. Only the balance of the tasks depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Resolution {
+pub enum Resolution {
     /// Of joins without blocking keys: at most 896 classes.
     Fine,
     /// Of each class of keys: at most 124 classes.
@@ -63,7 +63,7 @@ const HEAVY: u32 = u32::MAX;
 ///
 /// What it holds is bounded by the number of classes, whatever the rows are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Histogram {
+pub struct Histogram {
     pub resolution: Resolution,
     pub rows: BTreeMap<(u32, u32, Place), u64>,
     heavy: HeavySets,
@@ -178,7 +178,7 @@ impl Histogram {
 /// Counts rows into a [`Histogram`]. What comes out says nothing of their order, nor of how they
 /// were divided: all who count the same rows get the same.
 #[derive(Debug)]
-pub(crate) struct Counter {
+pub struct Counter {
     histogram: Histogram,
 }
 

@@ -28,6 +28,11 @@ mod tests;
 pub(crate) mod tiling;
 pub(crate) mod triangle;
 
+#[doc(hidden)]
+pub use histogram::{Counter, Histogram};
+#[doc(hidden)]
+pub use tiling::{Grid, Place, Tiling, place_of};
+
 pub use expand::{AxisGridExec, TILE_COLUMN};
 pub use measure::AxisHistogramExec;
 pub use placed::PlacedRows;

@@ -33,13 +33,13 @@ use crate::spec::{Predicate, Side};
 
 /// A place on the axis of a side: from above, 32 bits of the size of a set, 20 of its hash, and 12
 /// of a hash of the row, which tell rows with the same set apart.
-pub(crate) type Place = u64;
+pub type Place = u64;
 
 /// The places of rows with one set, and of those whose sets have similar hashes.
 pub(crate) const BLOCK: Place = 1 << 12;
 
 /// A tile, and the places on a side's axis whose rows are joined there.
-pub(crate) type PlacesOfTile = (Range<Place>, u32);
+pub type PlacesOfTile = (Range<Place>, u32);
 
 /// Where the block of a row's set starts.
 pub(crate) fn block_of(shape: RowPlace) -> Place {
@@ -47,7 +47,7 @@ pub(crate) fn block_of(shape: RowPlace) -> Place {
 }
 
 /// The place of a row; `row_hash` is that of all its columns.
-pub(crate) fn place_of(shape: RowPlace, row_hash: u64) -> Place {
+pub fn place_of(shape: RowPlace, row_hash: u64) -> Place {
     block_of(shape) + row_hash % BLOCK
 }
 
@@ -79,7 +79,7 @@ pub struct GridSpec {
 
 /// A join that is shared by tasks, and the axis on which its rows lie.
 #[derive(Clone, Copy)]
-pub(crate) struct Grid<'a> {
+pub struct Grid<'a> {
     pub spec: GridSpec,
     pub axis: &'a dyn Axis,
 }
@@ -103,7 +103,7 @@ impl Grid<'_> {
 
 /// What one task joins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tile {
+pub struct Tile {
     /// Classes of blocking keys.
     pub keys: Range<u32>,
     /// Per side.
@@ -125,7 +125,7 @@ impl Tile {
 
 /// The tiles of a join.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tiling {
+pub struct Tiling {
     pub tiles: Vec<Tile>,
     /// The task of each tile.
     pub tasks: Vec<u32>,
