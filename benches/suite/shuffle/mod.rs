@@ -111,12 +111,14 @@ pub struct Arguments {
     out: PathBuf,
 }
 
-/// The columns of shuffle.csv. Of the plans, `tiles` are the product's, "tiles, left once" those of a
-/// join that lists rows of its left side. `rows`, `sets` and `tokens` are those of the input, `sent_*` what
-/// moves, `copies` the rows sent for each of the input. Of rows, tokens, admissible pairs,
-/// postings and estimated seconds of one core (55 ns a token and 0.3 ns a pair, or 70 ns a token,
-/// 59 ns a lookup and 4 ns a posting) the mean task and the greatest one, as a multiple of it.
-/// `sampled` is the share of the sets whose postings were counted.
+/// The columns of shuffle.csv. Of the plans, `tiles` are the product's, `tiles left once` those of a
+/// join that lists rows of its left side.
+///
+/// `rows`, `sets` and `tokens` are those of the input, `sent_*` what moves, `copies` the rows sent
+/// for each of the input. Of rows, tokens, admissible pairs, postings and estimated seconds of one
+/// core (55 ns a token and 0.3 ns a pair, or 70 ns a token, 59 ns a lookup and 4 ns a posting) the
+/// mean task and the greatest one, as a multiple of it. `sampled` is the share of the sets whose
+/// postings were counted.
 const PLANS: &str = "data,join,rows,sets,tokens,measure,threshold,plan,tasks,sent_rows,sent_bytes,\
                      copies,rows_mean,rows_skew,tokens_mean,tokens_skew,pairs_mean,pairs_skew,\
                      postings_mean,postings_skew,bitmap_seconds_mean,bitmap_seconds_skew,\
@@ -221,7 +223,7 @@ fn count_plans(
         let once = broadcast.sample().weight();
         write("broadcast", tasks, &broadcast.loads(tasks), Some(broadcast.sent(tasks)), once)?;
         // Only two-sided joins preserve rows of one side.
-        let grids = [("tiles", false), ("tiles, left once", true)];
+        let grids = [("tiles", false), ("tiles left once", true)];
         for (plan, left_once) in grids.into_iter().take(if input.is_self_join() { 1 } else { 2 }) {
             let grid = Grid::plan(input, &counts, bounds, tasks, left_once)?;
             let (loads, sample) = grid.loads(&lists);
