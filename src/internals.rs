@@ -4,9 +4,9 @@
 /// The boundary to a family of similarities.
 pub mod engine {
     pub use crate::engine::{
-        Collection, Cursor, DeviceRequest, EncodeInput, Family, FinishContext, Funnel,
+        Axis, Collection, Cursor, DeviceRequest, EncodeInput, Family, FinishContext, Funnel,
         KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, PrepareContext,
-        PreparedJoin, ProbeUnit, Progress, choose,
+        PreparedJoin, ProbeUnit, Progress, RowPlace, choose,
     };
 }
 
@@ -39,6 +39,13 @@ pub mod set {
             pub use crate::set::device::abi::{Found, Group, NarrowCandidate};
         }
     }
+}
+
+/// The placing of rows on the tasks of a cluster.
+pub mod shuffle {
+    pub use crate::shuffle::{
+        Counter, Grid, GridPairs, GridSpec, Histogram, Place, Tiling, place_of,
+    };
 }
 
 /// The vector instructions of the processor.

@@ -23,7 +23,8 @@ use std::fmt::Debug;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-pub(crate) use axis::{Axis, PlaceReader, RowPlace};
+pub(crate) use axis::PlaceReader;
+pub use axis::{Axis, RowPlace};
 #[cfg(test)]
 pub(crate) use choose::Choice;
 pub(crate) use choose::admitted;

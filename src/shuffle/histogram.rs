@@ -16,7 +16,7 @@ pub(crate) const KEY_CLASSES: u32 = 256;
 
 /// How finely sizes are told apart. Only the balance of the tasks depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Resolution {
+pub enum Resolution {
     /// Of joins without blocking keys: at most 896 classes.
     Fine,
     /// Of each class of keys: at most 124 classes.
@@ -33,7 +33,7 @@ impl Resolution {
     }
 
     /// The class of a size.
-    pub(crate) fn class(self, size: u32) -> u32 {
+    pub fn class(self, size: u32) -> u32 {
         let bits = self.bits();
         // The number of low bits that do not count.
         let dropped = (u32::BITS - size.leading_zeros()).saturating_sub(bits + 1);
@@ -63,14 +63,17 @@ const HEAVY: u32 = u32::MAX;
 ///
 /// Its size is bounded by the number of classes, whatever the rows are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Histogram {
+pub struct Histogram {
+    /// How finely the sizes are told apart.
     pub resolution: Resolution,
+    /// The rows by class of key, class of size and block of places.
     pub rows: BTreeMap<(u32, u32, Place), u64>,
     heavy: HeavySets,
 }
 
 impl Histogram {
-    pub(crate) fn new(keyed: bool) -> Self {
+    /// A histogram of no rows; `keyed` says whether the join has blocking keys.
+    pub fn new(keyed: bool) -> Self {
         let resolution = if keyed { Resolution::Coarse } else { Resolution::Fine };
         Self { resolution, rows: BTreeMap::new(), heavy: HeavySets::default() }
     }
@@ -162,7 +165,7 @@ impl Histogram {
 
     /// Tells sets that many rows have apart from the others of their class, once all rows are
     /// counted.
-    pub(crate) fn with_heavy_sets(mut self) -> Self {
+    pub fn with_heavy_sets(mut self) -> Self {
         for ((key, block), rows) in std::mem::take(&mut self.heavy).found() {
             let class = self.resolution.class((block >> 32) as u32);
             if let Some(all) = self.rows.get_mut(&(key, class, 0)) {
@@ -178,17 +181,18 @@ impl Histogram {
 /// Counts rows into a [`Histogram`]. The result does not depend on the order of the rows, nor on
 /// their division among partitions: every task that counts the same rows gets the same histogram.
 #[derive(Debug)]
-pub(crate) struct Counter {
+pub struct Counter {
     histogram: Histogram,
 }
 
 impl Counter {
-    pub(crate) fn new(keyed: bool) -> Self {
+    /// A counter of no rows; `keyed` says whether the join has blocking keys.
+    pub fn new(keyed: bool) -> Self {
         Self { histogram: Histogram::new(keyed) }
     }
 
     /// Adds rows, unless they cannot match anything.
-    pub(crate) fn add(&mut self, shapes: &[RowPlace]) {
+    pub fn add(&mut self, shapes: &[RowPlace]) {
         let Histogram { resolution, .. } = self.histogram;
         for &shape in shapes.iter().filter(|shape| shape.position > 0) {
             let key = self.histogram.key_class(shape);
@@ -198,7 +202,8 @@ impl Counter {
         }
     }
 
-    pub(crate) fn finish(self) -> Histogram {
+    /// The rows counted.
+    pub fn finish(self) -> Histogram {
         self.histogram
     }
 }

@@ -29,6 +29,7 @@ pub(crate) mod tiling;
 pub(crate) mod triangle;
 
 pub(crate) use expand::AxisGridExec;
+pub use histogram::{Counter, Histogram};
 pub(crate) use measure::AxisHistogramExec;
 pub(crate) use placed::PlacedRows;
-pub(crate) use tiling::{GridPairs, GridSpec};
+pub use tiling::{Grid, GridPairs, GridSpec, Place, Tiling, place_of};

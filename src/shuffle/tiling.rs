@@ -33,7 +33,7 @@ use crate::spec::{Predicate, Side};
 
 /// A place on the axis of a side: from above, 32 bits of the size of a set, 20 of its hash, and 12
 /// of a hash of the row, which tell rows with the same set apart.
-pub(crate) type Place = u64;
+pub type Place = u64;
 
 /// The number of places that share a set, or sets with similar hashes.
 pub(crate) const BLOCK: Place = 1 << 12;
@@ -47,13 +47,13 @@ pub(crate) fn block_of(shape: RowPlace) -> Place {
 }
 
 /// The place of a row; `row_hash` is the hash of all its columns.
-pub(crate) fn place_of(shape: RowPlace, row_hash: u64) -> Place {
+pub fn place_of(shape: RowPlace, row_hash: u64) -> Place {
     block_of(shape) + row_hash % BLOCK
 }
 
 /// Which pairs of rows meet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
-pub(crate) enum GridPairs {
+pub enum GridPairs {
     /// Each left row meets each right row that it may match.
     #[default]
     All,
@@ -67,20 +67,24 @@ pub(crate) enum GridPairs {
 
 /// The join, as far as senders of rows need to know it.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct GridSpec {
+pub struct GridSpec {
+    /// The condition of the join.
     pub predicate: Predicate,
     /// How many tasks share the work, at least 1.
     pub tasks: usize,
     /// Per side, whether each of its rows must be sent to exactly one task: where the answer lists
     /// rows of the side one by one.
     pub visits_once: [bool; 2],
+    /// Which pairs of rows meet.
     pub pairs: GridPairs,
 }
 
 /// A join that is shared by tasks, and the axis on which its rows lie.
 #[derive(Clone, Copy)]
-pub(crate) struct Grid<'a> {
+pub struct Grid<'a> {
+    /// The join.
     pub spec: GridSpec,
+    /// The axis of its rows.
     pub axis: &'a dyn Axis,
 }
 
@@ -103,7 +107,7 @@ impl Grid<'_> {
 
 /// What one task joins.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tile {
+pub struct Tile {
     /// Classes of blocking keys.
     pub keys: Range<u32>,
     /// Per side.
@@ -125,7 +129,8 @@ impl Tile {
 
 /// The tiles of a join.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Tiling {
+pub struct Tiling {
+    /// The tiles, each a range of places of either side.
     pub tiles: Vec<Tile>,
     /// The task of each tile.
     pub tasks: Vec<u32>,
@@ -139,7 +144,7 @@ impl Tiling {
     /// Equal histograms give equal tiles: every sender derives the tiling itself. The answer is
     /// right with any histograms, provided that all senders use equal ones. Of an input that is
     /// both sides, the left histogram counts.
-    pub(crate) fn new(grid: &Grid<'_>, histograms: [&Histogram; 2]) -> Self {
+    pub fn new(grid: &Grid<'_>, histograms: [&Histogram; 2]) -> Self {
         let divides = |tiles: &WeighedTiles, side: Side| {
             tiles.iter().any(|(tile, _)| !tile.places[side as usize].start.is_multiple_of(BLOCK))
         };
@@ -181,7 +186,7 @@ impl Tiling {
 
     /// The tiles that the rows of `side` with a set of this size and key class may be sent to, with
     /// the places of the rows that each of these tiles gets.
-    pub(crate) fn tiles(
+    pub fn tiles(
         &self,
         grid: &Grid<'_>,
         side: Side,

@@ -4,8 +4,8 @@ use datafusion_simjoin::internals::set::Bounds;
 
 use super::load::Load;
 use super::postings::{Lists, Sample, prefix_of};
+use super::rates::Rates;
 use super::rows::{Input, Partners, Side, mix};
-use super::tiling::Rates;
 
 /// Probe sets that a task of a self-join takes at a time, at most.
 const MAX_RANGE: usize = 1024;
@@ -79,7 +79,7 @@ impl<'a> Broadcast<'a> {
             (self.probe.size(place), partners.of(place), postings)
         });
         let sizes: Vec<u32> = (0..self.build.len()).map(|place| self.build.size(place)).collect();
-        Rates::fit(bounds, &sets.collect::<Vec<_>>(), &sizes)
+        Rates::fit(&sets.collect::<Vec<_>>(), &sizes)
     }
 
     pub fn sample(&self) -> Sample {

@@ -1,18 +1,15 @@
 //! The simulation's invariants, tried pair by pair on small collections.
 
-use std::sync::Arc;
-
 use datafusion::common::{Result, exec_err};
 use datafusion_simjoin::internals::set::{Bounds, Measure, Role};
 
 use super::bands::Bands;
 use super::broadcast::Broadcast;
-use super::grid::{Grid, Shape};
+use super::grid::{Counts, Grid};
 use super::load::Load;
 use super::postings::Lists;
 use super::prefix::PrefixTokens;
 use super::rows::{Input, Partners};
-use super::tiling::Work;
 use crate::data;
 use crate::generate;
 use crate::generate::collection::COLLECTIONS;
@@ -57,7 +54,7 @@ fn check(input: &Input, bounds: Bounds) -> Result<()> {
     let lists = Lists::new(input, bounds);
     let prefix = PrefixTokens::new(input, bounds, 100);
     let broadcast = Broadcast::new(input, bounds, &lists);
-    let by_postings = Work::Postings(Arc::new(broadcast.rates(bounds)));
+    let counts = Counts::new(input);
     let mut all_postings = vec![];
     for &tasks in TASKS {
         let loads = broadcast.loads(tasks);
@@ -65,52 +62,11 @@ fn check(input: &Input, bounds: Bounds) -> Result<()> {
         if sum(&loads).pairs != pairs as u64 {
             return exec_err!("broadcast to {tasks}: {} pairs of {pairs}", sum(&loads).pairs);
         }
-        for (shape, work) in [
-            (Shape::Tiles, &Work::Pairs),
-            (Shape::Tiles, &by_postings),
-            (Shape::LeftBands, &Work::Pairs),
-        ] {
-            let grid = Grid::plan(input, bounds, tasks, shape, work);
-            let routes = grid.routes(input, bounds);
-            for place in 0..input.left.len() {
-                // In a self-join rows with the same set meet as well.
-                for other in partners.of(place) {
-                    let meetings = common(&routes[0][place], &routes[1][other]);
-                    if meetings != 1 {
-                        return exec_err!("{shape:?} of {tasks}: a pair meets {meetings} times");
-                    }
-                }
-                if shape == Shape::LeftBands && routes[0][place].len() > 1 {
-                    return exec_err!("a left row visits {} bands", routes[0][place].len());
-                }
-            }
-            let loads = grid.loads(input, bounds, &lists).0;
-            all_postings.push(sum(&loads).postings);
-            if sum(&loads).pairs != pairs as u64 {
-                return exec_err!("{shape:?} of {tasks}: {} pairs of {pairs}", sum(&loads).pairs);
-            }
-            let rows: u64 = match self_join {
-                true => (0..input.left.len())
-                    .map(|place| {
-                        let mut tasks = [&routes[0][place][..], &routes[1][place]].concat();
-                        tasks.sort_unstable();
-                        tasks.dedup();
-                        tasks.len() as u64 * input.left.rows(place..place + 1).0
-                    })
-                    .sum(),
-                false => [&input.left, input.right()]
-                    .iter()
-                    .zip(&routes)
-                    .flat_map(|(side, routes)| {
-                        routes.iter().enumerate().map(|(place, tasks)| {
-                            tasks.len() as u64 * side.rows(place..place + 1).0
-                        })
-                    })
-                    .sum(),
-            };
-            if sum(&loads).rows != rows {
-                return exec_err!("{shape:?} of {tasks}: {} rows, {rows}", sum(&loads).rows);
-            }
+        for left_once in [false, true].into_iter().take(if self_join { 1 } else { 2 }) {
+            let grid = Grid::plan(input, &counts, bounds, tasks, left_once)?;
+            let postings = tiles(&grid, &partners, &lists, pairs, left_once)
+                .map_err(|error| error.context(format!("tiles of {tasks}")))?;
+            all_postings.extend(postings);
         }
         let routes = [&input.left, input.right()].map(|side| prefix.routes(side, tasks));
         for place in 0..input.left.len() {
@@ -144,6 +100,35 @@ fn check(input: &Input, bounds: Bounds) -> Result<()> {
         return exec_err!("the plans meet {all_postings:?} postings");
     }
     Ok(())
+}
+
+/// Holds that rows which can match meet in one of the product's tiles, and that loads are what is
+/// sent row by row. Gives the postings met where no set is in several tiles.
+fn tiles(
+    grid: &Grid<'_>,
+    partners: &Partners,
+    lists: &Lists,
+    pairs: usize,
+    left_once: bool,
+) -> Result<Option<f64>> {
+    grid.meetings(|left, right, met| match partners.of(left).contains(&right) {
+        true if met != 1 => exec_err!("a pair meets {met} times"),
+        _ => Ok(()),
+    })?;
+    let (rows, greatest) = grid.sent();
+    if left_once && greatest > 1 {
+        return exec_err!("a left row visits {greatest} tasks");
+    }
+    let of_tasks = sum(&grid.loads(lists).0);
+    if of_tasks.rows != rows {
+        return exec_err!("the tasks get {} rows, of {rows} sent", of_tasks.rows);
+    }
+    // Sets whose rows part are compared more than once.
+    let divided = grid.divides_sets();
+    if of_tasks.pairs < pairs as u64 || !divided && of_tasks.pairs > pairs as u64 {
+        return exec_err!("{} pairs of {pairs}", of_tasks.pairs);
+    }
+    Ok((!divided).then_some(of_tasks.postings))
 }
 
 /// Bands, against rows that are dealt out one by one.

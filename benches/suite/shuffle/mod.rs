@@ -4,7 +4,7 @@
 //! ```text
 //! collection ──► rows: sets by (size, hash) ─┬► broadcast ─┐
 //!                       │                    ├► prefix ────┼► load of each task ──► shuffle.csv
-//!                       └► histogram ► tiling ► grid ──────┘
+//!                       └► grid, by the product's tiling ───┘
 //!                               ├────► bands ──────────────► visits of each row ──► bands.csv
 //!                               └────► model ──────────────► the tables of docs/scale.md
 //! ```
@@ -17,11 +17,10 @@ mod load;
 mod model;
 mod postings;
 mod prefix;
+mod rates;
 mod rows;
-mod tiling;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion_simjoin::internals::set::{Bounds, Measure};
@@ -32,12 +31,11 @@ use crate::{engine, machine};
 use bands::Bands;
 use broadcast::Broadcast;
 pub use check::run as check;
-use grid::{Grid, Shape};
+use grid::{Counts, Grid};
 use load::{Load, Summary};
 use postings::Lists;
 use prefix::PrefixTokens;
 use rows::{Input, ROW_BYTES, TOKEN_BYTES, mix};
-use tiling::Work;
 
 /// Data sets on which the plans are compared: real ones, the published collections, and those that
 /// are skewed on purpose.
@@ -113,11 +111,14 @@ pub struct Arguments {
     out: PathBuf,
 }
 
-/// The columns of shuffle.csv. `rows`, `sets` and `tokens` are those of the input, `sent_*` what
-/// moves, `copies` the rows sent for each of the input. Of rows, tokens, admissible pairs,
-/// postings and estimated seconds of one core (55 ns a token and 0.3 ns a pair, or 70 ns a token,
-/// 59 ns a lookup and 4 ns a posting) the mean task and the greatest one, as a multiple of it.
-/// `sampled` is the share of the sets whose postings were counted.
+/// The columns of shuffle.csv. Of the plans, `tiles` are the product's, `tiles left once` those of a
+/// join that lists rows of its left side.
+///
+/// `rows`, `sets` and `tokens` are those of the input, `sent_*` what moves, `copies` the rows sent
+/// for each of the input. Of rows, tokens, admissible pairs, postings and estimated seconds of one
+/// core (55 ns a token and 0.3 ns a pair, or 70 ns a token, 59 ns a lookup and 4 ns a posting) the
+/// mean task and the greatest one, as a multiple of it. `sampled` is the share of the sets whose
+/// postings were counted.
 const PLANS: &str = "data,join,rows,sets,tokens,measure,threshold,plan,tasks,sent_rows,sent_bytes,\
                      copies,rows_mean,rows_skew,tokens_mean,tokens_skew,pairs_mean,pairs_skew,\
                      postings_mean,postings_skew,bitmap_seconds_mean,bitmap_seconds_skew,\
@@ -177,10 +178,9 @@ fn count_plans(
     bounds: Bounds,
 ) -> Result<()> {
     let mut csv = CsvWriter::append(&arguments.out.join("shuffle.csv"), PLANS)?;
-    let lists = Lists::new(input, bounds);
+    let (counts, lists) = (Counts::new(input), Lists::new(input, bounds));
     let broadcast = Broadcast::new(input, bounds, &lists);
     let prefix = PrefixTokens::new(input, bounds, arguments.heavy);
-    let by_postings = Work::Postings(Arc::new(broadcast.rates(bounds)));
     let (rows, tokens) = input.all();
     let mut write =
         |plan: &str, tasks: usize, loads: &[Load], sent: Option<(u64, u64)>, sampled| {
@@ -222,16 +222,11 @@ fn count_plans(
     for &tasks in &arguments.tasks {
         let once = broadcast.sample().weight();
         write("broadcast", tasks, &broadcast.loads(tasks), Some(broadcast.sent(tasks)), once)?;
-        let grids = [
-            ("grid", Shape::Tiles, &Work::Pairs),
-            ("grid by postings", Shape::Tiles, &by_postings),
-            ("left bands", Shape::LeftBands, &Work::Pairs),
-        ];
         // Only two-sided joins preserve rows of one side.
-        let grids = grids.into_iter().take(if input.is_self_join() { 2 } else { 3 });
-        for (plan, shape, work) in grids {
-            let grid = Grid::plan(input, bounds, tasks, shape, work);
-            let (loads, sample) = grid.loads(input, bounds, &lists);
+        let grids = [("tiles", false), ("tiles left once", true)];
+        for (plan, left_once) in grids.into_iter().take(if input.is_self_join() { 1 } else { 2 }) {
+            let grid = Grid::plan(input, &counts, bounds, tasks, left_once)?;
+            let (loads, sample) = grid.loads(&lists);
             write(plan, tasks, &loads, None, sample.weight())?;
         }
         write("prefix", tasks, &prefix.loads(tasks), None, prefix.sample().weight())?;

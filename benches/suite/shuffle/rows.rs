@@ -65,7 +65,6 @@ impl Content {
 pub struct Side {
     pub sets: Vec<u32>,
     sizes: Vec<u32>,
-    hashes: Vec<u64>,
     /// Rows and tokens of rows in front of each place; one more than sets.
     rows: Vec<u64>,
     tokens: Vec<u64>,
@@ -80,7 +79,6 @@ impl Side {
         let size = content.size(set);
         self.sets.push(set);
         self.sizes.push(size);
-        self.hashes.push(content.hash(set));
         self.rows.push(self.rows[self.rows.len() - 1] + rows);
         self.tokens.push(self.tokens[self.tokens.len() - 1] + rows * u64::from(size));
     }
@@ -112,19 +110,6 @@ impl Side {
     /// The first place whose size is `size` or more.
     pub fn first_of_size(&self, size: u32) -> usize {
         self.sizes.partition_point(|&s| s < size)
-    }
-
-    /// The first place at (size, hash) or behind.
-    pub fn first_from(&self, size: u32, hash: u64) -> usize {
-        let (mut low, mut high) = (0, self.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match (self.sizes[middle], self.hashes[middle]) < (size, hash) {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        low
     }
 
     /// The sizes there are, ascending, with their rows.

@@ -13,8 +13,8 @@ use datafusion_simjoin::internals::set::{Bounds, Role};
 use super::super::broadcast::Broadcast;
 use super::super::postings::Lists;
 use super::super::prefix::PrefixTokens;
+use super::super::rates::Rates;
 use super::super::rows::{Input, Partners, ROW_BYTES, TOKEN_BYTES};
-use super::super::tiling::Rates;
 
 /// Rows of a batch that is sent.
 const BATCH: usize = 8192;
@@ -63,7 +63,7 @@ pub fn bytes(lists: &[ArrayRef]) -> Result<Sent> {
 }
 
 /// What is measured of a self-join.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Measured {
     pub name: String,
     pub bounds: Bounds,
@@ -80,7 +80,7 @@ pub struct Measured {
     /// Of each token the share of the postings, and of all bytes the share of the rows that have
     /// it in their prefixes.
     pub tokens: Vec<(f64, f64)>,
-    pub rates: Arc<Rates>,
+    pub rates: Rates,
 }
 
 impl Measured {
@@ -102,7 +102,7 @@ impl Measured {
         let holders = prefix.holders().into_iter().map(|holders| bytes(holders) / bytes(all));
         let tokens = prefix.postings().map(|of_token| of_token / postings).zip(holders).collect();
         let lists = Lists::new(input, bounds);
-        let rates = Arc::new(Broadcast::new(input, bounds, &lists).rates(bounds));
+        let rates = Broadcast::new(input, bounds, &lists).rates(bounds);
         let partners = Partners::new(&input.left, &input.left, bounds, true);
         let pairs: f64 = (0..input.left.len())
             .map(|place| {

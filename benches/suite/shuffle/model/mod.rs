@@ -8,21 +8,17 @@
 mod measured;
 mod predict;
 
-use std::sync::Arc;
-
 use datafusion::common::Result;
 use datafusion_simjoin::internals::set::{Bounds, Measure};
 
-use super::broadcast::Broadcast;
-use super::grid::{Grid, Shape};
+use super::grid::{Counts, Grid};
 use super::load::Summary;
 use super::postings::Lists;
 use super::prefix::PrefixTokens;
 use super::rows::Input;
-use super::tiling::Work;
 use crate::data::{self, DataOptions};
 use measured::Measured;
-use predict::{Needs, Plan, Size};
+use predict::{Needs, Plan, Size, Strategy};
 
 /// Small and skewed, broad, and concentrated sets.
 const COLLECTIONS: &[&str] = &["kosarak@200000", "livejournal@100000", "dblp@64000"];
@@ -49,7 +45,7 @@ pub fn run(options: &DataOptions, heavy: usize) -> Result<()> {
             let bounds = Bounds::new(Measure::Jaccard, threshold);
             let constants = Measured::new(&name, &sets, &whole, bounds, heavy, sent);
             let part = Measured::new(&name, &sets, &eighth, bounds, heavy, sent);
-            check(&part, &whole, bounds, heavy, &mut checks);
+            check(&part, &whole, bounds, heavy, &mut checks)?;
             all.push(constants);
         }
     }
@@ -58,8 +54,7 @@ pub fn run(options: &DataOptions, heavy: usize) -> Result<()> {
     println!("\n### Predicted and simulated\n");
     print_checks(&checks);
     println!("\n### What a join needs\n");
-    print_needs(&all);
-    Ok(())
+    print_needs(&all)
 }
 
 /// A figure as predicted from the first eighth of the rows, and simulated with all.
@@ -71,10 +66,16 @@ struct Check {
     simulated: f64,
 }
 
-fn check(part: &Measured, input: &Input, bounds: Bounds, heavy: usize, checks: &mut Vec<Check>) {
+fn check(
+    part: &Measured,
+    input: &Input,
+    bounds: Bounds,
+    heavy: usize,
+    checks: &mut Vec<Check>,
+) -> Result<()> {
     let lists = Lists::new(input, bounds);
     let prefix = PrefixTokens::new(input, bounds, heavy);
-    let rates = Arc::new(Broadcast::new(input, bounds, &lists).rates(bounds));
+    let counts = Counts::new(input);
     let size = |tasks| Size { rows: input.all().0 as f64, tasks };
     let (mut add_of, name) = (vec![], &part.name);
     for &tasks in TASKS {
@@ -82,31 +83,15 @@ fn check(part: &Measured, input: &Input, bounds: Bounds, heavy: usize, checks: &
             let (name, threshold) = (name.clone(), bounds.threshold);
             add_of.push(Check { name, threshold, figure, predicted, simulated });
         };
-        for (work, figures) in [
-            (Work::Pairs, ["grid, copies", "grid, greatest bytes", "grid, greatest pairs"]),
-            (
-                part.postings_work(),
-                ["grid by postings, copies", "… greatest bytes", "… greatest postings"],
-            ),
-        ] {
-            let needs = predict::grid(part, size(tasks), &work);
-            // The simulation plans with what is known of all rows.
-            let work = match work {
-                Work::Pairs => work,
-                Work::Postings(_) => Work::Postings(Arc::clone(&rates)),
-            };
-            let grid = Grid::plan(input, bounds, tasks, Shape::Tiles, &work);
-            let (loads, _) = grid.loads(input, bounds, &lists);
-            let summary = Summary::new(&loads, tasks);
-            let bytes = loads.iter().map(|load| load.bytes()).max().unwrap_or(0);
-            add(figures[0], needs.copies, summary.sum.rows as f64 / input.all().0 as f64);
-            add(figures[1], needs.bytes, bytes as f64);
-            match work {
-                Work::Pairs => add(figures[2], needs.pairs, summary.pairs.max),
-                Work::Postings(_) => add(figures[2], needs.postings, summary.postings.max),
-            }
-        }
-        let needs = predict::prefix(part, size(tasks), &part.postings_work());
+        let needs = predict::grid(part, size(tasks), Strategy::Prefixes)?;
+        let (loads, _) = Grid::plan(input, &counts, bounds, tasks, false)?.loads(&lists);
+        let summary = Summary::new(&loads, tasks);
+        let bytes = loads.iter().map(|load| load.bytes()).max().unwrap_or(0);
+        add("grid, copies", needs.copies, summary.sum.rows as f64 / input.all().0 as f64);
+        add("grid, greatest bytes", needs.bytes, bytes as f64);
+        add("grid, greatest pairs", needs.pairs, summary.pairs.max);
+        add("grid, greatest postings", needs.postings, summary.postings.max);
+        let needs = predict::prefix(part, size(tasks), Strategy::Prefixes);
         let loads = prefix.loads(tasks);
         let summary = Summary::new(&loads, tasks);
         let bytes = loads.iter().map(|load| load.bytes()).max().unwrap_or(0);
@@ -115,6 +100,7 @@ fn check(part: &Measured, input: &Input, bounds: Bounds, heavy: usize, checks: &
         add("prefix, greatest postings", needs.postings, summary.postings.max);
     }
     checks.extend(add_of);
+    Ok(())
 }
 
 fn print_checks(checks: &[Check]) {
@@ -158,7 +144,7 @@ fn print_checks(checks: &[Check]) {
     }
 }
 
-fn print_needs(all: &[Measured]) {
+fn print_needs(all: &[Measured]) -> Result<()> {
     println!(
         "| collection | threshold | sets | tasks | TB sent: broadcast | grid | prefix | copies: grid | \
          prefix | GB a task: broadcast | grid | prefix | time: broadcast | grid | prefix |"
@@ -167,8 +153,8 @@ fn print_needs(all: &[Measured]) {
     for constants in all {
         for &(rows, tasks) in SIZES {
             let size = Size { rows, tasks };
-            let needs = [Plan::Broadcast, Plan::Grid, Plan::Prefix]
-                .map(|plan| predict::needs(constants, size, plan));
+            let needs = |plan| predict::needs(constants, size, plan);
+            let needs = [needs(Plan::Broadcast)?, needs(Plan::Grid)?, needs(Plan::Prefix)?];
             let [_, grid, prefix] = &needs;
             let cells = |of: &dyn Fn(&Needs) -> String| needs.each_ref().map(of).join(" | ");
             println!(
@@ -185,6 +171,7 @@ fn print_needs(all: &[Measured]) {
             );
         }
     }
+    Ok(())
 }
 
 /// 10⁷ for 1e7.

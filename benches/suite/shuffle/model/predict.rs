@@ -1,11 +1,13 @@
 //! What a plan needs, from the distribution of set sizes and the constants of a collection.
 
-use std::sync::Arc;
+use datafusion::common::Result;
+use datafusion_simjoin::internals::set::Role;
+use datafusion_simjoin::internals::shuffle::{Grid, GridPairs, GridSpec, Histogram, Tiling};
 
+use super::super::grid::{PARTS, sides_sent, spec};
 use super::super::load::nanos;
 use super::super::prefix::PrefixTokens;
 use super::super::rows::{ROW_BYTES, TOKEN_BYTES};
-use super::super::tiling::{Axis, Tiling, Work};
 use super::measured::Measured;
 
 /// Bytes held while the sets of a task are encoded, in those of their CSR form (growth.csv,
@@ -28,6 +30,13 @@ pub enum Plan {
     Prefix,
 }
 
+/// How a task joins its rows.
+#[derive(Debug, Clone, Copy)]
+pub enum Strategy {
+    Signatures,
+    Prefixes,
+}
+
 /// What a plan sends, and what its greatest task holds and does.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Needs {
@@ -45,7 +54,7 @@ pub struct Needs {
 }
 
 /// Rows of a task with what is done with them.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 struct Task {
     rows: f64,
     bytes: f64,
@@ -63,11 +72,11 @@ impl Task {
         ENCODE_BYTES * (4.0 * self.tokens() + 8.0 * self.rows) + HELD_ROW_BYTES * self.rows
     }
 
-    fn seconds(&self, work: &Work) -> f64 {
+    fn seconds(&self, strategy: Strategy) -> f64 {
         let (encode, index) = (self.tokens() * nanos::ENCODE, self.tokens() * nanos::INDEX);
-        let nanos = match work {
-            Work::Pairs => encode + self.pairs * nanos::PAIR,
-            Work::Postings(_) => {
+        let nanos = match strategy {
+            Strategy::Signatures => encode + self.pairs * nanos::PAIR,
+            Strategy::Prefixes => {
                 encode + index + self.lookups * nanos::LOOKUP + self.postings * nanos::POSTING
             }
         };
@@ -76,25 +85,24 @@ impl Task {
 }
 
 impl Needs {
-    fn add(&mut self, task: &Task, work: &Work) {
+    fn add(&mut self, task: &Task, strategy: Strategy) {
         self.bytes = self.bytes.max(task.bytes);
         self.memory = self.memory.max(task.memory());
         self.pairs = self.pairs.max(task.pairs);
         self.postings = self.postings.max(task.postings);
-        self.seconds = self.seconds.max(task.seconds(work));
+        self.seconds = self.seconds.max(task.seconds(strategy));
     }
 }
 
 impl Measured {
-    /// Work by postings.
-    pub fn postings_work(&self) -> Work {
-        Work::Postings(Arc::clone(&self.rates))
-    }
-
-    fn axis(&self, rows: f64, work: &Work) -> Axis {
-        let sizes: Vec<(u32, f64)> =
-            self.sizes.iter().map(|&(s, share)| (s, share * rows)).collect();
-        Axis::new(&sizes, work.clone())
+    /// What the product would count of so many rows.
+    fn histogram(&self, rows: f64) -> Histogram {
+        let mut histogram = Histogram::new(false);
+        for &(size, share) in &self.sizes {
+            let class = histogram.resolution.class(size);
+            *histogram.rows.entry((0, class, 0)).or_default() += (share * rows).round() as u64;
+        }
+        histogram
     }
 
     /// All rows, with the work of one task of many.
@@ -111,61 +119,118 @@ impl Measured {
 }
 
 /// A plan with the local strategy that is faster.
-pub fn needs(measured: &Measured, size: Size, plan: Plan) -> Needs {
-    let of = |work: &Work| match plan {
-        Plan::Broadcast => broadcast(measured, size, work),
-        Plan::Grid => grid(measured, size, work),
-        Plan::Prefix => prefix(measured, size, work),
+///
+/// # Errors
+///
+/// When the measure has no axis.
+pub fn needs(measured: &Measured, size: Size, plan: Plan) -> Result<Needs> {
+    let of = |strategy| match plan {
+        Plan::Broadcast => Ok(broadcast(measured, size, strategy)),
+        Plan::Grid => grid(measured, size, strategy),
+        Plan::Prefix => Ok(prefix(measured, size, strategy)),
     };
-    let (pairs, postings) = (of(&Work::Pairs), of(&measured.postings_work()));
-    match pairs.seconds < postings.seconds {
+    let (pairs, postings) = (of(Strategy::Signatures)?, of(Strategy::Prefixes)?);
+    Ok(match pairs.seconds < postings.seconds {
         true => Needs { strategy: "signatures", ..pairs },
         false => Needs { strategy: "prefixes", ..postings },
-    }
+    })
 }
 
 /// Every task gets all rows and its share of the work.
-fn broadcast(measured: &Measured, size: Size, work: &Work) -> Needs {
+fn broadcast(measured: &Measured, size: Size, strategy: Strategy) -> Needs {
     let task = measured.share(size);
     let copies = size.tasks as f64;
     let mut needs =
         Needs { copies, sent: copies * task.bytes * measured.wire(), ..Needs::default() };
-    needs.add(&task, work);
+    needs.add(&task, strategy);
     needs
 }
 
-/// The tiles that the histogram of so many rows gives.
-pub fn grid(measured: &Measured, size: Size, work: &Work) -> Needs {
-    let axis = measured.axis(size.rows, work);
-    let tiling = Tiling::plan(&axis, &axis, measured.bounds, true, size.tasks, usize::MAX);
-    let mut needs = Needs::default();
-    for strip in &tiling.strips {
-        for (piece, &products) in strip.pieces.windows(2).zip(&strip.products) {
-            let (left, right) = strip.rows_of(&axis, measured.bounds, piece[0]..piece[1]);
-            let of_work = match work {
-                Work::Pairs => (products, 0.0),
-                Work::Postings(_) => {
-                    let share = products / tiling.products;
-                    (0.0, share * measured.postings_of(size.rows))
-                }
-            };
-            let task = Task {
-                rows: axis.rows(left.clone()) + axis.rows(right.clone()),
-                bytes: axis.bytes(left.clone()) + axis.bytes(right),
-                lookups: axis.lookups(left),
-                pairs: of_work.0,
-                postings: of_work.1,
-            };
-            needs.add(&task, work);
-            needs.sent += task.bytes * measured.wire();
-            needs.copies += task.rows / size.rows;
+/// The tiles that the product makes for so many rows, spread evenly over the places of each size.
+///
+/// # Errors
+///
+/// When the measure has no axis.
+pub fn grid(measured: &Measured, size: Size, strategy: Strategy) -> Result<Needs> {
+    let (of_join, axis) = spec(measured.bounds, size.tasks)?;
+    let histogram = measured.histogram(size.rows);
+    let mut tasks = vec![Task::default(); size.tasks];
+    for pairs in PARTS {
+        let grid = Grid { spec: GridSpec { pairs, ..of_join }, axis: axis.as_ref() };
+        let tiling = Tiling::new(&grid, [&histogram, &histogram]);
+        for (rows, &task) in rows_of_tiles(measured, size, &grid, &tiling).iter().zip(&tiling.tasks)
+        {
+            add_tile(measured, pairs, rows, &mut tasks[task as usize]);
         }
     }
-    needs
+    // Postings were counted by weight.
+    let weight: f64 = tasks.iter().map(|task| task.postings).sum();
+    let mut needs = Needs::default();
+    for task in &mut tasks {
+        task.postings *= measured.postings_of(size.rows) / weight.max(f64::MIN_POSITIVE);
+        needs.add(task, strategy);
+        needs.sent += task.bytes * measured.wire();
+        needs.copies += task.rows / size.rows;
+    }
+    Ok(needs)
+}
+
+/// Sizes, ascending, with the rows of each.
+type Sizes = Vec<(u32, f64)>;
+
+/// The rows that each tile gets, per side.
+fn rows_of_tiles(
+    measured: &Measured,
+    size: Size,
+    grid: &Grid<'_>,
+    tiling: &Tiling,
+) -> Vec<[Sizes; 2]> {
+    const PLACES: f64 = 4_294_967_296.0;
+    let mut rows = vec![[vec![], vec![]]; tiling.tiles.len()];
+    for side in sides_sent(grid.pairs) {
+        for &(of_set, share) in &measured.sizes {
+            let start = u64::from(of_set) << 32;
+            for (places, tile) in tiling.tiles(grid, side, 0, of_set) {
+                let places = places.start.max(start)..places.end.min(start + (1 << 32));
+                let part = (places.end - places.start) as f64 / PLACES;
+                rows[tile as usize][side as usize].push((of_set, share * part * size.rows));
+            }
+        }
+    }
+    rows
+}
+
+/// Adds what a tile gets and does to its task; postings by weight.
+fn add_tile(measured: &Measured, pairs: GridPairs, [left, right]: &[Sizes; 2], task: &mut Task) {
+    for &(size, rows) in left.iter().chain(right) {
+        task.rows += rows;
+        task.bytes += rows * (ROW_BYTES + TOKEN_BYTES * u64::from(size)) as f64;
+    }
+    // Sets look up those of lower places, and of two rows that are near one is lower.
+    let (probe, share) = match pairs {
+        GridPairs::Within => (left, 0.5),
+        _ => (right, 1.0),
+    };
+    let mut sums = vec![(0.0, 0.0)];
+    for &(size, rows) in left {
+        let (all, weight) = sums[sums.len() - 1];
+        sums.push((all + rows, weight + rows * measured.rates.of(size)));
+    }
+    for &(size, rows) in probe {
+        task.lookups += rows * measured.prefix(size);
+        let Some((least, greatest)) = measured.bounds.size_range(Role::First, size) else {
+            continue;
+        };
+        let first = left.partition_point(|of_left| of_left.0 < least);
+        let end = left.partition_point(|of_left| of_left.0 <= greatest).max(first);
+        let weight = measured.rates.of(size) * (sums[end].1 - sums[first].1);
+        task.pairs += share * rows * (sums[end].0 - sums[first].0);
+        task.postings += share * rows * weight;
+    }
 }
 
 /// Rows at the tasks of their prefix tokens, these dealt out by hash.
-pub fn prefix(measured: &Measured, size: Size, work: &Work) -> Needs {
+pub fn prefix(measured: &Measured, size: Size, strategy: Strategy) -> Needs {
     let tasks = size.tasks as f64;
     let copies = |size: u32| tasks * (1.0 - (1.0 - 1.0 / tasks).powf(measured.prefix(size)));
     let row = |size: u32| (ROW_BYTES + TOKEN_BYTES * u64::from(size)) as f64;
@@ -190,7 +255,7 @@ pub fn prefix(measured: &Measured, size: Size, work: &Work) -> Needs {
             postings: postings * measured.postings_of(size.rows),
             ..all
         };
-        needs.add(&task, work);
+        needs.add(&task, strategy);
     }
     needs
 }
