@@ -66,6 +66,7 @@ EXPORT void simjoin_emulator_reset(int ordinal) {
     device->delays.clear();
     device->lost = CUDA_SUCCESS;
     auto &statistics = device->statistics;
+    statistics.faults = 0;
     statistics.calls = statistics.launches = statistics.blocks = 0;
     statistics.bytes_htod = statistics.bytes_dtoh = 0;
     statistics.copies_htod = statistics.copies_dtoh = 0;
@@ -90,6 +91,7 @@ EXPORT long long simjoin_emulator_stat(int ordinal, const char *name) {
 #define COUNTER(field) \
     if (strcmp(name, #field) == 0) return static_cast<long long>(statistics.field)
     COUNTER(calls);
+    COUNTER(faults);
     COUNTER(launches);
     COUNTER(blocks);
     COUNTER(bytes_htod);

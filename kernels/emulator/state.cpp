@@ -132,6 +132,7 @@ CUresult begin(Device *device, const char *function) {
     {
         std::lock_guard lock(device->mutex);
         error = take_fault(device->faults, function);
+        if (error) ++device->statistics.faults;
         delay = take(device->delays, function);
     }
     if (delay) std::this_thread::sleep_for(delay->time);
@@ -172,7 +173,9 @@ void Device::stray() {
 
 CUresult Device::next_launch_fault() {
     std::lock_guard lock(mutex);
-    return take_fault(launch_faults, "cuLaunchKernel");
+    const CUresult error = take_fault(launch_faults, "cuLaunchKernel");
+    if (error) ++statistics.faults;
+    return error;
 }
 
 void Device::clear() {

@@ -67,6 +67,8 @@ class Gate {
 struct Statistics {
     // Calls of the driver API that concern the device.
     std::atomic<uint64_t> calls{0};
+    // Injected faults that have happened.
+    std::atomic<uint64_t> faults{0};
     std::atomic<uint64_t> launches{0};
     std::atomic<uint64_t> blocks{0};
     std::atomic<uint64_t> bytes_htod{0};

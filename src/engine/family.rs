@@ -57,7 +57,8 @@ pub trait Family: Debug + Send + Sync {
     fn place_reader(&self, side: Side, argument: &DataType) -> Result<Box<dyn PlaceReader>>;
 }
 
-/// A similarity predicate over arguments of known types.
+/// A similarity predicate over arguments of known types. It reads values of their [`StoredForm`]s as
+/// well: what it makes of a row does not depend on which of the two types the row has.
 pub trait Matcher: Debug + Send + Sync {
     /// The line on which the rows of both sides lie.
     fn axis(&self) -> &dyn Axis;

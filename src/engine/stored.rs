@@ -24,8 +24,9 @@ pub struct StoredRows {
 
 /// How a family stores the values of one side.
 ///
-/// Stored values compare as the values of the input do. A row that can match nothing (its value or
-/// its key is NULL, a filter refuses it) is stored as NULL.
+/// Stored values compare as the values of the input do, and the encoders of the matcher read them in
+/// their place. A row that can match nothing (its value or its key is NULL, a filter refuses it) is
+/// stored as NULL.
 pub trait StoredForm: Debug + Send + Sync {
     /// The type of the stored values.
     fn data_type(&self) -> DataType;

@@ -12,7 +12,7 @@ use datafusion::physical_expr::utils::{conjunction, split_conjunction};
 use datafusion::physical_plan::expressions::Column;
 
 use crate::config::SimJoinOptions;
-use crate::engine::{Family, MatchNeed, MatchSpec, Matcher, Pairing};
+use crate::engine::{MatchNeed, MatchSpec, Matcher, Pairing};
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// What becomes of the matches.
@@ -53,8 +53,7 @@ pub(crate) struct RowOrder {
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub join: SimilarityJoin,
-    pub family: Arc<dyn Family>,
-    /// The predicate over the types of the arguments.
+    /// The predicate over the types of the arguments, which reads their stored forms as well.
     pub matcher: Arc<dyn Matcher>,
     pub probe: Side,
     pub self_join: bool,
@@ -73,17 +72,14 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// `types` are those of the arguments, `build` is the build side of a join of two inputs,
-    /// `None` for a self-join.
+    /// `build` is the build side of a join of two inputs, `None` for a self-join.
     pub(crate) fn try_new(
         join: SimilarityJoin,
-        family: Arc<dyn Family>,
-        types: [&DataType; 2],
+        matcher: Arc<dyn Matcher>,
         build: Option<Side>,
         options: &SimJoinOptions,
     ) -> Result<Self> {
         let self_join = build.is_none();
-        let matcher = family.bind(join.predicate, types)?;
         let probe = match (build, join.need, join.join_type) {
             (Some(build), ..) => build.other(),
             (None, Need::Counts(Some(side)), _) => side,
@@ -147,7 +143,6 @@ impl Layout {
         let carried = carried_columns(&join, residual.as_ref(), self_join);
         Ok(Self {
             join,
-            family,
             matcher,
             probe,
             self_join,

@@ -101,6 +101,7 @@ pub struct SetSimilarityJoinExec {
     mode: JoinMode,
     /// Why this mode, for EXPLAIN.
     reason: Option<String>,
+    family: Arc<dyn Family>,
     layout: Arc<Layout>,
     options: SimJoinOptions,
     properties: Arc<PlanProperties>,
@@ -179,8 +180,9 @@ impl SetSimilarityJoinExec {
         let types = [Side::Left, Side::Right]
             .map(|side| join.argument(side).data_type(&input.side(side).schema()));
         let [left, right] = types;
-        let mut layout = Layout::try_new(join, family, [&left?, &right?], build, &options)?;
-        admitted(layout.matcher.as_ref(), options.strategy, options.device)?;
+        let matcher = family.bind(join.predicate, [&left?, &right?])?;
+        admitted(matcher.as_ref(), options.strategy, options.device)?;
+        let mut layout = Layout::try_new(join, matcher, build, &options)?;
         mode.check(&input, &layout)?;
         if let JoinMode::Mirrored { .. } = mode {
             layout.give_both_orders();
@@ -217,6 +219,7 @@ impl SetSimilarityJoinExec {
             input,
             mode,
             reason,
+            family,
             layout,
             options,
             properties: Arc::new(properties),
@@ -252,7 +255,7 @@ impl SetSimilarityJoinExec {
     }
 
     fn with_input_and_join(&self, input: JoinInput, join: SimilarityJoin) -> Result<Self> {
-        let (family, options) = (Arc::clone(&self.layout.family), self.options.clone());
+        let (family, options) = (Arc::clone(&self.family), self.options.clone());
         Self::of_family(input, join, family, options, self.mode, self.reason.clone())
     }
 

@@ -61,7 +61,7 @@ fn settings_travel_with_the_statement() {
     let plan = explained("SET simjoin.strategy = 'groupjoin'");
     assert_contains(&plan, &["strategy=groupjoin", "mode=broadcast"]);
     let plan = explained("SET simjoin.distribution = 'repartition'");
-    assert_contains(&plan, &["SizeGridExec", "mode=partitioned", "simjoin.distribution"]);
+    assert_contains(&plan, &["AxisGridExec", "mode=partitioned", "simjoin.distribution"]);
     // Four cores in all, unless a number is asked for.
     assert_contains(&plan, &["tasks=4"]);
     let plan =
@@ -78,7 +78,7 @@ fn explain_analyze_tells_what_each_stage_did() {
          ON jaccard(word_tokens(a.title), word_tokens(b.title)) >= 0.8"
     );
     let plan = succeeded(&cluster.run(&["-q", "--maxrows", "inf", "-c", &sql]));
-    assert_contains(&plan, &["Stage 1 (", "SizeHistogramExec", "Stage 5 (", "probe_rows="]);
+    assert_contains(&plan, &["Stage 1 (", "AxisHistogramExec", "Stage 5 (", "probe_rows="]);
     assert!(!plan.contains("output_rows=0, elapsed_compute=1ns, output_bytes=0.0 B"), "{plan}");
 }
 

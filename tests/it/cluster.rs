@@ -114,9 +114,9 @@ async fn small_sides_are_broadcast_and_large_ones_repartitioned() {
         &[
             "mode=partitioned (simjoin.distribution = repartition)",
             "RepartitionExec: partitioning=Hash([__simjoin_tile",
-            "SizeGridExec: left",
-            "SizeGridExec: right",
-            "SizeHistogramExec: left",
+            "AxisGridExec: left",
+            "AxisGridExec: right",
+            "AxisHistogramExec: left",
             "CoalescePartitionsExec: fetch=",
         ],
     );
@@ -179,7 +179,7 @@ async fn pairs_of_one_input_meet_once() {
             "JoinPartsExec",
             "self-join, each pair once",
             "mode=partitioned (the pairs of one input with itself, each of them once)",
-            "SizeGridExec: left",
+            "AxisGridExec: left",
             "tasks=4, rows near to each other once",
             "mode=partitioned, both orders of a pair at once",
             "tasks=4, rows apart from each other",
@@ -288,7 +288,7 @@ async fn explain_analyze_shows_what_was_sent() {
     let sql = "ANALYZE SELECT a.id, b.id FROM a LEFT SIMJOIN a b \
                ON jaccard(a.toks, b.toks) >= 0.6";
     let plan = explain(&ctx, sql).await;
-    let grids: Vec<&str> = plan.lines().filter(|line| line.contains("SizeGridExec")).collect();
+    let grids: Vec<&str> = plan.lines().filter(|line| line.contains("AxisGridExec")).collect();
     let [left, right] = grids.as_slice() else { panic!("{plan}") };
     // Each left row goes to one task.
     assert_contains(left, &["input_rows=90", "dropped_rows=0", "repeated_rows=0", "tasks=3"]);
@@ -328,7 +328,7 @@ async fn inputs_that_may_change_are_not_read_twice() {
              ON jaccard(x.toks, y.toks) >= 1{and}"
         );
         let plan = physical(&ctx, &sql).await;
-        assert!(!plan.contains("SizeGridExec"), "{plan}");
+        assert!(!plan.contains("AxisGridExec"), "{plan}");
         assert_contains(&plan, &["an input may give other rows when it is read twice"]);
         assert!(number(&ctx, &sql).await > 0);
     }

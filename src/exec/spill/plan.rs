@@ -55,11 +55,10 @@ impl StoredPlan {
             columns.dedup();
         }
         let forms = [Side::Left, Side::Right].map(|side| layout.matcher.stored(side));
-        let types = forms.each_ref().map(|form| form.data_type());
         let mut schemas = inputs.clone();
         for side in [Side::Left, Side::Right] {
             let (s, input) = (side as usize, &inputs[side as usize]);
-            let mut fields = vec![Field::new("item", types[s].clone(), true)];
+            let mut fields = vec![Field::new("item", forms[s].data_type(), true)];
             if has_keys {
                 fields.push(Field::new("key", DataType::Binary, true));
             }
@@ -68,31 +67,25 @@ impl StoredPlan {
             schemas[s] = Arc::new(Schema::new(fields));
         }
         let both = over_stored(join, &stored, [true, true], has_keys)?;
+        // A matcher reads stored values as it reads those of the inputs.
+        let matcher = || Arc::clone(&layout.matcher);
         let direct = match layout.self_join || layout.both_orders {
             true => None,
             false => {
                 let mut sides = [true, true];
                 sides[layout.probe as usize] = false;
                 let join = over_stored(join, &stored, sides, has_keys)?;
-                let family = Arc::clone(&layout.family);
-                let probe = layout.join.argument(layout.probe);
-                let of_probe = probe.data_type(&inputs[layout.probe as usize])?;
-                let mut types = types.each_ref();
-                types[layout.probe as usize] = &of_probe;
-                let build = Some(layout.build());
-                Some(Arc::new(Layout::try_new(join, family, types, build, options)?))
+                Some(Arc::new(Layout::try_new(join, matcher(), Some(layout.build()), options)?))
             }
         };
         let once = layout.self_join && layout.spec.pairing == Pairing::Unordered;
-        let family = || Arc::clone(&layout.family);
-        let build = Some(layout.build());
-        let mut cross = Layout::try_new(both.clone(), family(), types.each_ref(), build, options)?;
+        let mut cross = Layout::try_new(both.clone(), matcher(), Some(layout.build()), options)?;
         if once || layout.both_orders {
             cross.give_both_orders();
         }
         let itself = match layout.self_join {
             true => {
-                let mut itself = Layout::try_new(both, family(), types.each_ref(), None, options)?;
+                let mut itself = Layout::try_new(both, matcher(), None, options)?;
                 if once {
                     // The same piece meets other rows afterwards, which may need more of its
                     // columns.

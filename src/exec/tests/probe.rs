@@ -196,7 +196,8 @@ impl Probe<'_> {
             let schema = schema();
             let types = [Side::Left, Side::Right]
                 .map(|side| self.join.argument(side).data_type(&schema).unwrap());
-            Layout::try_new(self.join, sets(), types.each_ref(), self.build, &self.options).unwrap()
+            let matcher = sets().bind(self.join.predicate, types.each_ref()).unwrap();
+            Layout::try_new(self.join, matcher, self.build, &self.options).unwrap()
         });
         let metrics = ExecutionPlanMetricsSet::new();
         let plan = BuildPlan {

@@ -376,6 +376,7 @@ fn a_device_takes_up_what_another_one_drops() {
         Some("cuMemcpyDtoHAsync"),
         None,
     ];
+    let mut faults = 0;
     // Invalid value, illegal address, ECC error.
     for (call, error) in calls.into_iter().flat_map(|call| [1, 700, 214].map(|e| (call, e))) {
         let (sides, mut spec) = many_chunks(&mut rng);
@@ -400,12 +401,17 @@ fn a_device_takes_up_what_another_one_drops() {
         };
         let expected = sides.expected(&spec);
         sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
-        assert!(leases[1].stat("launches") > 0, "{fault:?}");
+        // A join may have fewer such calls than the fault waits for.
+        if leases[0].stat("faults") > 0 {
+            faults += 1;
+            assert!(leases[1].stat("launches") > 0, "{fault:?}");
+        }
         sides.build.copies().clear();
         for lease in &leases {
             lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
         }
     }
+    assert!(faults > 8, "{faults} faults happened");
 }
 
 /// Where the last device fails, a query that insists on devices ends with the error; another one
