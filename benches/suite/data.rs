@@ -225,7 +225,7 @@ pub fn encode(name: &str, lists: &[ArrayRef], threads: usize) -> Result<Encoded>
     })
 }
 
-/// What `work` gives on each of so many threads, this one among them.
+/// The results of `work` on `threads` threads, this one among them.
 pub fn on_threads<T: Send>(threads: usize, work: impl Fn() -> Result<T> + Sync) -> Result<Vec<T>> {
     std::thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();

@@ -17,7 +17,7 @@ const COLOURS: &[&str] =
 pub struct Series {
     pub name: String,
     pub points: Vec<(f64, f64)>,
-    /// Drawn thick: the one that the plot is about.
+    /// Drawn thick: the subject of the plot.
     pub main: bool,
 }
 

@@ -46,7 +46,7 @@ pub struct Arguments {
     /// What takes longer than this is run once, in seconds
     #[arg(long, default_value_t = 10.0)]
     once_above: f64,
-    /// A competitor is stopped after so many seconds, and not asked for lower thresholds
+    /// A competitor is stopped after this time, in seconds, and not asked for lower thresholds
     #[arg(long, default_value_t = 120)]
     limit: u64,
     /// Folder of the figures
@@ -58,7 +58,7 @@ pub struct Arguments {
 /// framework are; `pairs` of a run that was stopped is empty.
 const HEADER: &str = "data,rows,sets,tokens,threshold,system,chosen,run,seconds,wall_seconds,pairs";
 
-/// One of those who run.
+/// A program to be timed.
 enum System {
     Engine(StrategyChoice, Simd),
     Competitor(Competitor),

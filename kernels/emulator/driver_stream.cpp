@@ -119,7 +119,7 @@ EXPORT CUresult cuEventRecord(CUevent event, CUstream handle) {
     std::lock_guard lock(device->mutex);
     if (device->events.count(event) == 0) return CUDA_ERROR_INVALID_HANDLE;
     event->mark = mark;
-    // Reached on a lost device as well: whoever waits is told of the loss instead of hanging.
+    // Reached on a lost device as well: a waiting thread gets the error of the loss instead of hanging.
     stream->queue->push([mark] { mark->reach(); });
     return CUDA_SUCCESS;
 }

@@ -2,7 +2,7 @@
 //
 // An allocation is poisoned when it is made, lies between bytes of a known pattern that are looked
 // at later, and ends (to the 256 bytes to which CUDA aligns) at a page that must not be touched. Once
-// released its pages must not be touched either, and serve nobody else for a while.
+// released its pages must not be touched either, and serve no other allocation for a while.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class Memory {
     bool contains(const void *address, size_t bytes) const;
     // Keeps allocations from being released as long as it lives.
     std::shared_lock<std::shared_mutex> hold() const { return std::shared_lock(mutex); }
-    // As `contains`, for those who hold.
+    // As `contains`, for callers that hold the lock.
     bool covers(const void *address, size_t bytes) const;
     // Whether the patterns around all allocations are intact; says on stderr which is not.
     bool check() const;

@@ -94,7 +94,7 @@ extern "C" __global__ void self_test_shuffle_not_reached(SelfTest test) {
     if (threadIdx.x != test.count) __shfl_sync(0xffffffff, threadIdx.x, 0);
 }
 
-// The page at the lowest addresses is nobody's; `count` is an address in it.
+// The page at the lowest addresses belongs to no allocation; `count` is an address in it.
 extern "C" __global__ void self_test_null(SelfTest test) {
     *reinterpret_cast<volatile u32 *>(u64{test.count}) = threadIdx.x;
 }

@@ -41,7 +41,7 @@ pub fn library() -> Result<PathBuf, String> {
         return Ok(library);
     }
     fs::create_dir_all(&folder).expect("the build folder is writable");
-    // Other processes may be at the same: whoever is done first, readers see a whole file.
+    // Other processes may build at the same time: readers see a whole file of either.
     let unfinished = folder.join(format!("libcuda.so.{}", std::process::id()));
     let units = sources.keys().filter(|path| path.extension().is_some_and(|name| name == "cpp"));
     let output = compiler()?

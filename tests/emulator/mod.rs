@@ -109,7 +109,7 @@ impl Emulator {
                 hold: library.symbol(c"simjoin_emulator_hold"),
                 reset: library.symbol(c"simjoin_emulator_reset"),
                 stat: library.symbol(c"simjoin_emulator_stat"),
-                // Device 0 is left to those who do not say which.
+                // Device 0 is left to tests that name no device.
                 idle: Mutex::new((1..64).rev().collect()),
                 returned: Condvar::new(),
             }

@@ -165,7 +165,7 @@ fn a_signal_that_was_switched_off_stays_off() {
     assert_eq!(status_of(&mut child), 0);
 }
 
-/// A pipe that nobody writes to.
+/// A pipe without a writer.
 #[test]
 fn a_signal_ends_the_wait_for_a_script() {
     let folder = tempfile::tempdir().expect("a folder");

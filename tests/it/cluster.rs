@@ -13,7 +13,7 @@ use crate::support::{
     plan_text, register, register_partitions, rows, rows_of_tasks,
 };
 
-/// A session that plans for a cluster of so many tasks.
+/// A session that plans for a cluster of `tasks` tasks.
 fn cluster(tasks: usize) -> Session {
     Session { partitions: tasks, tasks_of: Some(1), ..Session::default() }
 }

@@ -74,7 +74,7 @@ async fn gives(ctx: &SessionContext, query: &str, expected: &[String]) {
     set(ctx, "SET simjoin.spill = 'auto'; SET simjoin.strategy = 'auto'").await;
 }
 
-/// Runs `query` in all ways, and compares with the stock joins, which give so many rows.
+/// Runs `query` in all ways, and compares with the stock joins, which give `count` rows.
 async fn equals_stock(ctx: &SessionContext, query: &str, count: usize) {
     let expected = stock(ctx, query).await;
     assert_eq!(expected.len(), count, "{query}\n{expected:#?}");

@@ -208,7 +208,7 @@ async fn devices_that_cannot_be_used_are_errors_with_advice() {
     assert_contains(&explain(&ctx, PAIRS).await, &["SetSimilarityJoinExec", "cuda:99"]);
 }
 
-/// A query that is given up leaves chunks under way; they come back to nobody.
+/// A query that is dropped leaves chunks under way, whose results no cursor takes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_query_that_ends_early_gives_its_memory_back() {
     let Some(emulator) = Emulator::get() else { return };

@@ -103,7 +103,7 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // SAFETY: nobody else has them. On a lost device each call says so once more.
+        // SAFETY: the test alone has them. On a lost device each call returns the error again.
         unsafe {
             for address in [self.input, self.out, self.sum] {
                 let _ = result::free_sync(address);

@@ -244,7 +244,7 @@ async fn one_partition_alone_ends() {
         drop(streams);
         let read = async { while last.next().await.is_some() {} };
         let ended = tokio::time::timeout(Duration::from_secs(60), read).await;
-        assert!(ended.is_ok(), "{name} waits for a partition that nobody reads");
+        assert!(ended.is_ok(), "{name} waits for a partition without a reader");
     }
 }
 

@@ -119,7 +119,7 @@ fn open() -> (File, OwnedFd) {
     let mut size = libc::winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
     let name = std::ptr::null_mut();
     let mode = std::ptr::null_mut();
-    // SAFETY: the call sets both descriptors, which nobody else owns.
+    // SAFETY: the call sets both descriptors, of which the test is the only owner.
     unsafe {
         let rc = libc::openpty(&mut master, &mut slave, name, mode, &raw mut size);
         assert_eq!(rc, 0, "a terminal");

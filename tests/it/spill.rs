@@ -113,7 +113,7 @@ async fn many_partitions_share_little_memory() {
     }
 }
 
-/// A pool that shares what there is among those who can spill.
+/// A pool that shares its memory among the consumers that can spill.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fair_pool_does_as_well() {
     use datafusion::execution::memory_pool::FairSpillPool;
@@ -476,7 +476,7 @@ async fn an_error_of_the_input_is_seen_at_once() {
     assert_contains(&failed.expect("the error waits for a partition that never ends"), &["broken"]);
 }
 
-/// Where each task answers for its own probe rows, a partition that nobody reads on holds back
+/// Where each task answers for its own probe rows, a partition that no consumer reads holds back
 /// no other.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_partition_read_later_holds_back_no_other() {

@@ -32,7 +32,8 @@ pub struct Session {
     pub partitions: usize,
     /// Bytes of the memory pool.
     pub memory: Option<usize>,
-    /// Plan for tasks that share nothing, and run them so, each with at most so many partitions.
+    /// Plan for tasks that share nothing, and run them so, each with at most this number of
+    /// partitions.
     pub tasks_of: Option<usize>,
     /// `simjoin.*` options, without the prefix.
     pub options: Vec<(&'static str, String)>,

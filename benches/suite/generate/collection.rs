@@ -18,7 +18,7 @@ pub enum Content {
         /// The share of sets that are given the token of the first rank.
         common: f64,
     },
-    /// Titles and authors, whose sets are their 2-grams; so many of them at full size.
+    /// Titles and authors, whose sets are their 2-grams; with their number at full size.
     Titles { universe: u64 },
 }
 

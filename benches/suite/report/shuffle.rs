@@ -5,7 +5,7 @@ use datafusion::common::Result;
 use super::{Section, gather};
 use crate::csv::{CsvRow, CsvTable};
 
-/// Tasks whose copies are shown, and those whose greatest task is.
+/// The numbers of tasks for which copies are shown, and for which the greatest task is.
 const TASKS: [&str; 4] = ["16", "64", "256", "1024"];
 const SHOWN: &str = "256";
 /// The plan of the grid: files of older runs have `grid` of strips, which no code makes any more.

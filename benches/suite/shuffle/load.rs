@@ -16,7 +16,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// Adds rows with so many tokens.
+    /// Adds rows with their tokens.
     pub fn add_rows(&mut self, (rows, tokens): (u64, u64)) {
         self.rows += rows;
         self.tokens += tokens;

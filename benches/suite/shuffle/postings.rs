@@ -82,7 +82,7 @@ impl Postings {
     }
 }
 
-/// The sets whose lookups are simulated: every so manyth, evenly over all sizes.
+/// The sets whose lookups are simulated: one in a fixed number, evenly over all sizes.
 #[derive(Debug, Clone, Copy)]
 pub struct Sample {
     step: usize,

@@ -27,7 +27,7 @@ enum Way {
     Memory,
     /// From disk, a few rows of the build side at a time.
     Disk,
-    /// Within a memory limit of so many KiB.
+    /// Within a memory limit, in KiB.
     Limit(usize),
     /// As the tasks of a cluster, by the grid or by a broadcast.
     Tasks(DistributionChoice),
@@ -204,6 +204,14 @@ async fn simjoin_insists_and_names_what_is_wrong() -> Result<()> {
     };
     let above = error(format!("{joined} >= 2")).await;
     assert!(above.contains("bounds the distance from below only"), "{above}");
+    for (condition, reason) in [
+        ("+ 1 <= 3", "the distance must be compared by <=, <, =, or BETWEEN with a constant"),
+        ("<= 3 OR a.id = 1", "the distance stands under OR"),
+        ("IN (1, 2)", "the distance must be compared by <=, <, ="),
+    ] {
+        let declined = error(format!("{joined} {condition}")).await;
+        assert!(declined.contains(reason), "{declined}");
+    }
     let all = error(format!("{joined} < 99999999999")).await;
     assert!(all.contains("the greatest distance satisfies it"), "{all}");
     // A negative distance is none.

@@ -150,7 +150,7 @@ impl Measured {
         self.sent.lz4 / (ROW_BYTES as f64 + TOKEN_BYTES as f64 * self.average_size())
     }
 
-    /// Postings met among so many rows: quadratic, an upper bound where a larger collection has
+    /// Postings met among the rows of a collection: quadratic, an upper bound where a larger collection has
     /// rarer tokens.
     pub fn postings_of(&self, rows: f64) -> f64 {
         self.postings * (rows / self.rows).powi(2)

@@ -23,7 +23,7 @@ use predict::{Needs, Plan, Size, Strategy};
 /// Small and skewed, broad, and concentrated sets.
 const COLLECTIONS: &[&str] = &["kosarak@200000", "livejournal@100000", "dblp@64000"];
 const THRESHOLDS: &[f64] = &[0.5, 0.8];
-/// Sets, and tasks for so many.
+/// Numbers of sets, each with its number of tasks.
 const SIZES: &[(f64, usize)] = &[(1e7, 64), (1e8, 1024), (1e9, 16_384)];
 /// Tasks that the simulation is held against.
 const TASKS: &[usize] = &[16, 64, 256];

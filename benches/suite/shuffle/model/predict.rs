@@ -95,7 +95,7 @@ impl Needs {
 }
 
 impl Measured {
-    /// What the product would count of so many rows.
+    /// The histogram that the product would make of `rows` rows.
     fn histogram(&self, rows: f64) -> Histogram {
         let mut histogram = Histogram::new(false);
         for &(size, share) in &self.sizes {
@@ -146,7 +146,7 @@ fn broadcast(measured: &Measured, size: Size, strategy: Strategy) -> Needs {
     needs
 }
 
-/// The tiles that the product makes for so many rows, spread evenly over the places of each size.
+/// The tiles that the product makes for as many rows as `size` states, spread evenly over the places of each size.
 ///
 /// # Errors
 ///

@@ -323,7 +323,7 @@ fn through_casts(expr: &Expr) -> Result<Scored<'_>, String> {
     };
     if !is_monotone_target(field.data_type()) {
         return Err(format!(
-            "a cast of the similarity to {} does not keep its order",
+            "a cast to {} does not keep the order of values",
             field.data_type()
         ));
     }
@@ -357,30 +357,45 @@ fn not_constant(expr: &Expr) -> Option<&'static str> {
     subquery.unwrap_or(true).then_some("is a subquery, whose value is not known when planning")
 }
 
-/// `Declined(reason)` if a similarity of both sides occurs in `conjunct`, else `Other`.
-fn about_pairs(conjunct: &Expr, sides: Sides<'_>, reason: &str) -> Shape {
+/// The function of a similarity of both sides that occurs in `conjunct`.
+fn function_of_pairs(conjunct: &Expr, sides: Sides<'_>) -> Option<Function> {
     let Sides { left, right, families } = sides;
     let both_sides = |e: &Expr| {
         let columns = e.column_refs();
         columns.iter().any(|c| left.is_column_from_schema(c))
             && columns.iter().any(|c| right.is_column_from_schema(c))
     };
-    match conjunct.exists(|e| Ok(similarity_call(e, families).is_some() && both_sides(e))) {
-        Ok(true) => Shape::Declined(reason.to_string()),
-        _ => Shape::Other,
+    let mut found = None;
+    let searched = conjunct.apply(|e| {
+        found = similarity_call(e, families).filter(|_| both_sides(e)).map(|call| call.0);
+        Ok(if found.is_some() { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    // `apply` fails only when its closure does.
+    searched.ok().and(found)
+}
+
+/// `Declined(reason)` if a similarity of both sides occurs in `conjunct`, else `Other`.
+fn about_pairs(conjunct: &Expr, sides: Sides<'_>, reason: &str) -> Shape {
+    match function_of_pairs(conjunct, sides) {
+        Some(_) => Shape::Declined(reason.to_string()),
+        None => Shape::Other,
     }
 }
 
 /// The reason for a similarity that is not directly compared.
 fn nested(conjunct: &Expr, sides: Sides<'_>) -> Shape {
-    let reason = match unalias(conjunct) {
+    let Some(function) = function_of_pairs(conjunct, sides) else { return Shape::Other };
+    let (value, operators) = match function.info().order {
+        Order::Similarity => ("similarity", ">=, >, ="),
+        Order::Distance => ("distance", "<=, <, ="),
+    };
+    Shape::Declined(match unalias(conjunct) {
         Expr::BinaryExpr(BinaryExpr { op: Operator::Or, .. }) => {
-            "the similarity stands under OR; it must be a condition of its own, joined by AND"
+            format!("the {value} stands under OR; it must be a condition of its own, joined by AND")
         }
         Expr::Not(_) => {
-            "the similarity stands under NOT; write the comparison that is meant instead"
+            format!("the {value} stands under NOT; write the comparison that is meant instead")
         }
-        _ => "the similarity must be compared by >=, >, =, or BETWEEN with a constant",
-    };
-    about_pairs(conjunct, sides, reason)
+        _ => format!("the {value} must be compared by {operators}, or BETWEEN with a constant"),
+    })
 }
