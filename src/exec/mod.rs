@@ -1,26 +1,37 @@
 //! The physical operator.
 //!
 //! [`SimilarityJoin`](crate::spec::SimilarityJoin) says what is computed; `layout` resolves it into
-//! a probe side and what each match yields. `build` collects and indexes one side, `probe` streams
-//! the other against it, `mode` says what partitions share. `answer` turns pairs of sets into rows:
-//! `blocks` makes blocks of row pairs and `pairs` the columns of row pairs, `emit` lists single
-//! rows, `output` makes batches. `spill` joins from disk. Algorithms live behind [`crate::engine`].
+//! a probe side and what each match yields, `mode` says what partitions share. Data flows so:
+//!
+//! ```text
+//!  rows ─► build ─► build_side ─► probe ─► answer ─► output batches
+//!                └► spill: both sides on disk, joined a piece at a time
+//! ```
+//!
+//! `build` collects and indexes one side, `probe` streams the other against it, `answer` turns pairs
+//! of items into rows, `partition` is one partition of the output, `node` the operator. A module
+//! uses those below it only, which a test holds. Algorithms live behind [`crate::engine`].
 
 pub(crate) mod answer;
 pub(crate) mod build;
+pub(crate) mod build_side;
 mod cores;
 pub(crate) mod hands_on;
+pub(crate) mod input;
 pub(crate) mod layout;
 pub(crate) mod metrics;
 pub(crate) mod mode;
 pub(crate) mod node;
+pub(crate) mod partition;
 mod parts;
 pub(crate) mod probe;
+pub(crate) mod rows;
 mod spill;
 #[cfg(test)]
 mod tests;
 
 pub use cores::ProcessCores;
+pub use input::JoinInput;
 pub use mode::JoinMode;
-pub use node::{JoinInput, SetSimilarityJoinExec};
+pub use node::SetSimilarityJoinExec;
 pub use parts::JoinPartsExec;

@@ -15,7 +15,7 @@ use datafusion::physical_plan::{
 };
 
 use super::layout::Layout;
-use crate::exec::node::JoinInput;
+use crate::exec::input::JoinInput;
 use crate::spec::Side;
 
 /// What the partitions of a join share, and so which of them may run apart from each other.

@@ -28,53 +28,21 @@ use parking_lot::Mutex;
 use crate::config::{DeviceChoice, SimJoinOptions, SpillChoice};
 use crate::engine::{Families, Family, KeyConverter, Pairing, admitted};
 use crate::exec::answer::output::BatchLimits;
+use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
-use crate::exec::build::{BuildPlan, Built};
 use crate::exec::cores::ProcessCores;
+use crate::exec::input::JoinInput;
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
 use crate::exec::mode::JoinMode;
-use crate::exec::probe::slices::ProbeInputs;
-use crate::exec::probe::{BuildFuture, ProbePartition};
-use crate::exec::spill::Spilling;
+use crate::exec::partition::{BuildFuture, ProbePartition};
+use crate::exec::rows::slices::ProbeInputs;
+use crate::exec::spill::{Built, Spilling};
 use crate::spec::{ResidualColumn, Side, SimilarityJoin};
 use crate::util::once::{OnceExecution, once_fut};
 
 /// Partitions of the output of a self-join, at most: more would not help.
 const MOST_PARTITIONS: usize = 1 << 16;
-
-/// Where the rows of the join come from.
-#[derive(Debug, Clone)]
-pub enum JoinInput {
-    /// Two inputs; the build side is collected and indexed, the other streams.
-    Two {
-        /// The rows of the left side.
-        left: Arc<dyn ExecutionPlan>,
-        /// The rows of the right side.
-        right: Arc<dyn ExecutionPlan>,
-        /// The build side.
-        build: Side,
-    },
-    /// One input that is both sides: the same argument, blocking keys and side filters on both,
-    /// all over the schema of `input`. The output has `partitions` partitions.
-    Itself {
-        /// The rows of both sides.
-        input: Arc<dyn ExecutionPlan>,
-        /// The partitions of the output, at least 1.
-        partitions: usize,
-    },
-}
-
-impl JoinInput {
-    /// The plan that gives the rows of `side`.
-    pub fn side(&self, side: Side) -> &Arc<dyn ExecutionPlan> {
-        match (self, side) {
-            (JoinInput::Two { left, .. }, Side::Left) => left,
-            (JoinInput::Two { right, .. }, Side::Right) => right,
-            (JoinInput::Itself { input, .. }, _) => input,
-        }
-    }
-}
 
 /// An exact set-similarity join.
 ///

@@ -53,6 +53,25 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     ),
 ];
 
+/// The modules of `exec`; each may use those that stand before it.
+const WITHIN_EXEC: [&str; 15] = [
+    "cores",
+    "hands_on",
+    "input",
+    "layout",
+    "metrics",
+    "rows",
+    "build_side",
+    "answer",
+    "build",
+    "probe",
+    "spill",
+    "partition",
+    "mode",
+    "node",
+    "parts",
+];
+
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -72,9 +91,9 @@ fn code(path: &Path) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The folders that `code` names behind `crate::`.
-fn used(code: &str) -> BTreeSet<String> {
-    let names = code.split("crate::").skip(1).map(|rest| {
+/// The modules that `code` names behind `parent`, such as `crate::`.
+fn used(code: &str, parent: &str) -> BTreeSet<String> {
+    let names = code.split(parent).skip(1).map(|rest| {
         rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>()
     });
     names.collect()
@@ -103,7 +122,7 @@ fn folders_depend_on_each_other_in_one_direction() {
             wrong.push(format!("{folder} has no line in this test"));
             continue;
         };
-        for other in used(&code(&path)) {
+        for other in used(&code(&path), "crate::") {
             // Items of the root are of the public interface.
             let is_folder = allowed.contains_key(other.as_str());
             if is_folder && other != folder && !may_use.contains(&other.as_str()) {
@@ -115,6 +134,42 @@ fn folders_depend_on_each_other_in_one_direction() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     let known: BTreeSet<String> = ALLOWED.iter().map(|(name, _)| name.to_string()).collect();
     assert_eq!(met, known, "a folder is gone");
+}
+
+/// Rows flow through `exec` in one direction, and so do the uses of its modules.
+#[test]
+fn modules_of_the_operator_depend_on_earlier_ones() {
+    let exec = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/exec");
+    let mut all = vec![];
+    files(&exec, &mut all);
+    let place = |name: &str| WITHIN_EXEC.iter().position(|each| *each == name);
+    let mut wrong = vec![];
+    let mut met = BTreeSet::new();
+    for path in all {
+        let within = path.strip_prefix(&exec).unwrap();
+        let first = within.components().next().unwrap().as_os_str().to_string_lossy();
+        let module = first.trim_end_matches(".rs").to_string();
+        if module == "mod" || module == "tests" {
+            continue;
+        }
+        let code = code(&path);
+        let Some(own) = place(&module) else {
+            wrong.push(format!("{module} has no place in this test"));
+            continue;
+        };
+        let parents = used(&code, "super::");
+        let uses = used(&code, "crate::exec::").into_iter().chain(parents);
+        for other in uses.filter(|other| place(other).is_some_and(|other| other > own)) {
+            wrong.push(format!("{} uses {other}", within.display()));
+        }
+        // The operator's own items, which `mod.rs` exports, belong to its last modules.
+        if code.contains("crate::exec::{") {
+            wrong.push(format!("{} names several modules in braces", within.display()));
+        }
+        met.insert(module);
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(met.len(), WITHIN_EXEC.len(), "a module is gone");
 }
 
 /// No folder above the boundary names what only one family has.

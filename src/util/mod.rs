@@ -1,5 +1,6 @@
-//! Helpers that know nothing of joins: cancellation, threads, shared futures.
+//! Helpers that know nothing of joins: cancellation, kinds of errors, threads, shared futures.
 
 pub(crate) mod cancel;
+pub(crate) mod errors;
 pub(crate) mod once;
 pub(crate) mod parallel;

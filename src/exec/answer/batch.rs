@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use crate::engine::ProbeUnit;
 use crate::engine::{Collection, ItemId};
-use crate::exec::answer::payload::Payload;
-use crate::exec::answer::visited::Visit;
-use crate::exec::build::BuildSide;
+use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
+use crate::exec::rows::payload::Payload;
+use crate::exec::rows::visited::Visit;
 
 /// Probe sets that were fed to the cursor together, and their rows.
 pub(crate) struct ProbeBatch {

@@ -10,7 +10,7 @@ use datafusion::logical_expr::Operator;
 
 use crate::engine::{ItemPair, Match, Pairing, RowGroups};
 use crate::exec::answer::batch::ProbeBatch;
-use crate::exec::build::BuildSide;
+use crate::exec::build_side::BuildSide;
 use crate::exec::layout::{Layout, RowOrder};
 use crate::spec::Side;
 
@@ -345,7 +345,7 @@ mod tests {
 
     use super::*;
     use crate::engine::EncodeInput;
-    use crate::exec::answer::ranks::Ranks;
+    use crate::exec::rows::ranks::Ranks;
     use crate::set::{BuildEncoder, SetCollection};
     use crate::util::cancel::CancelFlag;
 

@@ -12,9 +12,9 @@ use crate::exec::answer::batch::{Counted, ProbeBatch};
 use crate::exec::answer::blocks::{ExpansionInput, total_pairs};
 use crate::exec::answer::marks::{note_blocks, note_places, note_sets};
 use crate::exec::answer::pairs::PairColumns;
-use crate::exec::answer::payload::Payload;
-use crate::exec::answer::ranks::Ranks;
 use crate::exec::layout::{Layout, Yield};
+use crate::exec::rows::payload::Payload;
+use crate::exec::rows::ranks::Ranks;
 use crate::spec::Residual;
 
 /// How far a run of matches was taken.

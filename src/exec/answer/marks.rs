@@ -9,7 +9,7 @@ use crate::engine::Match;
 use crate::exec::answer::batch::Counted;
 use crate::exec::answer::blocks::RowPairs;
 use crate::exec::answer::pairs::PairColumns;
-use crate::exec::build::BuildSide;
+use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
 
 /// Adds matches of sets to the counts of a batch whose first set is `first`.

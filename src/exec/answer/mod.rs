@@ -16,10 +16,7 @@ pub(crate) mod emit;
 mod marks;
 pub(crate) mod output;
 pub(crate) mod pairs;
-pub(crate) mod payload;
-pub(crate) mod ranks;
 mod state;
-pub(crate) mod visited;
 
 pub(crate) use batch::ProbeBatch;
 pub(crate) use consume::Taken;

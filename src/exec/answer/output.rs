@@ -10,8 +10,8 @@ use datafusion::common::{Result, internal_err};
 use datafusion::execution::TaskContext;
 use datafusion::execution::memory_pool::MemoryLimit;
 
-use crate::exec::answer::payload::Payload;
 use crate::exec::layout::Layout;
+use crate::exec::rows::payload::Payload;
 use crate::spec::{CountOf, OutputColumn, Side};
 
 /// How large an output batch may be.

@@ -15,8 +15,8 @@ use datafusion::common::{Result, internal_err};
 
 use crate::engine::ItemPair;
 use crate::exec::answer::blocks::RowPairs;
-use crate::exec::answer::payload::Payload;
 use crate::exec::layout::Layout;
+use crate::exec::rows::payload::Payload;
 use crate::spec::{Call, OutputColumn, Residual, ResidualColumn, Side};
 
 /// The columns of some pairs of rows, made when they are asked for.

@@ -11,7 +11,7 @@ use crate::exec::answer::blocks::{Expansion, RowPairs};
 use crate::exec::answer::consume::Gathered;
 use crate::exec::answer::emit::Listing;
 use crate::exec::answer::output::{BatchLimits, Output};
-use crate::exec::build::BuildSide;
+use crate::exec::build_side::BuildSide;
 use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::ProbeCounters;
 

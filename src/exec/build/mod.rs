@@ -3,145 +3,30 @@
 pub(crate) mod headroom;
 pub(crate) mod read;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
-use datafusion::physical_plan::PhysicalExpr;
-use tokio::sync::Notify;
 
 use crate::config::{DeviceChoice, SpillChoice, StrategyChoice};
 use crate::engine::{
-    Collection, DeviceRequest, Domain, EncodeInput, Encoded, FinishContext, KeyConverter,
-    KeyDictionary, KeyRows, MatchNeed, PrepareContext, PreparedJoin, ProbeEncoder, RowGroups,
-    choose,
+    Collection, DeviceRequest, Domain, Encoded, FinishContext, KeyConverter, MatchNeed,
+    PrepareContext, RowGroups, choose,
 };
 use crate::exec::answer::consume::sets_tell_total;
-use crate::exec::answer::payload::{Payload, PayloadBuilder};
-use crate::exec::answer::ranks::{Partners, Ranks};
-use crate::exec::answer::visited::Visited;
 use crate::exec::build::headroom::Headroom;
-use crate::exec::build::read::{Outcome, Overflow, Reading, Share, is_out_of_memory};
+use crate::exec::build::read::{Outcome, Overflow, Reading, Share};
+use crate::exec::build_side::schedule::Ranges;
+use crate::exec::build_side::{BuildRows, BuildSide};
 use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::BuildMetrics;
-use crate::exec::probe::schedule::{Ranges, SpareSlices};
-use crate::exec::spill::SpilledBuild;
-use crate::spec::Side;
+use crate::exec::rows::payload::PayloadBuilder;
+use crate::exec::rows::ranks::{Partners, Ranks};
+use crate::exec::rows::visited::Visited;
 use crate::util::cancel::CancelFlag;
-
-/// Rows encoded without yielding to the runtime. Tests want many slices.
-pub(crate) const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
-
-/// The build side, ready to be probed.
-#[derive(Debug)]
-pub(crate) struct BuildSide {
-    pub items: Arc<dyn Collection>,
-    pub encoder: Arc<dyn ProbeEncoder>,
-    pub key_ids: KeyDictionary,
-    pub payload: Arc<Payload>,
-    /// The bytes of a payload row on average.
-    pub row_bytes: usize,
-    /// Ranks of the compared column, for [`Layout::row_order`].
-    pub ranks: Option<Ranks>,
-    /// For each of [`Layout::counted_columns`], `None` where every row counts.
-    pub partners: Vec<Option<Partners>>,
-    pub prepared: Arc<dyn PreparedJoin>,
-    /// Which sets (or rows, by place) have a match, where that is asked for.
-    pub visited: Option<Visited>,
-    /// Probe partitions that have not finished.
-    unfinished: AtomicUsize,
-    /// Workers that find no memory for a single row.
-    pub shortage: Shortage,
-    /// For self-joins: the probe sets that no partition has taken.
-    pub ranges: Ranges,
-    /// For joins of two inputs: probe rows that no partition has taken.
-    pub spare: SpareSlices,
-    /// The bytes held apart from `prepared`.
-    held: usize,
-    reservation: MemoryReservation,
-}
-
-/// What the partitions of a join probe.
-pub(crate) enum Built {
-    /// With the layout and the keys to probe it with.
-    Memory { side: Arc<BuildSide>, layout: Arc<Layout>, converter: Option<Arc<KeyConverter>> },
-    /// A build side that did not fit into memory.
-    Disk(Arc<SpilledBuild>),
-}
-
-/// How the workers that probe a build side wait for each other's memory.
-#[derive(Debug, Default)]
-pub(crate) struct Shortage {
-    /// The number of workers that wait. They hold no memory.
-    pub short: AtomicUsize,
-    /// A worker has given memory back.
-    pub freed: Notify,
-    /// One waiting worker at a time tries again.
-    pub permit: tokio::sync::Mutex<()>,
-}
-
-impl BuildSide {
-    /// Whether all workers that have not finished wait for memory.
-    pub(crate) fn all_are_short(&self) -> bool {
-        self.shortage.short.load(Ordering::Acquire) >= self.unfinished.load(Ordering::Acquire)
-    }
-
-    /// Notes that a probe partition has seen all its rows. Returns whether it was the last
-    /// partition.
-    pub(crate) fn finish_partition(&self) -> bool {
-        self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
-    }
-}
-
-/// The evaluated argument, keys and filter of a batch's rows.
-pub(crate) struct EncodedArguments {
-    pub values: ArrayRef,
-    pub keys: Option<KeyRows>,
-    pub filter: Option<BooleanArray>,
-}
-
-impl EncodedArguments {
-    /// Evaluates one side's argument, keys and filter.
-    pub(crate) fn evaluate(
-        layout: &Layout,
-        side: Side,
-        converter: Option<&KeyConverter>,
-        batch: &RecordBatch,
-    ) -> Result<Self> {
-        let array =
-            |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array(batch.num_rows());
-        let filter = match layout.join.side_filter(side) {
-            Some(filter) => {
-                let filter = array(filter)?;
-                let Some(filter) = filter.as_boolean_opt() else {
-                    return exec_err!("a join condition is {}, not Boolean", filter.data_type());
-                };
-                Some(filter.clone())
-            }
-            None => None,
-        };
-        let keys = match converter {
-            Some(converter) => {
-                let columns = layout
-                    .join
-                    .on
-                    .iter()
-                    .map(|(left, right)| array(if side == Side::Left { left } else { right }));
-                Some(converter.convert(&columns.collect::<Result<Vec<_>>>()?)?)
-            }
-            None => None,
-        };
-        Ok(Self { values: array(layout.join.argument(side))?, keys, filter })
-    }
-
-    pub(crate) fn as_input(&self) -> EncodeInput<'_> {
-        EncodeInput { values: &self.values, keys: self.keys.as_ref(), filter: self.filter.as_ref() }
-    }
-}
+use crate::util::errors::is_out_of_memory;
 
 /// Called with a description of the chosen strategy, and with another one when a device fails.
 pub(crate) type OnChoice = Arc<dyn Fn(String) + Send + Sync>;
@@ -204,21 +89,10 @@ impl BuildPlan {
 
     /// Prepares the same sets for this plan's layout, whose build side must be the same.
     pub(crate) async fn again(self, build: BuildSide) -> Result<Arc<BuildSide>> {
-        let BuildSide { prepared, held, reservation, items, .. } = build;
-        drop(prepared);
-        reservation.resize(held);
-        let indexed = Indexed {
-            items,
-            encoder: build.encoder,
-            key_ids: build.key_ids,
-            row_bytes: build.row_bytes,
-            payload: build.payload,
-            ranks: build.ranks.filter(|ranks| self.layout.orders_build_by(ranks.column)),
-            partners: build.partners,
-            visited: build.visited,
-            held,
-        };
-        on_thread(move |cancel| self.prepare(indexed, reservation, cancel)).await
+        let (rows, reservation) = build.into_rows();
+        let ranks = rows.ranks.filter(|ranks| self.layout.orders_build_by(ranks.column));
+        let rows = BuildRows { ranks, ..rows };
+        on_thread(move |cancel| self.prepare(rows, reservation, cancel)).await
     }
 
     /// Whether strategy and device are left to the join.
@@ -279,8 +153,8 @@ impl BuildPlan {
         self.metrics.tokens.add(encoder.value_count());
         self.metrics.keys.add(key_ids.len() as usize);
         timer.done();
-        let indexed = Indexed {
-            items: Arc::clone(&items),
+        let rows = BuildRows {
+            items,
             encoder,
             key_ids,
             row_bytes: payload.row_bytes(),
@@ -290,7 +164,7 @@ impl BuildPlan {
             visited: visited.map(Visited::new),
             held,
         };
-        self.prepare(indexed, reservation, cancel)
+        self.prepare(rows, reservation, cancel)
     }
 
     /// Ranks the rows by the column of the row order: always in a self-join, whose row pairs need
@@ -329,18 +203,19 @@ impl BuildPlan {
     /// Chooses a strategy and prepares it.
     fn prepare(
         self,
-        indexed: Indexed,
+        rows: BuildRows,
         reservation: MemoryReservation,
         cancel: &CancelFlag,
     ) -> Result<Arc<BuildSide>> {
         let _timer = self.metrics.index_time.timer();
         let peak = || self.metrics.peak_bytes.set_max(reservation.size());
-        let Indexed { items, ranks, .. } = indexed;
+        let items = &rows.items;
         let threads = self.threads.max(1);
         let context = PrepareContext { reservation: &reservation, cancel, threads };
         let matcher = self.layout.matcher.as_ref();
         let mut spec = self.layout.spec;
-        if self.layout.yields == Yield::Total && sets_tell_total(&self.layout, ranks.as_ref()) {
+        if self.layout.yields == Yield::Total && sets_tell_total(&self.layout, rows.ranks.as_ref())
+        {
             spec.need = MatchNeed::Count;
         }
         let described = Arc::new(OnceLock::new());
@@ -356,15 +231,15 @@ impl BuildPlan {
             },
         };
         let prepare = |strategy: StrategyChoice, request: &DeviceRequest, why: &str| {
-            let choice = choose(matcher, strategy, &items, &spec, request, context)?;
-            let prepared = choice.prepare(&items, context)?;
+            let choice = choose(matcher, strategy, items, &spec, request, context)?;
+            let prepared = choice.prepare(items, context)?;
             (self.on_choice)(described.get_or_init(|| format!("{choice}{why}")).clone());
             Ok(prepared)
         };
         let prepared = match prepare(self.strategy, &request, "") {
             Err(error) if is_out_of_memory(&error) && self.is_free_to_choose() => {
                 // The smallest index.
-                reservation.try_resize(indexed.held)?;
+                reservation.try_resize(rows.held)?;
                 let request = DeviceRequest { choice: DeviceChoice::Cpu, ..request };
                 prepare(StrategyChoice::AllPairs, &request, ", for want of memory")?
             }
@@ -376,23 +251,8 @@ impl BuildPlan {
         let ranges = Ranges::new(steps, items.groups().len(), self.partitions, unit);
         peak();
         self.metrics.bytes.set(reservation.size());
-        Ok(Arc::new(BuildSide {
-            items,
-            encoder: indexed.encoder,
-            key_ids: indexed.key_ids,
-            row_bytes: indexed.row_bytes,
-            payload: indexed.payload,
-            ranks,
-            partners: indexed.partners,
-            prepared,
-            visited: indexed.visited,
-            unfinished: AtomicUsize::new(self.partitions),
-            shortage: Shortage::default(),
-            ranges,
-            spare: SpareSlices::default(),
-            held: indexed.held,
-            reservation,
-        }))
+        let side = BuildSide::new(rows, prepared, ranges, self.partitions, reservation);
+        Ok(Arc::new(side))
     }
 }
 
@@ -408,20 +268,6 @@ fn repeats_items(groups: &RowGroups, cancel: &CancelFlag) -> Result<bool> {
         pairs = pairs.saturating_add(u64::from(groups.row_count_of(item)).pow(2));
     }
     Ok(pairs / PAIRS_PER_ROW > groups.row_count() as u64)
-}
-
-/// A build side that no strategy has been prepared for.
-struct Indexed {
-    items: Arc<dyn Collection>,
-    encoder: Arc<dyn ProbeEncoder>,
-    key_ids: KeyDictionary,
-    row_bytes: usize,
-    payload: Arc<Payload>,
-    ranks: Option<Ranks>,
-    partners: Vec<Option<Partners>>,
-    visited: Option<Visited>,
-    /// In bytes.
-    held: usize,
 }
 
 /// Runs long work apart from the runtime. Dropping the future stops it.
@@ -442,9 +288,9 @@ pub(crate) fn out_of_memory(
     layout: &Layout,
     rows: usize,
 ) -> DataFusionError {
-    let DataFusionError::ResourcesExhausted(_) = error.find_root() else {
+    if !is_out_of_memory(&error) {
         return error;
-    };
+    }
     let side = layout.build();
     error.context(match layout.self_join {
         true => format!(

@@ -15,12 +15,14 @@ use tokio::runtime::Handle;
 use crate::config::SpillChoice;
 use crate::engine::{BuildEncoder, EncodedPart, Growth, KeyDictionary};
 use crate::exec::answer::batch::Counted;
-use crate::exec::answer::payload::{PayloadBuilder, SeenBuffers};
-use crate::exec::answer::ranks::Ranks;
 use crate::exec::build::headroom::Headroom;
-use crate::exec::build::{BuildPlan, EncodedArguments, out_of_memory};
+use crate::exec::build::{BuildPlan, out_of_memory};
 use crate::exec::layout::Layout;
-use crate::exec::probe::slices::Slices;
+use crate::exec::rows::arguments::EncodedArguments;
+use crate::exec::rows::payload::{PayloadBuilder, SeenBuffers};
+use crate::exec::rows::ranks::Ranks;
+use crate::exec::rows::slices::Slices;
+use crate::util::errors::is_out_of_memory;
 
 /// The build side while it is being read.
 pub(crate) struct Reading {
@@ -194,11 +196,6 @@ impl Reading {
             self.overflow.get_or_init(|| error);
         }
     }
-}
-
-/// Whether less data would have fitted.
-pub(crate) fn is_out_of_memory(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
 impl Share {

@@ -10,12 +10,8 @@
 //! for one, and keeps a few batches open while a device works on their matches: `stream` says how
 //! many, `source` how their memory is reserved and what happens where it is short.
 
-pub(crate) mod partition;
-pub(crate) mod schedule;
-pub(crate) mod slices;
 pub(crate) mod source;
 pub(crate) mod stream;
 
-pub(crate) use partition::{BuildFuture, ProbePartition};
 pub(crate) use source::ProbeInput;
 pub(crate) use stream::{ProbeSetup, ProbeStream};

@@ -15,14 +15,15 @@ use crate::engine::{Collection, ItemId, Scratch};
 use crate::engine::{KeyConverter, ProbeUnit};
 use crate::exec::answer::ProbeBatch;
 use crate::exec::answer::batch::Counted;
-use crate::exec::answer::payload::Payload;
-use crate::exec::answer::visited::Visit;
-use crate::exec::build::read::is_out_of_memory;
-use crate::exec::build::{BuildSide, EncodedArguments, ROWS_PER_SLICE};
+use crate::exec::build_side::BuildSide;
+use crate::exec::build_side::schedule::SpareSlices;
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::ProbeCounters;
-use crate::exec::probe::schedule::SpareSlices;
-use crate::exec::spill::SegmentReader;
+use crate::exec::rows::arguments::{EncodedArguments, ROWS_PER_SLICE};
+use crate::exec::rows::feed::SegmentReader;
+use crate::exec::rows::payload::Payload;
+use crate::exec::rows::visited::Visit;
+use crate::util::errors::is_out_of_memory;
 
 /// The most batches that are open at the same time: one whose candidates a device verifier
 /// collects, and one for each of its packs on their way.
@@ -37,7 +38,7 @@ pub(crate) enum ProbeInput {
     /// The other input of the join.
     Stream(Option<SendableRecordBatchStream>),
     /// The build side itself: partitions take ranges of its sets,
-    /// [`crate::exec::probe::schedule::Ranges`].
+    /// [`crate::exec::build_side::schedule::Ranges`].
     Itself,
     /// Rows on disk that meet a piece of the build side.
     Stored(SegmentReader),

@@ -12,7 +12,7 @@ use datafusion::physical_plan::metrics::RecordOutput;
 use crate::engine::{Cursor, KeyConverter, MatchBuffer, Progress};
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::answer::{Answer, Taken};
-use crate::exec::build::BuildSide;
+use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
 use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::source::{Held, ProbeInput, ProbeSource};

@@ -12,20 +12,21 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::bands::Bands;
-use super::feed::{SegmentFeed, SegmentReader};
 use super::queue::BatchQueue;
-use super::segment::{Segment, SpilledSide};
 use super::store::SpillContext;
 use crate::config::SpillChoice;
 use crate::exec::answer::output::BatchLimits;
-use crate::exec::answer::visited::Visited;
+use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
-use crate::exec::build::read::is_out_of_memory;
-use crate::exec::build::{BuildPlan, BuildSide};
+use crate::exec::build_side::BuildSide;
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::ProbeMetrics;
-use crate::exec::probe::slices::Slices;
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
+use crate::exec::rows::feed::{SegmentFeed, SegmentReader};
+use crate::exec::rows::segment::{Segment, SpilledSide};
+use crate::exec::rows::slices::Slices;
+use crate::exec::rows::visited::Visited;
+use crate::util::errors::is_out_of_memory;
 
 /// The least bytes for the probe rows of a worker, where there are several workers.
 const ROWS_BYTES: usize = 256 << 10;

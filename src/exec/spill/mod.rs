@@ -22,13 +22,10 @@
 
 mod bands;
 mod driver;
-mod feed;
 mod plan;
 mod queue;
-mod segment;
 mod store;
 mod writer;
 
 pub(crate) use driver::{Joining, SpilledBuild};
-pub(crate) use feed::SegmentReader;
-pub(crate) use store::Spilling;
+pub(crate) use store::{Built, Spilling};

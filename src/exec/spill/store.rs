@@ -16,18 +16,28 @@ use tokio::sync::Semaphore;
 use super::bands::Bands;
 use super::driver::{SpilledBuild, StoredBuild, all_of};
 use super::plan::StoredPlan;
-use super::segment::SpilledSide;
 use super::writer::{SideWriter, WriterLimits};
 use crate::config::{DeviceChoice, SimJoinOptions, StrategyChoice};
 use crate::engine::KeyConverter;
-use crate::exec::answer::payload::stored_bytes;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::read::Overflow;
-use crate::exec::build::{BuildPlan, Built, EncodedArguments, OnChoice};
+use crate::exec::build::{BuildPlan, OnChoice};
+use crate::exec::build_side::BuildSide;
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::{BuildMetrics, DiskMetrics};
-use crate::exec::probe::slices::Slices;
+use crate::exec::rows::arguments::EncodedArguments;
+use crate::exec::rows::payload::stored_bytes;
+use crate::exec::rows::segment::SpilledSide;
+use crate::exec::rows::slices::Slices;
 use crate::spec::Side;
+
+/// What the partitions of a join probe.
+pub(crate) enum Built {
+    /// With the layout and the keys to probe it with.
+    Memory { side: Arc<BuildSide>, layout: Arc<Layout>, converter: Option<Arc<KeyConverter>> },
+    /// A build side that did not fit into memory.
+    Disk(Arc<SpilledBuild>),
+}
 
 /// Positions of rows that the bands are drawn from, at most.
 const SAMPLED_ROWS: usize = 1 << 16;

@@ -14,9 +14,9 @@ use datafusion::execution::spill_file::SpillFile;
 use datafusion::physical_plan::SpillManager;
 
 use super::bands::Bands;
-use super::segment::{Segment, SpilledSide};
 use crate::engine::{StoredForm, StoredRows};
-use crate::exec::answer::payload::stored_bytes;
+use crate::exec::rows::payload::stored_bytes;
+use crate::exec::rows::segment::{Segment, SpilledSide};
 
 /// Rows of a batch on disk, at most: reading takes the memory of a batch.
 const BATCH_ROWS: usize = 8192;

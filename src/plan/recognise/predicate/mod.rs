@@ -322,10 +322,7 @@ fn through_casts(expr: &Expr) -> Result<Scored<'_>, String> {
         }
     };
     if !is_monotone_target(field.data_type()) {
-        return Err(format!(
-            "a cast to {} does not keep the order of values",
-            field.data_type()
-        ));
+        return Err(format!("a cast to {} does not keep the order of values", field.data_type()));
     }
     let scored = through_casts(inner)?;
     let chain = Cast { expr: Box::new(scored.chain), field: Arc::clone(field) };

@@ -8,11 +8,11 @@ use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 
 use crate::engine::KeyConverter;
 use crate::exec::answer::output::BatchLimits;
-use crate::exec::build::Built;
 use crate::exec::layout::Layout;
 use crate::exec::metrics::ProbeMetrics;
-use crate::exec::probe::slices::{ProbeInputs, Slices};
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
+use crate::exec::rows::slices::{ProbeInputs, Slices};
+use crate::exec::spill::Built;
 use crate::exec::spill::{Joining, SpilledBuild};
 use crate::util::once::OnceFut;
 

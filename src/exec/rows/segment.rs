@@ -14,7 +14,7 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use crate::engine::Domain;
-use crate::exec::answer::payload::stored_bytes;
+use crate::exec::rows::payload::stored_bytes;
 
 /// Rows of one band. The unit that is read again, and that pieces of a build side are made of.
 pub(crate) struct Segment {

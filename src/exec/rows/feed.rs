@@ -9,9 +9,9 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::metrics::Count;
 use futures::StreamExt;
 
-use super::segment::SpilledSide;
-use crate::exec::answer::visited::{Visit, Visited};
-use crate::exec::build::ROWS_PER_SLICE;
+use crate::exec::rows::arguments::ROWS_PER_SLICE;
+use crate::exec::rows::segment::SpilledSide;
+use crate::exec::rows::visited::{Visit, Visited};
 
 /// Segments of the probe side that meet one piece, taken by any number of workers.
 #[derive(Debug)]

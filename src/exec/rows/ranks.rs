@@ -14,7 +14,7 @@ use datafusion::common::utils::normalize_float_zero;
 use datafusion::common::{DataFusionError, Result, internal_err};
 
 use crate::engine::RowGroups;
-use crate::exec::answer::payload::{Payload, slice_bytes};
+use crate::exec::rows::payload::{Payload, slice_bytes};
 use crate::util::cancel::{CancelFlag, sort_unstable_by};
 
 /// Ranks of a column of the build side: greater values have greater ranks, equal ones the same,

@@ -12,8 +12,8 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use tokio::sync::Mutex;
 
-use crate::exec::answer::payload::stored_bytes;
-use crate::exec::build::ROWS_PER_SLICE;
+use crate::exec::rows::arguments::ROWS_PER_SLICE;
+use crate::exec::rows::payload::stored_bytes;
 
 /// The rows of a slice may take this part of a memory limit: encoding takes a multiple of their
 /// bytes, which is not reserved.

@@ -1,0 +1,113 @@
+//! The build side, which all partitions share once it is built.
+
+pub(crate) mod schedule;
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use datafusion::execution::memory_pool::MemoryReservation;
+use tokio::sync::Notify;
+
+use crate::engine::{Collection, KeyDictionary, PreparedJoin, ProbeEncoder};
+use crate::exec::build_side::schedule::{Ranges, SpareSlices};
+use crate::exec::rows::payload::Payload;
+use crate::exec::rows::ranks::{Partners, Ranks};
+use crate::exec::rows::visited::Visited;
+
+/// The rows of the build side, encoded; no strategy has been prepared for them yet.
+#[derive(Debug)]
+pub(crate) struct BuildRows {
+    pub items: Arc<dyn Collection>,
+    pub encoder: Arc<dyn ProbeEncoder>,
+    pub key_ids: KeyDictionary,
+    pub payload: Arc<Payload>,
+    /// The bytes of a payload row on average.
+    pub row_bytes: usize,
+    /// Ranks of the compared column, for [`Layout::row_order`].
+    ///
+    /// [`Layout::row_order`]: crate::exec::layout::Layout::row_order
+    pub ranks: Option<Ranks>,
+    /// For each column that is counted, `None` where every row counts.
+    pub partners: Vec<Option<Partners>>,
+    /// Which items (or rows, by place) have a match, where that is asked for.
+    pub visited: Option<Visited>,
+    /// The bytes of all of it.
+    pub held: usize,
+}
+
+/// The build side, ready to be probed. It has the fields of its [`BuildRows`].
+#[derive(Debug)]
+pub(crate) struct BuildSide {
+    rows: BuildRows,
+    pub prepared: Arc<dyn PreparedJoin>,
+    /// Probe partitions that have not finished.
+    unfinished: AtomicUsize,
+    /// Workers that find no memory for a single row.
+    pub shortage: Shortage,
+    /// For self-joins: the probe items that no partition has taken.
+    pub ranges: Ranges,
+    /// For joins of two inputs: probe rows that no partition has taken.
+    pub spare: SpareSlices,
+    /// Of the rows and of what the strategy prepared.
+    reservation: MemoryReservation,
+}
+
+impl Deref for BuildSide {
+    type Target = BuildRows;
+
+    fn deref(&self) -> &BuildRows {
+        &self.rows
+    }
+}
+
+impl BuildSide {
+    /// A build side that `partitions` partitions will probe, in `ranges` if it is both sides.
+    pub(crate) fn new(
+        rows: BuildRows,
+        prepared: Arc<dyn PreparedJoin>,
+        ranges: Ranges,
+        partitions: usize,
+        reservation: MemoryReservation,
+    ) -> Self {
+        Self {
+            rows,
+            prepared,
+            unfinished: AtomicUsize::new(partitions),
+            shortage: Shortage::default(),
+            ranges,
+            spare: SpareSlices::default(),
+            reservation,
+        }
+    }
+
+    /// The rows, with the reservation for them alone.
+    pub(crate) fn into_rows(self) -> (BuildRows, MemoryReservation) {
+        let Self { rows, prepared, reservation, .. } = self;
+        drop(prepared);
+        reservation.resize(rows.held);
+        (rows, reservation)
+    }
+
+    /// Whether all workers that have not finished wait for memory.
+    pub(crate) fn all_are_short(&self) -> bool {
+        self.shortage.short.load(Ordering::Acquire) >= self.unfinished.load(Ordering::Acquire)
+    }
+
+    /// Notes that a probe partition has seen all its rows. Returns whether it was the last
+    /// partition.
+    pub(crate) fn finish_partition(&self) -> bool {
+        self.unfinished.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+}
+
+/// How the workers that probe a build side wait for each other's memory.
+#[derive(Debug, Default)]
+pub(crate) struct Shortage {
+    /// The number of workers that wait. They hold no memory.
+    pub short: AtomicUsize,
+    /// A worker has given memory back.
+    pub freed: Notify,
+    /// One waiting worker at a time tries again.
+    pub permit: tokio::sync::Mutex<()>,
+}

@@ -1,0 +1,60 @@
+//! What a condition reads of the rows of one side.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
+use datafusion::common::{Result, exec_err};
+use datafusion::physical_plan::PhysicalExpr;
+
+use crate::engine::{EncodeInput, KeyConverter, KeyRows};
+use crate::exec::layout::Layout;
+use crate::spec::Side;
+
+/// Rows encoded without yielding to the runtime. Tests want many slices.
+pub(crate) const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
+
+/// The evaluated argument, keys and filter of a batch's rows.
+pub(crate) struct EncodedArguments {
+    pub values: ArrayRef,
+    pub keys: Option<KeyRows>,
+    pub filter: Option<BooleanArray>,
+}
+
+impl EncodedArguments {
+    /// Evaluates one side's argument, keys and filter.
+    pub(crate) fn evaluate(
+        layout: &Layout,
+        side: Side,
+        converter: Option<&KeyConverter>,
+        batch: &RecordBatch,
+    ) -> Result<Self> {
+        let array =
+            |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array(batch.num_rows());
+        let filter = match layout.join.side_filter(side) {
+            Some(filter) => {
+                let filter = array(filter)?;
+                let Some(filter) = filter.as_boolean_opt() else {
+                    return exec_err!("a join condition is {}, not Boolean", filter.data_type());
+                };
+                Some(filter.clone())
+            }
+            None => None,
+        };
+        let keys = match converter {
+            Some(converter) => {
+                let columns = layout
+                    .join
+                    .on
+                    .iter()
+                    .map(|(left, right)| array(if side == Side::Left { left } else { right }));
+                Some(converter.convert(&columns.collect::<Result<Vec<_>>>()?)?)
+            }
+            None => None,
+        };
+        Ok(Self { values: array(layout.join.argument(side))?, keys, filter })
+    }
+
+    pub(crate) fn as_input(&self) -> EncodeInput<'_> {
+        EncodeInput { values: &self.values, keys: self.keys.as_ref(), filter: self.filter.as_ref() }
+    }
+}
