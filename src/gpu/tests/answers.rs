@@ -26,7 +26,7 @@ fn works_of_different_types_take_turns_in_order() {
         kernel_nanos += usage.times.kernel_nanos;
     }
     assert!(kernel_nanos > 0);
-    assert_eq!(device.pending(), 0);
+    lent.expect_idle(&device);
     drop(device);
     lent.expect_nothing_left();
 }
@@ -56,7 +56,7 @@ fn works_of_many_threads_are_all_answered_and_overlap() {
         }
         drop(held);
     });
-    assert_eq!(device.pending(), 0);
+    lent.expect_idle(&device);
     drop(device);
     lent.expect_nothing_left();
 }

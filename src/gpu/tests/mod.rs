@@ -44,6 +44,13 @@ impl Lent {
         Device::open(self.ordinal)
     }
 
+    /// Asserts that no work is pending. Other tests use a real GPU at the same time.
+    pub(crate) fn expect_idle(&self, device: &Device) {
+        if self.device.is_some() {
+            assert_eq!(device.pending(), 0);
+        }
+    }
+
     /// Waits until nothing is left on the device or pinned for it, once all users have let go.
     pub(crate) fn expect_nothing_left(&self) {
         match &self.device {
