@@ -34,6 +34,15 @@ use crate::spec::Side;
 /// Mirrored     build 0 ─► probe 0         as partitioned, of one input with itself: rows that
 ///              build 1 ─► probe 1         match meet once, in one of the two orders
 /// ```
+///
+/// | mode | inputs | joins |
+/// |---|---|---|
+/// | `Shared`, `Single` | two, or one that is both sides | every join type, rows or counts |
+/// | `Broadcast` | two | that list no build rows one by one: inner joins, and those that preserve, keep or count probe rows |
+/// | `Partitioned` | two, or one that is both sides | every join type, rows or counts |
+/// | `Mirrored` | two parts of one input | inner joins by a symmetric function, rows or counts |
+///
+/// The constructor of the operator refuses the other combinations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Hash)]
 pub enum JoinMode {
     /// The partitions run in one process and share the build side and the marks of its rows.

@@ -37,7 +37,7 @@ use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
 use crate::exec::mode::JoinMode;
 use crate::exec::partition::{BuildFuture, ProbePartition};
 use crate::exec::rows::slices::ProbeInputs;
-use crate::exec::spill::{Built, Spilling};
+use crate::exec::spill::{Built, SpillRequest};
 use crate::spec::{ResidualColumn, Side, SimilarityJoin};
 use crate::util::once::{OnceExecution, once_fut};
 
@@ -280,7 +280,7 @@ impl SetSimilarityJoinExec {
             domain: None,
         };
         let input = self.input.side(self.layout.build()).execute(from, Arc::clone(context))?;
-        let spilling = Spilling {
+        let request = SpillRequest {
             plan: plan.clone(),
             inputs: [Side::Left, Side::Right].map(|side| self.input.side(side).schema()),
             options: self.options.clone(),
@@ -292,7 +292,7 @@ impl SetSimilarityJoinExec {
             let (layout, converter) = (Arc::clone(&plan.layout), plan.converter.clone());
             match plan.run_or_overflow(input, Arc::clone(&memory)).await? {
                 Ok(side) => Ok(Built::Memory { side, layout, converter }),
-                Err((overflow, _)) => spilling.build(overflow, memory).await,
+                Err((overflow, _)) => request.build(overflow, memory).await,
             }
         })
     }

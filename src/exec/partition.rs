@@ -13,7 +13,7 @@ use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
 use crate::exec::rows::slices::{ProbeInputs, Slices};
 use crate::exec::spill::Built;
-use crate::exec::spill::{Joining, SpilledBuild};
+use crate::exec::spill::{SpilledBuild, SpilledJoin};
 use crate::util::once::OnceFut;
 
 /// The build side while it is being made.
@@ -39,7 +39,7 @@ impl ProbePartition {
         enum Stage {
             Waiting(Box<ProbePartition>),
             InMemory(Box<ProbeStream>),
-            OnDisk(Arc<Joining>),
+            OnDisk(Arc<SpilledJoin>),
         }
         futures::stream::try_unfold(Stage::Waiting(Box::new(self)), |stage| async move {
             let stage = match stage {
@@ -84,7 +84,7 @@ impl ProbePartition {
     }
 
     /// Takes part in the join from disk.
-    fn join_on_disk(&self, build: &Arc<SpilledBuild>) -> Result<Arc<Joining>> {
+    fn join_on_disk(&self, build: &Arc<SpilledBuild>) -> Result<Arc<SpilledJoin>> {
         let Some(inputs) = &self.probe else { return build.join_shared(|| Ok(vec![])) };
         let rows = &self.metrics.counters.rows;
         let slices = |stream| Slices::new(stream, rows.clone());

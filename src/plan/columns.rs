@@ -13,7 +13,7 @@ use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::physical_expr::create_physical_expr;
 
-use crate::plan::logical::SimJoinNode;
+use crate::plan::logical::SetSimilarityJoin;
 use crate::spec::{OutputColumn, Side};
 
 /// The column at `index` of `schema`, fully qualified.
@@ -133,7 +133,7 @@ pub(crate) fn is_null_of_nulls(expr: &Expr, schema: &DFSchema) -> bool {
 }
 
 /// The side and index of the input column that `column` of the node's output is.
-pub(crate) fn input_column(node: &SimJoinNode, column: &Column) -> Option<(Side, usize)> {
+pub(crate) fn input_column(node: &SetSimilarityJoin, column: &Column) -> Option<(Side, usize)> {
     let index = node.schema.maybe_index_of_column(column)?;
     match node.output.get(index)? {
         OutputColumn::Input(side, index) => Some((*side, *index)),

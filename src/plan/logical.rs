@@ -29,7 +29,7 @@ pub struct SharedInput {
 /// `left` and `right` define the schemas over which `arguments`, `on`, `side_filters`, `residual`
 /// and the indices of `output` are written. With `shared`, the one plan to run is `shared.plan`.
 #[derive(Debug, Clone)]
-pub struct SimJoinNode {
+pub struct SetSimilarityJoin {
     /// The left input.
     pub left: Arc<LogicalPlan>,
     /// The right input.
@@ -59,11 +59,11 @@ pub struct SimJoinNode {
     pub need: Need,
     /// The columns of the output.
     pub output: Vec<OutputColumn>,
-    /// The schema of `output`; see [`SimJoinNode::recompute_schema`].
+    /// The schema of `output`; see [`SetSimilarityJoin::recompute_schema`].
     pub schema: DFSchemaRef,
 }
 
-impl SimJoinNode {
+impl SetSimilarityJoin {
     /// The input of a side.
     pub fn input(&self, side: Side) -> &Arc<LogicalPlan> {
         match side {
@@ -143,7 +143,7 @@ impl SimJoinNode {
         let mut count = 0;
         for input in [&self.left, &self.right] {
             input.apply(|plan| {
-                count += usize::from(SimJoinNode::of(plan).is_some());
+                count += usize::from(SetSimilarityJoin::of(plan).is_some());
                 Ok(TreeNodeRecursion::Continue)
             })?;
         }
@@ -194,27 +194,27 @@ pub fn column_name(column: &OutputColumn) -> String {
     }
 }
 
-impl PartialEq for SimJoinNode {
+impl PartialEq for SetSimilarityJoin {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for SimJoinNode {}
+impl Eq for SetSimilarityJoin {}
 
-impl Hash for SimJoinNode {
+impl Hash for SetSimilarityJoin {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.key().hash(state);
     }
 }
 
-impl PartialOrd for SimJoinNode {
+impl PartialOrd for SetSimilarityJoin {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         (self == other).then_some(Ordering::Equal)
     }
 }
 
-impl UserDefinedLogicalNodeCore for SimJoinNode {
+impl UserDefinedLogicalNodeCore for SetSimilarityJoin {
     fn name(&self) -> &str {
         "SetSimilarityJoin"
     }

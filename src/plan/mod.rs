@@ -3,7 +3,7 @@
 //! ```text
 //! SIMJOIN ─► marker ──► optimizer ─► convert ───► scores ──► counts ──► self_join ──► physical
 //!            wraps the  (stock)      Join to      measures   count(*)   two scans     a node becomes
-//!            conjunct                SimJoinNode  of the     without    become one    the operator
+//!            conjunct                SetSimilarityJoin  of the     without    become one    the operator
 //!                                                 match      pairs
 //! ```
 //!
@@ -26,7 +26,7 @@ pub(crate) mod rewrite;
 mod tests;
 
 pub use distribute::ClusterPlanning;
-pub use logical::{SharedInput, SimJoinNode, column_name};
+pub use logical::{SetSimilarityJoin, SharedInput, column_name};
 pub use physical::SimJoinPlanner;
 pub use planner::SimJoinQueryPlanner;
 pub use recognise::{MarkSimilarityJoins, SimilarityJoinDeclinedExec, insist, marker_functions};

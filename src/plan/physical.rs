@@ -1,4 +1,4 @@
-//! From a [`SimJoinNode`] and its planned inputs to a [`SetSimilarityJoinExec`].
+//! From a [`SetSimilarityJoin`] and its planned inputs to a [`SetSimilarityJoinExec`].
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
 use super::columns::{column_at, map_columns};
 use super::distribute::{ClusterPlanning, Distribution};
-use super::logical::SimJoinNode;
+use super::logical::SetSimilarityJoin;
 use super::readings::{are_deterministic, is_exact};
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::engine::Families;
@@ -52,7 +52,7 @@ impl ExtensionPlanner for SimJoinPlanner {
         session: &dyn Session,
         planning_ctx: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        if let Some(node) = node.as_any().downcast_ref::<SimJoinNode>() {
+        if let Some(node) = node.as_any().downcast_ref::<SetSimilarityJoin>() {
             let families = &self.families;
             let compiler = Compiler { node, families, planner, session, planning_ctx };
             return compiler.plan(physical_inputs).map(Some);
@@ -69,7 +69,7 @@ impl ExtensionPlanner for SimJoinPlanner {
 }
 
 struct Compiler<'a> {
-    node: &'a SimJoinNode,
+    node: &'a SetSimilarityJoin,
     families: &'a Families,
     planner: &'a dyn PhysicalPlanner,
     session: &'a dyn Session,

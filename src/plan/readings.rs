@@ -23,7 +23,7 @@ use datafusion::logical_expr::{
     Distinct, Expr, LogicalPlan, TableScan, UserDefinedLogicalNodeCore,
 };
 
-use super::logical::SimJoinNode;
+use super::logical::SetSimilarityJoin;
 use crate::functions::reads_lists_as_sets;
 use crate::plan::recognise::declined::DeclinedNode;
 
@@ -105,7 +105,7 @@ pub(crate) fn is_repeatable(plan: &LogicalPlan) -> Result<bool> {
 /// Per side, whether two readings of a join's input give the same rows, and its expressions the
 /// same values, even where the order of the rows below differs, as it does between the tasks of a
 /// cluster.
-pub(crate) fn are_deterministic(node: &SimJoinNode) -> Result<[bool; 2]> {
+pub(crate) fn are_deterministic(node: &SetSimilarityJoin) -> Result<[bool; 2]> {
     let mut found = [false; 2];
     for (input, found) in [&node.left, &node.right].into_iter().zip(&mut found) {
         *found = is_repeatable(input)?
@@ -166,7 +166,7 @@ fn orders_seen(plan: &LogicalPlan) -> Result<Order> {
 /// Whether the rows that this one node gives depend on the order of elements in the lists that it
 /// reads.
 fn looks_into_lists(plan: &LogicalPlan) -> Result<bool> {
-    if let Some(node) = SimJoinNode::of(plan) {
+    if let Some(node) = SetSimilarityJoin::of(plan) {
         return join_looks_into_lists(node);
     }
     let inputs = Inputs(plan.inputs().iter().map(|input| input.schema().as_ref()).collect());
@@ -186,7 +186,7 @@ fn looks_into_lists(plan: &LogicalPlan) -> Result<bool> {
     Ok(looks)
 }
 
-fn join_looks_into_lists(node: &SimJoinNode) -> Result<bool> {
+fn join_looks_into_lists(node: &SetSimilarityJoin) -> Result<bool> {
     let inputs = Inputs(vec![node.left.schema(), node.right.schema()]);
     let mut looks = node.on.iter().any(|(l, r)| inputs.hold_list_of([l, r]));
     for expr in node.expressions() {
@@ -248,7 +248,9 @@ pub(crate) fn is_exact(plan: &LogicalPlan) -> Result<bool> {
                 }
                 LogicalPlan::Distinct(_) => has_exact_types(plan),
                 LogicalPlan::Window(_) => false,
-                LogicalPlan::Extension(_) => SimJoinNode::of(plan).is_none() && is_own_node(plan),
+                LogicalPlan::Extension(_) => {
+                    SetSimilarityJoin::of(plan).is_none() && is_own_node(plan)
+                }
                 _ => true,
             };
         Ok(if exact { TreeNodeRecursion::Continue } else { TreeNodeRecursion::Stop })
@@ -282,7 +284,7 @@ fn has_exact_types(plan: &LogicalPlan) -> bool {
 
 /// Whether `plan` is a node of this crate.
 fn is_own_node(plan: &LogicalPlan) -> bool {
-    SimJoinNode::of(plan).is_some() || !std::ptr::eq(DeclinedNode::seen_through(plan), plan)
+    SetSimilarityJoin::of(plan).is_some() || !std::ptr::eq(DeclinedNode::seen_through(plan), plan)
 }
 
 fn is_work_table(scan: &TableScan) -> bool {

@@ -17,7 +17,7 @@ use crate::engine::{
 };
 use crate::exec::answer::consume::sets_tell_total;
 use crate::exec::build::headroom::Headroom;
-use crate::exec::build::read::{Outcome, Overflow, Reading, Share};
+use crate::exec::build::read::{BuildCollector, Outcome, Overflow, Share};
 use crate::exec::build_side::schedule::Ranges;
 use crate::exec::build_side::{BuildRows, BuildSide};
 use crate::exec::layout::{Layout, Yield};
@@ -70,12 +70,13 @@ impl BuildPlan {
         memory: Arc<Headroom>,
     ) -> Result<Result<Arc<BuildSide>, (Overflow, DataFusionError)>> {
         let reservation = memory.reservation("rows");
-        let reading = Arc::new(Reading::new(self, input, Arc::clone(&memory), reservation));
-        let shares = reading.run().await?;
-        let Ok(reading) = Arc::try_unwrap(reading) else {
+        let collector =
+            Arc::new(BuildCollector::new(self, input, Arc::clone(&memory), reservation));
+        let shares = collector.run().await?;
+        let Ok(collector) = Arc::try_unwrap(collector) else {
             return internal_err!("a task still reads the build side of a similarity join");
         };
-        let (plan, reservation, shares) = match reading.finish(shares)? {
+        let (plan, reservation, shares) = match collector.finish(shares)? {
             Outcome::Read { plan, reservation, shares } => (plan, reservation, shares),
             Outcome::Overflow(overflow, error) => return Ok(Err((overflow, error))),
         };

@@ -25,7 +25,7 @@ use crate::exec::rows::slices::Slices;
 use crate::util::errors::is_out_of_memory;
 
 /// The build side while it is being read.
-pub(crate) struct Reading {
+pub(crate) struct BuildCollector {
     pub plan: BuildPlan,
     pub reservation: MemoryReservation,
     memory: Arc<Headroom>,
@@ -63,7 +63,7 @@ pub(crate) struct Share {
     pub order_column: PayloadBuilder,
 }
 
-impl Reading {
+impl BuildCollector {
     pub(crate) fn new(
         plan: BuildPlan,
         input: SendableRecordBatchStream,

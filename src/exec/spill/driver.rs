@@ -40,7 +40,7 @@ pub(crate) struct SpilledBuild {
     stored: Arc<StoredBuild>,
     /// The join that all partitions share. It ends with the last partition: none of its tasks holds
     /// this build side.
-    shared: Mutex<Option<Arc<Joining>>>,
+    shared: Mutex<Option<Arc<SpilledJoin>>>,
 }
 
 /// A build side on disk, and how it comes back.
@@ -55,27 +55,27 @@ pub(crate) struct StoredBuild {
 }
 
 /// Ends a queue when dropped, also where the task that fills the queue panics.
-struct Ending(Arc<BatchQueue>);
+struct QueueEnd(Arc<BatchQueue>);
 
-impl Ending {
+impl QueueEnd {
     fn end(self, result: Result<()>) {
         self.0.end(result);
     }
 }
 
-impl Drop for Ending {
+impl Drop for QueueEnd {
     fn drop(&mut self) {
         self.0.end(exec_err!("the join from disk stopped before its end"));
     }
 }
 
 /// A join on its way. Dropping it ends the work.
-pub(crate) struct Joining {
+pub(crate) struct SpilledJoin {
     queue: Arc<BatchQueue>,
     _driver: SpawnedTask<()>,
 }
 
-impl Joining {
+impl SpilledJoin {
     /// The next batch of the answer, for any partition.
     pub(crate) async fn next(&self) -> Result<Option<RecordBatch>> {
         self.queue.pop().await
@@ -91,7 +91,7 @@ impl SpilledBuild {
     pub(crate) fn join_shared(
         &self,
         probe: impl FnOnce() -> Result<Vec<Slices>>,
-    ) -> Result<Arc<Joining>> {
+    ) -> Result<Arc<SpilledJoin>> {
         let mut shared = self.shared.lock();
         Ok(match &*shared {
             Some(joining) => Arc::clone(joining),
@@ -100,13 +100,13 @@ impl SpilledBuild {
     }
 
     /// Starts the join with `probe`, the rows of one partition.
-    pub(crate) fn join(&self, probe: Vec<Slices>) -> Arc<Joining> {
+    pub(crate) fn join(&self, probe: Vec<Slices>) -> Arc<SpilledJoin> {
         self.start(probe, true)
     }
 
     /// Starts a join with the rows of `probe`; none for a self-join. `others` says whether there
     /// may be more such joins, which take turns.
-    fn start(&self, probe: Vec<Slices>, others: bool) -> Arc<Joining> {
+    fn start(&self, probe: Vec<Slices>, others: bool) -> Arc<SpilledJoin> {
         let context = &self.stored.context;
         let workers = context.threads.max(1);
         let queue = Arc::new(BatchQueue::new(2 * workers, context.task.memory_pool()));
@@ -121,9 +121,9 @@ impl SpilledBuild {
             permit: Arc::default(),
             others,
         };
-        let ending = Ending(Arc::clone(&queue));
-        let task = SpawnedTask::spawn(async move { ending.end(driver.run(probe).await) });
-        Arc::new(Joining { queue, _driver: task })
+        let end = QueueEnd(Arc::clone(&queue));
+        let task = SpawnedTask::spawn(async move { end.end(driver.run(probe).await) });
+        Arc::new(SpilledJoin { queue, _driver: task })
     }
 }
 

@@ -27,5 +27,5 @@ mod queue;
 mod store;
 mod writer;
 
-pub(crate) use driver::{Joining, SpilledBuild};
-pub(crate) use store::{Built, Spilling};
+pub(crate) use driver::{SpilledBuild, SpilledJoin};
+pub(crate) use store::{Built, SpillRequest};

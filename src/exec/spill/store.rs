@@ -50,7 +50,7 @@ const SEGMENT_BYTES: usize = 32 << 20;
 const OPEN_FILE_BYTES: usize = 64 << 10;
 
 /// Takes a join to disk whose build side does not fit into memory.
-pub(crate) struct Spilling {
+pub(crate) struct SpillRequest {
     pub plan: BuildPlan,
     /// The schemas of both sides.
     pub inputs: [SchemaRef; 2],
@@ -59,7 +59,7 @@ pub(crate) struct Spilling {
     pub task: Arc<TaskContext>,
 }
 
-impl Spilling {
+impl SpillRequest {
     /// Stores the build side, and reads it back where it is likely to fit after all. `memory` holds
     /// the rows that have been read.
     pub(crate) async fn build(self, overflow: Overflow, memory: Arc<Headroom>) -> Result<Built> {

@@ -1,4 +1,4 @@
-//! From joins with a similarity predicate to [`SimJoinNode`]s, on the optimized logical plan.
+//! From joins with a similarity predicate to [`SetSimilarityJoin`]s, on the optimized logical plan.
 //!
 //! Converting this late means that no extension node ever stands in a plan that the optimizer
 //! works on or that is serialised, and that filters and projections have reached the scans as
@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 
 use crate::config::SimJoinOptions;
 use crate::engine::Families;
-use crate::plan::logical::SimJoinNode;
+use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::recognise::cost::Choice;
 use crate::plan::recognise::declined::DeclinedNode;
 use crate::plan::recognise::marker::{EXAMPLE, is_marked, refuse, unwrap};
@@ -129,7 +129,7 @@ struct Converter<'a> {
 
 /// What becomes of a join.
 enum Outcome {
-    Node(Box<SimJoinNode>),
+    Node(Box<SetSimilarityJoin>),
     /// A similarity join that stays as it is, and why.
     Declined(String),
     /// No similarity join, or one to be decided later.
@@ -376,7 +376,7 @@ impl<'a> Converter<'a> {
                 Some(Choice::Operator(reason)) => Some(reason.clone()),
             }
         };
-        Ok(Outcome::Node(Box::new(SimJoinNode {
+        Ok(Outcome::Node(Box::new(SetSimilarityJoin {
             left: Arc::clone(&join.left),
             right: Arc::clone(&join.right),
             shared: None,

@@ -25,7 +25,7 @@ use datafusion::logical_expr::expr_rewriter::unalias;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, lit, when};
 
 use crate::plan::columns::{column_at, input_column, map_columns, reaches_outside};
-use crate::plan::logical::SimJoinNode;
+use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::rewrite::narrow::narrow_outputs;
 use crate::spec::{CountOf, Need, OutputColumn, Side};
 
@@ -120,7 +120,7 @@ fn named(expr: Expr, column: Column) -> Expr {
 
 /// An aggregate with its expressions over the columns of the join below it.
 struct Flat<'a> {
-    node: &'a SimJoinNode,
+    node: &'a SetSimilarityJoin,
     groups: Vec<Expr>,
     aggregates: Vec<Expr>,
 }
@@ -157,7 +157,7 @@ impl<'a> Flat<'a> {
             }
             plan = input;
         }
-        Ok(match SimJoinNode::of(plan) {
+        Ok(match SetSimilarityJoin::of(plan) {
             Some(node) if node.need == Need::Rows && !is_mark(node.join_type) => {
                 Some(Self { node, groups, aggregates })
             }
@@ -205,7 +205,7 @@ impl Grouping {
 ///
 /// A column that may be NULL is counted per row of the other side only: a count without groups
 /// is made from sets alone, which do not know it.
-fn counted(node: &SimJoinNode, expr: &Expr, grouped: Option<Side>) -> Option<CountOf> {
+fn counted(node: &SetSimilarityJoin, expr: &Expr, grouped: Option<Side>) -> Option<CountOf> {
     let expr = match expr {
         Expr::Alias(alias) => alias.expr.as_ref(),
         other => other,

@@ -1,4 +1,4 @@
-//! Passes over a [`SimJoinNode`](crate::plan::SimJoinNode).
+//! Passes over a [`SetSimilarityJoin`](crate::plan::SetSimilarityJoin).
 
 pub(crate) mod counts;
 pub(crate) mod narrow;

@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
 };
 
 use crate::plan::columns::{column_at, for_each_column, index_map};
-use crate::plan::logical::SimJoinNode;
+use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::rewrite::score_push::replace_input;
 use crate::spec::Side;
 
@@ -69,7 +69,7 @@ fn narrow(plan: LogicalPlan, required: &Required, below: bool) -> Result<Logical
             Ok(Transformed::yes(narrow(subquery, &all, false)?))
         })?
         .data;
-    if let Some(node) = SimJoinNode::of(&plan) {
+    if let Some(node) = SetSimilarityJoin::of(&plan) {
         return narrow_node(node, required);
     }
     match plan {
@@ -127,7 +127,7 @@ fn narrow_input(
 fn holds_similarity_join(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|plan| {
-        found |= SimJoinNode::of(plan).is_some();
+        found |= SetSimilarityJoin::of(plan).is_some();
         Ok(match found {
             true => TreeNodeRecursion::Stop,
             false => TreeNodeRecursion::Continue,
@@ -208,7 +208,7 @@ fn narrow_scan(scan: TableScan, required: &Required) -> Result<LogicalPlan> {
     Ok(LogicalPlan::TableScan(scan))
 }
 
-fn narrow_node(node: &SimJoinNode, required: &Required) -> Result<LogicalPlan> {
+fn narrow_node(node: &SetSimilarityJoin, required: &Required) -> Result<LogicalPlan> {
     let mut node = node.clone();
     if let Some(shared) = &mut node.shared {
         let all = Required::all(shared.plan.schema());

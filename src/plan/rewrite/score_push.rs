@@ -13,7 +13,7 @@ use crate::plan::columns::{
     canonical, column_at, fresh_name, index_map, input_column, is_null_of_nulls, map_columns,
     reaches_outside,
 };
-use crate::plan::logical::SimJoinNode;
+use crate::plan::logical::SetSimilarityJoin;
 use crate::spec::{Call, Function, Need, OutputColumn, Side};
 
 /// A function of a family over two expressions of the rows of some plan.
@@ -97,7 +97,7 @@ impl Pushed {
 
 /// Adds the score of `call`, written over the columns of `plan`, to these columns.
 pub(crate) fn push(plan: &LogicalPlan, call: &ScoreCall) -> Result<Option<Pushed>> {
-    if let Some(node) = SimJoinNode::of(plan) {
+    if let Some(node) = SetSimilarityJoin::of(plan) {
         return match own_score(node, call)? {
             Some(score) => Ok(add_score(node, score)?),
             None => push_below_node(node, call),
@@ -244,7 +244,7 @@ pub(crate) fn rejoin(
 
 /// The score that `call` computes, if `call` is over the arguments of `node` and every output row
 /// has the score.
-fn own_score(node: &SimJoinNode, call: &ScoreCall) -> Result<Option<Call>> {
+fn own_score(node: &SetSimilarityJoin, call: &ScoreCall) -> Result<Option<Call>> {
     if node.need != Need::Rows
         || !is_pairs(node.join_type)
         || call.function.family() != node.predicate.family()
@@ -286,7 +286,7 @@ fn is_pairs(join_type: JoinType) -> bool {
     matches!(join_type, JoinType::Inner | JoinType::Left | JoinType::Right | JoinType::Full)
 }
 
-fn add_score(node: &SimJoinNode, score: Call) -> Result<Option<Pushed>> {
+fn add_score(node: &SetSimilarityJoin, score: Call) -> Result<Option<Pushed>> {
     let output = OutputColumn::Score(score);
     let mut node = node.clone();
     let index = match node.output.iter().position(|column| *column == output) {
@@ -305,7 +305,7 @@ fn add_score(node: &SimJoinNode, score: Call) -> Result<Option<Pushed>> {
 }
 
 /// Takes a score that one input of `node` can give through `node`.
-fn push_below_node(node: &SimJoinNode, call: &ScoreCall) -> Result<Option<Pushed>> {
+fn push_below_node(node: &SetSimilarityJoin, call: &ScoreCall) -> Result<Option<Pushed>> {
     if node.need != Need::Rows {
         return Ok(None);
     }
@@ -345,7 +345,7 @@ fn push_below_node(node: &SimJoinNode, call: &ScoreCall) -> Result<Option<Pushed
 }
 
 /// Gives `node` an input that has the columns of the old one, perhaps at other positions.
-pub(crate) fn replace_input(node: &mut SimJoinNode, side: Side, input: Arc<LogicalPlan>) {
+pub(crate) fn replace_input(node: &mut SetSimilarityJoin, side: Side, input: Arc<LogicalPlan>) {
     let map = index_map(node.input(side).schema(), input.schema());
     for column in &mut node.output {
         if let Some((of, index)) = column.source()

@@ -17,7 +17,7 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::{Aggregate, Expr, Join, LogicalPlan, Projection, Sort, Window};
 
 use crate::engine::Families;
-use crate::plan::logical::SimJoinNode;
+use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::rewrite::narrow::narrow_outputs;
 use crate::plan::rewrite::score_push::{Pushed, ScoreCall, push, rejoin, replace_input};
 use crate::spec::Side;
@@ -82,7 +82,7 @@ fn replace_calls(
 
 /// Replaces the calls in the expressions of one node.
 fn take_at(plan: LogicalPlan, families: &Families) -> Result<Transformed<LogicalPlan>> {
-    let taken = if let Some(node) = SimJoinNode::of(&plan) {
+    let taken = if let Some(node) = SetSimilarityJoin::of(&plan) {
         take_at_node(node, families)?
     } else {
         match &plan {
@@ -216,7 +216,7 @@ fn take_at_join(join: &Join, families: &Families) -> Result<Option<LogicalPlan>>
 
 /// Calls in the expressions of a similarity join that belong to a join below it. Those over its
 /// own arguments stand in the residual only, and are taken from the match at physical planning.
-fn take_at_node(node: &SimJoinNode, families: &Families) -> Result<Option<LogicalPlan>> {
+fn take_at_node(node: &SetSimilarityJoin, families: &Families) -> Result<Option<LogicalPlan>> {
     let mut inputs = Inputs::new(&node.left, &node.right, families);
     let mut new = node.clone();
     let on = new.on.iter_mut().flat_map(|(left, right)| [left, right]);

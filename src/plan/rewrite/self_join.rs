@@ -17,7 +17,7 @@ use datafusion::logical_expr::utils::{conjunction, split_conjunction};
 use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Projection, TableScan};
 
 use crate::plan::columns::{column_at, fresh_name, map_columns, reaches_outside, without_aliases};
-use crate::plan::logical::{SharedInput, SimJoinNode};
+use crate::plan::logical::{SetSimilarityJoin, SharedInput};
 use crate::plan::readings::is_repeatable;
 
 /// Gives the similarity joins of `plan` whose inputs are one relation that relation as `shared`.
@@ -29,7 +29,7 @@ pub(crate) fn share_inputs(plan: LogicalPlan, enabled: bool) -> Result<LogicalPl
         return Ok(plan);
     }
     let shared = plan.transform_up_with_subqueries(|plan| {
-        let node = match SimJoinNode::of(&plan) {
+        let node = match SetSimilarityJoin::of(&plan) {
             Some(node) if node.shared.is_none() => share(node)?,
             _ => None,
         };
@@ -41,7 +41,7 @@ pub(crate) fn share_inputs(plan: LogicalPlan, enabled: bool) -> Result<LogicalPl
     Ok(shared.data)
 }
 
-fn share(node: &SimJoinNode) -> Result<Option<SimJoinNode>> {
+fn share(node: &SetSimilarityJoin) -> Result<Option<SetSimilarityJoin>> {
     if !is_repeatable(&node.left)? || !is_repeatable(&node.right)? {
         return Ok(None);
     }

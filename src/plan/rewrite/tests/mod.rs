@@ -17,7 +17,7 @@ mod scores;
 mod self_join;
 
 use crate::functions::{measure_of, similarity_udf};
-use crate::plan::logical::SimJoinNode;
+use crate::plan::logical::SetSimilarityJoin;
 use crate::set::Measure;
 use crate::spec::{Call, Need, OutputColumn, Predicate, Side};
 
@@ -64,7 +64,7 @@ pub(crate) async fn converted_in(ctx: &SessionContext, sql: &str) -> Result<Logi
 }
 
 /// A conversion that knows `measure(left, right) >= literal` only.
-fn convert(join: &Join) -> Result<Option<SimJoinNode>> {
+fn convert(join: &Join) -> Result<Option<SetSimilarityJoin>> {
     let mut driving = None;
     let mut residual = vec![];
     for conjunct in join.filter.clone().map(split_conjunction_owned).unwrap_or_default() {
@@ -94,7 +94,7 @@ fn convert(join: &Join) -> Result<Option<SimJoinNode>> {
         true => (Side::Left, [first, second]),
         false => (Side::Right, [second, first]),
     };
-    let mut node = SimJoinNode {
+    let mut node = SetSimilarityJoin {
         left: Arc::clone(&join.left),
         right: Arc::clone(&join.right),
         shared: None,
@@ -135,7 +135,7 @@ pub(crate) fn text(plan: &LogicalPlan) -> String {
 
 fn describe(plan: &LogicalPlan, depth: usize, lines: &mut Vec<String>) {
     let indent = "  ".repeat(depth);
-    match SimJoinNode::of(plan) {
+    match SetSimilarityJoin::of(plan) {
         Some(node) => {
             let output: Vec<_> = node.schema.columns().iter().map(Column::flat_name).collect();
             let need = match node.need {

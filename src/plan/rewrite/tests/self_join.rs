@@ -190,15 +190,15 @@ async fn a_table_of_the_same_name_is_not_the_same_table() -> Result<()> {
 fn mix(plan: LogicalPlan, other: &LogicalPlan) -> Result<LogicalPlan> {
     use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 
-    use crate::plan::SimJoinNode;
+    use crate::plan::SetSimilarityJoin;
 
     let mut right = None;
     other.apply(|plan| {
-        right = SimJoinNode::of(plan).map(|node| Arc::clone(&node.right)).or(right.take());
+        right = SetSimilarityJoin::of(plan).map(|node| Arc::clone(&node.right)).or(right.take());
         Ok(TreeNodeRecursion::Continue)
     })?;
     let mixed = plan.transform_up(|plan| {
-        Ok(match (SimJoinNode::of(&plan), &right) {
+        Ok(match (SetSimilarityJoin::of(&plan), &right) {
             (Some(node), Some(right)) => {
                 let mut node = node.clone();
                 node.right = Arc::clone(right);
