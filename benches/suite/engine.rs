@@ -93,6 +93,9 @@ pub struct Joined {
     pub strategy: &'static str,
     /// Its estimate, in nanoseconds.
     pub estimate: f64,
+    /// Choosing the strategy, in wall time.
+    pub choose_seconds: f64,
+    /// Choosing and preparing it.
     pub prepare_seconds: f64,
     pub probe_seconds: f64,
     /// Processor time of both, of all threads; wall time where the system does not tell.
@@ -143,6 +146,7 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     let request =
         DeviceRequest { choice: point.device, self_join: true, on_failure: Arc::new(|_| {}) };
     let choice = choose(matcher.as_ref(), point.strategy, &build, &spec, &request, context)?;
+    let choose_seconds = start.elapsed().as_secs_f64();
     let prepared = choice.prepare(&build, context)?;
     let prepare_seconds = start.elapsed().as_secs_f64();
 
@@ -162,6 +166,7 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     Ok(Joined {
         strategy: choice.strategy(),
         estimate: choice.cost().cpu,
+        choose_seconds,
         prepare_seconds,
         probe_seconds,
         processor_seconds: processor.unwrap_or(prepare_seconds + probe_seconds),

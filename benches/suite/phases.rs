@@ -1,4 +1,4 @@
-//! One phase at a time: encode, index, filter, verify, output.
+//! One phase at a time: encode, index, filter, verify, output; and their shares by threads.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,10 +21,13 @@ pub struct Arguments {
     data: DataOptions,
     /// Phases
     #[arg(long, value_delimiter = ',', default_values_t =
-        ["encode", "index", "filter", "output"].map(str::to_string))]
+        ["encode", "index", "filter", "output", "shares"].map(str::to_string))]
     phases: Vec<String>,
     #[arg(long, value_delimiter = ',', default_values_t = [0.5, 0.8])]
     thresholds: Vec<f64>,
+    /// Threads of the shares
+    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
+    threads: Vec<usize>,
     #[arg(long, default_value_t = 5)]
     runs: usize,
     /// The output phase leaves out joins of more pairs
@@ -39,7 +42,12 @@ pub struct Arguments {
 /// is the time that cores were busy, summed.
 const HEADER: &str = "phase,data,variant,threshold,cores,unit,amount,seconds,million_per_second";
 
-/// Times the phases and appends to phases.csv. `filter` gives `verify` as well.
+/// The columns of shares.csv: the wall time of each phase of a self-join by `auto`, in the median
+/// of the runs, and the part of the whole that is over before the first item is probed.
+const SHARES: &str =
+    "data,threshold,chosen,threads,choose_seconds,index_seconds,probe_seconds,share_before_probing";
+
+/// Times the phases and appends to phases.csv and shares.csv. `filter` gives `verify` as well.
 pub fn run(arguments: &Arguments) -> Result<()> {
     machine::describe(&arguments.out)?;
     let mut csv = CsvWriter::append(&arguments.out.join("phases.csv"), HEADER)?;
@@ -54,6 +62,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         for &threshold in &arguments.thresholds {
             if asked("index") || asked("filter") {
                 join(arguments, &encoded, threshold, &mut csv)?;
+            }
+            if asked("shares") {
+                shares(arguments, &encoded, threshold)?;
             }
             if asked("output") {
                 output(arguments, &set, &encoded, threshold, &mut csv)?;
@@ -167,6 +178,36 @@ fn join(
             }
             .write(csv)?;
         }
+    }
+    Ok(())
+}
+
+/// The shares of choosing, indexing and probing, by threads.
+fn shares(arguments: &Arguments, encoded: &Encoded, threshold: f64) -> Result<()> {
+    let mut csv = CsvWriter::append(&arguments.out.join("shares.csv"), SHARES)?;
+    for &threads in &arguments.threads {
+        let threads = threads.max(1);
+        let point = Point { threads, ..Point::jaccard(threshold, StrategyChoice::Auto) };
+        let runs = (0..arguments.runs)
+            .map(|_| engine::self_join(&encoded.sets, &point))
+            .collect::<Result<Vec<_>>>()?;
+        let Some(chosen) = runs.last().map(|run| run.strategy) else { continue };
+        let of = |seconds: fn(&engine::Joined) -> f64| {
+            median(&runs.iter().map(seconds).collect::<Vec<_>>()).unwrap_or_default()
+        };
+        let choose = of(|run| run.choose_seconds);
+        let index = of(|run| run.prepare_seconds - run.choose_seconds);
+        let share = of(|run| run.prepare_seconds / run.seconds().max(1e-9));
+        csv.row(&[
+            &encoded.name,
+            &threshold,
+            &chosen,
+            &threads,
+            &format!("{choose:.6}"),
+            &format!("{index:.6}"),
+            &format!("{:.6}", of(|run| run.probe_seconds)),
+            &format!("{share:.3}"),
+        ])?;
     }
     Ok(())
 }
