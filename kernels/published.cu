@@ -1,6 +1,6 @@
 // Verification kernels of the literature, for measurements (Bellas, Gounaris: "An empirical
 // evaluation of exact set similarity join techniques using GPUs", Information Systems 2020). A join
-// runs them only where simjoin.gpu.layout names them; they are an image of their own, which is
+// runs them only where simjoin.debug.gpu_layout names them; they are an image of their own, which is
 // loaded with their first launch. The third layout of the paper, a block for each pair, is in
 // block_per_pair.cuh: joins choose it for large sets.
 #include "pair.cuh"

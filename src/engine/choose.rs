@@ -55,7 +55,8 @@ impl Choice {
     }
 
     /// Whether a GPU takes part.
-    pub fn is_on_device(&self) -> bool {
+    #[cfg(test)]
+    pub(crate) fn is_on_device(&self) -> bool {
         self.device.is_some()
     }
 }

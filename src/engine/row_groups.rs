@@ -98,7 +98,8 @@ impl RowGroups {
     }
 
     /// The rows without an item.
-    pub fn rows_without_item(&self) -> &[u32] {
+    #[cfg(test)]
+    pub(crate) fn rows_without_item(&self) -> &[u32] {
         &self.without_item
     }
 

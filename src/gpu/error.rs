@@ -75,25 +75,6 @@ pub enum DeviceError {
     Internal(String),
 }
 
-impl DeviceError {
-    /// Whether the device cannot be used from now on, rather than for this work only.
-    pub fn is_fatal(&self) -> bool {
-        match self {
-            Self::NotBuilt
-            | Self::NoDriver(_)
-            | Self::DriverTooOld { .. }
-            | Self::NoDevice
-            | Self::NoSuchDevice { .. }
-            | Self::Unsupported { .. }
-            | Self::Lost { .. } => true,
-            Self::OutOfMemory { .. }
-            | Self::HostOutOfMemory { .. }
-            | Self::Failed { .. }
-            | Self::Internal(_) => false,
-        }
-    }
-}
-
 /// A version as the driver counts: 12040 is 12.4.
 struct Version(i32);
 
@@ -213,22 +194,10 @@ mod tests {
     #[test]
     fn running_out_of_memory_is_a_resource_error() {
         let error = DeviceError::OutOfMemory { what: "chunks", bytes: 3 << 20, free: 1 << 20 };
-        assert!(!error.is_fatal());
         let error = DataFusionError::from(error);
         assert!(matches!(error, DataFusionError::ResourcesExhausted(_)), "{error}");
         let pinned = DataFusionError::from(DeviceError::HostOutOfMemory { bytes: 1 << 20 });
         assert!(matches!(pinned, DataFusionError::ResourcesExhausted(_)), "{pinned}");
-    }
-
-    #[test]
-    fn a_lost_device_is_fatal_and_a_failed_call_is_not() {
-        let (call, code, message) = ("cuLaunchKernel", 719, String::from("launch failed"));
-        let failed = DeviceError::Failed { call, code, message: message.clone() };
-        assert!(!failed.is_fatal());
-        let lost = DeviceError::Lost { ordinal: 1, call, code, message };
-        assert!(lost.is_fatal());
-        let lost = DataFusionError::from(lost);
-        assert!(matches!(lost, DataFusionError::Execution(_)), "{lost}");
     }
 
     #[test]

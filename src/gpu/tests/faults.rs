@@ -59,15 +59,8 @@ fn no_fault_loses_a_work_or_memory() {
                 let device = lent.open().unwrap();
                 lent.fake().fault(function, nth, error);
                 let answers = run(&device);
-                let errors: Vec<_> = answers.iter().filter_map(|a| a.as_ref().err()).collect();
-                let context = format!("{function} {nth} {error}: {errors:?}");
-                let lost = device.is_lost();
-                // A thread that cannot make the context current cannot tell why.
-                let told = lent.fake().stat("lost") != 0;
-                assert!(lost == told || function == "cuCtxSetCurrent" && lost, "{context}");
-                // The loss may show first where something is given back.
-                assert!(lost || !errors.iter().any(|e| e.is_fatal()), "{context}");
-                assert!(lost || errors.len() <= 1, "{context}");
+                let errors = answers.iter().filter_map(|answer| answer.as_ref().err());
+                lent.expect_one_failure(&device, function, &errors.collect::<Vec<_>>());
                 drop(device);
                 lent.expect_nothing_left();
                 lent.fake().reset();

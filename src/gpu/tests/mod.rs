@@ -51,6 +51,23 @@ impl Lent {
         }
     }
 
+    /// Asserts what the works of `device` may tell after one call of `function` has failed: one
+    /// error at most, unless the device is lost; a loss only where the device is lost.
+    pub(crate) fn expect_one_failure(
+        &self,
+        device: &Device,
+        function: &str,
+        errors: &[&DeviceError],
+    ) {
+        let lost = device.is_lost();
+        // A thread that cannot make the context current cannot tell why.
+        let told = self.fake().stat("lost") != 0;
+        assert!(lost == told || function == "cuCtxSetCurrent" && lost, "{function}: {errors:?}");
+        // The loss may show first where something is given back.
+        let tell_loss = errors.iter().any(|error| matches!(error, DeviceError::Lost { .. }));
+        assert!(lost || !tell_loss && errors.len() <= 1, "{function}: {errors:?}");
+    }
+
     /// Waits until nothing is left on the device or pinned for it, once all users have let go.
     pub(crate) fn expect_nothing_left(&self) {
         match &self.device {

@@ -9,7 +9,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::config::{DeviceChoice, GpuOptions, LayoutChoice, StrategyChoice};
-use crate::emulator::{Emulator, gpu};
+use crate::emulator::{self, Emulator, gpu};
 use crate::engine::{Cursor, Match, MatchBuffer, MatchNeed, Pairing, Progress};
 use crate::gpu::Device;
 use crate::set::tests::harness::{Drive, Fault, OnDevice, Sides, spec};
@@ -329,37 +329,56 @@ fn many_chunks(rng: &mut StdRng) -> (Sides, JoinSpec) {
     (sides, spec)
 }
 
+/// Two emulated devices that one test has for itself.
+struct Leases([emulator::Device; 2]);
+
+impl Leases {
+    fn new(emulator: &'static Emulator) -> Self {
+        Self([emulator.device(), emulator.device()])
+    }
+
+    /// A query on both; `fault` strikes the first.
+    fn both(&self, demanded: bool, fault: Option<Fault>) -> OnDevice {
+        let [first, second] = self.0.each_ref().map(emulator::Device::ordinal);
+        OnDevice { ordinal: first, second: Some(second), demanded, fault }
+    }
+
+    /// Frees the copies of `sides`, and waits until nothing is left on either device.
+    fn expect_nothing_left(&self, sides: &Sides, when: &str) {
+        sides.build.copies().clear();
+        for lease in &self.0 {
+            lease.expect_nothing_left(Device::close, when);
+        }
+    }
+}
+
+/// Drives a cursor on `device` in units of `range` sets, with few matches at a time.
+fn drive_on(device: OnDevice, range: u32, rng: &mut StdRng) -> Drive {
+    Drive {
+        match_buffer: 50,
+        range,
+        ahead: rng.random_range(1..4),
+        empty: false,
+        drains: rng.random(),
+        retire: false,
+        device: Some(device),
+    }
+}
+
 #[test]
 fn two_devices_share_the_chunks_of_a_join() {
     let Some(emulator) = Emulator::get() else { return };
     let mut rng = StdRng::seed_from_u64(31);
     for _ in 0..6 {
         let (sides, mut spec) = many_chunks(&mut rng);
-        let leases = [emulator.device(), emulator.device()];
+        let leases = Leases::new(emulator);
         spec.need = *NEEDS[1..].choose(&mut rng).unwrap();
-        let on = OnDevice {
-            ordinal: leases[0].ordinal(),
-            second: Some(leases[1].ordinal()),
-            demanded: true,
-            fault: None,
-        };
-        let drive = Drive {
-            match_buffer: 50,
-            range: 20,
-            ahead: rng.random_range(1..4),
-            empty: false,
-            drains: rng.random(),
-            retire: false,
-            device: Some(on),
-        };
+        let drive = drive_on(leases.both(true, None), 20, &mut rng);
         let expected = sides.expected(&spec);
         sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
-        let launches = leases.each_ref().map(|lease| lease.stat("launches"));
+        let launches = leases.0.each_ref().map(|lease| lease.stat("launches"));
         assert!(launches.iter().all(|&launches| launches > 0), "{launches:?}");
-        sides.build.copies().clear();
-        for lease in &leases {
-            lease.expect_nothing_left(Device::close, "shared");
-        }
+        leases.expect_nothing_left(&sides, "shared");
     }
 }
 
@@ -380,36 +399,19 @@ fn a_device_takes_up_what_another_one_drops() {
     // Invalid value, illegal address, ECC error.
     for (call, error) in calls.into_iter().flat_map(|call| [1, 700, 214].map(|e| (call, e))) {
         let (sides, mut spec) = many_chunks(&mut rng);
-        let leases = [emulator.device(), emulator.device()];
+        let leases = Leases::new(emulator);
         spec.need = *NEEDS[1..].choose(&mut rng).unwrap();
         let fault = Some(Fault { call, nth: rng.random_range(1..4), error });
-        let on = OnDevice {
-            ordinal: leases[0].ordinal(),
-            second: Some(leases[1].ordinal()),
-            demanded: rng.random(),
-            fault,
-        };
-        let drive = Drive {
-            match_buffer: 50,
-            // Units large enough to fill several packs.
-            range: u32::MAX,
-            ahead: rng.random_range(1..4),
-            empty: false,
-            drains: rng.random(),
-            retire: false,
-            device: Some(on),
-        };
+        // Units large enough to fill several packs.
+        let drive = drive_on(leases.both(rng.random(), fault), u32::MAX, &mut rng);
         let expected = sides.expected(&spec);
         sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
         // A join may have fewer such calls than the fault waits for.
-        if leases[0].stat("faults") > 0 {
+        if leases.0[0].stat("faults") > 0 {
             faults += 1;
-            assert!(leases[1].stat("launches") > 0, "{fault:?}");
+            assert!(leases.0[1].stat("launches") > 0, "{fault:?}");
         }
-        sides.build.copies().clear();
-        for lease in &leases {
-            lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
-        }
+        leases.expect_nothing_left(&sides, &format!("after {fault:?}"));
     }
     assert!(faults > 8, "{faults} faults happened");
 }
@@ -426,11 +428,9 @@ fn the_failure_of_the_last_device_is_told() {
     spec.gpu.candidate_memory = 1 << 9;
     let expected = sides.expected(&spec);
     for demanded in [false, true] {
-        let leases = [emulator.device(), emulator.device()];
-        let ordinals = leases.each_ref().map(|lease| lease.ordinal());
-        leases.iter().for_each(|lease| lease.fault_async(1, 700));
-        let on =
-            OnDevice { ordinal: ordinals[0], second: Some(ordinals[1]), demanded, fault: None };
+        let leases = Leases::new(emulator);
+        leases.0.iter().for_each(|lease| lease.fault_async(1, 700));
+        let on = leases.both(demanded, None);
         let (found, told) = sides.run_within(&Forced::draw(&mut rng), spec, on, 64 << 20);
         if demanded {
             let error = found.unwrap_err().to_string();
@@ -444,10 +444,7 @@ fn the_failure_of_the_last_device_is_told() {
             assert!(told[1].contains(", then cpu: "), "{told:?}");
         }
         assert!(told[0].starts_with("then without cuda:"), "{told:?}");
-        sides.build.copies().clear();
-        for lease in &leases {
-            lease.expect_nothing_left(Device::close, "after both failed");
-        }
+        leases.expect_nothing_left(&sides, "after both failed");
     }
 }
 
@@ -466,28 +463,19 @@ fn devices_that_cannot_be_used_are_left_out() {
         (vec![("cuModuleLoadData", 1)], "cuModuleLoadData"),
     ];
     for (faults, why) in faults {
-        let leases = [emulator.device(), emulator.device()];
-        let ordinals = leases.each_ref().map(|lease| lease.ordinal());
-        faults.iter().for_each(|(call, error)| leases[1].fault(call, 1, *error));
-        let on = OnDevice {
-            ordinal: ordinals[0],
-            second: Some(ordinals[1]),
-            demanded: true,
-            fault: None,
-        };
+        let leases = Leases::new(emulator);
+        faults.iter().for_each(|(call, error)| leases.0[1].fault(call, 1, *error));
+        let on = leases.both(true, None);
         let join = sides.on_device(on, &spec);
         let shown = join.to_string();
-        let [first, second] = ordinals;
+        let [first, second] = leases.0.each_ref().map(emulator::Device::ordinal);
         assert!(shown.starts_with(&format!("cuda:{first} CUDA emulator, without cuda:{second} (")));
         assert!(shown.contains(why), "{shown}");
         drop(join);
         sides.build.copies().clear();
         let both = sides.on_device(on, &spec).to_string();
         assert_eq!(both, format!("cuda:{first},{second} CUDA emulator"));
-        sides.build.copies().clear();
-        for lease in &leases {
-            lease.expect_nothing_left(Device::close, "left out");
-        }
+        leases.expect_nothing_left(&sides, "left out");
     }
 }
 
