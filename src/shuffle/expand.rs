@@ -149,7 +149,7 @@ impl AxisGridExec {
                     while let Some(batch) = stream.next().await.transpose()? {
                         histogram.merge(&batch)?;
                     }
-                    histograms.push(histogram.with_heavy_sets());
+                    histograms.push(histogram.with_heavy_items());
                 }
                 match histograms.as_slice() {
                     [both] => Routes::new(spec, axis, side, [both, both]),

@@ -1,25 +1,25 @@
-//! Sets that many rows have, found whatever the order of the rows.
+//! Items that many rows have, found whatever the order of the rows.
 
 use crate::shuffle::tiling::{BLOCK, Place};
 
-/// Sets are told apart by the slot that their hash falls into.
+/// Items are told apart by the slot that their hash falls into.
 const SLOTS: usize = 256;
 /// Bits of an element: 52 of its block of places, above them 8 of the class of its key.
 const BITS: usize = 60;
-/// Counts of a slot: its rows, and for each bit the rows whose set has it.
+/// Counts of a slot: its rows, and for each bit the rows whose item has it.
 const COUNTS: usize = 1 + BITS;
-/// The least part of all rows that a heavy set has.
+/// The least part of all rows that a heavy item has.
 const LEAST_PART: u64 = SLOTS as u64 / 2;
 
-/// Counts of rows from which a set can be read that more than half of a slot's rows have: its bits
-/// are those that most rows of the slot have. (Cormode, Muthukrishnan: "What's hot and what's not:
-/// tracking most frequent items dynamically", TODS 2005, section 3.)
+/// Counts of rows from which an item can be read that more than half of a slot's rows have: its
+/// bits are those that most rows of the slot have. (Cormode, Muthukrishnan: "What's hot and what's
+/// not: tracking most frequent items dynamically", TODS 2005, section 3.)
 ///
 /// All counts are sums over rows. Other algorithms for frequent elements depend on the order of the
 /// rows, or on their division among partitions: tasks that read the same rows in different orders
 /// would derive different tiles.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct HeavySets {
+pub(crate) struct HeavyItems {
     /// By slot; empty before the first row.
     counts: Vec<u64>,
 }
@@ -32,8 +32,8 @@ fn slot(element: u64) -> usize {
     (element.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as usize % SLOTS
 }
 
-impl HeavySets {
-    /// Adds a row with a set of this class of keys, at the start of its block.
+impl HeavyItems {
+    /// Adds a row with an item of this class of keys, at the start of its block.
     pub(crate) fn add(&mut self, key: u32, block: Place) {
         self.counts.resize(SLOTS * COUNTS, 0);
         let element = element(key, block);
@@ -64,7 +64,7 @@ impl HeavySets {
         true
     }
 
-    /// The sets that are a noticeable part of all rows, by the class of their keys and their
+    /// The items that are a noticeable part of all rows, by the class of their keys and their
     /// block, each with its rows, or some more.
     pub(crate) fn found(&self) -> Vec<((u32, Place), u64)> {
         let slots = || self.counts.chunks_exact(COUNTS).enumerate();
@@ -77,8 +77,8 @@ impl HeavySets {
                 rows = rows.min(with.max(without));
             }
             let is_heavy = rows > all / LEAST_PART && rows > counts[0] / 2;
-            let set = ((found >> 52) as u32, (found & ((1 << 52) - 1)) * BLOCK);
-            (is_heavy && slot(found) == number).then_some((set, rows))
+            let item = ((found >> 52) as u32, (found & ((1 << 52) - 1)) * BLOCK);
+            (is_heavy && slot(found) == number).then_some((item, rows))
         };
         slots().filter_map(heavy).collect()
     }

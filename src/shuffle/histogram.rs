@@ -1,4 +1,4 @@
-//! How many rows of a side have a set of which size.
+//! How many rows of a side have an item of which position.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -8,13 +8,13 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, UInt32Type, UInt64Typ
 use datafusion::common::{Result, internal_err};
 
 use crate::engine::RowPlace;
-use crate::shuffle::heavy::HeavySets;
+use crate::shuffle::heavy::HeavyItems;
 use crate::shuffle::tiling::{Place, block_of};
 
 /// Rows with blocking keys are told apart by this many classes of their keys' hashes.
 pub(crate) const KEY_CLASSES: u32 = 256;
 
-/// How finely sizes are told apart. Only the balance of the tasks depends on it.
+/// How finely positions are told apart. Only the balance of the tasks depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
     /// Of joins without blocking keys: at most 896 classes.
@@ -24,7 +24,8 @@ pub enum Resolution {
 }
 
 impl Resolution {
-    /// Sizes below `2 << bits` have classes of their own, each further octave `1 << bits` classes.
+    /// Positions below `2 << bits` have classes of their own, each further octave `1 << bits`
+    /// classes.
     fn bits(self) -> u32 {
         match self {
             Resolution::Fine => 5,
@@ -32,21 +33,21 @@ impl Resolution {
         }
     }
 
-    /// The class of a size.
-    pub fn class(self, size: u32) -> u32 {
+    /// The class of a position.
+    pub fn class(self, position: u32) -> u32 {
         let bits = self.bits();
         // The number of low bits that do not count.
-        let dropped = (u32::BITS - size.leading_zeros()).saturating_sub(bits + 1);
-        (dropped << bits) + (size >> dropped)
+        let dropped = (u32::BITS - position.leading_zeros()).saturating_sub(bits + 1);
+        (dropped << bits) + (position >> dropped)
     }
 
-    /// Whether some size has this class.
+    /// Whether some position has this class.
     pub(crate) fn has_class(self, class: u32) -> bool {
         class <= self.class(u32::MAX)
     }
 
-    /// The least and the greatest size of a class.
-    pub(crate) fn sizes(self, class: u32) -> (u32, u32) {
+    /// The least and the greatest position of a class.
+    pub(crate) fn positions(self, class: u32) -> (u32, u32) {
         let bits = self.bits();
         let dropped = (class >> bits).saturating_sub(1);
         let least = (class - (dropped << bits)) << dropped;
@@ -54,28 +55,28 @@ impl Resolution {
     }
 }
 
-/// Stands in place of a key's class where an entry is a count for [`HeavySets`].
+/// Stands in place of a key's class where an entry is a count for [`HeavyItems`].
 const HEAVY: u32 = u32::MAX;
 
 /// The rows of one side that can match something, by the class of their blocking key, by the class
-/// of the size of their set, and where many rows have one set, by that set's block of places; 0
-/// stands for all other sets of the class.
+/// of the position of their item, and where many rows have one item, by that item's block of
+/// places; 0 stands for all other items of the class.
 ///
 /// Its size is bounded by the number of classes, whatever the rows are.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
-    /// How finely the sizes are told apart.
+    /// How finely the positions are told apart.
     pub resolution: Resolution,
-    /// The rows by class of key, class of size and block of places.
+    /// The rows by class of key, class of position and block of places.
     pub rows: BTreeMap<(u32, u32, Place), u64>,
-    heavy: HeavySets,
+    heavy: HeavyItems,
 }
 
 impl Histogram {
     /// A histogram of no rows; `keyed` says whether the join has blocking keys.
     pub fn new(keyed: bool) -> Self {
         let resolution = if keyed { Resolution::Coarse } else { Resolution::Fine };
-        Self { resolution, rows: BTreeMap::new(), heavy: HeavySets::default() }
+        Self { resolution, rows: BTreeMap::new(), heavy: HeavyItems::default() }
     }
 
     /// The class of a row's key.
@@ -91,7 +92,7 @@ impl Histogram {
         static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
             Arc::new(Schema::new(vec![
                 Field::new("key_class", DataType::UInt32, false),
-                Field::new("size_class", DataType::UInt32, false),
+                Field::new("position_class", DataType::UInt32, false),
                 Field::new("block", DataType::UInt64, false),
                 Field::new("rows", DataType::UInt64, false),
             ]))
@@ -99,25 +100,25 @@ impl Histogram {
         Arc::clone(&SCHEMA)
     }
 
-    /// One row for each entry, before [heavy sets](Self::with_heavy_sets) are told apart.
+    /// One row for each entry, before [heavy items](Self::with_heavy_items) are told apart.
     pub(crate) fn to_batch(&self) -> Result<RecordBatch> {
-        let (mut keys, mut sizes) = (UInt32Builder::new(), UInt32Builder::new());
+        let (mut keys, mut positions) = (UInt32Builder::new(), UInt32Builder::new());
         let (mut blocks, mut rows) = (UInt64Builder::new(), UInt64Builder::new());
-        for (&(key, size, block), &count) in &self.rows {
+        for (&(key, position, block), &count) in &self.rows {
             keys.append_value(key);
-            sizes.append_value(size);
+            positions.append_value(position);
             blocks.append_value(block);
             rows.append_value(count);
         }
         for (number, count) in self.heavy.counts() {
             keys.append_value(HEAVY);
-            sizes.append_value(number);
+            positions.append_value(number);
             blocks.append_value(0);
             rows.append_value(count);
         }
         let columns: Vec<ArrayRef> = vec![
             Arc::new(keys.finish()),
-            Arc::new(sizes.finish()),
+            Arc::new(positions.finish()),
             Arc::new(blocks.finish()),
             Arc::new(rows.finish()),
         ];
@@ -127,31 +128,31 @@ impl Histogram {
     /// Adds another histogram of the same side. The order does not matter.
     pub(crate) fn merge(&mut self, batch: &RecordBatch) -> Result<()> {
         if batch.schema().fields().len() != Self::schema().fields().len() {
-            return internal_err!("this is no histogram of set sizes: {}", batch.schema());
+            return internal_err!("this is no histogram of positions: {}", batch.schema());
         }
         let class = |column: usize| batch.column(column).as_primitive_opt::<UInt32Type>();
         let number = |column: usize| batch.column(column).as_primitive_opt::<UInt64Type>();
-        let (Some(keys), Some(sizes), Some(blocks), Some(rows)) =
+        let (Some(keys), Some(positions), Some(blocks), Some(rows)) =
             (class(0), class(1), number(2), number(3))
         else {
-            return internal_err!("this is no histogram of set sizes: {}", batch.schema());
+            return internal_err!("this is no histogram of positions: {}", batch.schema());
         };
         let key_classes = match self.resolution {
             Resolution::Fine => 1,
             Resolution::Coarse => KEY_CLASSES,
         };
         for row in 0..batch.num_rows() {
-            let entry = (keys.value(row), sizes.value(row), blocks.value(row));
+            let entry = (keys.value(row), positions.value(row), blocks.value(row));
             if entry.0 != HEAVY {
-                let (key, size, block) = entry;
-                // Histograms of other tasks tell no heavy sets apart yet.
-                if key >= key_classes || !self.resolution.has_class(size) || block != 0 {
-                    return internal_err!("a histogram of set sizes has no class {entry:?}");
+                let (key, position, block) = entry;
+                // Histograms of other tasks tell no heavy items apart yet.
+                if key >= key_classes || !self.resolution.has_class(position) || block != 0 {
+                    return internal_err!("a histogram of positions has no class {entry:?}");
                 }
                 let count = self.rows.entry(entry).or_default();
                 *count = count.saturating_add(rows.value(row));
             } else if !self.heavy.merge(entry.1, rows.value(row)) {
-                return internal_err!("a histogram of set sizes has no count {}", entry.1);
+                return internal_err!("a histogram of positions has no count {}", entry.1);
             }
         }
         Ok(())
@@ -163,9 +164,9 @@ impl Histogram {
         self.heavy.scale(times);
     }
 
-    /// Tells sets that many rows have apart from the others of their class, once all rows are
+    /// Tells items that many rows have apart from the others of their class, once all rows are
     /// counted.
-    pub fn with_heavy_sets(mut self) -> Self {
+    pub fn with_heavy_items(mut self) -> Self {
         for ((key, block), rows) in std::mem::take(&mut self.heavy).found() {
             let class = self.resolution.class((block >> 32) as u32);
             if let Some(all) = self.rows.get_mut(&(key, class, 0)) {
@@ -218,26 +219,26 @@ mod tests {
     use crate::set::MAX_SET_SIZE;
 
     #[test]
-    fn every_size_is_in_the_range_of_its_class() {
+    fn every_position_is_in_the_range_of_its_class() {
         for resolution in [Resolution::Fine, Resolution::Coarse] {
             let mut next = 0;
             let last = resolution.class(MAX_SET_SIZE);
             for class in 0..=last {
-                let (least, greatest) = resolution.sizes(class);
+                let (least, greatest) = resolution.positions(class);
                 assert_eq!(least, next, "{class}");
-                for size in [least, least.midpoint(greatest), greatest] {
-                    assert_eq!(resolution.class(size), class, "{size}");
+                for position in [least, least.midpoint(greatest), greatest] {
+                    assert_eq!(resolution.class(position), class, "{position}");
                 }
                 next = greatest.wrapping_add(1);
             }
-            assert_eq!(next, 0, "all sizes have a class");
+            assert_eq!(next, 0, "all positions have a class");
             assert_eq!(last + 1, if resolution == Resolution::Fine { 896 } else { 124 });
         }
     }
 
     #[test]
     fn partial_histograms_add_up() {
-        // Every third row has the same set.
+        // Every third row has the same item.
         let shapes: Vec<RowPlace> = (0..9_000_u32)
             .map(|i| match i % 3 {
                 0 => RowPlace { position: 40, hash: 77 << 20, key_hash: 5 },
@@ -248,7 +249,7 @@ mod tests {
                 },
             })
             .collect();
-        let with_set = shapes.iter().filter(|shape| shape.position > 0).count() as u64;
+        let with_item = shapes.iter().filter(|shape| shape.position > 0).count() as u64;
         for keyed in [false, true] {
             let mut merged = Histogram::new(keyed);
             for part in shapes.chunks(3000).rev() {
@@ -256,8 +257,8 @@ mod tests {
                 counter.add(part);
                 merged.merge(&counter.finish().to_batch().unwrap()).unwrap();
             }
-            let merged = merged.with_heavy_sets();
-            assert_eq!(merged.rows.values().sum::<u64>(), with_set);
+            let merged = merged.with_heavy_items();
+            assert_eq!(merged.rows.values().sum::<u64>(), with_item);
             let heavy: Vec<_> = merged.rows.iter().filter(|((.., block), _)| *block > 0).collect();
             let [((key, _, block), rows)] = heavy.as_slice() else { panic!("{heavy:?}") };
             assert_eq!((*key, *block), (if keyed { 5 } else { 0 }, 40 << 32 | 77 << 20));
@@ -284,7 +285,7 @@ mod tests {
                         merged.merge(&counter.finish().to_batch().unwrap()).unwrap();
                         rest = others;
                     }
-                    merged.with_heavy_sets()
+                    merged.with_heavy_items()
                 })
                 .collect();
             assert!(histograms[0].rows.keys().filter(|(.., block)| *block > 0).count() > 5);
@@ -301,12 +302,12 @@ mod tests {
             Histogram { rows, ..Histogram::new(true) }.to_batch().unwrap()
         };
         for keyed in [false, true] {
-            let (keys, sizes) = if keyed { (KEY_CLASSES, 124) } else { (1, 896) };
+            let (keys, positions) = if keyed { (KEY_CLASSES, 124) } else { (1, 896) };
             let merged = |entry| Histogram::new(keyed).merge(&batch(entry));
-            for entry in [(0, 0, 0), (keys - 1, sizes - 1, 0)] {
+            for entry in [(0, 0, 0), (keys - 1, positions - 1, 0)] {
                 assert!(merged(entry).is_ok(), "{entry:?}");
             }
-            for entry in [(keys, 0, 0), (0, sizes, 0), (0, u32::MAX, 0), (0, 5, 1 << 40)] {
+            for entry in [(keys, 0, 0), (0, positions, 0), (0, u32::MAX, 0), (0, 5, 1 << 40)] {
                 let error = merged(entry).unwrap_err().to_string();
                 assert!(error.contains("has no class"), "{error}");
             }

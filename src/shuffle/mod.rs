@@ -10,11 +10,11 @@
 //!                     SetSimilarityJoinExec, partitioned: the task is its first blocking key
 //! ```
 //!
-//! `histogram` counts rows by the sizes of their sets, `tiling` makes tiles of even work from the
-//! counts (`region` estimates the work, `triangle` makes the tiles of an input that is both sides),
-//! `expand` is the operator that sends the rows, `send` its stream. A row's tile is a blocking key
-//! of the join above: two rows meet in the one tile that holds both, whichever partition the
-//! shuffle brings it to, and no pair is found twice.
+//! `histogram` counts rows by the positions of their items, `tiling` makes tiles of even work from
+//! the counts (`region` estimates the work, `triangle` makes the tiles of an input that is both
+//! sides), `expand` is the operator that sends the rows, `send` its stream. A row's tile is a
+//! blocking key of the join above: two rows meet in the one tile that holds both, whichever
+//! partition the shuffle brings it to, and no pair is found twice.
 
 pub(crate) mod expand;
 pub(crate) mod heavy;

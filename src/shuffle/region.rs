@@ -8,20 +8,20 @@ use crate::shuffle::tiling::{BLOCK, Grid, Place, Tile};
 use crate::shuffle::triangle::{Cut as TriangleCut, WeighedTiles};
 use crate::spec::Side;
 
-/// The work to take a row up and for each of its tokens (read, encoded, indexed, looked up: 40 ns
-/// or so), where a pair of rows whose sizes can match counts 1 (0.1 ns or less, as most of them are
-/// never looked at).
+/// The work to take a row up and for each of its elementary values (read, encoded, indexed, looked
+/// up: 40 ns or so), where a pair of rows whose positions can match counts 1 (0.1 ns or less, as
+/// most of them are never looked at).
 pub(crate) const WORK_PER_ROW: f64 = 1000.0;
 pub(crate) const WORK_PER_VALUE: f64 = 400.0;
-/// The bytes of a row next to its tokens, and of each token.
+/// The bytes of a row next to its elementary values, and of each value.
 const BYTES_PER_ROW: f64 = 32.0;
 const BYTES_PER_VALUE: f64 = 8.0;
 /// The work that sending a byte makes: 2 ns.
 const WORK_PER_BYTE: f64 = 20.0;
-/// The last place of a size, as a distance from its first.
+/// The last place of a position, as a distance from its first.
 const LAST: Place = (1 << 32) - 1;
 
-/// Rows of one class of keys and sizes, spread evenly over their places.
+/// Rows of one class of keys and positions, spread evenly over their places.
 #[derive(Debug, Clone)]
 struct Cell {
     key: u32,
@@ -104,7 +104,7 @@ impl Region {
             let histogram = histograms[side as usize];
             let mut cells: Vec<Cell> = vec![];
             for (&(key, class, block), &rows) in &histogram.rows {
-                let (least, greatest) = histogram.resolution.sizes(class);
+                let (least, greatest) = histogram.resolution.positions(class);
                 let of_class = u64::from(least) << 32..u64::from(greatest) << 32 | LAST;
                 let (places, least, greatest) = match block {
                     0 => (of_class, least, greatest),
@@ -116,7 +116,7 @@ impl Region {
                 let partners = grid.partners(side, least).zip(grid.partners(side, greatest));
                 let partners = partners.map(|((least, _), (_, greatest))| (least, greatest));
                 let cell = Cell { key, places, rows: rows as f64, partners };
-                // Of a class, the block of a heavy set follows the rest of the sets.
+                // Of a class, the block of a heavy item follows the rest of the items.
                 match cells.pop_if(|last| block > 0 && last.holds(&cell)) {
                     Some(rest) => cells.extend(rest.around(cell)),
                     None => cells.push(cell),
@@ -305,9 +305,9 @@ impl Region {
             let own: Vec<Cell> = cells.filter_map(|cell| cell.within(&places)).collect();
             let least = own.iter().map(|cell| cell.places.start >> 32).min();
             let greatest = own.iter().map(|cell| cell.places.end >> 32).max();
-            let sizes = least.zip(greatest);
+            let positions = least.zip(greatest);
             let has_partners = |cell: &&Cell| {
-                cell.partners.zip(sizes).is_some_and(|(partners, (least, greatest))| {
+                cell.partners.zip(positions).is_some_and(|(partners, (least, greatest))| {
                     u64::from(partners.0) <= greatest && u64::from(partners.1) >= least
                 })
             };

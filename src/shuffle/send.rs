@@ -142,7 +142,7 @@ pub(crate) struct Sender {
     reader: PlacedReader,
     metrics: GridMetrics,
     schema: SchemaRef,
-    /// For each key class and size, where rows may be sent.
+    /// For each key class and position, where rows may be sent.
     cache: HashMap<(u32, u32), Vec<PlacesOfTile>>,
     batch_size: usize,
 }
@@ -224,7 +224,7 @@ impl Sender {
         reader.read(slice, &mut shapes)?;
         let grid = Grid { spec: routes.spec, axis: routes.axis.as_ref() };
         let once = routes.spec.visits_once[routes.side as usize];
-        let row_hashes = match routes.tiling.divides_sets[routes.side as usize] {
+        let row_hashes = match routes.tiling.divides_items[routes.side as usize] {
             true => content_hashes(slice.columns())?,
             false => vec![],
         };

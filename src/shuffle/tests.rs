@@ -51,7 +51,7 @@ pub(crate) fn numbered(rows: &[RowPlace]) -> Vec<(RowPlace, u64)> {
 pub(crate) fn histogram(rows: &[RowPlace], keyed: bool) -> Histogram {
     let mut counter = Counter::new(keyed);
     counter.add(rows);
-    counter.finish().with_heavy_sets()
+    counter.finish().with_heavy_items()
 }
 
 /// The tiles that a row is sent to.
@@ -242,9 +242,9 @@ fn tasks_have_even_work_whatever_the_sizes_are() {
     }
 }
 
-/// However many rows have one set.
+/// However many rows have one item.
 #[test]
-fn a_set_that_many_rows_have_is_divided() {
+fn an_item_that_many_rows_have_is_divided() {
     let mut rng = StdRng::seed_from_u64(17);
     let [heavy, other] = [30, 25].map(|size| shape(&mut rng, size));
     for part in [0.3, 0.9, 1.0] {

@@ -1,19 +1,19 @@
 //! Which task joins which rows with which.
 //!
-//! The rows of a side lie on an axis: by the size of their set, those of one size by a hash of the
-//! set, and those with one set, of which there may be many, by a hash of the row. A *tile* is an
-//! interval of either axis (and of classes of blocking keys). The tiles cover all pairs of places
-//! and do not overlap, so that two rows meet in exactly one tile. A row is sent to the tiles that
-//! it lies in and whose other side has sizes which it can match:
+//! The rows of a side lie on an axis: by the position of their item, those of one position by a
+//! hash of the item, and those with one item, of which there may be many, by a hash of the row. A
+//! *tile* is an interval of either axis (and of classes of blocking keys). The tiles cover all
+//! pairs of places and do not overlap, so that two rows meet in exactly one tile. A row is sent to
+//! the tiles that it lies in and whose other side has positions which it can match:
 //!
 //! ```text
-//! right size          the tiles of four tasks; pairs outside of the diagonal band cannot match:
+//! right position      the tiles of four tasks; pairs outside of the diagonal band cannot match:
 //!   ▲ ┌───────┬──/─┐  corners of tiles outside the band receive no rows
 //!   │ │    3  │/ 4/│
 //!   │ ├────┬─/┼─/──┤
 //!   │ │  1/│2/│/   │
 //!   │ │  / │/ /    │
-//!   └─┴─/──┴/─┴────┴─► left size
+//!   └─┴─/──┴/─┴────┴─► left position
 //! ```
 //!
 //! One tile is cut in two until there is one for each task: by the classes of keys, which repeats
@@ -31,17 +31,17 @@ use crate::shuffle::region::{Estimate, Region};
 use crate::shuffle::triangle::{Grain, WeighedTiles, triangles_and_rectangles};
 use crate::spec::{Predicate, Side};
 
-/// A place on the axis of a side: from above, 32 bits of the size of a set, 20 of its hash, and 12
-/// of a hash of the row, which tell rows with the same set apart.
+/// A place on the axis of a side: from above, 32 bits of the position of an item, 20 of its hash,
+/// and 12 of a hash of the row, which tell rows with the same item apart.
 pub type Place = u64;
 
-/// The number of places that share a set, or sets with similar hashes.
+/// The number of places that share an item, or items with similar hashes.
 pub(crate) const BLOCK: Place = 1 << 12;
 
 /// A tile, and the places on a side's axis whose rows are joined there.
 pub(crate) type PlacesOfTile = (Range<Place>, u32);
 
-/// Where the block of a row's set starts.
+/// Where the block of a row's item starts.
 pub(crate) fn block_of(shape: RowPlace) -> Place {
     (u64::from(shape.position) << 32) + u64::from(shape.hash) / BLOCK * BLOCK
 }
@@ -120,8 +120,8 @@ impl Tile {
         Self { keys: 0..KEY_CLASSES, places: [0..Place::MAX, 0..Place::MAX] }
     }
 
-    /// The sizes of a side's sets that lie in the tile, some of them at least.
-    fn sizes(&self, side: Side) -> (u32, u32) {
+    /// The positions of a side's items that lie in the tile, some of them at least.
+    fn positions(&self, side: Side) -> (u32, u32) {
         let places = &self.places[side as usize];
         ((places.start >> 32) as u32, (places.end.saturating_sub(1) >> 32) as u32)
     }
@@ -134,8 +134,8 @@ pub struct Tiling {
     pub tiles: Vec<Tile>,
     /// The task of each tile.
     pub tasks: Vec<u32>,
-    /// Per side, whether rows with one set go to different tiles.
-    pub divides_sets: [bool; 2],
+    /// Per side, whether rows with one item go to different tiles.
+    pub divides_items: [bool; 2],
 }
 
 impl Tiling {
@@ -150,10 +150,10 @@ impl Tiling {
         };
         if grid.pairs == GridPairs::All {
             let tiles = Region::whole(grid, histograms).into_tiles(grid, grid.tasks);
-            let divides_sets = [Side::Left, Side::Right].map(|side| divides(&tiles, side));
+            let divides_items = [Side::Left, Side::Right].map(|side| divides(&tiles, side));
             let tasks = (0..).take(tiles.len()).collect();
             let tiles = tiles.into_iter().map(|(tile, _)| tile).collect();
-            return Self { tiles, tasks, divides_sets };
+            return Self { tiles, tasks, divides_items };
         }
         let dealt = |grain: Grain| {
             let tiles = triangles_and_rectangles(grid, histograms[0], grain);
@@ -172,7 +172,7 @@ impl Tiling {
                 },
             );
         // All senders of the input have to agree on the place of a row.
-        let divides_sets = divides(&within, Side::Left)
+        let divides_items = divides(&within, Side::Left)
             || divides(&across, Side::Left)
             || divides(&across, Side::Right);
         let tasks_across = tasks.split_off(within.len());
@@ -181,25 +181,26 @@ impl Tiling {
             _ => (across, tasks_across),
         };
         let tiles = tiles.into_iter().map(|(tile, _)| tile).collect();
-        Self { tiles, tasks, divides_sets: [divides_sets; 2] }
+        Self { tiles, tasks, divides_items: [divides_items; 2] }
     }
 
-    /// The tiles that the rows of `side` with a set of this size and key class may be sent to, with
-    /// the places of the rows that each of these tiles gets.
+    /// The tiles that the rows of `side` with an item of this position and key class may be sent
+    /// to, with the places of the rows that each of these tiles gets.
     pub fn tiles(
         &self,
         grid: &Grid<'_>,
         side: Side,
         key_class: u32,
-        size: u32,
+        position: u32,
     ) -> Vec<PlacesOfTile> {
-        let Some((least, greatest)) = grid.partners(side, size) else { return vec![] };
-        let (first, last) = (u64::from(size) << 32, u64::from(size) << 32 | u64::from(u32::MAX));
+        let Some((least, greatest)) = grid.partners(side, position) else { return vec![] };
+        let first = u64::from(position) << 32;
+        let last = first | u64::from(u32::MAX);
         (0..)
             .zip(&self.tiles)
             .filter(|(_, tile)| {
                 let places = &tile.places[side as usize];
-                let (other_least, other_greatest) = tile.sizes(side.other());
+                let (other_least, other_greatest) = tile.positions(side.other());
                 tile.keys.contains(&key_class)
                     && places.start <= last
                     && places.end > first

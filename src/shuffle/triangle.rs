@@ -16,7 +16,7 @@
 //!   └─┴/───────────────► left
 //! ```
 //!
-//! That is half the pairs, and with P tasks and a share a of pairs whose sizes match √(2·P·a)
+//! That is half the pairs, and with P tasks and a share a of pairs whose positions match √(2·P·a)
 //! copies of a row or so, where a square of two readings takes 2·√(P·a).
 
 use crate::shuffle::histogram::Histogram;
@@ -131,7 +131,7 @@ mod tests {
                     let axis = axis(&spec);
                     let grid = Grid { spec, axis: &axis };
                     let [(within, once), (across, crossed)] = tilings(&grid, &histogram);
-                    assert_eq!(once.divides_sets, crossed.divides_sets);
+                    assert_eq!(once.divides_items, crossed.divides_items);
                     for tiling in [&once, &crossed] {
                         assert!(tiling.tasks.iter().all(|&task| (task as usize) < tasks));
                         assert_eq!(tiling.tasks.len(), tiling.tiles.len());

@@ -124,7 +124,7 @@ fn tiles(
         return exec_err!("the tasks get {} rows, of {rows} sent", of_tasks.rows);
     }
     // Sets whose rows part are compared more than once.
-    let divided = grid.divides_sets();
+    let divided = grid.divides_items();
     if of_tasks.pairs < pairs as u64 || !divided && of_tasks.pairs > pairs as u64 {
         return exec_err!("{} pairs of {pairs}", of_tasks.pairs);
     }

@@ -41,7 +41,7 @@ impl Counts {
                 let rows = side.rows(place..place + 1).0 as usize;
                 counter.add(&vec![row_place(&input.content, side, place); rows]);
             }
-            counter.finish().with_heavy_sets()
+            counter.finish().with_heavy_items()
         }))
     }
 }
@@ -62,15 +62,15 @@ struct Item {
     rows: u64,
 }
 
-/// The rows of a side, ascending by place. Where the tiling divides sets, each row has a place of
+/// The rows of a side, ascending by place. Where the tiling divides items, each row has a place of
 /// its own.
-fn items(content: &Content, side: &Side, divides_sets: bool) -> Vec<Item> {
+fn items(content: &Content, side: &Side, divides_items: bool) -> Vec<Item> {
     let mut items = vec![];
     for set in 0..side.len() {
         let shape = row_place(content, side, set);
         let rows = side.rows(set..set + 1).0;
         let item = Item { place: place_of(shape, 0), set, size: shape.position, rows };
-        match divides_sets {
+        match divides_items {
             true => items.extend((0..rows).map(|row| {
                 let row_hash = mix(content.hash(side.sets[set]) ^ mix(row));
                 Item { place: place_of(shape, row_hash), rows: 1, ..item }
@@ -126,8 +126,8 @@ impl<'a> Grid<'a> {
     }
 
     /// Whether rows with one set are sent different ways.
-    pub fn divides_sets(&self) -> bool {
-        self.parts.iter().any(|part| part.tiling.divides_sets.contains(&true))
+    pub fn divides_items(&self) -> bool {
+        self.parts.iter().any(|part| part.tiling.divides_items.contains(&true))
     }
 
     /// What each task gets, and the sets whose lookups were counted; `lists` are those of both
@@ -236,7 +236,7 @@ impl Part {
         let tiling = Tiling::new(&grid, counts.each_ref());
         let sides = [(JoinSide::Left, &input.left), (JoinSide::Right, input.right())];
         let items = sides
-            .map(|(side, rows)| items(&input.content, rows, tiling.divides_sets[side as usize]));
+            .map(|(side, rows)| items(&input.content, rows, tiling.divides_items[side as usize]));
         let mut sent = vec![[vec![], vec![]]; tiling.tiles.len()];
         for side in sides_sent(spec.pairs) {
             let items = &items[side as usize];

@@ -72,7 +72,7 @@ impl Counted {
     /// The number of sets or rows of a batch that have counts; `None` where nothing is counted.
     fn len(layout: &Layout, batch: &ProbeBatch) -> Option<usize> {
         let rows = batch.items.groups().slots(batch.range.clone()).len();
-        match (layout.counts_probe(), layout.sets_decide()) {
+        match (layout.counts_probe(), layout.items_decide()) {
             (false, _) => None,
             (true, true) => Some(batch.range.len()),
             (true, false) => Some(rows),
@@ -88,7 +88,7 @@ impl Counted {
     /// The bytes for `rows` rows of an input joined with itself, of which all may have one set,
     /// and `columns` counted columns. Where sets decide, batches are short.
     pub(crate) fn footprint(layout: &Layout, rows: usize, columns: usize) -> usize {
-        match layout.counts_probe() && !layout.sets_decide() {
+        match layout.counts_probe() && !layout.items_decide() {
             true => (1 + columns) * rows * size_of::<u64>(),
             false => 0,
         }

@@ -40,7 +40,7 @@ impl Answer {
     /// Notes the counts and marks that a run of matches of an open batch gives for all rows of
     /// their sets, once for each run. Returns a probe set of which no further match is needed.
     pub(crate) fn note(&mut self, unit: u32, matches: &[Match]) -> Option<ItemId> {
-        if !self.layout.sets_decide() {
+        if !self.layout.items_decide() {
             return None;
         }
         let batch = self.batches.iter_mut().find(|batch| batch.number == unit)?;
@@ -82,7 +82,7 @@ impl Answer {
             self.total += self.total_of_matches(&self.batches[place], matches);
             return Ok(Taken::ALL);
         }
-        if self.layout.sets_decide() && self.layout.yields != Yield::Pairs {
+        if self.layout.items_decide() && self.layout.yields != Yield::Pairs {
             return Ok(Taken::ALL);
         }
         self.gather_for(place)?;
@@ -193,7 +193,7 @@ impl Answer {
             counted.matches.get(index).is_some_and(|&c| c > 0)
         };
         matches!(self.layout.yields, Yield::RowsOf(side, _) if side == self.layout.probe)
-            && !self.layout.sets_decide()
+            && !self.layout.items_decide()
             && batch.items.groups().slots(set..set + 1).all(has_match)
     }
 

@@ -118,7 +118,7 @@ impl Answer {
                 ended = true;
                 break;
             };
-            let index = set.map(|set| match self.layout.sets_decide() {
+            let index = set.map(|set| match self.layout.items_decide() {
                 true => (set - batch.range.start) as usize,
                 false => (place - counted.first_place) as usize,
             });
@@ -184,7 +184,7 @@ impl Answer {
                 ended = true;
                 break;
             };
-            let index = set.map(|set| if self.layout.sets_decide() { set } else { place });
+            let index = set.map(|set| if self.layout.items_decide() { set } else { place });
             let is_marked = |index: u32| {
                 build.visited.as_ref().is_some_and(|visited| visited.is_marked(index as usize))
             };

@@ -136,7 +136,7 @@ impl BuildPlan {
             .iter()
             .map(|&column| Partners::of_column(groups, &payload, column, cancel))
             .collect::<Result<Vec<_>>>()?;
-        let visited = match (self.layout.marks_build(), self.layout.sets_decide()) {
+        let visited = match (self.layout.marks_build(), self.layout.items_decide()) {
             (true, true) => Some(groups.len() as usize),
             (true, false) => Some(groups.row_count()),
             (false, _) => None,
