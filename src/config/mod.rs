@@ -200,14 +200,14 @@ pub struct GpuOptions {
     pub candidate_memory: u64,
     /// Bytes of device memory that a join may fill; `None`: what is free.
     pub memory_limit: Option<u64>,
-    /// Fixed layouts and block sizes, for measurements.
+    /// A fixed layout, for measurements.
     pub layout: LayoutChoice,
     /// Threads of a block; `None`: as the work asks for.
     pub block_size: Option<u32>,
 }
 
 impl SimJoinOptions {
-    /// The options under `simjoin.gpu_*` together.
+    /// The options under `simjoin.gpu.*` and `simjoin.debug.gpu_*` together.
     pub fn gpu(&self) -> GpuOptions {
         GpuOptions {
             candidate_memory: self.gpu_candidate_memory.0,

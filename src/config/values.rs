@@ -292,13 +292,7 @@ impl OptionValue for StrategyChoice {
 
 impl fmt::Display for StrategyChoice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::AllPairs => "allpairs",
-            Self::PPJoin => "ppjoin",
-            Self::GroupJoin => "groupjoin",
-            Self::Bitmap => "bitmap",
-        })
+        f.write_str(self.name().unwrap_or("auto"))
     }
 }
 
