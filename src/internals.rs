@@ -4,9 +4,9 @@
 /// The boundary to a family of similarities.
 pub mod engine {
     pub use crate::engine::{
-        Axis, Collection, Cursor, DeviceRequest, EncodeInput, Family, FinishContext, Funnel,
-        KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, PrepareContext,
-        PreparedJoin, ProbeUnit, Progress, RowPlace, choose,
+        Axis, Collection, DeviceRequest, EncodeInput, Family, FinishContext, Funnel, KeyDictionary,
+        Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, PrepareContext, PreparedJoin, ProbeUnit,
+        Progress, RowPlace, choose,
     };
 }
 

@@ -10,6 +10,7 @@
 mod evaluate;
 #[cfg(test)]
 mod tests;
+
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
