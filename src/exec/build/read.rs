@@ -174,7 +174,8 @@ impl BuildCollector {
         Ok(share)
     }
 
-    /// Holds the memory that finishing this share is going to take, or notes that there is none.
+    /// Holds the memory that finishing all shares and probing are going to take, or notes that there
+    /// is none. `needed` is what this share was counted with before.
     fn look_ahead(&self, share: &Share, needed: &mut usize) -> Result<()> {
         let now = Share::finish_growth(&[share], &self.plan)?;
         let mut all = self.needed.lock();
@@ -184,10 +185,12 @@ impl BuildCollector {
         Ok(())
     }
 
+    /// Holds `bytes` for the shares, and memory for the cursors of all partitions.
     fn hold(&self, bytes: usize) {
+        let cursors = self.plan.partitions * self.plan.layout.cursor_bytes();
         let held = match self.plan.spill {
             SpillChoice::Never => Ok(()),
-            SpillChoice::Auto => self.memory.ensure(bytes),
+            SpillChoice::Auto => self.memory.ensure(bytes + cursors),
             SpillChoice::Always => Err(DataFusionError::ResourcesExhausted(
                 "simjoin.spill = 'always' keeps nothing in memory".to_string(),
             )),
@@ -208,7 +211,7 @@ impl Share {
         builder?.get(push)
     }
 
-    /// A bound on the bytes that ordering, indexing and the start of probing reserve on top of
+    /// A bound on the bytes that ordering, indexing and the counts of a self-join reserve on top of
     /// those that some shares hold; or on the bytes that giving their rows to the disk takes, where
     /// these are more.
     fn finish_growth(shares: &[&Self], plan: &BuildPlan) -> Result<usize> {
@@ -225,14 +228,14 @@ impl Share {
                 s.order_column.finish_growth() + s.order_column.data_type().map_or(0, ranks)
             });
         }
-        let mut probes = plan.partitions * layout.cursor_bytes();
+        let mut counts = 0;
         if layout.self_join {
-            // Partitions count for different rows, each of them for the sets of a range.
+            // Partitions count for different rows, each of them for the items of a range.
             let rows = sum(|s| s.payload.row_count());
-            probes += Counted::footprint(layout, rows, layout.counted_columns().count());
+            counts = Counted::footprint(layout, rows, layout.counted_columns().count());
         }
         let unload = sum(|s| s.encoder.unload_bytes(&s.keys));
-        Ok((finish.max(stays + prepare) + columns + probes).max(unload))
+        Ok((finish.max(stays + prepare) + columns + counts).max(unload))
     }
 
     /// The encoders with their keys, the payload and the column that rows are ordered by.
