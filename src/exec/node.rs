@@ -277,7 +277,7 @@ impl SetSimilarityJoinExec {
                 }
                 choice => choice,
             },
-            domain: None,
+            values: None,
         };
         let input = self.input.side(self.layout.build()).execute(from, Arc::clone(context))?;
         let request = SpillRequest {

@@ -46,7 +46,21 @@ pub(crate) struct BuildPlan {
     /// Whether a build side that does not fit into memory goes to disk.
     pub spill: SpillChoice,
     /// All values of the rows, where they are known.
-    pub domain: Option<Arc<dyn Domain>>,
+    pub values: Option<Arc<KnownValues>>,
+}
+
+/// The values of a build side, gathered before its rows are encoded.
+#[derive(Debug)]
+pub(crate) struct KnownValues {
+    domain: Arc<dyn Domain>,
+    _reservation: MemoryReservation,
+}
+
+impl KnownValues {
+    /// `reservation` holds the domain until the indexed build side does.
+    pub(crate) fn new(domain: Arc<dyn Domain>, reservation: MemoryReservation) -> Self {
+        Self { domain, _reservation: reservation }
+    }
 }
 
 impl BuildPlan {
@@ -102,7 +116,7 @@ impl BuildPlan {
     }
 
     fn index(
-        self,
+        mut self,
         shares: Vec<Share>,
         reservation: MemoryReservation,
         cancel: &CancelFlag,
@@ -119,6 +133,7 @@ impl BuildPlan {
         };
         let Encoded { mut items, encoder, keys: key_ids } =
             self.layout.matcher.finish(encoders, &context)?;
+        self.values = None;
         let ranks = self.rank(order_column, items.groups_mut(), &reservation, cancel)?;
         cancel.check()?;
         let items: Arc<dyn Collection> = items.into();

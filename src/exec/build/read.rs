@@ -135,8 +135,9 @@ impl BuildCollector {
         let carried = &plan.layout.carried[side as usize];
         let ordered: Vec<usize> =
             plan.layout.row_order.iter().map(|order| order.columns[side as usize]).collect();
+        let domain = plan.values.as_ref().map(|values| &values.domain);
         let mut share = Share {
-            encoder: plan.layout.matcher.encoder(side, plan.domain.as_ref())?,
+            encoder: plan.layout.matcher.encoder(side, domain)?,
             keys: KeyDictionary::default(),
             payload: PayloadBuilder::new(self.input.schema(), carried, self.seen.clone()),
             order_column: PayloadBuilder::new(self.input.schema(), &ordered, self.seen.clone()),

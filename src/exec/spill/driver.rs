@@ -16,7 +16,7 @@ use super::queue::BatchQueue;
 use super::store::SpillContext;
 use crate::config::SpillChoice;
 use crate::exec::answer::output::BatchLimits;
-use crate::exec::build::BuildPlan;
+use crate::exec::build::{BuildPlan, KnownValues};
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::{Layout, RowsWith, Yield};
@@ -195,7 +195,7 @@ impl StoredBuild {
             metrics: context.build_metrics.of_stored(),
             on_choice: Arc::clone(&context.on_choice),
             spill: SpillChoice::Never,
-            domain: None,
+            values: None,
         }
     }
 
@@ -221,7 +221,8 @@ impl StoredBuild {
         if let Some((size, domain)) = size.and_then(|size| Some((size, form.domain(size)?))) {
             let reservation = memory.reservation("values");
             reservation.try_grow(form.domain_bytes(size) as usize)?;
-            plan.domain = Some(self.side.fill(domain, segments.clone()).await?);
+            let domain = self.side.fill(domain, segments.clone()).await?;
+            plan.values = Some(Arc::new(KnownValues::new(domain, reservation)));
         }
         let built = plan.run(self.side.read_all(segments), Arc::clone(&memory)).await;
         // The bytes of a small piece are mostly those that every piece takes, whatever its rows.
