@@ -231,14 +231,15 @@ impl ProbeMetrics {
         }
     }
 
-    /// The last update.
-    pub(crate) fn finish(&mut self, funnel: Funnel) {
-        self.update(funnel);
+    /// The output has ended. In a join from disk, further cursors may add to the same counters.
+    pub(crate) fn finish(&self) {
         let c = &self.counters;
         let times = [&c.encode_time, &c.filter_time, &c.verify_time, &c.output_time];
         let nanos: usize = times.iter().map(|t| t.value()).sum();
-        let compute = Duration::from_nanos(nanos as u64);
-        self.counters.baseline.elapsed_compute().add_duration(compute);
+        let elapsed = c.baseline.elapsed_compute();
+        let more = nanos.saturating_sub(elapsed.value());
+        elapsed.add_duration(Duration::from_nanos(more as u64));
+        c.baseline.done();
     }
 
     /// Adds what a cursor has done since the last call.

@@ -172,12 +172,24 @@ impl ProbeSource {
 
     /// Gives memory back where another worker waits for some. No batch is open.
     pub(super) fn release(&mut self) {
-        let shortage = &self.build.shortage;
-        if shortage.short.load(Ordering::Acquire) > 0 {
-            self.scratch = Scratch::default();
-            self.reservation.free();
-            shortage.freed.notify_waiters();
+        if self.build.shortage.short.load(Ordering::Acquire) > 0 {
+            self.free();
+            self.build.shortage.freed.notify_waiters();
         }
+    }
+
+    /// Ends the input, of which no batch is open any more. Returns whether this partition was the
+    /// last one. A worker that waits for memory finds that of this one free.
+    pub(super) fn finish(&mut self) -> bool {
+        self.free();
+        let is_last = self.build.finish_partition();
+        self.build.shortage.freed.notify_waiters();
+        is_last
+    }
+
+    fn free(&mut self) {
+        self.scratch = Scratch::default();
+        self.reservation.free();
     }
 
     /// The next part of the input; `None` at its end. Nothing is lost where the future is dropped
