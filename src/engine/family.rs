@@ -12,6 +12,7 @@ use super::{
     ItemId, MatchSpec, PlaceReader, PrepareContext, StoredForm, Strategy, WorkStep,
 };
 use super::{DevicePlace, DeviceRequest};
+use crate::config::StrategyChoice;
 use crate::spec::{Call, Function, Predicate, Side};
 
 /// A family of similarities: sets of tokens, vectors.
@@ -102,6 +103,12 @@ pub trait Matcher: Debug + Send + Sync {
 
     /// The strategies, in the order in which equal estimates are preferred.
     fn strategies(&self) -> &[&'static dyn Strategy];
+
+    /// The strategy with the smallest index, for a build side that leaves no memory for another;
+    /// `None` where no index is smaller than the others.
+    fn smallest(&self) -> Option<StrategyChoice> {
+        None
+    }
 
     /// The figures by which `strategies`, which are to be compared, estimate their costs.
     ///

@@ -8,6 +8,7 @@ use arrow::datatypes::{Int64Type, UInt64Type};
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
+use crate::config::StrategyChoice;
 use crate::engine::{
     self, Axis, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput, Encoded, EncodedPart,
     Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
@@ -92,6 +93,10 @@ impl Matcher for SetMatcher {
 
     fn strategies(&self) -> &[&'static dyn Strategy] {
         &STRATEGIES
+    }
+
+    fn smallest(&self) -> Option<StrategyChoice> {
+        Some(StrategyChoice::AllPairs)
     }
 
     fn evidence(

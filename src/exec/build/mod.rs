@@ -252,14 +252,14 @@ impl BuildPlan {
             (self.on_choice)(described.get_or_init(|| format!("{choice}{why}")).clone());
             Ok(prepared)
         };
-        let prepared = match prepare(self.strategy, &request, "") {
-            Err(error) if is_out_of_memory(&error) && self.is_free_to_choose() => {
-                // The smallest index.
+        let smallest = matcher.smallest().filter(|_| self.is_free_to_choose());
+        let prepared = match (prepare(self.strategy, &request, ""), smallest) {
+            (Err(error), Some(smallest)) if is_out_of_memory(&error) => {
                 reservation.try_resize(rows.held)?;
                 let request = DeviceRequest { choice: DeviceChoice::Cpu, ..request };
-                prepare(StrategyChoice::AllPairs, &request, ", for want of memory")?
+                prepare(smallest, &request, ", for want of memory")?
             }
-            prepared => prepared?,
+            (prepared, _) => prepared?,
         };
         let steps = matcher.work(items.as_ref(), &spec)?;
         reservation.try_grow(Ranges::footprint(&steps))?;
