@@ -85,13 +85,12 @@ impl Answer {
     /// one.
     pub(super) fn begin_list(&mut self, batch: ProbeBatch) {
         let probe = self.layout.probe;
-        let (lists_matched, lists_unmatched) = match self.layout.yields {
-            Yield::RowsOf(side, RowsWith::Match) if side == probe => (true, false),
-            Yield::RowsOf(side, RowsWith::NoMatch) if side == probe => (false, true),
-            Yield::CountsPerProbeRow => (true, self.layout.pads(probe)),
-            Yield::Pairs => (false, self.layout.pads(probe)),
-            Yield::RowsOf(..) | Yield::Total => (false, false),
+        let lists_matched = match self.layout.yields {
+            Yield::RowsOf(side, with) => side == probe && with == RowsWith::Match,
+            Yield::CountsPerProbeRow => true,
+            Yield::Pairs | Yield::Total => false,
         };
+        let lists_unmatched = self.layout.lists_unmatched(probe);
         if lists_matched || lists_unmatched {
             let setless = lists_unmatched && batch.has_setless;
             let walk = RowWalk::new(batch.items.groups(), batch.range.clone(), setless);

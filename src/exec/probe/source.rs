@@ -17,7 +17,7 @@ use crate::exec::answer::ProbeBatch;
 use crate::exec::answer::batch::Counted;
 use crate::exec::build_side::BuildSide;
 use crate::exec::build_side::schedule::SpareSlices;
-use crate::exec::layout::{Layout, RowsWith, Yield};
+use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::ProbeCounters;
 use crate::exec::rows::arguments::{EncodedArguments, ROWS_PER_SLICE};
 use crate::exec::rows::feed::SegmentReader;
@@ -229,9 +229,7 @@ impl ProbeSource {
     /// the input need not be read.
     fn is_futile(&self) -> bool {
         let layout = &self.layout;
-        let wants_unmatched = layout.pads(layout.probe)
-            || layout.yields == Yield::RowsOf(layout.probe, RowsWith::NoMatch);
-        self.build.items.groups().is_empty() && !wants_unmatched
+        self.build.items.groups().is_empty() && !layout.lists_unmatched(layout.probe)
     }
 
     /// Makes a batch of a part and feeds it to the cursor. Where memory is short, it makes a batch

@@ -19,7 +19,7 @@ use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::{BuildPlan, KnownValues};
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::{Layout, RowsWith, Yield};
+use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
 use crate::exec::rows::feed::{SegmentFeed, SegmentReader};
@@ -380,9 +380,7 @@ impl Driver {
         let context = Arc::clone(&self.build.context);
         let cross = &context.plan.cross;
         let lonely = meetings.lonely();
-        let wanted = cross.pads(cross.probe)
-            || cross.yields == Yield::RowsOf(cross.probe, RowsWith::NoMatch);
-        if !wanted || lonely.is_empty() {
+        if !cross.lists_unmatched(cross.probe) || lonely.is_empty() {
             return Ok(());
         }
         let feed = meetings.feed_of(lonely, &context);
