@@ -251,7 +251,6 @@ impl SetSimilarityJoinExec {
         &self,
         from: usize,
         partitions: usize,
-        converter: Option<Arc<KeyConverter>>,
         context: &Arc<TaskContext>,
     ) -> Result<impl Future<Output = Result<Built>> + Send + use<>> {
         let chosen = Arc::clone(&self.chosen);
@@ -260,7 +259,7 @@ impl SetSimilarityJoinExec {
         let has_disk = context.runtime_env().disk_manager.tmp_files_enabled();
         let plan = BuildPlan {
             layout: Arc::clone(&self.layout),
-            converter,
+            converter: self.converter()?,
             strategy: self.options.strategy,
             device: self.options.device,
             partitions,
@@ -301,7 +300,6 @@ impl SetSimilarityJoinExec {
     fn build_side(
         &self,
         partition: usize,
-        converter: Option<Arc<KeyConverter>>,
         context: &Arc<TaskContext>,
     ) -> Result<(BuildFuture, Option<Arc<ProbeInputs>>)> {
         let probe = || match &self.input {
@@ -313,12 +311,12 @@ impl SetSimilarityJoinExec {
             JoinInput::Itself { .. } => None,
         };
         if self.mode.is_partitioned() {
-            let build = once_fut(self.start_build(partition, 1, converter, context)?);
+            let build = once_fut(self.start_build(partition, 1, context)?);
             return Ok((build, probe()));
         }
         let partitions = self.partition_count();
         self.build.get_with(partition, partitions, || {
-            Ok((self.start_build(0, partitions, converter, context)?, probe()))
+            Ok((self.start_build(0, partitions, context)?, probe()))
         })
     }
 }
@@ -461,8 +459,7 @@ impl ExecutionPlan for SetSimilarityJoinExec {
             );
         }
         self.mode.check_partitions(&self.input, &self.layout)?;
-        let converter = self.converter()?;
-        let (build, probe) = self.build_side(partition, converter, &context)?;
+        let (build, probe) = self.build_side(partition, &context)?;
         if let Some(probe) = &probe {
             probe.ask(partition)?;
         }
