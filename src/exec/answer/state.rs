@@ -34,8 +34,6 @@ pub(crate) struct Answer {
     pub(super) total: u64,
     pub(super) listing: Option<Listing>,
     pub(super) output: Output,
-    /// All rows are in the output.
-    finished: bool,
     /// Pairs of rows offered to the residual filter.
     pub(super) residual_rows: Count,
     pub(super) output_time: Time,
@@ -57,7 +55,6 @@ impl Answer {
             total: 0,
             listing: None,
             output: Output::new(Arc::clone(&layout), limits),
-            finished: false,
             residual_rows: counters.residual_rows.clone(),
             output_time: counters.output_time.clone(),
             layout,
@@ -70,9 +67,9 @@ impl Answer {
         self.output.next_batch()
     }
 
-    /// Whether all batches of output have been given.
+    /// Whether all rows are in the output.
     pub(crate) fn is_finished(&self) -> bool {
-        self.finished
+        self.output.is_finished()
     }
 
     /// Opens a batch: matches of it may come.
@@ -126,7 +123,6 @@ impl Answer {
     }
 
     pub(super) fn finish_output(&mut self) -> Result<()> {
-        self.finished = true;
         self.output.finish()
     }
 }
