@@ -194,7 +194,7 @@ impl Answer {
         self.output.push_rows(side, &build.payload, places, None)?;
         self.output.cut_after(rows_at_once)?;
         match ended {
-            true => self.finish_output(),
+            true => self.output.finish(),
             false => {
                 self.listing = Some(Listing::Build(walk));
                 Ok(())

@@ -119,10 +119,6 @@ impl Answer {
             self.begin_build_list();
             return Ok(());
         }
-        self.finish_output()
-    }
-
-    pub(super) fn finish_output(&mut self) -> Result<()> {
         self.output.finish()
     }
 }
