@@ -164,10 +164,6 @@ impl BuildPlan {
             + partners.iter().flatten().count() * Partners::footprint(groups)
             + visited.map_or(0, Visited::footprint);
         reservation.try_resize(held)?;
-        self.metrics.sets.add(groups.row_count());
-        self.metrics.distinct_sets.add(groups.len() as usize);
-        self.metrics.tokens.add(encoder.value_count());
-        self.metrics.keys.add(key_ids.len() as usize);
         timer.done();
         let rows = BuildRows {
             items,
@@ -180,7 +176,14 @@ impl BuildPlan {
             visited: visited.map(Visited::new),
             held,
         };
-        self.prepare(rows, reservation, cancel)
+        let metrics = self.metrics.clone();
+        let side = self.prepare(rows, reservation, cancel)?;
+        // Not before: rows that memory does not suffice for come again, in smaller pieces.
+        metrics.sets.add(side.items.groups().row_count());
+        metrics.distinct_sets.add(side.items.groups().len() as usize);
+        metrics.tokens.add(side.encoder.value_count());
+        metrics.keys.add(side.key_ids.len() as usize);
+        Ok(side)
     }
 
     /// Ranks the rows by the column of the row order: always in a self-join, whose row pairs need
