@@ -203,12 +203,10 @@ impl BuildPlan {
         }
         let bytes = column.finish_growth() + Ranks::footprint(data_type, column.row_count());
         let held = reservation.size();
-        let ranked = reservation.try_grow(bytes).and_then(|()| match column.into_rows(cancel)? {
-            Some(rows) => {
-                let column = order.columns[self.layout.build() as usize];
-                Ranks::of_rows(column, &rows, groups, self.layout.ranks_others, cancel).map(Some)
-            }
-            None => Ok(None),
+        let ranked = reservation.try_grow(bytes).and_then(|()| {
+            let rows = column.into_rows(cancel)?;
+            let column = order.columns[self.layout.build() as usize];
+            Ranks::of_rows(column, &rows, groups, self.layout.ranks_others, cancel).map(Some)
         });
         match ranked {
             Err(error) if !self.layout.self_join && is_out_of_memory(&error) => {

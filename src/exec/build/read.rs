@@ -160,9 +160,8 @@ impl BuildCollector {
                 if plan.spill == SpillChoice::Never || !is_out_of_memory(&error) {
                     return Err(out_of_memory(error, &plan.layout, first_row as usize));
                 }
-                // The rows of this slice go to disk with the rest of the input.
-                share.payload.pop();
-                share.order_column.pop();
+                // The rows of this slice go to disk with the rest of the input: the encoder does
+                // not have them.
                 self.input.put_back(slice).await;
                 self.overflow.get_or_init(|| error);
                 break;
@@ -203,7 +202,7 @@ impl BuildCollector {
 }
 
 impl Share {
-    /// An input column of the rows added by one call.
+    /// An input column of the rows that one call added to the encoder.
     pub(crate) fn column(&self, layout: &Layout, column: usize, push: usize) -> Option<&ArrayRef> {
         let builder = match layout.carried_index(layout.build(), column) {
             Some(carried) => self.payload.pieces().get(carried),
