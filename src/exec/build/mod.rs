@@ -262,10 +262,13 @@ impl BuildPlan {
             }
             (prepared, _) => prepared?,
         };
-        let steps = matcher.work(items.as_ref(), &spec)?;
+        // Partitions of a join of two inputs take slices of the other one.
+        let (steps, probes) = match self.layout.self_join {
+            true => (matcher.work(items.as_ref(), &spec)?, items.groups().len()),
+            false => (vec![], 0),
+        };
         reservation.try_grow(Ranges::footprint(&steps))?;
-        let unit = prepared.range_unit();
-        let ranges = Ranges::new(steps, items.groups().len(), self.partitions, unit);
+        let ranges = Ranges::new(steps, probes, self.partitions, prepared.range_unit());
         peak();
         self.metrics.bytes.set(reservation.size());
         let side = BuildSide::new(rows, prepared, ranges, self.partitions, reservation);
