@@ -37,10 +37,10 @@ pub(crate) enum RowsWith {
 /// A comparison of a column of each side (`a.id < b.id`), decided on ranks without evaluating an
 /// expression.
 ///
-/// The rows of a set are ordered by rank, so that bisection finds the partners of a row in another
-/// set: where many rows share a set, the join does not look at their pairs one by one. In a
-/// self-join both columns are the same one, and ranks decide. In a join of two inputs ranks decide
-/// where the build side repeats its sets enough ([`Layout::residual`]).
+/// The rows of an item are ordered by rank, so that bisection finds the partners of a row in
+/// another item: where many rows share an item, the join does not look at their pairs one by one.
+/// In a self-join both columns are the same one, and ranks decide. In a join of two inputs ranks
+/// decide where the build side repeats its items enough ([`Layout::residual`]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RowOrder {
     /// Per side, in the schema of its input.
@@ -181,8 +181,8 @@ impl Layout {
         self.carried = [both.clone(), both];
     }
 
-    /// Whether a match of two sets decides all pairs of their rows.
-    pub(crate) fn sets_decide(&self) -> bool {
+    /// Whether a match of two items decides all pairs of their rows.
+    pub(crate) fn items_decide(&self) -> bool {
         self.join.residual.is_none()
     }
 

@@ -44,23 +44,23 @@ use crate::util::once::{OnceExecution, once_fut};
 /// Partitions of the output of a self-join, at most: more would not help.
 const MOST_PARTITIONS: usize = 1 << 16;
 
-/// An exact set-similarity join.
+/// An exact similarity join.
 ///
-/// The build side is read once, into distinct sets with an index that all partitions share; the
+/// The build side is read once, into distinct items with an index that all partitions share; the
 /// probe side streams against it batch by batch. Which side is which never changes the answer.
 ///
 /// ```text
-///  build input ─► encode ─► distinct sets ─► strategy.prepare ──┐ once, shared
-///                                                               ▼
-///  probe batch ─► encode ─► distinct sets ─► cursor: filter, verify ─► matches of sets
-///                                                               │
-///    output batches ◄── coalesce ◄── take, scores ◄── residual ◄┘ rows of sets
+///  build input ─► encode ─► distinct items ─► strategy.prepare ──┐ once, shared
+///                                                                ▼
+///  probe batch ─► encode ─► distinct items ─► cursor: filter, verify ─► matches of items
+///                                                                │
+///     output batches ◄── coalesce ◄── take, scores ◄── residual ◄┘ rows of items
 /// ```
 ///
 /// Partitioning, in [`JoinMode::Shared`]: the build input must be one partition, the probe input
 /// may have any number, and so has the output. A self-join reads its one input as one partition;
-/// the output partitions take ranges of its sets as they get ready, so that one consumer alone gets
-/// every row. Slices of a large probe batch go to any partition that is ready. The other
+/// the output partitions take ranges of its items as they get ready, so that one consumer alone
+/// gets every row. Slices of a large probe batch go to any partition that is ready. The other
 /// [modes](JoinMode) are for engines that run the partitions in processes of their own. The output
 /// has no order. Memory grows with the build side, not with the output.
 #[derive(Debug)]

@@ -1,6 +1,6 @@
 //! Rows that the answer lists one by one: semi and anti joins, padded rows, counts per row.
 //!
-//! Rows are listed in the order of their places, a batch at a time: a set may have any number of
+//! Rows are listed in the order of their places, a batch at a time: an item may have any number of
 //! them.
 
 use std::sync::Arc;
@@ -33,40 +33,40 @@ pub(super) struct RowEmission {
     walk: RowWalk,
 }
 
-/// A walk over the rows of some sets, and then over those without a set.
+/// A walk over the rows of some items, and then over those without an item.
 #[derive(Debug)]
 pub(super) struct RowWalk {
-    /// The set of the next row.
-    set: ItemId,
+    /// The item of the next row.
+    item: ItemId,
     next: u32,
     end: u32,
-    /// Places of rows without a set.
-    setless: std::ops::Range<u32>,
+    /// Places of rows without an item.
+    itemless: std::ops::Range<u32>,
 }
 
 impl RowWalk {
-    /// A walk over the rows of `range`, and with `setless` over the rows without a set.
-    fn new(groups: &RowGroups, range: std::ops::Range<ItemId>, setless: bool) -> Self {
+    /// A walk over the rows of `range`, and with `itemless` over the rows without an item.
+    fn new(groups: &RowGroups, range: std::ops::Range<ItemId>, itemless: bool) -> Self {
         let places = groups.slots(range.clone());
         Self {
-            set: range.start,
+            item: range.start,
             next: places.start,
             end: places.end,
-            setless: if setless { groups.slots_without_item() } else { 0..0 },
+            itemless: if itemless { groups.slots_without_item() } else { 0..0 },
         }
     }
 
-    /// The next row: its place, and its set where it has one.
+    /// The next row: its place, and its item where it has one.
     fn next(&mut self, groups: &RowGroups) -> Option<(u32, Option<ItemId>)> {
         if self.next == self.end {
-            return self.setless.next().map(|place| (place, None));
+            return self.itemless.next().map(|place| (place, None));
         }
         let place = self.next;
         self.next += 1;
-        while groups.slots(self.set..self.set + 1).end <= place {
-            self.set += 1;
+        while groups.slots(self.item..self.item + 1).end <= place {
+            self.item += 1;
         }
-        Some((place, Some(self.set)))
+        Some((place, Some(self.item)))
     }
 }
 
@@ -92,8 +92,8 @@ impl Answer {
         };
         let lists_unmatched = self.layout.lists_unmatched(probe);
         if lists_matched || lists_unmatched {
-            let setless = lists_unmatched && batch.has_setless;
-            let walk = RowWalk::new(batch.items.groups(), batch.range.clone(), setless);
+            let itemless = lists_unmatched && batch.has_itemless;
+            let walk = RowWalk::new(batch.items.groups(), batch.range.clone(), itemless);
             let emission = RowEmission { batch, lists_matched, lists_unmatched, walk };
             self.listing = Some(Listing::Probe(emission));
         }
@@ -113,12 +113,12 @@ impl Answer {
             if places.len() == rows_at_once {
                 break;
             }
-            let Some((place, set)) = walk.next(batch.items.groups()) else {
+            let Some((place, item)) = walk.next(batch.items.groups()) else {
                 ended = true;
                 break;
             };
-            let index = set.map(|set| match self.layout.sets_decide() {
-                true => (set - batch.range.start) as usize,
+            let index = item.map(|item| match self.layout.items_decide() {
+                true => (item - batch.range.start) as usize,
                 false => (place - counted.first_place) as usize,
             });
             let count = index.and_then(|index| counted.matches.get(index)).copied().unwrap_or(0);
@@ -161,9 +161,9 @@ impl Answer {
 
     /// Begins to list build rows, once all partitions have ended.
     pub(super) fn begin_build_list(&mut self) {
-        let sets = self.build.items.groups();
+        let groups = self.build.items.groups();
         let wanted = self.layout.yields == Yield::RowsOf(self.layout.build(), RowsWith::Match);
-        let walk = RowWalk::new(sets, 0..sets.len(), !wanted);
+        let walk = RowWalk::new(groups, 0..groups.len(), !wanted);
         self.listing = Some(Listing::Build(walk));
     }
 
@@ -179,11 +179,11 @@ impl Answer {
             if places.len() == rows_at_once {
                 break;
             }
-            let Some((place, set)) = walk.next(build.items.groups()) else {
+            let Some((place, item)) = walk.next(build.items.groups()) else {
                 ended = true;
                 break;
             };
-            let index = set.map(|set| if self.layout.sets_decide() { set } else { place });
+            let index = item.map(|item| if self.layout.items_decide() { item } else { place });
             let is_marked = |index: u32| {
                 build.visited.as_ref().is_some_and(|visited| visited.is_marked(index as usize))
             };

@@ -17,7 +17,7 @@ use crate::exec::metrics::ProbeCounters;
 
 /// Turns the matches of open batches into output batches.
 ///
-/// Batches are opened when their sets have been fed to a cursor, matches of any of them come in
+/// Batches are opened when their items have been fed to a cursor, matches of any of them come in
 /// runs, and a batch closes when its last match has been taken: then its rows that are listed one
 /// by one are given out.
 pub(crate) struct Answer {

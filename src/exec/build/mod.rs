@@ -15,7 +15,7 @@ use crate::engine::{
     Collection, DeviceRequest, Domain, Encoded, FinishContext, KeyConverter, MatchNeed,
     PrepareContext, RowGroups, choose,
 };
-use crate::exec::answer::consume::sets_tell_total;
+use crate::exec::answer::consume::items_tell_total;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::read::{BuildCollector, Outcome, Overflow, Share};
 use crate::exec::build_side::schedule::Ranges;
@@ -102,7 +102,7 @@ impl BuildPlan {
         Ok(Ok(build))
     }
 
-    /// Prepares the same sets for this plan's layout, whose build side must be the same.
+    /// Prepares the same items for this plan's layout, whose build side must be the same.
     pub(crate) async fn again(self, build: BuildSide) -> Result<Arc<BuildSide>> {
         let (rows, reservation) = build.into_rows();
         let ranks = rows.ranks.filter(|ranks| self.layout.orders_build_by(ranks.column));
@@ -151,7 +151,7 @@ impl BuildPlan {
             .iter()
             .map(|&column| Partners::of_column(groups, &payload, column, cancel))
             .collect::<Result<Vec<_>>>()?;
-        let visited = match (self.layout.marks_build(), self.layout.sets_decide()) {
+        let visited = match (self.layout.marks_build(), self.layout.items_decide()) {
             (true, true) => Some(groups.len() as usize),
             (true, false) => Some(groups.row_count()),
             (false, _) => None,
@@ -179,8 +179,8 @@ impl BuildPlan {
         let metrics = self.metrics.clone();
         let side = self.prepare(rows, reservation, cancel)?;
         // Not before: rows that memory does not suffice for come again, in smaller pieces.
-        metrics.sets.add(side.items.groups().row_count());
-        metrics.distinct_sets.add(side.items.groups().len() as usize);
+        metrics.items.add(side.items.groups().row_count());
+        metrics.distinct_items.add(side.items.groups().len() as usize);
         metrics.tokens.add(side.encoder.value_count());
         metrics.keys.add(side.key_ids.len() as usize);
         Ok(side)
@@ -231,7 +231,7 @@ impl BuildPlan {
         let context = PrepareContext { reservation: &reservation, cancel, threads };
         let matcher = self.layout.matcher.as_ref();
         let mut spec = self.layout.spec;
-        if self.layout.yields == Yield::Total && sets_tell_total(&self.layout, rows.ranks.as_ref())
+        if self.layout.yields == Yield::Total && items_tell_total(&self.layout, rows.ranks.as_ref())
         {
             spec.need = MatchNeed::Count;
         }

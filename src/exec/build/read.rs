@@ -174,8 +174,8 @@ impl BuildCollector {
         Ok(share)
     }
 
-    /// Holds the memory that finishing all shares and probing are going to take, or notes that there
-    /// is none. `needed` is what this share was counted with before.
+    /// Holds the memory that finishing all shares and probing are going to take, or notes that
+    /// there is none. `needed` are the bytes that this share was counted with before.
     fn look_ahead(&self, share: &Share, needed: &mut usize) -> Result<()> {
         let now = Share::finish_growth(&[share], &self.plan)?;
         let mut all = self.needed.lock();

@@ -33,11 +33,11 @@ const MOST_OPEN_RANGES: usize = 16;
 /// The source opens a further batch where the memory pool has room for this many more.
 const PLENTY: usize = 64;
 
-/// Where probe sets come from.
+/// Where probe items come from.
 pub(crate) enum ProbeInput {
     /// The other input of the join.
     Stream(Option<SendableRecordBatchStream>),
-    /// The build side itself: partitions take ranges of its sets,
+    /// The build side itself: partitions take ranges of its items,
     /// [`crate::exec::build_side::schedule::Ranges`].
     Itself,
     /// Rows on disk that meet a piece of the build side.
@@ -55,15 +55,15 @@ pub(super) struct Slice {
 #[derive(Debug, Clone)]
 pub(super) enum Part {
     Rows(Slice),
-    /// Sets of the build side; `has_setless`: the rows without a set.
-    Sets {
+    /// Items of the build side; `has_itemless`: the rows without an item.
+    Items {
         range: Range<ItemId>,
-        has_setless: bool,
+        has_itemless: bool,
     },
 }
 
 impl Part {
-    /// Both halves, the first one first; `None` for a single row or set.
+    /// Both halves, the first one first; `None` for a single row or item.
     fn halves(&self) -> Option<[Self; 2]> {
         match self {
             Self::Rows(Slice { rows, visit }) => {
@@ -76,11 +76,11 @@ impl Part {
                     ]
                 })
             }
-            Self::Sets { range, has_setless } => {
+            Self::Items { range, has_itemless } => {
                 let middle = range.start + (range.len() / 2) as ItemId;
-                let part = |range, has_setless| Self::Sets { range, has_setless };
+                let part = |range, has_itemless| Self::Items { range, has_itemless };
                 (middle > range.start).then(|| {
-                    [part(range.start..middle, false), part(middle..range.end, *has_setless)]
+                    [part(range.start..middle, false), part(middle..range.end, *has_itemless)]
                 })
             }
         }
@@ -214,12 +214,12 @@ impl ProbeSource {
             ProbeInput::Itself => {
                 let part = match self.build.ranges.next() {
                     Some(range) => Some((range, false)),
-                    None => self.build.ranges.take_setless().then_some((0..0, true)),
+                    None => self.build.ranges.take_itemless().then_some((0..0, true)),
                 };
-                part.map(|(range, has_setless)| {
+                part.map(|(range, has_itemless)| {
                     let rows = self.build.items.groups().slots(range.clone()).len();
                     self.counters.rows.add(rows);
-                    Part::Sets { range, has_setless }
+                    Part::Items { range, has_itemless }
                 })
             }
         })
@@ -294,11 +294,11 @@ impl ProbeSource {
     fn try_open(&mut self, part: &Part, held: Held, feed: Feed<'_>) -> Result<ProbeBatch> {
         let mut batch = match part {
             Part::Rows(slice) => self.encode(slice, held)?,
-            Part::Sets { range, has_setless } => {
+            Part::Items { range, has_itemless } => {
                 let build = &self.build;
                 let (items, payload) = (Arc::clone(&build.items), Arc::clone(&build.payload));
                 let mut batch = self.batch(items, payload);
-                (batch.range, batch.has_setless) = (range.clone(), *has_setless);
+                (batch.range, batch.has_itemless) = (range.clone(), *has_itemless);
                 batch
             }
         };
@@ -308,12 +308,12 @@ impl ProbeSource {
         self.reservation.try_resize(all)?;
         batch.counted = Counted::of_batch(&self.layout, &batch, &self.build);
         feed(batch.unit())?;
-        self.counters.distinct_sets.add(batch.range.len());
+        self.counters.distinct_items.add(batch.range.len());
         self.next_number = self.next_number.wrapping_add(1);
         Ok(batch)
     }
 
-    /// The sets of some rows of the probe input.
+    /// The items of some rows of the probe input.
     fn encode(&mut self, slice: &Slice, held: Held) -> Result<ProbeBatch> {
         let encode_time = self.counters.encode_time.clone();
         let _timer = encode_time.timer();
@@ -353,7 +353,7 @@ impl ProbeSource {
             range: 0..items.groups().len(),
             items,
             payload,
-            has_setless: true,
+            has_itemless: true,
             visit: None,
             ranks: None,
             counted: Counted::default(),

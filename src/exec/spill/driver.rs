@@ -16,8 +16,8 @@ use super::queue::BatchQueue;
 use super::store::SpillContext;
 use crate::config::SpillChoice;
 use crate::exec::answer::output::BatchLimits;
-use crate::exec::build::{BuildPlan, KnownValues};
 use crate::exec::build::headroom::Headroom;
+use crate::exec::build::{BuildPlan, KnownValues};
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::ProbeMetrics;
@@ -128,8 +128,8 @@ impl SpilledBuild {
 }
 
 impl StoredBuild {
-    /// The whole side in memory after all, if that is likely to succeed: its rows are fewer
-    /// distinct sets than feared, or other queries have freed memory.
+    /// The whole side in memory after all, if that is likely to succeed: its rows have fewer
+    /// distinct items than feared, or other queries have freed memory.
     pub(crate) async fn reload(&self) -> Result<Option<(Arc<BuildSide>, Arc<Layout>)>> {
         let context = &self.context;
         if context.piece_rows.is_some() || self.side.rows > u64::from(u32::MAX) {
@@ -337,7 +337,7 @@ impl Driver {
         if meetings.of_piece(piece, &behind).is_empty() {
             return Ok(());
         }
-        // The same build sets once more, for probe sets of other pieces.
+        // The same build items once more, for probe items of other pieces.
         let rest = Job::Cross(piece.clone(), behind.clone());
         let cross = &context.plan.cross;
         let Ok(build) = Arc::try_unwrap(build) else {
@@ -570,7 +570,7 @@ impl Meetings {
         context: &SpillContext,
     ) -> Arc<SegmentFeed> {
         let mut segments = self.of_piece(piece, with);
-        // Large sets first: they take longest.
+        // Far positions first: on an axis of sizes they take longest.
         segments.reverse();
         let is_last = |&p: &usize| (p, self.last[p].is_none_or(|last| last < piece.end));
         let segments = segments.iter().map(is_last).collect();

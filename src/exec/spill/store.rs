@@ -139,7 +139,7 @@ impl SpillContext {
         &self,
         side: Side,
         bands: &Arc<Bands>,
-        keeps_setless: bool,
+        keeps_itemless: bool,
         room: usize,
     ) -> SideWriter {
         let limits = WriterLimits {
@@ -163,7 +163,7 @@ impl SpillContext {
         }
         let manager = self.manager(side);
         let form = Arc::clone(&self.plan.forms[side as usize]);
-        SideWriter::new(manager, form, Arc::clone(bands), keeps_setless, limits, reservation)
+        SideWriter::new(manager, form, Arc::clone(bands), keeps_itemless, limits, reservation)
     }
 
     /// Stores the build side: the rows that have been read, and the rest. `memory` holds the rows
