@@ -8,10 +8,10 @@ use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::ScalarUDF;
 
 use super::{
-    Axis, BuildEncoder, Collection, Domain, Encoded, EncodedPart, Evidence, FinishContext, Growth,
-    ItemId, MatchSpec, PlaceReader, PrepareContext, StoredForm, Strategy, WorkStep,
+    Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
+    Evidence, FinishContext, Growth, ItemId, KeyDictionary, MatchSpec, PlaceReader, PrepareContext,
+    StoredForm, Strategy, WorkStep,
 };
-use super::{DevicePlace, DeviceRequest};
 use crate::config::StrategyChoice;
 use crate::spec::{Call, Function, Predicate, Side};
 
@@ -93,7 +93,7 @@ pub trait Matcher: Debug + Send + Sync {
     /// An internal error when another family made the encoders.
     fn growth(
         &self,
-        parts: &[(&dyn BuildEncoder, &crate::engine::KeyDictionary)],
+        parts: &[(&dyn BuildEncoder, &KeyDictionary)],
         spec: &MatchSpec,
     ) -> Result<Growth>;
 

@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::engine::ProbeUnit;
-use crate::engine::{Collection, ItemId};
+use crate::engine::{Collection, ItemId, ProbeUnit};
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
 use crate::exec::rows::payload::Payload;

@@ -5,8 +5,7 @@ use std::sync::Arc;
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::Operator::{Gt, GtEq, Lt, LtEq, NotEq};
 
-use crate::engine::ItemId;
-use crate::engine::{Match, MatchNeed, Pairing, RowPairCounts};
+use crate::engine::{ItemId, Match, MatchNeed, Pairing, RowPairCounts};
 use crate::exec::answer::Answer;
 use crate::exec::answer::batch::{Counted, ProbeBatch};
 use crate::exec::answer::blocks::{ExpansionInput, total_pairs};

@@ -7,12 +7,11 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
+use crate::engine::{ItemId, RowGroups};
 use crate::exec::answer::Answer;
 use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::answer::output::RowCounts;
 use crate::exec::layout::{RowsWith, Yield};
-
-use crate::engine::{ItemId, RowGroups};
 
 /// Rows looked at in one step: some milliseconds.
 const ROWS_PER_STEP: usize = 1 << 17;

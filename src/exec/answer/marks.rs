@@ -4,8 +4,7 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use crate::engine::ItemId;
-use crate::engine::Match;
+use crate::engine::{ItemId, Match};
 use crate::exec::answer::batch::Counted;
 use crate::exec::answer::blocks::RowPairs;
 use crate::exec::answer::pairs::PairColumns;

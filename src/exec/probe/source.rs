@@ -11,8 +11,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
 use futures::StreamExt;
 
-use crate::engine::{Collection, ItemId, Scratch};
-use crate::engine::{KeyConverter, ProbeUnit};
+use crate::engine::{Collection, ItemId, KeyConverter, ProbeUnit, Scratch};
 use crate::exec::answer::ProbeBatch;
 use crate::exec::answer::batch::Counted;
 use crate::exec::build_side::BuildSide;
