@@ -23,6 +23,11 @@ pub mod set {
         SourceProgress, Verified, Verifier,
     };
 
+    /// Encoding of the build side.
+    pub mod encode {
+        pub use crate::set::encode::finish;
+    }
+
     /// The filters of candidates.
     pub mod filter {
         pub use crate::set::filter::{PositionalIndex, PrefixIndex};

@@ -14,6 +14,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::prelude::{SessionConfig, SessionContext};
 use datafusion_simjoin::install;
 use datafusion_simjoin::internals::engine::{EncodeInput, FinishContext, KeyDictionary};
+use datafusion_simjoin::internals::set::encode::finish;
 use datafusion_simjoin::internals::set::{BuildEncoder, SetCollection};
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
 
@@ -213,7 +214,7 @@ pub fn encode(name: &str, lists: &[ArrayRef], threads: usize) -> Result<Encoded>
         cancel: &cancel,
         threads,
     };
-    let (sets, ..) = BuildEncoder::finish_all(encoders, &context)?;
+    let (sets, ..) = finish(encoders, &context)?;
     let seconds = start.elapsed().as_secs_f64();
     Ok(Encoded {
         name: name.to_string(),

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use arrow::array::{Array, BooleanArray};
-use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::{KeyDictionary, Keys, RowGroups, Unload};
@@ -45,9 +45,9 @@ impl dyn Collection {
     }
 }
 
-fn another_family<T>() -> datafusion::common::DataFusionError {
+pub(super) fn another_family<T>() -> DataFusionError {
     let wanted = std::any::type_name::<T>();
-    internal_datafusion_err!("a similarity join of one family got items of another, not {wanted}")
+    internal_datafusion_err!("a similarity join of one family got parts of another, not {wanted}")
 }
 
 /// The rows of one batch as the join sees them.

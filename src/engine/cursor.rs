@@ -59,6 +59,8 @@ pub struct RowPairCounts {
 }
 
 /// Matches on their way to the operator, never more than its capacity, in runs of one unit.
+///
+/// A buffer of many runs is full as well, so that its memory has a bound.
 #[derive(Debug)]
 pub struct MatchBuffer {
     matches: Vec<Match>,
@@ -68,6 +70,9 @@ pub struct MatchBuffer {
     capacity: usize,
     counts: RowPairCounts,
 }
+
+/// The most runs with matches. One more may have been begun: then the buffer takes no match.
+const MOST_RUNS: usize = 255;
 
 impl MatchBuffer {
     /// A buffer for `capacity` matches (at least one).
@@ -83,7 +88,7 @@ impl MatchBuffer {
 
     /// Whether the buffer takes no further match.
     pub fn is_full(&self) -> bool {
-        self.matches.len() >= self.capacity
+        self.matches.len() >= self.capacity || self.runs.len() > MOST_RUNS
     }
 
     /// Whether there is neither a match nor a count nor a completed unit.
@@ -108,15 +113,28 @@ impl MatchBuffer {
     #[inline]
     pub fn push(&mut self, found: Match) {
         debug_assert!(!self.is_full() && !self.runs.is_empty());
+        self.make_room(1);
         self.matches.push(found);
     }
 
-    /// Adds matches to the run until the buffer is full. Returns their number.
+    /// Adds matches to the run until the buffer is full; the caller has looked at
+    /// [`Self::is_full`]. Returns their number.
     pub fn extend(&mut self, found: &[Match]) -> usize {
-        debug_assert!(found.is_empty() || !self.runs.is_empty());
+        debug_assert!(!self.is_full() && !self.runs.is_empty());
         let count = found.len().min(self.capacity - self.matches.len());
+        self.make_room(count);
         self.matches.extend_from_slice(&found[..count]);
         count
+    }
+
+    /// Makes room for `count` further matches, in doubling steps that end at the capacity.
+    #[inline]
+    fn make_room(&mut self, count: usize) {
+        let needed = self.matches.len() + count;
+        if needed > self.matches.capacity() {
+            let room = needed.max(2 * self.matches.capacity()).max(64).min(self.capacity);
+            self.matches.reserve_exact(room.saturating_sub(self.matches.len()));
+        }
     }
 
     /// Adds matches that are counted only.
@@ -179,8 +197,9 @@ impl MatchBuffer {
 
     /// The bytes that a full buffer takes.
     pub fn footprint(&self) -> usize {
-        // A growing vector doubles.
-        self.capacity.next_power_of_two() * size_of::<Match>()
+        // A growing vector of runs doubles.
+        let runs = (MOST_RUNS + 1).min(self.capacity + 1).next_power_of_two();
+        self.capacity * size_of::<Match>() + runs * size_of::<(u32, usize)>()
     }
 }
 
@@ -294,9 +313,33 @@ mod tests {
         let matches = buffer.matches();
         assert_eq!(runs, [(3, &matches[..2]), (9, &matches[2..4]), (3, &matches[4..])]);
         assert!(buffer.is_full() && buffer.run(3).is_none());
+        assert_eq!(buffer.matches.capacity(), 5);
         buffer.clear_matches();
         assert!(buffer.runs().next().is_none() && !buffer.is_empty());
         assert_eq!((buffer.pop_completed(), buffer.pop_completed()), (Some(3), None));
         assert!(buffer.is_empty());
+    }
+
+    #[test]
+    fn a_buffer_keeps_to_its_memory() {
+        let mut buffer = MatchBuffer::new(1000);
+        buffer.begin(0);
+        assert_eq!(buffer.extend(&[Match::default(); 300]), 300);
+        assert_eq!(buffer.extend(&[Match::default(); 2000]), 700);
+        assert_eq!((buffer.matches.capacity(), buffer.is_full()), (1000, true));
+        buffer.clear();
+        for unit in 0.. {
+            if buffer.is_full() {
+                break;
+            }
+            buffer.begin(unit);
+            if !buffer.is_full() {
+                buffer.push(Match::default());
+            }
+        }
+        assert_eq!((buffer.runs().count(), buffer.matches().len()), (MOST_RUNS, MOST_RUNS));
+        let bytes = buffer.matches.capacity() * size_of::<Match>()
+            + buffer.runs.capacity() * size_of::<(u32, usize)>();
+        assert!(bytes <= buffer.footprint(), "{bytes}");
     }
 }

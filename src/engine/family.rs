@@ -8,10 +8,11 @@ use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::ScalarUDF;
 
 use super::{
-    Axis, BuildEncoder, Collection, Domain, Encoded, EncodedPart, Evidence, FinishContext, Growth,
-    ItemId, MatchSpec, PlaceReader, PrepareContext, StoredForm, Strategy, WorkStep,
+    Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
+    Evidence, FinishContext, Growth, ItemId, KeyDictionary, MatchSpec, PlaceReader, PrepareContext,
+    StoredForm, Strategy, WorkStep,
 };
-use super::{DevicePlace, DeviceRequest};
+use crate::config::StrategyChoice;
 use crate::spec::{Call, Function, Predicate, Side};
 
 /// A family of similarities: sets of tokens, vectors.
@@ -92,7 +93,7 @@ pub trait Matcher: Debug + Send + Sync {
     /// An internal error when another family made the encoders.
     fn growth(
         &self,
-        parts: &[(&dyn BuildEncoder, &crate::engine::KeyDictionary)],
+        parts: &[(&dyn BuildEncoder, &KeyDictionary)],
         spec: &MatchSpec,
     ) -> Result<Growth>;
 
@@ -102,6 +103,12 @@ pub trait Matcher: Debug + Send + Sync {
 
     /// The strategies, in the order in which equal estimates are preferred.
     fn strategies(&self) -> &[&'static dyn Strategy];
+
+    /// The strategy with the smallest index, for a build side that leaves no memory for another;
+    /// `None` where no index is smaller than the others.
+    fn smallest(&self) -> Option<StrategyChoice> {
+        None
+    }
 
     /// The figures by which `strategies`, which are to be compared, estimate their costs.
     ///

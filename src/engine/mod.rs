@@ -10,7 +10,7 @@
 mod axis;
 mod choose;
 mod collection;
-pub(crate) mod cursor;
+mod cursor;
 mod family;
 mod kernel_times;
 mod keys;

@@ -10,6 +10,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::Result;
 
 use super::EncodeInput;
+use super::collection::another_family;
 
 /// Some rows of a side, in stored form.
 #[derive(Debug)]
@@ -65,9 +66,18 @@ pub trait Domain: Any + Debug + Send + Sync {
 
     /// Ends the gathering of values.
     fn close(&mut self);
+}
 
-    /// The domain as [`Any`], for its family.
-    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync>;
+impl dyn Domain {
+    /// The domain as its family knows it.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made it.
+    pub fn shared<T: Domain>(self: &Arc<Self>) -> Result<Arc<T>> {
+        let this: Arc<dyn Any + Send + Sync> = Arc::<Self>::clone(self);
+        this.downcast().map_err(|_| another_family::<T>())
+    }
 }
 
 /// The rows that a [`BuildEncoder`](super::BuildEncoder) has read, to be stored.

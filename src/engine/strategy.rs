@@ -4,9 +4,10 @@ use std::any::Any;
 use std::fmt::{self, Debug, Display};
 use std::sync::Arc;
 
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+use super::collection::another_family;
 use super::{Collection, ItemId, MatchBuffer, PreparedJoin};
 use crate::config::{DeviceChoice, GpuOptions};
 use crate::simd::Simd;
@@ -122,10 +123,7 @@ impl dyn Evidence {
     /// An internal error when another family gathered them.
     pub fn of<T: Evidence>(&self) -> Result<&T> {
         let this: &dyn Any = self;
-        match this.downcast_ref() {
-            Some(this) => Ok(this),
-            None => internal_err!("a strategy got the figures of another family"),
-        }
+        this.downcast_ref().ok_or_else(|| another_family::<T>())
     }
 }
 
@@ -158,10 +156,7 @@ impl dyn DevicePlace {
     /// An internal error when another family opened them.
     pub fn shared<T: DevicePlace>(self: &Arc<Self>) -> Result<Arc<T>> {
         let this: Arc<dyn Any + Send + Sync> = Arc::<Self>::clone(self);
-        match this.downcast() {
-            Ok(this) => Ok(this),
-            Err(_) => internal_err!("a strategy got the devices of another family"),
-        }
+        this.downcast().map_err(|_| another_family::<T>())
     }
 }
 

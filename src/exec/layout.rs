@@ -207,6 +207,11 @@ impl Layout {
             && side.is_preserved(self.join.join_type)
     }
 
+    /// Whether the answer has the rows of this side that match nothing.
+    pub(crate) fn lists_unmatched(&self, side: Side) -> bool {
+        self.pads(side) || self.yields == Yield::RowsOf(side, RowsWith::NoMatch)
+    }
+
     /// Whether it must be known which build rows have a match.
     pub(crate) fn marks_build(&self) -> bool {
         self.pads(self.build())

@@ -13,10 +13,10 @@ use crate::engine::{DeviceFunnel, Funnel};
 pub(crate) struct BuildMetrics {
     /// Rows read.
     pub rows: Count,
-    /// Rows that have a set.
-    pub sets: Count,
-    /// Distinct (blocking key, set).
-    pub distinct_sets: Count,
+    /// Rows that have an item.
+    pub items: Count,
+    /// Distinct (blocking key, item).
+    pub distinct_items: Count,
     /// Distinct tokens.
     pub tokens: Count,
     /// Distinct blocking keys.
@@ -39,8 +39,8 @@ impl BuildMetrics {
         let counter = |name: &'static str| MetricBuilder::new(metrics).global_counter(name);
         Self {
             rows: counter("build_rows"),
-            sets: counter("build_sets"),
-            distinct_sets: counter("build_distinct_sets"),
+            items: counter("build_sets"),
+            distinct_items: counter("build_distinct_sets"),
             tokens: counter("build_tokens"),
             keys: counter("build_keys"),
             peak_bytes: MetricBuilder::new(metrics).peak_memory_usage("build_peak_bytes", 0),
@@ -54,7 +54,7 @@ impl BuildMetrics {
 /// Counters of a join on disk.
 #[derive(Debug)]
 pub(crate) struct DiskMetrics {
-    /// Bands of set sizes, times parts by blocking key.
+    /// Bands of positions on the axis, times parts by blocking key.
     pub bands: Count,
     /// Pieces of the build side that were indexed.
     pub passes: Count,
@@ -91,7 +91,7 @@ impl DiskMetrics {
 pub(crate) struct ProbeCounters {
     pub baseline: BaselineMetrics,
     pub rows: Count,
-    pub distinct_sets: Count,
+    pub distinct_items: Count,
     postings: Count,
     prefix_pairs: Count,
     candidates: Count,
@@ -191,7 +191,7 @@ impl ProbeCounters {
         Self {
             baseline: BaselineMetrics::new(metrics, partition),
             rows: counter("probe_rows"),
-            distinct_sets: counter("probe_distinct_sets"),
+            distinct_items: counter("probe_distinct_sets"),
             postings: counter("postings"),
             prefix_pairs: counter("prefix_pairs"),
             candidates: counter("candidates"),
@@ -231,14 +231,15 @@ impl ProbeMetrics {
         }
     }
 
-    /// The last update.
-    pub(crate) fn finish(&mut self, funnel: Funnel) {
-        self.update(funnel);
+    /// The output has ended. In a join from disk, further cursors may add to the same counters.
+    pub(crate) fn finish(&self) {
         let c = &self.counters;
         let times = [&c.encode_time, &c.filter_time, &c.verify_time, &c.output_time];
         let nanos: usize = times.iter().map(|t| t.value()).sum();
-        let compute = Duration::from_nanos(nanos as u64);
-        self.counters.baseline.elapsed_compute().add_duration(compute);
+        let elapsed = c.baseline.elapsed_compute();
+        let more = nanos.saturating_sub(elapsed.value());
+        elapsed.add_duration(Duration::from_nanos(more as u64));
+        c.baseline.done();
     }
 
     /// Adds what a cursor has done since the last call.

@@ -44,23 +44,23 @@ use crate::util::once::{OnceExecution, once_fut};
 /// Partitions of the output of a self-join, at most: more would not help.
 const MOST_PARTITIONS: usize = 1 << 16;
 
-/// An exact set-similarity join.
+/// An exact similarity join.
 ///
-/// The build side is read once, into distinct sets with an index that all partitions share; the
+/// The build side is read once, into distinct items with an index that all partitions share; the
 /// probe side streams against it batch by batch. Which side is which never changes the answer.
 ///
 /// ```text
-///  build input ─► encode ─► distinct sets ─► strategy.prepare ──┐ once, shared
-///                                                               ▼
-///  probe batch ─► encode ─► distinct sets ─► cursor: filter, verify ─► matches of sets
-///                                                               │
-///    output batches ◄── coalesce ◄── take, scores ◄── residual ◄┘ rows of sets
+///  build input ─► encode ─► distinct items ─► strategy.prepare ──┐ once, shared
+///                                                                ▼
+///  probe batch ─► encode ─► distinct items ─► cursor: filter, verify ─► matches of items
+///                                                                │
+///     output batches ◄── coalesce ◄── take, scores ◄── residual ◄┘ rows of items
 /// ```
 ///
 /// Partitioning, in [`JoinMode::Shared`]: the build input must be one partition, the probe input
 /// may have any number, and so has the output. A self-join reads its one input as one partition;
-/// the output partitions take ranges of its sets as they get ready, so that one consumer alone gets
-/// every row. Slices of a large probe batch go to any partition that is ready. The other
+/// the output partitions take ranges of its items as they get ready, so that one consumer alone
+/// gets every row. Slices of a large probe batch go to any partition that is ready. The other
 /// [modes](JoinMode) are for engines that run the partitions in processes of their own. The output
 /// has no order. Memory grows with the build side, not with the output.
 #[derive(Debug)]
@@ -251,7 +251,6 @@ impl SetSimilarityJoinExec {
         &self,
         from: usize,
         partitions: usize,
-        converter: Option<Arc<KeyConverter>>,
         context: &Arc<TaskContext>,
     ) -> Result<impl Future<Output = Result<Built>> + Send + use<>> {
         let chosen = Arc::clone(&self.chosen);
@@ -260,7 +259,7 @@ impl SetSimilarityJoinExec {
         let has_disk = context.runtime_env().disk_manager.tmp_files_enabled();
         let plan = BuildPlan {
             layout: Arc::clone(&self.layout),
-            converter,
+            converter: self.converter()?,
             strategy: self.options.strategy,
             device: self.options.device,
             partitions,
@@ -277,7 +276,7 @@ impl SetSimilarityJoinExec {
                 }
                 choice => choice,
             },
-            domain: None,
+            values: None,
         };
         let input = self.input.side(self.layout.build()).execute(from, Arc::clone(context))?;
         let request = SpillRequest {
@@ -301,7 +300,6 @@ impl SetSimilarityJoinExec {
     fn build_side(
         &self,
         partition: usize,
-        converter: Option<Arc<KeyConverter>>,
         context: &Arc<TaskContext>,
     ) -> Result<(BuildFuture, Option<Arc<ProbeInputs>>)> {
         let probe = || match &self.input {
@@ -313,12 +311,12 @@ impl SetSimilarityJoinExec {
             JoinInput::Itself { .. } => None,
         };
         if self.mode.is_partitioned() {
-            let build = once_fut(self.start_build(partition, 1, converter, context)?);
+            let build = once_fut(self.start_build(partition, 1, context)?);
             return Ok((build, probe()));
         }
         let partitions = self.partition_count();
         self.build.get_with(partition, partitions, || {
-            Ok((self.start_build(0, partitions, converter, context)?, probe()))
+            Ok((self.start_build(0, partitions, context)?, probe()))
         })
     }
 }
@@ -461,8 +459,7 @@ impl ExecutionPlan for SetSimilarityJoinExec {
             );
         }
         self.mode.check_partitions(&self.input, &self.layout)?;
-        let converter = self.converter()?;
-        let (build, probe) = self.build_side(partition, converter, &context)?;
+        let (build, probe) = self.build_side(partition, &context)?;
         if let Some(probe) = &probe {
             probe.ask(partition)?;
         }

@@ -187,7 +187,7 @@ impl Idle {
         let fits = |block: &HostBlock| (bytes..=most).contains(&block.bytes);
         let sizes = self.blocks.iter().enumerate().filter(|(_, block)| fits(block));
         let (place, _) = sizes.min_by_key(|(_, block)| block.bytes)?;
-        let block = self.blocks.swap_remove(place);
+        let block = self.blocks.remove(place);
         self.bytes -= block.bytes;
         Some(block)
     }

@@ -1,13 +1,13 @@
 //! A predicate over sets, as the operator knows it.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int64Type, UInt64Type};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+use crate::config::StrategyChoice;
 use crate::engine::{
     self, Axis, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput, Encoded, EncodedPart,
     Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
@@ -55,13 +55,9 @@ impl Matcher for SetMatcher {
         side: Side,
         domain: Option<&Arc<dyn Domain>>,
     ) -> Result<Box<dyn engine::BuildEncoder>> {
-        let encoder = match domain.map(|domain| Arc::clone(domain).as_any().downcast::<ValueSet>())
-        {
+        let encoder = match domain {
             None => BuildEncoder::default(),
-            Some(Ok(values)) => BuildEncoder::with_values(values),
-            Some(Err(_)) => {
-                return internal_err!("an encoder of sets got the values of another family");
-            }
+            Some(domain) => BuildEncoder::with_values(domain.shared::<ValueSet>()?),
         };
         Ok(Box::new(encoder.stored_as(self.stored[side as usize])))
     }
@@ -92,6 +88,10 @@ impl Matcher for SetMatcher {
 
     fn strategies(&self) -> &[&'static dyn Strategy] {
         &STRATEGIES
+    }
+
+    fn smallest(&self) -> Option<StrategyChoice> {
+        Some(StrategyChoice::AllPairs)
     }
 
     fn evidence(
@@ -247,9 +247,5 @@ impl Domain for ValueSet {
 
     fn close(&mut self) {
         self.number_all();
-    }
-
-    fn as_any(self: Arc<Self>) -> Arc<dyn Any + Send + Sync> {
-        self
     }
 }

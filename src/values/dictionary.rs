@@ -134,16 +134,19 @@ impl Dictionary {
         self.len == 0
     }
 
-    /// The bytes allocated.
+    /// The bytes allocated, without the values that dictionaries share.
     pub(crate) fn size(&self) -> usize {
-        self.direct.capacity() * size_of::<u32>()
+        let ids = self.values.as_ref().map_or(0, |values| values.ids.capacity());
+        (self.direct.capacity() + ids) * size_of::<u32>()
             + self.words.size_in_bytes()
             + self.negative.size_in_bytes()
             + self.long.size_in_bytes()
             + self.arena.capacity()
-            + self.values.as_ref().map_or(0, |values| {
-                values.set.size_in_bytes() + values.ids.capacity() * size_of::<u32>()
-            })
+    }
+
+    /// The bytes of the values that dictionaries share.
+    pub(crate) fn shared_size(&self) -> usize {
+        self.values.as_ref().map_or(0, |values| values.set.size_in_bytes())
     }
 
     /// How many bytes may be allocated on top of [`Self::size`], at most, when `count` tokens are

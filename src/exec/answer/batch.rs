@@ -3,22 +3,21 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::engine::ProbeUnit;
-use crate::engine::{Collection, ItemId};
+use crate::engine::{Collection, ItemId, ProbeUnit};
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
 use crate::exec::rows::payload::Payload;
 use crate::exec::rows::visited::Visit;
 
-/// Probe sets that were fed to the cursor together, and their rows.
+/// Probe items that were fed to the cursor together, and their rows.
 pub(crate) struct ProbeBatch {
     /// The number of the batch's [`ProbeUnit`].
     pub number: u32,
     pub items: Arc<dyn Collection>,
     pub range: Range<ItemId>,
     pub payload: Arc<Payload>,
-    /// Whether this batch gives out the rows without sets.
-    pub has_setless: bool,
+    /// Whether this batch gives out the rows without items.
+    pub has_itemless: bool,
     /// For rows that may meet several pieces of the build side.
     pub visit: Option<Visit>,
     /// By place, the ranks of the rows among the build rows; `None` where the rows have no ranks,
@@ -47,7 +46,7 @@ impl ProbeBatch {
 /// How often the probe rows of a batch match.
 #[derive(Debug, Default)]
 pub(crate) struct Counted {
-    /// The row pairs found, by set of the batch's range or, where a residual decides, by place.
+    /// The row pairs found, by item of the batch's range or, where a residual decides, by place.
     pub matches: Vec<u64>,
     /// By counted column, the row pairs in which the column is not NULL; empty where all row pairs
     /// count.
@@ -57,7 +56,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// Counts of 0 for the sets or rows of `batch`, where `layout` counts probe rows.
+    /// Counts of 0 for the items or rows of `batch`, where `layout` counts probe rows.
     pub(crate) fn of_batch(layout: &Layout, batch: &ProbeBatch, build: &BuildSide) -> Self {
         let places = batch.items.groups().slots(batch.range.clone());
         let Some(len) = Self::len(layout, batch) else { return Self::default() };
@@ -69,7 +68,7 @@ impl Counted {
         }
     }
 
-    /// The number of sets or rows of a batch that have counts; `None` where nothing is counted.
+    /// The number of items or rows of a batch that have counts; `None` where nothing is counted.
     fn len(layout: &Layout, batch: &ProbeBatch) -> Option<usize> {
         let rows = batch.items.groups().slots(batch.range.clone()).len();
         match (layout.counts_probe(), layout.items_decide()) {
@@ -85,8 +84,8 @@ impl Counted {
         Self::len(layout, batch).map_or(0, |len| (1 + columns) * len * size_of::<u64>())
     }
 
-    /// The bytes for `rows` rows of an input joined with itself, of which all may have one set,
-    /// and `columns` counted columns. Where sets decide, batches are short.
+    /// The bytes for `rows` rows of an input joined with itself, of which all may have one item,
+    /// and `columns` counted columns. Where items decide, batches are short.
     pub(crate) fn footprint(layout: &Layout, rows: usize, columns: usize) -> usize {
         match layout.counts_probe() && !layout.items_decide() {
             true => (1 + columns) * rows * size_of::<u64>(),

@@ -1,6 +1,6 @@
-//! From pairs of sets to blocks of pairs of rows.
+//! From pairs of items to blocks of pairs of rows.
 //!
-//! The rows of a set have neighbouring places, so that a match of two sets is one rectangle of
+//! The rows of an item have neighbouring places, so that a match of two items is one rectangle of
 //! places, or a few stretches of it where a row order cuts it. Nothing is done per pair of rows
 //! before the columns are written.
 
@@ -110,7 +110,7 @@ pub(crate) struct ExpansionInput<'a> {
     pub build: &'a RowGroups,
     /// The side that the rows of `probe` are on.
     pub probe_side: Side,
-    /// Each match of two sets stands for both orders of their rows.
+    /// Each match of two items stands for both orders of their rows.
     pub both_orders: bool,
     pub order: Option<RankedOrder<'a>>,
 }
@@ -120,7 +120,7 @@ pub(crate) struct ExpansionInput<'a> {
 pub(crate) struct RankedOrder<'a> {
     pub order: RowOrder,
     pub probe: &'a [u32],
-    /// Ascending within the rows of a set.
+    /// Ascending within the rows of an item.
     pub build: &'a [u32],
 }
 
@@ -145,7 +145,7 @@ impl<'a> ExpansionInput<'a> {
         }
     }
 
-    /// All pairs of the rows of two matching sets, the probe rows on their side or (`mirrored`) on
+    /// All pairs of the rows of two matching items, the probe rows on their side or (`mirrored`) on
     /// the other one.
     fn rectangle(&self, found: &Match, mirrored: bool) -> Block {
         let probe = self.probe.slots(found.probe..found.probe + 1);
@@ -240,8 +240,8 @@ impl Expansion {
         true
     }
 
-    /// Adds the rest of the pairs of a rectangle that a row order admits. The rows of a set ascend
-    /// by rank, so that the partners of one row are one stretch, or two.
+    /// Adds the rest of the pairs of a rectangle that a row order admits. The rows of an item
+    /// ascend by rank, so that the partners of one row are one stretch, or two.
     fn add_ordered(
         &mut self,
         block: &Block,
@@ -309,8 +309,8 @@ impl RowOrder {
     }
 }
 
-/// The number of row pairs behind some matches. `with_itself` gives the number for a set that
-/// matches itself; the row pairs of two different sets count `orders` times.
+/// The number of row pairs behind some matches. `with_itself` gives the number for an item that
+/// matches itself; the row pairs of two different items count `orders` times.
 pub(crate) fn total_pairs(
     matches: &[Match],
     probe: &RowGroups,
@@ -319,7 +319,7 @@ pub(crate) fn total_pairs(
     orders: u64,
 ) -> u64 {
     let mut total = 0;
-    // The matches of a probe set follow each other.
+    // The matches of a probe item follow each other.
     for group in matches.chunk_by(|a, b| a.probe == b.probe) {
         let mut partners = 0;
         for found in group {

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::Operator::{Gt, GtEq, Lt, LtEq, NotEq};
 
-use crate::engine::ItemId;
-use crate::engine::{Match, MatchNeed, Pairing, RowPairCounts};
+use crate::engine::{ItemId, Match, MatchNeed, Pairing, RowPairCounts};
 use crate::exec::answer::Answer;
 use crate::exec::answer::batch::{Counted, ProbeBatch};
 use crate::exec::answer::blocks::{ExpansionInput, total_pairs};
-use crate::exec::answer::marks::{note_blocks, note_places, note_sets};
+use crate::exec::answer::marks::{note_blocks, note_items, note_places};
 use crate::exec::answer::pairs::PairColumns;
 use crate::exec::layout::{Layout, Yield};
 use crate::exec::rows::payload::Payload;
@@ -22,7 +21,7 @@ use crate::spec::Residual;
 pub(crate) struct Taken {
     /// The whole run was taken; otherwise the caller takes the same run again.
     pub done: bool,
-    /// A probe set of which no further match is needed.
+    /// A probe item of which no further match is needed.
     pub settled: Option<ItemId>,
 }
 
@@ -38,14 +37,14 @@ pub(super) struct Gathered {
 
 impl Answer {
     /// Notes the counts and marks that a run of matches of an open batch gives for all rows of
-    /// their sets, once for each run. Returns a probe set of which no further match is needed.
+    /// their items, once for each run. Returns a probe item of which no further match is needed.
     pub(crate) fn note(&mut self, unit: u32, matches: &[Match]) -> Option<ItemId> {
         if !self.layout.items_decide() {
             return None;
         }
         let batch = self.batches.iter_mut().find(|batch| batch.number == unit)?;
         if batch.is_counted() {
-            note_sets(&self.build, matches, batch.range.start, &mut batch.counted);
+            note_items(&self.build, matches, batch.range.start, &mut batch.counted);
         }
         if let Some(visited) = &self.build.visited {
             for found in matches {
@@ -77,7 +76,7 @@ impl Answer {
             return internal_err!("matches of probe unit {unit}, which is not open");
         };
         if self.layout.yields == Yield::Total
-            && sets_tell_total(&self.layout, self.build.ranks.as_ref())
+            && items_tell_total(&self.layout, self.build.ranks.as_ref())
         {
             self.total += self.total_of_matches(&self.batches[place], matches);
             return Ok(Taken::ALL);
@@ -106,7 +105,7 @@ impl Answer {
             }
         }
         let done = all && !self.mirrored;
-        // A semi join with a residual may stop looking at a set once all its rows have a match.
+        // A semi join with a residual may stop looking at an item once all its rows have a match.
         let flush_early = !materialised || all && matches!(self.layout.yields, Yield::RowsOf(..));
         if self.pairs.len() < limit && !flush_early {
             return Ok(Taken { done, settled: None });
@@ -116,7 +115,7 @@ impl Answer {
             self.output.cut_after(rows_at_once)?;
         }
         let last = matches.last().map(|found| found.probe);
-        let settled = last.filter(|&set| self.is_settled(&self.batches[place], set));
+        let settled = last.filter(|&item| self.is_settled(&self.batches[place], item));
         Ok(Taken { done, settled })
     }
 
@@ -185,8 +184,8 @@ impl Answer {
         Ok(())
     }
 
-    /// Whether every row of a probe set has a match and none needs another one.
-    fn is_settled(&self, batch: &ProbeBatch, set: ItemId) -> bool {
+    /// Whether every row of a probe item has a match and none needs another one.
+    fn is_settled(&self, batch: &ProbeBatch, item: ItemId) -> bool {
         let counted = &batch.counted;
         let has_match = |place: u32| {
             let index = (place - counted.first_place) as usize;
@@ -194,10 +193,10 @@ impl Answer {
         };
         matches!(self.layout.yields, Yield::RowsOf(side, _) if side == self.layout.probe)
             && !self.layout.items_decide()
-            && batch.items.groups().slots(set..set + 1).all(has_match)
+            && batch.items.groups().slots(item..item + 1).all(has_match)
     }
 
-    /// How often a match of two different sets counts.
+    /// How often a match of two different items counts.
     fn orders(&self) -> u64 {
         match (self.layout.spec.pairing, self.layout.row_order.map(|order| order.operator)) {
             (Pairing::All, _) => 1 + u64::from(self.layout.both_orders),
@@ -207,7 +206,7 @@ impl Answer {
         }
     }
 
-    /// The number of row pairs of sets that match themselves. `squares` is the sum of the squares
+    /// The number of row pairs of items that match themselves. `squares` is the sum of the squares
     /// of their row counts, `rows` the sum of these counts.
     fn with_itself(&self, squares: u64, rows: u64) -> u64 {
         match self.layout.row_order.map(|order| order.operator) {
@@ -218,7 +217,7 @@ impl Answer {
         }
     }
 
-    /// The number of row pairs behind some matches, where sets alone decide.
+    /// The number of row pairs behind some matches, where items alone decide.
     fn total_of_matches(&self, batch: &ProbeBatch, matches: &[Match]) -> u64 {
         let build = self.build.items.groups();
         if self.layout.spec.pairing == Pairing::All {
@@ -264,8 +263,8 @@ impl Answer {
     }
 }
 
-/// Whether matching sets alone tell how many of their rows' pairs match.
-pub(crate) fn sets_tell_total(layout: &Layout, ranks: Option<&Ranks>) -> bool {
+/// Whether matching items alone tell how many of their rows' pairs match.
+pub(crate) fn items_tell_total(layout: &Layout, ranks: Option<&Ranks>) -> bool {
     layout.residual(ranks.is_some()).is_none()
         && match (layout.row_order, layout.spec.pairing) {
             (None, _) => true,

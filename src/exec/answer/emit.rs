@@ -1,18 +1,17 @@
 //! Rows that the answer lists one by one: semi and anti joins, padded rows, counts per row.
 //!
-//! Rows are listed in the order of their places, a batch at a time: a set may have any number of
+//! Rows are listed in the order of their places, a batch at a time: an item may have any number of
 //! them.
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
 
+use crate::engine::{ItemId, RowGroups};
 use crate::exec::answer::Answer;
 use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::answer::output::RowCounts;
 use crate::exec::layout::{RowsWith, Yield};
-
-use crate::engine::{ItemId, RowGroups};
 
 /// Rows looked at in one step: some milliseconds.
 const ROWS_PER_STEP: usize = 1 << 17;
@@ -33,40 +32,40 @@ pub(super) struct RowEmission {
     walk: RowWalk,
 }
 
-/// A walk over the rows of some sets, and then over those without a set.
+/// A walk over the rows of some items, and then over those without an item.
 #[derive(Debug)]
 pub(super) struct RowWalk {
-    /// The set of the next row.
-    set: ItemId,
+    /// The item of the next row.
+    item: ItemId,
     next: u32,
     end: u32,
-    /// Places of rows without a set.
-    setless: std::ops::Range<u32>,
+    /// Places of rows without an item.
+    itemless: std::ops::Range<u32>,
 }
 
 impl RowWalk {
-    /// A walk over the rows of `range`, and with `setless` over the rows without a set.
-    fn new(groups: &RowGroups, range: std::ops::Range<ItemId>, setless: bool) -> Self {
+    /// A walk over the rows of `range`, and with `itemless` over the rows without an item.
+    fn new(groups: &RowGroups, range: std::ops::Range<ItemId>, itemless: bool) -> Self {
         let places = groups.slots(range.clone());
         Self {
-            set: range.start,
+            item: range.start,
             next: places.start,
             end: places.end,
-            setless: if setless { groups.slots_without_item() } else { 0..0 },
+            itemless: if itemless { groups.slots_without_item() } else { 0..0 },
         }
     }
 
-    /// The next row: its place, and its set where it has one.
+    /// The next row: its place, and its item where it has one.
     fn next(&mut self, groups: &RowGroups) -> Option<(u32, Option<ItemId>)> {
         if self.next == self.end {
-            return self.setless.next().map(|place| (place, None));
+            return self.itemless.next().map(|place| (place, None));
         }
         let place = self.next;
         self.next += 1;
-        while groups.slots(self.set..self.set + 1).end <= place {
-            self.set += 1;
+        while groups.slots(self.item..self.item + 1).end <= place {
+            self.item += 1;
         }
-        Some((place, Some(self.set)))
+        Some((place, Some(self.item)))
     }
 }
 
@@ -85,16 +84,15 @@ impl Answer {
     /// one.
     pub(super) fn begin_list(&mut self, batch: ProbeBatch) {
         let probe = self.layout.probe;
-        let (lists_matched, lists_unmatched) = match self.layout.yields {
-            Yield::RowsOf(side, RowsWith::Match) if side == probe => (true, false),
-            Yield::RowsOf(side, RowsWith::NoMatch) if side == probe => (false, true),
-            Yield::CountsPerProbeRow => (true, self.layout.pads(probe)),
-            Yield::Pairs => (false, self.layout.pads(probe)),
-            Yield::RowsOf(..) | Yield::Total => (false, false),
+        let lists_matched = match self.layout.yields {
+            Yield::RowsOf(side, with) => side == probe && with == RowsWith::Match,
+            Yield::CountsPerProbeRow => true,
+            Yield::Pairs | Yield::Total => false,
         };
+        let lists_unmatched = self.layout.lists_unmatched(probe);
         if lists_matched || lists_unmatched {
-            let setless = lists_unmatched && batch.has_setless;
-            let walk = RowWalk::new(batch.items.groups(), batch.range.clone(), setless);
+            let itemless = lists_unmatched && batch.has_itemless;
+            let walk = RowWalk::new(batch.items.groups(), batch.range.clone(), itemless);
             let emission = RowEmission { batch, lists_matched, lists_unmatched, walk };
             self.listing = Some(Listing::Probe(emission));
         }
@@ -114,12 +112,12 @@ impl Answer {
             if places.len() == rows_at_once {
                 break;
             }
-            let Some((place, set)) = walk.next(batch.items.groups()) else {
+            let Some((place, item)) = walk.next(batch.items.groups()) else {
                 ended = true;
                 break;
             };
-            let index = set.map(|set| match self.layout.items_decide() {
-                true => (set - batch.range.start) as usize,
+            let index = item.map(|item| match self.layout.items_decide() {
+                true => (item - batch.range.start) as usize,
                 false => (place - counted.first_place) as usize,
             });
             let count = index.and_then(|index| counted.matches.get(index)).copied().unwrap_or(0);
@@ -162,9 +160,9 @@ impl Answer {
 
     /// Begins to list build rows, once all partitions have ended.
     pub(super) fn begin_build_list(&mut self) {
-        let sets = self.build.items.groups();
+        let groups = self.build.items.groups();
         let wanted = self.layout.yields == Yield::RowsOf(self.layout.build(), RowsWith::Match);
-        let walk = RowWalk::new(sets, 0..sets.len(), !wanted);
+        let walk = RowWalk::new(groups, 0..groups.len(), !wanted);
         self.listing = Some(Listing::Build(walk));
     }
 
@@ -180,11 +178,11 @@ impl Answer {
             if places.len() == rows_at_once {
                 break;
             }
-            let Some((place, set)) = walk.next(build.items.groups()) else {
+            let Some((place, item)) = walk.next(build.items.groups()) else {
                 ended = true;
                 break;
             };
-            let index = set.map(|set| if self.layout.items_decide() { set } else { place });
+            let index = item.map(|item| if self.layout.items_decide() { item } else { place });
             let is_marked = |index: u32| {
                 build.visited.as_ref().is_some_and(|visited| visited.is_marked(index as usize))
             };
@@ -195,7 +193,7 @@ impl Answer {
         self.output.push_rows(side, &build.payload, places, None)?;
         self.output.cut_after(rows_at_once)?;
         match ended {
-            true => self.finish_output(),
+            true => self.output.finish(),
             false => {
                 self.listing = Some(Listing::Build(walk));
                 Ok(())

@@ -4,29 +4,28 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use crate::engine::ItemId;
-use crate::engine::Match;
+use crate::engine::{ItemId, Match};
 use crate::exec::answer::batch::Counted;
 use crate::exec::answer::blocks::RowPairs;
 use crate::exec::answer::pairs::PairColumns;
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
 
-/// Adds matches of sets to the counts of a batch whose first set is `first`.
-pub(super) fn note_sets(
+/// Adds matches of items to the counts of a batch whose first item is `first`.
+pub(super) fn note_items(
     build: &BuildSide,
     matches: &[Match],
     first: ItemId,
     counted: &mut Counted,
 ) {
-    let sets = build.items.groups();
+    let groups = build.items.groups();
     add_to_groups(matches, first, &mut counted.matches, |build| {
-        u64::from(sets.row_count_of(build))
+        u64::from(groups.row_count_of(build))
     });
     for (counts, partners) in counted.non_null.iter_mut().zip(&build.partners) {
         if let Some(partners) = partners {
             add_to_groups(matches, first, counts, |build| {
-                u64::from(partners.among(sets.slots(build..build + 1)))
+                u64::from(partners.among(groups.slots(build..build + 1)))
             });
         }
     }
@@ -91,8 +90,8 @@ pub(super) fn note_places(
     Ok(())
 }
 
-/// Adds the weights of the build sets to the count of their probe set. The matches of a probe set
-/// follow each other.
+/// Adds the weights of the build items to the count of their probe item. The matches of a probe
+/// item follow each other.
 fn add_to_groups(
     matches: &[Match],
     first: ItemId,
@@ -109,12 +108,12 @@ fn add_to_groups(
 
 /// Neighbouring places that have been marked last.
 ///
-/// The partners of one row within a set are a stretch at the set's front or its end, and so are the
-/// partners of the next row. Places that have just been marked are not marked again, so that
+/// The partners of one row within an item are a stretch at the item's front or its end, and so are
+/// the partners of the next row. Places that have just been marked are not marked again, so that
 /// marking takes one step for each row, not for each pair.
 #[derive(Debug, Default)]
 struct MarkedPlaces {
-    /// A stretch at the front of a set, one at its end, or the one that both have grown together
+    /// A stretch at the front of an item, one at its end, or the one that both have grown together
     /// to.
     stretches: [Range<u32>; 2],
 }

@@ -59,6 +59,7 @@ pub(crate) struct Output {
     coalescer: BatchCoalescer,
     /// Rows of a schema without columns, which the coalescer does not count.
     bare_rows: usize,
+    /// All rows have been added.
     finished: bool,
 }
 
@@ -166,6 +167,11 @@ impl Output {
     pub(crate) fn finish(&mut self) -> Result<()> {
         self.finished = true;
         Ok(self.coalescer.finish_buffered_batch()?)
+    }
+
+    /// Whether the output has ended.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.finished
     }
 
     /// The next batch, if there is a full one or the rows have ended.

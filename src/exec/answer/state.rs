@@ -17,7 +17,7 @@ use crate::exec::metrics::ProbeCounters;
 
 /// Turns the matches of open batches into output batches.
 ///
-/// Batches are opened when their sets have been fed to a cursor, matches of any of them come in
+/// Batches are opened when their items have been fed to a cursor, matches of any of them come in
 /// runs, and a batch closes when its last match has been taken: then its rows that are listed one
 /// by one are given out.
 pub(crate) struct Answer {
@@ -34,8 +34,6 @@ pub(crate) struct Answer {
     pub(super) total: u64,
     pub(super) listing: Option<Listing>,
     pub(super) output: Output,
-    /// All rows are in the output.
-    finished: bool,
     /// Pairs of rows offered to the residual filter.
     pub(super) residual_rows: Count,
     pub(super) output_time: Time,
@@ -57,7 +55,6 @@ impl Answer {
             total: 0,
             listing: None,
             output: Output::new(Arc::clone(&layout), limits),
-            finished: false,
             residual_rows: counters.residual_rows.clone(),
             output_time: counters.output_time.clone(),
             layout,
@@ -70,9 +67,9 @@ impl Answer {
         self.output.next_batch()
     }
 
-    /// Whether all batches of output have been given.
+    /// Whether all rows are in the output.
     pub(crate) fn is_finished(&self) -> bool {
-        self.finished
+        self.output.is_finished()
     }
 
     /// Opens a batch: matches of it may come.
@@ -122,11 +119,6 @@ impl Answer {
             self.begin_build_list();
             return Ok(());
         }
-        self.finish_output()
-    }
-
-    pub(super) fn finish_output(&mut self) -> Result<()> {
-        self.finished = true;
         self.output.finish()
     }
 }

@@ -59,9 +59,7 @@ impl Headroom {
         state.headroom = 0;
         self.held.resize(state.used);
     }
-}
 
-impl Headroom {
     /// The most bytes that were in use.
     pub(crate) fn peak(&self) -> usize {
         self.state.lock().peak

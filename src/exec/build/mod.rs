@@ -15,7 +15,7 @@ use crate::engine::{
     Collection, DeviceRequest, Domain, Encoded, FinishContext, KeyConverter, MatchNeed,
     PrepareContext, RowGroups, choose,
 };
-use crate::exec::answer::consume::sets_tell_total;
+use crate::exec::answer::consume::items_tell_total;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::read::{BuildCollector, Outcome, Overflow, Share};
 use crate::exec::build_side::schedule::Ranges;
@@ -46,7 +46,21 @@ pub(crate) struct BuildPlan {
     /// Whether a build side that does not fit into memory goes to disk.
     pub spill: SpillChoice,
     /// All values of the rows, where they are known.
-    pub domain: Option<Arc<dyn Domain>>,
+    pub values: Option<Arc<KnownValues>>,
+}
+
+/// The values of a build side, gathered before its rows are encoded.
+#[derive(Debug)]
+pub(crate) struct KnownValues {
+    domain: Arc<dyn Domain>,
+    _reservation: MemoryReservation,
+}
+
+impl KnownValues {
+    /// `reservation` holds the domain until the indexed build side does.
+    pub(crate) fn new(domain: Arc<dyn Domain>, reservation: MemoryReservation) -> Self {
+        Self { domain, _reservation: reservation }
+    }
 }
 
 impl BuildPlan {
@@ -88,7 +102,7 @@ impl BuildPlan {
         Ok(Ok(build))
     }
 
-    /// Prepares the same sets for this plan's layout, whose build side must be the same.
+    /// Prepares the same items for this plan's layout, whose build side must be the same.
     pub(crate) async fn again(self, build: BuildSide) -> Result<Arc<BuildSide>> {
         let (rows, reservation) = build.into_rows();
         let ranks = rows.ranks.filter(|ranks| self.layout.orders_build_by(ranks.column));
@@ -102,7 +116,7 @@ impl BuildPlan {
     }
 
     fn index(
-        self,
+        mut self,
         shares: Vec<Share>,
         reservation: MemoryReservation,
         cancel: &CancelFlag,
@@ -119,6 +133,7 @@ impl BuildPlan {
         };
         let Encoded { mut items, encoder, keys: key_ids } =
             self.layout.matcher.finish(encoders, &context)?;
+        self.values = None;
         let ranks = self.rank(order_column, items.groups_mut(), &reservation, cancel)?;
         cancel.check()?;
         let items: Arc<dyn Collection> = items.into();
@@ -149,10 +164,6 @@ impl BuildPlan {
             + partners.iter().flatten().count() * Partners::footprint(groups)
             + visited.map_or(0, Visited::footprint);
         reservation.try_resize(held)?;
-        self.metrics.sets.add(groups.row_count());
-        self.metrics.distinct_sets.add(groups.len() as usize);
-        self.metrics.tokens.add(encoder.value_count());
-        self.metrics.keys.add(key_ids.len() as usize);
         timer.done();
         let rows = BuildRows {
             items,
@@ -165,7 +176,14 @@ impl BuildPlan {
             visited: visited.map(Visited::new),
             held,
         };
-        self.prepare(rows, reservation, cancel)
+        let metrics = self.metrics.clone();
+        let side = self.prepare(rows, reservation, cancel)?;
+        // Not before: rows that memory does not suffice for come again, in smaller pieces.
+        metrics.items.add(side.items.groups().row_count());
+        metrics.distinct_items.add(side.items.groups().len() as usize);
+        metrics.tokens.add(side.encoder.value_count());
+        metrics.keys.add(side.key_ids.len() as usize);
+        Ok(side)
     }
 
     /// Ranks the rows by the column of the row order: always in a self-join, whose row pairs need
@@ -185,12 +203,10 @@ impl BuildPlan {
         }
         let bytes = column.finish_growth() + Ranks::footprint(data_type, column.row_count());
         let held = reservation.size();
-        let ranked = reservation.try_grow(bytes).and_then(|()| match column.into_rows(cancel)? {
-            Some(rows) => {
-                let column = order.columns[self.layout.build() as usize];
-                Ranks::of_rows(column, &rows, groups, self.layout.ranks_others, cancel).map(Some)
-            }
-            None => Ok(None),
+        let ranked = reservation.try_grow(bytes).and_then(|()| {
+            let rows = column.into_rows(cancel)?;
+            let column = order.columns[self.layout.build() as usize];
+            Ranks::of_rows(column, &rows, groups, self.layout.ranks_others, cancel).map(Some)
         });
         match ranked {
             Err(error) if !self.layout.self_join && is_out_of_memory(&error) => {
@@ -215,7 +231,7 @@ impl BuildPlan {
         let context = PrepareContext { reservation: &reservation, cancel, threads };
         let matcher = self.layout.matcher.as_ref();
         let mut spec = self.layout.spec;
-        if self.layout.yields == Yield::Total && sets_tell_total(&self.layout, rows.ranks.as_ref())
+        if self.layout.yields == Yield::Total && items_tell_total(&self.layout, rows.ranks.as_ref())
         {
             spec.need = MatchNeed::Count;
         }
@@ -237,19 +253,22 @@ impl BuildPlan {
             (self.on_choice)(described.get_or_init(|| format!("{choice}{why}")).clone());
             Ok(prepared)
         };
-        let prepared = match prepare(self.strategy, &request, "") {
-            Err(error) if is_out_of_memory(&error) && self.is_free_to_choose() => {
-                // The smallest index.
+        let smallest = matcher.smallest().filter(|_| self.is_free_to_choose());
+        let prepared = match (prepare(self.strategy, &request, ""), smallest) {
+            (Err(error), Some(smallest)) if is_out_of_memory(&error) => {
                 reservation.try_resize(rows.held)?;
                 let request = DeviceRequest { choice: DeviceChoice::Cpu, ..request };
-                prepare(StrategyChoice::AllPairs, &request, ", for want of memory")?
+                prepare(smallest, &request, ", for want of memory")?
             }
-            prepared => prepared?,
+            (prepared, _) => prepared?,
         };
-        let steps = matcher.work(items.as_ref(), &spec)?;
+        // Partitions of a join of two inputs take slices of the other one.
+        let (steps, probes) = match self.layout.self_join {
+            true => (matcher.work(items.as_ref(), &spec)?, items.groups().len()),
+            false => (vec![], 0),
+        };
         reservation.try_grow(Ranges::footprint(&steps))?;
-        let unit = prepared.range_unit();
-        let ranges = Ranges::new(steps, items.groups().len(), self.partitions, unit);
+        let ranges = Ranges::new(steps, probes, self.partitions, prepared.range_unit());
         peak();
         self.metrics.bytes.set(reservation.size());
         let side = BuildSide::new(rows, prepared, ranges, self.partitions, reservation);

@@ -135,8 +135,9 @@ impl BuildCollector {
         let carried = &plan.layout.carried[side as usize];
         let ordered: Vec<usize> =
             plan.layout.row_order.iter().map(|order| order.columns[side as usize]).collect();
+        let domain = plan.values.as_ref().map(|values| &values.domain);
         let mut share = Share {
-            encoder: plan.layout.matcher.encoder(side, plan.domain.as_ref())?,
+            encoder: plan.layout.matcher.encoder(side, domain)?,
             keys: KeyDictionary::default(),
             payload: PayloadBuilder::new(self.input.schema(), carried, self.seen.clone()),
             order_column: PayloadBuilder::new(self.input.schema(), &ordered, self.seen.clone()),
@@ -159,9 +160,8 @@ impl BuildCollector {
                 if plan.spill == SpillChoice::Never || !is_out_of_memory(&error) {
                     return Err(out_of_memory(error, &plan.layout, first_row as usize));
                 }
-                // The rows of this slice go to disk with the rest of the input.
-                share.payload.pop();
-                share.order_column.pop();
+                // The rows of this slice go to disk with the rest of the input: the encoder does
+                // not have them.
                 self.input.put_back(slice).await;
                 self.overflow.get_or_init(|| error);
                 break;
@@ -174,7 +174,8 @@ impl BuildCollector {
         Ok(share)
     }
 
-    /// Holds the memory that finishing this share is going to take, or notes that there is none.
+    /// Holds the memory that finishing all shares and probing are going to take, or notes that
+    /// there is none. `needed` are the bytes that this share was counted with before.
     fn look_ahead(&self, share: &Share, needed: &mut usize) -> Result<()> {
         let now = Share::finish_growth(&[share], &self.plan)?;
         let mut all = self.needed.lock();
@@ -184,10 +185,12 @@ impl BuildCollector {
         Ok(())
     }
 
+    /// Holds `bytes` for the shares, and memory for the cursors of all partitions.
     fn hold(&self, bytes: usize) {
+        let cursors = self.plan.partitions * self.plan.layout.cursor_bytes();
         let held = match self.plan.spill {
             SpillChoice::Never => Ok(()),
-            SpillChoice::Auto => self.memory.ensure(bytes),
+            SpillChoice::Auto => self.memory.ensure(bytes + cursors),
             SpillChoice::Always => Err(DataFusionError::ResourcesExhausted(
                 "simjoin.spill = 'always' keeps nothing in memory".to_string(),
             )),
@@ -199,7 +202,7 @@ impl BuildCollector {
 }
 
 impl Share {
-    /// An input column of the rows added by one call.
+    /// An input column of the rows that one call added to the encoder.
     pub(crate) fn column(&self, layout: &Layout, column: usize, push: usize) -> Option<&ArrayRef> {
         let builder = match layout.carried_index(layout.build(), column) {
             Some(carried) => self.payload.pieces().get(carried),
@@ -208,7 +211,7 @@ impl Share {
         builder?.get(push)
     }
 
-    /// A bound on the bytes that ordering, indexing and the start of probing reserve on top of
+    /// A bound on the bytes that ordering, indexing and the counts of a self-join reserve on top of
     /// those that some shares hold; or on the bytes that giving their rows to the disk takes, where
     /// these are more.
     fn finish_growth(shares: &[&Self], plan: &BuildPlan) -> Result<usize> {
@@ -225,14 +228,14 @@ impl Share {
                 s.order_column.finish_growth() + s.order_column.data_type().map_or(0, ranks)
             });
         }
-        let mut probes = plan.partitions * layout.cursor_bytes();
+        let mut counts = 0;
         if layout.self_join {
-            // Partitions count for different rows, each of them for the sets of a range.
+            // Partitions count for different rows, each of them for the items of a range.
             let rows = sum(|s| s.payload.row_count());
-            probes += Counted::footprint(layout, rows, layout.counted_columns().count());
+            counts = Counted::footprint(layout, rows, layout.counted_columns().count());
         }
         let unload = sum(|s| s.encoder.unload_bytes(&s.keys));
-        Ok((finish.max(stays + prepare) + columns + probes).max(unload))
+        Ok((finish.max(stays + prepare) + columns + counts).max(unload))
     }
 
     /// The encoders with their keys, the payload and the column that rows are ordered by.

@@ -1,4 +1,4 @@
-//! Sharing the probe sets of a self-join among partitions, and large probe batches.
+//! Sharing the items of a self-join among partitions, and large probe batches.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -15,12 +15,12 @@ const PART_OF_REST: u64 = 3;
 /// No range holds less than this part of all work, divided by the number of partitions: a
 /// millisecond of a join of a second.
 const LEAST_PART: u64 = 1 << 10;
-/// The most sets of a range: the counts for each set are not reserved.
-const MAX_SETS: u32 = 1 << 14;
+/// The most items of a range, whose counts are reserved together.
+const MAX_ITEMS: u32 = 1 << 14;
 
-/// Ranges of a collection's sets, taken by any number of partitions without locks.
+/// Ranges of a collection's items, taken by any number of partitions without locks.
 ///
-/// The first ranges are large and hold the largest sets; the ranges shrink with the work that is
+/// The first ranges are large and hold the last items; the ranges shrink with the work that is
 /// left, so that all partitions end at about the same time even where the estimate is wrong
 /// (Polychronopoulos, Kuck: "Guided self-scheduling", IEEE Trans. Computers 1987). A partition
 /// without a consumer takes no range.
@@ -29,9 +29,9 @@ pub(crate) struct Ranges {
     work: Work,
     partitions: u64,
     unit: u32,
-    /// Sets from here on have been taken.
+    /// Items from here on have been taken.
     left: AtomicU32,
-    setless_taken: AtomicBool,
+    itemless_taken: AtomicBool,
 }
 
 impl Ranges {
@@ -41,9 +41,9 @@ impl Ranges {
         Self {
             work: Work::of(&steps, items),
             partitions: partitions.max(1) as u64,
-            unit: if plenty { unit.clamp(1, MAX_SETS) } else { 1 },
+            unit: if plenty { unit.clamp(1, MAX_ITEMS) } else { 1 },
             left: AtomicU32::new(items),
-            setless_taken: AtomicBool::new(false),
+            itemless_taken: AtomicBool::new(false),
         }
     }
 
@@ -61,9 +61,9 @@ impl Ranges {
         None
     }
 
-    /// Whether the caller gives out the rows without a set: `true` for the first caller.
-    pub(crate) fn take_setless(&self) -> bool {
-        !self.setless_taken.swap(true, Ordering::Relaxed)
+    /// Whether the caller gives out the rows without an item: `true` for the first caller.
+    pub(crate) fn take_itemless(&self) -> bool {
+        !self.itemless_taken.swap(true, Ordering::Relaxed)
     }
 
     /// Where the range that ends at `end` starts.
@@ -72,7 +72,7 @@ impl Ranges {
         let least = all / (LEAST_PART * self.partitions);
         let share = (rest / (PART_OF_REST * self.partitions)).max(least);
         // The greatest start with enough work behind it.
-        let (mut low, mut high) = (end.saturating_sub(MAX_SETS), end - 1);
+        let (mut low, mut high) = (end.saturating_sub(MAX_ITEMS), end - 1);
         while low < high {
             let mid = high - (high - low) / 2;
             match rest - self.work.before(mid) >= share {
@@ -89,29 +89,28 @@ impl Ranges {
     }
 }
 
-/// An estimate of the work for each set: its tokens, and its partners by key and size.
+/// The family's estimate of the work for each item.
 #[derive(Debug)]
 struct Work {
     steps: Vec<Step>,
     end: ItemId,
 }
 
-/// Sets of one key and size, from `start` on.
+/// Neighbouring items, from `start` on.
 #[derive(Debug, Clone, Copy)]
 struct Step {
     start: ItemId,
-    /// The work for all sets in front.
+    /// The work for all items in front.
     before: u64,
-    /// The work for the first set, and its growth from each set to the next: a set is compared with
-    /// the sets in front of it.
+    /// The work for the first item, and its growth from each item to the next.
     first: u64,
     slope: u64,
 }
 
 impl Step {
-    fn work_before(&self, set: ItemId) -> u64 {
-        let sets = u64::from(set - self.start);
-        self.before + sets * self.first + self.slope * (sets * sets.saturating_sub(1) / 2)
+    fn work_before(&self, item: ItemId) -> u64 {
+        let items = u64::from(item - self.start);
+        self.before + items * self.first + self.slope * (items * items.saturating_sub(1) / 2)
     }
 }
 
@@ -127,11 +126,11 @@ impl Work {
         Self { steps, end }
     }
 
-    /// The work for the sets in front of `set`.
-    fn before(&self, set: ItemId) -> u64 {
-        let step = self.steps.partition_point(|step| step.start <= set);
+    /// The work for the items in front of `item`.
+    fn before(&self, item: ItemId) -> u64 {
+        let step = self.steps.partition_point(|step| step.start <= item);
         match self.steps.get(step.wrapping_sub(1)) {
-            Some(step) => step.work_before(set),
+            Some(step) => step.work_before(item),
             None => 0,
         }
     }
@@ -176,11 +175,11 @@ mod tests {
             partitions,
             unit,
             left: AtomicU32::new(end),
-            setless_taken: AtomicBool::new(false),
+            itemless_taken: AtomicBool::new(false),
         }
     }
 
-    /// Runs of growing work, as of sets that grow.
+    /// Runs of growing work.
     fn growing() -> (Vec<Step>, ItemId) {
         let (mut steps, mut before, mut end) = (vec![], 0, 0);
         for run in 1..200_u32 {
@@ -199,12 +198,12 @@ mod tests {
 
     #[test]
     fn every_set_is_taken_once_and_the_last_ranges_are_small() {
-        let (steps, sets) = growing();
+        let (steps, items) = growing();
         for partitions in [1, 2, 64] {
             for unit in [1, 64] {
-                let ranges = ranges(steps.clone(), sets, partitions, unit);
-                let total = ranges.work.before(sets);
-                let mut end = sets;
+                let ranges = ranges(steps.clone(), items, partitions, unit);
+                let total = ranges.work.before(items);
+                let mut end = items;
                 let mut works = vec![];
                 while let Some(range) = ranges.next() {
                     assert_eq!(range.end, end);
@@ -214,7 +213,7 @@ mod tests {
                 }
                 assert_eq!(end, 0);
                 assert_eq!(works.iter().sum::<u64>(), total);
-                // A set alone or a unit of them may be more.
+                // An item alone or a unit of them may be more.
                 let most = total / (LEAST_PART * partitions) + 40_000 * u64::from(unit);
                 assert!(works.last().is_some_and(|&w| w <= most), "{works:?}");
                 assert!(works.len() < 64 * partitions as usize + 200, "{}", works.len());
@@ -225,13 +224,13 @@ mod tests {
     /// Two workers that take ranges as they get ready end close together.
     #[test]
     fn partitions_end_together_even_when_the_estimate_is_off() {
-        let (steps, sets) = growing();
+        let (steps, items) = growing();
         for partitions in [2, 7] {
-            let ranges = ranges(steps.clone(), sets, partitions, 1);
+            let ranges = ranges(steps.clone(), items, partitions, 1);
             let mut ready = vec![0.0_f64; partitions as usize];
             while let Some(range) = ranges.next() {
-                // Large sets take less than estimated.
-                let work = |set: ItemId| (ranges.work.before(set) as f64).powf(0.8);
+                // Items with much work take less than estimated.
+                let work = |item: ItemId| (ranges.work.before(item) as f64).powf(0.8);
                 let first = (0..ready.len()).min_by(|&a, &b| ready[a].total_cmp(&ready[b]));
                 ready[first.unwrap()] += work(range.end) - work(range.start);
             }
@@ -245,7 +244,7 @@ mod tests {
     fn the_rows_without_a_set_are_taken_once() {
         let ranges = ranges(vec![], 0, 2, 1);
         assert_eq!(ranges.next(), None);
-        assert!(ranges.take_setless());
-        assert!(!ranges.take_setless());
+        assert!(ranges.take_itemless());
+        assert!(!ranges.take_itemless());
     }
 }

@@ -11,13 +11,12 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
 use futures::StreamExt;
 
-use crate::engine::{Collection, ItemId, Scratch};
-use crate::engine::{KeyConverter, ProbeUnit};
+use crate::engine::{Collection, ItemId, KeyConverter, ProbeUnit, Scratch};
 use crate::exec::answer::ProbeBatch;
 use crate::exec::answer::batch::Counted;
 use crate::exec::build_side::BuildSide;
 use crate::exec::build_side::schedule::SpareSlices;
-use crate::exec::layout::{Layout, RowsWith, Yield};
+use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::ProbeCounters;
 use crate::exec::rows::arguments::{EncodedArguments, ROWS_PER_SLICE};
 use crate::exec::rows::feed::SegmentReader;
@@ -33,11 +32,11 @@ const MOST_OPEN_RANGES: usize = 16;
 /// The source opens a further batch where the memory pool has room for this many more.
 const PLENTY: usize = 64;
 
-/// Where probe sets come from.
+/// Where probe items come from.
 pub(crate) enum ProbeInput {
     /// The other input of the join.
     Stream(Option<SendableRecordBatchStream>),
-    /// The build side itself: partitions take ranges of its sets,
+    /// The build side itself: partitions take ranges of its items,
     /// [`crate::exec::build_side::schedule::Ranges`].
     Itself,
     /// Rows on disk that meet a piece of the build side.
@@ -55,15 +54,15 @@ pub(super) struct Slice {
 #[derive(Debug, Clone)]
 pub(super) enum Part {
     Rows(Slice),
-    /// Sets of the build side; `has_setless`: the rows without a set.
-    Sets {
+    /// Items of the build side; `has_itemless`: the rows without an item.
+    Items {
         range: Range<ItemId>,
-        has_setless: bool,
+        has_itemless: bool,
     },
 }
 
 impl Part {
-    /// Both halves, the first one first; `None` for a single row or set.
+    /// Both halves, the first one first; `None` for a single row or item.
     fn halves(&self) -> Option<[Self; 2]> {
         match self {
             Self::Rows(Slice { rows, visit }) => {
@@ -76,11 +75,11 @@ impl Part {
                     ]
                 })
             }
-            Self::Sets { range, has_setless } => {
+            Self::Items { range, has_itemless } => {
                 let middle = range.start + (range.len() / 2) as ItemId;
-                let part = |range, has_setless| Self::Sets { range, has_setless };
+                let part = |range, has_itemless| Self::Items { range, has_itemless };
                 (middle > range.start).then(|| {
-                    [part(range.start..middle, false), part(middle..range.end, *has_setless)]
+                    [part(range.start..middle, false), part(middle..range.end, *has_itemless)]
                 })
             }
         }
@@ -172,12 +171,24 @@ impl ProbeSource {
 
     /// Gives memory back where another worker waits for some. No batch is open.
     pub(super) fn release(&mut self) {
-        let shortage = &self.build.shortage;
-        if shortage.short.load(Ordering::Acquire) > 0 {
-            self.scratch = Scratch::default();
-            self.reservation.free();
-            shortage.freed.notify_waiters();
+        if self.build.shortage.short.load(Ordering::Acquire) > 0 {
+            self.free();
+            self.build.shortage.freed.notify_waiters();
         }
+    }
+
+    /// Ends the input, of which no batch is open any more. Returns whether this partition was the
+    /// last one. A worker that waits for memory finds that of this one free.
+    pub(super) fn finish(&mut self) -> bool {
+        self.free();
+        let is_last = self.build.finish_partition();
+        self.build.shortage.freed.notify_waiters();
+        is_last
+    }
+
+    fn free(&mut self) {
+        self.scratch = Scratch::default();
+        self.reservation.free();
     }
 
     /// The next part of the input; `None` at its end. Nothing is lost where the future is dropped
@@ -202,12 +213,12 @@ impl ProbeSource {
             ProbeInput::Itself => {
                 let part = match self.build.ranges.next() {
                     Some(range) => Some((range, false)),
-                    None => self.build.ranges.take_setless().then_some((0..0, true)),
+                    None => self.build.ranges.take_itemless().then_some((0..0, true)),
                 };
-                part.map(|(range, has_setless)| {
+                part.map(|(range, has_itemless)| {
                     let rows = self.build.items.groups().slots(range.clone()).len();
                     self.counters.rows.add(rows);
-                    Part::Sets { range, has_setless }
+                    Part::Items { range, has_itemless }
                 })
             }
         })
@@ -217,9 +228,7 @@ impl ProbeSource {
     /// the input need not be read.
     fn is_futile(&self) -> bool {
         let layout = &self.layout;
-        let wants_unmatched = layout.pads(layout.probe)
-            || layout.yields == Yield::RowsOf(layout.probe, RowsWith::NoMatch);
-        self.build.items.groups().is_empty() && !wants_unmatched
+        self.build.items.groups().is_empty() && !layout.lists_unmatched(layout.probe)
     }
 
     /// Makes a batch of a part and feeds it to the cursor. Where memory is short, it makes a batch
@@ -284,11 +293,11 @@ impl ProbeSource {
     fn try_open(&mut self, part: &Part, held: Held, feed: Feed<'_>) -> Result<ProbeBatch> {
         let mut batch = match part {
             Part::Rows(slice) => self.encode(slice, held)?,
-            Part::Sets { range, has_setless } => {
+            Part::Items { range, has_itemless } => {
                 let build = &self.build;
                 let (items, payload) = (Arc::clone(&build.items), Arc::clone(&build.payload));
                 let mut batch = self.batch(items, payload);
-                (batch.range, batch.has_setless) = (range.clone(), *has_setless);
+                (batch.range, batch.has_itemless) = (range.clone(), *has_itemless);
                 batch
             }
         };
@@ -298,12 +307,12 @@ impl ProbeSource {
         self.reservation.try_resize(all)?;
         batch.counted = Counted::of_batch(&self.layout, &batch, &self.build);
         feed(batch.unit())?;
-        self.counters.distinct_sets.add(batch.range.len());
+        self.counters.distinct_items.add(batch.range.len());
         self.next_number = self.next_number.wrapping_add(1);
         Ok(batch)
     }
 
-    /// The sets of some rows of the probe input.
+    /// The items of some rows of the probe input.
     fn encode(&mut self, slice: &Slice, held: Held) -> Result<ProbeBatch> {
         let encode_time = self.counters.encode_time.clone();
         let _timer = encode_time.timer();
@@ -343,7 +352,7 @@ impl ProbeSource {
             range: 0..items.groups().len(),
             items,
             payload,
-            has_setless: true,
+            has_itemless: true,
             visit: None,
             ranks: None,
             counted: Counted::default(),

@@ -2,10 +2,11 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use arrow::array::RecordBatch;
-use datafusion::common::Result;
+use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use datafusion::physical_plan::metrics::RecordOutput;
 
@@ -41,7 +42,8 @@ pub(crate) struct ProbeSetup {
 /// the next one, as many as the source allows ([`ProbeSource::may_open`]).
 pub(crate) struct ProbeStream {
     source: ProbeSource,
-    cursor: Box<dyn Cursor>,
+    /// `None` once it has ended and its matches have been taken.
+    cursor: Option<Box<dyn Cursor>>,
     answer: Answer,
     matches: MatchBuffer,
     /// The next run of matches that the answer takes.
@@ -50,7 +52,6 @@ pub(crate) struct ProbeStream {
     wants_input: bool,
     /// The cursor has completed the last batch.
     ended: bool,
-    build: Arc<BuildSide>,
     metrics: ProbeMetrics,
     /// Outlives the cursor.
     cursor_reservation: MemoryReservation,
@@ -76,13 +77,12 @@ impl ProbeSetup {
                 counters,
                 memory,
             ),
-            cursor,
-            answer: Answer::new(layout, Arc::clone(&build), limits, counters),
+            cursor: Some(cursor),
+            answer: Answer::new(layout, build, limits, counters),
             matches,
             next_run: 0,
             wants_input: true,
             ended: false,
-            build,
             metrics,
             cursor_reservation,
         })
@@ -98,7 +98,7 @@ impl ProbeStream {
                 return Ok(Some(batch.record_output(&self.metrics.counters.baseline)));
             }
             if self.answer.is_finished() {
-                self.metrics.counters.baseline.done();
+                self.metrics.finish();
                 return Ok(None);
             }
             // A step is short, but a residual may refuse the pairs of many.
@@ -115,7 +115,7 @@ impl ProbeStream {
                 self.open_next().await?;
             } else {
                 let (cursor, matches) = (&mut self.cursor, &mut self.matches);
-                let progress = poll_fn(|cx| cursor.poll(cx, matches)).await?;
+                let progress = poll_fn(|cx| poll_cursor(cursor, cx, matches)).await?;
                 self.note(progress);
             }
         }
@@ -126,8 +126,8 @@ impl ProbeStream {
     fn take_matches(&mut self) -> Result<bool> {
         if let Some((unit, matches)) = self.matches.run(self.next_run) {
             let Taken { done, settled } = self.answer.take(unit, matches)?;
-            if let Some(set) = settled {
-                self.cursor.retire(unit, set);
+            if let Some((item, cursor)) = settled.zip(self.cursor.as_mut()) {
+                cursor.retire(unit, item);
             }
             self.next_run += usize::from(done);
             return Ok(true);
@@ -142,11 +142,12 @@ impl ProbeStream {
 
     /// Notes what the cursor has just added to the buffer.
     fn note(&mut self, progress: Progress) {
-        self.metrics.update(self.cursor.funnel());
+        let Some(cursor) = &mut self.cursor else { return };
+        self.metrics.update(cursor.funnel());
         self.answer.add_counts(self.matches.counts());
         for (unit, matches) in self.matches.runs() {
-            if let Some(set) = self.answer.note(unit, matches) {
-                self.cursor.retire(unit, set);
+            if let Some(item) = self.answer.note(unit, matches) {
+                cursor.retire(unit, item);
             }
         }
         match progress {
@@ -168,7 +169,7 @@ impl ProbeStream {
             tokio::select! {
                 biased;
                 part = self.source.next_part() => part?,
-                progress = poll_fn(|cx| cursor.poll(cx, matches)) => {
+                progress = poll_fn(|cx| poll_cursor(cursor, cx, matches)) => {
                     self.note(progress?);
                     return Ok(());
                 }
@@ -176,10 +177,12 @@ impl ProbeStream {
         };
         let Some(part) = part else {
             self.wants_input = false;
-            self.cursor.finish();
+            self.cursor.iter_mut().for_each(|cursor| cursor.finish());
             return Ok(());
         };
-        let cursor = &mut self.cursor;
+        let Some(cursor) = &mut self.cursor else {
+            return internal_err!("a cursor has ended before its input");
+        };
         let opened = self.source.open(part, held, &mut |unit| cursor.feed(unit)).await?;
         if let Some(batch) = opened {
             let reserved = self.source.reserved() + self.cursor_reservation.size();
@@ -194,14 +197,24 @@ impl ProbeStream {
         Held { batches: self.answer.open_batches(), bytes: self.answer.open_bytes() }
     }
 
-    /// The input has ended: the last partition gives out the build rows.
+    /// The cursor has ended: the last partition gives out the build rows. A worker that waits for
+    /// memory may have that of this one before they are out.
     fn finish(&mut self) -> Result<()> {
-        self.metrics.finish(self.cursor.funnel());
-        let (build, source) = (&self.build, &mut self.source);
-        self.answer.finish(|| {
-            let last = build.finish_partition();
-            source.release();
-            last
-        })
+        self.cursor = None;
+        self.matches = MatchBuffer::new(1);
+        self.cursor_reservation.free();
+        self.answer.finish(|| self.source.finish())
+    }
+}
+
+/// Polls a cursor; one that is gone has ended.
+fn poll_cursor(
+    cursor: &mut Option<Box<dyn Cursor>>,
+    cx: &mut Context<'_>,
+    matches: &mut MatchBuffer,
+) -> Poll<Result<Progress>> {
+    match cursor {
+        Some(cursor) => cursor.poll(cx, matches),
+        None => Poll::Ready(Ok(Progress::Ended)),
     }
 }

@@ -26,8 +26,9 @@ const UNCANCELLED_BYTES: usize = 32 << 20;
 
 /// Columns addressed by the slots of rows in a collection ([`RowGroups::row_at`]).
 ///
-/// The rows of a set have neighbouring places. Columns of fixed width are kept in that order, so
-/// that the values of a set lie side by side; the others stay as they came and are looked up.
+/// The slot of a row is its *place* here. The rows of an item have neighbouring places. Columns of
+/// fixed width are kept in that order, so that the values of an item lie side by side; the others
+/// stay as they came and are looked up.
 #[derive(Debug)]
 pub(crate) struct Payload {
     columns: Vec<Column>,
@@ -246,14 +247,6 @@ impl PayloadBuilder {
         self.rows += batch.num_rows();
     }
 
-    /// Forgets the batch added last. Its bytes stay counted: other batches may share its buffers.
-    pub(crate) fn pop(&mut self) {
-        if self.starts.pop().is_some() {
-            let popped = self.pieces.iter_mut().map(Vec::pop);
-            self.rows -= popped.flatten().map(|array| array.len()).max().unwrap_or(0);
-        }
-    }
-
     /// The batches added: the columns, with one array for each batch.
     pub(crate) fn pieces(&self) -> &[Vec<ArrayRef>] {
         &self.pieces
@@ -331,11 +324,15 @@ impl PayloadBuilder {
         self.types.first()
     }
 
-    /// The first column by row, in one piece; `None` when there is no column.
-    pub(crate) fn into_rows(self, cancel: &CancelFlag) -> Result<Option<ArrayRef>> {
+    /// The first column by row, in one piece.
+    ///
+    /// # Errors
+    ///
+    /// Also where there is no column.
+    pub(crate) fn into_rows(self, cancel: &CancelFlag) -> Result<ArrayRef> {
         match self.pieces.into_iter().next().zip(self.types.first()) {
-            Some((pieces, data_type)) => one_piece(pieces, data_type, cancel).map(Some),
-            None => Ok(None),
+            Some((pieces, data_type)) => one_piece(pieces, data_type, cancel),
+            None => internal_err!("a payload without columns has no first one"),
         }
     }
 }

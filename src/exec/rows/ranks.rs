@@ -23,7 +23,7 @@ use crate::util::cancel::{CancelFlag, sort_unstable_by};
 pub(crate) struct Ranks {
     /// The column, in the schema of the build side.
     pub column: usize,
-    /// Ascending within the rows of a set.
+    /// Ascending within the rows of an item.
     pub by_place: Vec<u32>,
     /// No two rows are equal and none is NULL.
     pub distinct: bool,

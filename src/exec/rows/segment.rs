@@ -83,7 +83,7 @@ fn gathered(batches: SendableRecordBatchStream) -> SendableRecordBatchStream {
 #[derive(Debug)]
 pub(crate) struct SpilledSide {
     manager: SpillManager,
-    /// By band, those without sets last.
+    /// By band, those without items last.
     pub segments: Vec<Segment>,
     pub rows: u64,
 }

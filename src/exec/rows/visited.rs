@@ -1,11 +1,11 @@
-//! Marks for build sets or rows that have a match.
+//! Marks for items of the build side, or rows of either side, that have a match.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::BooleanArray;
 
-/// A bitmap that all probe partitions set bits of.
+/// A bitmap in which all probe partitions mark bits.
 #[derive(Debug)]
 pub(crate) struct Visited {
     words: Vec<AtomicU64>,

@@ -16,10 +16,10 @@ use super::queue::BatchQueue;
 use super::store::SpillContext;
 use crate::config::SpillChoice;
 use crate::exec::answer::output::BatchLimits;
-use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
+use crate::exec::build::{BuildPlan, KnownValues};
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::{Layout, RowsWith, Yield};
+use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
 use crate::exec::rows::feed::{SegmentFeed, SegmentReader};
@@ -128,8 +128,8 @@ impl SpilledBuild {
 }
 
 impl StoredBuild {
-    /// The whole side in memory after all, if that is likely to succeed: its rows are fewer
-    /// distinct sets than feared, or other queries have freed memory.
+    /// The whole side in memory after all, if that is likely to succeed: its rows have fewer
+    /// distinct items than feared, or other queries have freed memory.
     pub(crate) async fn reload(&self) -> Result<Option<(Arc<BuildSide>, Arc<Layout>)>> {
         let context = &self.context;
         if context.piece_rows.is_some() || self.side.rows > u64::from(u32::MAX) {
@@ -195,7 +195,7 @@ impl StoredBuild {
             metrics: context.build_metrics.of_stored(),
             on_choice: Arc::clone(&context.on_choice),
             spill: SpillChoice::Never,
-            domain: None,
+            values: None,
         }
     }
 
@@ -221,7 +221,8 @@ impl StoredBuild {
         if let Some((size, domain)) = size.and_then(|size| Some((size, form.domain(size)?))) {
             let reservation = memory.reservation("values");
             reservation.try_grow(form.domain_bytes(size) as usize)?;
-            plan.domain = Some(self.side.fill(domain, segments.clone()).await?);
+            let domain = self.side.fill(domain, segments.clone()).await?;
+            plan.values = Some(Arc::new(KnownValues::new(domain, reservation)));
         }
         let built = plan.run(self.side.read_all(segments), Arc::clone(&memory)).await;
         // The bytes of a small piece are mostly those that every piece takes, whatever its rows.
@@ -336,7 +337,7 @@ impl Driver {
         if meetings.of_piece(piece, &behind).is_empty() {
             return Ok(());
         }
-        // The same build sets once more, for probe sets of other pieces.
+        // The same build items once more, for probe items of other pieces.
         let rest = Job::Cross(piece.clone(), behind.clone());
         let cross = &context.plan.cross;
         let Ok(build) = Arc::try_unwrap(build) else {
@@ -379,9 +380,7 @@ impl Driver {
         let context = Arc::clone(&self.build.context);
         let cross = &context.plan.cross;
         let lonely = meetings.lonely();
-        let wanted = cross.pads(cross.probe)
-            || cross.yields == Yield::RowsOf(cross.probe, RowsWith::NoMatch);
-        if !wanted || lonely.is_empty() {
+        if !cross.lists_unmatched(cross.probe) || lonely.is_empty() {
             return Ok(());
         }
         let feed = meetings.feed_of(lonely, &context);
@@ -571,7 +570,7 @@ impl Meetings {
         context: &SpillContext,
     ) -> Arc<SegmentFeed> {
         let mut segments = self.of_piece(piece, with);
-        // Large sets first: they take longest.
+        // Far positions first: on an axis of sizes they take longest.
         segments.reverse();
         let is_last = |&p: &usize| (p, self.last[p].is_none_or(|last| last < piece.end));
         let segments = segments.iter().map(is_last).collect();

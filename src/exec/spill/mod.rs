@@ -1,14 +1,14 @@
 //! Joins that do not fit into memory.
 //!
 //! Out of core is no strategy but a driver above them. Both sides go to disk once, cut into bands
-//! ([`bands`]: by a hash of the blocking key, where there is one, then by the size of the set).
-//! The build side then comes back a piece at a time, as much as memory holds: a few bands, or a
-//! block of a band that is larger. Each piece has its own dictionary, token order and index, and
-//! is probed by the segments of the probe side whose sizes its sets admit.
+//! ([`bands`]: by a hash of the blocking key, where there is one, then by the row's position on the
+//! family's axis). The build side then comes back a piece at a time, as much as memory holds: a few
+//! bands, or a block of a band that is larger. Each piece is encoded and indexed by itself, and
+//! probed by the segments of the probe side whose positions are in reach of its own.
 //!
 //! ```text
-//!  build input ─► sets, keys, columns ─► bands ─► segments ─► piece ─► BuildSide ──┐
-//!  probe input ─► sets, keys, columns ─► bands ─► segments that a piece meets ─► ProbeStream
+//!  build input ─► values, keys, columns ─► bands ─► segments ─► piece ─► BuildSide ──┐
+//!  probe input ─► values, keys, columns ─► bands ─► segments that a piece meets ─► ProbeStream
 //!                                                                                  │
 //!                                      partitions ◄── queue of output batches ◄────┘
 //! ```

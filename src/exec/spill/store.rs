@@ -23,7 +23,7 @@ use crate::exec::build::headroom::Headroom;
 use crate::exec::build::read::Overflow;
 use crate::exec::build::{BuildPlan, OnChoice};
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::{Layout, RowsWith, Yield};
+use crate::exec::layout::Layout;
 use crate::exec::metrics::{BuildMetrics, DiskMetrics};
 use crate::exec::rows::arguments::EncodedArguments;
 use crate::exec::rows::payload::stored_bytes;
@@ -126,11 +126,6 @@ impl SpillContext {
         }
     }
 
-    /// Whether rows of `side` that can match nothing are part of the answer.
-    fn keeps_setless(&self, side: Side) -> bool {
-        self.layout.pads(side) || self.layout.yields == Yield::RowsOf(side, RowsWith::NoMatch)
-    }
-
     fn manager(&self, side: Side) -> SpillManager {
         let compression = self.task.session_config().spill_compression();
         let metrics = SpillMetrics::new(&self.plan_metrics, 0);
@@ -144,7 +139,7 @@ impl SpillContext {
         &self,
         side: Side,
         bands: &Arc<Bands>,
-        keeps_setless: bool,
+        keeps_itemless: bool,
         room: usize,
     ) -> SideWriter {
         let limits = WriterLimits {
@@ -168,7 +163,7 @@ impl SpillContext {
         }
         let manager = self.manager(side);
         let form = Arc::clone(&self.plan.forms[side as usize]);
-        SideWriter::new(manager, form, Arc::clone(bands), keeps_setless, limits, reservation)
+        SideWriter::new(manager, form, Arc::clone(bands), keeps_itemless, limits, reservation)
     }
 
     /// Stores the build side: the rows that have been read, and the rest. `memory` holds the rows
@@ -197,8 +192,8 @@ impl SpillContext {
         let bands =
             Arc::new(Bands::new(positions, self.layout.matcher.axis(), count, self.plan.has_keys));
         // In a self-join these are the probe rows as well.
-        let keeps = self.keeps_setless(side)
-            || self.layout.self_join && self.keeps_setless(self.layout.probe);
+        let keeps = self.layout.lists_unmatched(side)
+            || self.layout.self_join && self.layout.lists_unmatched(self.layout.probe);
         let mut writer = self.writer(side, &bands, keeps, room);
         let mut unloaded = 0;
         for share in shares {
@@ -247,7 +242,7 @@ impl SpillContext {
     ) -> Result<SpilledSide> {
         let side = self.layout.probe;
         let room = self.available().unwrap_or(usize::MAX);
-        let writer = self.writer(side, bands, self.keeps_setless(side), room);
+        let writer = self.writer(side, bands, self.layout.lists_unmatched(side), room);
         let limit = self.task.memory_pool().memory_limit();
         let inputs = inputs.into_iter().map(|input| input.within(&limit)).collect();
         let stored = self.store(side, inputs, writer).await?;

@@ -29,7 +29,7 @@ pub(crate) struct SideWriter {
     form: Arc<dyn StoredForm>,
     bands: Arc<Bands>,
     /// Whether rows that can match nothing are part of the answer.
-    keeps_setless: bool,
+    keeps_itemless: bool,
     limits: WriterLimits,
     /// Memory for the gathered rows, and as much again for the rows of a band in one piece.
     reservation: MemoryReservation,
@@ -65,13 +65,13 @@ struct OpenSegment {
 }
 
 impl SideWriter {
-    /// A writer for rows of `manager`'s schema, of which the first column is the set. `reservation`
-    /// holds twice the gathered bytes.
+    /// A writer for rows of `manager`'s schema, whose first column is the value. `reservation` holds
+    /// twice the gathered bytes.
     pub(super) fn new(
         manager: SpillManager,
         form: Arc<dyn StoredForm>,
         bands: Arc<Bands>,
-        keeps_setless: bool,
+        keeps_itemless: bool,
         limits: WriterLimits,
         reservation: MemoryReservation,
     ) -> Self {
@@ -80,7 +80,7 @@ impl SideWriter {
             manager,
             form,
             bands,
-            keeps_setless,
+            keeps_itemless,
             limits,
             reservation,
             waiting: vec![],
@@ -97,7 +97,7 @@ impl SideWriter {
         self.manager.schema()
     }
 
-    /// Adds rows with the columns stored for them besides set and key.
+    /// Adds rows with the columns stored for them besides value and key.
     pub(super) fn push(&mut self, rows: StoredRows, stored: Vec<ArrayRef>) -> Result<()> {
         let positions = self.form.positions(rows.values.as_ref());
         let bands = self.bands.of_rows(&positions, rows.keys.as_ref());
@@ -107,7 +107,7 @@ impl SideWriter {
         let batch = RecordBatch::try_new(Arc::clone(self.schema()), columns)?;
         let number = self.waiting.len();
         for (row, band) in bands.into_iter().enumerate() {
-            if band < self.bands.len() || self.keeps_setless {
+            if band < self.bands.len() || self.keeps_itemless {
                 self.rows[band].push((number, row));
             }
         }

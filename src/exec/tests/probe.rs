@@ -211,7 +211,7 @@ impl Probe<'_> {
             metrics: BuildMetrics::new(&metrics),
             on_choice: Arc::new(|_| {}),
             spill: SpillChoice::Never,
-            domain: None,
+            values: None,
         };
         let stream = |rows: &[Row]| source(rows, 13, 1).execute(0, Arc::default()).unwrap();
         let memory = Headroom::new(&shared, "build");

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::EncodeInput;
-use crate::engine::FinishContext;
-use crate::engine::KeyDictionary;
+use crate::engine::{EncodeInput, FinishContext, KeyDictionary};
 use crate::set::MAX_SET_SIZE;
 use crate::set::StoredTokens;
 use crate::set::collection::SetCollection;
@@ -21,7 +19,7 @@ use crate::values::dictionary::Dictionary;
 use crate::values::value_set::ValueSet;
 
 /// Collects the build side, or a share of it: several encoders can read batches of one input at
-/// the same time, to be [merged](Self::finish_all) at the end.
+/// the same time, to be [merged](finish) at the end.
 ///
 /// Tokens get their ids in the order of appearance. Repeats within a row are told by a stamp that
 /// each token carries, which also tells whether a stored set holds the same tokens: sets need not
@@ -230,16 +228,6 @@ impl BuildEncoder {
         let context = FinishContext { reservation, base, peak, cancel, threads: 1 };
         let (sets, encoder, _) = finish(vec![(self, KeyDictionary::default())], &context)?;
         Ok((sets, encoder))
-    }
-
-    /// Merges the rows that several encoders have read, each with its own keys, and orders tokens
-    /// and sets. The result does not depend on which encoder has read which rows, nor on the number
-    /// of threads.
-    pub fn finish_all(
-        encoders: Vec<(Self, KeyDictionary)>,
-        context: &FinishContext<'_>,
-    ) -> Result<(SetCollection, ProbeEncoder, KeyDictionary)> {
-        finish(encoders, context)
     }
 }
 

@@ -47,8 +47,10 @@ pub(crate) fn finish_growth(encoders: &[(&BuildEncoder, &KeyDictionary)]) -> (us
     (merge + maps + repeats + order.max(collection), merge)
 }
 
-/// Merges the encoders, orders tokens and sets. The keys are those of each encoder.
-pub(crate) fn finish(
+/// Merges the rows that several encoders have read, each with its own keys, and orders tokens and
+/// sets. The result does not depend on which encoder has read which rows, nor on the number of
+/// threads.
+pub fn finish(
     encoders: Vec<(BuildEncoder, KeyDictionary)>,
     context: &FinishContext<'_>,
 ) -> Result<(SetCollection, ProbeEncoder, KeyDictionary)> {

@@ -19,4 +19,5 @@ mod tests;
 pub(crate) mod token_order;
 
 pub use builder::BuildEncoder;
+pub use merge::finish;
 pub(crate) use probe_encoder::{ProbeEncoder, ProbeScratch};

@@ -148,9 +148,9 @@ impl ProbeEncoder {
         self.dictionary.len()
     }
 
-    /// The bytes allocated.
+    /// The bytes allocated, with the values that the encoders of the build side shared.
     pub fn size_in_bytes(&self) -> usize {
-        self.dictionary.size()
+        self.dictionary.size() + self.dictionary.shared_size()
     }
 }
 

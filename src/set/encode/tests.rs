@@ -16,6 +16,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::engine::{EncodeInput, FinishContext, KeyConverter, KeyDictionary};
+use crate::set::encode::finish;
 use crate::set::*;
 use crate::util::cancel::CancelFlag;
 
@@ -128,7 +129,7 @@ impl Side<'_> {
             cancel: &CancelFlag::default(),
             threads,
         };
-        let finished = BuildEncoder::finish_all(parts, &context).unwrap();
+        let finished = finish(parts, &context).unwrap();
         let held =
             [finished.0.size_in_bytes(), finished.1.size_in_bytes(), finished.2.size_in_bytes()];
         assert_eq!(reservation.size(), held.iter().sum::<usize>());
@@ -274,7 +275,7 @@ fn the_limit_of_memory_holds_while_encoding_and_finishing() {
                 cancel: &CancelFlag::default(),
                 threads: 2,
             };
-            BuildEncoder::finish_all(parts, &context)
+            finish(parts, &context)
         };
         match run() {
             Ok((sets, ..)) => assert!(sets.len() > 1000),
