@@ -1,5 +1,6 @@
 //! Data sets by name: real ones from a folder of Parquet files, generated ones, and any file.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -8,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use arrow::array::{Array, ArrayRef};
-use datafusion::common::{Result, exec_datafusion_err, exec_err};
+use datafusion::common::{DataFusionError, Result, exec_datafusion_err, exec_err};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -17,6 +18,8 @@ use datafusion_simjoin::internals::engine::{EncodeInput, FinishContext, KeyDicti
 use datafusion_simjoin::internals::set::encode::finish;
 use datafusion_simjoin::internals::set::{BuildEncoder, SetCollection};
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
+use parking_lot::Mutex;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::generate;
 use crate::machine;
@@ -226,17 +229,24 @@ pub fn encode(name: &str, lists: &[ArrayRef], threads: usize) -> Result<Encoded>
     })
 }
 
-/// The results of `work` on `threads` threads, this one among them.
+/// The results of `work` on `threads` threads, which wait for it as those of the operator's runtime
+/// do; on this one where it is alone.
 pub fn on_threads<T: Send>(threads: usize, work: impl Fn() -> Result<T> + Sync) -> Result<Vec<T>> {
-    std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(&work)).collect();
-        let mut all = vec![work()];
-        all.extend(others.into_iter().map(|thread| match thread.join() {
-            Ok(part) => part,
-            Err(_) => exec_err!("a thread panicked"),
-        }));
-        all.into_iter().collect()
-    })
+    static POOLS: Mutex<BTreeMap<usize, Arc<ThreadPool>>> = Mutex::new(BTreeMap::new());
+    if threads <= 1 {
+        return Ok(vec![work()?]);
+    }
+    let mut pools = POOLS.lock();
+    let pool = match pools.get(&threads) {
+        Some(pool) => Arc::clone(pool),
+        None => {
+            let made = ThreadPoolBuilder::new().num_threads(threads).build();
+            let made = made.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            Arc::clone(pools.entry(threads).or_insert(Arc::new(made)))
+        }
+    };
+    drop(pools);
+    pool.broadcast(|_| work()).into_iter().collect()
 }
 
 fn element_count(lists: &ArrayRef) -> Result<usize> {

@@ -128,7 +128,11 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
             true => Pairing::Unordered,
             false => Pairing::All,
         },
-        need: MatchNeed::Pairs,
+        // As `count(*)` does; pairs of rows themselves where each pair comes in both orders.
+        need: match point.measure.is_symmetric() {
+            true => MatchNeed::Count,
+            false => MatchNeed::Pairs,
+        },
         candidate_chunk: options.candidate_chunk.get(),
         match_buffer: options.match_buffer.get(),
         simd: point.simd,
@@ -221,6 +225,8 @@ fn probe(
                     (true, Pairing::All) => probe * (probe - 1),
                 };
             }
+            let counts = matches.counts();
+            row_pairs += counts.cross + (counts.squares - counts.rows) / 2;
             matches.clear();
             if matches!(progress, Progress::NeedsInput | Progress::Ended) {
                 break progress;

@@ -5,6 +5,7 @@ use std::mem::size_of;
 use crate::engine::{ItemId, RowGroups};
 use crate::set::device::DeviceCopies;
 use crate::set::runs::Runs;
+use crate::simd::prefetch;
 
 /// The id of a distinct set in its [`SetCollection`].
 pub(crate) type SetId = ItemId;
@@ -70,6 +71,19 @@ impl SetCollection {
     pub fn tokens(&self, set: SetId) -> &[u32] {
         let (start, end) = (self.offsets[set as usize], self.offsets[set as usize + 1]);
         &self.tokens[start as usize..end as usize]
+    }
+
+    /// Asks for the place of the tokens of a set that will be needed soon.
+    #[inline]
+    pub(crate) fn prefetch_offsets(&self, set: SetId) {
+        prefetch(self.offsets.as_ptr().wrapping_add(set as usize));
+    }
+
+    /// Asks for the tokens of a set from place `from` on.
+    #[inline]
+    pub(crate) fn prefetch_tokens(&self, set: SetId, from: u32) {
+        let start = self.offsets[set as usize] as usize + from as usize;
+        prefetch(self.tokens.as_ptr().wrapping_add(start));
     }
 
     /// All sets in CSR form: the tokens of set `s` are `tokens[offsets[s]..offsets[s + 1]]`. Where

@@ -20,7 +20,7 @@ use crate::set::filter::{
 use crate::set::strategies::device_setup;
 use crate::set::verify::candidates::CandidateChunk;
 use crate::set::{CpuVerifier, DeviceJoin, DeviceVerifier};
-use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
+use crate::set::{JoinSpec, JoinStrategy, PrepareContext, SelfMatches};
 use crate::set::{SetCollection, SetId};
 use crate::set::{Statistics, costs};
 
@@ -244,7 +244,7 @@ impl PreparedFilterVerify {
             Some(verifier) => Box::new(verifier),
         };
         let signatures = self.signatures.clone().map(SignatureFilter::new);
-        Ok(Box::new(FilterVerifyCursor::new(source, signatures, verifier, capacity)))
+        Ok(Box::new(FilterVerifyCursor::new(source, signatures, verifier, spec, capacity)))
     }
 }
 
@@ -292,6 +292,10 @@ pub(crate) struct FilterVerifyCursor<S> {
     idle: Option<CandidateChunk>,
     capacity: usize,
     units: UnitQueue<SetUnit>,
+    spec: JoinSpec,
+    /// The sets of the unit being filtered that match themselves, until they are given.
+    itself: Option<SelfMatches>,
+    self_matches: u64,
     /// The unit being filtered, and its sets.
     filtered: Option<(u32, Arc<SetCollection>)>,
     /// The cursor has asked for input since the last unit came.
@@ -309,6 +313,7 @@ impl<S: CandidateSource> FilterVerifyCursor<S> {
         source: S,
         signatures: Option<SignatureFilter>,
         verifier: Box<dyn Verifier>,
+        spec: JoinSpec,
         capacity: usize,
     ) -> Self {
         Self {
@@ -318,6 +323,9 @@ impl<S: CandidateSource> FilterVerifyCursor<S> {
             idle: Some(CandidateChunk::new(Arc::default())),
             capacity,
             units: UnitQueue::default(),
+            spec,
+            itself: None,
+            self_matches: 0,
             filtered: None,
             asked: false,
             filter_nanos: 0,
@@ -327,16 +335,29 @@ impl<S: CandidateSource> FilterVerifyCursor<S> {
         }
     }
 
-    /// Fills a chunk with candidates of the unit being filtered, or of the next one; `false` where
-    /// the source has done all units.
-    fn fill(&mut self, chunk: &mut CandidateChunk) -> bool {
+    /// Takes up the next unit once the former one is filtered, and gives its sets that match
+    /// themselves; `false` where the buffer is full.
+    fn begin(&mut self, matches: &mut MatchBuffer) -> bool {
         if self.filtered.is_none()
             && let Some(unit) = self.units.pop()
         {
             self.verifier.begin(unit.number, unit.range.clone());
             self.filtered = Some((unit.number, Arc::clone(&unit.sets)));
+            self.itself = SelfMatches::of(&unit, &self.spec);
             self.source.start(unit);
         }
+        if let Some(itself) = &mut self.itself {
+            if !itself.give(matches, &mut self.self_matches) {
+                return false;
+            }
+            self.itself = None;
+        }
+        true
+    }
+
+    /// Fills a chunk with candidates of the unit being filtered; `false` where the source has done
+    /// all units.
+    fn fill(&mut self, chunk: &mut CandidateChunk) -> bool {
         let Some((unit, sets)) = &self.filtered else { return false };
         chunk.restart(*unit, Arc::clone(sets));
         chunk.ends_unit = self.source.fill(chunk, self.capacity) == SourceProgress::Done;
@@ -375,6 +396,9 @@ impl<S: CandidateSource> Cursor for FilterVerifyCursor<S> {
             self.wait_nanos += since.elapsed().as_nanos() as u64;
         }
         let mut start = Instant::now();
+        if self.idle.is_some() && !self.begin(matches) {
+            return Poll::Ready(Ok(Progress::Full));
+        }
         if let Some(mut chunk) = self.idle.take() {
             if self.fill(&mut chunk) {
                 let filtered = Instant::now();
@@ -421,6 +445,7 @@ impl<S: CandidateSource> Cursor for FilterVerifyCursor<S> {
             ..Funnel::default()
         };
         funnel.device.wait_nanos = self.wait_nanos;
+        funnel.matches = self.self_matches;
         self.source.add_to(&mut funnel);
         self.verifier.add_to(&mut funnel);
         funnel

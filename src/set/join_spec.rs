@@ -56,6 +56,39 @@ impl JoinSpec {
         })
     }
 
+    /// The sizes `(least, greatest)` of the build sets that a probe set of this size is compared
+    /// with; `None` where no such set can match. Where each unordered pair is decided once, these
+    /// sets are no larger than the probe set, and other than it: two different sets of one size
+    /// never have all their tokens in common.
+    pub fn partner_sizes(&self, size: u32) -> Option<(u32, u32)> {
+        let (least, greatest) = self.bounds.size_range(self.probe_role, size)?;
+        if self.pairing == Pairing::All {
+            return Some((least, greatest));
+        }
+        let equal_only = least == size && self.requires_all(size);
+        (!equal_only).then_some((least, size))
+    }
+
+    /// How many tokens of a build set of this size, rarest first, are indexed, so that a probe set
+    /// finds it under one of them; 0 where none looks for it.
+    pub fn indexed_prefix(&self, size: u32) -> u32 {
+        let role = self.probe_role.other();
+        if self.pairing == Pairing::All {
+            return self.bounds.prefix_len(role, size, 1);
+        }
+        // The sets that look for it are no smaller.
+        let greatest = self.bounds.size_range(role, size).map_or(0, |range| range.1);
+        match greatest <= size && self.requires_all(size) {
+            true => 0,
+            false => self.bounds.prefix_len(role, size, size),
+        }
+    }
+
+    /// Whether sets of this size match only those of the same size that have all tokens in common.
+    fn requires_all(&self, size: u32) -> bool {
+        self.bounds.min_overlap(self.probe_role, size, size).is_none_or(|o| o == size)
+    }
+
     /// About the bytes that the greediest strategy reserves when it prepares a join of `sets` build
     /// sets with `tokens` tokens, and keeps.
     pub fn prepared_bytes(&self, sets: usize, tokens: usize) -> usize {

@@ -125,7 +125,7 @@ impl Matcher for SetMatcher {
             // To take a set up, to read its tokens.
             let mut first = 100 + 10 * u64::from(run.size);
             let mut slope = 0;
-            if let Some((least, greatest)) = spec.bounds.size_range(spec.probe_role, run.size) {
+            if let Some((least, greatest)) = spec.partner_sizes(run.size) {
                 let partners = sets.runs().sets(run.key, least, greatest);
                 match spec.pairing {
                     Pairing::All => first += partners.len() as u64,

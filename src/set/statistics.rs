@@ -7,21 +7,20 @@ use std::sync::Arc;
 use datafusion::common::Result;
 
 use crate::engine::Pairing;
+use crate::set::filter::SignatureScheme;
+use crate::set::filter::SuffixTest;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
-use crate::set::filter::{Every, SignatureScheme, SuffixTest, indexed_prefix};
+use crate::set::sample::{Sampled, expected_share};
 use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
 
-/// Sets whose prefixes are looked up in the counts of all prefixes.
-const PROBES: u32 = 1024;
-/// Sets of the pool whose pairs are tried, and tokens in all of them, about.
-const POOL: u32 = 320;
-const TOKENS: u32 = 1 << 16;
-/// Partners of a set of the pool under which postings are tried, and how many of these, about.
-const SUFFIX_PAIRS: usize = 12;
-const POSTINGS: f64 = 4096.0;
-/// Prefix tokens beyond this number are counted in a sample of the sets.
-const COUNTED: usize = 1 << 16;
+/// Sets whose prefixes are looked up in the counts of all prefixes: one in this many, within limits.
+const PROBED: u32 = 64;
+const PROBES: Range<u32> = 256..1024;
+/// Prefix tokens are counted in one set of several, so that about one token in this many is looked
+/// at, within limits.
+const COUNTED: usize = 64;
+const COUNTED_TOKENS: Range<usize> = 1 << 13..1 << 16;
 
 /// Figures of a join of a collection with one like it: in a self-join, with itself.
 #[derive(Debug, Clone)]
@@ -39,19 +38,6 @@ pub struct Statistics {
     sampled: Option<Sampled>,
 }
 
-/// Shares of sampled pairs.
-#[derive(Debug, Clone)]
-struct Sampled {
-    scheme: SignatureScheme,
-    /// By number of words, from 1 on: admissible pairs that the first words of their signatures
-    /// let pass.
-    signatures: Vec<f64>,
-    /// By place in [`SuffixTest::WIDTHS`]: postings that pass.
-    suffixes: [f64; SuffixTest::WIDTHS.len()],
-    /// By the same place: of these postings, those whose sets' signatures let the pair pass.
-    signed: [f64; SuffixTest::WIDTHS.len()],
-}
-
 impl Statistics {
     /// Gathers the figures that a pass over the prefixes gives.
     pub fn gather(
@@ -59,7 +45,7 @@ impl Statistics {
         spec: &JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let mut cache = cache(build, spec);
+        let mut cache = SizeBoundsCache::new(spec, build.runs());
         let (indexed, lookups, postings) = prefix_figures(build, spec, &mut cache, context)?;
         Ok(Self {
             sets: f64::from(build.len()),
@@ -72,9 +58,21 @@ impl Statistics {
         })
     }
 
-    /// Tries pairs of sets: some hundred microseconds, worth it where a join takes milliseconds.
-    pub fn sample(&mut self, build: &SetCollection, spec: &JoinSpec) {
-        self.sampled = Some(Sampled::draw(build, spec, self));
+    /// Tries pairs of sets, in about a fiftieth of the time that a join of `estimate` nanoseconds
+    /// takes: some hundred microseconds at most.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub fn sample(
+        &mut self,
+        build: &SetCollection,
+        spec: &JoinSpec,
+        estimate: f64,
+        context: PrepareContext<'_>,
+    ) -> Result<()> {
+        self.sampled = Some(Sampled::draw(build, spec, self, estimate, context)?);
+        Ok(())
     }
 
     /// Tokens of an average set.
@@ -115,90 +113,8 @@ impl Statistics {
     }
 }
 
-impl Sampled {
-    fn draw(build: &SetCollection, spec: &JoinSpec, statistics: &Statistics) -> Self {
-        let scheme = SignatureScheme::fit(build);
-        let words = scheme.words();
-        // Fewer sets suffice where they are large: the tokens tried are bounded.
-        let average = (statistics.average_size() as u32).max(1);
-        let step = build.len().div_ceil(POOL.min(TOKENS / average).max(16)).max(1);
-        let tries = POSTINGS.min(f64::from(16 * TOKENS / average)).max(16.0);
-        let pool: Vec<SetId> = (step / 2..build.len()).step_by(step as usize).collect();
-        let mut signatures = vec![0; pool.len() * words];
-        for (&set, signature) in pool.iter().zip(signatures.chunks_exact_mut(words)) {
-            scheme.sign(build.tokens(set), signature);
-        }
-        let signature = |place: usize| &signatures[place * words..][..words];
-        let mut passing = vec![0_u64; words];
-        let mut suffixes = [0_u64; SuffixTest::WIDTHS.len()];
-        let mut signed = [0_u64; SuffixTest::WIDTHS.len()];
-        let (mut pairs, mut met) = (0_u64, 0_u64);
-        let mut cache = cache(build, spec);
-        // Where pairs share many prefix tokens, the sample takes one token in several.
-        let expected = statistics.postings / statistics.admissible_pairs.max(1.0)
-            * (pool.len() * SUFFIX_PAIRS) as f64;
-        let mut every = Every::new((expected / tries) as u32 + 1);
-        for (i, &probe) in pool.iter().enumerate() {
-            let Some((partners, bounds)) = partners(build, spec, &mut cache, probe) else {
-                continue;
-            };
-            let first = pool.partition_point(|&s| s < partners.start);
-            let end = pool.partition_point(|&s| s < partners.end);
-            let step = (end - first) / SUFFIX_PAIRS + 1;
-            for (j, &partner) in pool.iter().enumerate().take(end).skip(first) {
-                let required = bounds.required(build.size(partner));
-                let mut common = 0;
-                let mut rest = [build.size(probe), build.size(partner)];
-                let mut passes_all = false;
-                pairs += 1;
-                for (word, (a, b)) in signature(i).iter().zip(signature(j)).enumerate() {
-                    common += (a & b).count_ones();
-                    rest[0] -= a.count_ones();
-                    rest[1] -= b.count_ones();
-                    passes_all = common + rest[0].min(rest[1]) >= required;
-                    passing[word] += u64::from(passes_all);
-                }
-                if (i + j) % step == 0 {
-                    let every = &mut every;
-                    SuffixTest::postings(build, spec, &bounds, probe, partner, every, |passes| {
-                        met += 1;
-                        for (width, pass) in passes.into_iter().enumerate() {
-                            suffixes[width] += u64::from(pass);
-                            signed[width] += u64::from(pass && passes_all);
-                        }
-                    });
-                }
-            }
-        }
-        let pairs = pairs.max(1) as f64;
-        Self {
-            scheme,
-            signatures: passing.into_iter().map(|p| p as f64 / pairs).collect(),
-            // Few postings say little beyond the expected share.
-            suffixes: std::array::from_fn(|w| {
-                let expected = expected_share(statistics.average_size(), SuffixTest::WIDTHS[w]);
-                (suffixes[w] as f64 + 16.0 * expected) / (met as f64 + 16.0)
-            }),
-            signed: std::array::from_fn(|w| (signed[w] as f64 + 1.0) / (suffixes[w] as f64 + 2.0)),
-        }
-    }
-}
-
-/// The expected share of postings that pass with signatures of `words` words, without a sample.
-fn expected_share(average_size: f64, words: usize) -> f64 {
-    match words {
-        0 => 0.7,
-        words => 0.1 * (average_size / (32 * words) as f64).min(1.0),
-    }
-}
-
-fn cache(build: &SetCollection, spec: &JoinSpec) -> SizeBoundsCache {
-    let sizes = (build.runs().least_size(), build.runs().greatest_size());
-    SizeBoundsCache::new(spec.bounds, spec.probe_role, sizes)
-}
-
 /// The build sets that a set of the collection itself would be compared with.
-fn partners(
+pub(super) fn partners(
     build: &SetCollection,
     spec: &JoinSpec,
     cache: &mut SizeBoundsCache,
@@ -221,11 +137,13 @@ fn prefix_figures(
     let bytes = build.universe() as usize * size_of::<u32>();
     context.reservation.try_grow(bytes)?;
     let mut counts = vec![0_u32; build.universe() as usize];
-    let step = build.token_count().div_ceil(COUNTED).max(1);
+    let tokens = build.token_count();
+    let counted = (tokens / COUNTED).clamp(COUNTED_TOKENS.start, COUNTED_TOKENS.end);
+    let step = tokens.div_ceil(counted).max(1);
     let mut indexed = 0.0;
     for (run, sets) in build.runs().iter() {
         context.cancel.check()?;
-        let prefix = indexed_prefix(spec, run.size) as usize;
+        let prefix = spec.indexed_prefix(run.size) as usize;
         // The same residues in every run, so that short ones are not left out.
         let offset = (step - sets.start as usize % step) % step;
         for set in sets.skip(offset).step_by(step) {
@@ -235,7 +153,8 @@ fn prefix_figures(
             prefix.iter().for_each(|&t| counts[t as usize] += 1);
         }
     }
-    let sample_step = build.len().div_ceil(PROBES).max(1);
+    let probes = (build.len() / PROBED).clamp(PROBES.start, PROBES.end);
+    let sample_step = build.len().div_ceil(probes).max(1);
     let (mut lookups, mut postings) = (0.0, 0.0);
     for probe in (sample_step / 2..build.len()).step_by(sample_step as usize) {
         let Some((sets, bounds)) = partners(build, spec, cache, probe) else {
@@ -258,7 +177,7 @@ fn admissible_pairs(build: &SetCollection, spec: &JoinSpec) -> f64 {
     let mut pairs = 0.0;
     let sizes = (build.runs().least_size(), build.runs().greatest_size());
     for (run, ids) in build.runs().iter() {
-        let Some((least, greatest)) = spec.bounds.size_range(spec.probe_role, run.size) else {
+        let Some((least, greatest)) = spec.partner_sizes(run.size) else {
             continue;
         };
         let sets = build.runs().sets(run.key, least.max(sizes.0), greatest.min(sizes.1));

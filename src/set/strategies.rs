@@ -49,7 +49,7 @@ impl SetEvidence {
         let bitmap = JoinStrategy::name(&BitmapBlocks);
         let only_bitmap = matches!(strategies, [one] if one.name() == bitmap);
         if indexed.cpu > WORTH_SAMPLING || only_bitmap {
-            statistics.sample(build, &spec);
+            statistics.sample(build, &spec, indexed.cpu, context.into())?;
         }
         Ok(Self { statistics, spec })
     }

@@ -1,54 +1,56 @@
 //! Work on several threads inside one blocking task.
 
-use std::panic::resume_unwind;
-use std::thread;
+use std::sync::LazyLock;
 
 use datafusion::common::Result;
 use parking_lot::Mutex;
+use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// Steps (tokens, sets) for which another thread is worth starting. Tests want many.
-const STEPS_PER_THREAD: usize = if cfg!(test) { 1 << 6 } else { 1 << 16 };
+/// Steps (tokens, sets) for which another thread is worth waking. Tests want many.
+const STEPS_PER_THREAD: usize = if cfg!(test) { 1 << 6 } else { 1 << 14 };
+
+/// Threads that wait for work, one for each core: starting threads takes longer than the shorter
+/// phases of a join. `None` where the system gives no threads.
+static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
+    ThreadPoolBuilder::new().thread_name(|number| format!("simjoin-{number}")).build().ok()
+});
 
 /// How many of `threads` threads pay for this many steps.
 pub(crate) fn threads_for(threads: usize, steps: usize) -> usize {
     threads.min(steps / STEPS_PER_THREAD).max(1)
 }
 
-/// Does `work` for every task on up to `threads` threads, which take one after the other. The
-/// first error of each thread ends its share; one of these errors is returned.
+/// Does `work` for every task on up to `threads` threads, this one among them, which take one after
+/// the other. The first error ends the work, and is returned.
 pub(crate) fn for_each<T: Send>(
     threads: usize,
     tasks: Vec<T>,
     work: impl Fn(T) -> Result<()> + Sync,
 ) -> Result<()> {
     let threads = threads.min(tasks.len());
-    if threads <= 1 {
-        return tasks.into_iter().try_for_each(work);
-    }
+    let pool = if threads > 1 { POOL.as_ref() } else { None };
+    let Some(pool) = pool else { return tasks.into_iter().try_for_each(work) };
     let queue = Mutex::new(tasks.into_iter());
+    let result = Mutex::new(Ok(()));
     let worker = || {
         loop {
             let task = queue.lock().next();
-            match task {
-                Some(task) => work(task)?,
-                None => return Ok(()),
+            let Some(task) = task else { return };
+            if let Err(error) = work(task) {
+                *result.lock() = Err(error);
+                // The others need not go on.
+                queue.lock().by_ref().for_each(drop);
+                return;
             }
         }
     };
-    thread::scope(|scope| {
-        // Where no thread can be had, the others do the work.
-        let others: Vec<_> = (1..threads)
-            .map_while(|_| thread::Builder::new().spawn_scoped(scope, worker).ok())
-            .collect();
-        let mut result = worker();
-        for other in others {
-            match other.join() {
-                Ok(others) => result = result.and(others),
-                Err(panic) => resume_unwind(panic),
-            }
+    pool.in_place_scope(|scope| {
+        for _ in 1..threads {
+            scope.spawn(|_| worker());
         }
-        result
-    })
+        worker();
+    });
+    result.into_inner()
 }
 
 #[cfg(test)]

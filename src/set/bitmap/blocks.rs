@@ -68,42 +68,68 @@ impl Blocks {
             + scheme.size_in_bytes();
         let working = len * (words * size_of::<u64>() + 3 * size_of::<u32>());
         context.reservation.try_grow(kept + working)?;
-        let Signed { signatures, rare: rare_of, rest: rest_of, hidden: hidden_of } =
-            Signed::try_new(build, &scheme, front_words, context)?;
-        let mut sets: Vec<SetId> = (0..len as u32).collect();
-        for (_, ids) in build.runs().iter() {
-            let run = &mut sets[ids.start as usize..ids.end as usize];
-            sort_unstable_by_key(run, context.cancel, |&s| (rest_of[s as usize], s))?;
-        }
-        let mut front = vec![Line([0; ABREAST]); blocks * front_words];
-        let mut back = vec![Line([0; ABREAST]); blocks * (words - front_words)];
-        let mut rest = vec![0; blocks];
-        let mut hidden = vec![0; blocks];
-        for (position, &set) in sets.iter().enumerate() {
-            context.cancel.check_at(position)?;
-            let (block, lane) = (position / ABREAST, position % ABREAST);
-            let signature = &signatures[set as usize * words..][..words];
-            let (first, others) = signature.split_at(front_words);
-            for (word, &bits) in first.iter().enumerate() {
-                front[block * front_words + word].0[lane] = bits;
-            }
-            for (word, &bits) in others.iter().enumerate() {
-                back[block * others.len() + word].0[lane] = bits;
-            }
-            rest[block] = rest[block].max(rest_of[set as usize]);
-            hidden[block] = hidden[block].max(hidden_of[set as usize]);
-        }
-        let rare = sets.iter().map(|&s| rare_of[s as usize]).collect();
-        // The sets of a run, which share their size, keep its positions.
-        let sizes = (0..len as u32).map(|s| build.size(s)).collect();
+        let signed = Signed::try_new(build, &scheme, front_words, context)?;
         let mut positions = vec![0; if with_positions { len } else { 0 }];
-        if with_positions {
-            for (position, &set) in sets.iter().enumerate() {
-                positions[set as usize] = position as u32;
-            }
-        }
+        let sets = ordered(build, &signed.rest, &mut positions, context)?;
+        let mut this = Self {
+            front: vec![Line([0; ABREAST]); blocks * front_words],
+            back: vec![Line([0; ABREAST]); blocks * (words - front_words)],
+            rest: vec![0; blocks],
+            hidden: vec![0; blocks],
+            rare: vec![0; len],
+            sizes: vec![0; len],
+            scheme,
+            front_words,
+            sets,
+            positions,
+        };
+        this.fill(build, &signed, context)?;
         context.reservation.shrink(working);
-        Ok(Self { scheme, front_words, front, back, rest, hidden, sets, rare, sizes, positions })
+        Ok(this)
+    }
+
+    /// Lays the signatures out in blocks.
+    fn fill(
+        &mut self,
+        build: &SetCollection,
+        signed: &Signed,
+        context: PrepareContext<'_>,
+    ) -> Result<()> {
+        let (words, front_words) = (self.scheme.words(), self.front_words);
+        let back_words = words - front_words;
+        let threads = threads_for(context.threads, self.sets.len() * (words + ABREAST));
+        // Blocks that one thread fills.
+        let share = self.rest.len().div_ceil(threads).max(1);
+        let mut backs = self.back.chunks_mut((share * back_words).max(1));
+        let tasks = self
+            .front
+            .chunks_mut(share * front_words)
+            .map(|front| (front, backs.next().unwrap_or_default()))
+            .zip(self.rest.chunks_mut(share).zip(self.hidden.chunks_mut(share)))
+            .zip(self.rare.chunks_mut(share * ABREAST).zip(self.sizes.chunks_mut(share * ABREAST)))
+            .zip(self.sets.chunks(share * ABREAST));
+        for_each(threads, tasks.collect(), |task| {
+            let ((((front, back), (rest, hidden)), (rare, sizes)), sets) = task;
+            for (position, &set) in sets.iter().enumerate() {
+                context.cancel.check_at(position)?;
+                let (block, lane) = (position / ABREAST, position % ABREAST);
+                let of_set = set as usize;
+                let signature = &signed.signatures[of_set * words..][..words];
+                let (first, others) = signature.split_at(front_words);
+                for (line, &bits) in front[block * front_words..].iter_mut().zip(first) {
+                    line.0[lane] = bits;
+                }
+                for (line, &bits) in back[block * back_words..].iter_mut().zip(others) {
+                    line.0[lane] = bits;
+                }
+                rest[block] = rest[block].max(signed.rest[of_set]);
+                hidden[block] = hidden[block].max(signed.hidden[of_set]);
+                rare[position] = signed.rare[of_set];
+                // The sets of a run, which share their size, keep its positions.
+                sizes[position] = build.size(set);
+            }
+            Ok(())
+        })
     }
 
     pub(super) fn scheme(&self) -> &SignatureScheme {
@@ -189,6 +215,53 @@ impl Blocks {
         debug_assert!(FRONT_WIDTHS.contains(&self.front_words));
         test(simd, self, probes, blocks, required, hits);
     }
+}
+
+/// The sets in the order of their blocks: by run, and in a run by how many of their tokens the
+/// front leaves out. Where `positions` is not empty, it gets the place of each set.
+fn ordered(
+    build: &SetCollection,
+    rest: &[u32],
+    positions: &mut [u32],
+    context: PrepareContext<'_>,
+) -> Result<Vec<SetId>> {
+    let len = build.len() as usize;
+    let mut sets = vec![0; len];
+    let threads = threads_for(context.threads, 4 * len);
+    let share = len.div_ceil(threads).max(1);
+    let (mut own_sets, mut own_positions) = (sets.as_mut_slice(), positions);
+    // Several runs of about as many sets as one thread's share.
+    let mut tasks: Vec<Vec<(Range<SetId>, &mut [SetId], &mut [u32])>> = vec![];
+    let mut room = 0;
+    for (_, ids) in build.runs().iter() {
+        let (sets, other_sets) = own_sets.split_at_mut(ids.len());
+        let (positions, other_positions) =
+            own_positions.split_at_mut(ids.len().min(own_positions.len()));
+        (own_sets, own_positions) = (other_sets, other_positions);
+        if tasks.is_empty() || room < ids.len() {
+            tasks.push(vec![]);
+            room = share;
+        }
+        room = room.saturating_sub(ids.len());
+        if let Some(task) = tasks.last_mut() {
+            task.push((ids, sets, positions));
+        }
+    }
+    for_each(threads, tasks, |runs| {
+        for (ids, sets, positions) in runs {
+            context.cancel.check()?;
+            let start = ids.start;
+            sets.iter_mut().zip(ids).for_each(|(place, set)| *place = set);
+            sort_unstable_by_key(sets, context.cancel, |&s| (rest[s as usize], s))?;
+            if !positions.is_empty() {
+                for (position, &set) in (start..).zip(&*sets) {
+                    positions[(set - start) as usize] = position;
+                }
+            }
+        }
+        Ok(())
+    })?;
+    Ok(sets)
 }
 
 /// The signatures of all sets, by set.

@@ -10,14 +10,13 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::KeyId;
 use crate::engine::{
-    Cursor, Funnel, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress, UnitQueue,
+    Cursor, Funnel, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress, RowPairCounts,
+    UnitQueue,
 };
-use crate::set::JoinSpec;
-use crate::set::SetUnit;
 use crate::set::bitmap::blocks::{ABREAST, Blocks, GROUP, Group, Hit};
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::intersect;
-use crate::set::{SetCollection, SetId};
+use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
 /// Blocks tested between two looks at the clock and at the survivors.
 const TILE: usize = if cfg!(test) { 3 } else { 256 };
@@ -61,6 +60,8 @@ pub(crate) struct BitmapCursor {
     /// The unit that `probes` are of.
     unit: Option<u32>,
     probe_sets: Arc<SetCollection>,
+    /// Its sets that match themselves, until they are given.
+    itself: Option<SelfMatches>,
     /// In the order in which they are tested.
     probes: Vec<Probe>,
     /// Their signatures, one after the other.
@@ -87,12 +88,11 @@ impl BitmapCursor {
         spec: JoinSpec,
         reservation: &MemoryReservation,
     ) -> Result<Self> {
-        let sizes = (build.runs().least_size(), build.runs().greatest_size());
         let hits = 2 * TILE * size_of::<Hit>();
         let required = blocks.len() * size_of::<u32>();
-        reservation.try_grow(SizeBoundsCache::footprint(sizes) + required + hits)?;
+        reservation.try_grow(SizeBoundsCache::footprint(build.runs()) + required + hits)?;
         Ok(Self {
-            bounds: SizeBoundsCache::new(spec.bounds, spec.probe_role, sizes),
+            bounds: SizeBoundsCache::new(&spec, build.runs()),
             required: vec![u32::MAX; blocks.len()],
             required_for: vec![],
             reservation: reservation.new_empty(),
@@ -100,6 +100,7 @@ impl BitmapCursor {
             units: UnitQueue::default(),
             unit: None,
             probe_sets: Arc::default(),
+            itself: None,
             probes: vec![],
             signatures: vec![],
             group: 0..0,
@@ -144,6 +145,12 @@ impl Cursor for BitmapCursor {
         }
         if let Some(unit) = self.unit {
             matches.begin(unit);
+        }
+        if let Some(itself) = &mut self.itself {
+            if !itself.give(matches, &mut self.funnel.matches) {
+                return Poll::Ready(Ok(Progress::Full));
+            }
+            self.itself = None;
         }
         let mut tests = TESTS_PER_SLICE;
         let mut survivors = SURVIVORS_PER_SLICE;
@@ -203,6 +210,7 @@ impl BitmapCursor {
     /// Takes a unit up: its probes with their partners and signatures.
     fn begin(&mut self, unit: SetUnit) {
         let start = Instant::now();
+        self.itself = SelfMatches::of(&unit, &self.spec);
         let SetUnit { number, sets, range } = unit;
         self.unit = Some(number);
         self.probes.clear();
@@ -224,8 +232,7 @@ impl BitmapCursor {
             let Some((run, partners, bounds)) = &run else { continue };
             let mut partners = partners.clone();
             if unordered {
-                // Up to the set itself, which matches when its size is admissible at all.
-                partners.end = partners.end.min(self.blocks.position(set) + 1);
+                partners.end = partners.end.min(self.blocks.position(set));
                 if partners.is_empty() {
                     continue;
                 }
@@ -350,12 +357,62 @@ impl BitmapCursor {
         self.required_for = sizes;
     }
 
+    /// Positions whose pairs with the group the kernel's test decides: signatures are exact, and the
+    /// probes, which share their size, have these partners in common. A block must also hold sets
+    /// of one size.
+    fn decided_by_test(&self) -> Range<u32> {
+        let probes = &self.probes[self.group.clone()];
+        if !self.blocks.scheme().is_exact() || self.required_for.len() != 1 {
+            return 0..0;
+        }
+        let start = probes.iter().map(|probe| probe.partners.start).max();
+        let end = probes.iter().map(|probe| probe.partners.end).min();
+        start.unwrap_or(0)..end.unwrap_or(0)
+    }
+
+    /// Counts the pairs of rows of survivors that match.
+    fn count(&mut self, hit: Hit) -> u64 {
+        let mut pairs = 0;
+        for (place, probe) in self.probes[self.group.clone()].iter().enumerate() {
+            let lanes = (hit.lanes >> (ABREAST * place)) as u8;
+            let survivors = u64::from(lanes.count_ones());
+            self.funnel.prefix_pairs += survivors;
+            self.funnel.candidates += survivors;
+            self.funnel.matches += survivors;
+            let first = hit.block as usize * ABREAST;
+            let build_rows = match self.build.has_no_repeats() {
+                true => lanes.count_ones(),
+                false => (0..ABREAST)
+                    .filter(|lane| lanes >> lane & 1 == 1)
+                    .map(|lane| self.build.row_count_of(self.blocks.set(first + lane)))
+                    .sum(),
+            };
+            pairs += u64::from(self.probe_sets.row_count_of(probe.set)) * u64::from(build_rows);
+        }
+        pairs
+    }
+
     /// Decides the survivors of the last tile; why it stopped, unless all are decided.
     fn decide(&mut self, matches: &mut MatchBuffer, left: &mut usize) -> Option<Progress> {
         let exact = self.spec.need == MatchNeed::Scores;
         let first_only = self.spec.need == MatchNeed::Exists;
+        let count_only = self.spec.need == MatchNeed::Count;
         let words = self.blocks.scheme().words();
-        while let Some(hit) = self.hits.get_mut(self.next_hit) {
+        let tested = self.decided_by_test();
+        while let Some(&hit) = self.hits.get(self.next_hit) {
+            let first = hit.block * ABREAST as u32;
+            let last = first + ABREAST as u32 - 1;
+            let is_decided = tested.contains(&first)
+                && tested.contains(&last)
+                && self.blocks.size(first as usize) == self.blocks.size(last as usize);
+            if is_decided && count_only {
+                let cross = self.count(hit);
+                matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
+                self.next_hit += 1;
+                *left = left.saturating_sub(1);
+                continue;
+            }
+            let hit = &mut self.hits[self.next_hit];
             while hit.lanes != 0 {
                 if matches.is_full() {
                     return Some(Progress::Full);
@@ -379,10 +436,17 @@ impl BitmapCursor {
                 }
                 let build = self.blocks.set(position);
                 let required = probe.bounds.required(self.blocks.size(position));
+                self.funnel.prefix_pairs += 1;
+                if is_decided && !exact {
+                    self.funnel.candidates += 1;
+                    self.funnel.matches += 1;
+                    probe.done |= first_only;
+                    matches.push(Match { probe: probe.set, build, detail: required });
+                    continue;
+                }
                 let signature = &self.signatures[place * words..][..words];
                 let common = self.blocks.common(signature, position);
                 let rare = self.blocks.rare(position);
-                self.funnel.prefix_pairs += 1;
                 let hidden = (probe.rare - probe.hashed).min(rare as u32 - common.build_hashed);
                 if common.owned + common.hashed + hidden < required {
                     continue;
@@ -403,7 +467,13 @@ impl BitmapCursor {
                 if let Some(overlap) = overlap.filter(|&o| o >= required) {
                     self.funnel.matches += 1;
                     probe.done |= first_only;
-                    matches.push(Match { probe: probe.set, build, detail: overlap });
+                    if count_only {
+                        let rows = u64::from(self.probe_sets.row_count_of(probe.set));
+                        let cross = rows * u64::from(self.build.row_count_of(build));
+                        matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
+                    } else {
+                        matches.push(Match { probe: probe.set, build, detail: overlap });
+                    }
                 }
             }
             self.next_hit += 1;

@@ -121,13 +121,12 @@ impl DeviceVerifier {
         spec: JoinSpec,
         reservation: &MemoryReservation,
     ) -> Self {
-        let sizes = (build.runs().least_size(), build.runs().greatest_size());
         Self {
             join: Arc::clone(join),
             build: Arc::clone(build),
             spec,
             cpu: CpuVerifier::new(Arc::clone(build), spec),
-            bounds: SizeBoundsCache::new(spec.bounds, spec.probe_role, sizes),
+            bounds: SizeBoundsCache::new(&spec, build.runs()),
             reservation: reservation.new_empty(),
             held: None,
             units: OpenUnits::default(),
@@ -150,10 +149,9 @@ impl DeviceVerifier {
     /// Reserves the memory that is not pinned. Returns false where the pool refuses it and the
     /// query does not insist on the device.
     pub fn try_reserve(&mut self) -> Result<bool> {
-        let sizes = (self.build.runs().least_size(), self.build.runs().greatest_size());
         let capacity = self.spec.candidate_chunk.min(self.join.chunk_capacity());
         let taken_up = CandidateChunk::footprint(capacity.max(REDONE + GROUP as usize));
-        match self.reservation.try_grow(taken_up + SizeBoundsCache::footprint(sizes)) {
+        match self.reservation.try_grow(taken_up + SizeBoundsCache::footprint(self.build.runs())) {
             Ok(()) => Ok(true),
             Err(error) if self.join.demanded => Err(error),
             Err(error) => {

@@ -16,7 +16,6 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use crate::engine::{Funnel, Pairing};
 use crate::set::SetUnit;
 use crate::set::filter::group_index::{GroupId, GroupIndex};
-use crate::set::filter::prefix::indexed_prefix;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
 use crate::set::{JoinSpec, PrepareContext};
@@ -46,19 +45,20 @@ impl GroupFilter {
         spec: JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let index = GroupIndex::try_new(&build, |size| indexed_prefix(&spec, size), context)?;
+        let index = GroupIndex::try_new(&build, |size| spec.indexed_prefix(size), context)?;
         Ok(Self { build, spec, index })
     }
 
     /// A source of candidates; its memory is added to `reservation`.
     pub(crate) fn source(this: &Arc<Self>, reservation: &MemoryReservation) -> Result<GroupSource> {
         let groups = this.index.len();
-        let sizes = (this.build.runs().least_size(), this.build.runs().greatest_size());
         // A counter for each group, and the list of those in use, which holds none twice.
-        reservation.try_grow(groups * 2 * size_of::<u32>() + SizeBoundsCache::footprint(sizes))?;
+        reservation.try_grow(
+            groups * 2 * size_of::<u32>() + SizeBoundsCache::footprint(this.build.runs()),
+        )?;
         Ok(GroupSource {
             filter: Arc::clone(this),
-            bounds: SizeBoundsCache::new(this.spec.bounds, this.spec.probe_role, sizes),
+            bounds: SizeBoundsCache::new(&this.spec, this.build.runs()),
             overlaps: vec![0; groups],
             touched: Vec::with_capacity(groups),
             probe: SetUnit::default(),
@@ -215,18 +215,17 @@ impl GroupSource {
         self.probe.range.start = end;
         let mut partners = partners.clone();
         if self.filter.spec.pairing == Pairing::Unordered {
-            // The partners of a set stand before it. The set itself comes last: see `expand`.
+            // The partners of a set stand before it.
             self.before = self.filter.index.first_at(end - 1, self.before);
             partners.end = partners.end.min(self.before);
         }
         let (size, bounds) = (run.size, Arc::clone(bounds));
-        let alone = partners.is_empty();
+        if partners.is_empty() {
+            return State::Next;
+        }
         self.current =
             Some(ProbeGroup { sets: start..end, size, unknown, known, partners, bounds });
-        match alone {
-            true => State::Settle { from: 0, kept: 0 },
-            false => State::Scan { token: 0, from: 0 },
-        }
+        State::Scan { token: 0, from: 0 }
     }
 
     fn next_run(&mut self, set: SetId) -> Option<ProbeRun> {
@@ -353,20 +352,6 @@ impl GroupSource {
                     next = stop;
                 } else {
                     (place, next) = (place + 1, 0);
-                }
-            }
-            if unordered {
-                if chunk.candidates.len() >= capacity {
-                    self.candidates += (chunk.candidates.len() - given) as u64;
-                    return State::Expand { set, place, next };
-                }
-                // A set matches itself when its size is admissible at all.
-                let size = group.size;
-                if (group.bounds.least..=group.bounds.greatest).contains(&size) {
-                    let required = group.bounds.required(size);
-                    let (overlap, probe_at, build_at) = (size, size, size);
-                    chunk
-                        .push(set, Candidate { build: set, overlap, required, probe_at, build_at });
                 }
             }
             (set, place, next) = (set + 1, 0, 0);

@@ -13,6 +13,5 @@ pub(crate) mod suffix_test;
 pub(crate) use group::GroupFilter;
 pub use positional::PositionalIndex;
 pub use prefix::PrefixIndex;
-pub(crate) use prefix::indexed_prefix;
 pub(crate) use signature::{ProbeSignature, SignatureScheme, Signatures};
 pub(crate) use suffix_test::{Every, SuffixTest};

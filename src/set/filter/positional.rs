@@ -14,19 +14,25 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use crate::engine::{Funnel, Pairing};
 use crate::set::SetUnit;
 use crate::set::filter::postings::{
-    Criterion, Hints, Hit, Place, ProbePrefix, Scratch, SignaturePostings, SuffixSignature,
-    add_token,
+    Criterion, Hints, Hit, LISTS_AHEAD, Place, ProbePrefix, Scratch, SignaturePostings,
+    SuffixSignature, sign_suffixes,
 };
-use crate::set::filter::prefix::{indexed_prefix, known_prefix};
+use crate::set::filter::prefix::known_prefix;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
 use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
+use crate::simd::prefetch;
 
 /// Postings looked at in one time slice: a millisecond or two.
 const POSTINGS_PER_SLICE: usize = if cfg!(test) { 29 } else { 1 << 22 };
 /// Lists looked up, and sets taken up, in one time slice.
 const LISTS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 15 };
+/// How many sets ahead the offsets of posting lists are asked for, and their postings.
+const OFFSETS_AHEAD: SetId = 8;
+const POSTINGS_AHEAD: SetId = 4;
+/// How many hits ahead the mark of a build set is asked for.
+const HITS_AHEAD: usize = 8;
 /// Hits gathered before they become candidates.
 const HITS: usize = if cfg!(test) { 16 } else { 1 << 10 };
 
@@ -46,7 +52,7 @@ impl PositionalIndex {
         words: usize,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let prefix = |run: crate::set::Run| indexed_prefix(&spec, run.size);
+        let prefix = |run: crate::set::Run| spec.indexed_prefix(run.size);
         let postings = SignaturePostings::try_new(&build, words, prefix, context)?;
         Ok(Self { build, spec, postings })
     }
@@ -54,19 +60,19 @@ impl PositionalIndex {
     /// A source of candidates; its memory is added to `reservation`.
     pub fn source(this: &Arc<Self>, reservation: &MemoryReservation) -> Result<PositionalSource> {
         let sets = this.build.len() as usize;
-        let sizes = (this.build.runs().least_size(), this.build.runs().greatest_size());
         let hits = HITS * size_of::<Hit>();
         let hints = this.postings.hint_count();
         let words = (sets + hints) * size_of::<u32>();
-        reservation.try_grow(words + hits + SizeBoundsCache::footprint(sizes))?;
+        reservation.try_grow(words + hits + SizeBoundsCache::footprint(this.build.runs()))?;
         Ok(PositionalSource {
             index: Arc::clone(this),
-            bounds: SizeBoundsCache::new(this.spec.bounds, this.spec.probe_role, sizes),
+            bounds: SizeBoundsCache::new(&this.spec, this.build.runs()),
             met_by: vec![0; sets],
             probes: 0,
             hints: Hints(vec![0; hints]),
             hits: vec![Hit::default(); HITS],
             pending: 0..0,
+            pending_of: 0,
             reservation: reservation.new_empty(),
             prefix: 0,
             signatures: vec![],
@@ -104,8 +110,6 @@ enum State {
     Next,
     /// Scanning the lists of a probe set's prefix from a place on.
     Scan { set: SetId, from: Place },
-    /// All lists have been scanned.
-    Scanned { set: SetId },
 }
 
 /// Scans the posting lists of each probe set's prefix.
@@ -119,8 +123,9 @@ pub struct PositionalSource {
     probes: u32,
     hints: Hints,
     hits: Vec<Hit>,
-    /// Hits of the current probe set that are no candidates yet.
+    /// Hits that are no candidates yet, and the probe set that they are of.
     pending: Range<usize>,
+    pending_of: SetId,
     /// For what depends on the probe sets: `signatures`.
     reservation: MemoryReservation,
     /// Known prefix tokens of the current probe set, and the signatures behind each: the first
@@ -165,12 +170,10 @@ impl CandidateSource for PositionalSource {
         let mut postings_left = POSTINGS_PER_SLICE;
         let mut lists_left = LISTS_PER_SLICE;
         loop {
-            if !self.pending.is_empty()
-                && let State::Scan { set, .. } | State::Scanned { set } = self.state
-            {
-                if self.retired == Some(set) {
+            if !self.pending.is_empty() {
+                if self.retired == Some(self.pending_of) {
                     self.pending = 0..0;
-                } else if !self.propose(&index, set, chunk, capacity) {
+                } else if !self.propose(&index, chunk, capacity) {
                     return SourceProgress::More;
                 }
             }
@@ -188,9 +191,11 @@ impl CandidateSource for PositionalSource {
                         self.run = self.run_of(&index, &sets, set);
                     }
                     match &self.run {
-                        Some(ProbeRun { partners: Some(partners), .. }) => {
+                        &Some(ProbeRun { partners: Some(ref partners), end: run_end }) => {
                             let prefix = known_prefix(&sets, set, &partners.bounds).len();
+                            let end = run_end.min(end);
                             self.probe.range.start += 1;
+                            self.ask_ahead(&index, &sets, set..end, prefix);
                             self.begin(&index, sets.tokens(set), prefix);
                             self.state = State::Scan { set, from: (0, 0) };
                         }
@@ -211,7 +216,6 @@ impl CandidateSource for PositionalSource {
                     let admissible = &partners.sets;
                     let end = match index.spec.pairing {
                         Pairing::All => admissible.end,
-                        // The set itself comes last.
                         Pairing::Unordered => admissible.end.min(set),
                     };
                     let prefix = ProbePrefix {
@@ -227,20 +231,11 @@ impl CandidateSource for PositionalSource {
                     lists_left = lists_left.saturating_sub(scanned.lists);
                     self.postings += scanned.postings as u64;
                     self.passed += scanned.hits as u64;
-                    self.pending = 0..scanned.hits;
+                    (self.pending, self.pending_of) = (0..scanned.hits, set);
                     self.state = match scanned.rest {
                         Some(from) => State::Scan { set, from },
-                        None => State::Scanned { set },
+                        None => State::Next,
                     };
-                }
-                State::Scanned { set } => {
-                    if index.spec.pairing == Pairing::Unordered && self.retired != Some(set) {
-                        if chunk.candidates.len() >= capacity {
-                            return SourceProgress::More;
-                        }
-                        self.propose_itself(&sets, set, chunk);
-                    }
-                    self.state = State::Next;
                 }
             }
         }
@@ -289,16 +284,32 @@ impl PositionalSource {
         if self.signatures.len() < prefix {
             self.signatures.resize(prefix, SuffixSignature::default());
         }
-        let mut signature = SuffixSignature::default();
-        if words > 0 {
-            tokens[prefix..].iter().for_each(|&t| add_token(&mut signature, words, t));
-        }
-        for (place, &token) in tokens[..prefix].iter().enumerate().rev() {
+        for &token in tokens[..prefix].iter().skip(LISTS_AHEAD) {
             index.postings.prefetch(token);
-            if words > 0 {
-                self.signatures[place] = signature;
-                add_token(&mut signature, words, token);
-            }
+        }
+        let signatures = &mut self.signatures;
+        sign_suffixes(tokens, prefix, words, |place, signature| signatures[place] = signature);
+    }
+
+    /// Asks for the first lists of sets that come soon, which lie anywhere in memory: for their
+    /// offsets, and later, when these have come, for their postings. `rest` are the sets from the
+    /// current one on that share its bounds.
+    #[inline]
+    fn ask_ahead(
+        &self,
+        index: &PositionalIndex,
+        sets: &SetCollection,
+        rest: Range<SetId>,
+        prefix: usize,
+    ) {
+        let first = |ahead: SetId| {
+            let set = rest.start.saturating_add(ahead);
+            let tokens = if set < rest.end { sets.tokens(set) } else { &[] };
+            &tokens[..tokens.len().min(prefix).min(LISTS_AHEAD)]
+        };
+        first(OFFSETS_AHEAD).iter().for_each(|&token| index.postings.prefetch(token));
+        for &token in first(POSTINGS_AHEAD) {
+            index.postings.prefetch_list(token, &self.hints);
         }
     }
 
@@ -306,42 +317,32 @@ impl PositionalSource {
     fn propose(
         &mut self,
         index: &PositionalIndex,
-        set: SetId,
         chunk: &mut CandidateChunk,
         capacity: usize,
     ) -> bool {
         let Some(ProbeRun { partners: Some(partners), .. }) = &self.run else {
             return true;
         };
-        while let Some(&hit) = self.hits[..self.pending.end].get(self.pending.start) {
+        let hits = &self.hits[..self.pending.end];
+        while let Some(&hit) = hits.get(self.pending.start) {
             if chunk.candidates.len() >= capacity {
                 return false;
             }
             self.pending.start += 1;
+            if let Some(later) = hits.get(self.pending.start + HITS_AHEAD) {
+                prefetch(self.met_by.as_ptr().wrapping_add(later.build as usize));
+            }
             let met_by = &mut self.met_by[hit.build as usize];
             if std::mem::replace(met_by, self.probes) == self.probes {
                 continue;
             }
-            let required = partners.bounds.required(index.build.size(hit.build));
-            let Hit { build, build_at, probe_at } = hit;
+            let size = hit.build_size().unwrap_or_else(|| index.build.size(hit.build));
+            let required = partners.bounds.required(size);
+            let Hit { build, build_at, probe_at, .. } = hit;
             self.candidates += 1;
-            chunk.push(set, Candidate { build, overlap: 0, required, probe_at, build_at });
+            let candidate = Candidate { build, overlap: 0, required, probe_at, build_at };
+            chunk.push(self.pending_of, candidate);
         }
         true
-    }
-
-    /// A set matches itself when its size is admissible at all.
-    fn propose_itself(&mut self, sets: &SetCollection, set: SetId, chunk: &mut CandidateChunk) {
-        let Some(ProbeRun { partners: Some(partners), .. }) = &self.run else {
-            return;
-        };
-        let (size, bounds) = (sets.size(set), &partners.bounds);
-        if (bounds.least..=bounds.greatest).contains(&size) {
-            let (overlap, required) = (size, bounds.required(size));
-            let candidate =
-                Candidate { build: set, overlap, required, probe_at: size, build_at: size };
-            self.candidates += 1;
-            chunk.push(set, candidate);
-        }
     }
 }

@@ -31,7 +31,7 @@ const LANES: usize = 16;
 /// Sets indexed between two looks at the cancel flag.
 const CHECK_EVERY: SetId = 4096;
 /// How many lists ahead postings are asked for.
-const LISTS_AHEAD: usize = 3;
+pub(crate) const LISTS_AHEAD: usize = 3;
 /// Shorter lists are scanned whole; in longer ones the stretch of admissible ids is looked up.
 const SHORT: usize = 48;
 /// Sizes beyond this do not fit a posting's shape; lists that may hold such sets are not filtered.
@@ -76,6 +76,43 @@ fn shares(build: &SetCollection, threads: usize) -> Vec<Range<SetId>> {
     ranges
 }
 
+/// Where the list of each token begins, and the end of the last one. `counts` holds, by share of
+/// the sets, the postings of each token; each becomes the place in the list of the first of them.
+fn offsets(
+    counts: &mut [Vec<u32>],
+    universe: usize,
+    context: PrepareContext<'_>,
+) -> Result<Vec<u64>> {
+    let mut offsets = vec![0_u64; universe + 1];
+    let threads = threads_for(context.threads, universe * counts.len());
+    let range = universe.div_ceil(threads).max(1);
+    let mut tasks: Vec<_> =
+        offsets[..universe].chunks_mut(range).map(|own| (own, Vec::new())).collect();
+    for share in counts {
+        tasks
+            .iter_mut()
+            .zip(share.chunks_mut(range))
+            .for_each(|((_, parts), part)| parts.push(part));
+    }
+    // First the lengths of the lists, then their sums.
+    for_each(threads, tasks, |(lengths, mut parts)| {
+        context.cancel.check()?;
+        for (token, length) in lengths.iter_mut().enumerate() {
+            let mut len = 0;
+            for share in &mut parts {
+                len += std::mem::replace(&mut share[token], len);
+            }
+            *length = u64::from(len);
+        }
+        Ok(())
+    })?;
+    let mut end = 0;
+    for offset in &mut offsets {
+        end += std::mem::replace(offset, end);
+    }
+    Ok(offsets)
+}
+
 /// Calls `visit` with each set of a range, its tokens, and how many of them are its prefix.
 fn each_prefix(
     build: &SetCollection,
@@ -109,11 +146,32 @@ pub(crate) struct Hints(pub Vec<u32>);
 /// A signature of tokens that stand behind one position.
 pub(crate) type SuffixSignature = [u32; MAX_WORDS];
 
-/// Adds a token to a signature of `words` words.
+/// The signature of some tokens in `words` words (0, 1, 2 or 4), the first one lowest.
 #[inline(always)]
-pub(crate) fn add_token(signature: &mut SuffixSignature, words: usize, token: u32) {
-    // `words` is a power of two.
-    signature[(token as usize / 32) & (words - 1)] |= 1 << (token % 32);
+pub(crate) fn sign(tokens: &[u32], words: usize) -> u128 {
+    let last = (32 * words as u32).wrapping_sub(1);
+    match words {
+        0 => 0,
+        1 | 2 => tokens.iter().fold(0, |s, &t| s | 1_u64 << (t & last)).into(),
+        _ => tokens.iter().fold(0, |s, &t| s | 1_u128 << (t & last)),
+    }
+}
+
+/// Calls `visit` with each place of the prefix of a set, the last one first, and the signature of
+/// `words` words (0, 1, 2 or 4) of the tokens behind it.
+#[inline(always)]
+pub(crate) fn sign_suffixes(
+    tokens: &[u32],
+    prefix: usize,
+    words: usize,
+    mut visit: impl FnMut(usize, SuffixSignature),
+) {
+    let (prefix, rest) = tokens.split_at(prefix);
+    let mut signature = sign(rest, words);
+    for (place, &token) in prefix.iter().enumerate().rev() {
+        visit(place, std::array::from_fn(|word| (signature >> (32 * word)) as u32));
+        signature |= sign(&[token], words);
+    }
 }
 
 /// One posting list.
@@ -165,24 +223,16 @@ impl SignaturePostings {
         // For each share of the sets, by token: first its postings, then where the next one goes.
         let counters = shares.len() * universe * size_of::<u32>();
         context.reservation.try_grow((universe + 1) * size_of::<u64>() + counters)?;
-        let mut next = vec![vec![0_u32; universe]; shares.len()];
+        let mut next = vec![vec![]; shares.len()];
         let tasks: Vec<_> = shares.iter().zip(&mut next).collect();
         for_each(context.threads, tasks, |(sets, counts)| {
+            *counts = vec![0_u32; universe];
             each_prefix(build, sets, &prefix, context.cancel, |_, tokens, prefix| {
                 tokens[..prefix].iter().for_each(|&t| counts[t as usize] += 1);
             })
         })?;
-        let mut offsets = vec![0_u64; universe + 1];
-        let mut total = 0;
-        for (token, offset) in offsets.iter_mut().take(universe).enumerate() {
-            *offset = total;
-            let mut len = 0;
-            for share in &mut next {
-                len += std::mem::replace(&mut share[token], len);
-            }
-            total += u64::from(len);
-        }
-        offsets[universe] = total;
+        let offsets = offsets(&mut next, universe, context)?;
+        let total = offsets[universe];
         let length = total as usize * width + LANES;
         context.reservation.try_grow(length * size_of::<u32>())?;
         let mut fields = vec![0_u32; length];
@@ -191,13 +241,9 @@ impl SignaturePostings {
         for_each(context.threads, tasks, |(sets, next)| {
             let shared = &shared;
             each_prefix(build, sets, &prefix, context.cancel, |set, tokens, prefix| {
-                let mut signature = SuffixSignature::default();
-                if words > 0 {
-                    tokens[prefix..].iter().for_each(|&t| add_token(&mut signature, words, t));
-                }
                 let size = tokens.len().min(MAX_SIZE as usize) as u32;
-                for (position, &token) in tokens[..prefix].iter().enumerate().rev() {
-                    let t = token as usize;
+                sign_suffixes(tokens, prefix, words, |position, signature| {
+                    let t = tokens[position] as usize;
                     let (start, end) = (offsets[t] as usize, offsets[t + 1] as usize);
                     let len = end - start;
                     let place = next[t] as usize;
@@ -215,10 +261,7 @@ impl SignaturePostings {
                     for (word, &bits) in signature[..words].iter().enumerate() {
                         write(SIGNATURE + word, bits);
                     }
-                    if words > 0 {
-                        add_token(&mut signature, words, token);
-                    }
-                }
+                });
             })
         })?;
         drop(next);
@@ -256,7 +299,7 @@ impl SignaturePostings {
     /// Asks for the first postings to scan of a list that is soon to be scanned: a line of each
     /// field.
     #[inline(always)]
-    fn prefetch_list(&self, token: u32, hints: &Hints) {
+    pub(crate) fn prefetch_list(&self, token: u32, hints: &Hints) {
         let (start, end) = (self.offsets[token as usize], self.offsets[token as usize + 1]);
         let (start, len) = (start as usize, (end - start) as usize);
         let hint = token.wrapping_sub(self.first_long) as usize;
@@ -342,6 +385,16 @@ pub(crate) struct Hit {
     pub build: SetId,
     pub build_at: u32,
     pub probe_at: u32,
+    /// The size of the build set, up to [`MAX_SIZE`].
+    size: u32,
+}
+
+impl Hit {
+    /// The size of the build set, where the posting has it.
+    #[inline]
+    pub(crate) fn build_size(&self) -> Option<u32> {
+        (self.size < MAX_SIZE).then_some(self.size)
+    }
 }
 
 /// What a scan keeps and where it writes.
@@ -426,7 +479,7 @@ impl SignaturePostings {
                     break;
                 }
                 if probe.partners.contains(&build) {
-                    hits[scanned.hits] = Hit { build, build_at: 0, probe_at: 0 };
+                    hits[scanned.hits] = Hit { build, build_at: 0, probe_at: 0, size: MAX_SIZE };
                     scanned.hits += 1;
                 }
             }
@@ -519,9 +572,6 @@ unsafe fn scan_prefix<S: Lanes, const WORDS: usize>(
     let Scratch { hints, hits } = scratch;
     let mut scanned = Scanned { hits: 0, postings: 0, lists: 0, rest: None };
     let prefix = &probe.tokens[..probe.signatures.len()];
-    for &soon in prefix.iter().skip(first + 1).take(LISTS_AHEAD - 1) {
-        this.prefetch_list(soon, hints);
-    }
     for place in first..prefix.len() {
         let list = this.list(prefix[place]);
         if let Some(&soon) = prefix.get(place + LISTS_AHEAD) {
@@ -569,6 +619,7 @@ unsafe fn scan_prefix<S: Lanes, const WORDS: usize>(
                         build: *fields.add(SET * len + posting),
                         build_at: (shape & 0xFFFF) - (shape >> 16) - 1,
                         probe_at: place as u32,
+                        size: shape & 0xFFFF,
                     };
                     scanned.hits += 1;
                     mask &= mask - 1;

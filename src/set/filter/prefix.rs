@@ -7,7 +7,6 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Funnel, Pairing};
-use crate::set::Bounds;
 use crate::set::SetUnit;
 use crate::set::filter::inverted_index::InvertedIndex;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
@@ -47,8 +46,8 @@ impl PrefixIndex {
     ) -> Result<Self> {
         let sizes = build.runs().greatest_size().saturating_add(1).min(MAX_PREFIX_TABLE);
         context.reservation.try_grow(sizes as usize * size_of::<u32>())?;
-        let prefixes = (0..sizes).map(|size| indexed_prefix(&spec, size)).collect();
-        let prefix = |run: Run| indexed_prefix(&spec, run.size);
+        let prefixes = (0..sizes).map(|size| spec.indexed_prefix(size)).collect();
+        let prefix = |run: Run| spec.indexed_prefix(run.size);
         let index = InvertedIndex::try_new(&build, prefix, context)?;
         Ok(Self { build, spec, index, prefixes })
     }
@@ -66,19 +65,20 @@ impl PrefixIndex {
     fn prefix(&self, size: u32) -> u32 {
         match self.prefixes.get(size as usize) {
             Some(&prefix) => prefix,
-            None => indexed_prefix(&self.spec, size),
+            None => self.spec.indexed_prefix(size),
         }
     }
 
     /// A source of candidates; its memory is added to `reservation`.
     pub fn source(this: &Arc<Self>, reservation: &MemoryReservation) -> Result<PrefixSource> {
         let sets = this.build.len() as usize;
-        let sizes = (this.build.runs().least_size(), this.build.runs().greatest_size());
         // The counters, and the list of those in use, which can double past its need.
-        reservation.try_grow(sets * size_of::<u32>() * 3 + SizeBoundsCache::footprint(sizes))?;
+        reservation.try_grow(
+            sets * size_of::<u32>() * 3 + SizeBoundsCache::footprint(this.build.runs()),
+        )?;
         Ok(PrefixSource {
             index: Arc::clone(this),
-            bounds: SizeBoundsCache::new(this.spec.bounds, this.spec.probe_role, sizes),
+            bounds: SizeBoundsCache::new(&this.spec, this.build.runs()),
             overlaps: vec![0; sets],
             touched: vec![],
             probe: SetUnit::default(),
@@ -90,17 +90,6 @@ impl PrefixIndex {
             candidates: 0,
         })
     }
-}
-
-/// How many tokens of a build set of this size are indexed. In an unordered self-join the
-/// partners that look it up are no smaller than the set itself.
-pub(crate) fn indexed_prefix(spec: &JoinSpec, size: u32) -> u32 {
-    let least_partner = match spec.pairing {
-        Pairing::All => 1,
-        Pairing::Unordered => size,
-    };
-    let bounds: Bounds = spec.bounds;
-    bounds.prefix_len(spec.probe_role.other(), size, least_partner)
 }
 
 /// The probe sets of one key and size.
@@ -231,7 +220,6 @@ impl PrefixSource {
         let (sets, bounds) = self.run.as_ref()?.partners.clone()?;
         Some(match self.index.spec.pairing {
             Pairing::All => (sets, bounds),
-            // The set itself comes last: see `drain`.
             Pairing::Unordered => (sets.start..sets.end.min(set), bounds),
         })
     }
@@ -315,24 +303,6 @@ impl PrefixSource {
             }
             self.candidates += 1;
             chunk.push(set, Candidate { build, overlap, required, probe_at, build_at });
-        }
-        if self.index.spec.pairing == Pairing::Unordered {
-            if chunk.candidates.len() >= capacity {
-                return Some(self.touched.len());
-            }
-            // A set matches itself when its size is admissible at all.
-            let size = probe.size(set);
-            if (bounds.least..=bounds.greatest).contains(&size) {
-                self.candidates += 1;
-                let candidate = Candidate {
-                    build: set,
-                    overlap: size,
-                    required: bounds.required(size),
-                    probe_at: size,
-                    build_at: size,
-                };
-                chunk.push(set, candidate);
-            }
         }
         self.touched.clear();
         None

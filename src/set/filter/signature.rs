@@ -20,8 +20,9 @@ use crate::util::parallel::{for_each, threads_for};
 /// Words of a signature at most.
 pub(crate) const MAX_WORDS: usize = 16;
 const WORD: usize = u64::BITS as usize;
-/// Sets looked at to learn how frequent tokens are.
-const SAMPLE: u32 = 8192;
+/// Sets and tokens looked at to learn how frequent tokens are, about.
+const SAMPLE: usize = 8192;
+const SAMPLE_TOKENS: usize = 1 << 17;
 
 /// How tokens map to bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,22 +45,34 @@ impl SignatureScheme {
         if exact_words <= MAX_WORDS && exact_words <= 2 * words {
             return Self::with_widths(build, exact_words.max(1), 0);
         }
+        let first = build.universe().saturating_sub((words * WORD) as u32);
+        let frequencies = Frequencies::of(build, first);
         // Rare tokens collide by chance about r^2 / bits times in a pair, r of them in each set.
-        let rare = rare_tokens(build, words);
+        let average = build.token_count() as f64 / f64::from(build.len().max(1));
+        let rare = frequencies.rare_tokens(average, words);
         let collisions = |owned: usize| rare[owned] * rare[owned] / ((words - owned) * WORD) as f64;
         let owned = (1..words).min_by(|&a, &b| collisions(a).total_cmp(&collisions(b)));
         let owned = owned.unwrap_or(1);
-        Self::with_widths(build, owned, words - owned)
+        Self::of(build, &frequencies, owned, words - owned)
     }
 
     /// A scheme of the given widths in words of 64 bits. Without hashed words, the owned ones
     /// must hold the universe.
     pub fn with_widths(build: &SetCollection, owned_words: usize, hashed_words: usize) -> Self {
-        let universe = build.universe();
-        let first_owned = universe.saturating_sub((owned_words * WORD) as u32);
+        let first_owned = build.universe().saturating_sub((owned_words * WORD) as u32);
         debug_assert!(hashed_words > 0 || first_owned == 0);
-        let counts = frequencies(build, first_owned);
-        let sets = sample_len(build);
+        Self::of(build, &Frequencies::of(build, first_owned), owned_words, hashed_words)
+    }
+
+    fn of(
+        build: &SetCollection,
+        frequencies: &Frequencies,
+        owned_words: usize,
+        hashed_words: usize,
+    ) -> Self {
+        let first_owned = build.universe().saturating_sub((owned_words * WORD) as u32);
+        let counts = frequencies.from(first_owned);
+        let sets = frequencies.sets;
         // A token tells most where half of the sets hold it: such tokens come first, so that the
         // first words alone already separate most pairs.
         let mut order: Vec<u32> = (0..counts.len() as u32).collect();
@@ -109,37 +122,47 @@ impl SignatureScheme {
     }
 }
 
-fn sample_step(build: &SetCollection) -> usize {
-    build.len().div_ceil(SAMPLE).max(1) as usize
+/// In how many sets of a sample each of the most frequent tokens stands.
+struct Frequencies {
+    /// The first token counted.
+    first: u32,
+    counts: Vec<u32>,
+    /// Sets in the sample.
+    sets: u32,
 }
 
-fn sample_len(build: &SetCollection) -> u32 {
-    (0..build.len()).step_by(sample_step(build)).len() as u32
-}
-
-/// In how many sets of a sample each token from `first` on stands.
-fn frequencies(build: &SetCollection, first: u32) -> Vec<u32> {
-    let mut counts = vec![0; (build.universe() - first) as usize];
-    for set in (0..build.len()).step_by(sample_step(build)) {
-        for &token in build.tokens(set).iter().rev().take_while(|&&t| t >= first) {
-            counts[(token - first) as usize] += 1;
+impl Frequencies {
+    /// Counts the tokens from `first` on.
+    fn of(build: &SetCollection, first: u32) -> Self {
+        let mut counts = vec![0; (build.universe() - first) as usize];
+        let average = (build.token_count() / build.len().max(1) as usize).max(1);
+        let sample = (SAMPLE_TOKENS / average).clamp(1, SAMPLE) as u32;
+        let mut sets = 0;
+        for set in (0..build.len()).step_by(build.len().div_ceil(sample).max(1) as usize) {
+            sets += 1;
+            for &token in build.tokens(set).iter().rev().take_while(|&&t| t >= first) {
+                counts[(token - first) as usize] += 1;
+            }
         }
+        Self { first, counts, sets }
     }
-    counts
-}
 
-/// For each number of owned words below `words`, how many tokens of an average set own no bit.
-fn rare_tokens(build: &SetCollection, words: usize) -> Vec<f64> {
-    let first = build.universe().saturating_sub((words * WORD) as u32);
-    let counts = frequencies(build, first);
-    let average = build.token_count() as f64 / f64::from(build.len().max(1));
-    let sets = f64::from(sample_len(build).max(1));
-    (0..words)
-        .map(|owned| {
-            let frequent = counts.iter().rev().take(owned * WORD).map(|&c| f64::from(c));
-            (average - frequent.sum::<f64>() / sets).max(0.0)
-        })
-        .collect()
+    /// The counts of the tokens from `first` on.
+    fn from(&self, first: u32) -> &[u32] {
+        &self.counts[(first - self.first) as usize..]
+    }
+
+    /// For each number of owned words below `words`, how many tokens of an average set of
+    /// `average` tokens own no bit.
+    fn rare_tokens(&self, average: f64, words: usize) -> Vec<f64> {
+        let sets = f64::from(self.sets.max(1));
+        (0..words)
+            .map(|owned| {
+                let frequent = self.counts.iter().rev().take(owned * WORD).map(|&c| f64::from(c));
+                (average - frequent.sum::<f64>() / sets).max(0.0)
+            })
+            .collect()
+    }
 }
 
 /// The signatures of all sets of a collection, set by set.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::set::{Bounds, Role};
+use crate::set::{Bounds, JoinSpec, Role, Runs};
 
 /// Partner sizes beyond this span are not tabulated: sets so large hide the cost.
 const MAX_TABLE: u32 = 1 << 14;
@@ -25,12 +25,12 @@ pub(crate) struct SizeBounds {
 impl SizeBounds {
     /// `None` when no partner of a size in `least_partner..=greatest_partner` can match.
     fn new(
-        bounds: Bounds,
-        role: Role,
+        spec: &JoinSpec,
         size: u32,
         (least_partner, greatest_partner): (u32, u32),
     ) -> Option<Self> {
-        let (least, greatest) = bounds.size_range(role, size)?;
+        let (bounds, role) = (spec.bounds, spec.probe_role);
+        let (least, greatest) = spec.partner_sizes(size)?;
         let (least, greatest) = (least.max(least_partner), greatest.min(greatest_partner));
         if least > greatest {
             return None;
@@ -72,8 +72,7 @@ impl SizeBounds {
 /// key and size, so that sizes repeat.
 #[derive(Debug)]
 pub(crate) struct SizeBoundsCache {
-    bounds: Bounds,
-    role: Role,
+    spec: JoinSpec,
     partners: (u32, u32),
     slots: Vec<Option<(u32, Option<Arc<SizeBounds>>)>>,
 }
@@ -81,9 +80,10 @@ pub(crate) struct SizeBoundsCache {
 impl SizeBoundsCache {
     const SLOTS: usize = 64;
 
-    /// `partners` are the least and greatest set size of the build side.
-    pub(crate) fn new(bounds: Bounds, role: Role, partners: (u32, u32)) -> Self {
-        Self { bounds, role, partners, slots: vec![None; Self::SLOTS] }
+    /// For a build side with these runs.
+    pub(crate) fn new(spec: &JoinSpec, build: &Runs) -> Self {
+        let partners = (build.least_size(), build.greatest_size());
+        Self { spec: *spec, partners, slots: vec![None; Self::SLOTS] }
     }
 
     /// The bounds of a size, `None` when it has no admissible partner.
@@ -92,7 +92,7 @@ impl SizeBoundsCache {
         match slot {
             Some((cached, bounds)) if *cached == size => bounds.clone(),
             _ => {
-                let new = SizeBounds::new(self.bounds, self.role, size, self.partners);
+                let new = SizeBounds::new(&self.spec, size, self.partners);
                 let new = new.map(Arc::new);
                 *slot = Some((size, new.clone()));
                 new
@@ -101,8 +101,12 @@ impl SizeBoundsCache {
     }
 
     /// The bytes that a full cache takes at most.
-    pub(crate) fn footprint(partners: (u32, u32)) -> usize {
-        let span = partners.1.saturating_sub(partners.0).saturating_add(1).min(MAX_TABLE);
+    pub(crate) fn footprint(build: &Runs) -> usize {
+        let span = build
+            .greatest_size()
+            .saturating_sub(build.least_size())
+            .saturating_add(1)
+            .min(MAX_TABLE);
         Self::SLOTS * (span as usize * 4 + size_of::<SizeBounds>() + 32)
     }
 }

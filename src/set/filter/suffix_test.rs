@@ -1,8 +1,7 @@
 //! The test of a posting without an index, for estimates.
 
 use crate::set::JoinSpec;
-use crate::set::filter::postings::{SuffixSignature, add_token};
-use crate::set::filter::prefix::indexed_prefix;
+use crate::set::filter::postings::sign;
 use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::{SetCollection, SetId};
 
@@ -14,9 +13,9 @@ pub(crate) struct Every {
 }
 
 impl Every {
-    /// `step` is at least 1.
-    pub(crate) fn new(step: u32) -> Self {
-        Self { step, left: step / 2 }
+    /// `step` is at least 1; the first true comes after `first` calls, modulo `step`.
+    pub(crate) fn new(step: u32, first: u32) -> Self {
+        Self { step, left: first % step }
     }
 
     fn next(&mut self) -> bool {
@@ -47,7 +46,7 @@ impl SuffixTest {
     ) {
         let (tokens, others) = (build.tokens(probe), build.tokens(partner));
         let prefix = tokens.len().min(bounds.prefix as usize);
-        let indexed = others.len().min(indexed_prefix(spec, others.len() as u32) as usize);
+        let indexed = others.len().min(spec.indexed_prefix(others.len() as u32) as usize);
         let (mut i, mut j) = (0, 0);
         while i < prefix && j < indexed {
             if tokens[i] == others[j] && every.next() {
@@ -61,15 +60,20 @@ impl SuffixTest {
     }
 
     fn passes(a: &[u32], b: &[u32], needed: usize) -> [bool; 4] {
+        // A token's bit in few words is that in many, folded.
+        let widest = [sign(a, 4), sign(b, 4)];
         Self::WIDTHS.map(|words| {
-            let mut differing = 0;
-            if words > 0 {
-                let mut signatures = [SuffixSignature::default(); 2];
-                a.iter().for_each(|&t| add_token(&mut signatures[0], words, t));
-                b.iter().for_each(|&t| add_token(&mut signatures[1], words, t));
-                let words = signatures[0].iter().zip(&signatures[1]);
-                differing = words.map(|(a, b)| (a ^ b).count_ones()).sum::<u32>() as usize;
-            }
+            let [a_bits, b_bits] = widest.map(|bits| match words {
+                0 => 0,
+                1 => [0, 32, 64, 96]
+                    .map(|by| (bits >> by) as u32)
+                    .iter()
+                    .fold(0, |s, b| s | b)
+                    .into(),
+                2 => u128::from(bits as u64 | (bits >> 64) as u64),
+                _ => bits,
+            });
+            let differing = (a_bits ^ b_bits).count_ones() as usize;
             needed <= a.len().min(b.len()) && differing + 2 * needed <= a.len() + b.len()
         })
     }

@@ -5,12 +5,15 @@ use std::task::{Context, Poll};
 
 use datafusion::common::Result;
 
-use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed};
+use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, RowPairCounts};
 use crate::set::JoinSpec;
 use crate::set::SetCollection;
 use crate::set::intersect;
-use crate::set::{Candidate, CandidateChunk, Verified, Verifier};
+use crate::set::{CandidateChunk, Verified, Verifier};
 
+/// How many candidates ahead the place of a build set's tokens is asked for, and the tokens.
+const OFFSETS_AHEAD: usize = 12;
+const TOKENS_AHEAD: usize = 6;
 /// Token comparisons in one time slice: some milliseconds.
 const STEPS_PER_SLICE: usize = 1 << 21;
 
@@ -76,30 +79,30 @@ impl CpuVerifier {
         let exact = self.spec.need == MatchNeed::Scores;
         let simd = self.spec.simd;
         let first_only = self.spec.need == MatchNeed::Exists;
+        let count_only = self.spec.need == MatchNeed::Count;
+        // Pairs of rows of all groups, and the rows of the build sets that match in this one.
+        let (mut cross, mut partners) = (0, 0);
         let mut steps = 0;
         while let Some(group) = chunk.groups.get(work.group) {
             let end = chunk.groups.get(work.group + 1).map_or(chunk.candidates.len(), |g| g.start);
             let probe_tokens = chunk.probe.tokens(group.probe);
+            let probe_rows = |chunk: &CandidateChunk| {
+                if count_only { u64::from(chunk.probe.row_count_of(group.probe)) } else { 0 }
+            };
             while work.next < end {
                 if matches.is_full() || steps >= STEPS_PER_SLICE {
+                    cross += probe_rows(chunk) * partners;
+                    matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
                     self.work = Some(work);
                     return Verified::More;
                 }
                 let candidate = chunk.candidates[work.next];
                 work.next += 1;
-                if candidate.probe_at as usize >= probe_tokens.len()
-                    && candidate.overlap >= candidate.required
-                {
-                    // Nothing is left to compare, as with a set and itself.
-                    self.verified += 1;
-                    self.matches += 1;
-                    steps += 1;
-                    let Candidate { build, overlap, .. } = candidate;
-                    matches.push(Match { probe: group.probe, build, detail: overlap });
-                    if first_only {
-                        work.next = end;
-                    }
-                    continue;
+                if let Some(later) = chunk.candidates.get(work.next + OFFSETS_AHEAD) {
+                    self.build.prefetch_offsets(later.build);
+                }
+                if let Some(later) = chunk.candidates.get(work.next + TOKENS_AHEAD) {
+                    self.build.prefetch_tokens(later.build, later.build_at);
                 }
                 let probe_rest = probe_tokens.get(candidate.probe_at as usize..).unwrap_or(&[]);
                 let build_tokens = self.build.tokens(candidate.build);
@@ -110,18 +113,21 @@ impl CpuVerifier {
                 let overlap = intersect(simd, probe_rest, build_rest, overlap, required, exact);
                 if let Some(overlap) = overlap {
                     self.matches += 1;
-                    matches.push(Match {
-                        probe: group.probe,
-                        build: candidate.build,
-                        detail: overlap,
-                    });
+                    let build = candidate.build;
+                    if count_only {
+                        partners += u64::from(self.build.row_count_of(build));
+                        continue;
+                    }
+                    matches.push(Match { probe: group.probe, build, detail: overlap });
                     if first_only {
                         work.next = end;
                     }
                 }
             }
+            cross += probe_rows(chunk) * std::mem::take(&mut partners);
             work.group += 1;
         }
+        matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
         Verified::Chunk(work.chunk)
     }
 

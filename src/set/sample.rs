@@ -1,0 +1,193 @@
+//! Pairs of a sample of sets, tried by the tests of the filters.
+
+use datafusion::common::Result;
+use parking_lot::Mutex;
+
+use crate::set::filter::size_bounds::SizeBoundsCache;
+use crate::set::filter::{Every, SignatureScheme, SuffixTest};
+use crate::set::statistics::partners;
+use crate::set::{JoinSpec, PrepareContext, SetCollection, SetId, Statistics};
+use crate::util::parallel::{for_each, threads_for};
+
+/// Sets of the pool whose pairs are tried, and tokens in all of them, about.
+const POOL: (f64, f64) = (96.0, 320.0);
+const TOKENS: u32 = 1 << 16;
+/// Nanoseconds of trying a pair, and the share of a join's time that the tries may take.
+const PAIR: f64 = 15.0;
+const SHARE: f64 = 0.02;
+/// Partners of a set of the pool under which postings are tried, and how many of these, about.
+const SUFFIX_PAIRS: usize = 12;
+const POSTINGS: f64 = 4096.0;
+
+/// The number of widths that the signatures of postings may have.
+const WIDTHS: usize = SuffixTest::WIDTHS.len();
+
+/// Shares of sampled pairs.
+#[derive(Debug, Clone)]
+pub(super) struct Sampled {
+    pub scheme: SignatureScheme,
+    /// By number of words, from 1 on: admissible pairs that the first words of their signatures
+    /// let pass.
+    pub signatures: Vec<f64>,
+    /// By place in [`SuffixTest::WIDTHS`]: postings that pass.
+    pub suffixes: [f64; WIDTHS],
+    /// By the same place: of these postings, those whose sets' signatures let the pair pass.
+    pub signed: [f64; WIDTHS],
+}
+
+impl Sampled {
+    pub(super) fn draw(
+        build: &SetCollection,
+        spec: &JoinSpec,
+        statistics: &Statistics,
+        estimate: f64,
+        context: PrepareContext<'_>,
+    ) -> Result<Self> {
+        let scheme = SignatureScheme::fit(build);
+        // Fewer sets suffice where they are large: the tokens tried are bounded.
+        let average = (statistics.average_size() as u32).max(1);
+        let affordable = (2.0 * SHARE * estimate / PAIR).sqrt().clamp(POOL.0, POOL.1) as u32;
+        let step = build.len().div_ceil(affordable.min(TOKENS / average).max(16)).max(1);
+        let sets: Vec<SetId> = (step / 2..build.len()).step_by(step as usize).collect();
+        // Where pairs share many prefix tokens, the sample takes one token in several.
+        let tries = POSTINGS.min(f64::from(16 * TOKENS / average)).max(16.0);
+        let expected = statistics.postings / statistics.admissible_pairs.max(1.0)
+            * (sets.len() * SUFFIX_PAIRS) as f64;
+        let mut signatures = vec![0; sets.len() * scheme.words()];
+        for (&set, signature) in sets.iter().zip(signatures.chunks_exact_mut(scheme.words())) {
+            scheme.sign(build.tokens(set), signature);
+        }
+        let pool =
+            Pool { sets, signatures, words: scheme.words(), every: (expected / tries) as u32 + 1 };
+        let tally = pool.try_all(build, spec, context)?;
+        let pairs = tally.pairs.max(1) as f64;
+        let (suffixes, signed) = (tally.suffixes, tally.signed);
+        Ok(Self {
+            scheme,
+            signatures: tally.passing.into_iter().map(|p| p as f64 / pairs).collect(),
+            // Few postings say little beyond the expected share.
+            suffixes: std::array::from_fn(|w| {
+                let expected = expected_share(statistics.average_size(), SuffixTest::WIDTHS[w]);
+                (suffixes[w] as f64 + 16.0 * expected) / (tally.met as f64 + 16.0)
+            }),
+            signed: std::array::from_fn(|w| (signed[w] as f64 + 1.0) / (suffixes[w] as f64 + 2.0)),
+        })
+    }
+}
+
+/// Some sets, evenly drawn, and their signatures.
+struct Pool {
+    sets: Vec<SetId>,
+    signatures: Vec<u64>,
+    words: usize,
+    /// One common token in this many is tried as a posting.
+    every: u32,
+}
+
+/// Pairs and postings that were tried, and those that passed.
+struct Tally {
+    pairs: u64,
+    /// By number of words.
+    passing: Vec<u64>,
+    /// Postings met, and by width those that pass, and that the signatures let pass, too.
+    met: u64,
+    suffixes: [u64; WIDTHS],
+    signed: [u64; WIDTHS],
+}
+
+impl Tally {
+    fn new(words: usize) -> Self {
+        let [suffixes, signed] = [[0; WIDTHS]; 2];
+        Self { pairs: 0, passing: vec![0; words], met: 0, suffixes, signed }
+    }
+
+    fn add(&mut self, other: &Self) {
+        let add = |sums: &mut [u64], parts: &[u64]| {
+            sums.iter_mut().zip(parts).for_each(|(sum, part)| *sum += part);
+        };
+        self.pairs += other.pairs;
+        self.met += other.met;
+        add(&mut self.passing, &other.passing);
+        add(&mut self.suffixes, &other.suffixes);
+        add(&mut self.signed, &other.signed);
+    }
+}
+
+impl Pool {
+    fn try_all(
+        &self,
+        build: &SetCollection,
+        spec: &JoinSpec,
+        context: PrepareContext<'_>,
+    ) -> Result<Tally> {
+        let steps = self.sets.len() * self.sets.len() / 2 * (4 + self.words);
+        let threads = threads_for(context.threads, steps);
+        let sum = Mutex::new(Tally::new(self.words));
+        // Sets far from each other have about the same work in sum.
+        for_each(threads, (0..threads).collect(), |first| {
+            let mut cache = SizeBoundsCache::new(spec, build.runs());
+            let mut tally = Tally::new(self.words);
+            for probe in (first..self.sets.len()).step_by(threads) {
+                context.cancel.check()?;
+                self.try_set(build, spec, &mut cache, probe, &mut tally);
+            }
+            sum.lock().add(&tally);
+            Ok(())
+        })?;
+        Ok(sum.into_inner())
+    }
+
+    fn signature(&self, place: usize) -> &[u64] {
+        &self.signatures[place * self.words..][..self.words]
+    }
+
+    /// Tries the set at place `i` with its partners in the pool.
+    fn try_set(
+        &self,
+        build: &SetCollection,
+        spec: &JoinSpec,
+        cache: &mut SizeBoundsCache,
+        i: usize,
+        tally: &mut Tally,
+    ) {
+        let probe = self.sets[i];
+        let Some((partners, bounds)) = partners(build, spec, cache, probe) else { return };
+        let first = self.sets.partition_point(|&s| s < partners.start);
+        let end = self.sets.partition_point(|&s| s < partners.end);
+        let step = (end - first) / SUFFIX_PAIRS + 1;
+        // No set begins at the same token as its neighbours.
+        let mut every = Every::new(self.every, i as u32);
+        for (j, &partner) in self.sets.iter().enumerate().take(end).skip(first) {
+            let required = bounds.required(build.size(partner));
+            let mut common = 0;
+            let mut rest = [build.size(probe), build.size(partner)];
+            let mut passes_all = false;
+            tally.pairs += 1;
+            for (word, (a, b)) in self.signature(i).iter().zip(self.signature(j)).enumerate() {
+                common += (a & b).count_ones();
+                rest[0] -= a.count_ones();
+                rest[1] -= b.count_ones();
+                passes_all = common + rest[0].min(rest[1]) >= required;
+                tally.passing[word] += u64::from(passes_all);
+            }
+            if (i + j) % step == 0 {
+                let every = &mut every;
+                SuffixTest::postings(build, spec, &bounds, probe, partner, every, |passes| {
+                    tally.met += 1;
+                    for (width, pass) in passes.into_iter().enumerate() {
+                        tally.suffixes[width] += u64::from(pass);
+                        tally.signed[width] += u64::from(pass && passes_all);
+                    }
+                });
+            }
+        }
+    }
+}
+
+/// The expected share of postings that pass with signatures of `words` words, without a sample.
+pub(super) fn expected_share(average_size: f64, words: usize) -> f64 {
+    match words {
+        0 => 0.7,
+        words => 0.1 * (average_size / (32 * words) as f64).min(1.0),
+    }
+}
