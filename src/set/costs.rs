@@ -92,7 +92,7 @@ pub(crate) fn postings(statistics: &Statistics, spec: &JoinSpec, place: Verifica
         let passing = statistics.suffix_share(width);
         let candidates = statistics.postings * passing;
         let signed = statistics.signed_share(width);
-        let cost = statistics.sets * nanos::SET
+        let cost = statistics.probed * nanos::SET
             + statistics.indexed * index
             + 2.0 * statistics.tokens * sign
             + statistics.lookups * (nanos::LOOKUP + uncached * nanos::UNCACHED_LOOKUP)
@@ -150,7 +150,7 @@ pub(crate) fn estimate(
     let verification = verification(statistics, candidates, signed, place).0;
     let lookups = statistics.lookups * nanos::LOOKUP
         + statistics.indexed * nanos::INDEX
-        + statistics.sets * nanos::SET;
+        + statistics.probed * nanos::SET;
     let counted = statistics.postings * nanos::COUNT;
     match strategy {
         FilterVerify::PPJoin => postings(statistics, spec, place).cost,

@@ -277,7 +277,13 @@ impl Bounds {
             return None;
         }
         let least = partition(1, size, |p| self.sizes_can_match(role, size, p));
-        let beyond = partition(size, MAX_SET_SIZE, |p| !self.sizes_can_match(role, size, p));
+        // The greatest is a small multiple of `size` mostly.
+        let mut high = size;
+        while high < MAX_SET_SIZE && self.sizes_can_match(role, size, high) {
+            high = high.saturating_mul(2).min(MAX_SET_SIZE);
+        }
+        let low = (high / 2).max(size);
+        let beyond = partition(low, high, |p| !self.sizes_can_match(role, size, p));
         let greatest = if self.sizes_can_match(role, size, beyond) { beyond } else { beyond - 1 };
         Some((least, greatest))
     }

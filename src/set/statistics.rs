@@ -22,10 +22,15 @@ const PROBES: Range<u32> = 256..1024;
 const COUNTED: usize = 64;
 const COUNTED_TOKENS: Range<usize> = 1 << 13..1 << 16;
 
+/// Runs whose partners are looked up.
+const RUNS: usize = 1 << 12;
+
 /// Figures of a join of a collection with one like it: in a self-join, with itself.
 #[derive(Debug, Clone)]
 pub struct Statistics {
     pub sets: f64,
+    /// Sets that have partners by blocking key and size.
+    pub probed: f64,
     /// Tokens in all sets.
     pub tokens: f64,
     /// Pairs of sets whose blocking keys and sizes admit a match.
@@ -45,12 +50,13 @@ impl Statistics {
         spec: &JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let mut cache = SizeBoundsCache::new(spec, build.runs());
-        let (indexed, lookups, postings) = prefix_figures(build, spec, &mut cache, context)?;
+        let (indexed, lookups, postings) = prefix_figures(build, spec, context)?;
+        let (probed, admissible_pairs) = admissible(build, spec);
         Ok(Self {
             sets: f64::from(build.len()),
+            probed,
             tokens: build.token_count() as f64,
-            admissible_pairs: admissible_pairs(build, spec),
+            admissible_pairs,
             indexed,
             lookups,
             postings,
@@ -131,7 +137,6 @@ pub(super) fn partners(
 fn prefix_figures(
     build: &SetCollection,
     spec: &JoinSpec,
-    cache: &mut SizeBoundsCache,
     context: PrepareContext<'_>,
 ) -> Result<(f64, f64, f64)> {
     let bytes = build.universe() as usize * size_of::<u32>();
@@ -143,9 +148,12 @@ fn prefix_figures(
     let mut indexed = 0.0;
     for (run, sets) in build.runs().iter() {
         context.cancel.check()?;
-        let prefix = spec.indexed_prefix(run.size) as usize;
         // The same residues in every run, so that short ones are not left out.
         let offset = (step - sets.start as usize % step) % step;
+        if offset >= sets.len() {
+            continue;
+        }
+        let prefix = spec.indexed_prefix(run.size) as usize;
         for set in sets.skip(offset).step_by(step) {
             let tokens = build.tokens(set);
             let prefix = &tokens[..tokens.len().min(prefix)];
@@ -156,13 +164,20 @@ fn prefix_figures(
     let probes = (build.len() / PROBED).clamp(PROBES.start, PROBES.end);
     let sample_step = build.len().div_ceil(probes).max(1);
     let (mut lookups, mut postings) = (0.0, 0.0);
+    let mut run = None;
     for probe in (sample_step / 2..build.len()).step_by(sample_step as usize) {
-        let Some((sets, bounds)) = partners(build, spec, cache, probe) else {
+        if run.as_ref().is_none_or(|run: &ProbedRun| !run.ids.contains(&probe)) {
+            run = ProbedRun::of(build, spec, probe);
+        }
+        let Some(ProbedRun { partners, prefix, .. }) = &run else { continue };
+        let unordered = spec.pairing == Pairing::Unordered;
+        let end = if unordered { partners.end.min(probe) } else { partners.end };
+        if end <= partners.start {
             continue;
-        };
-        let share = sets.len() as f64 / f64::from(build.len());
+        }
+        let share = f64::from(end - partners.start) / f64::from(build.len());
         let tokens = build.tokens(probe);
-        let prefix = &tokens[..tokens.len().min(bounds.prefix as usize)];
+        let prefix = &tokens[..tokens.len().min(*prefix as usize)];
         lookups += prefix.len() as f64;
         postings += share * prefix.iter().map(|&t| f64::from(counts[t as usize])).sum::<f64>();
     }
@@ -172,16 +187,41 @@ fn prefix_figures(
     Ok((indexed * step, lookups * sample_step, postings * step * sample_step))
 }
 
-/// Pairs of sets whose sizes and keys admit a match.
-fn admissible_pairs(build: &SetCollection, spec: &JoinSpec) -> f64 {
-    let mut pairs = 0.0;
-    let sizes = (build.runs().least_size(), build.runs().greatest_size());
-    for (run, ids) in build.runs().iter() {
+/// Probe sets of one key and size.
+struct ProbedRun {
+    ids: Range<SetId>,
+    /// The sets that match one of them by key and size.
+    partners: Range<SetId>,
+    /// The length of their prefixes.
+    prefix: u32,
+}
+
+impl ProbedRun {
+    /// The run of a set; `None` where it has no partners.
+    fn of(build: &SetCollection, spec: &JoinSpec, probe: SetId) -> Option<Self> {
+        let (run, ids) = build.runs().of_set(probe)?;
+        let (least, greatest) = spec.partner_sizes(run.size)?;
+        let least = least.max(build.runs().least_size());
+        let prefix = spec.bounds.prefix_len(spec.probe_role, run.size, least);
+        Some(Self { ids, partners: build.runs().sets(run.key, least, greatest), prefix })
+    }
+}
+
+/// Sets that have partners by size and key, and their pairs.
+fn admissible(build: &SetCollection, spec: &JoinSpec) -> (f64, f64) {
+    let (mut probed, mut pairs) = (0.0, 0.0);
+    // With blocking keys there are about as many runs as sets: one of several will do.
+    let step = build.runs().len().div_ceil(RUNS).max(1);
+    for (run, ids) in build.runs().iter().skip(step / 2).step_by(step) {
         let Some((least, greatest)) = spec.partner_sizes(run.size) else {
             continue;
         };
-        let sets = build.runs().sets(run.key, least.max(sizes.0), greatest.min(sizes.1));
+        let sets = build.runs().sets(run.key, least, greatest);
+        if sets.is_empty() {
+            continue;
+        }
         let probes = ids.len() as f64;
+        probed += probes;
         pairs += probes
             * match spec.pairing {
                 Pairing::All => sets.len() as f64,
@@ -190,5 +230,5 @@ fn admissible_pairs(build: &SetCollection, spec: &JoinSpec) -> f64 {
                 }
             };
     }
-    pairs
+    (probed * step as f64, pairs * step as f64)
 }

@@ -6,9 +6,10 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use crate::set::PrepareContext;
+use crate::engine::{MatchNeed, Pairing};
 use crate::set::filter::SignatureScheme;
 use crate::set::filter::signature::MAX_WORDS;
+use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
 use crate::simd::{Simd, Words, kernels};
 use crate::util::cancel::sort_unstable_by_key;
@@ -48,6 +49,9 @@ pub(crate) struct Blocks {
     rare: Vec<u32>,
     /// By position, the size of the set.
     sizes: Vec<u32>,
+    /// By block and lane, the rows that hold the set; kept where they are counted and some sets have
+    /// several.
+    rows: Vec<[u32; ABREAST]>,
     /// By set, its position; kept for self-joins.
     positions: Vec<u32>,
 }
@@ -57,14 +61,18 @@ impl Blocks {
         build: &SetCollection,
         scheme: SignatureScheme,
         front_words: usize,
-        with_positions: bool,
+        spec: &JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
         let words = scheme.words();
         let len = build.len() as usize;
         let blocks = len.div_ceil(ABREAST);
+        let with_positions = spec.pairing == Pairing::Unordered;
+        let with_rows = spec.need == MatchNeed::Count && !build.has_no_repeats();
+        let of_set = 3 + usize::from(with_positions);
+        let of_block = 2 + if with_rows { ABREAST } else { 0 };
         let kept = blocks * words * size_of::<Line>()
-            + (2 * blocks + len * (3 + usize::from(with_positions))) * size_of::<u32>()
+            + (blocks * of_block + len * of_set) * size_of::<u32>()
             + scheme.size_in_bytes();
         let working = len * (words * size_of::<u64>() + 3 * size_of::<u32>());
         context.reservation.try_grow(kept + working)?;
@@ -78,12 +86,18 @@ impl Blocks {
             hidden: vec![0; blocks],
             rare: vec![0; len],
             sizes: vec![0; len],
+            rows: vec![[0; ABREAST]; if with_rows { blocks } else { 0 }],
             scheme,
             front_words,
             sets,
             positions,
         };
         this.fill(build, &signed, context)?;
+        for (block, rows) in this.rows.iter_mut().enumerate() {
+            context.cancel.check_at(block)?;
+            let sets = this.sets[block * ABREAST..].iter();
+            rows.iter_mut().zip(sets).for_each(|(rows, &set)| *rows = build.row_count_of(set));
+        }
         context.reservation.shrink(working);
         Ok(this)
     }
@@ -161,6 +175,23 @@ impl Blocks {
     #[inline]
     pub(super) fn size(&self, position: usize) -> u32 {
         self.sizes[position]
+    }
+
+    /// Adds, by probe of the group, the rows that hold the sets in the lanes of a hit, where rows are
+    /// counted.
+    #[inline]
+    pub(super) fn add_row_counts(&self, hit: Hit, partners: &mut [u32; GROUP]) {
+        let rows = self.rows.get(hit.block as usize).filter(|rows| **rows != [1; ABREAST]);
+        for (place, partners) in partners.iter_mut().enumerate() {
+            let lanes = hit.lanes >> (ABREAST * place) & 0xFF;
+            *partners += match rows {
+                None => lanes.count_ones(),
+                Some(rows) => {
+                    let in_lane = |(lane, &rows): (usize, &u32)| rows * (lanes >> lane & 1);
+                    rows.iter().enumerate().map(in_lane).sum()
+                }
+            };
+        }
     }
 
     /// The position of a set, where positions are kept.

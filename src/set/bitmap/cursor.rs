@@ -370,30 +370,37 @@ impl BitmapCursor {
         start.unwrap_or(0)..end.unwrap_or(0)
     }
 
-    /// Counts the pairs of rows of survivors that match.
-    fn count(&mut self, hit: Hit) -> u64 {
-        let mut pairs = 0;
-        for (place, probe) in self.probes[self.group.clone()].iter().enumerate() {
-            let lanes = (hit.lanes >> (ABREAST * place)) as u8;
-            let survivors = u64::from(lanes.count_ones());
-            self.funnel.prefix_pairs += survivors;
-            self.funnel.candidates += survivors;
-            self.funnel.matches += survivors;
-            let first = hit.block as usize * ABREAST;
-            let build_rows = match self.build.has_no_repeats() {
-                true => lanes.count_ones(),
-                false => (0..ABREAST)
-                    .filter(|lane| lanes >> lane & 1 == 1)
-                    .map(|lane| self.build.row_count_of(self.blocks.set(first + lane)))
-                    .sum(),
-            };
-            pairs += u64::from(self.probe_sets.row_count_of(probe.set)) * u64::from(build_rows);
-        }
-        pairs
+    /// Adds the pairs of survivors that the test has decided: their number, and by probe of the group
+    /// the rows of their build sets.
+    fn count(&mut self, survivors: u64, partners: [u32; GROUP], matches: &mut MatchBuffer) {
+        self.funnel.prefix_pairs += survivors;
+        self.funnel.candidates += survivors;
+        self.funnel.matches += survivors;
+        let rows = |probe: &Probe| u64::from(self.probe_sets.row_count_of(probe.set));
+        let probes = self.probes[self.group.clone()].iter().zip(partners);
+        let cross = probes.map(|(probe, partners)| rows(probe) * u64::from(partners)).sum();
+        matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
     }
 
     /// Decides the survivors of the last tile; why it stopped, unless all are decided.
     fn decide(&mut self, matches: &mut MatchBuffer, left: &mut usize) -> Option<Progress> {
+        let (mut survivors, mut partners) = (0, [0; GROUP]);
+        let stopped = self.decide_each(matches, left, &mut survivors, &mut partners);
+        if survivors > 0 {
+            self.count(survivors, partners, matches);
+        }
+        stopped
+    }
+
+    /// Like [`Self::decide`]. Survivors that the test has decided are counted only, where counts are
+    /// wanted.
+    fn decide_each(
+        &mut self,
+        matches: &mut MatchBuffer,
+        left: &mut usize,
+        survivors: &mut u64,
+        partners: &mut [u32; GROUP],
+    ) -> Option<Progress> {
         let exact = self.spec.need == MatchNeed::Scores;
         let first_only = self.spec.need == MatchNeed::Exists;
         let count_only = self.spec.need == MatchNeed::Count;
@@ -406,8 +413,8 @@ impl BitmapCursor {
                 && tested.contains(&last)
                 && self.blocks.size(first as usize) == self.blocks.size(last as usize);
             if is_decided && count_only {
-                let cross = self.count(hit);
-                matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
+                self.blocks.add_row_counts(hit, partners);
+                *survivors += u64::from(hit.lanes.count_ones());
                 self.next_hit += 1;
                 *left = left.saturating_sub(1);
                 continue;

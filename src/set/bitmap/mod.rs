@@ -20,7 +20,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use self::blocks::{Blocks, FRONT_WIDTHS};
 use self::cursor::BitmapCursor;
-use crate::engine::{Cost, Cursor, Pairing, Placement, PreparedJoin};
+use crate::engine::{Cost, Cursor, Placement, PreparedJoin};
 use crate::set::SetCollection;
 use crate::set::Statistics;
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
@@ -38,6 +38,8 @@ mod nanos {
     pub(super) const CANDIDATE: f64 = 16.0;
     /// Signing a token.
     pub(super) const TOKEN: f64 = 2.0;
+    /// Laying out a set in a block.
+    pub(super) const SET: f64 = 50.0;
 }
 
 /// The strategy `bitmap`.
@@ -66,8 +68,7 @@ impl JoinStrategy for BitmapBlocks {
     ) -> Result<Arc<dyn PreparedJoin>> {
         let scheme = statistics.scheme(&build);
         let (front_words, _) = best_front(statistics, &spec);
-        let unordered = spec.pairing == Pairing::Unordered;
-        let blocks = Blocks::try_new(&build, scheme, front_words, unordered, context)?;
+        let blocks = Blocks::try_new(&build, scheme, front_words, &spec, context)?;
         Ok(Arc::new(PreparedBitmap { build, spec, blocks: Arc::new(blocks) }))
     }
 }
@@ -97,7 +98,9 @@ fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, f64) {
         Form::Avx2 => 3.0,
         Form::Portable => 6.0,
     };
-    let signing = 2.0 * statistics.tokens * nanos::TOKEN;
+    let signed_again = statistics.probed / statistics.sets.max(1.0);
+    let signing =
+        (1.0 + signed_again) * statistics.tokens * nanos::TOKEN + statistics.sets * nanos::SET;
     let cost = |words: usize| {
         let test = slower * (nanos::TEST + nanos::WORD * words as f64);
         let survivors = statistics.signature_share(words) * nanos::SURVIVOR;

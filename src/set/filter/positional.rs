@@ -288,7 +288,7 @@ impl PositionalSource {
             index.postings.prefetch(token);
         }
         let signatures = &mut self.signatures;
-        sign_suffixes(tokens, prefix, words, |place, signature| signatures[place] = signature);
+        sign_suffixes(tokens, 0..prefix, words, |place, signature| signatures[place] = signature);
     }
 
     /// Asks for the first lists of sets that come soon, which lie anywhere in memory: for their
