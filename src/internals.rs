@@ -28,6 +28,8 @@ pub mod set {
         pub use crate::set::encode::finish;
     }
 
+    pub use crate::set::rates::Rates;
+
     /// The filters of candidates.
     pub mod filter {
         pub use crate::set::filter::{PositionalIndex, PrefixIndex};

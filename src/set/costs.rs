@@ -2,8 +2,8 @@
 
 use crate::set::JoinSpec;
 use crate::set::filter::SuffixTest;
+use crate::set::rates::Rates;
 use crate::set::{FilterVerify, Statistics};
-use crate::simd::Form;
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
 mod nanos {
@@ -75,11 +75,7 @@ pub(crate) struct Postings {
 
 /// The cheapest width of the signatures of postings.
 pub(crate) fn postings(statistics: &Statistics, spec: &JoinSpec, place: Verification) -> Postings {
-    let slower = match spec.simd.form() {
-        Form::Avx512 => 1.0,
-        Form::Avx2 => 2.0,
-        Form::Portable => 6.0,
-    };
+    let slower = Rates::of(spec.simd).scan;
     let of_width = |(width, words): (usize, usize)| {
         let index = nanos::INDEX + nanos::INDEX_WORD * words as f64;
         let sign = if words > 0 { nanos::SIGN } else { 0.0 };

@@ -1,6 +1,7 @@
 //! Signatures of the build side in blocks of eight sets, and the kernel that tests probe sets
 //! against them.
 
+use std::hint::black_box;
 use std::mem::size_of;
 use std::ops::Range;
 
@@ -9,6 +10,7 @@ use datafusion::common::Result;
 use crate::engine::{MatchNeed, Pairing};
 use crate::set::filter::SignatureScheme;
 use crate::set::filter::signature::MAX_WORDS;
+use crate::set::rates::fastest;
 use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
 use crate::simd::{Simd, Words, kernels};
@@ -246,6 +248,41 @@ impl Blocks {
         debug_assert!(FRONT_WIDTHS.contains(&self.front_words));
         test(simd, self, probes, blocks, required, hits);
     }
+}
+
+/// How much longer the kernel takes on this processor than on the one that the constants of the
+/// estimate were measured on; `None` where the clock says nothing.
+pub(crate) fn test_rate(simd: Simd) -> Option<f64> {
+    const BLOCKS: usize = 64;
+    const WORDS: usize = 4;
+    const REPEATS: usize = 8;
+    /// Nanoseconds of a pair, with blocks in the cache, on that processor.
+    const REFERENCE: f64 = 0.27;
+    // Every bit is common, and no pair has enough.
+    let blocks = Blocks {
+        scheme: SignatureScheme::empty(WORDS),
+        front_words: WORDS,
+        front: vec![Line([u64::MAX; ABREAST]); BLOCKS * WORDS],
+        back: vec![],
+        rest: vec![0; BLOCKS],
+        hidden: vec![0; BLOCKS],
+        sets: vec![],
+        rare: vec![],
+        sizes: vec![],
+        rows: vec![],
+        positions: vec![],
+    };
+    let group = Group { front: [[u64::MAX; 8]; GROUP], ..Group::default() };
+    let required = vec![u32::MAX; BLOCKS];
+    let mut hits = vec![];
+    let nanos = fastest(|| {
+        for _ in 0..REPEATS {
+            blocks.test(simd, black_box(&group), 0..BLOCKS, &required, &mut hits);
+        }
+        hits.len()
+    });
+    let pairs = (REPEATS * BLOCKS * ABREAST * GROUP) as f64;
+    (nanos > 0.0).then(|| nanos / pairs / REFERENCE)
 }
 
 /// The sets in the order of their blocks: by run, and in a run by how many of their tokens the

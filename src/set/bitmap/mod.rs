@@ -18,16 +18,17 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+pub(super) use self::blocks::test_rate;
 use self::blocks::{Blocks, FRONT_WIDTHS};
 use self::cursor::BitmapCursor;
 use crate::engine::{Cost, Cursor, Placement, PreparedJoin};
 use crate::set::SetCollection;
 use crate::set::Statistics;
+use crate::set::rates::Rates;
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
-use crate::simd::Form;
 
-/// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512; the other forms of the kernel
-/// take more by the factors in [`best_front`].
+/// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512; tests take more by
+/// [`Rates::test`].
 mod nanos {
     /// Testing a probe set with a set of a block: always, and for each word.
     pub(super) const TEST: f64 = 0.03;
@@ -93,11 +94,7 @@ impl PreparedJoin for PreparedBitmap {
 
 /// The number of words that the kernel should test, and what the join costs then.
 fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, f64) {
-    let slower = match spec.simd.form() {
-        Form::Avx512 => 1.0,
-        Form::Avx2 => 3.0,
-        Form::Portable => 6.0,
-    };
+    let slower = Rates::of(spec.simd).test;
     let signed_again = statistics.probed / statistics.sets.max(1.0);
     let signing =
         (1.0 + signed_again) * statistics.tokens * nanos::TOKEN + statistics.sets * nanos::SET;

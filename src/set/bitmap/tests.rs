@@ -42,8 +42,7 @@ impl JoinStrategy for Fixed {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let scheme = SignatureScheme::with_widths(&build, self.owned_words, self.hashed_words);
-        let unordered = spec.pairing == Pairing::Unordered;
-        let blocks = Blocks::try_new(&build, scheme, self.front_words, unordered, context)?;
+        let blocks = Blocks::try_new(&build, scheme, self.front_words, &spec, context)?;
         Ok(Arc::new(PreparedBitmap { build, spec, blocks: Arc::new(blocks) }))
     }
 }

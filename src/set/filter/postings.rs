@@ -12,10 +12,12 @@
 
 mod build;
 
+use std::hint::black_box;
 use std::ops::Range;
 
 use crate::set::SetId;
 use crate::set::filter::size_bounds::SizeBounds;
+use crate::set::rates::fastest;
 use crate::simd::{Lanes, Simd, kernels, prefetch};
 
 /// Fields of a posting in front of the signature.
@@ -260,6 +262,40 @@ pub(crate) struct Scanned {
     pub lists: usize,
     /// Where to go on; `None` at the end of the prefix.
     pub rest: Option<Place>,
+}
+
+/// How much longer scanning takes on this processor than on the one that the constants of the
+/// estimate were measured on; `None` where the clock says nothing.
+pub(crate) fn scan_rate(simd: Simd) -> Option<f64> {
+    const POSTINGS: usize = 1024;
+    const REPEATS: usize = 8;
+    /// Nanoseconds of a posting in the cache, with a signature of a word, on that processor.
+    const REFERENCE: f64 = 0.4;
+    // One list of sets of one token, none of which has what is required.
+    let postings = SignaturePostings {
+        offsets: vec![0, POSTINGS as u64],
+        fields: vec![1; (SIGNATURE + 1) * POSTINGS + LANES],
+        words: 1,
+        first_long: 0,
+    };
+    let criterion = Criterion::Table { least: 1, doubled: [2 * MAX_SIZE; 32] };
+    let partners = 0..POSTINGS as SetId;
+    let signatures = [SuffixSignature::default()];
+    let (mut hints, mut hits) = (Hints(vec![0]), [Hit::default(); LANES]);
+    let nanos = fastest(|| {
+        let mut scanned = 0;
+        for _ in 0..REPEATS {
+            let probe = ProbePrefix {
+                tokens: black_box(&[0]),
+                signatures: &signatures,
+                partners: &partners,
+            };
+            let scratch = Scratch { hints: &mut hints, hits: &mut hits };
+            scanned += postings.scan(simd, &criterion, probe, (0, 0), usize::MAX, scratch).postings;
+        }
+        scanned
+    });
+    (nanos > 0.0).then(|| nanos / (REPEATS * POSTINGS) as f64 / REFERENCE)
 }
 
 impl SignaturePostings {

@@ -84,6 +84,12 @@ impl SignatureScheme {
         Self { owned, first_owned, owned_words, hashed_words }
     }
 
+    /// A scheme of `words` words in which no token has a bit: for blocks of which only the speed
+    /// matters.
+    pub(crate) fn empty(words: usize) -> Self {
+        Self { owned: vec![], first_owned: 0, owned_words: words, hashed_words: 0 }
+    }
+
     /// Words of 64 bits in a signature.
     pub fn words(&self) -> usize {
         self.owned_words + self.hashed_words

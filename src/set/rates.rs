@@ -1,0 +1,64 @@
+//! How fast this processor runs the kernels that the estimates of costs are made of.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::Instant;
+
+use crate::set::bitmap::test_rate;
+use crate::set::filter::postings::scan_rate;
+use crate::simd::{Form, Simd};
+
+/// Runs of a kernel, of which the fastest counts: the others were interrupted.
+const RUNS: usize = 7;
+
+/// How much longer kernels take than on the processor that the constants of the estimates were
+/// measured on (an AMD EPYC with AVX-512).
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Rates {
+    /// Testing signatures against blocks.
+    pub test: f64,
+    /// Scanning postings.
+    pub scan: f64,
+}
+
+impl Rates {
+    /// Those of a form of the kernels, measured where the process asks first: about a tenth of a
+    /// millisecond.
+    pub fn of(simd: Simd) -> Self {
+        static MEASURED: [OnceLock<Rates>; 3] = [OnceLock::new(), OnceLock::new(), OnceLock::new()];
+        // Estimates in tests do not depend on the load of the machine.
+        if cfg!(test) {
+            return Self::expected(simd.form());
+        }
+        *MEASURED[simd.form() as usize].get_or_init(|| Self::measure(simd))
+    }
+
+    fn expected(form: Form) -> Self {
+        let (test, scan) = match form {
+            Form::Avx512 => (1.0, 1.0),
+            Form::Avx2 => (3.0, 2.0),
+            Form::Portable => (6.0, 6.0),
+        };
+        Self { test, scan }
+    }
+
+    fn measure(simd: Simd) -> Self {
+        let Self { test, scan } = Self::expected(simd.form());
+        let measured = |expected: f64, rate: Option<f64>| match rate {
+            // A rate beyond these limits is a fault of the clock.
+            Some(rate) => rate.clamp(expected / 4.0, expected * 4.0),
+            None => expected,
+        };
+        Self { test: measured(test, test_rate(simd)), scan: measured(scan, scan_rate(simd)) }
+    }
+}
+
+/// The nanoseconds of the fastest of some runs.
+pub(crate) fn fastest<T>(mut run: impl FnMut() -> T) -> f64 {
+    let nanos = (0..RUNS).map(|_| {
+        let start = Instant::now();
+        black_box(run());
+        start.elapsed().as_nanos() as f64
+    });
+    nanos.fold(f64::INFINITY, f64::min)
+}
