@@ -13,11 +13,10 @@ use crate::engine::{
     Cost, Cursor, Funnel, MatchBuffer, Placement, PreparedJoin, ProbeUnit, Progress, UnitQueue,
 };
 use crate::set::SetUnit;
-use crate::set::costs::Verification;
+use crate::set::costs::{Parts, Verification};
 use crate::set::filter::{
     GroupFilter, PositionalIndex, PrefixIndex, ProbeSignature, SignatureScheme, Signatures,
 };
-use crate::set::strategies::device_setup;
 use crate::set::verify::candidates::CandidateChunk;
 use crate::set::{CpuVerifier, DeviceJoin, DeviceVerifier};
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
@@ -115,20 +114,11 @@ impl JoinStrategy for FilterVerify {
     }
 
     fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
-        match placement {
-            Placement::Cpu => {
-                Cost::cpu(costs::estimate(*self, statistics, spec, Verification::Cpu))
-            }
-            Placement::Gpu => {
-                let (device, transfer) = costs::device_nanos(*self, statistics, spec);
-                Cost {
-                    cpu: costs::estimate(*self, statistics, spec, Verification::Device),
-                    device,
-                    transfer,
-                    setup: device_setup(),
-                }
-            }
-        }
+        let place = match placement {
+            Placement::Cpu => Verification::Cpu,
+            Placement::Gpu => Verification::Device,
+        };
+        costs::cheapest(*self, statistics, spec, place).cost
     }
 
     fn prepare(
@@ -138,12 +128,8 @@ impl JoinStrategy for FilterVerify {
         statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let verification = context.verification();
-        let words = match self {
-            Self::PPJoin => costs::postings(statistics, &spec, verification).words,
-            Self::AllPairs | Self::GroupJoin => 0,
-        };
-        let signed = costs::signatures_pay(*self, statistics, &spec, verification);
+        let Parts { words, signed, .. } =
+            costs::cheapest(*self, statistics, &spec, context.verification());
         let scheme = signed.then(|| statistics.scheme(&build));
         self.prepare_with(build, spec, words, scheme, context)
     }

@@ -36,6 +36,8 @@ pub struct Statistics {
     /// Posting lists looked up, and the postings of admissible size in them.
     pub lookups: f64,
     pub postings: f64,
+    /// Threads that share the work of the CPU, at least 1.
+    pub threads: usize,
     sampled: Option<Sampled>,
 }
 
@@ -68,6 +70,7 @@ impl Statistics {
             indexed,
             lookups,
             postings,
+            threads: context.threads,
             sampled: None,
         })
     }
