@@ -165,3 +165,65 @@ fn postings(statistics: &Statistics, spec: &JoinSpec, width: usize, words: usize
     let candidates = statistics.postings * statistics.suffix_share(width);
     Filtered { words, nanos, candidates, signed: statistics.signed_share(width) }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::*;
+    use crate::engine::Pairing;
+    use crate::set::Measure;
+    use crate::set::tests::harness::{Sides, spec};
+    use crate::set::tests::shapes;
+
+    /// A join of 300,000 sets of 88 tokens, with the shares of a small collection.
+    fn figures(threads: usize) -> (Statistics, JoinSpec) {
+        let shape = shapes::zipfian(&mut StdRng::seed_from_u64(37), 60);
+        let sides = Sides::itself(&shape.name, &shape.build);
+        let spec = spec(Measure::Jaccard, 0.7, Pairing::Unordered);
+        let mut statistics = sides.statistics(&spec);
+        statistics.threads = threads;
+        (statistics.sets, statistics.tokens) = (3e5, 3e5 * 88.0);
+        (statistics.indexed, statistics.lookups, statistics.postings) = (3e6, 6e6, 6e9);
+        (statistics, spec)
+    }
+
+    const STRATEGIES: [FilterVerify; 3] =
+        [FilterVerify::AllPairs, FilterVerify::PPJoin, FilterVerify::GroupJoin];
+
+    /// Many threads would give a device more candidates than it reads meanwhile: they filter first.
+    #[test]
+    fn the_filters_of_many_threads_stand_in_front_of_a_device() {
+        let (statistics, spec) = figures(64);
+        let sent = |strategy| cheapest(strategy, &statistics, &spec, Verification::Device);
+        assert!(sent(FilterVerify::PPJoin).words > 0);
+        assert!(sent(FilterVerify::AllPairs).signed && sent(FilterVerify::GroupJoin).signed);
+        // One thread is slower than the device anyway.
+        let (statistics, spec) = figures(1);
+        let sent = cheapest(FilterVerify::AllPairs, &statistics, &spec, Verification::Device);
+        assert!(!sent.signed);
+    }
+
+    /// The device works on those candidates alone that pass.
+    #[test]
+    fn estimates_for_a_device_count_what_is_sent() {
+        for threads in [1, 4, 16] {
+            let (statistics, spec) = figures(threads);
+            for strategy in STRATEGIES {
+                let Parts { words, signed, cost } =
+                    cheapest(strategy, &statistics, &spec, Verification::Device);
+                let width = SuffixTest::WIDTHS.iter().position(|&w| w == words).unwrap();
+                let passing = match strategy {
+                    FilterVerify::AllPairs => 1.0,
+                    _ => statistics.suffix_share(width),
+                };
+                let signed = if signed { statistics.signed_share(width) } else { 1.0 };
+                let sent = sending(&statistics, statistics.postings * passing * signed);
+                let off = (cost.device - sent.device).abs() + (cost.transfer - sent.transfer).abs();
+                assert!(off <= 1e-6 * sent.device, "{strategy:?} {threads} {cost:?} {sent:?}");
+                assert!(cost.cpu > sent.cpu);
+            }
+        }
+    }
+}

@@ -164,8 +164,8 @@ impl FilterVerify {
             Some(scheme) => Some(Arc::new(Signatures::try_new(&build, scheme, context)?)),
             None => None,
         };
-        let device = context.device.map(Arc::clone);
-        Ok(Arc::new(PreparedFilterVerify { build, spec, index, signatures, device }))
+        let verifiers = Verifiers::new(build, spec, context.device);
+        Ok(Arc::new(PreparedFilterVerify { index, signatures, verifiers }))
     }
 }
 
@@ -178,46 +178,63 @@ enum FilterIndex {
 
 #[derive(Debug)]
 struct PreparedFilterVerify {
-    build: Arc<SetCollection>,
-    spec: JoinSpec,
     index: FilterIndex,
     signatures: Option<Arc<Signatures>>,
-    /// Where candidates are verified, if not on the CPU.
-    device: Option<Arc<DeviceJoin>>,
+    verifiers: Verifiers,
 }
 
 impl PreparedJoin for PreparedFilterVerify {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
-        let mut capacity = self.spec.candidate_chunk;
-        if let Some(join) = &self.device {
-            // Larger chunks would be cut.
-            capacity = capacity.min(join.chunk_capacity());
-        }
-        reservation.try_grow(CandidateChunk::footprint(capacity))?;
+        let signatures = self.signatures.clone().map(SignatureFilter::new);
+        let behind = &self.verifiers;
         match &self.index {
             FilterIndex::Prefix(index) => {
-                self.cursor(PrefixIndex::source(index, reservation)?, capacity, reservation)
+                behind.open(|| PrefixIndex::source(index, reservation), signatures, reservation)
             }
             FilterIndex::Positional(index) => {
-                self.cursor(PositionalIndex::source(index, reservation)?, capacity, reservation)
+                behind.open(|| PositionalIndex::source(index, reservation), signatures, reservation)
             }
             FilterIndex::Group(index) => {
-                self.cursor(GroupFilter::source(index, reservation)?, capacity, reservation)
+                behind.open(|| GroupFilter::source(index, reservation), signatures, reservation)
             }
         }
     }
 }
 
-impl PreparedFilterVerify {
-    /// The cursor over a source. The device verifier is made last: where it gets no memory, the CPU
+/// Makes the verifiers of a join, each behind a source of candidates.
+#[derive(Debug)]
+pub(crate) struct Verifiers {
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+    /// Where candidates are verified, if not on the CPU.
+    device: Option<Arc<DeviceJoin>>,
+}
+
+impl Verifiers {
+    pub(crate) fn new(
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        device: Option<&Arc<DeviceJoin>>,
+    ) -> Self {
+        Self { build, spec, device: device.map(Arc::clone) }
+    }
+
+    /// A cursor over a source. The device verifier is made last: where it gets no memory, the CPU
     /// verifies instead.
-    fn cursor(
+    pub(crate) fn open<S: CandidateSource + 'static>(
         &self,
-        source: impl CandidateSource + 'static,
-        capacity: usize,
+        source: impl FnOnce() -> Result<S>,
+        signatures: Option<SignatureFilter>,
         reservation: &MemoryReservation,
     ) -> Result<Box<dyn Cursor>> {
         let (build, spec) = (&self.build, self.spec);
+        let mut capacity = spec.candidate_chunk;
+        if let Some(join) = &self.device {
+            // Larger chunks would be cut.
+            capacity = capacity.min(join.chunk_capacity());
+        }
+        reservation.try_grow(CandidateChunk::footprint(capacity))?;
+        let source = source()?;
         let device = match &self.device {
             None => None,
             Some(join) => {
@@ -229,7 +246,6 @@ impl PreparedFilterVerify {
             None => Box::new(CpuVerifier::new(Arc::clone(build), spec)),
             Some(verifier) => Box::new(verifier),
         };
-        let signatures = self.signatures.clone().map(SignatureFilter::new);
         Ok(Box::new(FilterVerifyCursor::new(source, signatures, verifier, capacity)))
     }
 }

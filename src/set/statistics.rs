@@ -38,6 +38,8 @@ pub struct Statistics {
     pub postings: f64,
     /// Threads that share the work of the CPU, at least 1.
     pub threads: usize,
+    /// Whether every token owns a bit of a signature, so that signatures decide.
+    pub exact_signatures: bool,
     sampled: Option<Sampled>,
 }
 
@@ -71,6 +73,7 @@ impl Statistics {
             lookups,
             postings,
             threads: context.threads,
+            exact_signatures: SignatureScheme::exact_words(build).is_some(),
             sampled: None,
         })
     }
