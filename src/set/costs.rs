@@ -1,9 +1,9 @@
 //! What joins by filter and verification cost.
 
 use crate::engine::Cost;
+use crate::gpu::Device;
 use crate::set::JoinSpec;
 use crate::set::filter::SuffixTest;
-use crate::set::strategies::device_setup;
 use crate::set::{FilterVerify, Statistics};
 use crate::simd::Form;
 
@@ -104,7 +104,8 @@ pub(crate) fn sending(statistics: &Statistics, candidates: f64) -> Cost {
         cpu: candidates * nanos::PACK,
         device: candidates * set / MEMORY,
         transfer: (4.0 * statistics.tokens + 8.0 * candidates) / BUS,
-        setup: device_setup(),
+        // Of the device that is taken where none is named.
+        setup: Device::time_to_begin(0).map_or(f64::INFINITY, |time| time.as_nanos() as f64),
     }
 }
 
