@@ -73,22 +73,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 for &strategy in &arguments.strategies {
                     for &simd in &arguments.simd {
                         for (&threads, &gain) in arguments.threads.iter().zip(&gains) {
-                            // Bitmap blocks run on the CPU alone.
-                            let on_gpu = strategy != StrategyChoice::Bitmap;
                             for &device in &arguments.devices {
-                                if on_gpu || !matches!(device, DeviceChoice::Cuda(_)) {
-                                    let gpu = GpuOptions::default();
-                                    let point = Point {
-                                        measure,
-                                        threshold,
-                                        strategy,
-                                        simd,
-                                        threads,
-                                        device,
-                                        gpu,
-                                    };
-                                    run_point(arguments, &encoded, &point, gain, &mut csv)?;
-                                }
+                                let gpu = GpuOptions::default();
+                                let point = Point {
+                                    measure,
+                                    threshold,
+                                    strategy,
+                                    simd,
+                                    threads,
+                                    device,
+                                    gpu,
+                                };
+                                run_point(arguments, &encoded, &point, gain, &mut csv)?;
                             }
                         }
                     }

@@ -111,10 +111,15 @@ pub(crate) fn admitted(
     };
     let found = on_device(named);
     if found.is_empty() {
+        let needed = "needs a strategy that a GPU takes part in";
+        let others = on_device(all.to_vec());
+        if others.is_empty() {
+            return plan_err!("simjoin.device = '{device}' {needed}; this similarity has none");
+        }
         return plan_err!(
-            "simjoin.device = '{device}' needs a strategy that a GPU takes part in: {}; \
-             simjoin.strategy = '{choice}' runs on the CPU alone",
-            names(&on_device(all.to_vec()))
+            "simjoin.device = '{device}' {needed}: {}; simjoin.strategy = '{choice}' runs on the \
+             CPU alone",
+            names(&others)
         );
     }
     Ok(found)
@@ -171,11 +176,17 @@ pub fn choose(
                 }
             }
             (Placement::Gpu, _) => {
-                (Some(matcher.open_device(build, spec, request)?), "as demanded".to_string())
+                let reason = match first.elapsed.is_finite() {
+                    true => "as demanded",
+                    false => "as demanded, without work for it",
+                };
+                (Some(matcher.open_device(build, spec, request)?), reason.to_string())
             }
         };
         let beside = ranked.iter().enumerate();
-        let others = beside.filter(|(i, r)| *i != place && r.placement == first.placement);
+        let others = beside.filter(|(i, r)| {
+            *i != place && r.placement == first.placement && r.elapsed.is_finite()
+        });
         let others = others.map(|(_, r)| (r.strategy.name(), r.cost)).collect();
         let (strategy, cost) = (first.strategy, first.cost);
         return Ok(Choice { strategy, evidence, cost, others, device, reason });
@@ -207,9 +218,10 @@ fn rank(
     Ok(ranked)
 }
 
-/// The shortest time in a placement.
+/// The shortest time in a placement that has work.
 fn best(ranked: &[Ranked], placement: Placement) -> Option<Nanos> {
-    ranked.iter().find(|r| r.placement == placement).map(|r| Nanos(r.elapsed))
+    let best = ranked.iter().find(|r| r.placement == placement && r.elapsed.is_finite());
+    best.map(|r| Nanos(r.elapsed))
 }
 
 fn why_cpu(ranked: &[Ranked], device: DeviceChoice, refused: Option<String>) -> String {

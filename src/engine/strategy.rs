@@ -93,6 +93,12 @@ impl Cost {
         Self { cpu: nanos, ..Self::default() }
     }
 
+    /// Work of the CPU beside a device that would have nothing to do: any other placement is
+    /// better.
+    pub fn without_device_work(nanos: f64) -> Self {
+        Self { setup: f64::INFINITY, ..Self::cpu(nanos) }
+    }
+
     /// The time that the work takes on `threads` threads.
     pub fn elapsed(&self, threads: usize) -> f64 {
         self.setup + (self.cpu / threads.max(1) as f64).max(self.device + self.transfer)

@@ -13,6 +13,7 @@ use crate::gpu::module::Modules;
 use crate::gpu::queue;
 use crate::gpu::queue::Queue;
 use crate::gpu::resident::{Resident, Upload, Uploads};
+use crate::gpu::start;
 use crate::gpu::{DeviceError, DeviceWork, Images};
 
 /// A CUDA device: a context, the programs on it, and a queue of works that all joins share.
@@ -77,6 +78,12 @@ impl Device {
         OPEN.lock().get(&ordinal).filter(|device| !device.is_lost()).cloned()
     }
 
+    /// The time until the device can begin, measured on this device or another one where the
+    /// process has opened one. Asks nothing of the driver. `None` where the build has no devices.
+    pub fn time_to_begin(ordinal: u32) -> Option<Duration> {
+        Some(start::time_to_begin(Self::opened(ordinal).is_some()))
+    }
+
     /// Forgets the device, which gives all its memory back at the end of its last query.
     pub fn close(ordinal: u32) {
         // Dropped outside of the lock.
@@ -85,6 +92,10 @@ impl Device {
 
     fn new(ordinal: u32) -> Result<Self> {
         driver::load()?;
+        start::OPENING.measure(|| Self::on_driver(ordinal))
+    }
+
+    fn on_driver(ordinal: u32) -> Result<Self> {
         let properties = Properties::of(ordinal)?;
         let context = Context::retain(ordinal)?;
         let _entered = context.enter()?;
@@ -141,7 +152,7 @@ impl Device {
         self.healthy()?;
         self.noticing_loss((|| {
             let _entered = self.context.enter()?;
-            self.queue.modules().load(images)
+            start::LOADING.measure(|| self.queue.modules().load(images))
         })())
     }
 

@@ -5,6 +5,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::gpu::{DeviceError, DeviceWork, Grid, Images, Pod};
 
@@ -30,6 +31,11 @@ impl Device {
 
     /// The device if it is open and not lost.
     pub fn opened(_: u32) -> Option<Arc<Self>> {
+        None
+    }
+
+    /// There is none.
+    pub fn time_to_begin(_: u32) -> Option<Duration> {
         None
     }
 

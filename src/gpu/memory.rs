@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::gpu::DeviceError;
 use crate::gpu::driver::{Context, OUT_OF_MEMORY, Result};
+use crate::gpu::start;
 
 /// A piece of device memory, freed when it is dropped.
 #[derive(Debug)]
@@ -79,7 +80,7 @@ impl HostBlock {
         let bytes = bytes.max(1).checked_next_multiple_of(Self::UNIT).ok_or_else(out_of_memory)?;
         let _entered = context.enter()?;
         // SAFETY: the context is current. Cached memory (no flag), for the host reads it too.
-        let start = unsafe { result::malloc_host(bytes, 0) };
+        let start = start::PINNING.measure(|| unsafe { result::malloc_host(bytes, 0) });
         let start = match context.check("cuMemHostAlloc", start) {
             Err(DeviceError::Failed { code: OUT_OF_MEMORY, .. }) => return Err(out_of_memory()),
             start => NonNull::new(start?.cast()).ok_or_else(out_of_memory)?,

@@ -34,6 +34,8 @@ mod queue;
 mod resident;
 #[cfg(feature = "cuda")]
 mod stage;
+#[cfg(feature = "cuda")]
+mod start;
 #[cfg(all(test, feature = "cuda"))]
 pub(crate) mod tests;
 

@@ -1,5 +1,7 @@
 //! What joins by filter and verification cost.
 
+use crate::engine::Cost;
+use crate::gpu::Device;
 use crate::set::JoinSpec;
 use crate::set::filter::SuffixTest;
 use crate::set::rates::Rates;
@@ -43,129 +45,183 @@ pub(crate) enum Verification {
 /// Bytes of postings beyond which lists come from memory.
 const CACHE: f64 = 24e6;
 
-/// The cost of verifying candidates on the CPU, or of sending them away, and whether the bitmap
-/// filter pays in front of it.
-fn verification(
-    statistics: &Statistics,
-    candidates: f64,
-    signed: f64,
-    place: Verification,
-) -> (f64, bool) {
-    if place == Verification::Device {
-        // Comparing signatures takes longer.
-        return (candidates * nanos::PACK, false);
-    }
-    let verify = nanos::VERIFY + nanos::VERIFY_TOKEN * statistics.average_size();
-    let plain = candidates * verify;
-    let sign = 2.0 * statistics.tokens * nanos::SIGN;
-    let signed = sign + candidates * (nanos::SIGNATURE + signed * verify);
-    (plain.min(signed), signed < plain)
-}
-
-/// How PPJoin's posting lists are made.
+/// The parts of a filter and its verifier that the estimate chooses.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Postings {
-    /// The width of the signatures.
+pub(crate) struct Parts {
+    /// The width of the signatures of postings (PPJoin), in words of 32 bits.
     pub words: usize,
-    /// The candidates to expect, and the share of them that the bitmap filter lets pass.
+    /// Whether the bitmap filter stands in front of verification.
+    pub signed: bool,
+    /// The cost of the join.
+    pub cost: Cost,
+}
+
+/// Candidates in front of the bitmap filter.
+#[derive(Debug, Clone, Copy)]
+struct Filtered {
+    words: usize,
+    /// Nanoseconds of a core until the candidates are found.
+    nanos: f64,
     candidates: f64,
+    /// The share of the candidates that the bitmap filter lets pass.
     signed: f64,
-    cost: f64,
 }
 
-/// The cheapest width of the signatures of postings.
-pub(crate) fn postings(statistics: &Statistics, spec: &JoinSpec, place: Verification) -> Postings {
-    let slower = Rates::of(spec.simd).scan;
-    let of_width = |(width, words): (usize, usize)| {
-        let index = nanos::INDEX + nanos::INDEX_WORD * words as f64;
-        let sign = if words > 0 { nanos::SIGN } else { 0.0 };
-        let mut scan = slower * (nanos::SCAN + nanos::SCAN_WORD * words as f64);
-        let bytes = 4.0 * (2 + words) as f64;
-        let uncached = (statistics.indexed * bytes / CACHE).min(1.0);
-        if uncached == 1.0 {
-            scan = scan.max(bytes * nanos::UNCACHED_BYTE);
-        }
-        let passing = statistics.suffix_share(width);
-        let candidates = statistics.postings * passing;
-        let signed = statistics.signed_share(width);
-        let cost = statistics.probed * nanos::SET
-            + statistics.indexed * index
-            + 2.0 * statistics.tokens * sign
-            + statistics.lookups * (nanos::LOOKUP + uncached * nanos::UNCACHED_LOOKUP)
-            + statistics.postings * scan
-            + verification(statistics, candidates, signed, place).0;
-        Postings { words, candidates, signed, cost }
-    };
-    let mut widths = SuffixTest::WIDTHS.into_iter().enumerate().map(of_width);
-    let first = widths.next();
-    let cheapest = widths.fold(first, |best, p| match best {
-        Some(best) if best.cost <= p.cost => Some(best),
-        _ => Some(p),
-    });
-    cheapest.unwrap_or(Postings { words: 0, candidates: 0.0, signed: 0.5, cost: f64::INFINITY })
-}
-
-/// Candidates in front of the bitmap filter, and the share of them that passes it.
-fn candidates(
-    strategy: FilterVerify,
-    statistics: &Statistics,
-    spec: &JoinSpec,
-    place: Verification,
-) -> (f64, f64) {
-    let signed = statistics.signed_share(0);
-    match strategy {
-        FilterVerify::PPJoin => {
-            let postings = postings(statistics, spec, place);
-            (postings.candidates, postings.signed)
-        }
-        // Nearly every posting is another pair.
-        FilterVerify::AllPairs => (statistics.postings, signed),
-        FilterVerify::GroupJoin => (statistics.postings * statistics.suffix_share(0), signed),
+impl Filtered {
+    /// Verification of all candidates, or of those that the bitmap filter lets pass.
+    fn verified(&self, statistics: &Statistics, place: Verification) -> [Parts; 2] {
+        let Self { words, nanos, candidates, signed: share } = *self;
+        let parts = |signed: bool, filter: f64, left: f64| {
+            let behind = verification(statistics, left, place);
+            let cost = Cost { cpu: nanos + filter + behind.cpu, ..behind };
+            Parts { words, signed, cost }
+        };
+        let sign = 2.0 * statistics.tokens * nanos::SIGN;
+        let compare = candidates * nanos::SIGNATURE;
+        [parts(false, 0.0, candidates), parts(true, sign + compare, share * candidates)]
     }
 }
 
-/// Whether the bitmap filter pays in front of verification.
-pub(crate) fn signatures_pay(
-    strategy: FilterVerify,
-    statistics: &Statistics,
-    spec: &JoinSpec,
-    place: Verification,
-) -> bool {
-    let (candidates, signed) = candidates(strategy, statistics, spec, place);
-    verification(statistics, candidates, signed, place).1
-}
-
-/// What a join costs the CPU.
-pub(crate) fn estimate(
-    strategy: FilterVerify,
-    statistics: &Statistics,
-    spec: &JoinSpec,
-    place: Verification,
-) -> f64 {
-    let (candidates, signed) = candidates(strategy, statistics, spec, place);
-    let verification = verification(statistics, candidates, signed, place).0;
-    let lookups = statistics.lookups * nanos::LOOKUP
-        + statistics.indexed * nanos::INDEX
-        + statistics.probed * nanos::SET;
-    let counted = statistics.postings * nanos::COUNT;
-    match strategy {
-        FilterVerify::PPJoin => postings(statistics, spec, place).cost,
-        FilterVerify::AllPairs => 2.0 * lookups + counted + verification,
-        FilterVerify::GroupJoin => 2.5 * lookups + counted + verification,
+/// The cost of deciding candidates.
+fn verification(statistics: &Statistics, candidates: f64, place: Verification) -> Cost {
+    match place {
+        Verification::Cpu => {
+            let verify = nanos::VERIFY + nanos::VERIFY_TOKEN * statistics.average_size();
+            Cost::cpu(candidates * verify)
+        }
+        Verification::Device => sending(statistics, candidates),
     }
 }
 
-/// Nanoseconds that a GPU takes beside the CPU, at least: to read the candidates' tokens, and to
-/// copy candidates and sets to it.
-pub(crate) fn device_nanos(
-    strategy: FilterVerify,
-    statistics: &Statistics,
-    spec: &JoinSpec,
-) -> (f64, f64) {
-    let (candidates, _) = candidates(strategy, statistics, spec, Verification::Device);
+/// The least cost of deciding candidates on a GPU: the CPU packs them; beside the CPU, sets and
+/// candidates are copied, and the tokens of each candidate are read.
+pub(crate) fn sending(statistics: &Statistics, candidates: f64) -> Cost {
     /// Bytes a nanosecond over the bus, and from the device's memory.
     const BUS: f64 = 12.0;
     const MEMORY: f64 = 500.0;
     let set = 4.0 * statistics.average_size();
-    (candidates * set / MEMORY, (4.0 * statistics.tokens + 8.0 * candidates) / BUS)
+    Cost {
+        cpu: candidates * nanos::PACK,
+        device: candidates * set / MEMORY,
+        transfer: (4.0 * statistics.tokens + 8.0 * candidates) / BUS,
+        // Of the device that is taken where none is named.
+        setup: Device::time_to_begin(0).map_or(f64::INFINITY, |time| time.as_nanos() as f64),
+    }
+}
+
+/// The parts that take the least time on the threads of the join.
+pub(crate) fn cheapest(
+    strategy: FilterVerify,
+    statistics: &Statistics,
+    spec: &JoinSpec,
+    place: Verification,
+) -> Parts {
+    let lookups = statistics.lookups * nanos::LOOKUP
+        + statistics.indexed * nanos::INDEX
+        + statistics.probed * nanos::SET;
+    let counted = statistics.postings * nanos::COUNT;
+    let signed = statistics.signed_share(0);
+    let filtered = match strategy {
+        FilterVerify::PPJoin => {
+            let widths = SuffixTest::WIDTHS.into_iter().enumerate();
+            widths.map(|(width, words)| postings(statistics, spec, width, words)).collect()
+        }
+        FilterVerify::AllPairs => {
+            // Nearly every posting is another pair.
+            let (nanos, candidates) = (2.0 * lookups + counted, statistics.postings);
+            vec![Filtered { words: 0, nanos, candidates, signed }]
+        }
+        FilterVerify::GroupJoin => {
+            let candidates = statistics.postings * statistics.suffix_share(0);
+            vec![Filtered { words: 0, nanos: 2.5 * lookups + counted, candidates, signed }]
+        }
+    };
+    let elapsed = |parts: &Parts| parts.cost.elapsed(statistics.threads);
+    let parts = filtered.iter().flat_map(|filtered| filtered.verified(statistics, place));
+    let least = parts.min_by(|a, b| elapsed(a).total_cmp(&elapsed(b)));
+    least.unwrap_or(Parts { words: 0, signed: false, cost: Cost::cpu(f64::INFINITY) })
+}
+
+/// PPJoin's candidates from posting lists with signatures of `words` words, those of
+/// `SuffixTest::WIDTHS[width]`.
+fn postings(statistics: &Statistics, spec: &JoinSpec, width: usize, words: usize) -> Filtered {
+    let slower = Rates::of(spec.simd).scan;
+    let index = nanos::INDEX + nanos::INDEX_WORD * words as f64;
+    let sign = if words > 0 { nanos::SIGN } else { 0.0 };
+    let mut scan = slower * (nanos::SCAN + nanos::SCAN_WORD * words as f64);
+    let bytes = 4.0 * (2 + words) as f64;
+    let uncached = (statistics.indexed * bytes / CACHE).min(1.0);
+    if uncached == 1.0 {
+        scan = scan.max(bytes * nanos::UNCACHED_BYTE);
+    }
+    let nanos = statistics.probed * nanos::SET
+        + statistics.indexed * index
+        + 2.0 * statistics.tokens * sign
+        + statistics.lookups * (nanos::LOOKUP + uncached * nanos::UNCACHED_LOOKUP)
+        + statistics.postings * scan;
+    let candidates = statistics.postings * statistics.suffix_share(width);
+    Filtered { words, nanos, candidates, signed: statistics.signed_share(width) }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::*;
+    use crate::engine::Pairing;
+    use crate::set::Measure;
+    use crate::set::tests::harness::{Sides, spec};
+    use crate::set::tests::shapes;
+
+    /// A join of 300,000 sets of 88 tokens, with the shares of a small collection.
+    fn figures(threads: usize) -> (Statistics, JoinSpec) {
+        let shape = shapes::zipfian(&mut StdRng::seed_from_u64(37), 60);
+        let sides = Sides::itself(&shape.name, &shape.build);
+        let spec = spec(Measure::Jaccard, 0.7, Pairing::Unordered);
+        let mut statistics = sides.statistics(&spec);
+        statistics.threads = threads;
+        (statistics.sets, statistics.probed) = (3e5, 3e5);
+        statistics.tokens = 3e5 * 88.0;
+        (statistics.indexed, statistics.lookups, statistics.postings) = (3e6, 6e6, 6e9);
+        (statistics, spec)
+    }
+
+    const STRATEGIES: [FilterVerify; 3] =
+        [FilterVerify::AllPairs, FilterVerify::PPJoin, FilterVerify::GroupJoin];
+
+    /// Many threads would give a device more candidates than it reads meanwhile: they filter first.
+    #[test]
+    fn the_filters_of_many_threads_stand_in_front_of_a_device() {
+        let (statistics, spec) = figures(64);
+        let sent = |strategy| cheapest(strategy, &statistics, &spec, Verification::Device);
+        assert!(sent(FilterVerify::PPJoin).words > 0);
+        assert!(sent(FilterVerify::AllPairs).signed && sent(FilterVerify::GroupJoin).signed);
+        // One thread is slower than the device anyway.
+        let (statistics, spec) = figures(1);
+        let sent = cheapest(FilterVerify::AllPairs, &statistics, &spec, Verification::Device);
+        assert!(!sent.signed);
+    }
+
+    /// The device works on those candidates alone that pass.
+    #[test]
+    fn estimates_for_a_device_count_what_is_sent() {
+        for threads in [1, 4, 16] {
+            let (statistics, spec) = figures(threads);
+            for strategy in STRATEGIES {
+                let Parts { words, signed, cost } =
+                    cheapest(strategy, &statistics, &spec, Verification::Device);
+                let width = SuffixTest::WIDTHS.iter().position(|&w| w == words).unwrap();
+                let passing = match strategy {
+                    FilterVerify::AllPairs => 1.0,
+                    _ => statistics.suffix_share(width),
+                };
+                let signed = if signed { statistics.signed_share(width) } else { 1.0 };
+                let sent = sending(&statistics, statistics.postings * passing * signed);
+                let off = (cost.device - sent.device).abs() + (cost.transfer - sent.transfer).abs();
+                assert!(off <= 1e-6 * sent.device, "{strategy:?} {threads} {cost:?} {sent:?}");
+                assert!(cost.cpu > sent.cpu);
+            }
+        }
+    }
 }

@@ -13,11 +13,10 @@ use crate::engine::{
     Cost, Cursor, Funnel, MatchBuffer, Placement, PreparedJoin, ProbeUnit, Progress, UnitQueue,
 };
 use crate::set::SetUnit;
-use crate::set::costs::Verification;
+use crate::set::costs::{Parts, Verification};
 use crate::set::filter::{
     GroupFilter, PositionalIndex, PrefixIndex, ProbeSignature, SignatureScheme, Signatures,
 };
-use crate::set::strategies::device_setup;
 use crate::set::verify::candidates::CandidateChunk;
 use crate::set::{CpuVerifier, DeviceJoin, DeviceVerifier};
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext, SelfMatches};
@@ -115,20 +114,11 @@ impl JoinStrategy for FilterVerify {
     }
 
     fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
-        match placement {
-            Placement::Cpu => {
-                Cost::cpu(costs::estimate(*self, statistics, spec, Verification::Cpu))
-            }
-            Placement::Gpu => {
-                let (device, transfer) = costs::device_nanos(*self, statistics, spec);
-                Cost {
-                    cpu: costs::estimate(*self, statistics, spec, Verification::Device),
-                    device,
-                    transfer,
-                    setup: device_setup(),
-                }
-            }
-        }
+        let place = match placement {
+            Placement::Cpu => Verification::Cpu,
+            Placement::Gpu => Verification::Device,
+        };
+        costs::cheapest(*self, statistics, spec, place).cost
     }
 
     fn prepare(
@@ -138,12 +128,8 @@ impl JoinStrategy for FilterVerify {
         statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let verification = context.verification();
-        let words = match self {
-            Self::PPJoin => costs::postings(statistics, &spec, verification).words,
-            Self::AllPairs | Self::GroupJoin => 0,
-        };
-        let signed = costs::signatures_pay(*self, statistics, &spec, verification);
+        let Parts { words, signed, .. } =
+            costs::cheapest(*self, statistics, &spec, context.verification());
         let scheme = signed.then(|| statistics.scheme(&build));
         self.prepare_with(build, spec, words, scheme, context)
     }
@@ -178,8 +164,8 @@ impl FilterVerify {
             Some(scheme) => Some(Arc::new(Signatures::try_new(&build, scheme, context)?)),
             None => None,
         };
-        let device = context.device.map(Arc::clone);
-        Ok(Arc::new(PreparedFilterVerify { build, spec, index, signatures, device }))
+        let verifiers = Verifiers::new(build, spec, context.device);
+        Ok(Arc::new(PreparedFilterVerify { index, signatures, verifiers }))
     }
 }
 
@@ -192,46 +178,63 @@ enum FilterIndex {
 
 #[derive(Debug)]
 struct PreparedFilterVerify {
-    build: Arc<SetCollection>,
-    spec: JoinSpec,
     index: FilterIndex,
     signatures: Option<Arc<Signatures>>,
-    /// Where candidates are verified, if not on the CPU.
-    device: Option<Arc<DeviceJoin>>,
+    verifiers: Verifiers,
 }
 
 impl PreparedJoin for PreparedFilterVerify {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
-        let mut capacity = self.spec.candidate_chunk;
-        if let Some(join) = &self.device {
-            // Larger chunks would be cut.
-            capacity = capacity.min(join.chunk_capacity());
-        }
-        reservation.try_grow(CandidateChunk::footprint(capacity))?;
+        let signatures = self.signatures.clone().map(SignatureFilter::new);
+        let behind = &self.verifiers;
         match &self.index {
             FilterIndex::Prefix(index) => {
-                self.cursor(PrefixIndex::source(index, reservation)?, capacity, reservation)
+                behind.open(|| PrefixIndex::source(index, reservation), signatures, reservation)
             }
             FilterIndex::Positional(index) => {
-                self.cursor(PositionalIndex::source(index, reservation)?, capacity, reservation)
+                behind.open(|| PositionalIndex::source(index, reservation), signatures, reservation)
             }
             FilterIndex::Group(index) => {
-                self.cursor(GroupFilter::source(index, reservation)?, capacity, reservation)
+                behind.open(|| GroupFilter::source(index, reservation), signatures, reservation)
             }
         }
     }
 }
 
-impl PreparedFilterVerify {
-    /// The cursor over a source. The device verifier is made last: where it gets no memory, the CPU
+/// Makes the verifiers of a join, each behind a source of candidates.
+#[derive(Debug)]
+pub(crate) struct Verifiers {
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+    /// Where candidates are verified, if not on the CPU.
+    device: Option<Arc<DeviceJoin>>,
+}
+
+impl Verifiers {
+    pub(crate) fn new(
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        device: Option<&Arc<DeviceJoin>>,
+    ) -> Self {
+        Self { build, spec, device: device.map(Arc::clone) }
+    }
+
+    /// A cursor over a source. The device verifier is made last: where it gets no memory, the CPU
     /// verifies instead.
-    fn cursor(
+    pub(crate) fn open<S: CandidateSource + 'static>(
         &self,
-        source: impl CandidateSource + 'static,
-        capacity: usize,
+        source: impl FnOnce() -> Result<S>,
+        signatures: Option<SignatureFilter>,
         reservation: &MemoryReservation,
     ) -> Result<Box<dyn Cursor>> {
         let (build, spec) = (&self.build, self.spec);
+        let mut capacity = spec.candidate_chunk;
+        if let Some(join) = &self.device {
+            // Larger chunks would be cut.
+            capacity = capacity.min(join.chunk_capacity());
+        }
+        reservation.try_grow(CandidateChunk::footprint(capacity))?;
+        let source = source()?;
         let device = match &self.device {
             None => None,
             Some(join) => {
@@ -243,7 +246,6 @@ impl PreparedFilterVerify {
             None => Box::new(CpuVerifier::new(Arc::clone(build), spec)),
             Some(verifier) => Box::new(verifier),
         };
-        let signatures = self.signatures.clone().map(SignatureFilter::new);
         Ok(Box::new(FilterVerifyCursor::new(source, signatures, verifier, spec, capacity)))
     }
 }

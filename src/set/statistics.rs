@@ -40,6 +40,10 @@ pub struct Statistics {
     /// Posting lists looked up, and the postings of admissible size in them.
     pub lookups: f64,
     pub postings: f64,
+    /// Threads that share the work of the CPU, at least 1.
+    pub threads: usize,
+    /// Whether every token owns a bit of a signature, so that signatures decide.
+    pub exact_signatures: bool,
     sampled: Option<Sampled>,
 }
 
@@ -60,6 +64,8 @@ impl Statistics {
             indexed,
             lookups,
             postings,
+            threads: context.threads,
+            exact_signatures: SignatureScheme::exact_words(build).is_some(),
             sampled: None,
         })
     }

@@ -7,7 +7,6 @@ use datafusion::common::Result;
 use crate::engine::{
     self, Collection, Cost, DevicePlace, Evidence, Placement, PreparedJoin, Strategy,
 };
-use crate::gpu::Device;
 use crate::set::{
     BitmapBlocks, DeviceJoin, FilterVerify, JoinSpec, JoinStrategy, PrepareContext, SetCollection,
     Statistics,
@@ -19,11 +18,6 @@ pub(crate) static STRATEGIES: [&dyn Strategy; 4] =
 
 /// Joins estimated to take less (nanoseconds of a core) are not worth a sample.
 const WORTH_SAMPLING: f64 = 12e6;
-
-/// Nanoseconds until a GPU is ready: to create a context and load the kernels where that has not
-/// been done yet, and to pin memory.
-const OPEN_DEVICE: f64 = 500e6;
-const USE_DEVICE: f64 = 20e6;
 
 /// Figures of a collection and the join it is for.
 #[derive(Debug)]
@@ -81,11 +75,6 @@ impl<S: JoinStrategy> Strategy for S {
         let context = PrepareContext { device: device.as_ref(), ..context.into() };
         JoinStrategy::prepare(self, build.shared()?, *spec, statistics, context)
     }
-}
-
-/// Nanoseconds until a GPU can begin.
-pub(crate) fn device_setup() -> f64 {
-    if Device::opened(0).is_some() { USE_DEVICE } else { OPEN_DEVICE }
 }
 
 impl DevicePlace for DeviceJoin {}

@@ -326,7 +326,7 @@ impl Case {
             let value = values.choose(rng).expect("values").to_string();
             self.session.options.push((name, value));
         };
-        set("strategy", &["auto", "allpairs", "ppjoin", "groupjoin"]);
+        set("strategy", &STRATEGIES);
         set("debug.gpu_layout", &layouts);
         set("debug.gpu_block_size", &["auto", "32", "64", "128", "256"]);
         set("gpu.candidate_memory", &["1", "400", "3000", "2M"]);

@@ -3,10 +3,15 @@
 
 use std::process::Command;
 
+use std::time::Duration;
+
 use crate::gpu::tests::*;
 
 /// What the device of a child process tells, if this is one.
 const CHILD: &str = "SIMJOIN_TEST_OPEN";
+
+/// Set for a child process that measures its devices.
+const TIMED: &str = "SIMJOIN_TEST_TIMED";
 
 /// Not a test: the child process of the others.
 #[test]
@@ -20,11 +25,41 @@ fn child() {
     }
 }
 
+/// Not a test either: tells whether the times until devices begin are the expected or measured ones.
+#[test]
+fn timed_child() {
+    if std::env::var_os(TIMED).is_none() {
+        return;
+    }
+    let expected = Some(Duration::from_millis(300));
+    let before = Device::time_to_begin(0) == expected;
+    let device = Device::open(0).unwrap();
+    device.load(&FILL).unwrap();
+    drop(device.pinned(1 << 20).unwrap());
+    let [open, other] = [0, 1].map(|ordinal| Device::time_to_begin(ordinal).unwrap());
+    Device::close(0);
+    let closed = Device::time_to_begin(0).unwrap();
+    let none_is_free = open >= Duration::from_millis(1);
+    let opening_counts = open <= other && other == closed && Some(other) != expected;
+    println!("<<{before} {none_is_free} {opening_counts}>>");
+}
+
 /// What a process tells that opens a device on the emulator, set up by `environment`.
 fn outcome(ordinal: u32, library: Option<&str>, environment: &[(&str, &str)]) -> String {
+    told_by("child", library, |command| {
+        command.env(CHILD, ordinal.to_string()).envs(environment.iter().copied())
+    })
+}
+
+/// What a child process tells.
+fn told_by(
+    child: &str,
+    library: Option<&str>,
+    set_up: impl FnOnce(&mut Command) -> &mut Command,
+) -> String {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "gpu::tests::opening::child", "--nocapture"]);
-    command.env(CHILD, ordinal.to_string()).envs(environment.iter().copied());
+    command.args(["--exact", &format!("gpu::tests::opening::{child}"), "--nocapture"]);
+    set_up(&mut command);
     if let Some(library) = library {
         command.env("LD_LIBRARY_PATH", library);
     }
@@ -64,4 +99,14 @@ fn devices_that_cannot_be_used_say_why() {
     assert!(none.contains("sees no CUDA device"), "{none}");
     let beyond = told(2, &[("EMULATOR_DEVICES", "2")]);
     assert!(beyond.contains("no CUDA device 2") && beyond.contains("below 2"), "{beyond}");
+}
+
+/// Before a device is opened its start is a guess; then as long as the one that was measured, also
+/// for other devices.
+#[test]
+fn the_start_of_a_device_is_measured() {
+    let Some(emulator) = Emulator::get() else { return };
+    let library = emulator.path().parent().unwrap().to_str();
+    let told = told_by("timed_child", library, |command| command.env(TIMED, "1"));
+    assert_eq!(told, "true true true");
 }

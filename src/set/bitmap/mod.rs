@@ -7,11 +7,19 @@
 //! pay; only survivors meet the others, and only what passes these as well has its rare tokens
 //! compared. Where every token of the universe owns a bit, the number of common bits is the
 //! overlap.
+//!
+//! ```text
+//!                          ┌──► BitmapCursor: rare tokens compared on the CPU ──► matches
+//! Blocks ──► Traversal ────┤
+//!            survivors     └──► BitmapSource: candidates ──► verifier on a device
+//! ```
 
 mod blocks;
 mod cursor;
+mod source;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+mod traversal;
 
 use std::sync::Arc;
 
@@ -21,9 +29,12 @@ use datafusion::execution::memory_pool::MemoryReservation;
 pub(super) use self::blocks::test_rate;
 use self::blocks::{Blocks, FRONT_WIDTHS};
 use self::cursor::BitmapCursor;
+use self::source::BitmapSource;
 use crate::engine::{Cost, Cursor, Placement, PreparedJoin};
 use crate::set::SetCollection;
 use crate::set::Statistics;
+use crate::set::costs;
+use crate::set::filter_verify::Verifiers;
 use crate::set::rates::Rates;
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
 
@@ -35,7 +46,7 @@ mod nanos {
     pub(super) const WORD: f64 = 0.06;
     /// What a survivor costs until it is decided.
     pub(super) const SURVIVOR: f64 = 6.0;
-    /// What a pair costs that passes all words.
+    /// Deciding a pair that passes all words.
     pub(super) const CANDIDATE: f64 = 16.0;
     /// Signing a token.
     pub(super) const TOKEN: f64 = 2.0;
@@ -52,12 +63,23 @@ impl JoinStrategy for BitmapBlocks {
         "bitmap"
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
+    fn runs_on(&self, _: Placement) -> bool {
+        true
     }
 
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, _: Placement) -> Cost {
-        Cost::cpu(best_front(statistics, spec).1)
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
+        let (_, tests) = best_front(statistics, spec);
+        let candidates =
+            statistics.admissible_pairs * statistics.signature_share(statistics.signature_words());
+        let decided = tests + candidates * nanos::CANDIDATE;
+        match placement {
+            Placement::Cpu => Cost::cpu(decided),
+            Placement::Gpu if statistics.exact_signatures => Cost::without_device_work(decided),
+            Placement::Gpu => {
+                let sent = costs::sending(statistics, candidates);
+                Cost { cpu: tests + sent.cpu, ..sent }
+            }
+        }
     }
 
     fn prepare(
@@ -70,7 +92,7 @@ impl JoinStrategy for BitmapBlocks {
         let scheme = statistics.scheme(&build);
         let (front_words, _) = best_front(statistics, &spec);
         let blocks = Blocks::try_new(&build, scheme, front_words, &spec, context)?;
-        Ok(Arc::new(PreparedBitmap { build, spec, blocks: Arc::new(blocks) }))
+        Ok(Arc::new(PreparedBitmap::new(build, spec, blocks, context)))
     }
 }
 
@@ -79,12 +101,34 @@ struct PreparedBitmap {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     blocks: Arc<Blocks>,
+    /// Where survivors are decided, if not by their signatures and rare tokens.
+    verifiers: Option<Verifiers>,
+}
+
+impl PreparedBitmap {
+    fn new(
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        blocks: Blocks,
+        context: PrepareContext<'_>,
+    ) -> Self {
+        // Exact signatures leave nothing to be verified.
+        let device = context.device.filter(|_| !blocks.scheme().is_exact());
+        let verifiers = device.map(|device| Verifiers::new(Arc::clone(&build), spec, Some(device)));
+        Self { build, spec, blocks: Arc::new(blocks), verifiers }
+    }
 }
 
 impl PreparedJoin for PreparedBitmap {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         let (build, blocks) = (Arc::clone(&self.build), Arc::clone(&self.blocks));
-        Ok(Box::new(BitmapCursor::try_new(build, blocks, self.spec, reservation)?))
+        match &self.verifiers {
+            None => Ok(Box::new(BitmapCursor::try_new(build, blocks, self.spec, reservation)?)),
+            Some(verifiers) => {
+                let source = || BitmapSource::try_new(build, blocks, self.spec, reservation);
+                verifiers.open(source, None, reservation)
+            }
+        }
     }
 
     fn range_unit(&self) -> u32 {
@@ -92,7 +136,8 @@ impl PreparedJoin for PreparedBitmap {
     }
 }
 
-/// The number of words that the kernel should test, and what the join costs then.
+/// The number of words that the kernel should test, and the nanoseconds of a core until the pairs
+/// that pass all words are found.
 fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, f64) {
     let slower = Rates::of(spec.simd).test;
     let signed_again = statistics.probed / statistics.sets.max(1.0);
@@ -101,9 +146,7 @@ fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, f64) {
     let cost = |words: usize| {
         let test = slower * (nanos::TEST + nanos::WORD * words as f64);
         let survivors = statistics.signature_share(words) * nanos::SURVIVOR;
-        let candidates = statistics.signature_share(statistics.signature_words());
-        let decisions = candidates * nanos::CANDIDATE;
-        signing + statistics.admissible_pairs * (test + survivors + decisions)
+        signing + statistics.admissible_pairs * (test + survivors)
     };
     let widths = FRONT_WIDTHS.into_iter().filter(|&words| words <= statistics.signature_words());
     let costs = widths.map(|words| (words, cost(words)));

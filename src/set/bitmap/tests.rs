@@ -15,10 +15,26 @@ use crate::simd::Simd;
 
 /// [`BitmapBlocks`] with signatures and a front of fixed widths.
 #[derive(Debug)]
-struct Fixed {
+pub(crate) struct Fixed {
     owned_words: usize,
     hashed_words: usize,
     front_words: usize,
+}
+
+impl Fixed {
+    /// Some words of either kind.
+    pub(crate) fn draw(rng: &mut StdRng) -> Self {
+        let (owned_words, hashed_words) =
+            *[(1, 1), (1, 2), (2, 1), (1, 15), (4, 4)].choose(rng).unwrap();
+        let fronts = FRONT_WIDTHS.into_iter().filter(|&front| front <= owned_words + hashed_words);
+        let front_words = *fronts.collect::<Vec<_>>().choose(rng).unwrap();
+        Self { owned_words, hashed_words, front_words }
+    }
+
+    /// Whether the signatures of a collection decide by themselves.
+    pub(crate) fn decides(&self, build: &SetCollection) -> bool {
+        build.universe() as usize <= 64 * self.owned_words
+    }
 }
 
 impl JoinStrategy for Fixed {
@@ -26,8 +42,8 @@ impl JoinStrategy for Fixed {
         "bitmap of fixed widths"
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
+    fn runs_on(&self, _: Placement) -> bool {
+        true
     }
 
     fn estimate(&self, _: &Statistics, _: &JoinSpec, _: Placement) -> Cost {
@@ -43,7 +59,7 @@ impl JoinStrategy for Fixed {
     ) -> Result<Arc<dyn PreparedJoin>> {
         let scheme = SignatureScheme::with_widths(&build, self.owned_words, self.hashed_words);
         let blocks = Blocks::try_new(&build, scheme, self.front_words, &spec, context)?;
-        Ok(Arc::new(PreparedBitmap { build, spec, blocks: Arc::new(blocks) }))
+        Ok(Arc::new(PreparedBitmap::new(build, spec, blocks, context)))
     }
 }
 

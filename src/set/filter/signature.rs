@@ -38,13 +38,10 @@ impl SignatureScheme {
     /// A scheme fitted to a collection: about six bits for each token of an average set, 128 to
     /// 1,024 in all; one bit for each token of the universe where that suffices.
     pub fn fit(build: &SetCollection) -> Self {
-        let average = build.token_count() / (build.len() as usize).max(1);
-        let words = (average * 6).div_ceil(WORD).next_multiple_of(2).clamp(2, MAX_WORDS);
-        let universe = build.universe() as usize;
-        let exact_words = universe.div_ceil(WORD);
-        if exact_words <= MAX_WORDS && exact_words <= 2 * words {
-            return Self::with_widths(build, exact_words.max(1), 0);
+        if let Some(words) = Self::exact_words(build) {
+            return Self::with_widths(build, words, 0);
         }
+        let words = words_for(build);
         let first = build.universe().saturating_sub((words * WORD) as u32);
         let frequencies = Frequencies::of(build, first);
         // Rare tokens collide by chance about r^2 / bits times in a pair, r of them in each set.
@@ -54,6 +51,12 @@ impl SignatureScheme {
         let owned = (1..words).min_by(|&a, &b| collisions(a).total_cmp(&collisions(b)));
         let owned = owned.unwrap_or(1);
         Self::of(build, &frequencies, owned, words - owned)
+    }
+
+    /// The words of a fitted scheme in which every token owns a bit, if it is one.
+    pub(crate) fn exact_words(build: &SetCollection) -> Option<usize> {
+        let words = (build.universe() as usize).div_ceil(WORD).max(1);
+        (words <= MAX_WORDS && words <= 2 * words_for(build)).then_some(words)
     }
 
     /// A scheme of the given widths in words of 64 bits. Without hashed words, the owned ones
@@ -126,6 +129,12 @@ impl SignatureScheme {
     pub fn size_in_bytes(&self) -> usize {
         self.owned.capacity() * size_of::<u16>()
     }
+}
+
+/// Words with about six bits for each token of an average set.
+fn words_for(build: &SetCollection) -> usize {
+    let average = build.token_count() / (build.len() as usize).max(1);
+    (average * 6).div_ceil(WORD).next_multiple_of(2).clamp(2, MAX_WORDS)
 }
 
 /// In how many sets of a sample each of the most frequent tokens stands.

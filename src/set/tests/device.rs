@@ -12,11 +12,12 @@ use crate::config::{DeviceChoice, GpuOptions, LayoutChoice, StrategyChoice};
 use crate::emulator::{self, Emulator, gpu};
 use crate::engine::{Cursor, Match, MatchBuffer, MatchNeed, Pairing, Progress};
 use crate::gpu::Device;
+use crate::set::bitmap::tests::Fixed;
 use crate::set::tests::harness::{Drive, Fault, OnDevice, Sides, spec};
 use crate::set::tests::shapes;
 use crate::set::tests::shapes::Shape;
 use crate::set::tests::{Forced, NEEDS, thresholds};
-use crate::set::{FilterVerify, Measure, Role};
+use crate::set::{BitmapBlocks, FilterVerify, Measure, Role};
 use crate::set::{JoinSpec, JoinStrategy};
 
 fn options(rng: &mut StdRng) -> GpuOptions {
@@ -34,7 +35,13 @@ fn options(rng: &mut StdRng) -> GpuOptions {
 /// Holds a filter with verification on the device to the nested loop.
 fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
     let expected = sides.expected(&spec);
-    let strategy: &dyn JoinStrategy = &Forced::draw(rng);
+    let blocks = rng.random_bool(0.25).then(|| Fixed::draw(rng));
+    // Signatures that decide leave nothing to a device.
+    let decides = blocks.as_ref().is_some_and(|blocks| blocks.decides(&sides.build));
+    let strategy: Box<dyn JoinStrategy> = match blocks {
+        Some(blocks) => Box::new(blocks),
+        None => Box::new(Forced::draw(rng)),
+    };
     let needs = if spec.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
     spec.need = *needs.choose(rng).unwrap();
     spec.candidate_chunk = *[1, 5, 1000, 1000].choose(rng).unwrap();
@@ -46,9 +53,14 @@ fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
         empty: rng.random(),
         drains: rng.random(),
         retire: spec.need == MatchNeed::Exists && rng.random(),
-        device: Some(OnDevice { ordinal: 0, second: None, demanded: rng.random(), fault: None }),
+        device: Some(OnDevice {
+            ordinal: 0,
+            second: None,
+            demanded: !decides && rng.random_bool(0.5),
+            fault: None,
+        }),
     };
-    sides.check(strategy, spec, drive, &expected);
+    sides.check(strategy.as_ref(), spec, drive, &expected);
     expected.len()
 }
 
@@ -107,6 +119,41 @@ fn probe_sets_with_unknown_tokens() {
 #[test]
 fn dense_sets() {
     check_shapes(25, |rng| [2, 64, 300].map(|universe| shapes::dense(rng, universe)).into());
+}
+
+/// Blocks of signatures propose what a device decides: all measures, needs and pairings.
+#[test]
+fn survivors_of_signature_blocks_are_decided_on_a_device() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(35);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let two = Sides::two(&shape.name, &shape.build, &shape.probe);
+    let itself = Sides::itself(&shape.name, &shape.build);
+    let mut matches = 0;
+    for sides in [&two, &itself] {
+        let unordered = sides.pairing == Pairing::Unordered;
+        for measure in Measure::ALL.into_iter().filter(|m| !unordered || m.is_symmetric()) {
+            for &need in if unordered { &NEEDS[1..] } else { &NEEDS } {
+                let mut spec = spec(measure, 1.0, sides.pairing);
+                spec.probe_role = *[Role::First, Role::Second].choose(&mut rng).unwrap();
+                let values = sides.values(&spec);
+                spec.bounds.threshold = *values[values.len() / 2..].choose(&mut rng).unwrap();
+                spec.need = need;
+                spec.candidate_chunk = *[1, 5, 1000].choose(&mut rng).unwrap();
+                spec.gpu.candidate_memory = *[1 << 9, 1 << 20].choose(&mut rng).unwrap();
+                let expected = sides.expected(&spec);
+                let on = OnDevice { ordinal: 0, second: None, demanded: true, fault: None };
+                let range = *[20, u32::MAX].choose(&mut rng).unwrap();
+                let mut drive = drive_on(on, range, &mut rng);
+                drive.retire = need == MatchNeed::Exists && rng.random();
+                sides.check(&Fixed::draw(&mut rng), spec, drive, &expected);
+                matches += expected.len();
+            }
+        }
+    }
+    assert!(matches > 1000, "only {matches} matches");
 }
 
 /// Where the memory limit leaves no room for chunks, a query that does not insist on the device is
@@ -479,8 +526,7 @@ fn devices_that_cannot_be_used_are_left_out() {
     }
 }
 
-/// `auto` leaves small joins to the CPU without asking for a device; `cuda` takes a strategy that
-/// has candidates, and refuses where none has.
+/// `auto` leaves small joins to the CPU without asking for a device; `cuda` takes any strategy.
 #[test]
 fn the_choice_of_a_device_says_why() {
     if gpu().is_none() {
@@ -491,25 +537,45 @@ fn the_choice_of_a_device_says_why() {
     let sides = Sides::itself(&shape.name, &shape.build);
     let spec = spec(Measure::Jaccard, 0.5, sides.pairing);
     let choose = |strategy, device| sides.choose(strategy, device, &spec);
-    let auto = choose(StrategyChoice::Auto, DeviceChoice::Auto).unwrap();
-    assert!(!auto.is_on_device());
-    let shown = auto.to_string();
-    assert!(shown.contains(", cpu (") && shown.contains("with a GPU"), "{shown}");
-    let bitmap = choose(StrategyChoice::Bitmap, DeviceChoice::Auto).unwrap().to_string();
-    assert!(bitmap.contains("cpu (it has no work for a GPU)"), "{bitmap}");
+    for strategy in [StrategyChoice::Auto, StrategyChoice::Bitmap] {
+        let auto = choose(strategy, DeviceChoice::Auto).unwrap();
+        assert!(!auto.is_on_device());
+        let shown = auto.to_string();
+        assert!(shown.contains(", cpu (") && shown.contains("with a GPU"), "{shown}");
+    }
     let cpu = choose(StrategyChoice::Auto, DeviceChoice::Cpu).unwrap().to_string();
     assert!(cpu.ends_with(", cpu"), "{cpu}");
     for strategy in StrategyChoice::ALL {
-        let chosen = choose(strategy, DeviceChoice::Cuda(Some(0)));
-        if strategy == StrategyChoice::Bitmap {
-            let error = chosen.unwrap_err().to_string();
-            assert!(error.contains("needs a strategy that a GPU takes part in"), "{error}");
-        } else {
-            let chosen = chosen.unwrap();
-            assert!(chosen.is_on_device());
-            assert!(chosen.to_string().contains("cuda:0 "), "{chosen}");
-        }
+        let chosen = choose(strategy, DeviceChoice::Cuda(Some(0))).unwrap();
+        assert!(chosen.is_on_device());
+        let shown = chosen.to_string();
+        assert!(shown.contains("cuda:0 ") && shown.ends_with("(as demanded)"), "{shown}");
     }
     let error = choose(StrategyChoice::Auto, DeviceChoice::Cuda(Some(1000))).unwrap_err();
     assert!(error.to_string().contains("no CUDA device 1000"), "{error}");
+}
+
+/// Where every token owns a bit, blocks of signatures leave nothing to a device: `cuda` takes
+/// another strategy, or says so.
+#[test]
+fn signatures_that_decide_have_no_work_for_a_device() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(36);
+    let shape = shapes::dense(&mut rng, 64);
+    let sides = Sides::itself(&shape.name, &shape.build);
+    let spec = spec(Measure::Jaccard, 0.5, sides.pairing);
+    let cuda = DeviceChoice::Cuda(Some(0));
+    let auto = sides.choose(StrategyChoice::Auto, cuda, &spec).unwrap();
+    let shown = auto.to_string();
+    assert!(auto.strategy() != "bitmap" && shown.ends_with("(as demanded)"), "{shown}");
+    let bitmap = |device| sides.choose(StrategyChoice::Bitmap, device, &spec).unwrap().to_string();
+    let shown = bitmap(cuda);
+    assert!(shown.ends_with("(as demanded, without work for it)"), "{shown}");
+    let shown = bitmap(DeviceChoice::Auto);
+    assert!(shown.contains("cpu (it has no work for a GPU)"), "{shown}");
+    let on = OnDevice { ordinal: 0, second: None, demanded: false, fault: None };
+    let drive = drive_on(on, u32::MAX, &mut rng);
+    sides.check(&BitmapBlocks, spec, drive, &sides.expected(&spec));
 }

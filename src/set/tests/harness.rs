@@ -324,10 +324,7 @@ impl Sides {
         what: &dyn Fn() -> String,
     ) -> Box<dyn Cursor> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context =
-            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, device: None };
-        let mut statistics = Statistics::gather(&self.build, &spec, context).unwrap();
-        statistics.sample(&self.build, &spec, 1e9, context).unwrap();
+        let statistics = self.statistics(&spec);
         for placement in [Placement::Cpu, Placement::Gpu] {
             if strategy.runs_on(placement) {
                 let cost = strategy.estimate(&statistics, &spec, placement);
@@ -336,9 +333,24 @@ impl Sides {
         }
         let build = Arc::clone(&self.build);
         let device = device.map(|device| self.on_device(device, &spec));
-        let context = PrepareContext { device: device.as_ref(), ..context };
+        let context = PrepareContext {
+            reservation: &reservation,
+            cancel: &cancel,
+            threads: 2,
+            device: device.as_ref(),
+        };
         let prepared = strategy.prepare(build, spec, &statistics, context).unwrap();
         prepared.open(&reservation).unwrap()
+    }
+
+    /// The figures of a join, with a sample.
+    pub(crate) fn statistics(&self, spec: &JoinSpec) -> Statistics {
+        let (reservation, cancel) = (reservation(), CancelFlag::default());
+        let context =
+            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, device: None };
+        let mut statistics = Statistics::gather(&self.build, spec, context).unwrap();
+        statistics.sample(&self.build, spec, 1e9, context).unwrap();
+        statistics
     }
 
     /// What would be chosen for the sides.

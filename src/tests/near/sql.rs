@@ -214,6 +214,12 @@ async fn simjoin_insists_and_names_what_is_wrong() -> Result<()> {
     }
     let all = error(format!("{joined} < 99999999999")).await;
     assert!(all.contains("the greatest distance satisfies it"), "{all}");
+    // No strategy of the family has work for a device.
+    let on_device = session(Way::Memory, 2, 8192)?;
+    on_device.register_table("a", table(&mut rng, 30, 9)?)?;
+    on_device.sql("SET simjoin.device = 'cuda'").await?.collect().await?;
+    let none = plan_and_rows(&on_device, &format!("{joined} <= 2")).await.unwrap_err().to_string();
+    assert!(none.contains("takes part in; this similarity has none"), "{none}");
     // A negative distance is none.
     let (_, none) = plan_and_rows(&context, &format!("{joined} <= -1")).await?;
     assert_eq!(none, ["0"]);

@@ -101,8 +101,7 @@ fn draw_session(rng: &mut StdRng, gpu: Option<&VerifiedOn>) -> Session {
         ..8 => &["auto", "50", "18446744073709551615"],
         _ => &["auto", "1", "4", "18446744073709551615"],
     };
-    // The bitmap strategy runs on the CPU alone.
-    let gpu = gpu.filter(|_| strategy != "bitmap" && rng.random_bool(0.2));
+    let gpu = gpu.filter(|_| rng.random_bool(0.2));
     let device = gpu.map_or("cpu", |gpu| gpu.option.as_str());
     let mut session = session
         .option("hash_join_rows_per_key", 0)
