@@ -5,6 +5,9 @@ use std::path::Path;
 use std::process::Command;
 
 use datafusion::common::Result;
+use datafusion_simjoin::internals::set::Rates;
+
+use crate::engine::default_simd;
 
 /// Writes machine.txt beside the figures of a run: processor, cores, memory, commit.
 pub fn describe(folder: &Path) -> Result<()> {
@@ -36,6 +39,8 @@ pub fn describe(folder: &Path) -> Result<()> {
         output("nvidia-smi", &["--query-gpu=name,driver_version", "--format=csv,noheader"]),
     );
     note("vectors", Some(vectors().join(" ")));
+    let rates = Rates::of(default_simd());
+    note("rates", Some(format!("tests {:.2}, scans {:.2}", rates.test, rates.scan)));
     note("date", output("date", &["-u", "+%Y-%m-%d %H:%M UTC"]));
     note("commit", output("git", &["describe", "--always", "--dirty"]));
     note("rustc", output("rustc", &["--version"]));

@@ -1,4 +1,5 @@
-//! Posting lists are made: each is counted, then filled in the order of the sets.
+//! Posting lists are made: each share of the sets counts its postings, then writes them where those
+//! of the shares before it end.
 
 use std::mem::size_of;
 use std::ops::Range;
@@ -13,13 +14,16 @@ use crate::util::parallel::{for_each, threads_for};
 /// Sets indexed between two looks at the cancel flag.
 const CHECK_EVERY: SetId = 4096;
 
+/// Where the writers of [`SignaturePostings::try_new`] put postings.
+struct SharedFields(*mut u32);
+
+// SAFETY: threads write through the pointer at different places, and the vector behind it is
+// neither read nor dropped before they have ended.
+unsafe impl Sync for SharedFields {}
+
 impl SignaturePostings {
     /// Indexes the first `prefix(run)` tokens of every set, with signatures of `words` words
     /// (0, 1, 2 or 4).
-    ///
-    /// # Errors
-    ///
-    /// When memory is refused, or the work cancelled.
     pub(crate) fn try_new(
         build: &SetCollection,
         words: usize,
@@ -28,20 +32,51 @@ impl SignaturePostings {
     ) -> Result<Self> {
         let universe = build.universe() as usize;
         let width = SIGNATURE + words;
-        context.reservation.try_grow((universe + 1) * size_of::<u64>())?;
-        let offsets = count(build, &prefix, context)?;
-        let total = offsets[universe] as usize;
-        let length = total * width + LANES;
-        let counters = universe * size_of::<u32>();
-        context.reservation.try_grow(length * size_of::<u32>() + counters)?;
-        let mut next = vec![0_u32; universe];
+        let shares = shares(build, context.threads);
+        // For each share of the sets, by token: first its postings, then where the next one goes.
+        let counters = shares.len() * universe * size_of::<u32>();
+        context.reservation.try_grow((universe + 1) * size_of::<u64>() + counters)?;
+        let mut next = vec![vec![]; shares.len()];
+        let tasks: Vec<_> = shares.iter().zip(&mut next).collect();
+        for_each(context.threads, tasks, |(sets, counts)| {
+            *counts = vec![0_u32; universe];
+            each_prefix(build, sets, &prefix, context.cancel, |_, tokens, prefix| {
+                tokens[..prefix].iter().for_each(|&t| counts[t as usize] += 1);
+            })
+        })?;
+        let offsets = offsets(&mut next, universe, context)?;
+        let total = offsets[universe];
+        let length = total as usize * width + LANES;
+        context.reservation.try_grow(length * size_of::<u32>())?;
         let mut fields = vec![0_u32; length];
-        // Every thread takes up all sets, for lists of its own: two threads that write to one list
-        // would wait for its cache lines. More threads than these would take up sets in vain.
-        let worth = 1 + 4 * total / (build.len() as usize).max(1);
-        let threads = threads_for(context.threads, total).min(worth);
-        let lists = Lists::divide(&offsets, width, threads, &mut next, &mut fields);
-        for_each(threads, lists, |lists| lists.fill(build, words, &prefix, context.cancel))?;
+        let shared = SharedFields(fields.as_mut_ptr());
+        let tasks: Vec<_> = shares.iter().zip(&mut next).collect();
+        for_each(context.threads, tasks, |(sets, next)| {
+            let shared = &shared;
+            each_prefix(build, sets, &prefix, context.cancel, |set, tokens, prefix| {
+                let size = tokens.len().min(MAX_SIZE as usize) as u32;
+                sign_suffixes(tokens, 0..prefix, words, |position, signature| {
+                    let t = tokens[position] as usize;
+                    let (start, end) = (offsets[t] as usize, offsets[t + 1] as usize);
+                    let len = end - start;
+                    let place = next[t] as usize;
+                    next[t] += 1;
+                    let behind = (tokens.len() - position - 1).min(MAX_SIZE as usize - 1) as u32;
+                    let write = |field: usize, value: u32| {
+                        // SAFETY: the list of `t` has the fields `start * width..end * width`, in
+                        // bounds as `end <= total`; `place < len`, because each share writes as
+                        // many postings of a token as it has counted, from behind those of the
+                        // shares before it on, so that no two threads write the same field.
+                        unsafe { shared.0.add(start * width + field * len + place).write(value) }
+                    };
+                    write(SET, set);
+                    write(SHAPE, size | behind << 16);
+                    for (word, &bits) in signature[..words].iter().enumerate() {
+                        write(SIGNATURE + word, bits);
+                    }
+                });
+            })
+        })?;
         drop(next);
         context.reservation.shrink(counters);
         let first_long = (0..universe).find(|&t| offsets[t + 1] - offsets[t] > SHORT as u64);
@@ -50,111 +85,33 @@ impl SignaturePostings {
     }
 }
 
-/// The lists of neighbouring tokens, to be filled by one thread.
-struct Lists<'a> {
-    tokens: Range<u32>,
-    /// Of each token, the beginning of its list in all lists; and the end of the last list.
-    offsets: &'a [u64],
-    /// Of each token, the postings that its list has already.
-    next: &'a mut [u32],
-    fields: &'a mut [u32],
-}
-
-impl<'a> Lists<'a> {
-    /// All lists in `parts` parts of about the same number of postings.
-    fn divide(
-        offsets: &'a [u64],
-        width: usize,
-        parts: usize,
-        mut next: &'a mut [u32],
-        mut fields: &'a mut [u32],
-    ) -> Vec<Self> {
-        let universe = offsets.len() - 1;
-        let share = offsets[universe].div_ceil(parts as u64).max(1);
-        let mut start = 0;
-        let mut divided = vec![];
-        for part in 1..=parts as u64 {
-            let end = match part == parts as u64 {
-                true => universe,
-                false => offsets[..universe].partition_point(|&o| o < part * share).max(start),
-            };
-            let (own_next, other_next) = std::mem::take(&mut next).split_at_mut(end - start);
-            let postings = (offsets[end] - offsets[start]) as usize;
-            let (own, others) = std::mem::take(&mut fields).split_at_mut(postings * width);
-            (next, fields) = (other_next, others);
-            divided.push(Self {
-                tokens: start as u32..end as u32,
-                offsets: &offsets[start..=end],
-                next: own_next,
-                fields: own,
-            });
-            start = end;
-        }
-        divided
-    }
-
-    /// Fills the lists with the postings of all sets.
-    fn fill(
-        self,
-        build: &SetCollection,
-        words: usize,
-        prefix: &impl Fn(Run) -> u32,
-        cancel: &CancelFlag,
-    ) -> Result<()> {
-        let Self { tokens: own, offsets, next, fields } = self;
-        let width = SIGNATURE + words;
-        each_prefix(build, &(0..build.len()), prefix, cancel, |set, tokens, prefix| {
-            let prefix = &tokens[..prefix];
-            let first = prefix.partition_point(|&t| t < own.start);
-            let end = first + prefix[first..].partition_point(|&t| t < own.end);
-            if first == end {
-                return;
-            }
-            let size = tokens.len().min(MAX_SIZE as usize) as u32;
-            sign_suffixes(tokens, first..end, words, |position, signature| {
-                let token = (tokens[position] - own.start) as usize;
-                let start = (offsets[token] - offsets[0]) as usize * width;
-                let len = (offsets[token + 1] - offsets[token]) as usize;
-                let place = next[token] as usize;
-                next[token] += 1;
-                let behind = (tokens.len() - position - 1).min(MAX_SIZE as usize - 1) as u32;
-                let list = &mut fields[start..start + len * width];
-                list[SET * len + place] = set;
-                list[SHAPE * len + place] = size | behind << 16;
-                for (word, &bits) in signature[..words].iter().enumerate() {
-                    list[(SIGNATURE + word) * len + place] = bits;
-                }
-            });
-        })
-    }
-}
-
-/// Where the list of each token begins, and the end of the last one.
-fn count(
-    build: &SetCollection,
-    prefix: &(impl Fn(Run) -> u32 + Sync),
+/// Where the list of each token begins, and the end of the last one. `counts` holds, by share of
+/// the sets, the postings of each token; each becomes the place in the list of the first of them.
+fn offsets(
+    counts: &mut [Vec<u32>],
+    universe: usize,
     context: PrepareContext<'_>,
 ) -> Result<Vec<u64>> {
-    let universe = build.universe() as usize;
-    let shares = shares(build, context.threads);
-    let counters = shares.len() * universe * size_of::<u32>();
-    context.reservation.try_grow(counters)?;
-    let mut counts = vec![vec![]; shares.len()];
-    for_each(context.threads, shares.iter().zip(&mut counts).collect(), |(sets, counts)| {
-        *counts = vec![0_u32; universe];
-        each_prefix(build, sets, prefix, context.cancel, |_, tokens, prefix| {
-            tokens[..prefix].iter().for_each(|&t| counts[t as usize] += 1);
-        })
-    })?;
     let mut offsets = vec![0_u64; universe + 1];
     let threads = threads_for(context.threads, universe * counts.len());
     let range = universe.div_ceil(threads).max(1);
-    let lengths = offsets[..universe].chunks_mut(range).enumerate();
-    for_each(threads, lengths.collect(), |(part, lengths)| {
+    let mut tasks: Vec<_> =
+        offsets[..universe].chunks_mut(range).map(|own| (own, Vec::new())).collect();
+    for share in counts {
+        tasks
+            .iter_mut()
+            .zip(share.chunks_mut(range))
+            .for_each(|((_, parts), part)| parts.push(part));
+    }
+    // First the lengths of the lists, then their sums.
+    for_each(threads, tasks, |(lengths, mut parts)| {
         context.cancel.check()?;
-        for counts in &counts {
-            let counts = &counts[part * range..];
-            lengths.iter_mut().zip(counts).for_each(|(len, &count)| *len += u64::from(count));
+        for (token, length) in lengths.iter_mut().enumerate() {
+            let mut len = 0;
+            for share in &mut parts {
+                len += std::mem::replace(&mut share[token], len);
+            }
+            *length = u64::from(len);
         }
         Ok(())
     })?;
@@ -162,8 +119,6 @@ fn count(
     for offset in &mut offsets {
         end += std::mem::replace(offset, end);
     }
-    drop(counts);
-    context.reservation.shrink(counters);
     Ok(offsets)
 }
 
