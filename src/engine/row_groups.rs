@@ -177,3 +177,36 @@ impl RowGroups {
         words * size_of::<u32>()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_gather_and_sort_like_one() {
+        let cancel = CancelFlag::default();
+        // Items of 0 to 6 rows, in scrambled order, and rows without an item.
+        let mut offsets = vec![0_u32];
+        (0..400_u32).for_each(|item| offsets.push(offsets[item as usize] + item * 13 % 7));
+        let end = offsets[400];
+        let count = end + 100;
+        let row = |slot: u32| (slot * 7) % count;
+        assert_ne!(count % 7, 0);
+        let key = |row: u32| row * 31 % 17;
+        for threads in [1, 2, 7] {
+            let rows = (0..end).map(row).collect();
+            let mut groups = RowGroups::new(offsets.clone(), rows, (end..count).map(row).collect());
+            groups.sort_rows_by_key(key, threads, &cancel).unwrap();
+            for item in 0..groups.len() {
+                let mut expected: Vec<u32> = groups.slots(item..item + 1).map(row).collect();
+                expected.sort_unstable_by_key(|&row| (key(row), row));
+                if !groups.slots(item..item + 1).map(row).is_sorted_by_key(key) {
+                    assert_eq!(groups.rows(item), expected, "item {item}");
+                }
+                assert!(groups.rows(item).is_sorted_by_key(|&row| key(row)));
+            }
+            let keys = groups.gather(key, threads, &cancel).unwrap();
+            assert_eq!(keys, groups.rows_by_slot().map(key).collect::<Vec<_>>());
+        }
+    }
+}

@@ -190,8 +190,9 @@ impl Gathered {
         let pieces = self.pieces(threads);
         let tasks = (all / buckets.len().max(1)).min(pieces.len()).max(1);
         let share = pieces.len().div_ceil(tasks).max(1);
+        let counts = Some(counts).filter(|_| pieces.len() <= share);
         let mut groups = map(threads, pieces.chunks(share).collect(), |pieces| {
-            self.grouped(pieces, &buckets, cancel)
+            self.grouped(pieces, &buckets, counts, cancel)
         })?;
         let mut lens = vec![0_u32; buckets.len()];
         for group in &groups {
@@ -262,38 +263,50 @@ impl Gathered {
         buckets
     }
 
-    /// The sets of some pieces in the order of their buckets.
+    /// The sets of some pieces in the order of their buckets. `counts` has the number of sets of
+    /// each size where they are those of these pieces.
     fn grouped(
         &self,
         pieces: &[Piece<'_>],
         buckets: &Buckets,
+        counts: Option<&[u32]>,
         cancel: &CancelFlag,
     ) -> Result<Grouped> {
-        let sets = pieces.iter().map(|piece| (piece.to - piece.from) as usize).sum();
-        let mut of_sets = Vec::with_capacity(sets);
-        let mut ends = vec![0_u32; buckets.len()];
-        for &piece in pieces {
-            for (i, (set, id)) in self.sets_of_piece(piece).enumerate() {
-                cancel.check_at(i)?;
-                let front = || Entry::of(set, piece.part.tokens(id)).front;
-                let bucket = buckets.of(piece.part.size(id), front);
-                ends[bucket as usize] += 1;
-                of_sets.push(bucket);
+        // Where no size is cut, sizes are buckets.
+        let plain = buckets.cuts.is_empty();
+        let mut of_sets = vec![];
+        let mut ends = match counts {
+            Some(counts) if plain => counts.to_vec(),
+            _ => {
+                let mut ends = vec![0_u32; buckets.len()];
+                for &piece in pieces {
+                    for (i, (set, id)) in self.sets_of_piece(piece).enumerate() {
+                        cancel.check_at(i)?;
+                        let front = || Entry::of(set, piece.part.tokens(id)).front;
+                        let bucket = buckets.of(piece.part.size(id), front);
+                        ends[bucket as usize] += 1;
+                        if !plain {
+                            of_sets.push(bucket);
+                        }
+                    }
+                }
+                ends
             }
-        }
+        };
         let mut start = 0;
         for end in &mut ends {
             start += std::mem::replace(end, start);
         }
-        let mut entries = vec![Entry::default(); of_sets.len()];
+        let mut entries = vec![Entry::default(); start as usize];
         let mut of_sets = of_sets.into_iter();
         for &piece in pieces {
-            for ((set, id), bucket) in self.sets_of_piece(piece).zip(of_sets.by_ref()) {
+            for (i, (set, id)) in self.sets_of_piece(piece).enumerate() {
+                cancel.check_at(i)?;
+                let bucket = of_sets.next().unwrap_or_else(|| piece.part.size(id));
                 let place = &mut ends[bucket as usize];
                 entries[*place as usize] = Entry::of(set, piece.part.tokens(id));
                 *place += 1;
             }
-            cancel.check()?;
         }
         Ok(Grouped { entries, ends })
     }

@@ -12,7 +12,7 @@ use crate::util::scatter::Scatter;
 const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
 
 /// Placing a row takes as long as so many steps.
-const STEPS_PER_ROW: usize = 1 << 3;
+const STEPS_PER_ROW: usize = 1 << 2;
 
 /// The rows of a collection.
 pub(super) struct RowsOfSets {
@@ -58,12 +58,12 @@ impl Gathered {
         let row_count = self.stretches.iter().map(|stretch| stretch.len as usize).sum();
         let threads = threads_for(threads, STEPS_PER_ROW * row_count);
         let share = steps_per_task(threads, row_count, LEAST_ROWS);
-        // The places of a bucket are neighbours.
-        let width = sets.div_ceil(if threads > 1 { 4 * threads } else { 1 }).max(1);
+        // The places of a bucket are neighbours: a power of two of them.
+        let width = sets.div_ceil(if threads > 1 { 4 * threads } else { 1 }).next_power_of_two();
         let buckets = sets.div_ceil(width);
         let placed = map(threads, tasks(&self.stretches, share), |stretches| {
             cancel.check()?;
-            Ok(self.placed(&stretches, position, width, buckets))
+            Ok(self.placed(&stretches, position, width.ilog2(), buckets))
         })?;
         let mut offsets = vec![0_u32; sets + 1];
         let mut rows = vec![0_u32; placed.iter().map(|placed| placed.rows.len()).sum()];
@@ -100,12 +100,13 @@ impl Gathered {
         Ok(RowsOfSets { offsets, rows, setless })
     }
 
-    /// The rows of some stretches by the places of their sets, in buckets of `width` places.
+    /// The rows of some stretches by the places of their sets, in buckets of 2 to the power of
+    /// `bits` places.
     fn placed(
         &self,
         stretches: &[Stretch],
         position: &Scatter,
-        width: usize,
+        bits: u32,
         buckets: usize,
     ) -> Placed {
         let count = stretches.iter().map(|stretch| stretch.len as usize).sum();
@@ -122,7 +123,9 @@ impl Gathered {
                     continue;
                 }
                 let place = position.get(self.stands_for(start + set) as usize);
-                ends[place as usize / width] += 1;
+                if buckets > 1 {
+                    ends[place as usize >> bits] += 1;
+                }
                 rows.push((place, row));
             }
         }
@@ -136,7 +139,7 @@ impl Gathered {
         }
         let mut ordered = vec![(0, 0); rows.len()];
         for (place, row) in rows {
-            let end = &mut ends[place as usize / width];
+            let end = &mut ends[place as usize >> bits];
             ordered[*end] = (place, row);
             *end += 1;
         }
