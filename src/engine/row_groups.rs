@@ -6,6 +6,7 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
+use crate::util::parallel::{for_each, steps_per_task, threads_for};
 
 /// The number of a distinct item in its [`Collection`](super::Collection).
 pub(crate) type ItemId = u32;
@@ -76,6 +77,32 @@ impl RowGroups {
         self.rows.iter().chain(&self.without_item).copied()
     }
 
+    /// `value` of every row, in the order of the slots.
+    pub(crate) fn gather<T: Copy + Default + Send>(
+        &self,
+        value: impl Fn(u32) -> T + Sync,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Vec<T>> {
+        /// Rows of a task, at least. Tests want many tasks.
+        const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
+        /// Reading a value somewhere takes as long as so many steps.
+        const STEPS_PER_ROW: usize = 1 << 2;
+        let slots = self.rows.len() + self.without_item.len();
+        let threads = threads_for(threads, STEPS_PER_ROW * slots);
+        let share = steps_per_task(threads, slots, LEAST_ROWS);
+        let mut values = vec![T::default(); slots];
+        let (of_items, others) = values.split_at_mut(self.rows.len());
+        let with_item = of_items.chunks_mut(share).zip(self.rows.chunks(share));
+        let without = others.chunks_mut(share).zip(self.without_item.chunks(share));
+        for_each(threads, with_item.chain(without).collect(), |(values, rows)| {
+            cancel.check()?;
+            values.iter_mut().zip(rows).for_each(|(place, &row)| *place = value(row));
+            Ok(())
+        })?;
+        Ok(values)
+    }
+
     /// The row in a slot.
     #[inline]
     pub fn row_at(&self, slot: u32) -> u32 {
@@ -111,22 +138,75 @@ impl RowGroups {
     /// Orders the rows of each item by `key`, ties by row.
     pub(crate) fn sort_rows_by_key(
         &mut self,
-        key: impl Fn(u32) -> u32 + Copy,
+        key: impl Fn(u32) -> u32 + Copy + Sync,
+        threads: usize,
         cancel: &CancelFlag,
     ) -> Result<()> {
-        for (item, slots) in self.offsets.windows(2).enumerate() {
-            cancel.check_at(item)?;
-            let rows = &mut self.rows[slots[0] as usize..slots[1] as usize];
-            if !rows.is_sorted_by_key(|&row| key(row)) {
-                sort_unstable_by_key(rows, cancel, |&row| (key(row), row))?;
-            }
+        /// Items of a task, at least. Tests want many tasks.
+        const LEAST_ITEMS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
+        /// Looking at a row's key takes as long as so many steps.
+        const STEPS_PER_ROW: usize = 1 << 2;
+        let items = self.offsets.len().saturating_sub(1);
+        let threads = threads_for(threads, STEPS_PER_ROW * self.rows.len());
+        let share = steps_per_task(threads, items, LEAST_ITEMS);
+        let mut tasks = vec![];
+        let mut rest = self.rows.as_mut_slice();
+        for first in (0..items).step_by(share) {
+            let offsets = &self.offsets[first..=items.min(first + share)];
+            let len = offsets[offsets.len() - 1] - offsets[0];
+            let (own, others) = rest.split_at_mut(len as usize);
+            tasks.push((offsets, own));
+            rest = others;
         }
-        Ok(())
+        for_each(threads, tasks, |(offsets, rows)| {
+            let first = offsets[0];
+            for (item, slots) in offsets.windows(2).enumerate() {
+                cancel.check_at(item)?;
+                let rows = &mut rows[(slots[0] - first) as usize..(slots[1] - first) as usize];
+                if !rows.is_sorted_by_key(|&row| key(row)) {
+                    sort_unstable_by_key(rows, cancel, |&row| (key(row), row))?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// The bytes allocated.
     pub fn size_in_bytes(&self) -> usize {
         let words = self.offsets.capacity() + self.rows.capacity() + self.without_item.capacity();
         words * size_of::<u32>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_gather_and_sort_like_one() {
+        let cancel = CancelFlag::default();
+        // Items of 0 to 6 rows, in scrambled order, and rows without an item.
+        let mut offsets = vec![0_u32];
+        (0..400_u32).for_each(|item| offsets.push(offsets[item as usize] + item * 13 % 7));
+        let end = offsets[400];
+        let count = end + 100;
+        let row = |slot: u32| (slot * 7) % count;
+        assert_ne!(count % 7, 0);
+        let key = |row: u32| row * 31 % 17;
+        for threads in [1, 2, 7] {
+            let rows = (0..end).map(row).collect();
+            let mut groups = RowGroups::new(offsets.clone(), rows, (end..count).map(row).collect());
+            groups.sort_rows_by_key(key, threads, &cancel).unwrap();
+            for item in 0..groups.len() {
+                let mut expected: Vec<u32> = groups.slots(item..item + 1).map(row).collect();
+                expected.sort_unstable_by_key(|&row| (key(row), row));
+                if !groups.slots(item..item + 1).map(row).is_sorted_by_key(key) {
+                    assert_eq!(groups.rows(item), expected, "item {item}");
+                }
+                assert!(groups.rows(item).is_sorted_by_key(|&row| key(row)));
+            }
+            let keys = groups.gather(key, threads, &cancel).unwrap();
+            assert_eq!(keys, groups.rows_by_slot().map(key).collect::<Vec<_>>());
+        }
     }
 }

@@ -1,6 +1,8 @@
-//! Helpers that know nothing of joins: cancellation, kinds of errors, threads, shared futures.
+//! Helpers that know nothing of joins: cancellation, kinds of errors, threads and the
+//! numbers that they share, shared futures.
 
 pub(crate) mod cancel;
 pub(crate) mod errors;
 pub(crate) mod once;
 pub(crate) mod parallel;
+pub(crate) mod scatter;

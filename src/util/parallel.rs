@@ -53,6 +53,29 @@ pub(crate) fn for_each<T: Send>(
     result.into_inner()
 }
 
+/// The results of `work` for every task, in the order of the tasks, made like [`for_each`].
+pub(crate) fn map<T: Send, R: Send>(
+    threads: usize,
+    tasks: Vec<T>,
+    work: impl Fn(T) -> Result<R> + Sync,
+) -> Result<Vec<R>> {
+    let mut results: Vec<Option<R>> = tasks.iter().map(|_| None).collect();
+    let places = tasks.into_iter().zip(&mut results).collect();
+    for_each(threads, places, |(task, place)| {
+        *place = Some(work(task)?);
+        Ok(())
+    })?;
+    Ok(results.into_iter().flatten().collect())
+}
+
+/// How many of `steps` steps a thread takes on at a time, so that the threads end together: at
+/// least `least`.
+pub(crate) fn steps_per_task(threads: usize, steps: usize, least: usize) -> usize {
+    /// Tasks for each thread.
+    const TASKS: usize = 4;
+    if threads <= 1 { steps.max(1) } else { (steps / (TASKS * threads)).max(least) }
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,6 +98,8 @@ mod tests {
             .unwrap();
             assert_eq!(done, (0..100).collect::<Vec<_>>());
             assert_eq!(sum.into_inner(), 4950);
+            let squares = map(threads, (0..100).collect(), |i: usize| Ok(i * i)).unwrap();
+            assert_eq!(squares, (0..100).map(|i| i * i).collect::<Vec<_>>());
             let result = for_each(threads, (0..50).collect(), |i: usize| match i {
                 31 => exec_err!("thirty-one"),
                 _ => Ok(()),

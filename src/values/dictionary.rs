@@ -7,6 +7,8 @@
 //! Tokens are looked up some dozens at a time: first one glance at the place where each should
 //! be, all independent of one another, then a search for those that were not there.
 
+mod union;
+
 use std::hash::BuildHasher;
 use std::mem::size_of;
 use std::ops::Range;
@@ -15,6 +17,7 @@ use std::sync::Arc;
 use datafusion::common::{Result, exec_err, internal_err};
 use foldhash::fast::FixedState;
 
+use crate::util::parallel::{for_each, steps_per_task, threads_for};
 use crate::values::byte_tokens::{ByteTokens, PACKED_LEN, pack};
 use crate::values::table::{Slot, Table};
 use crate::values::tokens::{IntegerToken, Tokens, signed_token, unsigned_token, with_byte_tokens};
@@ -479,19 +482,23 @@ impl Dictionary {
     }
 
     /// Gives every token the id that `map` has for it.
-    pub(crate) fn map_ids(&mut self, map: &[u32]) {
-        if let Some(values) = &mut self.values {
-            values.ids = (0..self.len)
-                .map(|number| {
-                    map[values.ids.get(number as usize).copied().unwrap_or(number) as usize]
-                })
-                .collect();
-            return;
+    pub(crate) fn map_ids(&mut self, map: &[u32], threads: usize) -> Result<()> {
+        let id = |id: &mut u32| {
+            if *id != NO_ID {
+                *id = map[*id as usize];
+            }
+        };
+        if let Some(values) = &mut self.values
+            && values.ids.is_empty()
+        {
+            values.ids = map[..self.len as usize].to_vec();
+            return Ok(());
         }
-        let direct = self.direct.iter_mut().filter(|id| **id != NO_ID);
-        let words = self.words.iter_mut().chain(self.negative.iter_mut()).map(|s| &mut s.id);
-        let long = self.long.iter_mut().map(|s| &mut s.id);
-        direct.chain(words).chain(long).for_each(|id| *id = map[*id as usize]);
+        let ids = self.values.as_mut().map_or(&mut self.direct, |values| &mut values.ids);
+        for_chunks(threads, ids, id)?;
+        for_chunks(threads, self.words.slots_mut(), |slot| id(&mut slot.id))?;
+        for_chunks(threads, self.negative.slots_mut(), |slot| id(&mut slot.id))?;
+        for_chunks(threads, self.long.slots_mut(), |slot| id(&mut slot.id))
     }
 
     /// The tokens, by id.
@@ -539,6 +546,21 @@ impl Dictionary {
     }
 }
 
+/// Does `work` for every item.
+pub(super) fn for_chunks<T: Send>(
+    threads: usize,
+    items: &mut [T],
+    work: impl Fn(&mut T) + Sync,
+) -> Result<()> {
+    let threads = threads_for(threads, items.len());
+    let share = steps_per_task(threads, items.len(), 1 << 10);
+    let chunks = items.chunks_mut(share).collect();
+    for_each(threads, chunks, |chunk: &mut [T]| {
+        chunk.iter_mut().for_each(&work);
+        Ok(())
+    })
+}
+
 /// A mix of all bits, the best ones above.
 #[inline]
 pub(crate) fn mix(word: u64) -> u64 {
@@ -570,6 +592,7 @@ mod tests {
     use arrow::array::{Array, ArrayRef, Int64Array, StringArray, UInt64Array};
 
     use super::*;
+    use crate::util::cancel::CancelFlag;
 
     fn tokens(array: impl Array + 'static) -> Tokens {
         Tokens::try_new(&(Arc::new(array) as ArrayRef)).unwrap()
@@ -611,7 +634,7 @@ mod tests {
         let mut ids = vec![];
         known.find_all(&tokens(Int64Array::from(probe)), 0..7, &mut ids);
         assert_eq!(ids, [NO_ID, 1, 3, 2, NO_ID, NO_ID]);
-        known.map_ids(&[3, 2, 1, 0]);
+        known.map_ids(&[3, 2, 1, 0], 2).unwrap();
         ids.clear();
         known.find_all(&tokens(Int64Array::from(vec![7, 8, -7, 1 << 60])), 1..4, &mut ids);
         assert_eq!(ids, [2, 1, 0]);
@@ -636,6 +659,54 @@ mod tests {
         assert!(sizes[0] < sizes[39] && sizes[39] >= 300_007, "{sizes:?}");
         assert_eq!(encode(&mut dictionary, &array, 40_000), (0..40_000).collect::<Vec<_>>());
         assert_eq!(dictionary.len(), 40_000);
+    }
+
+    /// Three dictionaries of overlapping tokens, read by turns, against one that reads them all.
+    #[test]
+    fn the_union_has_the_ids_of_one_reader() {
+        let integers = |n: i64| match n % 7 {
+            0 => -n,
+            1 => n << 40,
+            2 => n * 500,
+            _ => n,
+        };
+        let text = |n: i64| if n % 3 == 0 { format!("a long token {n}") } else { n.to_string() };
+        let value = |i: i64| (i * i * 31) % 2_003;
+        let arrays = [
+            tokens(Int64Array::from_iter_values((0..6_000).map(|i| integers(value(i))))),
+            tokens(Int64Array::from_iter_values((0..6_000).map(value))),
+            tokens(Int64Array::from_iter_values((0..6_000).map(|i| 60 * value(i)))),
+            tokens(StringArray::from_iter_values((0..6_000).map(|i| text(value(i))))),
+        ];
+        for (kind, array) in arrays.iter().enumerate() {
+            let mut one = Dictionary::default();
+            encode(&mut one, array, 6_000);
+            let mut parts: Vec<Dictionary> = (0..3).map(|_| Dictionary::default()).collect();
+            let mut news = vec![];
+            for (turn, from) in (0..6_000).step_by(250).enumerate() {
+                let part = (turn * turn + turn / 5) % 3;
+                let known = parts[part].len();
+                parts[part].encode(array, from..from + 250, &mut vec![]).unwrap();
+                news.push((part, known..parts[part].len()));
+            }
+            for threads in [1, 2, 7] {
+                let cancel = CancelFlag::default();
+                let (all, maps) = Dictionary::union(&parts, &news, threads, &cancel).unwrap();
+                assert_eq!(all.len(), one.len());
+                assert!(all.size() <= Dictionary::union_bytes(parts.iter(), threads));
+                for dictionary in [&one, &all] {
+                    let mut ids = vec![];
+                    dictionary.find_all(array, 0..6_000, &mut ids);
+                    let mut expected = vec![];
+                    one.find_all(array, 0..6_000, &mut expected);
+                    assert_eq!(ids, expected, "kind {kind}, {threads} threads");
+                }
+                for (part, map) in parts.iter().zip(&maps) {
+                    let ids = part.keys().into_iter().map(|key| one.adopt(key).unwrap());
+                    assert_eq!(*map, ids.collect::<Vec<_>>(), "kind {kind}, {threads} threads");
+                }
+            }
+        }
     }
 
     #[test]

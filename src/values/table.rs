@@ -2,6 +2,10 @@
 
 use std::mem::size_of;
 
+use datafusion::common::Result;
+
+use crate::util::parallel::map;
+
 /// An entry of a [`Table`], or a free place.
 pub(crate) trait Slot: Copy {
     const FREE: Self;
@@ -33,7 +37,7 @@ impl<S> Default for Table<S> {
 impl<S: Slot> Table<S> {
     #[inline]
     fn index(&self, hash: u32) -> usize {
-        ((u64::from(hash) * self.slots.len() as u64) >> 32) as usize
+        index(hash, self.slots.len())
     }
 
     /// The slot where a search for `hash` begins.
@@ -56,6 +60,72 @@ impl<S: Slot> Table<S> {
             }
             index = (index + 1) & (self.slots.len() - 1);
         }
+    }
+
+    /// Like [`Self::find`], to be changed. The caller leaves the entry's hash as it is.
+    #[inline]
+    pub(crate) fn find_mut(
+        &mut self,
+        hash: u32,
+        mut is_it: impl FnMut(&S) -> bool,
+    ) -> Option<&mut S> {
+        let mut index = self.index(hash);
+        loop {
+            let slot = self.slots.get(index)?;
+            if slot.is_free() {
+                return None;
+            }
+            if is_it(slot) {
+                return self.slots.get_mut(index);
+            }
+            index = (index + 1) & (self.slots.len() - 1);
+        }
+    }
+
+    /// One of `shares` shares of the entries, by their hashes: a power of two. Shares ascend as
+    /// places do.
+    pub(crate) fn share(&self, share: usize, shares: usize) -> impl Iterator<Item = &S> {
+        let end = |share: usize| self.slots.len() * share / shares;
+        let (own, rest) = (&self.slots[end(share)..end(share + 1)], &self.slots[end(share + 1)..]);
+        // Entries whose places were taken are in the places behind, up to the first free one.
+        let behind = rest.iter().chain(&self.slots[..end(share)]).take_while(|s| !s.is_free());
+        let entries = own.iter().filter(|s| !s.is_free()).chain(behind);
+        entries.filter(move |s| share_of(s.hash(), shares) == share)
+    }
+
+    /// A table of entries that are in shares by their hashes, like those of [`Self::share`].
+    pub(crate) fn of_shares(shares: Vec<Vec<S>>, threads: usize) -> Result<Self>
+    where
+        S: Send + Sync,
+    {
+        let len = shares.iter().map(Vec::len).sum();
+        let mut table = Self { slots: vec![S::FREE; slots_for(len, 0)], len };
+        let width = table.slots.len() / shares.len().max(1);
+        if width == 0 {
+            shares.into_iter().flatten().for_each(|slot| table.place(slot));
+            return Ok(table);
+        }
+        let places = table.slots.len();
+        let tasks = shares.into_iter().zip(table.slots.chunks_mut(width)).enumerate().collect();
+        let displaced = map(threads, tasks, |(share, (entries, own)): (usize, (Vec<S>, _))| {
+            let own: &mut [S] = own;
+            let mut displaced = vec![];
+            for slot in entries {
+                let from = index(slot.hash(), places) - share * width;
+                match own[from..].iter_mut().find(|place| place.is_free()) {
+                    Some(place) => *place = slot,
+                    None => displaced.push(slot),
+                }
+            }
+            Ok(displaced)
+        })?;
+        displaced.into_iter().flatten().for_each(|slot| table.place(slot));
+        Ok(table)
+    }
+
+    /// The number of entries.
+    pub(crate) fn len(&self) -> usize {
+        self.len
     }
 
     /// Adds an entry that is not there.
@@ -82,9 +152,9 @@ impl<S: Slot> Table<S> {
         self.slots.iter().filter(|s| !s.is_free())
     }
 
-    /// All entries, to be changed. The caller leaves their hashes as they are.
-    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut S> {
-        self.slots.iter_mut().filter(|s| !s.is_free())
+    /// The places, to be changed. The caller leaves the hashes of entries as they are.
+    pub(crate) fn slots_mut(&mut self) -> &mut [S] {
+        &mut self.slots
     }
 
     /// Takes out the entries for which `leaves` is true.
@@ -107,6 +177,12 @@ impl<S: Slot> Table<S> {
         Self::default().growth(entries) * 3 / 2
     }
 
+    /// The bytes of tables that grow to `entries` entries together.
+    pub(crate) fn bytes_in_shares(entries: usize, shares: usize) -> usize {
+        // At most 20/7 slots for each entry, after half as many.
+        (entries * 3 + shares * 16) * size_of::<S>() * 3 / 2
+    }
+
     /// How many bytes are allocated on top while `count` entries are added.
     pub(crate) fn growth(&self, count: usize) -> usize {
         match slots_for(self.len + count, self.slots.len()) {
@@ -115,6 +191,18 @@ impl<S: Slot> Table<S> {
             _ => 0,
         }
     }
+}
+
+/// The place of a hash among `places` places.
+#[inline]
+fn index(hash: u32, places: usize) -> usize {
+    ((u64::from(hash) * places as u64) >> 32) as usize
+}
+
+/// The share of a hash among `shares` shares.
+#[inline]
+fn share_of(hash: u32, shares: usize) -> usize {
+    index(hash, shares)
 }
 
 /// How many slots `entries` entries need, of which at most 7/10 are taken; at least `slots`.
@@ -167,5 +255,15 @@ mod tests {
         assert_eq!(table.find(Entry(7, 0).hash(), |e| e.0 == 7), None);
         assert_eq!(table.find(Entry(8, 0).hash(), |e| e.0 == 8), Some(Entry(8, 9)));
         assert_eq!(table.iter().count(), 500);
+        for shares in [1, 2, 8, 1 << 12] {
+            let parts: Vec<Vec<Entry>> =
+                (0..shares).map(|share| table.share(share, shares).copied().collect()).collect();
+            assert_eq!(parts.iter().flatten().count(), 500);
+            let same = Table::of_shares(parts, 3).unwrap();
+            assert_eq!(same.len(), 500);
+            for i in (0..1000).step_by(2) {
+                assert_eq!(same.find(Entry(i, 0).hash(), |e| e.0 == i), Some(Entry(i, i + 1)));
+            }
+        }
     }
 }

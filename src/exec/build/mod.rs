@@ -139,7 +139,7 @@ impl BuildPlan {
         let items: Arc<dyn Collection> = items.into();
         let groups = items.groups();
         reservation.try_grow(payload.finish_growth())?;
-        let payload = payload.finish(Arc::clone(&items), cancel)?;
+        let payload = payload.finish(Arc::clone(&items), self.threads, cancel)?;
         peak();
         let counted: Vec<usize> = self
             .layout
@@ -206,7 +206,8 @@ impl BuildPlan {
         let ranked = reservation.try_grow(bytes).and_then(|()| {
             let rows = column.into_rows(cancel)?;
             let column = order.columns[self.layout.build() as usize];
-            Ranks::of_rows(column, &rows, groups, self.layout.ranks_others, cancel).map(Some)
+            let others = self.layout.ranks_others;
+            Ranks::of_rows(column, &rows, groups, others, self.threads, cancel).map(Some)
         });
         match ranked {
             Err(error) if !self.layout.self_join && is_out_of_memory(&error) => {

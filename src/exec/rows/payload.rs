@@ -111,7 +111,7 @@ impl Payload {
                     return Ok(Some(places));
                 }
                 // The rows of one batch: too little work to need cancelling.
-                let made = by_place(rows, self.items.groups(), &CancelFlag::default())?;
+                let made = by_place(rows, self.items.groups(), 1, &CancelFlag::default())?;
                 Some(places.get_or_init(|| made))
             }
             Column::ByRow { .. } | Column::Pieces { .. } => None,
@@ -186,10 +186,15 @@ fn is_spread(data_type: &DataType) -> bool {
 }
 
 /// The values of `rows`, of fixed width, in the order of the places.
-fn by_place(rows: &ArrayRef, groups: &RowGroups, cancel: &CancelFlag) -> Result<ArrayRef> {
+fn by_place(
+    rows: &ArrayRef,
+    groups: &RowGroups,
+    threads: usize,
+    cancel: &CancelFlag,
+) -> Result<ArrayRef> {
     let rows = rows.as_ref();
     downcast_primitive_array!(
-        rows => primitives_by_place(rows, groups, cancel),
+        rows => primitives_by_place(rows, groups, threads, cancel),
         other => internal_err!("a column of type {other} is kept by row")
     )
 }
@@ -197,13 +202,11 @@ fn by_place(rows: &ArrayRef, groups: &RowGroups, cancel: &CancelFlag) -> Result<
 fn primitives_by_place<T: ArrowPrimitiveType>(
     rows: &PrimitiveArray<T>,
     groups: &RowGroups,
+    threads: usize,
     cancel: &CancelFlag,
 ) -> Result<ArrayRef> {
-    let mut values = Vec::with_capacity(rows.len());
-    for (place, row) in groups.rows_by_slot().enumerate() {
-        cancel.check_at(place)?;
-        values.push(rows.values()[row as usize]);
-    }
+    let of_rows = rows.values();
+    let values = groups.gather(|row| of_rows[row as usize], threads, cancel)?;
     let nulls = rows.nulls().map(|nulls| {
         NullBuffer::from_iter(groups.rows_by_slot().map(|row| nulls.is_valid(row as usize)))
     });
@@ -302,7 +305,12 @@ impl PayloadBuilder {
 
     /// Joins the pieces of columns that are small enough, and orders columns of fixed width by
     /// place in `items`, which holds the same rows.
-    pub(crate) fn finish(self, items: Arc<dyn Collection>, cancel: &CancelFlag) -> Result<Payload> {
+    pub(crate) fn finish(
+        self,
+        items: Arc<dyn Collection>,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Payload> {
         let starts: Arc<[u32]> = self.starts.into();
         let columns = self.pieces.into_iter().zip(&self.types).map(|(pieces, data_type)| {
             if column_bytes(&pieces) > MAX_PIECE_BYTES {
@@ -311,7 +319,7 @@ impl PayloadBuilder {
             let rows = one_piece(pieces, data_type, cancel)?;
             cancel.check()?;
             Ok(match is_spread(rows.data_type()) {
-                true => Column::ByPlace(by_place(&rows, items.groups(), cancel)?),
+                true => Column::ByPlace(by_place(&rows, items.groups(), threads, cancel)?),
                 false => Column::ByRow { rows, places: OnceLock::new() },
             })
         });

@@ -46,6 +46,7 @@ impl Ranks {
         values: &ArrayRef,
         groups: &mut RowGroups,
         others: bool,
+        threads: usize,
         cancel: &CancelFlag,
     ) -> Result<Self> {
         let all = normalize_float_zero(values);
@@ -62,12 +63,8 @@ impl Ranks {
             by_row.iter_mut().for_each(|rank| *rank *= 2);
             values = Some(take(&all, &UInt32Array::from(firsts), None)?);
         }
-        groups.sort_rows_by_key(|row| by_row[row as usize], cancel)?;
-        let mut by_place = Vec::with_capacity(by_row.len());
-        for (place, row) in groups.rows_by_slot().enumerate() {
-            cancel.check_at(place)?;
-            by_place.push(by_row[row as usize]);
-        }
+        groups.sort_rows_by_key(|row| by_row[row as usize], threads, cancel)?;
+        let by_place = groups.gather(|row| by_row[row as usize], threads, cancel)?;
         Ok(Self { column, by_place, distinct, values })
     }
 
@@ -142,7 +139,10 @@ impl Ranked {
                 rows.push((value(row), row as u32));
             }
         }
-        sort_unstable_by(&mut rows, cancel, |a, b| compare(&a.0, &b.0).then(a.1.cmp(&b.1)))?;
+        // As many columns are.
+        if !rows.is_sorted_by(|a, b| compare(&a.0, &b.0).is_le()) {
+            sort_unstable_by(&mut rows, cancel, |a, b| compare(&a.0, &b.0).then(a.1.cmp(&b.1)))?;
+        }
         let (mut by_row, mut firsts) = (vec![0; column.len()], vec![]);
         let mut last: Option<&T> = None;
         for (place, (value, row)) in rows.iter().enumerate() {
@@ -271,7 +271,7 @@ mod tests {
         let cancel = CancelFlag::default();
         let mut groups = collection(build.len() as i64);
         let others = collection(probe.len() as i64);
-        let ranks = Ranks::of_rows(0, &build, &mut groups, true, &cancel).unwrap();
+        let ranks = Ranks::of_rows(0, &build, &mut groups, true, 3, &cancel).unwrap();
         let of_others = ranks.of_others(&probe, &others).unwrap();
         assert_eq!(of_others.len(), others.row_count());
         for (place, &rank) in of_others.iter().enumerate() {
@@ -289,7 +289,7 @@ mod tests {
             let places = groups.slots(item..item + 1);
             assert!(ranks.by_place[places.start as usize..places.end as usize].is_sorted());
         }
-        let own = Ranks::of_rows(0, &build, &mut groups, false, &cancel).unwrap();
+        let own = Ranks::of_rows(0, &build, &mut groups, false, 1, &cancel).unwrap();
         assert!(own.by_place.iter().zip(&ranks.by_place).all(|(one, two)| 2 * one == *two));
         assert!(own.of_others(&probe, &others).is_err());
     }
@@ -321,11 +321,11 @@ mod tests {
     fn no_rows_and_no_repeats() {
         let cancel = CancelFlag::default();
         let empty: ArrayRef = Arc::new(Int64Array::from_iter_values([]));
-        let ranks = Ranks::of_rows(0, &empty, &mut collection(0), true, &cancel).unwrap();
+        let ranks = Ranks::of_rows(0, &empty, &mut collection(0), true, 2, &cancel).unwrap();
         assert!(ranks.distinct && ranks.by_place.is_empty());
         for (values, distinct) in [(vec![Some(3), Some(1)], true), (vec![Some(3), None], false)] {
             let column: ArrayRef = Arc::new(Int64Array::from(values));
-            let ranks = Ranks::of_rows(0, &column, &mut collection(2), false, &cancel).unwrap();
+            let ranks = Ranks::of_rows(0, &column, &mut collection(2), false, 2, &cancel).unwrap();
             assert_eq!(ranks.distinct, distinct);
         }
     }

@@ -7,22 +7,26 @@ use std::mem::size_of;
 use std::ops::Range;
 
 use datafusion::common::{Result, exec_err};
-use parking_lot::Mutex;
 
 use crate::engine::{FinishContext, KeyDictionary};
 use crate::set::collection::SetCollection;
+use crate::set::encode::arena::TokenRun;
 use crate::set::encode::arrange::{Gathered, Stretch};
 use crate::set::encode::builder::BuildEncoder;
 use crate::set::encode::distinct::{DistinctSets, NO_SET, SetHash, SetSlot};
 use crate::set::encode::probe_encoder::ProbeEncoder;
 use crate::set::encode::token_order::TokenOrder;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{for_each, threads_for};
+use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
 use crate::values::dictionary::{Dictionary, Key};
 use crate::values::table::Table;
 
-/// Sets handled between two looks at the cancel flag.
-const CHECK_EVERY: usize = 4096;
+/// Ranking a token and sorting it into its set takes as long as so many steps.
+const STEPS_PER_TOKEN: usize = 1 << 3;
+/// Looking a set up among others takes as long as so many steps.
+const STEPS_PER_SET: usize = 1 << 4;
+/// Sets or tokens handled between two looks at the cancel flag.
+const CHECK_EVERY: usize = if cfg!(test) { 1 << 6 } else { 1 << 12 };
 
 /// A bound on the bytes that finishing these encoders reserves on top of those they hold; and the
 /// part of it that may stay.
@@ -38,7 +42,7 @@ pub(crate) fn finish_growth(encoders: &[(&BuildEncoder, &KeyDictionary)]) -> (us
         let none = Dictionary::default();
         merge = none.adoption(encoders.iter().map(|(e, _)| &e.dictionary))
             + none.adoption(encoders.iter().map(|(_, keys)| &keys.keys));
-        repeats = 2 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets);
+        repeats = 3 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets);
     }
     let maps = distinct * size_of::<u32>();
     // All counters together have no more entries than there are tokens.
@@ -56,8 +60,11 @@ pub fn finish(
 ) -> Result<(SetCollection, ProbeEncoder, KeyDictionary)> {
     let mut parts = Parts::of(encoders);
     context.reserve(parts.size_in_bytes() + parts.merge_growth())?;
-    let mut dictionary = parts.merge_tokens(context.cancel)?;
-    let keys = parts.merge_keys()?;
+    // Threads that merge together need more memory than one does.
+    let parallel = parts.size_in_bytes() + parts.merge_growth().max(parts.union_growth(context));
+    let threads = if context.reserve(parallel).is_ok() { context.threads } else { 1 };
+    let mut dictionary = parts.merge_tokens(threads, context.cancel)?;
+    let keys = parts.merge_keys(threads, context.cancel)?;
     let mut held = dictionary.size() + keys.size_in_bytes() + parts.size_in_bytes();
     context.reserve(held + parts.repeats_growth())?;
     parts.find_repeats(context)?;
@@ -68,11 +75,11 @@ pub fn finish(
     let ordering = TokenOrder::footprint(universe as usize, uses);
     context.reserve(held + (counters + 1) * universe as usize * size_of::<u32>() + ordering)?;
     let frequencies = parts.frequencies(universe, counters, context.cancel)?;
-    let ranks = TokenOrder::by_frequency(&frequencies).into_ranks();
+    let ranks = TokenOrder::by_frequency(&frequencies, context.threads)?.into_ranks();
     drop(frequencies);
     context.cancel.check()?;
     parts.map_to_ranks(&ranks, context)?;
-    dictionary.map_ids(&ranks);
+    dictionary.map_ids(&ranks, context.threads)?;
     drop(ranks);
     parts.maps = vec![];
     let Parts { gathered, .. } = parts;
@@ -176,8 +183,21 @@ impl Parts {
         tokens * size_of::<u32>() + Dictionary::default().adoption(self.dictionaries.iter()) + keys
     }
 
+    /// The bytes that merging dictionaries by several threads allocates.
+    fn union_growth(&self, context: &FinishContext<'_>) -> usize {
+        if self.is_one() || context.threads <= 1 {
+            return 0;
+        }
+        let keys = self.keys.iter().map(|keys| &keys.keys);
+        let keys = Dictionary::union_bytes(keys, context.threads);
+        if self.share_ids() {
+            return keys;
+        }
+        keys + Dictionary::union_bytes(self.dictionaries.iter(), context.threads)
+    }
+
     /// One dictionary of all tokens.
-    fn merge_tokens(&mut self, cancel: &CancelFlag) -> Result<Dictionary> {
+    fn merge_tokens(&mut self, threads: usize, cancel: &CancelFlag) -> Result<Dictionary> {
         let share_ids = self.share_ids();
         let mut dictionaries = std::mem::take(&mut self.dictionaries);
         if self.is_one() {
@@ -190,30 +210,31 @@ impl Parts {
         if share_ids {
             return Ok(dictionaries.pop().unwrap_or_default());
         }
-        let news = self.news.iter().map(|new| (new.part, new.tokens.clone()));
-        let (dictionary, maps) = merge(&dictionaries, news, cancel)?;
+        let news = self.news.iter().map(|new| (new.part, new.tokens.clone())).collect();
+        let (dictionary, maps) = merge(&dictionaries, news, threads, cancel)?;
         self.maps = maps;
         Ok(dictionary)
     }
 
     /// One dictionary of all blocking keys, with their ids in the sets.
-    fn merge_keys(&mut self) -> Result<KeyDictionary> {
+    fn merge_keys(&mut self, threads: usize, cancel: &CancelFlag) -> Result<KeyDictionary> {
         let mut keys = std::mem::take(&mut self.keys);
         if self.is_one() {
             return Ok(keys.pop().unwrap_or_default());
         }
         let keys: Vec<Dictionary> = keys.into_iter().map(|keys| keys.keys).collect();
-        let news = self.news.iter().map(|new| (new.part, new.keys.clone()));
-        let (keys, maps) = merge(&keys, news, &CancelFlag::default())?;
+        let news = self.news.iter().map(|new| (new.part, new.keys.clone())).collect();
+        let (keys, maps) = merge(&keys, news, threads, cancel)?;
         let parts = self.gathered.parts.iter_mut().zip(&maps);
         parts.for_each(|(part, map)| part.map_keys(map));
         Ok(KeyDictionary { keys })
     }
 
-    /// The bytes that [`Self::find_repeats`] allocates: hashes and repeats of the sets, and tables.
+    /// The bytes that [`Self::find_repeats`] allocates: hashes, shares and repeats of the sets, and
+    /// tables.
     fn repeats_growth(&self) -> usize {
         let sets = self.gathered.starts.last().map_or(0, |&sets| sets as usize);
-        if self.is_one() { 0 } else { 2 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets) }
+        if self.is_one() { 0 } else { 3 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets) }
     }
 
     /// Finds the sets that several parts hold.
@@ -229,47 +250,43 @@ impl Parts {
             let map = self.maps.get(number);
             let (own, others) = rest.split_at_mut(part.len());
             rest = others;
+            let start = self.gathered.starts[number];
             for (i, hashes) in own.chunks_mut(CHECK_EVERY).enumerate() {
-                tasks.push((part, map, (i * CHECK_EVERY) as u32, hashes));
+                tasks.push((part, map, start, (i * CHECK_EVERY) as u32, hashes));
             }
         }
-        let threads = threads_for(context.threads, 4 * sets);
-        for_each(threads, tasks, |(part, map, first, hashes)| {
+        let tokens: usize = self.gathered.parts.iter().map(DistinctSets::token_count).sum();
+        let threads = threads_for(context.threads, STEPS_PER_SET * sets + tokens);
+        let shared = map(threads, tasks, |(part, map, start, first, hashes)| {
             context.cancel.check()?;
-            for (set, hash) in (first..).zip(hashes) {
+            for (set, hash) in (first..).zip(hashes.iter_mut()) {
                 let mut all = SetHash::default();
                 part.tokens(set).iter().for_each(|&token| all.add(mapped(map, token)));
                 *hash = all.finish(part.key(set), 0);
             }
-            Ok(())
+            Ok(InShares::of(start + first, hashes, threads))
         })?;
-        // Each thread looks at a share of the hashes, by their low bits: tables go by the high
-        // ones.
-        let repeats = Mutex::new(vec![]);
-        for_each(threads, (0..threads).collect(), |share| {
+        let repeats = map(threads, (0..threads).collect(), |share| {
             let mut found = vec![];
             let mut table = Table::<SetSlot>::default();
             let mut scratch = [vec![], vec![]];
-            for (set, &hash) in (0..).zip(&hashes) {
-                if (set as usize).is_multiple_of(CHECK_EVERY) {
-                    context.cancel.check()?;
-                }
-                if hash as usize % threads != share {
-                    continue;
-                }
-                let same = table.find(hash, |slot: &SetSlot| {
-                    slot.hash == hash && self.is_same(slot.set, set, &mut scratch)
-                });
-                match same {
-                    Some(slot) => found.push((set, slot.set)),
-                    None => table.insert(SetSlot { hash, set }),
+            for sets in &shared {
+                context.cancel.check()?;
+                for &set in sets.share(share) {
+                    let hash = hashes[set as usize];
+                    let same = table.find(hash, |slot: &SetSlot| {
+                        slot.hash == hash && self.is_same(slot.set, set, &mut scratch)
+                    });
+                    match same {
+                        Some(slot) => found.push((set, slot.set)),
+                        None => table.insert(SetSlot { hash, set }),
+                    }
                 }
             }
-            repeats.lock().append(&mut found);
-            Ok(())
+            Ok(found)
         })?;
         let mut same_as: Vec<u32> = (0..sets as u32).collect();
-        repeats.into_inner().into_iter().for_each(|(set, same)| same_as[set as usize] = same);
+        repeats.into_iter().flatten().for_each(|(set, same)| same_as[set as usize] = same);
         self.gathered.same_as = same_as;
         Ok(())
     }
@@ -310,7 +327,6 @@ impl Parts {
         counters: usize,
         cancel: &CancelFlag,
     ) -> Result<Vec<u32>> {
-        let total = Mutex::new(vec![0_u32; universe as usize]);
         let (starts, same_as) = (&self.gathered.starts, &self.gathered.same_as);
         let mut pieces = vec![];
         for (number, part) in self.gathered.parts.iter_mut().enumerate() {
@@ -321,7 +337,7 @@ impl Parts {
         }
         // Neighbouring pieces to one counter.
         let share = pieces.len().div_ceil(counters).max(1);
-        for_each(counters, pieces.chunks(share).collect(), |pieces| {
+        let mut counts = map(counters, pieces.chunks(share).collect(), |pieces| {
             let mut counts = vec![0_u32; universe as usize];
             for &(map, first, runs, tokens) in pieces {
                 cancel.check()?;
@@ -339,38 +355,107 @@ impl Parts {
                     }
                 }
             }
-            let mut total = total.lock();
-            match counters {
-                1 => *total = counts,
-                _ => total.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count),
+            Ok(counts)
+        })?;
+        let mut total = counts.pop().unwrap_or_else(|| vec![0; universe as usize]);
+        let threads = threads_for(counters, counts.len() * total.len());
+        let share = steps_per_task(threads, total.len(), CHECK_EVERY);
+        let tasks = total.chunks_mut(share).enumerate().collect();
+        for_each(threads, tasks, |(task, total): (usize, &mut [u32])| {
+            cancel.check()?;
+            for counts in &counts {
+                let counts = &counts[task * share..];
+                total.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
             }
             Ok(())
         })?;
-        Ok(total.into_inner())
+        Ok(total)
     }
 
     /// Replaces all tokens by their ranks, ascending within each set.
     fn map_to_ranks(&mut self, ranks: &[u32], context: &FinishContext<'_>) -> Result<()> {
-        for map in &mut self.maps {
-            map.iter_mut().for_each(|id| *id = ranks[*id as usize]);
-        }
+        let ids = self.maps.iter().map(Vec::len).sum();
+        let threads = threads_for(context.threads, ids);
+        let share = steps_per_task(threads, ids, CHECK_EVERY);
+        let tasks = self.maps.iter_mut().flat_map(|map| map.chunks_mut(share)).collect();
+        for_each(threads, tasks, |ids: &mut [u32]| {
+            ids.iter_mut().for_each(|id| *id = ranks[*id as usize]);
+            Ok(())
+        })?;
         let tokens: usize = self.gathered.parts.iter().map(DistinctSets::token_count).sum();
+        let threads = threads_for(context.threads, STEPS_PER_TOKEN * tokens);
+        let share = steps_per_task(threads, tokens, CHECK_EVERY);
         let mut pieces = vec![];
         for (number, part) in self.gathered.parts.iter_mut().enumerate() {
             let map = self.maps.get(number).map_or(ranks, Vec::as_slice);
-            pieces.extend(part.pieces_mut().into_iter().map(|piece| (map, piece)));
+            for (_, runs, tokens) in part.pieces_mut() {
+                pieces.extend(cut(runs, tokens, share).into_iter().map(|piece| (map, piece)));
+            }
         }
-        let threads = threads_for(context.threads, tokens);
-        for_each(threads, pieces, |(map, (_, runs, tokens))| {
+        for_each(threads, pieces, |(map, (runs, tokens))| {
             context.cancel.check()?;
+            let start = runs.first().map_or(0, |run| run.range().start);
             for run in runs {
-                let set = &mut tokens[run.range()];
+                let range = run.range();
+                let set = &mut tokens[range.start - start..range.end - start];
                 set.iter_mut().for_each(|token| *token = map[*token as usize]);
                 set.sort_unstable();
             }
             Ok(())
         })
     }
+}
+
+/// Neighbouring sets in shares, one for each thread.
+struct InShares {
+    /// In the order of the shares, ascending in each.
+    sets: Vec<u32>,
+    /// By share, where its sets end.
+    ends: Vec<u32>,
+}
+
+impl InShares {
+    /// The sets from `first` on, by the low bits of their hashes: tables go by the high ones.
+    fn of(first: u32, hashes: &[u32], shares: usize) -> Self {
+        let share = |hash: u32| ((hash & 0xFFFF) as usize * shares) >> 16;
+        let mut ends = vec![0; shares];
+        hashes.iter().for_each(|&hash| ends[share(hash)] += 1);
+        let mut start = 0;
+        for end in &mut ends {
+            start += std::mem::replace(end, start);
+        }
+        let mut sets = vec![0; hashes.len()];
+        for (set, &hash) in (first..).zip(hashes) {
+            let end = &mut ends[share(hash)];
+            sets[*end as usize] = set;
+            *end += 1;
+        }
+        Self { sets, ends }
+    }
+
+    fn share(&self, share: usize) -> &[u32] {
+        let start = if share == 0 { 0 } else { self.ends[share - 1] };
+        &self.sets[start as usize..self.ends[share] as usize]
+    }
+}
+
+/// Cuts a piece of stored tokens between its sets, at about every `share` tokens.
+fn cut<'a>(
+    mut runs: &'a [TokenRun],
+    mut tokens: &'a mut [u32],
+    share: usize,
+) -> Vec<(&'a [TokenRun], &'a mut [u32])> {
+    let mut pieces = vec![];
+    while let Some(first) = runs.first() {
+        let start = first.range().start;
+        let sets = runs.partition_point(|run| run.range().start < start + share);
+        let (own, others) = runs.split_at(sets);
+        let end = others.first().map_or(tokens.len(), |run| run.range().start - start);
+        let (own_tokens, other_tokens) = tokens.split_at_mut(end);
+        pieces.push((own, own_tokens));
+        (runs, tokens) = (others, other_tokens);
+    }
+    pieces
 }
 
 /// The merged id of a part's token.
@@ -383,9 +468,13 @@ fn mapped(map: Option<&Vec<u32>>, token: u32) -> u32 {
 /// together they are all ids. Returns for each dictionary the new id of each old one.
 fn merge(
     dictionaries: &[Dictionary],
-    news: impl Iterator<Item = (usize, Range<u32>)>,
+    news: Vec<(usize, Range<u32>)>,
+    threads: usize,
     cancel: &CancelFlag,
 ) -> Result<(Dictionary, Vec<Vec<u32>>)> {
+    if merging_threads(threads, dictionaries) > 1 {
+        return Dictionary::union(dictionaries, &news, threads, cancel);
+    }
     let mut merged = Dictionary::default();
     let mut maps: Vec<Vec<u32>> =
         dictionaries.iter().map(|d| Vec::with_capacity(d.len() as usize)).collect();
@@ -397,4 +486,11 @@ fn merge(
         }
     }
     Ok((merged, maps))
+}
+
+/// How many of `threads` threads pay for merging dictionaries.
+fn merging_threads(threads: usize, dictionaries: &[Dictionary]) -> usize {
+    let tokens: usize = dictionaries.iter().map(|d| d.len() as usize).sum();
+    // Positions have 32 bits.
+    if tokens >= u32::MAX as usize { 1 } else { threads_for(threads, 2 * tokens) }
 }

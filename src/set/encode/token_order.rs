@@ -2,8 +2,14 @@
 
 use std::mem::size_of;
 
+use datafusion::common::Result;
+
+use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
+
 /// Tokens in fewer sets than this are ordered by counting.
 const COUNTED_FREQUENCIES: usize = 1 << 12;
+/// Tokens of a task, at least.
+const LEAST_TOKENS: usize = COUNTED_FREQUENCIES;
 
 /// Maps token ids to ranks; rank 0 is the rarest token.
 ///
@@ -17,41 +23,55 @@ pub(crate) struct TokenOrder {
 impl TokenOrder {
     /// Orders tokens by ascending frequency, ties by id. `frequencies[id]` is the number of sets
     /// that hold the token.
-    pub(crate) fn by_frequency(frequencies: &[u32]) -> Self {
+    pub(crate) fn by_frequency(frequencies: &[u32], threads: usize) -> Result<Self> {
+        let threads = threads_for(threads, 2 * frequencies.len());
+        let share = steps_per_task(threads, frequencies.len(), LEAST_TOKENS);
         // Most tokens are rare: they are counted, the others sorted.
-        let mut counts = vec![0_u32; COUNTED_FREQUENCIES];
-        let mut frequent: Vec<u32> = vec![];
-        for (id, &frequency) in frequencies.iter().enumerate() {
-            match counts.get_mut(frequency as usize) {
-                Some(count) => *count += 1,
-                None => frequent.push(id as u32),
+        let counted = map(threads, frequencies.chunks(share).enumerate().collect(), |chunk| {
+            let (task, chunk): (usize, &[u32]) = chunk;
+            let mut counts = vec![0_u32; COUNTED_FREQUENCIES];
+            let mut frequent: Vec<u32> = vec![];
+            for (id, &frequency) in ((task * share) as u32..).zip(chunk) {
+                match counts.get_mut(frequency as usize) {
+                    Some(count) => *count += 1,
+                    None => frequent.push(id),
+                }
+            }
+            Ok((counts, frequent))
+        })?;
+        let (mut counts, frequent): (Vec<_>, Vec<_>) = counted.into_iter().unzip();
+        let mut frequent = frequent.concat();
+        frequent.sort_unstable_by_key(|&id| (frequencies[id as usize], id));
+        // Counts become the first ranks.
+        let mut next = 0;
+        for frequency in 0..COUNTED_FREQUENCIES {
+            for counts in &mut counts {
+                next += std::mem::replace(&mut counts[frequency], next);
             }
         }
-        frequent.sort_unstable_by_key(|&id| (frequencies[id as usize], id));
-        let mut next = 0;
-        for count in &mut counts {
-            next += std::mem::replace(count, next);
-        }
-        let mut ranks: Vec<u32> = frequencies
-            .iter()
-            .map(|&frequency| match counts.get_mut(frequency as usize) {
-                Some(rank) => {
-                    *rank += 1;
-                    *rank - 1
+        let mut ranks = vec![0; frequencies.len()];
+        let chunks = frequencies.chunks(share).zip(ranks.chunks_mut(share)).zip(counts);
+        for_each(threads, chunks.collect(), |((frequencies, ranks), mut next)| {
+            for (rank, &frequency) in ranks.iter_mut().zip(frequencies) {
+                if let Some(next) = next.get_mut(frequency as usize) {
+                    *rank = *next;
+                    *next += 1;
                 }
-                None => 0,
-            })
-            .collect();
+            }
+            Ok(())
+        })?;
         for (rank, id) in (next..).zip(frequent) {
             ranks[id as usize] = rank;
         }
-        Self { ranks }
+        Ok(Self { ranks })
     }
 
     /// The bytes needed while ordering `tokens` tokens that stand in sets `uses` times.
     pub(crate) fn footprint(tokens: usize, uses: usize) -> usize {
         let frequent = tokens.min(uses / COUNTED_FREQUENCIES);
-        (tokens + 2 * frequent + COUNTED_FREQUENCIES) * size_of::<u32>()
+        // Counters of several threads have as many places as there are tokens.
+        let counters = COUNTED_FREQUENCIES * (tokens / LEAST_TOKENS + 1);
+        (tokens + 2 * frequent + counters) * size_of::<u32>()
     }
 
     /// The ranks by token id.
@@ -72,13 +92,16 @@ mod tests {
 
     #[test]
     fn rare_tokens_come_first_and_ties_keep_their_order() {
-        let order = TokenOrder::by_frequency(&[5, 1, 3, 1]);
+        let order = TokenOrder::by_frequency(&[5, 1, 3, 1], 1).unwrap();
         let ranks: Vec<_> = (0..5).map(|id| order.rank(id)).collect();
         assert_eq!(ranks, [Some(3), Some(0), Some(2), Some(1), None]);
         let frequencies: Vec<u32> = (0..9000).map(|i| (i * 7) % 5000 * (i % 3)).collect();
         let mut expected: Vec<u32> = (0..9000).collect();
         expected.sort_by_key(|&id| frequencies[id as usize]);
-        let ranks = TokenOrder::by_frequency(&frequencies).into_ranks();
-        assert!(expected.iter().enumerate().all(|(rank, &id)| ranks[id as usize] == rank as u32));
+        for threads in [1, 2, 5] {
+            let ranks = TokenOrder::by_frequency(&frequencies, threads).unwrap().into_ranks();
+            let mut ranked = expected.iter().enumerate();
+            assert!(ranked.all(|(rank, &id)| ranks[id as usize] == rank as u32));
+        }
     }
 }
