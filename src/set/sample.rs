@@ -170,7 +170,7 @@ impl Pool {
                 passes_all = common + rest[0].min(rest[1]) >= required;
                 tally.passing[word] += u64::from(passes_all);
             }
-            if (i + j) % step == 0 {
+            if (i + j).is_multiple_of(step) {
                 let every = &mut every;
                 SuffixTest::postings(build, spec, &bounds, probe, partner, every, |passes| {
                     tally.met += 1;

@@ -285,6 +285,9 @@ pub(crate) fn test_rate(simd: Simd) -> Option<f64> {
     (nanos > 0.0).then(|| nanos / pairs / REFERENCE)
 }
 
+/// The sets of a run, and the places for their order and for their positions.
+type RunOfBlocks<'a> = (Range<SetId>, &'a mut [SetId], &'a mut [u32]);
+
 /// The sets in the order of their blocks: by run, and in a run by how many of their tokens the
 /// front leaves out. Where `positions` is not empty, it gets the place of each set.
 fn ordered(
@@ -299,7 +302,7 @@ fn ordered(
     let share = len.div_ceil(threads).max(1);
     let (mut own_sets, mut own_positions) = (sets.as_mut_slice(), positions);
     // Several runs of about as many sets as one thread's share.
-    let mut tasks: Vec<Vec<(Range<SetId>, &mut [SetId], &mut [u32])>> = vec![];
+    let mut tasks: Vec<Vec<RunOfBlocks<'_>>> = vec![];
     let mut room = 0;
     for (_, ids) in build.runs().iter() {
         let (sets, other_sets) = own_sets.split_at_mut(ids.len());
