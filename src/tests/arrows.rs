@@ -19,7 +19,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     ("simd", &[]),
     ("sql", &[]),
     ("util", &[]),
-    ("values", &[]),
+    ("values", &["util"]),
     ("config", &["simd", "spec"]),
     ("gpu", &[]),
     ("engine", &["config", "simd", "spec", "util", "values"]),
