@@ -276,10 +276,10 @@ fn a_process_uses_all_devices_or_says_why_not() {
     let library = emulator.path().parent().expect("a folder");
     let folder = tempfile::tempdir().expect("a folder");
     let sql = "SET simjoin.device = 'cuda'; \
-               SELECT count(*) FROM (VALUES ([1, 2])) a(t) SIMJOIN (VALUES ([1, 2])) b(t) \
+               SELECT count(*) FROM (VALUES ([1, 2])) a(t) SIMJOIN (VALUES ([1, 2, 3])) b(t) \
                ON jaccard(a.t, b.t) >= 0.5; \
                EXPLAIN ANALYZE SELECT a.t FROM (VALUES ([1, 2])) a(t) \
-               SIMJOIN (VALUES ([1, 2])) b(t) ON jaccard(a.t, b.t) >= 0.5";
+               SIMJOIN (VALUES ([1, 2, 3])) b(t) ON jaccard(a.t, b.t) >= 0.5";
     let run = |environment: &[(&str, &str)], with_driver: bool| {
         let mut command = cli::simjoin(folder.path());
         command.args(["-q", "-c", sql]).envs(environment.iter().copied());
