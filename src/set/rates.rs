@@ -11,8 +11,8 @@ use crate::simd::{Form, Simd};
 /// Runs of a kernel, of which the fastest counts: the others were interrupted.
 const RUNS: usize = 7;
 
-/// How much longer kernels take than on the processor that the constants of the estimates were
-/// measured on (an AMD EPYC with AVX-512).
+/// How much longer kernels take, on data in the cache, than the constants of the estimates say. Those
+/// come from joins on an AMD EPYC with AVX-512, where the rates are 1.0 and 0.6.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
     /// Testing signatures against blocks.

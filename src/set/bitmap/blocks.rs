@@ -250,13 +250,13 @@ impl Blocks {
     }
 }
 
-/// How much longer the kernel takes on this processor than on the one that the constants of the
-/// estimate were measured on; `None` where the clock says nothing.
+/// How much longer the kernel takes on this processor than the constants of the estimate say; `None`
+/// where the clock says nothing.
 pub(crate) fn test_rate(simd: Simd) -> Option<f64> {
     const BLOCKS: usize = 64;
     const WORDS: usize = 4;
     const REPEATS: usize = 8;
-    /// Nanoseconds of a pair, with blocks in the cache, on that processor.
+    /// Nanoseconds of a pair by those constants.
     const REFERENCE: f64 = 0.27;
     // Every bit is common, and no pair has enough.
     let blocks = Blocks {

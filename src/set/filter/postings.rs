@@ -264,12 +264,12 @@ pub(crate) struct Scanned {
     pub rest: Option<Place>,
 }
 
-/// How much longer scanning takes on this processor than on the one that the constants of the
-/// estimate were measured on; `None` where the clock says nothing.
+/// How much longer scanning takes on this processor than the constants of the estimate say, which
+/// were measured in joins; `None` where the clock says nothing.
 pub(crate) fn scan_rate(simd: Simd) -> Option<f64> {
     const POSTINGS: usize = 1024;
     const REPEATS: usize = 8;
-    /// Nanoseconds of a posting in the cache, with a signature of a word, on that processor.
+    /// Nanoseconds of a posting with a signature of a word, by those constants.
     const REFERENCE: f64 = 0.4;
     // One list of sets of one token, none of which has what is required.
     let postings = SignaturePostings {
