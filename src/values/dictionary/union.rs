@@ -18,7 +18,7 @@ use crate::values::table::{Slot, Table};
 
 /// Tokens, places or positions of a task, at least. Tests want many tasks.
 const LEAST_STEPS: usize = if cfg!(test) { 1 << 5 } else { 1 << 11 };
-/// Merging a token takes as long as so many steps.
+/// The steps of merging a token.
 const STEPS_PER_TOKEN: usize = 1 << 3;
 
 /// A slot that holds a token's id.
