@@ -1,21 +1,19 @@
 //! The matches of probe sets, decided on the CPU.
 
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
     Cursor, Funnel, Match, MatchBuffer, MatchNeed, ProbeUnit, Progress, RowPairCounts, UnitQueue,
 };
-use crate::set::bitmap::blocks::{Blocks, GROUP};
+use crate::set::bitmap::blocks::GROUP;
 use crate::set::bitmap::traversal::{
     ALL_LANES, SURVIVORS_PER_SLICE, Survivor, TESTS_PER_SLICE, Traversal,
 };
 use crate::set::intersect;
-use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
+use crate::set::{SelfMatches, SetId, SetUnit};
 
 /// As many tokens to compare count as one more survivor.
 const TOKENS_A_SURVIVOR: usize = 64;
@@ -37,14 +35,9 @@ pub(crate) struct BitmapCursor {
 }
 
 impl BitmapCursor {
-    pub(super) fn try_new(
-        build: Arc<SetCollection>,
-        blocks: Arc<Blocks>,
-        spec: JoinSpec,
-        reservation: &MemoryReservation,
-    ) -> Result<Self> {
-        Ok(Self {
-            traversal: Traversal::try_new(build, blocks, spec, reservation)?,
+    pub(super) fn new(traversal: Traversal) -> Self {
+        Self {
+            traversal,
             units: UnitQueue::default(),
             unit: None,
             itself: None,
@@ -52,7 +45,7 @@ impl BitmapCursor {
             matches: 0,
             filter_nanos: 0,
             verify_nanos: 0,
-        })
+        }
     }
 }
 

@@ -30,6 +30,7 @@ pub(super) use self::blocks::test_rate;
 use self::blocks::{Blocks, FRONT_WIDTHS};
 use self::cursor::BitmapCursor;
 use self::source::BitmapSource;
+use self::traversal::Traversal;
 use crate::engine::{Cost, Cursor, Placement, PreparedJoin};
 use crate::set::SetCollection;
 use crate::set::Statistics;
@@ -122,10 +123,11 @@ impl PreparedBitmap {
 impl PreparedJoin for PreparedBitmap {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         let (build, blocks) = (Arc::clone(&self.build), Arc::clone(&self.blocks));
+        let traversal = || Traversal::try_new(build, blocks, self.spec, reservation);
         match &self.verifiers {
-            None => Ok(Box::new(BitmapCursor::try_new(build, blocks, self.spec, reservation)?)),
+            None => Ok(Box::new(BitmapCursor::new(traversal()?))),
             Some(verifiers) => {
-                let source = || BitmapSource::try_new(build, blocks, self.spec, reservation);
+                let source = || Ok(BitmapSource::new(traversal()?));
                 verifiers.open(source, None, reservation)
             }
         }

@@ -1,18 +1,15 @@
 //! Survivors as candidates for a verifier on a device.
 
-use std::sync::Arc;
-
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Funnel, MatchNeed};
+use crate::set::SetId;
 use crate::set::SetUnit;
-use crate::set::bitmap::blocks::{Blocks, GROUP};
+use crate::set::bitmap::blocks::GROUP;
 use crate::set::bitmap::traversal::{
     SURVIVORS_PER_SLICE, Survivor, TESTS_PER_SLICE, Traversal, lanes_of,
 };
 use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
-use crate::set::{JoinSpec, SetCollection, SetId};
 
 /// Gives the survivors of several tiles, ordered by probe: a device takes the candidates of one
 /// probe set together.
@@ -24,14 +21,8 @@ pub(crate) struct BitmapSource {
 }
 
 impl BitmapSource {
-    pub(super) fn try_new(
-        build: Arc<SetCollection>,
-        blocks: Arc<Blocks>,
-        spec: JoinSpec,
-        reservation: &MemoryReservation,
-    ) -> Result<Self> {
-        let traversal = Traversal::try_new(build, blocks, spec, reservation)?;
-        Ok(Self { traversal, probe: GROUP })
+    pub(super) fn new(traversal: Traversal) -> Self {
+        Self { traversal, probe: GROUP }
     }
 }
 

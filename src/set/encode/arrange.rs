@@ -15,7 +15,7 @@ use crate::util::scatter::Scatter;
 /// Sets copied at a time by one thread, at least and at most. Tests want many tasks.
 const LEAST_SETS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
 const MOST_SETS: usize = 1 << 13;
-/// Finding the tokens of a set takes as long as so many steps.
+/// The steps of finding the tokens of a set.
 const STEPS_PER_SET: usize = 1 << 4;
 
 /// Sets from one or more encoders, numbered through in their order: the sets of the first encoder,

@@ -21,9 +21,9 @@ use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
 use crate::values::dictionary::{Dictionary, Key};
 use crate::values::table::Table;
 
-/// Ranking a token and sorting it into its set takes as long as so many steps.
+/// The steps of ranking a token and sorting it into its set.
 const STEPS_PER_TOKEN: usize = 1 << 3;
-/// Looking a set up among others takes as long as so many steps.
+/// The steps of looking a set up among others.
 const STEPS_PER_SET: usize = 1 << 4;
 /// Sets or tokens handled between two looks at the cancel flag.
 const CHECK_EVERY: usize = if cfg!(test) { 1 << 6 } else { 1 << 12 };

@@ -13,10 +13,10 @@ use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
 
 /// Sets of a task, at least. Tests want many tasks.
 const LEAST_SETS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
-/// Of so many sets, one is looked at before the sets of one size are shared out.
+/// The step of the sample by which the sets of one size are shared out.
 const SAMPLE_STEP: usize = if cfg!(test) { 3 } else { 1 << 6 };
 
-/// Grouping and sorting a set takes as long as so many steps.
+/// The steps of grouping and sorting a set.
 const STEPS_PER_SET: usize = 1 << 5;
 
 /// Sets of a part that one thread groups.

@@ -11,7 +11,7 @@ use crate::util::scatter::Scatter;
 /// Rows of a task, at least. Tests want many tasks.
 const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
 
-/// Placing a row takes as long as so many steps.
+/// The steps of placing a row.
 const STEPS_PER_ROW: usize = 1 << 2;
 
 /// The rows of a collection.
