@@ -86,7 +86,7 @@ impl RowGroups {
     ) -> Result<Vec<T>> {
         /// Rows of a task, at least. Tests want many tasks.
         const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
-        /// Reading a value somewhere takes as long as so many steps.
+        /// The steps of reading a row's value, which lies anywhere.
         const STEPS_PER_ROW: usize = 1 << 2;
         let slots = self.rows.len() + self.without_item.len();
         let threads = threads_for(threads, STEPS_PER_ROW * slots);
@@ -144,7 +144,7 @@ impl RowGroups {
     ) -> Result<()> {
         /// Items of a task, at least. Tests want many tasks.
         const LEAST_ITEMS: usize = if cfg!(test) { 1 << 4 } else { 1 << 12 };
-        /// Looking at a row's key takes as long as so many steps.
+        /// The steps of reading a row's key.
         const STEPS_PER_ROW: usize = 1 << 2;
         let items = self.offsets.len().saturating_sub(1);
         let threads = threads_for(threads, STEPS_PER_ROW * self.rows.len());
