@@ -28,11 +28,16 @@ TOOLCHAIN = KERNELS.parent / "target" / "cuda-12.4"
 
 # CUDA 12.4 writes PTX 8.4, which drivers from 550 on load.
 PACKAGES = ["nvidia-cuda-nvrtc-cu12==12.4.127", "nvidia-cuda-nvcc-cu12==12.4.131"]
-# Each becomes an image of its own for each architecture.
-PROGRAMS = ["published", "verify"]
+# Each becomes an image of its own for each of its architectures.
+PROGRAMS = {
+    "indexed": ["80", "90"],
+    "published": ["80", "90"],
+    # 90a: with the matrix instructions of compute capability 9.0 alone.
+    "tiles": ["80", "90a"],
+    "verify": ["80", "90"],
+}
 # The PTX is for the cards without an image of their own: Turing and those to come.
-PTX_ARCHITECTURE = 75
-ARCHITECTURES = [80, 90]
+PTX_ARCHITECTURE = "75"
 
 
 class BuildError(Exception):
@@ -77,7 +82,7 @@ class Nvrtc:
         self.call(f"nvrtcGet{what}", program, buffer)
         return buffer.value
 
-    def compile(self, name: str, architecture: int) -> bytes:
+    def compile(self, name: str, architecture: str) -> bytes:
         """The PTX of a program. Headers are given by name, so that no path gets into it."""
         headers = sorted(KERNELS.glob("*.cuh"))
         texts = (ctypes.c_char_p * len(headers))(*(header.read_bytes() for header in headers))
@@ -100,7 +105,7 @@ class Nvrtc:
             self.call("nvrtcDestroyProgram", ctypes.byref(program))
 
 
-def assemble(toolchain: Path, name: str, ptx: bytes, architecture: int) -> tuple[bytes, str]:
+def assemble(toolchain: Path, name: str, ptx: bytes, architecture: str) -> tuple[bytes, str]:
     """The image of a PTX text, and what the assembler says of each kernel."""
     ptxas = toolchain / "nvidia" / "cuda_nvcc" / "bin" / "ptxas"
     # Installing by pip loses the execute permission where the wheel does not state it.
@@ -114,15 +119,15 @@ def assemble(toolchain: Path, name: str, ptx: bytes, architecture: int) -> tuple
         return (Path(folder) / f"{name}.cubin").read_bytes(), done.stderr
 
 
-def compile_images(toolchain: Path) -> tuple[dict[str, bytes], dict[int, str]]:
+def compile_images(toolchain: Path) -> tuple[dict[str, bytes], dict[str, str]]:
     """The images by file name, and the assembler's words by architecture."""
     install(toolchain)
     nvrtc = Nvrtc(toolchain)
     images = {}
-    words = {architecture: "" for architecture in ARCHITECTURES}
-    for name in PROGRAMS:
+    words = {architecture: "" for architectures in PROGRAMS.values() for architecture in architectures}
+    for name, architectures in PROGRAMS.items():
         images[f"{name}.ptx"] = nvrtc.compile(name, PTX_ARCHITECTURE)
-        for architecture in ARCHITECTURES:
+        for architecture in architectures:
             ptx = nvrtc.compile(name, architecture)
             cubin, said = assemble(toolchain, name, ptx, architecture)
             images[f"{name}.sm_{architecture}.cubin"] = cubin
@@ -174,7 +179,7 @@ def check(rebuilt: dict[str, bytes] | None) -> list[str]:
     return faults
 
 
-def report(words: dict[int, str]) -> None:
+def report(words: dict[str, str]) -> None:
     for architecture, text in words.items():
         print(f"sm_{architecture}")
         kernel = spills = ""

@@ -8,3 +8,8 @@ using u64 = unsigned long long;
 #ifndef DYNAMIC_SHARED
 #define DYNAMIC_SHARED(name) extern __shared__ u32 name[]
 #endif
+
+// The same, aligned for copies and matrix products.
+#ifndef ALIGNED_SHARED
+#define ALIGNED_SHARED(name) extern __shared__ __align__(128) u32 name[]
+#endif

@@ -4,9 +4,9 @@
 /// The boundary to a family of similarities.
 pub mod engine {
     pub use crate::engine::{
-        Axis, Collection, DeviceRequest, EncodeInput, Family, FinishContext, Funnel, KeyDictionary,
-        Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, PrepareContext, PreparedJoin, ProbeUnit,
-        Progress, RowPlace, choose,
+        Argument, Axis, Collection, DeviceRequest, EncodeInput, Family, FinishContext, Funnel,
+        KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, PrepareContext,
+        PreparedJoin, ProbeUnit, Progress, RowPlace, choose,
     };
 }
 
@@ -33,6 +33,11 @@ pub mod set {
     /// The filters of candidates.
     pub mod filter {
         pub use crate::set::filter::{PositionalIndex, PrefixIndex};
+    }
+
+    /// Signature tiles on a GPU.
+    pub mod tiles {
+        pub use crate::set::tiles::{FixedTiles, Residence, TileKernel};
     }
 
     /// Verification on a GPU.

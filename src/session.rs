@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
 
 use crate::config::SimJoinOptions;
 use crate::engine::{Families, Family};
-use crate::functions::{self, measure_of};
+use crate::functions::{self, measure_of, text_source};
 use crate::plan::{MarkSimilarityJoins, SimJoinQueryPlanner, insist, marker_functions};
 use crate::set::SetFamily;
 use crate::sql::{restore_definition, rewrite_sql_with_dialect};
@@ -62,7 +62,8 @@ pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> 
 
 /// The families of similarities of every session: sets of tokens.
 pub fn families() -> Families {
-    Families::new([Arc::new(SetFamily::new(measure_of)) as Arc<dyn Family>])
+    let sets = SetFamily::new(measure_of).with_texts(text_source);
+    Families::new([Arc::new(sets) as Arc<dyn Family>])
 }
 
 /// [`install`] with other families.

@@ -216,6 +216,7 @@ pub fn encode(name: &str, lists: &[ArrayRef], threads: usize) -> Result<Encoded>
         peak: &|| (),
         cancel: &cancel,
         threads,
+        meets_others: true,
     };
     let (sets, ..) = finish(encoders, &context)?;
     let seconds = start.elapsed().as_secs_f64();

@@ -13,8 +13,8 @@ use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use datafusion_simjoin::functions::measure_of;
 use datafusion_simjoin::internals::engine::{
-    Collection, DeviceRequest, Family, Funnel, MatchBuffer, MatchNeed, MatchSpec, Pairing,
-    PrepareContext, PreparedJoin, ProbeUnit, Progress, choose,
+    Argument, Collection, DeviceRequest, Family, Funnel, MatchBuffer, MatchNeed, MatchSpec,
+    Pairing, PrepareContext, PreparedJoin, ProbeUnit, Progress, choose,
 };
 use datafusion_simjoin::internals::set::{Measure, SetCollection, SetFamily};
 use datafusion_simjoin::internals::simd::Simd;
@@ -53,9 +53,9 @@ pub fn default_simd() -> Simd {
     SimJoinOptions::from_env().map_or_else(|_| Simd::detect(), |options| options.simd.form())
 }
 
-/// The strategies but `auto`, which chooses among them.
+/// The strategies that need no GPU but `auto`, which chooses among them.
 pub fn fixed_strategies() -> impl Iterator<Item = StrategyChoice> {
-    StrategyChoice::ALL.into_iter().filter(|choice| *choice != StrategyChoice::Auto)
+    StrategyChoice::ON_CPU.into_iter().filter(|choice| *choice != StrategyChoice::Auto)
 }
 
 /// What to join by.
@@ -87,12 +87,14 @@ impl Point {
 }
 
 /// What a join of a collection with itself took and found.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Joined {
     /// The strategy that ran.
     pub strategy: &'static str,
     /// Its estimate, in nanoseconds.
     pub estimate: f64,
+    /// The choice with its reasons, as EXPLAIN ANALYZE shows it.
+    pub choice: String,
     /// Choosing the strategy, in wall time.
     pub choose_seconds: f64,
     /// Choosing and preparing it.
@@ -120,7 +122,7 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     let call = Call { function: point.measure.function(), first: Side::Left };
     let types = DataType::new_list(DataType::UInt32, true);
     let predicate = Predicate { call, bound: point.threshold };
-    let matcher = SetFamily::new(measure_of).bind(predicate, [&types, &types])?;
+    let matcher = SetFamily::new(measure_of).bind(predicate, [Argument::of_type(&types); 2])?;
     let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(sets);
     let spec = MatchSpec {
         probe: Side::Left,
@@ -149,18 +151,13 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
         PrepareContext { reservation: &reservation, cancel: &cancel, threads: point.threads };
     let request =
         DeviceRequest { choice: point.device, self_join: true, on_failure: Arc::new(|_| {}) };
-    let choice = choose(matcher.as_ref(), point.strategy, &build, &spec, &request, context)?;
+    let mut choice = choose(matcher.as_ref(), point.strategy, &build, &spec, &request, context)?;
     let choose_seconds = start.elapsed().as_secs_f64();
     let prepared = choice.prepare(&build, context)?;
     let prepare_seconds = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
-    let next = AtomicU32::new(0);
-    // As the operator cuts a self-join.
-    let share = (sets.len() / (point.threads as u32 * 32)).clamp(1, 1024);
-    let share = share.next_multiple_of(prepared.range_unit());
-    let work = || probe(&*prepared, sets, &spec, &next, share, &shared);
-    let parts = data::on_threads(point.threads, work)?;
+    let parts = probe_on_threads(&*prepared, sets, &spec, point.threads, &shared)?;
     let probe_seconds = start.elapsed().as_secs_f64();
     let processor = machine::processor_seconds_since(processor_start);
     let mut funnel = Funnel::default();
@@ -169,7 +166,8 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     }
     Ok(Joined {
         strategy: choice.strategy(),
-        estimate: choice.cost().cpu,
+        estimate: choice.cost().work(),
+        choice: choice.to_string(),
         choose_seconds,
         prepare_seconds,
         probe_seconds,
@@ -183,6 +181,44 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
 struct Part {
     row_pairs: u64,
     funnel: Funnel,
+}
+
+/// What the threads of a prepared self-join that counts have done.
+pub fn funnel_of(
+    prepared: &dyn PreparedJoin,
+    sets: &Arc<SetCollection>,
+    threads: usize,
+    pool: &Arc<dyn MemoryPool>,
+) -> Result<Funnel> {
+    let options = SimJoinOptions::from_env()?;
+    let spec = MatchSpec {
+        probe: Side::Left,
+        pairing: Pairing::Unordered,
+        need: MatchNeed::Count,
+        candidate_chunk: options.candidate_chunk.get(),
+        match_buffer: options.match_buffer.get(),
+        simd: default_simd(),
+        gpu: GpuOptions::default(),
+    };
+    let mut funnel = Funnel::default();
+    for part in probe_on_threads(prepared, sets, &spec, threads, pool)? {
+        add(&mut funnel, &part.funnel);
+    }
+    Ok(funnel)
+}
+
+/// Probes with all sets, in ranges as the operator cuts them.
+fn probe_on_threads(
+    prepared: &dyn PreparedJoin,
+    sets: &Arc<SetCollection>,
+    spec: &MatchSpec,
+    threads: usize,
+    pool: &Arc<dyn MemoryPool>,
+) -> Result<Vec<Part>> {
+    let next = AtomicU32::new(0);
+    let share = (sets.len() / (threads as u32 * 32)).clamp(1, 1024);
+    let share = share.max(prepared.least_range()).next_multiple_of(prepared.range_unit());
+    data::on_threads(threads, || probe(prepared, sets, spec, &next, share, pool))
 }
 
 fn probe(

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use datafusion::common::Result;
-use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
+use datafusion_simjoin::SimJoinOptions;
+use datafusion_simjoin::config::{DeviceChoice, StrategyChoice};
 use datafusion_simjoin::internals::set::Measure;
 use datafusion_simjoin::internals::simd::Simd;
 
@@ -21,7 +22,7 @@ pub struct Arguments {
     data: DataOptions,
     /// Strategies
     #[arg(long, value_delimiter = ',', value_parser = engine::strategy,
-        default_values_t = StrategyChoice::ALL)]
+        default_values_t = StrategyChoice::ON_CPU)]
     strategies: Vec<StrategyChoice>,
     #[arg(long, value_delimiter = ',', default_values_t = THRESHOLDS.to_vec())]
     thresholds: Vec<f64>,
@@ -56,12 +57,14 @@ const HEADER: &str = "data,strategy,chosen,measure,threshold,simd,threads,run,pr
                       probe_seconds,join_seconds,processor_seconds,row_pairs,set_pairs,postings,prefix_pairs,\
                       candidates,verified,filter_seconds,verify_seconds,estimate,reserved_bytes,\
                       csr_bytes,popcount_gain,device,device_candidates,kernel_seconds,\
-                      copy_seconds,wait_seconds";
+                      copy_seconds,wait_seconds,choose_seconds,choice";
 
 /// Runs the points and appends them to joins.csv.
 pub fn run(arguments: &Arguments) -> Result<()> {
     machine::describe(&arguments.out)?;
     let mut csv = CsvWriter::append(&arguments.out.join("joins.csv"), HEADER)?;
+    // Parts, buffers and blocks of a GPU are those of the environment.
+    let gpu = SimJoinOptions::from_env()?.gpu();
     for name in arguments.data.names(data::STATED) {
         let set = arguments.data.find(&name)?;
         let encoded = data::encode(&set.name, &set.read()?, 1)?;
@@ -74,7 +77,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                     for &simd in &arguments.simd {
                         for (&threads, &gain) in arguments.threads.iter().zip(&gains) {
                             for &device in &arguments.devices {
-                                let gpu = GpuOptions::default();
                                 let point = Point {
                                     measure,
                                     threshold,
@@ -152,6 +154,8 @@ fn write(
         &seconds(f.device.kernels.sum() as f64 / 1e9),
         &seconds(f.device.copy_nanos as f64 / 1e9),
         &seconds(f.device.wait_nanos as f64 / 1e9),
+        &seconds(joined.choose_seconds),
+        &joined.choice.replace(',', ";"),
     ])
 }
 

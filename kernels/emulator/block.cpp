@@ -78,6 +78,9 @@ class Schedule {
         ready_ranks = 0;
     }
 
+    // A thread waits for what others do: no warp is favoured any more.
+    void turn() { favouring = false; }
+
     void add(unsigned thread) {
         const unsigned warp = thread / WARP;
         lanes[warp] |= 1u << thread % WARP;
@@ -297,6 +300,7 @@ Dimensions block_size() { return runner.launch->block; }
 Dimensions grid_size() { return runner.launch->grid; }
 void *dynamic_shared() { return runner.shared.data() + REDZONE; }
 unsigned lane() { return runner.current->number % WARP; }
+void spin() { runner.ready.turn(); }
 
 unsigned barrier(bool predicate) {
     Runner &block = runner;

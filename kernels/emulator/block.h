@@ -63,4 +63,7 @@ uint64_t collective(Collective kind, const char *name, uint32_t mask, uint64_t v
 // This thread's lane.
 unsigned lane();
 
+// In a loop that waits for another warp of the block, around a collective: the others go on.
+void spin();
+
 }  // namespace emulator

@@ -7,6 +7,9 @@
 
 #include "block.h"
 
+// Tells the kernels' sources where they are compiled.
+#define EMULATOR 1
+
 #define __global__
 #define __device__
 #define __host__
@@ -19,12 +22,17 @@
 #define __shared__ static thread_local
 #define DYNAMIC_SHARED(name) \
     unsigned int *const name = static_cast<unsigned int *>(emulator::dynamic_shared())
+#define ALIGNED_SHARED(name) DYNAMIC_SHARED(name)
 
 #define threadIdx (emulator::thread_index())
 #define blockIdx (emulator::block_index())
 #define blockDim (emulator::block_size())
 #define gridDim (emulator::grid_size())
 constexpr int warpSize = emulator::WARP;
+
+struct alignas(16) uint4 {
+    unsigned x, y, z, w;
+};
 
 inline void __syncthreads() { emulator::barrier(false); }
 inline int __syncthreads_count(int predicate) {
@@ -114,6 +122,10 @@ T atomicAdd(T *address, std::common_type_t<T> value) {
     return __atomic_fetch_add(address, value, __ATOMIC_RELAXED);
 }
 template <typename T>
+T atomicOr(T *address, std::common_type_t<T> bits) {
+    return __atomic_fetch_or(address, bits, __ATOMIC_RELAXED);
+}
+template <typename T>
 T atomicCAS(T *address, std::common_type_t<T> expected, std::common_type_t<T> value) {
     __atomic_compare_exchange_n(address, &expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return expected;
@@ -138,3 +150,5 @@ constexpr std::common_type_t<A, B> max(A a, B b) {
     using T = std::common_type_t<A, B>;
     return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
 }
+
+inline int __vimax3_s32(int a, int b, int c) { return max(max(a, b), c); }

@@ -3,7 +3,9 @@
 #include "device.h"
 
 #if __has_include("../verify.cu")
+#include "../indexed.cu"
 #include "../published.cu"
+#include "../tiles.cu"
 #include "../verify.cu"
 #define HAS_VERIFY 1
 #endif
@@ -23,11 +25,22 @@ struct Entry<Function> {
 
 #define KERNEL(name) {#name, Entry<name>::BYTES, Entry<name>::run}
 #define FORMS(name) KERNEL(name##_pairs), KERNEL(name##_count)
+#define WIDTHS(name) KERNEL(name##_256), KERNEL(name##_512), KERNEL(name##_1024)
 
 constexpr Kernel KERNELS[] = {
 #ifdef HAS_VERIFY
     FORMS(verify_thread_per_probe), FORMS(verify_thread_per_pair),
     FORMS(verify_lanes_per_pair),   FORMS(verify_block_per_pair),
+    KERNEL(tiles_sign),             KERNEL(tiles_unite),
+    WIDTHS(tiles_count),            WIDTHS(tiles_product),
+    WIDTHS(tiles_warpgroup),
+    FORMS(tiles_decide_hits),       FORMS(tiles_decide_units),
+    KERNEL(index_fill),             KERNEL(index_count),
+    KERNEL(index_sum),              KERNEL(index_move),
+    KERNEL(index_finish),           KERNEL(index_warps),
+    KERNEL(index_blocks),           KERNEL(index_threads),
+    KERNEL(index_atomics),          KERNEL(index_gather),
+    FORMS(index_decide),
 #endif
     KERNEL(self_test_indices),
     KERNEL(self_test_shuffles),

@@ -80,10 +80,13 @@ options! {
     /// Recognise similarity predicates in plain joins. SIMJOIN is always recognised.
     "recognize_joins" recognize_joins: bool = true;
     /// How pairs are found: by an index of prefixes (allpairs, ppjoin, groupjoin), by blocks of bit
-    /// signatures (bitmap), or by the strategy with the least estimated cost (auto).
+    /// signatures (bitmap), by an index on a GPU (bwjoin), or by the strategy with the least estimated
+    /// cost (auto). For comparison there are the GPU's published filters (bwjoin-published, fgssjoin,
+    /// sf-gssjoin).
     "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
-    /// Where candidates are verified: on a GPU where that is estimated to pay (auto), on the CPU
-    /// (cpu), on all GPUs (cuda; an error where none can be used), or on GPU number N (cuda:N).
+    /// Where signatures are tested or candidates verified: on a GPU where that is estimated to pay
+    /// (auto), on the CPU (cpu), on all GPUs (cuda; an error where none can be used), or on GPU
+    /// number N (cuda:N).
     "device" device: DeviceChoice = DeviceChoice::Auto;
     /// The input that is collected and indexed: the smaller one by statistics (auto), left or
     /// right.
@@ -107,8 +110,10 @@ options! {
     /// datafusion.execution.target_partitions: as many as its executors run at the same time
     /// (auto), or a number from 1 to 65,536.
     "cluster_partitions" cluster_partitions: PartitionCount = PartitionCount(None);
-    /// Bytes of candidates that travel to the GPU together, at most 64M. Each partition pins three
-    /// such chunks in host memory, and two more for each further GPU, with room for their matches.
+    /// Bytes of candidates that travel to the GPU together, at most 64M; with signature tiles and
+    /// filters on the GPU, bytes of hits or candidates that a work has room for. Each partition pins
+    /// three such chunks in host memory, and two more for each further GPU, with room for their
+    /// matches.
     "gpu.candidate_memory" gpu_candidate_memory: Bytes = Bytes(2 << 20);
     /// Bytes of GPU memory that a join may fill: all that is free (auto), or a number. Collections
     /// that do not fit travel with the candidates, set by set.
@@ -132,6 +137,9 @@ options! {
     "debug.gpu_layout" gpu_layout: LayoutChoice = LayoutChoice::Auto;
     /// Threads in a block of the GPU: by the sizes of the sets (auto), 32, 64, 128 or 256.
     "debug.gpu_block_size" gpu_block_size: BlockSizeChoice = BlockSizeChoice(None);
+    /// Sets that the GPU's published filters (bwjoin-published, fgssjoin, sf-gssjoin) index together,
+    /// at least 1.
+    "debug.gpu_partition" gpu_partition: PositiveCount = PositiveCount(50_000);
 }
 
 impl ConfigExtension for SimJoinOptions {
@@ -204,6 +212,8 @@ pub struct GpuOptions {
     pub layout: LayoutChoice,
     /// Threads of a block; `None`: as the work asks for.
     pub block_size: Option<u32>,
+    /// Sets of a part of an index, for measurements.
+    pub partition: u32,
 }
 
 impl SimJoinOptions {
@@ -214,6 +224,7 @@ impl SimJoinOptions {
             memory_limit: self.gpu_memory_limit.0.map(|bytes| bytes.0),
             layout: self.gpu_layout,
             block_size: self.gpu_block_size.0,
+            partition: self.gpu_partition.get() as u32,
         }
     }
 }
@@ -326,7 +337,10 @@ mod tests {
     fn wrong_values_and_names_say_what_works() {
         let mut options = SimJoinOptions::default();
         let error = options.set("strategy", "fast").unwrap_err().to_string();
-        assert!(error.contains("auto, allpairs, ppjoin, groupjoin or bitmap"), "{error}");
+        assert!(
+            error.contains("groupjoin, bitmap, bwjoin, bwjoin-published, fgssjoin or sf-gssjoin"),
+            "{error}"
+        );
         let error = options.set("nosuch", "auto").unwrap_err().to_string();
         assert!(
             error.contains("is no option; the options are: simjoin.recognize_joins"),

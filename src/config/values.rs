@@ -22,11 +22,31 @@ pub enum StrategyChoice {
     GroupJoin,
     /// Blocks of bit signatures compared with each other, without an index.
     Bitmap,
+    /// An inverted index on a GPU, postings decided one by one.
+    Bwjoin,
+    /// The same with blockwise filtering as published, for measurements.
+    BwjoinPublished,
+    /// fgSSJoin on a GPU, for measurements.
+    FgssJoin,
+    /// sf-gSSJoin on a GPU, for measurements.
+    SfGssJoin,
 }
 
 impl StrategyChoice {
     /// Every choice, in the order of the documentation.
-    pub const ALL: [Self; 5] =
+    pub const ALL: [Self; 9] = [
+        Self::Auto,
+        Self::AllPairs,
+        Self::PPJoin,
+        Self::GroupJoin,
+        Self::Bitmap,
+        Self::Bwjoin,
+        Self::BwjoinPublished,
+        Self::FgssJoin,
+        Self::SfGssJoin,
+    ];
+    /// The choices that need no GPU.
+    pub const ON_CPU: [Self; 5] =
         [Self::Auto, Self::AllPairs, Self::PPJoin, Self::GroupJoin, Self::Bitmap];
 
     /// The name of the strategy; `None` for [`Self::Auto`].
@@ -37,6 +57,10 @@ impl StrategyChoice {
             Self::PPJoin => Some("ppjoin"),
             Self::GroupJoin => Some("groupjoin"),
             Self::Bitmap => Some("bitmap"),
+            Self::Bwjoin => Some("bwjoin"),
+            Self::BwjoinPublished => Some("bwjoin-published"),
+            Self::FgssJoin => Some("fgssjoin"),
+            Self::SfGssJoin => Some("sf-gssjoin"),
         }
     }
 }
@@ -283,7 +307,8 @@ impl fmt::Display for PartitionCount {
 }
 
 impl OptionValue for StrategyChoice {
-    const ACCEPTS: &'static str = "auto, allpairs, ppjoin, groupjoin or bitmap";
+    const ACCEPTS: &'static str = "auto, allpairs, ppjoin, groupjoin, bitmap, bwjoin, \
+                                   bwjoin-published, fgssjoin or sf-gssjoin";
 
     fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.to_string() == text)

@@ -1,9 +1,10 @@
 //! The choice of a strategy and of its placement.
 
+use std::collections::VecDeque;
 use std::fmt;
 use std::sync::Arc;
 
-use datafusion::common::{Result, plan_err};
+use datafusion::common::{Result, exec_err, plan_err};
 
 use super::strategy::Nanos;
 use super::{
@@ -13,7 +14,7 @@ use super::{
 use crate::config::{DeviceChoice, StrategyChoice};
 
 /// The share of the time that a GPU must save where it is not demanded: estimates are rough.
-const WORTH_A_DEVICE: f64 = 0.2;
+const WORTH_A_DEVICE: f64 = 0.1;
 
 /// A strategy and its placement, with the figures behind the choice.
 #[derive(Debug)]
@@ -28,20 +29,38 @@ pub struct Choice {
     device: Option<Arc<dyn DevicePlace>>,
     /// Why the strategy is placed there.
     reason: String,
+    /// What takes its place should the devices refuse it, the best first.
+    next: VecDeque<Ranked>,
 }
 
 impl Choice {
-    /// Prepares the join.
+    /// Prepares the join. Where the devices refuse the strategy, the next best one is chosen
+    /// instead.
     ///
     /// # Errors
     ///
-    /// When memory is refused, or the work cancelled.
+    /// When memory is refused, or the work cancelled; when demanded devices refuse.
     pub fn prepare(
-        &self,
+        &mut self,
         build: &Arc<dyn Collection>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        self.strategy.prepare(build, self.evidence.as_ref(), self.device.as_ref(), context)
+        loop {
+            let (evidence, device) = (self.evidence.as_ref(), self.device.as_ref());
+            let error = match self.strategy.prepare(build, evidence, device, context) {
+                Err(error) => error,
+                prepared => return prepared,
+            };
+            let has_refused = device.is_some_and(|device| device.has_refused());
+            let next = if has_refused { self.next.pop_front() } else { None };
+            let Some(Ranked { strategy, placement, cost, .. }) = next else { return Err(error) };
+            self.reason = format!("in place of {} on a GPU", self.strategy.name());
+            (self.strategy, self.cost) = (strategy, cost);
+            self.others.retain(|(name, _)| *name != strategy.name());
+            if placement == Placement::Cpu {
+                (self.device, self.others) = (None, vec![]);
+            }
+        }
     }
 
     /// The name of the strategy.
@@ -63,9 +82,9 @@ impl Choice {
 
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (estimated {}", self.strategy.name(), Nanos(self.cost.cpu))?;
+        write!(f, "{} (estimated {}", self.strategy.name(), Nanos(self.cost.work()))?;
         for (i, (name, cost)) in self.others.iter().enumerate() {
-            write!(f, "{} {name} {}", if i == 0 { ";" } else { "," }, Nanos(cost.cpu))?;
+            write!(f, "{} {name} {}", if i == 0 { ";" } else { "," }, Nanos(cost.work()))?;
         }
         f.write_str("), ")?;
         match &self.device {
@@ -96,8 +115,10 @@ pub(crate) fn admitted(
         let last = names.pop().unwrap_or_default();
         format!("{} or {last}", names.join(", "))
     };
-    let is_named =
-        |strategy: &&dyn Strategy| choice.name().is_none_or(|name| name == strategy.name());
+    let is_named = |strategy: &&dyn Strategy| match choice.name() {
+        None => !strategy.only_named(),
+        Some(name) => name == strategy.name(),
+    };
     let named: Vec<_> = all.iter().copied().filter(is_named).collect();
     if named.is_empty() {
         return plan_err!(
@@ -105,14 +126,28 @@ pub(crate) fn admitted(
             names(all)
         );
     }
-    let DeviceChoice::Cuda(_) = device else { return Ok(named) };
-    let on_device = |strategies: Vec<&'static dyn Strategy>| -> Vec<_> {
-        strategies.into_iter().filter(|strategy| strategy.runs_on(Placement::Gpu)).collect()
+    let on = |placement: Placement, strategies: &[&'static dyn Strategy]| -> Vec<_> {
+        strategies.iter().copied().filter(|strategy| strategy.runs_on(placement)).collect()
     };
-    let found = on_device(named);
+    match device {
+        DeviceChoice::Auto => return Ok(named),
+        DeviceChoice::Cpu => {
+            let found = on(Placement::Cpu, &named);
+            if found.is_empty() {
+                return plan_err!(
+                    "simjoin.strategy = '{choice}' runs on a GPU alone, but simjoin.device = 'cpu': \
+                     set simjoin.device = 'cuda', or simjoin.strategy to {}",
+                    names(&on(Placement::Cpu, all))
+                );
+            }
+            return Ok(found);
+        }
+        DeviceChoice::Cuda(_) => {}
+    }
+    let found = on(Placement::Gpu, &named);
     if found.is_empty() {
         let needed = "needs a strategy that a GPU takes part in";
-        let others = on_device(all.to_vec());
+        let others = on(Placement::Gpu, all);
         if others.is_empty() {
             return plan_err!("simjoin.device = '{device}' {needed}; this similarity has none");
         }
@@ -126,6 +161,7 @@ pub(crate) fn admitted(
 }
 
 /// A strategy in a placement.
+#[derive(Debug, Clone, Copy)]
 struct Ranked {
     strategy: &'static dyn Strategy,
     placement: Placement,
@@ -189,9 +225,16 @@ pub fn choose(
         });
         let others = others.map(|(_, r)| (r.strategy.name(), r.cost)).collect();
         let (strategy, cost) = (first.strategy, first.cost);
-        return Ok(Choice { strategy, evidence, cost, others, device, reason });
+        let next = ranked.get(place + 1..).unwrap_or_default().iter().copied().collect();
+        return Ok(Choice { strategy, evidence, cost, others, device, reason, next });
     }
-    plan_err!("simjoin.strategy = '{choice}' has no strategy to run")
+    match refused {
+        Some(refused) => exec_err!(
+            "simjoin.strategy = '{choice}' runs on a GPU alone, and there is {refused}; set \
+             simjoin.strategy = 'auto'"
+        ),
+        None => plan_err!("simjoin.strategy = '{choice}' has no strategy to run"),
+    }
 }
 
 /// The strategies in their placements, the best first.

@@ -144,6 +144,8 @@ pub struct FinishContext<'a> {
     pub cancel: &'a CancelFlag,
     /// How many threads may work at once, at least 1.
     pub threads: usize,
+    /// Whether the encoder that comes out is going to be used: a self-join meets no other rows.
+    pub meets_others: bool,
 }
 
 impl FinishContext<'_> {

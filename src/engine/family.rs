@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::ScalarUDF;
+use datafusion::physical_expr::PhysicalExprRef;
 
 use super::{
     Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
@@ -36,12 +37,17 @@ pub trait Family: Debug + Send + Sync {
     /// greatest of several predicates drives their join.
     fn selectivity(&self, predicate: &Predicate) -> [f64; 2];
 
-    /// The predicate over arguments of these types (left, right).
+    /// The predicate over these arguments (left, right).
     ///
     /// # Errors
     ///
     /// A plan error that names the types when they cannot be joined.
-    fn bind(&self, predicate: Predicate, types: [&DataType; 2]) -> Result<Arc<dyn Matcher>>;
+    fn bind(&self, predicate: Predicate, arguments: [Argument<'_>; 2]) -> Result<Arc<dyn Matcher>>;
+
+    /// What the matchers of the family take in place of an argument: [`Matcher::source`].
+    fn source(&self, _argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
+        None
+    }
 
     /// The line on which the rows of both sides lie.
     ///
@@ -58,11 +64,33 @@ pub trait Family: Debug + Send + Sync {
     fn place_reader(&self, side: Side, argument: &DataType) -> Result<Box<dyn PlaceReader>>;
 }
 
+/// An argument of a predicate.
+#[derive(Debug, Clone, Copy)]
+pub struct Argument<'a> {
+    /// The type of its values.
+    pub data_type: &'a DataType,
+    /// What it is computed by, where a family may compute a part of it itself.
+    pub expression: Option<&'a PhysicalExprRef>,
+}
+
+impl<'a> Argument<'a> {
+    /// Any argument of this type.
+    pub fn of_type(data_type: &'a DataType) -> Self {
+        Self { data_type, expression: None }
+    }
+}
+
 /// A similarity predicate over arguments of known types. It reads values of their [`StoredForm`]s as
 /// well: what it makes of a row does not depend on which of the two types the row has.
 pub trait Matcher: Debug + Send + Sync {
     /// The line on which the rows of both sides lie.
     fn axis(&self) -> &dyn Axis;
+
+    /// What may be evaluated in place of this argument for rows that are encoded, which is a child
+    /// of it: the encoders compute the rest themselves. `None` where that is nothing.
+    fn source(&self, _argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
+        None
+    }
 
     /// How the values of a side are stored on disk.
     fn stored(&self, side: Side) -> Arc<dyn StoredForm>;

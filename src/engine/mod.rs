@@ -33,7 +33,7 @@ pub(crate) use collection::{BuildEncoder, Encoded, EncodedPart, Growth, ProbeEnc
 pub use collection::{Collection, EncodeInput, FinishContext};
 pub(crate) use cursor::{Cursor, RowPairCounts, UnitQueue};
 pub use cursor::{Match, MatchBuffer, ProbeUnit, Progress};
-pub use family::{Families, Family};
+pub use family::{Argument, Families, Family};
 pub(crate) use family::{ItemPair, Matcher};
 pub(crate) use kernel_times::KernelTimes;
 pub use keys::KeyDictionary;
@@ -52,6 +52,12 @@ pub trait PreparedJoin: Debug + Send + Sync {
     /// How many items of a self-join are best probed together, at least 1: where there are plenty,
     /// ranges of probe items start at a multiple of it. A hint, never a promise.
     fn range_unit(&self) -> u32 {
+        1
+    }
+
+    /// The fewest items of a self-join that are worth a range, at least 1, even where some partitions
+    /// then get none: for devices, which all partitions share. A hint, too.
+    fn least_range(&self) -> u32 {
         1
     }
 }

@@ -55,14 +55,18 @@ pub(crate) struct Layout {
     pub join: SimilarityJoin,
     /// The predicate over the types of the arguments, which reads their stored forms as well.
     pub matcher: Arc<dyn Matcher>,
+    /// Per side, what is evaluated for rows to be encoded: its argument, or what the encoders make
+    /// the argument of.
+    pub sources: [PhysicalExprRef; 2],
     pub probe: Side,
     pub self_join: bool,
     pub yields: Yield,
     pub row_order: Option<RowOrder>,
     /// The residual without `row_order`.
     residual_of_ranked: Option<Residual>,
-    /// Whether rows of other collections than the build side are ranked among its rows.
-    pub ranks_others: bool,
+    /// Whether rows of other collections than the build side are encoded like its rows, and ranked
+    /// among them.
+    pub meets_others: bool,
     /// Per side, the input columns that outlive encoding; the same for both in a self-join.
     pub carried: [Vec<usize>; 2],
     pub spec: MatchSpec,
@@ -140,16 +144,21 @@ impl Layout {
         if !counts_partners {
             return internal_err!("non-NULL values are counted per row of the other side only");
         }
+        let source = |argument: &PhysicalExprRef| {
+            matcher.source(argument).unwrap_or_else(|| Arc::clone(argument))
+        };
+        let sources = join.arguments.each_ref().map(source);
         let carried = carried_columns(&join, residual.as_ref(), self_join);
         Ok(Self {
             join,
             matcher,
+            sources,
             probe,
             self_join,
             yields,
             row_order,
             residual_of_ranked,
-            ranks_others: !self_join,
+            meets_others: !self_join,
             carried,
             spec,
             both_orders: false,

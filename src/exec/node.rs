@@ -26,7 +26,7 @@ use datafusion::physical_plan::{
 use parking_lot::Mutex;
 
 use crate::config::{DeviceChoice, SimJoinOptions, SpillChoice};
-use crate::engine::{Families, Family, KeyConverter, Pairing, admitted};
+use crate::engine::{Argument, Families, Family, KeyConverter, Pairing, admitted};
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
@@ -36,7 +36,7 @@ use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
 use crate::exec::mode::JoinMode;
 use crate::exec::partition::{BuildFuture, ProbePartition};
-use crate::exec::rows::slices::ProbeInputs;
+use crate::exec::rows::inputs::ProbeInputs;
 use crate::exec::spill::{Built, SpillRequest};
 use crate::spec::{ResidualColumn, Side, SimilarityJoin};
 use crate::util::once::{OnceExecution, once_fut};
@@ -148,7 +148,11 @@ impl SetSimilarityJoinExec {
         let types = [Side::Left, Side::Right]
             .map(|side| join.argument(side).data_type(&input.side(side).schema()));
         let [left, right] = types;
-        let matcher = family.bind(join.predicate, [&left?, &right?])?;
+        let (left, right) = (left?, right?);
+        let argument =
+            |side: Side, data_type| Argument { data_type, expression: Some(join.argument(side)) };
+        let arguments = [argument(Side::Left, &left), argument(Side::Right, &right)];
+        let matcher = family.bind(join.predicate, arguments)?;
         admitted(matcher.as_ref(), options.strategy, options.device)?;
         let mut layout = Layout::try_new(join, matcher, build, &options)?;
         mode.check(&input, &layout)?;

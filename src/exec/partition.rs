@@ -11,7 +11,8 @@ use crate::exec::answer::output::BatchLimits;
 use crate::exec::layout::Layout;
 use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
-use crate::exec::rows::slices::{ProbeInputs, Slices};
+use crate::exec::rows::inputs::{ProbeInputs, ProbeRows};
+use crate::exec::rows::slices::Slices;
 use crate::exec::spill::Built;
 use crate::exec::spill::{SpilledBuild, SpilledJoin};
 use crate::util::once::OnceFut;
@@ -77,7 +78,7 @@ impl ProbePartition {
     ) -> Result<ProbeSetup> {
         let Self { probe, partition, reservation, pool, metrics, limits, .. } = self;
         let input = match probe {
-            Some(inputs) => ProbeInput::Stream(inputs.take(partition)?),
+            Some(inputs) => ProbeInput::Stream(Some(ProbeRows::new(&inputs, partition))),
             None => ProbeInput::Itself,
         };
         Ok(ProbeSetup { layout, input, converter, reservation, pool, metrics, limits })

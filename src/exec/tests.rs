@@ -286,7 +286,7 @@ async fn the_operator_equals_nested_loops() {
         let partitions = [1, 2, 5][rng.random_range(0..3)];
         let options = SimJoinOptions {
             candidate_chunk: count([1, 5, 1000][rng.random_range(0..3)]),
-            strategy: StrategyChoice::ALL[round % 5],
+            strategy: StrategyChoice::ON_CPU[round % 5],
             match_buffer: count([1, 3, 1000][rng.random_range(0..3)]),
             // Every other round from disk, in all sorts of pieces.
             spill: [SpillChoice::Auto, SpillChoice::Always][rng.random_range(0..2)],

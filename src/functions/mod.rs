@@ -28,6 +28,7 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 
 pub use similarity::SimilarityUdf;
+pub(crate) use tokenize::text_source;
 pub use tokenize::{Tokenizer, TokenizerUdf};
 
 use crate::set::Measure;

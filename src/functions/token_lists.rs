@@ -12,6 +12,8 @@ use datafusion::common::{Result, exec_err};
 use foldhash::fast::FixedState;
 
 use super::tokenize::Tokenizer;
+use crate::values::byte_tokens::ByteTokens;
+use crate::values::text_tokens::{append_lower_case, qgrams, with_text_tokens, words};
 
 /// A `List<Utf8>` under construction.
 pub(super) struct TokenLists {
@@ -26,7 +28,7 @@ pub(super) struct TokenLists {
     /// The greatest offset: `Utf8` and list offsets are 32 bits wide.
     limit: usize,
     seen: SeenGrams,
-    /// Where the characters of the current text start, and its end.
+    /// A buffer for the q-grams of the current text.
     starts: Vec<usize>,
 }
 
@@ -90,96 +92,41 @@ impl TokenLists {
 
     /// Appends the distinct runs of `q` characters of `text`, `q >= 1`.
     pub(super) fn push_qgrams(&mut self, text: &str, q: usize) -> Result<()> {
-        let text_bytes = text.as_bytes();
-        let is_ascii = text.is_ascii();
-        let chars = if is_ascii {
-            text.len()
-        } else {
-            self.starts.clear();
-            self.starts.extend(text.char_indices().map(|(at, _)| at));
-            self.starts.push(text.len());
-            self.starts.len() - 1
-        };
-        if chars <= q {
-            if chars > 0 {
-                self.push_token(text_bytes)?;
-            }
-            return self.end_list(true);
-        }
-        self.seen.start(chars - q + 1);
-        if is_ascii && q <= 8 {
-            // Up to eight bytes are their own exact key.
-            let mask = u64::MAX >> (64 - 8 * q);
-            let mut key = 0;
-            for (end, &byte) in (1..).zip(text_bytes) {
-                key = (key << 8 | u64::from(byte)) & mask;
-                if end >= q && self.seen.insert(key, end - q, |_| true) {
-                    self.push_token(&text_bytes[end - q..end])?;
-                }
-            }
-        } else {
-            let hasher = FixedState::default();
-            for first in 0..=chars - q {
-                let (start, end) = if is_ascii {
-                    (first, first + q)
-                } else {
-                    (self.starts[first], self.starts[first + q])
-                };
-                let gram = &text_bytes[start..end];
-                // Equal bytes at both starts are equal runs: as many characters, as many bytes.
-                let is_new = self.seen.insert(hasher.hash_one(gram), start, |other| {
-                    text_bytes[other..].starts_with(gram)
-                });
-                if is_new {
-                    self.push_token(gram)?;
-                }
-            }
-        }
+        let mut starts = std::mem::take(&mut self.starts);
+        with_text_tokens!(qgrams(text, q, &mut starts), grams => self.push_distinct(grams))?;
+        self.starts = starts;
         self.end_list(true)
+    }
+
+    /// Appends every token but repeats.
+    fn push_distinct(&mut self, tokens: &impl ByteTokens) -> Result<()> {
+        self.seen.start(tokens.count());
+        for index in 0..tokens.count() {
+            let token = tokens.bytes(index);
+            // A short token is its own exact key; a longer one may share its key with others.
+            let is_new = match tokens.packed(index) {
+                Some(word) => self.seen.insert(word, index, |other| tokens.bytes(other) == token),
+                None => {
+                    let hash = FixedState::default().hash_one(token);
+                    self.seen.insert(hash, index, |other| tokens.bytes(other) == token)
+                }
+            };
+            if is_new {
+                self.push_token(token)?;
+            }
+        }
+        Ok(())
     }
 
     /// Appends the lower-cased maximal runs of alphanumeric characters of `text`.
     pub(super) fn push_words(&mut self, text: &str) -> Result<()> {
-        let bytes = text.as_bytes();
-        let mut at = 0;
-        while at < bytes.len() {
-            // Runs of ASCII letters and digits need no decoding.
-            let start = at;
-            while at < bytes.len() && bytes[at].is_ascii_alphanumeric() {
-                at += 1;
-            }
-            if at == bytes.len() || bytes[at].is_ascii() {
-                if at > start {
-                    self.push_token(&bytes[start..at])?;
-                    let from = self.bytes.len() - (at - start);
-                    self.bytes[from..].make_ascii_lowercase();
-                }
-                at += 1;
-                continue;
-            }
-            let rest = &text[start..];
-            let len = rest.find(|c: char| !c.is_alphanumeric()).unwrap_or(rest.len());
-            if len == 0 {
-                at = start + rest.chars().next().map_or(1, char::len_utf8);
-                continue;
-            }
-            self.push_lower_case(&rest[..len])?;
-            at = start + len;
+        for word in words(text) {
+            // Before the bytes are there, as for any token; the lower case may have some more.
+            self.offset(self.bytes.len() + word.len())?;
+            append_lower_case(word, &mut self.bytes);
+            self.end_token()?;
         }
         self.end_list(true)
-    }
-
-    /// Appends `word` in lower case, as `lower(word)` gives it.
-    fn push_lower_case(&mut self, word: &str) -> Result<()> {
-        if word.contains('Σ') {
-            // The one letter whose lower case depends on its place in the word.
-            return self.push_token(word.to_lowercase().as_bytes());
-        }
-        let mut utf8 = [0; 4];
-        for c in word.chars().flat_map(char::to_lowercase) {
-            self.bytes.extend_from_slice(c.encode_utf8(&mut utf8).as_bytes());
-        }
-        self.end_token()
     }
 
     /// Appends the runs of `k` consecutive `elements`, joined by spaces, `k >= 1`.
@@ -234,8 +181,8 @@ struct SeenGrams {
 #[derive(Clone, Copy, Default)]
 struct Slot {
     key: u64,
-    /// Where in its text the q-gram starts.
-    start: usize,
+    /// The number of the q-gram in its text.
+    index: usize,
     row: u32,
 }
 
@@ -269,27 +216,27 @@ impl SeenGrams {
         self.use_slots(2 * (self.mask + 1));
         for entry in entries {
             // They are distinct: none equals another, whatever its key.
-            self.insert(entry.key, entry.start, |_| false);
+            self.insert(entry.key, entry.index, |_| false);
         }
     }
 
-    /// Notes the q-gram at `start`; false when an equal one was there. `is_equal` decides for
-    /// the start of an earlier q-gram with the same key.
+    /// Notes a q-gram by its number; false when an equal one was there. `is_equal` decides for an
+    /// earlier q-gram with the same key.
     #[inline]
-    fn insert(&mut self, key: u64, start: usize, is_equal: impl Fn(usize) -> bool) -> bool {
+    fn insert(&mut self, key: u64, index: usize, is_equal: impl Fn(usize) -> bool) -> bool {
         let product = u128::from(key ^ 0x9E37_79B9_7F4A_7C15) * 0xF39C_C060_5CED_C835;
         let mut at = ((product >> 64) as u64 ^ product as u64) as usize & self.mask;
         loop {
             let slot = &mut self.slots[at];
             if slot.row != self.row {
-                *slot = Slot { key, start, row: self.row };
+                *slot = Slot { key, index, row: self.row };
                 self.len += 1;
                 if 2 * self.len > self.mask {
                     self.grow();
                 }
                 return true;
             }
-            if slot.key == key && is_equal(slot.start) {
+            if slot.key == key && is_equal(slot.index) {
                 return false;
             }
             at = (at + 1) & self.mask;

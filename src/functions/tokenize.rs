@@ -1,12 +1,10 @@
 //! The tokenizers: text or lists in, `List<Utf8>` out.
 
 use std::fmt;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use arrow::array::{
-    Array, ArrayRef, AsArray, Int64Array, LargeStringArray, PrimitiveArray, StringArray,
-    StringViewArray,
-};
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, PrimitiveArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use datafusion::common::utils::take_function_args;
@@ -15,10 +13,12 @@ use datafusion::logical_expr::{
     ColumnarValue, Documentation, ScalarFunctionArgs, ScalarUDFImpl, Signature, TypeSignature,
     Volatility,
 };
+use datafusion::physical_expr::expressions::Literal;
+use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 
 use super::token_lists::TokenLists;
 use super::{documentation, wrong_count};
-use crate::values::{Lists, TokenKind, list_element_type};
+use crate::values::{Lists, TextTokenizer, Texts, TokenKind, list_element_type};
 
 /// What turns a text, or a list of words, into tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -180,7 +180,7 @@ impl ScalarUDFImpl for TokenizerUdf {
         match self.tokenizer {
             Tokenizer::QGrams => {
                 let [text, q] = take_function_args(self.name(), &args.args)?;
-                let (texts, lengths) = (Texts::try_new(text)?, Lengths::try_new(q)?);
+                let (texts, lengths) = (TextArgument::try_new(text)?, Lengths::try_new(q)?);
                 for row in 0..rows {
                     // NULL text is NULL whatever the length, as a strict function has it.
                     let Some(text) = texts.value(row) else {
@@ -195,7 +195,7 @@ impl ScalarUDFImpl for TokenizerUdf {
             }
             Tokenizer::WordTokens => {
                 let [text] = take_function_args(self.name(), &args.args)?;
-                let texts = Texts::try_new(text)?;
+                let texts = TextArgument::try_new(text)?;
                 for row in 0..rows {
                     match texts.value(row) {
                         Some(text) => lists.push_words(text)?,
@@ -231,6 +231,25 @@ impl ScalarUDFImpl for TokenizerUdf {
     }
 }
 
+/// The text of an expression that makes its tokens, with what it makes them by; `None` for other
+/// expressions, and where the length of the runs is no constant.
+pub(crate) fn text_source(
+    expression: &PhysicalExprRef,
+) -> Option<(PhysicalExprRef, TextTokenizer)> {
+    let call = expression.downcast_ref::<ScalarFunctionExpr>()?;
+    let udf = call.fun().inner().downcast_ref::<TokenizerUdf>()?;
+    match (udf.tokenizer, call.args()) {
+        (Tokenizer::QGrams, [text, q]) => {
+            let q = q.downcast_ref::<Literal>()?.value();
+            let lengths = Lengths::try_new(&ColumnarValue::Scalar(q.clone())).ok()?;
+            let q = NonZeroUsize::new(udf.length(&lengths, 0).ok()??)?;
+            Some((Arc::clone(text), TextTokenizer::QGrams(q)))
+        }
+        (Tokenizer::WordTokens, [text]) => Some((Arc::clone(text), TextTokenizer::Words)),
+        _ => None,
+    }
+}
+
 /// An argument as an array, and whether its only row stands for every row.
 fn array_of(argument: &ColumnarValue) -> Result<(ArrayRef, bool)> {
     Ok(match argument {
@@ -239,67 +258,28 @@ fn array_of(argument: &ColumnarValue) -> Result<(ArrayRef, bool)> {
     })
 }
 
-/// Texts of any layout.
-enum TextArray {
-    Null,
-    Utf8(StringArray),
-    LargeUtf8(LargeStringArray),
-    Utf8View(StringViewArray),
-}
-
-impl TextArray {
-    fn try_new(array: &ArrayRef) -> Result<Self> {
-        Ok(match array.data_type() {
-            DataType::Null => TextArray::Null,
-            DataType::Utf8 => TextArray::Utf8(array.as_string().clone()),
-            DataType::LargeUtf8 => TextArray::LargeUtf8(array.as_string().clone()),
-            DataType::Utf8View => TextArray::Utf8View(array.as_string_view().clone()),
-            DataType::Dictionary(_, values) => {
-                // Views point at the values of the dictionary; unpacked `Utf8` would copy them,
-                // and could overflow its offsets.
-                let views = match values.as_ref() {
-                    DataType::Utf8 => &DataType::Utf8View,
-                    other => other,
-                };
-                return Self::try_new(&cast(array, views)?);
-            }
-            other => return exec_err!("expected text, found {other}"),
-        })
-    }
-
-    #[inline]
-    fn value(&self, row: usize) -> Option<&str> {
-        match self {
-            TextArray::Null => None,
-            TextArray::Utf8(a) => a.is_valid(row).then(|| a.value(row)),
-            TextArray::LargeUtf8(a) => a.is_valid(row).then(|| a.value(row)),
-            TextArray::Utf8View(a) => a.is_valid(row).then(|| a.value(row)),
-        }
-    }
-}
-
 /// The text argument.
-struct Texts {
-    array: TextArray,
+struct TextArgument {
+    texts: Texts,
     constant: bool,
 }
 
-impl Texts {
+impl TextArgument {
     fn try_new(argument: &ColumnarValue) -> Result<Self> {
         let (array, constant) = array_of(argument)?;
-        Ok(Self { array: TextArray::try_new(&array)?, constant })
+        Ok(Self { texts: Texts::try_new(&array)?, constant })
     }
 
     #[inline]
     fn value(&self, row: usize) -> Option<&str> {
-        self.array.value(if self.constant { 0 } else { row })
+        self.texts.value(if self.constant { 0 } else { row })
     }
 }
 
 /// The list argument, its elements as text.
 struct TextLists {
     lists: Lists,
-    elements: TextArray,
+    elements: Texts,
     /// The index of the first of `elements` among the elements of `lists`.
     base: usize,
     constant: bool,
@@ -314,7 +294,7 @@ impl TextLists {
         if TokenKind::of_element(elements.data_type()) == Some(TokenKind::Integer) {
             elements = cast(&elements, &DataType::LargeUtf8)?;
         }
-        let elements = TextArray::try_new(&elements)?;
+        let elements = Texts::try_new(&elements)?;
         Ok(Self { lists, elements, base: covered.start, constant })
     }
 

@@ -16,8 +16,8 @@ type Result<T, E = DeviceError> = std::result::Result<T, E>;
 pub struct Device(Infallible);
 
 impl Device {
-    /// As with the feature `cuda`.
-    pub const SLOTS: usize = 0;
+    /// Works at once on a device, a divisor of its memory. No work is ever started.
+    pub const SLOTS: usize = 1;
 
     /// An error.
     pub fn count() -> Result<u32> {

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use crate::gpu::driver::{Context, Event, Result, Stream};
 use crate::gpu::memory::{DeviceBuffer, PinnedBuffer, PinnedPool};
 use crate::gpu::{DeviceError, Pod};
+use crate::util::parallel;
 
 /// Memory of a device that stays while it is held, filled once. Freed when it is dropped.
 #[derive(Debug)]
@@ -79,8 +80,9 @@ impl Uploads {
     }
 }
 
-/// Fills memory on a device through pinned memory, one half being filled while the device copies
-/// the other: the driver copies pageable memory at half the speed.
+/// Fills memory on a device through pinned memory, one half being filled by several threads while
+/// the device copies the other: the driver copies pageable memory at a fraction of the speed, and so
+/// does one thread.
 #[derive(Debug)]
 pub struct Upload<'a> {
     lane: &'a Lane,
@@ -95,7 +97,10 @@ pub struct Upload<'a> {
 
 impl<'a> Upload<'a> {
     /// The pinned memory of an upload, in bytes; less where there is less to copy.
-    const BYTES: u64 = 16 << 20;
+    const BYTES: u64 = 32 << 20;
+    /// Threads that fill a half, and the least bytes for each. Tests want many.
+    const THREADS: usize = 8;
+    const LEAST_BYTES: usize = if cfg!(test) { 64 } else { 1 << 20 };
 
     fn new(
         lane: &'a Lane,
@@ -120,7 +125,7 @@ impl<'a> Upload<'a> {
         &mut self,
         at: u64,
         len: usize,
-        value: impl Fn(usize) -> T,
+        value: impl Fn(usize) -> T + Sync,
     ) -> Result<()> {
         self.copy_with(at, len, |places, out| {
             for (out, place) in out.iter_mut().zip(places) {
@@ -134,7 +139,7 @@ impl<'a> Upload<'a> {
         &mut self,
         at: u64,
         len: usize,
-        fill: impl Fn(Range<usize>, &mut [MaybeUninit<T>]),
+        fill: impl Fn(Range<usize>, &mut [MaybeUninit<T>]) + Sync,
     ) -> Result<()> {
         let bytes = (len as u64).checked_mul(size_of::<T>() as u64);
         let end = bytes.and_then(|bytes| at.checked_add(bytes));
@@ -158,7 +163,7 @@ impl<'a> Upload<'a> {
                 let half = self.bounce.start().add(turn * self.half).cast().as_ptr();
                 slice::from_raw_parts_mut(half, places.len())
             };
-            fill(places, values);
+            fill_on_threads(places.start, values, &fill)?;
             // SAFETY: all of them have been written.
             let values = unsafe { values.assume_init_ref() };
             let to = self.memory.address() + at + (first * size_of::<T>()) as u64;
@@ -170,4 +175,21 @@ impl<'a> Upload<'a> {
         }
         Ok(())
     }
+}
+
+/// Has `fill` write values from place `first` on, on as many threads as pay.
+fn fill_on_threads<T: Pod>(
+    first: usize,
+    values: &mut [MaybeUninit<T>],
+    fill: &(impl Fn(Range<usize>, &mut [MaybeUninit<T>]) + Sync),
+) -> Result<()> {
+    let parts = (size_of_val(values) / Upload::LEAST_BYTES).clamp(1, Upload::THREADS);
+    let share = values.len().div_ceil(parts).max(1);
+    let parts = values.chunks_mut(share).enumerate().collect();
+    let filled = parallel::for_each(Upload::THREADS, parts, |(part, values)| {
+        let first = first + part * share;
+        fill(first..first + values.len(), values);
+        Ok(())
+    });
+    filled.map_err(|error| DeviceError::Internal(error.to_string()))
 }

@@ -10,8 +10,9 @@
 //! `recognise` finds similarity predicates: `predicate` says what one is and which threshold it
 //! comes to, `cost` chooses between a hash join and the operator, `declined` shows in EXPLAIN why a
 //! join was left alone. `rewrite` holds the passes over the node, the last of which, `narrow`,
-//! drops columns that the others free. `readings` says what two readings of one input have in
-//! common; `distribute` shares a join among the tasks of a cluster.
+//! drops columns that the others free. `sources` leaves computing an argument to the operator.
+//! `readings` says what two readings of one input have in common; `distribute` shares a join among
+//! the tasks of a cluster.
 //! [`SimJoinQueryPlanner`] ties them together.
 
 pub(crate) mod columns;
@@ -22,6 +23,7 @@ pub(crate) mod planner;
 pub(crate) mod readings;
 pub(crate) mod recognise;
 pub(crate) mod rewrite;
+pub(crate) mod sources;
 #[cfg(test)]
 mod tests;
 

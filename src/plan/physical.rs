@@ -20,6 +20,7 @@ use super::columns::{column_at, map_columns};
 use super::distribute::{ClusterPlanning, Distribution};
 use super::logical::SetSimilarityJoin;
 use super::readings::{are_deterministic, is_exact};
+use super::sources::take_calls;
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::engine::Families;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
@@ -102,7 +103,7 @@ impl Compiler<'_> {
             Some(note) => format!("{} ({note})", node.conjunct),
             None => node.conjunct.to_string(),
         };
-        let join = SimilarityJoin {
+        let mut join = SimilarityJoin {
             predicate: node.predicate,
             text,
             join_type: node.join_type,
@@ -118,10 +119,12 @@ impl Compiler<'_> {
             output,
             schema: Arc::clone(node.schema.inner()),
         };
-        let input = self.join_input(inputs, &options)?;
+        let mut input = self.join_input(inputs, &options)?;
+        let family = self.families.get(node.predicate.family())?;
+        take_calls(&mut input, &mut join, family.as_ref())?;
         if let Some(tasks) = ClusterPlanning::tasks_of(self.session.config()) {
             let repeatable = are_deterministic(node)?;
-            let family = Arc::clone(self.families.get(node.predicate.family())?);
+            let family = Arc::clone(family);
             let options = &options;
             let exact = is_exact(&node.left)? && is_exact(&node.right)?;
             return Distribution { input, join, family, options, tasks, repeatable, exact }.plan();

@@ -1,6 +1,6 @@
 //! What joins by filter and verification cost.
 
-use crate::engine::Cost;
+use crate::engine::{Cost, Pairing};
 use crate::gpu::Device;
 use crate::set::JoinSpec;
 use crate::set::filter::SuffixTest;
@@ -26,11 +26,12 @@ mod nanos {
     pub(super) const INDEX_WORD: f64 = 1.5;
     /// Adding a token to a signature.
     pub(super) const SIGN: f64 = 0.8;
-    /// Comparing the signatures of a candidate.
+    /// Comparing the signatures of a candidate, and the further cost where they outgrow the caches.
     pub(super) const SIGNATURE: f64 = 16.0;
-    /// Verifying a candidate: always, and for each token of an average set.
-    pub(super) const VERIFY: f64 = 12.0;
-    pub(super) const VERIFY_TOKEN: f64 = 0.7;
+    pub(super) const UNCACHED_SIGNATURE: f64 = 45.0;
+    /// Verifying a candidate: always, and for each token of a set of it.
+    pub(super) const VERIFY: f64 = 25.0;
+    pub(super) const VERIFY_TOKEN: f64 = 0.5;
     /// Packing a candidate for a GPU.
     pub(super) const PACK: f64 = 3.0;
 }
@@ -42,7 +43,7 @@ pub(crate) enum Verification {
     Device,
 }
 
-/// Bytes of postings beyond which lists come from memory.
+/// Bytes of postings or signatures beyond which they come from memory.
 const CACHE: f64 = 24e6;
 
 /// The parts of a filter and its verifier that the estimate chooses.
@@ -69,15 +70,27 @@ struct Filtered {
 
 impl Filtered {
     /// Verification of all candidates, or of those that the bitmap filter lets pass.
-    fn verified(&self, statistics: &Statistics, place: Verification) -> [Parts; 2] {
+    fn verified(
+        &self,
+        statistics: &Statistics,
+        spec: &JoinSpec,
+        place: Verification,
+    ) -> [Parts; 2] {
         let Self { words, nanos, candidates, signed: share } = *self;
         let parts = |signed: bool, filter: f64, left: f64| {
             let behind = verification(statistics, left, place);
             let cost = Cost { cpu: nanos + filter + behind.cpu, ..behind };
             Parts { words, signed, cost }
         };
-        let sign = 2.0 * statistics.tokens * nanos::SIGN;
-        let compare = candidates * nanos::SIGNATURE;
+        let signed = match spec.pairing {
+            Pairing::All => 2.0,
+            // The probe sets have their signatures already.
+            Pairing::Unordered => 1.0,
+        };
+        let sign = signed * statistics.tokens * nanos::SIGN;
+        let bytes = 8.0 * statistics.sets * statistics.signature_words() as f64;
+        let uncached = (bytes / CACHE).min(1.0);
+        let compare = candidates * (nanos::SIGNATURE + uncached * nanos::UNCACHED_SIGNATURE);
         [parts(false, 0.0, candidates), parts(true, sign + compare, share * candidates)]
     }
 }
@@ -86,7 +99,7 @@ impl Filtered {
 fn verification(statistics: &Statistics, candidates: f64, place: Verification) -> Cost {
     match place {
         Verification::Cpu => {
-            let verify = nanos::VERIFY + nanos::VERIFY_TOKEN * statistics.average_size();
+            let verify = nanos::VERIFY + nanos::VERIFY_TOKEN * statistics.candidate_size;
             Cost::cpu(candidates * verify)
         }
         Verification::Device => sending(statistics, candidates),
@@ -99,7 +112,7 @@ pub(crate) fn sending(statistics: &Statistics, candidates: f64) -> Cost {
     /// Bytes a nanosecond over the bus, and from the device's memory.
     const BUS: f64 = 12.0;
     const MEMORY: f64 = 500.0;
-    let set = 4.0 * statistics.average_size();
+    let set = 4.0 * statistics.candidate_size;
     Cost {
         cpu: candidates * nanos::PACK,
         device: candidates * set / MEMORY,
@@ -137,7 +150,7 @@ pub(crate) fn cheapest(
         }
     };
     let elapsed = |parts: &Parts| parts.cost.elapsed(statistics.threads);
-    let parts = filtered.iter().flat_map(|filtered| filtered.verified(statistics, place));
+    let parts = filtered.iter().flat_map(|filtered| filtered.verified(statistics, spec, place));
     let least = parts.min_by(|a, b| elapsed(a).total_cmp(&elapsed(b)));
     least.unwrap_or(Parts { words: 0, signed: false, cost: Cost::cpu(f64::INFINITY) })
 }
@@ -169,7 +182,6 @@ mod tests {
     use rand::rngs::StdRng;
 
     use super::*;
-    use crate::engine::Pairing;
     use crate::set::Measure;
     use crate::set::tests::harness::{Sides, spec};
     use crate::set::tests::shapes;
@@ -193,7 +205,7 @@ mod tests {
     /// Many threads would give a device more candidates than it reads meanwhile: they filter first.
     #[test]
     fn the_filters_of_many_threads_stand_in_front_of_a_device() {
-        let (statistics, spec) = figures(64);
+        let (statistics, spec) = figures(1024);
         let sent = |strategy| cheapest(strategy, &statistics, &spec, Verification::Device);
         assert!(sent(FilterVerify::PPJoin).words > 0);
         assert!(sent(FilterVerify::AllPairs).signed && sent(FilterVerify::GroupJoin).signed);

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::ScalarUDF;
+use datafusion::physical_expr::PhysicalExprRef;
 
-use crate::engine::{Axis, Family, Matcher, PlaceReader};
+use crate::engine::{Argument, Axis, Family, Matcher, PlaceReader};
 use crate::set::axis::SizeAxis;
-use crate::set::matcher::SetMatcher;
+use crate::set::matcher::{SetMatcher, Sources, TextSource};
 use crate::set::measure::FAMILY;
 use crate::set::{Bounds, Measure, ShapeReader, StoredTokens};
 use crate::spec::{Function, Predicate, Side};
@@ -18,12 +19,18 @@ use crate::values::TokenKind;
 #[derive(Debug, Clone, Copy)]
 pub struct SetFamily {
     measure_of: fn(&ScalarUDF) -> Option<Measure>,
+    text_source: TextSource,
 }
 
 impl SetFamily {
     /// The family, with what tells which measure a scalar function computes.
     pub fn new(measure_of: fn(&ScalarUDF) -> Option<Measure>) -> Self {
-        Self { measure_of }
+        Self { measure_of, text_source: |_| None }
+    }
+
+    /// The same family, with what tells that an argument is the tokens of a text.
+    pub(crate) fn with_texts(self, text_source: TextSource) -> Self {
+        Self { text_source, ..self }
     }
 }
 
@@ -60,10 +67,10 @@ impl Family for SetFamily {
         [ratio, threshold]
     }
 
-    fn bind(&self, predicate: Predicate, types: [&DataType; 2]) -> Result<Arc<dyn Matcher>> {
+    fn bind(&self, predicate: Predicate, arguments: [Argument<'_>; 2]) -> Result<Arc<dyn Matcher>> {
         let function = predicate.call.function;
         let kind = |side: Side| {
-            let data_type = types[side as usize];
+            let data_type = arguments[side as usize].data_type;
             match TokenKind::of_list(data_type) {
                 Some(kind) => Ok(kind),
                 None => plan_err!(
@@ -78,8 +85,13 @@ impl Family for SetFamily {
                 "{function} cannot compare {left} tokens with {right} tokens; cast one side"
             );
         }
-        let stored = types.map(StoredTokens::of_list);
-        Ok(Arc::new(SetMatcher::try_new(predicate, stored)?))
+        let stored = arguments.map(|argument| StoredTokens::of_list(argument.data_type));
+        let sources = Sources::of(arguments, self.text_source);
+        Ok(Arc::new(SetMatcher::try_new(predicate, stored, sources)?))
+    }
+
+    fn source(&self, argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
+        (self.text_source)(argument).map(|(text, _)| text)
     }
 
     fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>> {

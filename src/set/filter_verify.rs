@@ -10,7 +10,8 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
-    Cost, Cursor, Funnel, MatchBuffer, Placement, PreparedJoin, ProbeUnit, Progress, UnitQueue,
+    Cost, Cursor, Funnel, MatchBuffer, Pairing, Placement, PreparedJoin, ProbeUnit, Progress,
+    UnitQueue,
 };
 use crate::set::SetUnit;
 use crate::set::costs::{Parts, Verification};
@@ -185,7 +186,8 @@ struct PreparedFilterVerify {
 
 impl PreparedJoin for PreparedFilterVerify {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
-        let signatures = self.signatures.clone().map(SignatureFilter::new);
+        let pairing = self.verifiers.spec.pairing;
+        let signatures = self.signatures.clone().map(|all| SignatureFilter::new(all, pairing));
         let behind = &self.verifiers;
         match &self.index {
             FilterIndex::Prefix(index) => {
@@ -254,6 +256,7 @@ impl Verifiers {
 #[derive(Debug)]
 pub(crate) struct SignatureFilter {
     signatures: Arc<Signatures>,
+    pairing: Pairing,
     probe: ProbeSignature,
 }
 
@@ -261,12 +264,12 @@ impl SignatureFilter {
     /// Candidates whose signatures are asked for ahead of their turn.
     const AHEAD: usize = 8;
 
-    pub(crate) fn new(signatures: Arc<Signatures>) -> Self {
-        Self { signatures, probe: ProbeSignature::default() }
+    pub(crate) fn new(signatures: Arc<Signatures>, pairing: Pairing) -> Self {
+        Self { signatures, pairing, probe: ProbeSignature::default() }
     }
 
     fn filter(&mut self, chunk: &mut CandidateChunk) {
-        let Self { signatures, probe } = self;
+        let Self { signatures, pairing, probe } = self;
         let mut signed = None;
         chunk.retain(|sets, set, candidates| {
             let candidate = &candidates[0];
@@ -274,7 +277,10 @@ impl SignatureFilter {
                 return true;
             }
             if signed != Some(set) {
-                signatures.sign_probe(sets, set, probe);
+                match pairing {
+                    Pairing::All => signatures.sign_probe(sets, set, probe),
+                    Pairing::Unordered => signatures.copy_to_probe(set, probe),
+                }
                 signed = Some(set);
             }
             if let Some(later) = candidates.get(Self::AHEAD) {

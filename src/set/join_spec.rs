@@ -69,6 +69,14 @@ impl JoinSpec {
         (!equal_only).then_some((least, size))
     }
 
+    /// Where each unordered pair is decided once: the sizes `(least, greatest)` of the sets that are no
+    /// smaller than a set of this size and may match it; `None` where no such set can.
+    pub(crate) fn sizes_from(&self, size: u32) -> Option<(u32, u32)> {
+        let (_, greatest) = self.bounds.size_range(self.probe_role, size)?;
+        let equal_only = greatest == size && self.requires_all(size);
+        (!equal_only).then_some((size, greatest))
+    }
+
     /// How many tokens of a build set of this size, rarest first, are indexed, so that a probe set
     /// finds it under one of them; 0 where none looks for it.
     pub fn indexed_prefix(&self, size: u32) -> u32 {
@@ -170,6 +178,11 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
 
     /// Whether the strategy can be placed there.
     fn runs_on(&self, placement: Placement) -> bool;
+
+    /// Whether `auto` leaves it out: it is there for measurements.
+    fn only_named(&self) -> bool {
+        false
+    }
 
     /// What a join of a build collection with these figures would cost.
     fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost;

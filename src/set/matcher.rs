@@ -6,14 +6,16 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::{Int64Type, UInt64Type};
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::config::StrategyChoice;
 use crate::engine::{
-    self, Axis, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput, Encoded, EncodedPart,
-    Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
-    PrepareContext, RowGroups, Scratch, StoredForm, Strategy, WorkStep,
+    self, Argument, Axis, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput, Encoded,
+    EncodedPart, Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher,
+    Pairing, PrepareContext, RowGroups, Scratch, StoredForm, Strategy, WorkStep,
 };
 use crate::set::axis::SizeAxis;
+use crate::set::encode::builder::Tokenizers;
 use crate::set::encode::merge::{finish, finish_growth};
 use crate::set::strategies::{STRATEGIES, SetEvidence};
 use crate::set::{
@@ -21,7 +23,7 @@ use crate::set::{
     StoredTokens, Unload,
 };
 use crate::spec::{Call, Predicate, Side};
-use crate::values::ValueSet;
+use crate::values::{TextTokenizer, ValueSet};
 
 /// A measure over lists of tokens with its threshold.
 #[derive(Debug)]
@@ -29,21 +31,50 @@ pub(crate) struct SetMatcher {
     predicate: Predicate,
     /// Per side.
     stored: [StoredTokens; 2],
+    sources: Sources,
     axis: SizeAxis,
+}
+
+/// The text of an argument that is its tokens, and what makes them.
+pub(crate) type TextSource = fn(&PhysicalExprRef) -> Option<(PhysicalExprRef, TextTokenizer)>;
+
+/// What the tokens of each side are made of.
+#[derive(Debug)]
+pub(crate) struct Sources {
+    text_source: TextSource,
+    /// Per side, where its tokens are those of a text.
+    tokenizers: [Option<TextTokenizer>; 2],
+}
+
+impl Sources {
+    pub(crate) fn of(arguments: [Argument<'_>; 2], text_source: TextSource) -> Self {
+        let tokenizers = arguments.map(|argument| {
+            argument.expression.and_then(text_source).map(|(_, tokenizer)| tokenizer)
+        });
+        Self { text_source, tokenizers }
+    }
 }
 
 impl SetMatcher {
     /// # Errors
     ///
     /// An internal error when another family has the function.
-    pub(crate) fn try_new(predicate: Predicate, stored: [StoredTokens; 2]) -> Result<Self> {
-        Ok(Self { predicate, stored, axis: SizeAxis::try_new(predicate)? })
+    pub(crate) fn try_new(
+        predicate: Predicate,
+        stored: [StoredTokens; 2],
+        sources: Sources,
+    ) -> Result<Self> {
+        Ok(Self { predicate, stored, sources, axis: SizeAxis::try_new(predicate)? })
     }
 }
 
 impl Matcher for SetMatcher {
     fn axis(&self) -> &dyn Axis {
         &self.axis
+    }
+
+    fn source(&self, argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
+        (self.sources.text_source)(argument).map(|(text, _)| text)
     }
 
     fn stored(&self, side: Side) -> Arc<dyn StoredForm> {
@@ -59,7 +90,9 @@ impl Matcher for SetMatcher {
             None => BuildEncoder::default(),
             Some(domain) => BuildEncoder::with_values(domain.shared::<ValueSet>()?),
         };
-        Ok(Box::new(encoder.stored_as(self.stored[side as usize])))
+        let tokenizer = |side: Side| self.sources.tokenizers[side as usize];
+        let tokenizers = Tokenizers { build: tokenizer(side), probe: tokenizer(side.other()) };
+        Ok(Box::new(encoder.stored_as(self.stored[side as usize]).reading(tokenizers)))
     }
 
     fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {

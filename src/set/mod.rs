@@ -2,8 +2,9 @@
 //!
 //! [`Measure`] defines the similarities, [`Bounds`] the exact integer bounds that follow from a
 //! threshold. `encode` turns Arrow lists into a [`SetCollection`], `filter` proposes candidate
-//! pairs, `bitmap` decides pairs by blocks of signatures, `verify` decides candidates on the CPU
-//! and `device` on a GPU. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
+//! pairs, `bitmap` decides pairs by blocks of signatures and `tiles` by those on a GPU, `indexed` joins
+//! by an inverted index on a GPU, `offload` runs both there. `verify` decides candidates on the CPU and
+//! `device` on a GPU. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
 //! is the form of a side on disk. [`ShapeReader`] tells the size and a hash of each row's set, by
 //! which rows are sent to the tasks of a cluster.
 
@@ -16,10 +17,12 @@ pub(crate) mod encode;
 pub(crate) mod family;
 pub(crate) mod filter;
 pub(crate) mod filter_verify;
+pub(crate) mod indexed;
 pub(crate) mod itself;
 mod join_spec;
 pub(crate) mod matcher;
 pub(crate) mod measure;
+pub(crate) mod offload;
 pub(crate) mod rates;
 mod runs;
 pub(crate) mod sample;
@@ -29,6 +32,7 @@ pub(crate) mod stored;
 pub(crate) mod strategies;
 #[cfg(test)]
 mod tests;
+pub(crate) mod tiles;
 pub(crate) mod verify;
 
 pub(crate) use bitmap::BitmapBlocks;
@@ -41,6 +45,7 @@ pub(crate) use encode::{ProbeEncoder, ProbeScratch};
 pub use family::SetFamily;
 pub(crate) use filter_verify::FilterVerify;
 pub use filter_verify::{CandidateSource, SourceProgress, Verified, Verifier};
+pub(crate) use indexed::IndexedJoin;
 pub(crate) use itself::SelfMatches;
 pub(crate) use join_spec::JoinStrategy;
 pub use join_spec::{JoinSpec, PrepareContext, SetUnit};

@@ -21,22 +21,19 @@ pub(crate) struct ShapeReader {
 impl PlaceReader for ShapeReader {
     fn read(&mut self, input: &EncodeInput<'_>, shapes: &mut Vec<RowPlace>) -> Result<()> {
         shapes.clear();
-        let batch = BatchTokens::try_new(input.values)?;
+        let batch = BatchTokens::try_new(input.values, None)?;
         let key_hash = |row: usize| match &input.keys {
             Some(keys) => keys.key_hash(row),
             None => Some(0),
         };
         let mut from = 0;
         while from < batch.len() {
-            let (to, _) = batch.chunk(from);
+            let to = batch.chunk(from).end;
             let key_of = |row: usize| Ok(key_hash(row).filter(|_| input.may_match(row)));
-            batch.locate(from..to, key_of, &mut self.located)?;
             // The tokens of a few rows: ids tell repeats, and exactly so.
             let mut dictionary = Dictionary::default();
-            self.ids.clear();
-            for range in &self.located.ranges {
-                dictionary.encode(batch.tokens(), range.clone(), &mut self.ids)?;
-            }
+            let Self { located, ids, .. } = self;
+            batch.encode(from..to, key_of, &mut dictionary, located, ids)?;
             self.hashes.clear();
             self.hashes.extend(dictionary.keys().into_iter().map(hash_of));
             self.stamps.clear();

@@ -35,6 +35,8 @@ pub struct Statistics {
     pub tokens: f64,
     /// Pairs of sets whose blocking keys and sizes admit a match.
     pub admissible_pairs: f64,
+    /// Tokens of a set of a candidate: the larger sets are, the more candidates they are in.
+    pub candidate_size: f64,
     /// Tokens in indexed prefixes.
     pub indexed: f64,
     /// Posting lists looked up, and the postings of admissible size in them.
@@ -42,8 +44,6 @@ pub struct Statistics {
     pub postings: f64,
     /// Threads that share the work of the CPU, at least 1.
     pub threads: usize,
-    /// Whether every token owns a bit of a signature, so that signatures decide.
-    pub exact_signatures: bool,
     sampled: Option<Sampled>,
 }
 
@@ -55,17 +55,17 @@ impl Statistics {
         context: PrepareContext<'_>,
     ) -> Result<Self> {
         let (indexed, lookups, postings) = prefix_figures(build, spec, context)?;
-        let (probed, admissible_pairs) = admissible(build, spec);
+        let Admissible { probed, pairs, common, sizes } = Admissible::of(build, spec);
         Ok(Self {
             sets: f64::from(build.len()),
             probed,
             tokens: build.token_count() as f64,
-            admissible_pairs,
+            admissible_pairs: pairs,
+            candidate_size: if common > 0.0 { sizes / common } else { 0.0 },
             indexed,
             lookups,
             postings,
             threads: context.threads,
-            exact_signatures: SignatureScheme::exact_words(build).is_some(),
             sampled: None,
         })
     }
@@ -213,28 +213,45 @@ impl ProbedRun {
     }
 }
 
-/// Sets that have partners by size and key, and their pairs.
-fn admissible(build: &SetCollection, spec: &JoinSpec) -> (f64, f64) {
-    let (mut probed, mut pairs) = (0.0, 0.0);
-    // With blocking keys there are about as many runs as sets: one of several will do.
-    let step = build.runs().len().div_ceil(RUNS).max(1);
-    for (run, ids) in build.runs().iter().skip(step / 2).step_by(step) {
-        let Some((least, greatest)) = spec.partner_sizes(run.size) else {
-            continue;
-        };
-        let sets = build.runs().sets(run.key, least, greatest);
-        if sets.is_empty() {
-            continue;
-        }
-        let probes = ids.len() as f64;
-        probed += probes;
-        pairs += probes
-            * match spec.pairing {
-                Pairing::All => sets.len() as f64,
-                Pairing::Unordered => {
-                    f64::from(ids.start.saturating_sub(sets.start)) + probes / 2.0
-                }
+/// The sets and pairs whose sizes and keys admit a match.
+#[derive(Debug, Default)]
+struct Admissible {
+    /// Sets that have partners.
+    probed: f64,
+    pairs: f64,
+    /// The pairs, each by the tokens that it would have in common by chance but for a factor, and
+    /// the sum of their sizes by the same.
+    common: f64,
+    sizes: f64,
+}
+
+impl Admissible {
+    fn of(build: &SetCollection, spec: &JoinSpec) -> Self {
+        let mut sum = Self::default();
+        // With blocking keys there are about as many runs as sets: one of several will do.
+        let step = build.runs().len().div_ceil(RUNS).max(1);
+        for (run, ids) in build.runs().iter().skip(step / 2).step_by(step) {
+            let Some((least, greatest)) = spec.partner_sizes(run.size) else {
+                continue;
             };
+            let sets = build.runs().sets(run.key, least, greatest);
+            if sets.is_empty() {
+                continue;
+            }
+            let (probes, size) = (ids.len() as f64, f64::from(run.size));
+            let pairs = probes
+                * match spec.pairing {
+                    Pairing::All => sets.len() as f64,
+                    Pairing::Unordered => {
+                        f64::from(ids.start.saturating_sub(sets.start)) + probes / 2.0
+                    }
+                };
+            sum.probed += probes;
+            sum.pairs += pairs;
+            sum.common += pairs * size * size;
+            sum.sizes += pairs * size * size * size;
+        }
+        let step = step as f64;
+        Self { probed: sum.probed * step, pairs: sum.pairs * step, ..sum }
     }
-    (probed * step as f64, pairs * step as f64)
 }

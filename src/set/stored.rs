@@ -19,7 +19,7 @@ use datafusion::common::{Result, exec_err};
 use foldhash::fast::FixedState;
 
 use crate::engine::{self, Domain, EncodeInput, KeyDictionary, StoredForm, StoredRows};
-use crate::set::encode::batch::BatchTokens;
+use crate::set::encode::batch::ListTokens;
 use crate::set::encode::builder::{BuildEncoder, check_size};
 use crate::set::encode::distinct::NO_SET;
 use crate::values::ValueSet;
@@ -83,7 +83,7 @@ impl StoredForm for StoredTokens {
 
     fn store(&self, input: &EncodeInput<'_>) -> Result<Vec<StoredRows>> {
         let kind = *self;
-        let batch = BatchTokens::try_new(input.values)?;
+        let batch = ListTokens::try_new(input.values)?;
         let mut builder = Builder::new(kind, input.keys.is_some());
         builder.reserve(batch.len(), batch.tokens());
         let mut scratch = Scratch::default();

@@ -1,6 +1,7 @@
 //! The strategies of sets, as the operator knows them.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use datafusion::common::Result;
 
@@ -8,13 +9,21 @@ use crate::engine::{
     self, Collection, Cost, DevicePlace, Evidence, Placement, PreparedJoin, Strategy,
 };
 use crate::set::{
-    BitmapBlocks, DeviceJoin, FilterVerify, JoinSpec, JoinStrategy, PrepareContext, SetCollection,
-    Statistics,
+    BitmapBlocks, DeviceJoin, FilterVerify, IndexedJoin, JoinSpec, JoinStrategy, PrepareContext,
+    SetCollection, Statistics,
 };
 
 /// Every strategy, in the order in which equal estimates are preferred.
-pub(crate) static STRATEGIES: [&dyn Strategy; 4] =
-    [&BitmapBlocks, &FilterVerify::PPJoin, &FilterVerify::AllPairs, &FilterVerify::GroupJoin];
+pub(crate) static STRATEGIES: [&dyn Strategy; 8] = [
+    &BitmapBlocks,
+    &FilterVerify::PPJoin,
+    &FilterVerify::AllPairs,
+    &FilterVerify::GroupJoin,
+    &IndexedJoin::BWJOIN,
+    &IndexedJoin::BWJOIN_PUBLISHED,
+    &IndexedJoin::FGSSJOIN,
+    &IndexedJoin::SF_GSSJOIN,
+];
 
 /// Joins estimated to take less (nanoseconds of a core) are not worth a sample.
 const WORTH_SAMPLING: f64 = 12e6;
@@ -58,6 +67,10 @@ impl<S: JoinStrategy> Strategy for S {
         JoinStrategy::runs_on(self, placement)
     }
 
+    fn only_named(&self) -> bool {
+        JoinStrategy::only_named(self)
+    }
+
     fn estimate(&self, evidence: &dyn Evidence, placement: Placement) -> Result<Cost> {
         let SetEvidence { statistics, spec } = evidence.of()?;
         Ok(JoinStrategy::estimate(self, statistics, spec, placement))
@@ -77,4 +90,8 @@ impl<S: JoinStrategy> Strategy for S {
     }
 }
 
-impl DevicePlace for DeviceJoin {}
+impl DevicePlace for DeviceJoin {
+    fn has_refused(&self) -> bool {
+        self.has_refused.load(Ordering::Relaxed)
+    }
+}

@@ -21,7 +21,7 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     ("util", &[]),
     ("values", &["util"]),
     ("config", &["simd", "spec"]),
-    ("gpu", &[]),
+    ("gpu", &["util"]),
     ("engine", &["config", "simd", "spec", "util", "values"]),
     ("set", &["config", "engine", "gpu", "simd", "spec", "util", "values"]),
     ("functions", &["set", "values"]),

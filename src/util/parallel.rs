@@ -1,5 +1,6 @@
 //! Work on several threads inside one blocking task.
 
+use std::mem::MaybeUninit;
 use std::sync::LazyLock;
 
 use datafusion::common::Result;
@@ -68,6 +69,25 @@ pub(crate) fn map<T: Send, R: Send>(
     Ok(results.into_iter().flatten().collect())
 }
 
+/// `len` copies of `value`, written by as many of `threads` threads as pay: memory that a thread is
+/// the first to touch costs more than a copy.
+pub(crate) fn filled<T: Copy + Send + Sync>(threads: usize, len: usize, value: T) -> Vec<T> {
+    let mut items = Vec::with_capacity(len);
+    let threads = threads_for(threads, len * size_of::<T>() / size_of::<u64>());
+    let share = len.div_ceil(threads).max(1);
+    let parts = items.spare_capacity_mut()[..len].chunks_mut(share).collect();
+    let filled = for_each(threads, parts, |part: &mut [MaybeUninit<T>]| {
+        part.fill(MaybeUninit::new(value));
+        Ok(())
+    });
+    if filled.is_ok() {
+        // SAFETY: the capacity is `len` at least, and the parts are all of these items.
+        unsafe { items.set_len(len) };
+    }
+    items.resize(len, value);
+    items
+}
+
 /// How many of `steps` steps a thread takes on at a time, so that the threads end together: at
 /// least `least`.
 pub(crate) fn steps_per_task(threads: usize, steps: usize, least: usize) -> usize {
@@ -83,6 +103,15 @@ mod tests {
     use datafusion::common::exec_err;
 
     use super::*;
+
+    #[test]
+    fn all_copies_are_made() {
+        for threads in [1, 3] {
+            for len in [0, 1, 7, 1 << 12] {
+                assert_eq!(filled(threads, len, 5_u32), vec![5; len]);
+            }
+        }
+    }
 
     #[test]
     fn every_task_is_done_once_and_errors_come_back() {

@@ -1,13 +1,18 @@
 //! Text and binary tokens as bytes, the short ones as a machine word.
 
+use std::mem::size_of;
+
 use arrow::array::{Array, FixedSizeBinaryArray, GenericByteArray, GenericByteViewArray};
 use arrow::datatypes::{ArrowNativeType, ByteArrayType, ByteViewType};
 
 /// Byte strings up to this length are packed into a word together with their length.
 pub(crate) const PACKED_LEN: usize = 7;
 
-/// An array of byte strings, without NULLs among the elements read.
+/// Byte strings by their positions, without NULLs among the ones read.
 pub(crate) trait ByteTokens {
+    /// The number of tokens.
+    fn count(&self) -> usize;
+
     fn bytes(&self, index: usize) -> &[u8];
 
     /// The token as a word, if it has at most [`PACKED_LEN`] bytes.
@@ -18,6 +23,10 @@ pub(crate) trait ByteTokens {
 }
 
 impl<T: ByteArrayType> ByteTokens for GenericByteArray<T> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
     #[inline]
     fn bytes(&self, index: usize) -> &[u8] {
         self.value(index).as_ref()
@@ -37,6 +46,10 @@ impl<T: ByteArrayType> ByteTokens for GenericByteArray<T> {
 }
 
 impl<T: ByteViewType + ?Sized> ByteTokens for GenericByteViewArray<T> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
     #[inline]
     fn bytes(&self, index: usize) -> &[u8] {
         self.value(index).as_ref()
@@ -56,6 +69,10 @@ impl<T: ByteViewType + ?Sized> ByteTokens for GenericByteViewArray<T> {
 }
 
 impl ByteTokens for FixedSizeBinaryArray {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
     #[inline]
     fn bytes(&self, index: usize) -> &[u8] {
         self.value(index)
@@ -82,16 +99,20 @@ pub(crate) fn pack(bytes: &[u8]) -> Option<u64> {
     Some(with_length(u64::from_le_bytes(word), bytes.len()))
 }
 
-/// Like [`pack`] of `data[start..start + len]`, reading one word where the data goes on that far.
+/// Like [`pack`] of `data[start..start + len]`, reading one word where the data has as many bytes.
 #[inline]
-fn pack_at(data: &[u8], start: usize, len: usize) -> Option<u64> {
+pub(crate) fn pack_at(data: &[u8], start: usize, len: usize) -> Option<u64> {
     if len > PACKED_LEN {
         return None;
     }
-    match data.get(start..start + 8).and_then(|word| word.try_into().ok()) {
-        Some(word) => Some(with_length(u64::from_le_bytes(word), len)),
-        None => pack(&data[start..start + len]),
-    }
+    // The last word of the data also holds the bytes behind its first one.
+    let Some(last) = data.len().checked_sub(size_of::<u64>()) else {
+        return pack(&data[start..start + len]);
+    };
+    let at = start.min(last);
+    let word = data[at..at + size_of::<u64>()].try_into().map(u64::from_le_bytes).ok()?;
+    // A token that starts at the end of the data is empty: its shift is one of a whole word.
+    Some(with_length(word.unbounded_shr(8 * (start - at) as u32), len))
 }
 
 /// The first `len` bytes of a word, and `len` in its last one.

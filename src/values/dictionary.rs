@@ -130,6 +130,11 @@ impl Dictionary {
         self.values.is_some()
     }
 
+    /// Forgets the tokens, not their number.
+    pub(crate) fn forget(&mut self) {
+        *self = Self { len: self.len, ..Self::default() };
+    }
+
     /// The number of distinct tokens.
     pub(crate) fn len(&self) -> u32 {
         self.len
@@ -242,7 +247,8 @@ impl Dictionary {
         Ok(())
     }
 
-    fn encode_bytes(
+    /// Like [`Self::encode`] of byte strings.
+    pub(crate) fn encode_bytes(
         &mut self,
         tokens: &impl ByteTokens,
         range: Range<usize>,
@@ -286,21 +292,31 @@ impl Dictionary {
             Tokens::Unsigned(array) => {
                 self.find_integers(&array.values()[range], unsigned_token, ids);
             }
-            bytes => with_byte_tokens!(bytes, array => {
-                for from in range.clone().step_by(BLOCK) {
-                    let block = from..range.end.min(from + BLOCK);
-                    let start = ids.len();
-                    if self.glance_bytes(array, block.clone(), ids) {
-                        let missing = ids[start..].iter_mut().zip(block);
-                        for (id, i) in missing.filter(|(id, _)| **id == NO_ID) {
-                            *id = match array.packed(i) {
-                                Some(word) => find_word(&self.words, word),
-                                None => self.find_long(array.bytes(i), hash_bytes(array.bytes(i))),
-                            };
-                        }
-                    }
+            bytes => {
+                with_byte_tokens!(bytes, array => self.find_bytes(array, range, ids), else ());
+            }
+        }
+    }
+
+    /// Like [`Self::find_all`] of byte strings.
+    pub(crate) fn find_bytes(
+        &self,
+        tokens: &impl ByteTokens,
+        range: Range<usize>,
+        ids: &mut Vec<u32>,
+    ) {
+        for from in range.clone().step_by(BLOCK) {
+            let block = from..range.end.min(from + BLOCK);
+            let start = ids.len();
+            if self.glance_bytes(tokens, block.clone(), ids) {
+                let missing = ids[start..].iter_mut().zip(block);
+                for (id, i) in missing.filter(|(id, _)| **id == NO_ID) {
+                    *id = match tokens.packed(i) {
+                        Some(word) => find_word(&self.words, word),
+                        None => self.find_long(tokens.bytes(i), hash_bytes(tokens.bytes(i))),
+                    };
                 }
-            }, else ()),
+            }
         }
     }
 

@@ -4,7 +4,7 @@ use std::mem::size_of;
 
 use datafusion::common::Result;
 
-use crate::util::parallel::map;
+use crate::util::parallel::{filled, map};
 
 /// An entry of a [`Table`], or a free place.
 pub(crate) trait Slot: Copy {
@@ -99,7 +99,7 @@ impl<S: Slot> Table<S> {
         S: Send + Sync,
     {
         let len = shares.iter().map(Vec::len).sum();
-        let mut table = Self { slots: vec![S::FREE; slots_for(len, 0)], len };
+        let mut table = Self { slots: filled(threads, slots_for(len, 0), S::FREE), len };
         let width = table.slots.len() / shares.len().max(1);
         if width == 0 {
             shares.into_iter().flatten().for_each(|slot| table.place(slot));

@@ -19,8 +19,8 @@ use crate::cli;
 use crate::emulator::{self, Emulator, Gpu, gpu};
 use crate::oracle::Row;
 use crate::support::{
-    Session, assert_contains, assert_same_rows, error, explain, lines, plan, register, rows,
-    try_rows,
+    ON_GPU, Session, assert_contains, assert_same_rows, error, explain, lines, plan, register,
+    rows, try_rows,
 };
 
 const PAIRS: &str = "SELECT a.id, b.id, jaccard(a.toks, b.toks) FROM a \
@@ -189,6 +189,28 @@ async fn explain_analyze_names_the_device_and_the_layout() {
     assert_contains(&text, &[&device, "sets travel with candidates"]);
     if let Lease::Emulated(device) = &lease {
         device.expect_nothing_left(Device::close, "explained");
+    }
+}
+
+/// Filters that run on a GPU alone are named by EXPLAIN ANALYZE, and are errors elsewhere.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn filters_on_a_gpu_alone_need_one() {
+    let Some(lease) = Lease::new() else { return };
+    let device = lease.option();
+    let expected = rows(&context(&[("device", "cpu")]), PAIRS).await;
+    let kernels = ["index_warps", "index_blocks", "index_threads", "index_atomics"];
+    for (strategy, kernel) in ON_GPU.into_iter().zip(kernels) {
+        let ctx = context(&[("device", &device), ("strategy", strategy)]);
+        assert_same_rows(&rows(&ctx, PAIRS).await, &expected, strategy);
+        let text = explain(&ctx, &format!("ANALYZE {PAIRS}")).await;
+        let time = format!("device_kernel_time_{kernel}=");
+        assert_contains(&text, &[&format!("chosen={strategy} "), &time]);
+        let ctx = context(&[("device", "cpu"), ("strategy", strategy)]);
+        let needs = ["on a GPU alone", "simjoin.device = 'cuda'", "allpairs or groupjoin"];
+        assert_contains(&error(&ctx, PAIRS).await, &needs);
+    }
+    if let Lease::Emulated(device) = &lease {
+        device.expect_nothing_left(Device::close, "after all filters");
     }
 }
 

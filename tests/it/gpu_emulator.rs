@@ -366,24 +366,36 @@ fn images_are_looked_at() {
 fn the_embedded_images_have_the_kernels_of_the_sources() {
     let Some(bench) = Bench::new(1) else { return };
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/images");
-    let programs = [
-        ("verify", ["lanes_per_pair", "block_per_pair"]),
-        ("published", ["thread_per_probe", "thread_per_pair"]),
+    let verify = |layouts: [&str; 2]| -> Vec<String> {
+        let forms =
+            |layout: &&str| ["pairs", "count"].map(|form| format!("verify_{layout}_{form}"));
+        layouts.iter().flat_map(forms).collect()
+    };
+    let tiles = |kernels: &[&str]| -> Vec<String> {
+        let widths = |kernel: &&str| [256, 512, 1024].map(|bits| format!("tiles_{kernel}_{bits}"));
+        let decide = ["hits", "units"]
+            .iter()
+            .flat_map(|what| ["pairs", "count"].map(|form| format!("tiles_decide_{what}_{form}")));
+        let fixed = ["tiles_sign", "tiles_unite"].map(String::from);
+        kernels.iter().flat_map(widths).chain(decide).chain(fixed).collect()
+    };
+    let images = [
+        ("verify.sm_90.cubin", verify(["lanes_per_pair", "block_per_pair"])),
+        ("verify.ptx", verify(["lanes_per_pair", "block_per_pair"])),
+        ("published.sm_90.cubin", verify(["thread_per_probe", "thread_per_pair"])),
+        ("published.ptx", verify(["thread_per_probe", "thread_per_pair"])),
+        ("tiles.sm_90a.cubin", tiles(&["count", "product", "warpgroup"])),
+        ("tiles.ptx", tiles(&["count"])),
     ];
-    for (program, layouts) in programs {
-        for name in [format!("{program}.sm_90.cubin"), format!("{program}.ptx")] {
-            let mut image = std::fs::read(folder.join(&name)).unwrap();
-            image.push(0);
-            // SAFETY: machine code or text that ends with 0.
-            let module = unsafe { result::module::load_data(image.as_ptr().cast()) }.unwrap();
-            let kernels = layouts.iter().flat_map(|layout| {
-                ["pairs", "count"].map(|form| CString::new(format!("verify_{layout}_{form}")))
-            });
-            for kernel in kernels.map(Result::unwrap) {
-                // SAFETY: the module is loaded.
-                let function = unsafe { result::module::get_function(module, kernel.clone()) };
-                assert!(function.is_ok(), "{name} has no {kernel:?}");
-            }
+    for (name, kernels) in images {
+        let mut image = std::fs::read(folder.join(name)).unwrap();
+        image.push(0);
+        // SAFETY: machine code or text that ends with 0.
+        let module = unsafe { result::module::load_data(image.as_ptr().cast()) }.unwrap();
+        for kernel in kernels.into_iter().map(|kernel| CString::new(kernel).unwrap()) {
+            // SAFETY: the module is loaded.
+            let function = unsafe { result::module::get_function(module, kernel.clone()) };
+            assert!(function.is_ok(), "{name} has no {kernel:?}");
         }
     }
     drop(bench);

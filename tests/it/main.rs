@@ -60,4 +60,5 @@ mod self_joins;
 mod slt;
 mod spill;
 mod strategies;
+mod texts;
 mod thresholds;

@@ -25,6 +25,9 @@ use crate::stages::Stages;
 /// The values of `simjoin.strategy`.
 pub const STRATEGIES: [&str; 5] = ["auto", "allpairs", "ppjoin", "groupjoin", "bitmap"];
 
+/// The strategies that run on a GPU alone.
+pub const ON_GPU: [&str; 4] = ["bwjoin", "bwjoin-published", "fgssjoin", "sf-gssjoin"];
+
 /// What a test wants of its session; the rest is as in DataFusion.
 #[derive(Debug, Clone)]
 pub struct Session {

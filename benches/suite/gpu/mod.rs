@@ -1,6 +1,7 @@
-//! Verification on a GPU: layouts and sizes of blocks over a fixed stream of candidates, and the
-//! pipeline of filter, copies and kernels.
+//! Work of a GPU. Filters: tiles of signatures by kernel, width and union. Verification: layouts and
+//! sizes of blocks over a fixed stream of candidates, and the pipeline of filter, copies and kernels.
 
+mod filter;
 mod pipeline;
 mod stream;
 pub(crate) mod verify;
@@ -24,6 +25,8 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
+    /// Whole joins by tiles of signatures, for each kernel, width and union
+    Filter(filter::Arguments),
     /// A fixed stream of AllPairs' candidates through the CPU's verifier and each kernel
     Verify(verify::Arguments),
     /// Whole joins by AllPairs: filter alone, and filter, copies and kernels together
@@ -32,6 +35,7 @@ enum Command {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     match &arguments.command {
+        Command::Filter(arguments) => filter::run(arguments),
         Command::Verify(arguments) => verify::run(arguments),
         Command::Pipeline(arguments) => pipeline::run(arguments),
     }

@@ -18,7 +18,7 @@ use crate::cluster::{physical_codec, scheduler_session, session_config};
 use crate::engine::Family;
 use crate::exec::{JoinInput, JoinMode};
 use crate::families;
-use crate::functions::measure_of;
+use crate::functions::{measure_of, text_source};
 use crate::set::SetFamily;
 use crate::shuffle::{GridPairs, GridSpec, PlacedRows};
 use crate::spec::{Predicate, Side};
@@ -213,7 +213,7 @@ async fn the_grid_survives() {
 }
 
 fn sets() -> Arc<dyn Family> {
-    Arc::new(SetFamily::new(measure_of))
+    Arc::new(SetFamily::new(measure_of).with_texts(text_source))
 }
 
 fn join_input(plan: &Arc<dyn ExecutionPlan>) -> &JoinInput {

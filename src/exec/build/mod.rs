@@ -9,6 +9,7 @@ use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
+use parking_lot::Mutex;
 
 use crate::config::{DeviceChoice, SpillChoice, StrategyChoice};
 use crate::engine::{
@@ -130,6 +131,7 @@ impl BuildPlan {
             peak: &peak,
             cancel,
             threads: self.threads,
+            meets_others: self.layout.meets_others,
         };
         let Encoded { mut items, encoder, keys: key_ids } =
             self.layout.matcher.finish(encoders, &context)?;
@@ -206,7 +208,7 @@ impl BuildPlan {
         let ranked = reservation.try_grow(bytes).and_then(|()| {
             let rows = column.into_rows(cancel)?;
             let column = order.columns[self.layout.build() as usize];
-            let others = self.layout.ranks_others;
+            let others = self.layout.meets_others;
             Ranks::of_rows(column, &rows, groups, others, self.threads, cancel).map(Some)
         });
         match ranked {
@@ -237,21 +239,25 @@ impl BuildPlan {
             spec.need = MatchNeed::Count;
         }
         let described = Arc::new(OnceLock::new());
+        // Of a device that fails while the join is prepared.
+        let early = Arc::new(Mutex::new(String::new()));
         let request = DeviceRequest {
             choice: self.device,
             self_join: self.layout.self_join,
             on_failure: {
-                let (described, on_choice) = (Arc::clone(&described), Arc::clone(&self.on_choice));
-                Arc::new(move |what: String| {
-                    let choice = described.get().map_or("", String::as_str);
-                    on_choice(format!("{choice}, {what}"));
+                let (described, early) = (Arc::clone(&described), Arc::clone(&early));
+                let on_choice = Arc::clone(&self.on_choice);
+                Arc::new(move |what: String| match described.get() {
+                    Some(choice) => on_choice(format!("{choice}, {what}")),
+                    None => *early.lock() = format!(", {what}"),
                 })
             },
         };
         let prepare = |strategy: StrategyChoice, request: &DeviceRequest, why: &str| {
-            let choice = choose(matcher, strategy, items, &spec, request, context)?;
+            let mut choice = choose(matcher, strategy, items, &spec, request, context)?;
             let prepared = choice.prepare(items, context)?;
-            (self.on_choice)(described.get_or_init(|| format!("{choice}{why}")).clone());
+            let what = || format!("{choice}{why}");
+            (self.on_choice)(format!("{}{}", described.get_or_init(what), early.lock()));
             Ok(prepared)
         };
         let smallest = matcher.smallest().filter(|_| self.is_free_to_choose());
@@ -269,7 +275,7 @@ impl BuildPlan {
             false => (vec![], 0),
         };
         reservation.try_grow(Ranges::footprint(&steps))?;
-        let ranges = Ranges::new(steps, probes, self.partitions, prepared.range_unit());
+        let ranges = Ranges::new(steps, probes, self.partitions, prepared.as_ref());
         peak();
         self.metrics.bytes.set(reservation.size());
         let side = BuildSide::new(rows, prepared, ranges, self.partitions, reservation);

@@ -8,7 +8,7 @@ use arrow::array::RecordBatch;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use crate::engine::{ItemId, WorkStep};
+use crate::engine::{ItemId, PreparedJoin, WorkStep};
 
 /// A range holds this part of the work that is left, divided by the number of partitions.
 const PART_OF_REST: u64 = 3;
@@ -29,19 +29,28 @@ pub(crate) struct Ranges {
     work: Work,
     partitions: u64,
     unit: u32,
+    /// The fewest items of a range, but for the last one.
+    least: u32,
     /// Items from here on have been taken.
     left: AtomicU32,
     itemless_taken: AtomicBool,
 }
 
 impl Ranges {
-    /// `unit` is the strategy's preferred granularity.
-    pub(crate) fn new(steps: Vec<WorkStep>, items: u32, partitions: usize, unit: u32) -> Self {
+    /// For the items of a join that `prepared` probes.
+    pub(crate) fn new(
+        steps: Vec<WorkStep>,
+        items: u32,
+        partitions: usize,
+        prepared: &dyn PreparedJoin,
+    ) -> Self {
+        let unit = prepared.range_unit();
         let plenty = u64::from(unit) * partitions as u64 * 8 <= u64::from(items);
         Self {
             work: Work::of(&steps, items),
             partitions: partitions.max(1) as u64,
             unit: if plenty { unit.clamp(1, MAX_ITEMS) } else { 1 },
+            least: prepared.least_range().max(1),
             left: AtomicU32::new(items),
             itemless_taken: AtomicBool::new(false),
         }
@@ -72,7 +81,8 @@ impl Ranges {
         let least = all / (LEAST_PART * self.partitions);
         let share = (rest / (PART_OF_REST * self.partitions)).max(least);
         // The greatest start with enough work behind it.
-        let (mut low, mut high) = (end.saturating_sub(MAX_ITEMS), end - 1);
+        let most = MAX_ITEMS.max(self.least);
+        let (mut low, mut high) = (end.saturating_sub(most), end.saturating_sub(self.least));
         while low < high {
             let mid = high - (high - low) / 2;
             match rest - self.work.before(mid) >= share {
@@ -174,6 +184,7 @@ mod tests {
             work: Work { steps, end },
             partitions,
             unit,
+            least: 1,
             left: AtomicU32::new(end),
             itemless_taken: AtomicBool::new(false),
         }
@@ -237,6 +248,20 @@ mod tests {
             let (low, high) =
                 ready.iter().fold((f64::MAX, 0.0_f64), |(low, high), &t| (low.min(t), high.max(t)));
             assert!(high - low < 0.01 * high, "{ready:?}");
+        }
+    }
+
+    /// However little work is left, a device gets enough items at a time.
+    #[test]
+    fn no_range_but_the_last_is_smaller_than_asked() {
+        let (steps, items) = growing();
+        for least in [1, 777, MAX_ITEMS + 5, items] {
+            let ranges = Ranges { least, ..ranges(steps.clone(), items, 8, 1) };
+            let all: Vec<_> = std::iter::from_fn(|| ranges.next()).collect();
+            assert_eq!(all.iter().map(|range| range.len()).sum::<usize>(), items as usize);
+            let (last, others) = all.split_last().unwrap();
+            assert_eq!(last.start, 0);
+            assert!(others.iter().all(|range| range.len() >= least as usize), "{least}: {all:?}");
         }
     }
 

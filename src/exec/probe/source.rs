@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
-use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
-use futures::StreamExt;
+use futures::future::poll_fn;
 
 use crate::engine::{Collection, ItemId, KeyConverter, ProbeUnit, Scratch};
 use crate::exec::answer::ProbeBatch;
@@ -20,6 +19,7 @@ use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::ProbeCounters;
 use crate::exec::rows::arguments::{EncodedArguments, ROWS_PER_SLICE};
 use crate::exec::rows::feed::SegmentReader;
+use crate::exec::rows::inputs::ProbeRows;
 use crate::exec::rows::payload::Payload;
 use crate::exec::rows::visited::Visit;
 use crate::util::errors::is_out_of_memory;
@@ -35,7 +35,7 @@ const PLENTY: usize = 64;
 /// Where probe items come from.
 pub(crate) enum ProbeInput {
     /// The other input of the join.
-    Stream(Option<SendableRecordBatchStream>),
+    Stream(Option<ProbeRows>),
     /// The build side itself: partitions take ranges of its items,
     /// [`crate::exec::build_side::schedule::Ranges`].
     Itself,
@@ -362,20 +362,19 @@ impl ProbeSource {
     }
 }
 
-/// The next rows of the probe input: slices that another partition left, or the partition's own
-/// rows.
+/// The next rows of the probe input: slices that another partition left, or rows of the input.
 async fn next_slice(
-    input: &mut Option<SendableRecordBatchStream>,
+    input: &mut Option<ProbeRows>,
     spare: &SpareSlices,
 ) -> Result<Option<RecordBatch>> {
     loop {
         if let Some(slice) = spare.pop() {
             return Ok(Some(slice));
         }
-        let Some(stream) = input else { return Ok(None) };
+        let Some(rows) = input else { return Ok(None) };
         tokio::select! {
             biased;
-            batch = stream.next() => match batch.transpose()? {
+            batch = poll_fn(|cx| rows.poll_next(cx)) => match batch.transpose()? {
                 Some(batch) => return Ok(Some(spare.cut(batch, ROWS_PER_SLICE))),
                 None => *input = None,
             },

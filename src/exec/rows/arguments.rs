@@ -1,10 +1,8 @@
 //! What a condition reads of the rows of one side.
 
-use std::sync::Arc;
-
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use datafusion::common::{Result, exec_err};
-use datafusion::physical_plan::PhysicalExpr;
+use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::engine::{EncodeInput, KeyConverter, KeyRows};
 use crate::exec::layout::Layout;
@@ -13,7 +11,7 @@ use crate::spec::Side;
 /// Rows encoded without yielding to the runtime. Tests want many slices.
 pub(crate) const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
 
-/// The evaluated argument, keys and filter of a batch's rows.
+/// The evaluated argument, or what encoders make it of, with keys and filter of a batch's rows.
 pub(crate) struct EncodedArguments {
     pub values: ArrayRef,
     pub keys: Option<KeyRows>,
@@ -21,15 +19,34 @@ pub(crate) struct EncodedArguments {
 }
 
 impl EncodedArguments {
-    /// Evaluates one side's argument, keys and filter.
+    /// Evaluates what encoding one side's rows takes.
     pub(crate) fn evaluate(
         layout: &Layout,
         side: Side,
         converter: Option<&KeyConverter>,
         batch: &RecordBatch,
     ) -> Result<Self> {
-        let array =
-            |expr: &Arc<dyn PhysicalExpr>| expr.evaluate(batch)?.into_array(batch.num_rows());
+        Self::with_values(&layout.sources[side as usize], layout, side, converter, batch)
+    }
+
+    /// Evaluates what storing one side's rows takes: the argument itself.
+    pub(crate) fn evaluate_to_store(
+        layout: &Layout,
+        side: Side,
+        converter: Option<&KeyConverter>,
+        batch: &RecordBatch,
+    ) -> Result<Self> {
+        Self::with_values(layout.join.argument(side), layout, side, converter, batch)
+    }
+
+    fn with_values(
+        values: &PhysicalExprRef,
+        layout: &Layout,
+        side: Side,
+        converter: Option<&KeyConverter>,
+        batch: &RecordBatch,
+    ) -> Result<Self> {
+        let array = |expr: &PhysicalExprRef| expr.evaluate(batch)?.into_array(batch.num_rows());
         let filter = match layout.join.side_filter(side) {
             Some(filter) => {
                 let filter = array(filter)?;
@@ -51,7 +68,7 @@ impl EncodedArguments {
             }
             None => None,
         };
-        Ok(Self { values: array(layout.join.argument(side))?, keys, filter })
+        Ok(Self { values: array(values)?, keys, filter })
     }
 
     pub(crate) fn as_input(&self) -> EncodeInput<'_> {

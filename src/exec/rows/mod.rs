@@ -3,6 +3,7 @@
 
 pub(crate) mod arguments;
 pub(crate) mod feed;
+pub(crate) mod inputs;
 pub(crate) mod payload;
 pub(crate) mod ranks;
 pub(crate) mod segment;

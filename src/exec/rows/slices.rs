@@ -1,14 +1,11 @@
-//! Inputs while they are read: the partitions of one, and the slices of rows that tasks take.
-
-use std::sync::Arc;
+//! Inputs while they are read in slices of rows that tasks take.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{Result, exec_datafusion_err};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryLimit;
-use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_plan::metrics::Count;
-use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 use tokio::sync::Mutex;
 
@@ -22,63 +19,6 @@ const LEAST_SLICE_BYTES: usize = 128 << 10;
 /// The least rows of a slice where memory is limited: rows that look large may share one
 /// dictionary.
 const LEAST_ROWS_PER_SLICE: usize = if cfg!(test) { 1 } else { 256 };
-
-/// The partitions of the probe input, each of which is started once.
-pub(crate) struct ProbeInputs {
-    input: Arc<dyn ExecutionPlan>,
-    context: Arc<TaskContext>,
-    /// Whether all partitions run in this process and share their marks.
-    shared: bool,
-    partitions: parking_lot::Mutex<Vec<Probe>>,
-}
-
-enum Probe {
-    Unasked,
-    Ready(SendableRecordBatchStream),
-    Taken,
-}
-
-impl ProbeInputs {
-    pub(crate) fn new(
-        input: Arc<dyn ExecutionPlan>,
-        context: Arc<TaskContext>,
-        shared: bool,
-    ) -> Self {
-        let count = input.output_partitioning().partition_count();
-        let partitions = (0..count).map(|_| Probe::Unasked).collect();
-        Self { input, context, shared, partitions: parking_lot::Mutex::new(partitions) }
-    }
-
-    pub(crate) fn are_shared(&self) -> bool {
-        self.shared
-    }
-
-    /// Starts a partition unless it has been started.
-    pub(crate) fn ask(&self, partition: usize) -> Result<()> {
-        let mut partitions = self.partitions.lock();
-        if let Some(probe @ Probe::Unasked) = partitions.get_mut(partition) {
-            *probe = Probe::Ready(self.input.execute(partition, Arc::clone(&self.context))?);
-        }
-        Ok(())
-    }
-
-    /// The rows of a partition; `None` where a task has taken them.
-    pub(crate) fn take(&self, partition: usize) -> Result<Option<SendableRecordBatchStream>> {
-        self.ask(partition)?;
-        let mut partitions = self.partitions.lock();
-        let probe = partitions.get_mut(partition);
-        Ok(match probe.map(|probe| std::mem::replace(probe, Probe::Taken)) {
-            Some(Probe::Ready(stream)) => Some(stream),
-            _ => None,
-        })
-    }
-
-    /// The rows of all partitions.
-    pub(crate) fn take_all(&self) -> Result<Vec<SendableRecordBatchStream>> {
-        let count = self.partitions.lock().len();
-        (0..count).filter_map(|partition| self.take(partition).transpose()).collect()
-    }
-}
 
 /// The rows of an input that no task has taken.
 pub(crate) struct Slices {
@@ -180,6 +120,8 @@ impl Slices {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use arrow::array::{ArrayRef, FixedSizeBinaryArray};
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 

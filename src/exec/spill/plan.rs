@@ -90,7 +90,7 @@ impl StoredPlan {
                     // The same piece meets other rows afterwards, which may need more of its
                     // columns.
                     itself.carried = cross.carried.clone();
-                    itself.ranks_others = true;
+                    itself.meets_others = true;
                 }
                 Some(Arc::new(itself))
             }

@@ -284,7 +284,8 @@ impl SpillContext {
         let form = &self.plan.forms[side as usize];
         while let Some((_, slice)) = input.next().await? {
             let converter = self.converter.as_deref();
-            let arguments = EncodedArguments::evaluate(&self.layout, side, converter, &slice)?;
+            let arguments =
+                EncodedArguments::evaluate_to_store(&self.layout, side, converter, &slice)?;
             for rows in form.store(&arguments.as_input())? {
                 let part = slice.slice(rows.rows.start, rows.rows.len());
                 writer.lock().push(rows, self.plan.columns(side, &part))?;

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 
 use super::*;
 use crate::config::DeviceChoice;
-use crate::engine::{Cursor, Funnel, MatchBuffer, PreparedJoin, ProbeUnit, Progress};
+use crate::engine::{Argument, Cursor, Funnel, MatchBuffer, PreparedJoin, ProbeUnit, Progress};
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
@@ -19,6 +19,7 @@ use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
 use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
 use crate::exec::probe::{ProbeInput, ProbeSetup};
+use crate::exec::rows::inputs::{ProbeInputs, ProbeRows};
 use crate::families;
 use crate::set::SetId;
 
@@ -197,7 +198,8 @@ impl Probe<'_> {
             let schema = schema();
             let types = [Side::Left, Side::Right]
                 .map(|side| self.join.argument(side).data_type(&schema).unwrap());
-            let matcher = sets().bind(self.join.predicate, types.each_ref()).unwrap();
+            let matcher =
+                sets().bind(self.join.predicate, types.each_ref().map(Argument::of_type)).unwrap();
             Layout::try_new(self.join, matcher, self.build, &self.options).unwrap()
         });
         let metrics = ExecutionPlanMetricsSet::new();
@@ -225,7 +227,10 @@ impl Probe<'_> {
         });
         let setup = ProbeSetup {
             input: match self.build {
-                Some(_) => ProbeInput::Stream(Some(stream(self.rows[1]))),
+                Some(_) => {
+                    let rows = ProbeInputs::new(source(self.rows[1], 13, 1), Arc::default(), true);
+                    ProbeInput::Stream(Some(ProbeRows::new(&Arc::new(rows), 0)))
+                }
                 None => ProbeInput::Itself,
             },
             converter: None,
@@ -290,7 +295,7 @@ async fn batches_complete_in_any_order() {
         (case.join_type, case.keyed) = (JOIN_TYPES[round % 8], false);
         let (left, right) = (random_rows(&mut rng, 45), random_rows(&mut rng, 40));
         let options = SimJoinOptions {
-            strategy: StrategyChoice::ALL[round / 8 % 5],
+            strategy: StrategyChoice::ON_CPU[round / 8 % 5],
             match_buffer: PositiveCount::new([1, 3, 1000][round % 3]).unwrap(),
             ..SimJoinOptions::default()
         };

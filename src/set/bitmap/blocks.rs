@@ -15,7 +15,7 @@ use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
 use crate::simd::{Simd, Words, kernels};
 use crate::util::cancel::sort_unstable_by_key;
-use crate::util::parallel::{for_each, threads_for};
+use crate::util::parallel::{filled, for_each, threads_for};
 
 /// Sets abreast in a block.
 pub(crate) const ABREAST: usize = 8;
@@ -28,6 +28,10 @@ pub(crate) const FRONT_WIDTHS: [usize; 7] = [1, 2, 3, 4, 5, 6, 8];
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Line([u64; ABREAST]);
+
+impl Line {
+    const EMPTY: Self = Self([0; ABREAST]);
+}
 
 /// The build side's signatures.
 ///
@@ -82,8 +86,8 @@ impl Blocks {
         let mut positions = vec![0; if with_positions { len } else { 0 }];
         let sets = ordered(build, &signed.rest, &mut positions, context)?;
         let mut this = Self {
-            front: vec![Line([0; ABREAST]); blocks * front_words],
-            back: vec![Line([0; ABREAST]); blocks * (words - front_words)],
+            front: filled(context.threads, blocks * front_words, Line::EMPTY),
+            back: filled(context.threads, blocks * (words - front_words), Line::EMPTY),
             rest: vec![0; blocks],
             hidden: vec![0; blocks],
             rare: vec![0; len],
@@ -200,6 +204,22 @@ impl Blocks {
     #[inline]
     pub(super) fn position(&self, set: SetId) -> u32 {
         self.positions[set as usize]
+    }
+
+    /// Copies the signature of a set; returns how many tokens, the first ones, own no bit. Positions
+    /// are kept.
+    pub(super) fn copy_signature(&self, set: SetId, signature: &mut [u64]) -> u32 {
+        let position = self.position(set) as usize;
+        let (block, lane) = (position / ABREAST, position % ABREAST);
+        let (front, back) = signature.split_at_mut(self.front_words);
+        let back_words = back.len();
+        for (bits, line) in front.iter_mut().zip(&self.front[block * self.front_words..]) {
+            *bits = line.0[lane];
+        }
+        for (bits, line) in back.iter_mut().zip(&self.back[block * back_words..]) {
+            *bits = line.0[lane];
+        }
+        self.rare[position]
     }
 
     /// Common bits of a probe signature with the set at a position: owned and hashed ones, and how
@@ -355,7 +375,7 @@ impl Signed {
         let words = scheme.words();
         let len = build.len() as usize;
         let mut this = Self {
-            signatures: vec![0; len * words],
+            signatures: filled(context.threads, len * words, 0),
             rare: vec![0; len],
             rest: vec![0; len],
             hidden: vec![0; len],

@@ -9,9 +9,7 @@ use crate::engine::{
     Cursor, Funnel, Match, MatchBuffer, MatchNeed, ProbeUnit, Progress, RowPairCounts, UnitQueue,
 };
 use crate::set::bitmap::blocks::GROUP;
-use crate::set::bitmap::traversal::{
-    ALL_LANES, SURVIVORS_PER_SLICE, Survivor, TESTS_PER_SLICE, Traversal,
-};
+use crate::set::bitmap::traversal::{SURVIVORS_PER_SLICE, Survivor, TESTS_PER_SLICE, Traversal};
 use crate::set::intersect;
 use crate::set::{SelfMatches, SetId, SetUnit};
 
@@ -142,7 +140,7 @@ impl BitmapCursor {
             if matches.is_full() {
                 return Some(Progress::Full);
             }
-            let Some(survivor) = self.traversal.survivor(ALL_LANES, left) else {
+            let Some(survivor) = self.traversal.survivor(left) else {
                 return (!self.traversal.is_exhausted()).then_some(Progress::Yield);
             };
             if let Some(detail) = self.overlap(&survivor, left) {
@@ -161,7 +159,7 @@ impl BitmapCursor {
         let (mut partners, mut cross) = ([0; GROUP], 0);
         loop {
             self.matches += self.traversal.take_decided(&mut partners);
-            let Some(survivor) = self.traversal.survivor(ALL_LANES, left) else { break };
+            let Some(survivor) = self.traversal.survivor(left) else { break };
             if self.overlap(&survivor, left).is_some() {
                 self.matches += 1;
                 let Traversal { probe_sets, build, .. } = &self.traversal;

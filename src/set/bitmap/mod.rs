@@ -9,14 +9,13 @@
 //! overlap.
 //!
 //! ```text
-//!                          ┌──► BitmapCursor: rare tokens compared on the CPU ──► matches
-//! Blocks ──► Traversal ────┤
-//!            survivors     └──► BitmapSource: candidates ──► verifier on a device
+//! Blocks ──► Traversal ──► survivors ──► BitmapCursor: rare tokens compared ──► matches
 //! ```
+//!
+//! Placed on a device, all of this happens there, in [tiles](crate::set::tiles).
 
 mod blocks;
 mod cursor;
-mod source;
 #[cfg(test)]
 pub(crate) mod tests;
 mod traversal;
@@ -29,14 +28,15 @@ use datafusion::execution::memory_pool::MemoryReservation;
 pub(super) use self::blocks::test_rate;
 use self::blocks::{Blocks, FRONT_WIDTHS};
 use self::cursor::BitmapCursor;
-use self::source::BitmapSource;
 use self::traversal::Traversal;
-use crate::engine::{Cost, Cursor, Placement, PreparedJoin};
+use crate::engine::{Cost, Cursor, Pairing, Placement, PreparedJoin};
+use crate::set::FilterVerify;
 use crate::set::SetCollection;
 use crate::set::Statistics;
-use crate::set::costs;
-use crate::set::filter_verify::Verifiers;
+use crate::set::filter::SignatureScheme;
+use crate::set::offload::OnCpu;
 use crate::set::rates::Rates;
+use crate::set::tiles::{self, Fit, Residence};
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512; tests take more by
@@ -75,11 +75,7 @@ impl JoinStrategy for BitmapBlocks {
         let decided = tests + candidates * nanos::CANDIDATE;
         match placement {
             Placement::Cpu => Cost::cpu(decided),
-            Placement::Gpu if statistics.exact_signatures => Cost::without_device_work(decided),
-            Placement::Gpu => {
-                let sent = costs::sending(statistics, candidates);
-                Cost { cpu: tests + sent.cpu, ..sent }
-            }
+            Placement::Gpu => tiles::estimate(statistics, spec),
         }
     }
 
@@ -92,9 +88,34 @@ impl JoinStrategy for BitmapBlocks {
     ) -> Result<Arc<dyn PreparedJoin>> {
         let scheme = statistics.scheme(&build);
         let (front_words, _) = best_front(statistics, &spec);
-        let blocks = Blocks::try_new(&build, scheme, front_words, &spec, context)?;
-        Ok(Arc::new(PreparedBitmap::new(build, spec, blocks, context)))
+        let Some(device) = context.device else {
+            return PreparedBitmap::prepare(build, spec, scheme, front_words, context);
+        };
+        let fit = Fit::choose(&build, &spec, device, statistics);
+        let on_cpu = on_cpu(&build, spec, scheme.clone(), front_words, context);
+        match tiles::prepare(&build, spec, device, (fit, Residence::IfRoom), on_cpu) {
+            Ok(tiles) => Ok(tiles),
+            // The devices lack the memory for tiles. Demanded, they verify what a filter finds.
+            Err(_) if device.demanded && !device.has_failed() => {
+                JoinStrategy::prepare(&FilterVerify::PPJoin, build, spec, statistics, context)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
+}
+
+/// Blocks on the CPU for what devices fail to do.
+pub(super) fn on_cpu(
+    build: &Arc<SetCollection>,
+    spec: JoinSpec,
+    scheme: SignatureScheme,
+    front_words: usize,
+    context: PrepareContext<'_>,
+) -> OnCpu {
+    let build = Arc::clone(build);
+    OnCpu::new(spec, context.reservation, move |spec, context| {
+        PreparedBitmap::prepare(Arc::clone(&build), spec, scheme.clone(), front_words, context)
+    })
 }
 
 #[derive(Debug)]
@@ -102,35 +123,26 @@ struct PreparedBitmap {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     blocks: Arc<Blocks>,
-    /// Where survivors are decided, if not by their signatures and rare tokens.
-    verifiers: Option<Verifiers>,
 }
 
 impl PreparedBitmap {
-    fn new(
+    fn prepare(
         build: Arc<SetCollection>,
         spec: JoinSpec,
-        blocks: Blocks,
+        scheme: SignatureScheme,
+        front_words: usize,
         context: PrepareContext<'_>,
-    ) -> Self {
-        // Exact signatures leave nothing to be verified.
-        let device = context.device.filter(|_| !blocks.scheme().is_exact());
-        let verifiers = device.map(|device| Verifiers::new(Arc::clone(&build), spec, Some(device)));
-        Self { build, spec, blocks: Arc::new(blocks), verifiers }
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let blocks = Blocks::try_new(&build, scheme, front_words, &spec, context)?;
+        Ok(Arc::new(Self { build, spec, blocks: Arc::new(blocks) }))
     }
 }
 
 impl PreparedJoin for PreparedBitmap {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         let (build, blocks) = (Arc::clone(&self.build), Arc::clone(&self.blocks));
-        let traversal = || Traversal::try_new(build, blocks, self.spec, reservation);
-        match &self.verifiers {
-            None => Ok(Box::new(BitmapCursor::new(traversal()?))),
-            Some(verifiers) => {
-                let source = || Ok(BitmapSource::new(traversal()?));
-                verifiers.open(source, None, reservation)
-            }
-        }
+        let traversal = Traversal::try_new(build, blocks, self.spec, reservation)?;
+        Ok(Box::new(BitmapCursor::new(traversal)))
     }
 
     fn range_unit(&self) -> u32 {
@@ -142,9 +154,12 @@ impl PreparedJoin for PreparedBitmap {
 /// that pass all words are found.
 fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, f64) {
     let slower = Rates::of(spec.simd).test;
-    let signed_again = statistics.probed / statistics.sets.max(1.0);
-    let signing =
-        (1.0 + signed_again) * statistics.tokens * nanos::TOKEN + statistics.sets * nanos::SET;
+    let signed = match spec.pairing {
+        Pairing::All => 1.0 + statistics.probed / statistics.sets.max(1.0),
+        // The probe sets have their signatures already.
+        Pairing::Unordered => 1.0,
+    };
+    let signing = signed * statistics.tokens * nanos::TOKEN + statistics.sets * nanos::SET;
     let cost = |words: usize| {
         let test = slower * (nanos::TEST + nanos::WORD * words as f64);
         let survivors = statistics.signature_share(words) * nanos::SURVIVOR;

@@ -21,29 +21,13 @@ pub(crate) struct Fixed {
     front_words: usize,
 }
 
-impl Fixed {
-    /// Some words of either kind.
-    pub(crate) fn draw(rng: &mut StdRng) -> Self {
-        let (owned_words, hashed_words) =
-            *[(1, 1), (1, 2), (2, 1), (1, 15), (4, 4)].choose(rng).unwrap();
-        let fronts = FRONT_WIDTHS.into_iter().filter(|&front| front <= owned_words + hashed_words);
-        let front_words = *fronts.collect::<Vec<_>>().choose(rng).unwrap();
-        Self { owned_words, hashed_words, front_words }
-    }
-
-    /// Whether the signatures of a collection decide by themselves.
-    pub(crate) fn decides(&self, build: &SetCollection) -> bool {
-        build.universe() as usize <= 64 * self.owned_words
-    }
-}
-
 impl JoinStrategy for Fixed {
     fn name(&self) -> &'static str {
         "bitmap of fixed widths"
     }
 
-    fn runs_on(&self, _: Placement) -> bool {
-        true
+    fn runs_on(&self, placement: Placement) -> bool {
+        placement == Placement::Cpu
     }
 
     fn estimate(&self, _: &Statistics, _: &JoinSpec, _: Placement) -> Cost {
@@ -58,8 +42,7 @@ impl JoinStrategy for Fixed {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let scheme = SignatureScheme::with_widths(&build, self.owned_words, self.hashed_words);
-        let blocks = Blocks::try_new(&build, scheme, self.front_words, &spec, context)?;
-        Ok(Arc::new(PreparedBitmap::new(build, spec, blocks, context)))
+        PreparedBitmap::prepare(build, spec, scheme, self.front_words, context)
     }
 }
 

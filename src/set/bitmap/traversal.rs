@@ -1,5 +1,4 @@
-//! Probe sets against the blocks, group by group and tile by tile: what a cursor and a source of
-//! candidates have in common.
+//! Probe sets against the blocks, group by group and tile by tile.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -51,14 +50,6 @@ pub(super) struct Survivor {
     /// The other known tokens, the first ones of each set.
     pub probe_rare: usize,
     pub build_rare: usize,
-}
-
-/// The lanes of all probes of a group.
-pub(super) const ALL_LANES: u32 = u32::MAX;
-
-/// The lanes of one probe of a group.
-pub(super) fn lanes_of(probe: usize) -> u32 {
-    0xFF << (ABREAST * probe)
 }
 
 /// Tests the probe sets of one unit after the other against the blocks.
@@ -198,7 +189,11 @@ impl Traversal {
         let mut signatures = vec![0; self.probes.len() * words];
         for (probe, signature) in self.probes.iter_mut().zip(signatures.chunks_exact_mut(words)) {
             let tokens = sets.tokens(probe.set);
-            probe.rare = scheme.sign(tokens, signature) as u32;
+            probe.rare = match self.spec.pairing {
+                Pairing::All => scheme.sign(tokens, signature) as u32,
+                // Its blocks have the signature already.
+                Pairing::Unordered => self.blocks.copy_signature(probe.set, signature),
+            };
             let bits = |words: &[u64]| words.iter().map(|w| w.count_ones()).sum::<u32>();
             probe.hashed = bits(&signature[scheme.owned_words()..]);
             probe.rest = tokens.len() as u32 - bits(&signature[..front_words]);
@@ -296,8 +291,7 @@ impl Traversal {
         self.left.is_empty() || self.group.clone().all(|p| self.probes[p].done)
     }
 
-    /// Tests the next blocks with the group, `most` at most; returns how many. Survivors are added
-    /// to those that are left.
+    /// Tests the next blocks with the group, `most` at most; returns how many.
     pub(super) fn test(&mut self, most: usize) -> usize {
         let end = self.left.end.min(self.left.start + TILE.min(most));
         let tile = self.left.start..end;
@@ -314,24 +308,9 @@ impl Traversal {
         self.next_hit = 0;
     }
 
-    /// Begins again with the first survivor of the tiles.
-    pub(super) fn rewind(&mut self) {
-        self.next_hit = 0;
-    }
-
-    /// Whether all survivors of some lanes of the tiles have been looked at.
+    /// Whether all survivors of the last tile have been looked at.
     pub(super) fn is_exhausted(&self) -> bool {
         self.next_hit == self.hits.len()
-    }
-
-    /// Whether there are survivors, whatever has been looked at.
-    pub(super) fn has_survivors(&self) -> bool {
-        !self.hits.is_empty()
-    }
-
-    /// Whether a further tile of survivors might be too many.
-    pub(super) fn is_full(&self) -> bool {
-        self.hits.len() >= TILE
     }
 
     /// Positions whose pairs with the group the kernel's test decides: signatures are exact, and the
@@ -381,22 +360,22 @@ impl Traversal {
         probes.map(|(probe, partners)| rows(probe) * u64::from(partners)).sum()
     }
 
-    /// The next pair of some `lanes` that all words let pass: each is given once. `None` where
-    /// there is none, or no work `left`.
+    /// The next pair that all words let pass: each is given once. `None` where there is none, or no
+    /// work `left`.
     #[inline]
-    pub(super) fn survivor(&mut self, lanes: u32, left: &mut usize) -> Option<Survivor> {
+    pub(super) fn survivor(&mut self, left: &mut usize) -> Option<Survivor> {
         let words = self.blocks.scheme().words();
         let decided = self.decided_by_test();
         while let Some(&Hit { block, .. }) = self.hits.get(self.next_hit) {
             let is_decided =
                 self.spec.need != MatchNeed::Scores && self.is_decided(block, &decided);
             let hit = &mut self.hits[self.next_hit];
-            while hit.lanes & lanes != 0 {
+            while hit.lanes != 0 {
                 if *left == 0 {
                     return None;
                 }
                 *left -= 1;
-                let lane = (hit.lanes & lanes).trailing_zeros() as usize;
+                let lane = hit.lanes.trailing_zeros() as usize;
                 hit.lanes &= !(1 << lane);
                 let place = self.group.start + lane / ABREAST;
                 let position = hit.block as usize * ABREAST + lane % ABREAST;

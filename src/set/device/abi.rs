@@ -13,6 +13,14 @@ pub struct Sets {
     pub offsets: u64,
 }
 
+impl Sets {
+    /// The same sets, the first of which gets number `first`.
+    pub(in crate::set) fn numbered_from(self, first: DeviceSet) -> Self {
+        let before = u64::from(first) * size_of::<u64>() as u64;
+        Self { offsets: self.offsets.wrapping_sub(before), ..self }
+    }
+}
+
 /// Candidates of one probe set within a chunk: those from `start` up to the next group's start. A
 /// probe set with many of them has several groups.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

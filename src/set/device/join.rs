@@ -13,8 +13,8 @@ use crate::gpu::{Device, DeviceError};
 use crate::set::Candidate;
 use crate::set::JoinSpec;
 use crate::set::device::abi::{Group, NarrowCandidate};
-use crate::set::device::places::{OpenDevices, Places};
-use crate::set::device::{Capacities, Form};
+use crate::set::device::places::{OpenDevices, Place, Places};
+use crate::set::device::{Capacities, Form, ResidentSets};
 use crate::set::{SetCollection, SetId};
 
 /// The least and the greatest bytes of candidates in a chunk. A partition pins three chunks or
@@ -39,12 +39,16 @@ pub struct DeviceJoin {
     pub(crate) form: Form,
     /// Whether the row counts of sets travel with gathered sets.
     pub(crate) counts_rows: bool,
+    /// Bytes of each device that the join may fill, its copy of the build sets included.
+    pub(crate) memory: u64,
     /// Bytes of candidates in a chunk.
     chunk_memory: usize,
     /// Bytes of the largest build set: a chunk has room for it, whatever the limit.
     greatest_set: usize,
     /// The messages about devices that failed in mid-join.
     failures: Mutex<Vec<String>>,
+    /// Whether a strategy cannot be had on the devices.
+    pub(in crate::set) has_refused: AtomicBool,
     /// Whether host memory was refused.
     refused: AtomicBool,
     request: DeviceRequest,
@@ -111,9 +115,11 @@ impl DeviceJoin {
             demanded: matches!(request.choice, DeviceChoice::Cuda(_)),
             form: if count && numbered { Form::Count } else { Form::Pairs },
             counts_rows,
+            memory: limit,
             chunk_memory: chunk_memory as usize,
             greatest_set: build.runs().greatest_size() as usize * size_of::<u32>(),
             failures: Mutex::default(),
+            has_refused: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             request: request.clone(),
         }))
@@ -148,6 +154,52 @@ impl DeviceJoin {
             false => format!("then without cuda:{ordinal}: {error}"),
         });
         (self.request.on_failure)(failures.join(", "));
+    }
+
+    /// Notes that `what` does not fit on the devices, which have not failed. A query that insists on
+    /// devices has them verify; otherwise another strategy may do.
+    pub(crate) fn note_unfit(&self, what: &str, error: &DeviceError) {
+        (self.request.on_failure)(format!("without {what}: {error}"));
+        self.refuse();
+    }
+
+    /// Notes that a strategy cannot be had on the devices.
+    fn refuse(&self) {
+        self.has_refused.store(!self.demanded, Ordering::Relaxed);
+    }
+
+    /// Makes something of the build sets on every device that holds them, by place of the join. A
+    /// device that fails to is left out.
+    ///
+    /// # Errors
+    ///
+    /// Where all fail.
+    pub(crate) fn on_each<T>(
+        &self,
+        make: impl Fn(&Place, ResidentSets) -> Result<T, DeviceError>,
+    ) -> Result<Vec<Option<T>>, DeviceError> {
+        let mut outcome = Err(DeviceError::NoDevice);
+        let mut all = vec![];
+        for number in 0..self.places.len() {
+            let place = self.places.get(number);
+            let held = place.and_then(|place| Some((place, place.build.clone()?)));
+            let made = held.ok_or(DeviceError::NoDevice);
+            match made.and_then(|(place, sets)| make(place, sets)) {
+                Ok(made) => {
+                    all.push(Some(made));
+                    outcome = Ok(());
+                }
+                Err(error) => {
+                    all.push(None);
+                    self.note_failure(number, &error);
+                    outcome = outcome.or(Err(error));
+                }
+            }
+        }
+        if outcome.is_err() {
+            self.refuse();
+        }
+        outcome.map(|()| all)
     }
 
     /// Notes that a partition got no memory to fill chunks in; it verifies on the CPU until it

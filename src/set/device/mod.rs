@@ -19,7 +19,7 @@
 //! `kernels/`, what they and the host agree on in [`abi`].
 
 pub(crate) mod abi;
-mod images;
+pub(in crate::set) mod images;
 pub(crate) mod inbox;
 pub(crate) mod join;
 mod launch;

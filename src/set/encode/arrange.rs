@@ -9,7 +9,7 @@ use crate::set::collection::{Parts, SetCollection, SetId};
 use crate::set::encode::distinct::DistinctSets;
 use crate::set::runs::Runs;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{for_each, steps_per_task, threads_for};
+use crate::util::parallel::{filled, for_each, steps_per_task, threads_for};
 use crate::util::scatter::Scatter;
 
 /// Sets copied at a time by one thread, at least and at most. Tests want many tasks.
@@ -113,11 +113,6 @@ impl Gathered {
         part.tokens(set)
     }
 
-    pub(super) fn key_and_size(&self, set: u32) -> (KeyId, u32) {
-        let (part, set) = self.locate(set);
-        (part.key(set), part.size(set))
-    }
-
     /// The bytes that [`Self::into_collection`] allocates on top of the bytes held.
     pub(crate) fn collection_growth(&self) -> usize {
         let sets = self.starts.last().copied().unwrap_or(0) as usize;
@@ -162,7 +157,10 @@ impl Gathered {
             };
             parts.unknown = order.iter().map(unknown).collect();
         }
-        self.parts.iter_mut().for_each(DistinctSets::drop_tokens);
+        for_each(threads, self.parts.iter_mut().collect(), |part: &mut DistinctSets| {
+            part.drop_tokens();
+            Ok(())
+        })?;
         let sets = order.len();
         let position = self.positions(order, threads, cancel)?;
         let rows = self.rows_of_sets(&position, sets, threads, cancel)?;
@@ -211,7 +209,7 @@ impl Gathered {
             }
             return Ok(offsets);
         }
-        let mut offsets = vec![0; order.len() + 1];
+        let mut offsets = filled(threads, order.len() + 1, 0);
         let threads = threads_for(threads, order.len());
         let share = steps_per_task(threads, order.len(), LEAST_SETS);
         let mut tasks = vec![];
@@ -248,7 +246,7 @@ impl Gathered {
         threads: usize,
         cancel: &CancelFlag,
     ) -> Result<Vec<u32>> {
-        let mut tokens = vec![0; offsets.last().copied().unwrap_or(0) as usize];
+        let mut tokens = filled(threads, offsets.last().copied().unwrap_or(0) as usize, 0);
         let threads = threads_for(threads, tokens.len() + STEPS_PER_SET * order.len());
         let share = steps_per_task(threads, order.len(), LEAST_SETS).min(MOST_SETS);
         let mut tasks = vec![];

@@ -10,11 +10,12 @@ use crate::engine::{EncodeInput, FinishContext, KeyDictionary};
 use crate::set::MAX_SET_SIZE;
 use crate::set::StoredTokens;
 use crate::set::collection::SetCollection;
-use crate::set::encode::batch::{BatchTokens, LocatedRows};
+use crate::set::encode::batch::{BatchTokens, Chunk, LocatedRows};
 use crate::set::encode::distinct::{DistinctSets, SetHash};
 use crate::set::encode::merge::finish;
 use crate::set::encode::probe_encoder::ProbeEncoder;
 use crate::util::cancel::CancelFlag;
+use crate::values::TextTokenizer;
 use crate::values::dictionary::Dictionary;
 use crate::values::value_set::ValueSet;
 
@@ -31,6 +32,7 @@ pub struct BuildEncoder {
     pub(crate) pushes: Vec<Push>,
     /// How the tokens are stored where they go to disk.
     pub(crate) stored: StoredTokens,
+    pub(crate) tokenizers: Tokenizers,
     row_count: u32,
     located: LocatedRows,
     ids: Vec<u32>,
@@ -39,6 +41,13 @@ pub struct BuildEncoder {
     stamp: u32,
     /// The part of the reservation that is this encoder's.
     reserved: usize,
+}
+
+/// What reads the texts of the build side and of the probe side, where tokens do not come in lists.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Tokenizers {
+    pub build: Option<TextTokenizer>,
+    pub probe: Option<TextTokenizer>,
 }
 
 /// Rows that were added together.
@@ -57,6 +66,11 @@ impl BuildEncoder {
     /// For rows whose tokens are the integers in `values`. Encoders of one input share them.
     pub fn with_values(values: Arc<ValueSet>) -> Self {
         Self { dictionary: Dictionary::of_values(values), ..Self::default() }
+    }
+
+    /// The same encoder, which reads texts by these tokenizers.
+    pub(crate) fn reading(self, tokenizers: Tokenizers) -> Self {
+        Self { tokenizers, ..self }
     }
 
     /// The same encoder, with the form in which its tokens go to disk.
@@ -86,17 +100,17 @@ impl BuildEncoder {
         reservation: &MemoryReservation,
         base: usize,
     ) -> Result<()> {
-        let batch = BatchTokens::try_new(input.values)?;
+        let batch = BatchTokens::try_new(input.values, self.tokenizers.build)?;
         let rows = u32::try_from(batch.len()).ok();
         let Some(rows) = rows.filter(|&rows| first_row.checked_add(rows).is_some()) else {
             return exec_err!("a side of a similarity join holds at most {} rows", u32::MAX);
         };
         let mut from = 0;
         while from < batch.len() {
-            let (to, tokens) = batch.chunk(from);
+            let chunk = batch.chunk(from);
             // Reserved for some rows ahead: for a whole batch, the worst case (every token a new
             // one) would be far above the bytes used.
-            let growth = self.growth(to - from, tokens, batch.bytes());
+            let growth = self.growth(chunk.end - from, &chunk);
             self.reserve(reservation, base + self.size_in_bytes() + keys.size_in_bytes() + growth)?;
             let key_of = |row: usize| {
                 let key = match &input.keys {
@@ -105,13 +119,10 @@ impl BuildEncoder {
                 };
                 Ok(key.filter(|_| input.may_match(row)))
             };
-            batch.locate(from..to, key_of, &mut self.located)?;
-            self.ids.clear();
-            for range in &self.located.ranges {
-                self.dictionary.encode(batch.tokens(), range.clone(), &mut self.ids)?;
-            }
+            let Self { dictionary, located, ids, .. } = self;
+            batch.encode(from..chunk.end, key_of, dictionary, located, ids)?;
             self.push_sets()?;
-            from = to;
+            from = chunk.end;
         }
         let (tokens, known_keys) = (self.dictionary.len(), keys.len());
         let start = self.row_count;
@@ -166,7 +177,8 @@ impl BuildEncoder {
     }
 
     /// How many bytes [`Self::size_in_bytes`] may grow by while some rows are added.
-    fn growth(&self, rows: usize, tokens: usize, bytes: Option<usize>) -> usize {
+    fn growth(&self, rows: usize, chunk: &Chunk) -> usize {
+        let &Chunk { tokens, bytes, scratch, .. } = chunk;
         let vec = |needed: usize, capacity: usize| match needed > capacity {
             true => needed.max(2 * capacity) * size_of::<u32>(),
             false => 0,
@@ -176,6 +188,7 @@ impl BuildEncoder {
             + vec(self.dictionary.len() as usize + tokens, self.stamps.capacity())
             + vec(tokens, self.ids.capacity())
             + LocatedRows::footprint(rows)
+            + scratch
     }
 
     /// The part of the reservation that is this encoder's, with the `base` bytes that it was told
@@ -225,7 +238,8 @@ impl BuildEncoder {
         peak: &dyn Fn(),
         cancel: &CancelFlag,
     ) -> Result<(SetCollection, ProbeEncoder)> {
-        let context = FinishContext { reservation, base, peak, cancel, threads: 1 };
+        let (threads, meets_others) = (1, true);
+        let context = FinishContext { reservation, base, peak, cancel, threads, meets_others };
         let (sets, encoder, _) = finish(vec![(self, KeyDictionary::default())], &context)?;
         Ok((sets, encoder))
     }

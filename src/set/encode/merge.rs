@@ -12,12 +12,14 @@ use crate::engine::{FinishContext, KeyDictionary};
 use crate::set::collection::SetCollection;
 use crate::set::encode::arena::TokenRun;
 use crate::set::encode::arrange::{Gathered, Stretch};
+use crate::set::encode::ascending::Ascending;
 use crate::set::encode::builder::BuildEncoder;
 use crate::set::encode::distinct::{DistinctSets, NO_SET, SetHash, SetSlot};
 use crate::set::encode::probe_encoder::ProbeEncoder;
+use crate::set::encode::shares::InShares;
 use crate::set::encode::token_order::TokenOrder;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
+use crate::util::parallel::{filled, for_each, map, steps_per_task, threads_for};
 use crate::values::dictionary::{Dictionary, Key};
 use crate::values::table::Table;
 
@@ -58,12 +60,14 @@ pub fn finish(
     encoders: Vec<(BuildEncoder, KeyDictionary)>,
     context: &FinishContext<'_>,
 ) -> Result<(SetCollection, ProbeEncoder, KeyDictionary)> {
+    let tokenizer = encoders.first().and_then(|(encoder, _)| encoder.tokenizers.probe);
     let mut parts = Parts::of(encoders);
     context.reserve(parts.size_in_bytes() + parts.merge_growth())?;
     // Threads that merge together need more memory than one does.
     let parallel = parts.size_in_bytes() + parts.merge_growth().max(parts.union_growth(context));
     let threads = if context.reserve(parallel).is_ok() { context.threads } else { 1 };
-    let mut dictionary = parts.merge_tokens(threads, context.cancel)?;
+    let kept = context.meets_others;
+    let mut dictionary = parts.merge_tokens(kept, threads, context.cancel)?;
     let keys = parts.merge_keys(threads, context.cancel)?;
     let mut held = dictionary.size() + keys.size_in_bytes() + parts.size_in_bytes();
     context.reserve(held + parts.repeats_growth())?;
@@ -78,7 +82,9 @@ pub fn finish(
     let ranks = TokenOrder::by_frequency(&frequencies, context.threads)?.into_ranks();
     drop(frequencies);
     context.cancel.check()?;
-    parts.map_to_ranks(&ranks, context)?;
+    let marks = parts.mark_bytes(universe, context.threads);
+    context.reserve(held + ranks.len() * size_of::<u32>() + marks)?;
+    parts.map_to_ranks(&ranks, marks > 0, context)?;
     dictionary.map_ids(&ranks, context.threads)?;
     drop(ranks);
     parts.maps = vec![];
@@ -86,7 +92,7 @@ pub fn finish(
     held = dictionary.size() + keys.size_in_bytes() + gathered.size_in_bytes();
     context.reserve(held + gathered.collection_growth())?;
     let collection = gathered.into_collection(universe, context.threads, context.cancel)?;
-    let encoder = ProbeEncoder::new(dictionary);
+    let encoder = ProbeEncoder::new(dictionary, tokenizer);
     context.reserve(encoder.size_in_bytes() + keys.size_in_bytes() + collection.size_in_bytes())?;
     Ok((collection, encoder, keys))
 }
@@ -196,10 +202,20 @@ impl Parts {
         keys + Dictionary::union_bytes(self.dictionaries.iter(), context.threads)
     }
 
-    /// One dictionary of all tokens.
-    fn merge_tokens(&mut self, threads: usize, cancel: &CancelFlag) -> Result<Dictionary> {
+    /// One dictionary of all tokens, which are `kept` or only counted.
+    fn merge_tokens(
+        &mut self,
+        kept: bool,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<Dictionary> {
         let share_ids = self.share_ids();
         let mut dictionaries = std::mem::take(&mut self.dictionaries);
+        if let Some(last) =
+            dictionaries.last_mut().filter(|_| !kept && (self.is_one() || share_ids))
+        {
+            last.forget();
+        }
         if self.is_one() {
             return Ok(dictionaries.pop().unwrap_or_default());
         }
@@ -211,7 +227,7 @@ impl Parts {
             return Ok(dictionaries.pop().unwrap_or_default());
         }
         let news = self.news.iter().map(|new| (new.part, new.tokens.clone())).collect();
-        let (dictionary, maps) = merge(&dictionaries, news, threads, cancel)?;
+        let (dictionary, maps) = merge(&dictionaries, news, kept, threads, cancel)?;
         self.maps = maps;
         Ok(dictionary)
     }
@@ -224,9 +240,12 @@ impl Parts {
         }
         let keys: Vec<Dictionary> = keys.into_iter().map(|keys| keys.keys).collect();
         let news = self.news.iter().map(|new| (new.part, new.keys.clone())).collect();
-        let (keys, maps) = merge(&keys, news, threads, cancel)?;
-        let parts = self.gathered.parts.iter_mut().zip(&maps);
-        parts.for_each(|(part, map)| part.map_keys(map));
+        let (keys, maps) = merge(&keys, news, true, threads, cancel)?;
+        let parts = self.gathered.parts.iter_mut().zip(&maps).collect();
+        for_each(threads, parts, |(part, map): (&mut DistinctSets, _)| {
+            part.map_keys(map);
+            Ok(())
+        })?;
         Ok(KeyDictionary { keys })
     }
 
@@ -243,7 +262,7 @@ impl Parts {
             return Ok(());
         }
         let sets = self.gathered.starts.last().map_or(0, |&sets| sets as usize);
-        let mut hashes = vec![0; sets];
+        let mut hashes = filled(context.threads, sets, 0);
         let mut tasks = vec![];
         let mut rest = hashes.as_mut_slice();
         for (number, part) in self.gathered.parts.iter().enumerate() {
@@ -372,8 +391,23 @@ impl Parts {
         Ok(total)
     }
 
-    /// Replaces all tokens by their ranks, ascending within each set.
-    fn map_to_ranks(&mut self, ranks: &[u32], context: &FinishContext<'_>) -> Result<()> {
+    /// The bytes of the marks by which threads put tokens in order; 0 where these are more than
+    /// counting the tokens takes.
+    fn mark_bytes(&self, universe: u32, threads: usize) -> usize {
+        let tokens: usize = self.gathered.parts.iter().map(DistinctSets::token_count).sum();
+        let threads = threads_for(threads, STEPS_PER_TOKEN * tokens);
+        let bytes = threads * Ascending::footprint(universe);
+        if bytes <= tokens * size_of::<u32>() { bytes } else { 0 }
+    }
+
+    /// Replaces all tokens by their ranks, ascending within each set; `with_marks` as
+    /// [`Self::mark_bytes`] says.
+    fn map_to_ranks(
+        &mut self,
+        ranks: &[u32],
+        with_marks: bool,
+        context: &FinishContext<'_>,
+    ) -> Result<()> {
         let ids = self.maps.iter().map(Vec::len).sum();
         let threads = threads_for(context.threads, ids);
         let share = steps_per_task(threads, ids, CHECK_EVERY);
@@ -395,47 +429,15 @@ impl Parts {
         for_each(threads, pieces, |(map, (runs, tokens))| {
             context.cancel.check()?;
             let start = runs.first().map_or(0, |run| run.range().start);
+            let mut ascending = Ascending::new(ranks.len() as u32, with_marks);
             for run in runs {
                 let range = run.range();
                 let set = &mut tokens[range.start - start..range.end - start];
                 set.iter_mut().for_each(|token| *token = map[*token as usize]);
-                set.sort_unstable();
+                ascending.sort(set);
             }
             Ok(())
         })
-    }
-}
-
-/// Neighbouring sets in shares, one for each thread.
-struct InShares {
-    /// In the order of the shares, ascending in each.
-    sets: Vec<u32>,
-    /// By share, where its sets end.
-    ends: Vec<u32>,
-}
-
-impl InShares {
-    /// The sets from `first` on, by the low bits of their hashes: tables go by the high ones.
-    fn of(first: u32, hashes: &[u32], shares: usize) -> Self {
-        let share = |hash: u32| ((hash & 0xFFFF) as usize * shares) >> 16;
-        let mut ends = vec![0; shares];
-        hashes.iter().for_each(|&hash| ends[share(hash)] += 1);
-        let mut start = 0;
-        for end in &mut ends {
-            start += std::mem::replace(end, start);
-        }
-        let mut sets = vec![0; hashes.len()];
-        for (set, &hash) in (first..).zip(hashes) {
-            let end = &mut ends[share(hash)];
-            sets[*end as usize] = set;
-            *end += 1;
-        }
-        Self { sets, ends }
-    }
-
-    fn share(&self, share: usize) -> &[u32] {
-        let start = if share == 0 { 0 } else { self.ends[share - 1] };
-        &self.sets[start as usize..self.ends[share] as usize]
     }
 }
 
@@ -465,15 +467,17 @@ fn mapped(map: Option<&Vec<u32>>, token: u32) -> u32 {
 }
 
 /// Merges dictionaries. `news` lists, in the order of reading, ids that a dictionary gave then;
-/// together they are all ids. Returns for each dictionary the new id of each old one.
+/// together they are all ids. Returns for each dictionary the new id of each old one. The merged one
+/// knows its tokens only where they are `kept`.
 fn merge(
     dictionaries: &[Dictionary],
     news: Vec<(usize, Range<u32>)>,
+    kept: bool,
     threads: usize,
     cancel: &CancelFlag,
 ) -> Result<(Dictionary, Vec<Vec<u32>>)> {
     if merging_threads(threads, dictionaries) > 1 {
-        return Dictionary::union(dictionaries, &news, threads, cancel);
+        return Dictionary::union(dictionaries, &news, kept, threads, cancel);
     }
     let mut merged = Dictionary::default();
     let mut maps: Vec<Vec<u32>> =
@@ -484,6 +488,9 @@ fn merge(
         for id in ids {
             maps[part].push(merged.adopt(keys[part][id as usize])?);
         }
+    }
+    if !kept {
+        merged.forget();
     }
     Ok((merged, maps))
 }

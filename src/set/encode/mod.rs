@@ -3,13 +3,15 @@
 //! [`BuildEncoder`] gives each token of the build side an id
 //! ([`Dictionary`](crate::values::Dictionary)) and drops repeated sets; any number of encoders
 //! share the batches. `merge` makes one collection of their rows and orders tokens rare first
-//! ([`TokenOrder`]), `order` sorts the distinct sets by blocking key and size, `rows` finds the rows
-//! of each, `arrange` lays them out in CSR form ([`SetCollection`](super::SetCollection)).
+//! ([`TokenOrder`]), `ascending` puts those of a set in this order, `order` sorts the distinct sets
+//! by blocking key and size, `rows` finds the rows of each, `arrange` lays them out in CSR form
+//! ([`SetCollection`](super::SetCollection)).
 //! [`ProbeEncoder`] does the same for each probe batch with the build side's dictionary, whose ids
 //! have become ranks.
 
 pub(crate) mod arena;
 pub(crate) mod arrange;
+mod ascending;
 pub(crate) mod batch;
 pub(crate) mod builder;
 pub(crate) mod distinct;
@@ -17,6 +19,7 @@ pub(crate) mod merge;
 mod order;
 pub(crate) mod probe_encoder;
 mod rows;
+mod shares;
 #[cfg(test)]
 mod tests;
 pub(crate) mod token_order;

@@ -4,12 +4,13 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
+use crate::engine::KeyId;
 use crate::set::encode::arrange::{Entry, Gathered, RunOfSets};
 use crate::set::encode::distinct::DistinctSets;
 use crate::util::cancel::{
     CancelFlag, select_nth_unstable_by, sort_unstable_by, sort_unstable_by_key,
 };
-use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
+use crate::util::parallel::{filled, for_each, map, steps_per_task, threads_for};
 
 /// Sets of a task, at least. Tests want many tasks.
 const LEAST_SETS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
@@ -28,6 +29,13 @@ struct Piece<'a> {
     /// In the part.
     from: u32,
     to: u32,
+}
+
+/// A set with its blocking key and size.
+#[derive(Debug, Clone, Copy, Default)]
+struct Keyed {
+    group: (KeyId, u32),
+    set: u32,
 }
 
 /// Sets that are sorted together: those of one size, or where these are many, those of one size
@@ -94,7 +102,7 @@ impl Gathered {
                 (entries, runs.collect(), lens)
             }
             None => {
-                let (entries, runs) = self.grouped_by_sorting(cancel)?;
+                let (entries, runs) = self.grouped_by_sorting(threads, cancel)?;
                 let lens = runs.iter().map(|run| run.sets).collect();
                 (entries, runs, lens)
             }
@@ -154,26 +162,67 @@ impl Gathered {
         Ok(sum.filter(|counts| counts.len() <= count(counts) + 1))
     }
 
-    fn grouped_by_sorting(&self, cancel: &CancelFlag) -> Result<(Vec<Entry>, Vec<RunOfSets>)> {
-        let mut entries = vec![];
-        for piece in self.pieces(1) {
-            entries.reserve_exact((piece.to - piece.from) as usize);
+    /// The sets in the order of their keys and sizes: sorted piece by piece, then share by share
+    /// of the keys and sizes.
+    fn grouped_by_sorting(
+        &self,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<(Vec<Entry>, Vec<RunOfSets>)> {
+        let pieces = map(threads, self.pieces(threads), |piece| {
+            let mut sets = Vec::with_capacity((piece.to - piece.from) as usize);
             for (i, (set, id)) in self.sets_of_piece(piece).enumerate() {
                 cancel.check_at(i)?;
-                entries.push(Entry::of(set, piece.part.tokens(id)));
+                sets.push(Keyed { group: (piece.part.key(id), piece.part.size(id)), set });
             }
+            sort_unstable_by_key(&mut sets, cancel, |keyed| keyed.group)?;
+            Ok(sets)
+        })?;
+        let all = pieces.iter().map(Vec::len).sum();
+        let mut sorted = filled(threads, all, Keyed::default());
+        let mut tasks = vec![];
+        let (mut rest, mut starts) = (sorted.as_mut_slice(), vec![0; pieces.len()]);
+        for end in group_cuts(&pieces, steps_per_task(threads, rest.len(), LEAST_SETS)) {
+            let of_pieces = pieces.iter().zip(&mut starts).map(|(piece, start)| {
+                let from = *start;
+                *start += match end {
+                    Some(end) => piece[from..].partition_point(|keyed| keyed.group < end),
+                    None => piece.len() - from,
+                };
+                &piece[from..*start]
+            });
+            let of_pieces: Vec<&[Keyed]> = of_pieces.collect();
+            let (own, others) = rest.split_at_mut(of_pieces.iter().map(|sets| sets.len()).sum());
+            rest = others;
+            tasks.push((of_pieces, own));
         }
-        sort_unstable_by_key(&mut entries, cancel, |entry| self.key_and_size(entry.set))?;
-        let mut runs: Vec<RunOfSets> = vec![];
-        for (i, entry) in entries.iter().enumerate() {
-            cancel.check_at(i)?;
-            let (key, size) = self.key_and_size(entry.set);
-            match runs.last_mut() {
-                Some(run) if (run.key, run.size) == (key, size) => run.sets += 1,
-                _ => runs.push(RunOfSets { key, size, sets: 1 }),
+        let runs = map(threads, tasks, |(of_pieces, own): (Vec<&[Keyed]>, &mut [Keyed])| {
+            let mut place = 0;
+            for sets in &of_pieces {
+                own[place..place + sets.len()].copy_from_slice(sets);
+                place += sets.len();
             }
-        }
-        Ok((entries, runs))
+            if of_pieces.len() > 1 {
+                sort_unstable_by_key(own, cancel, |keyed| keyed.group)?;
+            }
+            let runs = own.chunk_by(|a, b| a.group == b.group).map(|run| {
+                let (key, size) = run[0].group;
+                RunOfSets { key, size, sets: run.len() as u32 }
+            });
+            Ok(runs.collect::<Vec<_>>())
+        })?;
+        drop(pieces);
+        let mut entries = filled(threads, all, Entry::default());
+        let share = steps_per_task(threads, sorted.len(), LEAST_SETS);
+        let tasks = entries.chunks_mut(share).zip(sorted.chunks(share)).collect();
+        for_each(threads, tasks, |(entries, sets): (&mut [Entry], &[Keyed])| {
+            cancel.check()?;
+            for (entry, keyed) in entries.iter_mut().zip(sets) {
+                *entry = Entry::of(keyed.set, self.tokens(keyed.set));
+            }
+            Ok(())
+        })?;
+        Ok((entries, runs.concat()))
     }
 
     /// The sets in the order of buckets, and the number of sets of each bucket. `counts` has the
@@ -205,7 +254,7 @@ impl Gathered {
         if let [group] = groups.as_mut_slice() {
             return Ok((std::mem::take(&mut group.entries), lens));
         }
-        let mut entries = vec![Entry::default(); all];
+        let mut entries = filled(threads, all, Entry::default());
         let mut tasks = vec![];
         let mut rest = entries.as_mut_slice();
         for buckets in shares(&lens, steps_per_task(threads, all, LEAST_SETS)) {
@@ -374,6 +423,21 @@ impl Gathered {
         let halves = vec![(low, threads / 2), (high, threads - threads / 2)];
         for_each(2, halves, |(half, threads)| self.sort_in_parallel(half, threads, cancel))
     }
+}
+
+/// Where shares of about `share` sets each end, by key and size; the last one has no end. Sets of one
+/// key and size are in one share.
+fn group_cuts(pieces: &[Vec<Keyed>], share: usize) -> Vec<Option<(KeyId, u32)>> {
+    let samples = pieces.iter().flat_map(|piece| piece.iter().step_by(SAMPLE_STEP));
+    let mut samples: Vec<(KeyId, u32)> = samples.map(|keyed| keyed.group).collect();
+    samples.sort_unstable();
+    let sets: usize = pieces.iter().map(Vec::len).sum();
+    let shares = sets.div_ceil(share.max(1)).clamp(1, samples.len().max(1));
+    let mut cuts: Vec<_> =
+        (1..shares).map(|cut| Some(samples[cut * samples.len() / shares])).collect();
+    cuts.dedup();
+    cuts.push(None);
+    cuts
 }
 
 /// Neighbouring groups of `lens` sets in ranges of about `share` sets each.

@@ -9,18 +9,23 @@ use crate::engine::EncodeInput;
 use crate::engine::KeyDictionary;
 use crate::set::collection::SetCollection;
 use crate::set::encode::arrange::Gathered;
-use crate::set::encode::batch::{BatchTokens, LocatedRows};
+use crate::set::encode::ascending::Ascending;
+use crate::set::encode::batch::{BatchTokens, Chunk, LocatedRows};
 use crate::set::encode::builder::check_size;
 use crate::set::encode::distinct::{DistinctSets, SetHash};
 use crate::util::cancel::CancelFlag;
+use crate::values::TextTokenizer;
 use crate::values::byte_tokens::ByteTokens;
 use crate::values::dictionary::{Dictionary, NO_ID};
+use crate::values::text_tokens::{TextScratch, with_text_tokens};
 use crate::values::tokens::{Tokens, with_byte_tokens};
 
 /// Encodes probe batches with the dictionary of the build side, whose ids are ranks.
 #[derive(Debug)]
 pub struct ProbeEncoder {
     dictionary: Dictionary,
+    /// Of texts.
+    tokenizer: Option<TextTokenizer>,
 }
 
 /// Buffers that one probe partition reuses from batch to batch.
@@ -29,6 +34,8 @@ pub struct ProbeScratch {
     located: LocatedRows,
     ids: Vec<u32>,
     unknown: Vec<u32>,
+    /// For the tokens of one build side.
+    ascending: Option<Ascending>,
 }
 
 impl ProbeScratch {
@@ -36,12 +43,13 @@ impl ProbeScratch {
     pub fn size_in_bytes(&self) -> usize {
         self.located.size_in_bytes()
             + (self.ids.capacity() + self.unknown.capacity()) * size_of::<u32>()
+            + self.ascending.as_ref().map_or(0, Ascending::size_in_bytes)
     }
 }
 
 impl ProbeEncoder {
-    pub(crate) fn new(dictionary: Dictionary) -> Self {
-        Self { dictionary }
+    pub(crate) fn new(dictionary: Dictionary, tokenizer: Option<TextTokenizer>) -> Self {
+        Self { dictionary, tokenizer }
     }
 
     /// The sets of a probe batch. `reservation` holds the scratch space and the collection, on
@@ -54,19 +62,26 @@ impl ProbeEncoder {
         reservation: &MemoryReservation,
         base: usize,
     ) -> Result<SetCollection> {
-        let batch = BatchTokens::try_new(input.values)?;
+        let batch = BatchTokens::try_new(input.values, self.tokenizer)?;
         let rows = batch.len();
-        let ProbeScratch { located, ids, unknown } = scratch;
+        let universe = self.dictionary.len();
+        let ProbeScratch { located, ids, unknown, ascending } = scratch;
         let mut sets = DistinctSets::default();
         let mut from = 0;
-        let mut elements = 0;
+        let (mut elements, mut texts) = (0, 0);
         while from < rows {
-            let (to, tokens) = batch.chunk(from);
+            let Chunk { end: to, tokens, scratch, .. } = batch.chunk(from);
             elements = elements.max(tokens);
+            texts = texts.max(scratch);
             // The sets twice, because ordering them copies them.
             let working = 2 * (sets.size_in_bytes() + sets.growth(to - from, tokens));
-            let buffers = 4 * elements * size_of::<u32>() + LocatedRows::footprint(rows);
-            reservation.try_resize(base + working + buffers)?;
+            let buffers = 5 * elements * size_of::<u32>() + LocatedRows::footprint(rows) + texts;
+            let marks = Ascending::footprint(universe);
+            reservation.try_resize(base + working + buffers + marks)?;
+            if ascending.as_ref().is_some_and(|other| other.universe() != universe) {
+                *ascending = None;
+            }
+            let ascending = ascending.get_or_insert_with(|| Ascending::new(universe, true));
             let key_of = |row: usize| {
                 let key = match &input.keys {
                     Some(batch_keys) => keys.find(batch_keys, row),
@@ -74,23 +89,17 @@ impl ProbeEncoder {
                 };
                 Ok(key.filter(|_| input.may_match(row)))
             };
-            batch.locate(from..to, key_of, located)?;
-            ids.clear();
-            for range in &located.ranges {
-                self.dictionary.find_all(batch.tokens(), range.clone(), ids);
-            }
+            batch.encode(from..to, key_of, &self.dictionary, located, ids)?;
             let mut start = 0;
             for (row, located) in (from..).zip(&located.rows) {
                 let ids = &mut ids[start..located.end];
                 start = located.end;
-                ids.sort_unstable();
-                // Unknown tokens come last.
-                let known = ids.partition_point(|&id| id != NO_ID);
+                let known = known_first(ids);
                 let unknown = match ids.len() - known {
                     count @ (0 | 1) => count,
                     _ => self.count_unknown(&batch, row, unknown),
                 };
-                let known = drop_repeats(&mut ids[..known]);
+                let known = ascending.sort(&mut ids[..known]);
                 check_size(known + unknown)?;
                 if known == 0 {
                     // Without a known token there is nothing to match.
@@ -114,9 +123,21 @@ impl ProbeEncoder {
 
     /// How many distinct tokens of a row the dictionary does not know.
     fn count_unknown(&self, batch: &BatchTokens, row: usize, positions: &mut Vec<u32>) -> usize {
-        let Some(range) = batch.row(row) else { return 0 };
-        let tokens = batch.tokens();
         positions.clear();
+        let lists = match batch {
+            BatchTokens::Lists(lists) => lists,
+            BatchTokens::Texts(texts, tokenizer) => {
+                let mut scratch = TextScratch::default();
+                let Some(text) = texts.value(row) else { return 0 };
+                return with_text_tokens!(tokenizer.tokens(text, &mut scratch), tokens => {
+                    let unknown = |i: &u32| self.dictionary.find(tokens.bytes(*i as usize)).is_none();
+                    positions.extend((0..tokens.count() as u32).filter(unknown));
+                    distinct(positions, |i| tokens.bytes(i as usize))
+                });
+            }
+        };
+        let Some(range) = lists.row(row) else { return 0 };
+        let tokens = lists.tokens();
         let mut id = vec![];
         for i in range {
             if tokens.nulls().is_some_and(|n| n.is_null(i)) {
@@ -127,11 +148,6 @@ impl ProbeEncoder {
             if id.first() == Some(&NO_ID) {
                 positions.push(i as u32);
             }
-        }
-        fn distinct<T: Ord>(positions: &mut Vec<u32>, token: impl Fn(u32) -> T) -> usize {
-            positions.sort_unstable_by_key(|&i| token(i));
-            positions.dedup_by_key(|i| token(*i));
-            positions.len()
         }
         match tokens {
             Tokens::Null => 0,
@@ -154,14 +170,20 @@ impl ProbeEncoder {
     }
 }
 
-/// Moves the distinct ones of some ascending ids to the front; how many there are.
-fn drop_repeats(ids: &mut [u32]) -> usize {
-    let mut len = 0;
+/// How many different tokens there are at some positions, which are put in order.
+fn distinct<T: Ord>(positions: &mut Vec<u32>, token: impl Fn(u32) -> T) -> usize {
+    positions.sort_unstable_by_key(|&i| token(i));
+    positions.dedup_by_key(|i| token(*i));
+    positions.len()
+}
+
+/// Moves the ids of known tokens to the front; how many there are.
+fn known_first(ids: &mut [u32]) -> usize {
+    let mut known = 0;
     for i in 0..ids.len() {
-        if len == 0 || ids[len - 1] != ids[i] {
-            ids[len] = ids[i];
-            len += 1;
-        }
+        let id = ids[i];
+        ids[known] = id;
+        known += usize::from(id != NO_ID);
     }
-    len
+    known
 }

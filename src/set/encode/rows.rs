@@ -5,7 +5,7 @@ use datafusion::common::{Result, internal_err};
 use crate::set::encode::arrange::{Gathered, Stretch};
 use crate::set::encode::distinct::NO_SET;
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
+use crate::util::parallel::{filled, for_each, map, steps_per_task, threads_for};
 use crate::util::scatter::Scatter;
 
 /// Rows of a task, at least. Tests want many tasks.
@@ -65,8 +65,8 @@ impl Gathered {
             cancel.check()?;
             Ok(self.placed(&stretches, position, width.ilog2(), buckets))
         })?;
-        let mut offsets = vec![0_u32; sets + 1];
-        let mut rows = vec![0_u32; placed.iter().map(|placed| placed.rows.len()).sum()];
+        let mut offsets = filled(threads, sets + 1, 0_u32);
+        let mut rows = filled(threads, placed.iter().map(|placed| placed.rows.len()).sum(), 0_u32);
         let mut work = vec![];
         let (mut rest, mut start) = (rows.as_mut_slice(), 0);
         for (bucket, ends) in offsets[1..].chunks_mut(width).enumerate() {

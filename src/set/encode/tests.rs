@@ -1,11 +1,12 @@
 //! Encoders against plain sets, and against each other.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, BooleanArray, Int64Array, Int64Builder, LargeListBuilder, ListArray,
-    ListBuilder, StringBuilder, StringViewBuilder,
+    ListBuilder, StringBuilder, StringViewArray, StringViewBuilder,
 };
 use arrow::datatypes::DataType;
 use datafusion::common::NullEquality;
@@ -16,9 +17,13 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::engine::{EncodeInput, FinishContext, KeyConverter, KeyDictionary};
+use crate::set::encode::builder::Tokenizers;
 use crate::set::encode::finish;
 use crate::set::*;
 use crate::util::cancel::CancelFlag;
+use crate::values::TextTokenizer;
+use crate::values::byte_tokens::ByteTokens;
+use crate::values::text_tokens::{TextScratch, with_text_tokens};
 
 type Rows = Vec<Option<Vec<Option<i64>>>>;
 
@@ -107,6 +112,17 @@ impl Side<'_> {
         encoders: usize,
         threads: usize,
     ) -> (SetCollection, ProbeEncoder, KeyDictionary) {
+        self.encode_for(true, rng, encoders, threads)
+    }
+
+    /// The same, to be probed with rows of others or not.
+    fn encode_for(
+        &self,
+        meets_others: bool,
+        rng: &mut StdRng,
+        encoders: usize,
+        threads: usize,
+    ) -> (SetCollection, ProbeEncoder, KeyDictionary) {
         let converter =
             KeyConverter::try_new(vec![DataType::Int64], NullEquality::NullEqualsNothing).unwrap();
         let reservation = reservation();
@@ -128,6 +144,7 @@ impl Side<'_> {
             peak: &|| {},
             cancel: &CancelFlag::default(),
             threads,
+            meets_others,
         };
         let finished = finish(parts, &context).unwrap();
         let held =
@@ -180,6 +197,11 @@ fn encoders_and_threads_do_not_change_the_collection() {
             let context = format!("round {round}: {encoders} encoders, {threads} threads");
             assert_eq!(content(&sets), content(&expected), "{context}");
             assert_eq!(probe(&encoder, &keys), content(&expected), "{context}");
+            // Where no other rows come, tokens are counted only.
+            let (sets, counting, _) = side.encode_for(false, &mut rng, encoders, threads);
+            assert_eq!(content(&sets), content(&expected), "{context}");
+            assert_eq!(counting.token_count(), encoder.token_count());
+            assert_eq!(counting.size_in_bytes(), 0);
         }
     }
 }
@@ -274,6 +296,7 @@ fn the_limit_of_memory_holds_while_encoding_and_finishing() {
                 peak: &|| {},
                 cancel: &CancelFlag::default(),
                 threads: 2,
+                meets_others: true,
             };
             finish(parts, &context)
         };
@@ -298,4 +321,68 @@ fn a_cancelled_build_stops() {
     let cancel = CancelFlag::default();
     drop(cancel.on_drop());
     assert!(encoder.finish(&reservation, 0, &|| {}, &cancel).is_err());
+}
+
+/// Texts are encoded like the lists of their tokens, on both sides, also where the other side has
+/// lists.
+#[test]
+fn texts_are_the_lists_of_their_tokens() {
+    let mut rng = StdRng::seed_from_u64(8);
+    let letters = ['a', 'b', 'c', 'B', ' ', 'ß', 'İ', '中', '🙂'];
+    for q in 0..10 {
+        let tokenizer = match NonZeroUsize::new(q) {
+            Some(q) => TextTokenizer::QGrams(q),
+            None => TextTokenizer::Words,
+        };
+        let mut draw = |letters: &[char]| -> Vec<Option<String>> {
+            let text = |rng: &mut StdRng| {
+                let len = rng.random_range(0..14);
+                (0..len).map(|_| letters[rng.random_range(0..letters.len())]).collect()
+            };
+            (0..300).map(|_| rng.random_bool(0.9).then(|| text(&mut rng))).collect()
+        };
+        // Of the probe side, tokens may be unknown.
+        let sides = [draw(&letters[..7]), draw(&letters)];
+        let lists = sides.each_ref().map(|texts| {
+            let mut lists = ListBuilder::new(StringBuilder::new());
+            for text in texts {
+                let Some(text) = text else {
+                    lists.append_null();
+                    continue;
+                };
+                let mut scratch = TextScratch::default();
+                with_text_tokens!(tokenizer.tokens(text, &mut scratch), tokens => {
+                    for i in 0..tokens.count() {
+                        lists.values().append_value(std::str::from_utf8(tokens.bytes(i)).unwrap());
+                    }
+                });
+                lists.append(true);
+            }
+            lists.finish()
+        });
+        let texts = sides.each_ref().map(StringViewArray::from_iter);
+        let encode = |values: [&dyn Array; 2], tokenizers: Tokenizers| {
+            let mut encoder = BuildEncoder::default().reading(tokenizers);
+            let reservation = reservation();
+            let input = EncodeInput { values: values[0], keys: None, filter: None };
+            encoder.push(&input, &mut KeyDictionary::default(), &reservation, 0).unwrap();
+            assert_eq!(encoder.reserved(), reservation.size());
+            let cancel = CancelFlag::default();
+            let (sets, encoder) = encoder.finish(&reservation, 0, &|| {}, &cancel).unwrap();
+            let input = EncodeInput { values: values[1], keys: None, filter: None };
+            let scratch = &mut ProbeScratch::default();
+            let keys = KeyDictionary::default();
+            let probed = encoder.encode(&input, &keys, scratch, &reservation, 0).unwrap();
+            (content(&sets), content(&probed))
+        };
+        let expected = encode([&lists[0], &lists[1]], Tokenizers::default());
+        let both = Tokenizers { build: Some(tokenizer), probe: Some(tokenizer) };
+        assert_eq!(encode([&texts[0], &texts[1]], both), expected, "{tokenizer:?}");
+        let of_build = Tokenizers { probe: None, ..both };
+        assert_eq!(encode([&texts[0], &lists[1]], of_build), expected, "{tokenizer:?}");
+        let of_probe = Tokenizers { build: None, ..both };
+        assert_eq!(encode([&lists[0], &texts[1]], of_probe), expected, "{tokenizer:?}");
+        // Stored rows come in lists, whatever the tokenizer.
+        assert_eq!(encode([&lists[0], &lists[1]], both), expected, "{tokenizer:?}");
+    }
 }

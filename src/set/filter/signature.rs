@@ -15,11 +15,13 @@ use datafusion::common::Result;
 use crate::set::PrepareContext;
 use crate::set::{SetCollection, SetId};
 use crate::simd::prefetch;
-use crate::util::parallel::{for_each, threads_for};
+use crate::util::parallel::{filled, for_each, threads_for};
 
 /// Words of a signature at most.
 pub(crate) const MAX_WORDS: usize = 16;
 const WORD: usize = u64::BITS as usize;
+/// Bytes of a line of the caches.
+const LINE: usize = 64;
 /// Sets and tokens looked at to learn how frequent tokens are, about.
 const SAMPLE: usize = 8192;
 const SAMPLE_TOKENS: usize = 1 << 17;
@@ -207,7 +209,7 @@ impl Signatures {
         context.reservation.try_grow(
             sets * (width * size_of::<u64>() + size_of::<u32>()) + scheme.size_in_bytes(),
         )?;
-        let mut words = vec![0; sets * width];
+        let mut words = filled(context.threads, sets * width, 0);
         let mut hidden = vec![0; sets];
         let share = sets.div_ceil(threads_for(context.threads, build.token_count())).max(1);
         let parts = words.chunks_mut(share * width).zip(hidden.chunks_mut(share)).enumerate();
@@ -238,10 +240,22 @@ impl Signatures {
         signature.hidden = hidden_tokens(&self.scheme, rare, &signature.words);
     }
 
+    /// Copies the signature of a build set, for the same set as a probe.
+    pub(crate) fn copy_to_probe(&self, set: SetId, signature: &mut ProbeSignature) {
+        let width = self.scheme.words();
+        signature.words.clear();
+        signature.words.extend_from_slice(&self.words[set as usize * width..][..width]);
+        signature.hidden = self.hidden[set as usize];
+    }
+
     /// Asks for the signature of a build set that will be needed soon.
     #[inline]
     pub(crate) fn prefetch(&self, build: SetId) {
-        prefetch(self.words.as_ptr().wrapping_add(build as usize * self.scheme.words()));
+        let width = self.scheme.words();
+        let signature = self.words.as_ptr().wrapping_add(build as usize * width);
+        for line in (0..width).step_by(LINE / size_of::<u64>()) {
+            prefetch(signature.wrapping_add(line));
+        }
     }
 
     /// The most tokens that the probe set and a build set can have in common.

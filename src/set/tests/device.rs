@@ -1,6 +1,7 @@
 //! Filters on the CPU, verification on a device: every layout, form and size of blocks, resident
 //! and gathered sets, tiny chunks. Without a GPU the kernels run on the host.
 
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use datafusion::common::DataFusionError;
@@ -10,15 +11,18 @@ use rand::{Rng, SeedableRng};
 
 use crate::config::{DeviceChoice, GpuOptions, LayoutChoice, StrategyChoice};
 use crate::emulator::{self, Emulator, gpu};
-use crate::engine::{Cursor, Match, MatchBuffer, MatchNeed, Pairing, Progress};
+use crate::engine::{
+    Collection, Cursor, Match, MatchBuffer, MatchNeed, Pairing, PrepareContext, Progress,
+};
 use crate::gpu::Device;
-use crate::set::bitmap::tests::Fixed;
-use crate::set::tests::harness::{Drive, Fault, OnDevice, Sides, spec};
+use crate::set::tests::harness::{Drive, Fault, OnDevice, Rows, Sides, reservation, spec};
 use crate::set::tests::shapes;
 use crate::set::tests::shapes::Shape;
 use crate::set::tests::{Forced, NEEDS, thresholds};
+use crate::set::tiles::FixedTiles;
 use crate::set::{BitmapBlocks, FilterVerify, Measure, Role};
-use crate::set::{JoinSpec, JoinStrategy};
+use crate::set::{JoinSpec, JoinStrategy, SetCollection};
+use crate::util::cancel::CancelFlag;
 
 fn options(rng: &mut StdRng) -> GpuOptions {
     GpuOptions {
@@ -29,23 +33,26 @@ fn options(rng: &mut StdRng) -> GpuOptions {
         memory_limit: *[Some(1), Some(1 << 16), None, Some(u64::MAX)].choose(rng).unwrap(),
         layout: *LayoutChoice::ALL.choose(rng).unwrap(),
         block_size: rng.random_bool(0.9).then(|| *[32, 64, 128, 256].choose(rng).unwrap()),
+        partition: 50,
     }
 }
 
 /// Holds a filter with verification on the device to the nested loop.
 fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
     let expected = sides.expected(&spec);
-    let blocks = rng.random_bool(0.25).then(|| Fixed::draw(rng));
-    // Signatures that decide leave nothing to a device.
-    let decides = blocks.as_ref().is_some_and(|blocks| blocks.decides(&sides.build));
-    let strategy: Box<dyn JoinStrategy> = match blocks {
-        Some(blocks) => Box::new(blocks),
+    let tiles = rng.random_bool(0.25).then(|| FixedTiles::draw(rng));
+    let fits = tiles.is_some();
+    let strategy: Box<dyn JoinStrategy> = match tiles {
+        Some(tiles) => Box::new(tiles),
         None => Box::new(Forced::draw(rng)),
     };
     let needs = if spec.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
     spec.need = *needs.choose(rng).unwrap();
     spec.candidate_chunk = *[1, 5, 1000, 1000].choose(rng).unwrap();
     spec.gpu = options(rng);
+    if fits {
+        spec.gpu.memory_limit = None;
+    }
     let drive = Drive {
         match_buffer: *[1, 7, 1000].choose(rng).unwrap(),
         range: *[3, 64, u32::MAX].choose(rng).unwrap(),
@@ -56,7 +63,7 @@ fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
         device: Some(OnDevice {
             ordinal: 0,
             second: None,
-            demanded: !decides && rng.random_bool(0.5),
+            demanded: rng.random_bool(0.5),
             fault: None,
         }),
     };
@@ -119,41 +126,6 @@ fn probe_sets_with_unknown_tokens() {
 #[test]
 fn dense_sets() {
     check_shapes(25, |rng| [2, 64, 300].map(|universe| shapes::dense(rng, universe)).into());
-}
-
-/// Blocks of signatures propose what a device decides: all measures, needs and pairings.
-#[test]
-fn survivors_of_signature_blocks_are_decided_on_a_device() {
-    if gpu().is_none() {
-        return;
-    }
-    let mut rng = StdRng::seed_from_u64(35);
-    let shape = shapes::zipfian(&mut rng, 12);
-    let two = Sides::two(&shape.name, &shape.build, &shape.probe);
-    let itself = Sides::itself(&shape.name, &shape.build);
-    let mut matches = 0;
-    for sides in [&two, &itself] {
-        let unordered = sides.pairing == Pairing::Unordered;
-        for measure in Measure::ALL.into_iter().filter(|m| !unordered || m.is_symmetric()) {
-            for &need in if unordered { &NEEDS[1..] } else { &NEEDS } {
-                let mut spec = spec(measure, 1.0, sides.pairing);
-                spec.probe_role = *[Role::First, Role::Second].choose(&mut rng).unwrap();
-                let values = sides.values(&spec);
-                spec.bounds.threshold = *values[values.len() / 2..].choose(&mut rng).unwrap();
-                spec.need = need;
-                spec.candidate_chunk = *[1, 5, 1000].choose(&mut rng).unwrap();
-                spec.gpu.candidate_memory = *[1 << 9, 1 << 20].choose(&mut rng).unwrap();
-                let expected = sides.expected(&spec);
-                let on = OnDevice { ordinal: 0, second: None, demanded: true, fault: None };
-                let range = *[20, u32::MAX].choose(&mut rng).unwrap();
-                let mut drive = drive_on(on, range, &mut rng);
-                drive.retire = need == MatchNeed::Exists && rng.random();
-                sides.check(&Fixed::draw(&mut rng), spec, drive, &expected);
-                matches += expected.len();
-            }
-        }
-    }
-    assert!(matches > 1000, "only {matches} matches");
 }
 
 /// Where the memory limit leaves no room for chunks, a query that does not insist on the device is
@@ -551,14 +523,46 @@ fn the_choice_of_a_device_says_why() {
         let shown = chosen.to_string();
         assert!(shown.contains("cuda:0 ") && shown.ends_with("(as demanded)"), "{shown}");
     }
+    let bwjoin = choose(StrategyChoice::Bwjoin, DeviceChoice::Auto).unwrap();
+    assert!(bwjoin.is_on_device());
+    let error = choose(StrategyChoice::Bwjoin, DeviceChoice::Cpu).unwrap_err().to_string();
+    assert!(error.contains("on a GPU alone") && error.contains("ppjoin"), "{error}");
     let error = choose(StrategyChoice::Auto, DeviceChoice::Cuda(Some(1000))).unwrap_err();
     assert!(error.to_string().contains("no CUDA device 1000"), "{error}");
 }
 
-/// Where every token owns a bit, blocks of signatures leave nothing to a device: `cuda` takes
-/// another strategy, or says so.
+/// Where the devices have no room for a strategy that `auto` has placed there, the next best one joins.
 #[test]
-fn signatures_that_decide_have_no_work_for_a_device() {
+fn the_next_strategy_joins_where_devices_refuse() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(53);
+    // Next to all pairs are candidates of an index.
+    let row = |rng: &mut StdRng| (0, (0..40).map(|_| rng.random_range(0..500)).collect());
+    let rows: Rows = (0..20_000).map(|_| row(&mut rng)).collect();
+    let sides = Sides::two("dense sets", &rows, &vec![]);
+    let mut spec = spec(Measure::Jaccard, 0.2, Pairing::Unordered);
+    // Too little for the matches of a stage.
+    spec.gpu.memory_limit = Some(1_000_000);
+    let _device = Device::open(0).unwrap();
+    let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(&sides.build);
+    let (reservation, cancel) = (reservation(), CancelFlag::default());
+    let context = PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2 };
+    let mut chosen = sides.choose(StrategyChoice::Auto, DeviceChoice::Auto, &spec).unwrap();
+    let before = chosen.to_string();
+    assert!(before.starts_with("bitmap ") && chosen.is_on_device(), "{before}");
+    chosen.prepare(&build, context).unwrap();
+    let shown = chosen.to_string();
+    assert!(
+        !chosen.is_on_device() && shown.ends_with(", cpu (in place of bitmap on a GPU)"),
+        "{shown}"
+    );
+}
+
+/// Where every token owns a bit, the tiles of a device decide alone.
+#[test]
+fn signatures_that_decide_are_tested_on_a_device() {
     if gpu().is_none() {
         return;
     }
@@ -567,15 +571,9 @@ fn signatures_that_decide_have_no_work_for_a_device() {
     let sides = Sides::itself(&shape.name, &shape.build);
     let spec = spec(Measure::Jaccard, 0.5, sides.pairing);
     let cuda = DeviceChoice::Cuda(Some(0));
-    let auto = sides.choose(StrategyChoice::Auto, cuda, &spec).unwrap();
-    let shown = auto.to_string();
-    assert!(auto.strategy() != "bitmap" && shown.ends_with("(as demanded)"), "{shown}");
-    let bitmap = |device| sides.choose(StrategyChoice::Bitmap, device, &spec).unwrap().to_string();
-    let shown = bitmap(cuda);
-    assert!(shown.ends_with("(as demanded, without work for it)"), "{shown}");
-    let shown = bitmap(DeviceChoice::Auto);
-    assert!(shown.contains("cpu (it has no work for a GPU)"), "{shown}");
-    let on = OnDevice { ordinal: 0, second: None, demanded: false, fault: None };
+    let shown = sides.choose(StrategyChoice::Bitmap, cuda, &spec).unwrap().to_string();
+    assert!(shown.starts_with("bitmap ") && shown.ends_with("(as demanded)"), "{shown}");
+    let on = OnDevice { ordinal: 0, second: None, demanded: true, fault: None };
     let drive = drive_on(on, u32::MAX, &mut rng);
     sides.check(&BitmapBlocks, spec, drive, &sides.expected(&spec));
 }

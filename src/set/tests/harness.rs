@@ -16,9 +16,9 @@ use parking_lot::Mutex;
 
 use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use crate::engine::{
-    self, Choice, Collection, Cursor, DeviceRequest, EncodeInput, Family, Funnel, KeyConverter,
-    KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, Placement, ProbeUnit,
-    Progress, RowPairCounts, choose,
+    self, Argument, Choice, Collection, Cursor, DeviceRequest, EncodeInput, Family, Funnel,
+    KeyConverter, KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, Placement,
+    ProbeUnit, Progress, RowPairCounts, choose,
 };
 use crate::functions::measure_of;
 use crate::gpu::Device;
@@ -366,7 +366,8 @@ impl Sides {
         let self_join = Arc::ptr_eq(&self.build, &self.probe);
         let request = DeviceRequest { choice: device, self_join, on_failure: Arc::new(|_| {}) };
         let types = DataType::new_list(DataType::UInt32, true);
-        let matcher = SetFamily::new(measure_of).bind(predicate_of(spec), [&types, &types])?;
+        let arguments = [Argument::of_type(&types); 2];
+        let matcher = SetFamily::new(measure_of).bind(predicate_of(spec), arguments)?;
         let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(&self.build);
         choose(matcher.as_ref(), strategy, &build, &match_spec_of(spec), &request, context)
     }
@@ -574,7 +575,7 @@ fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
     MatchSpec { probe, pairing, need, candidate_chunk, match_buffer: 1000, simd, gpu }
 }
 
-fn reservation() -> MemoryReservation {
+pub(crate) fn reservation() -> MemoryReservation {
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     MemoryConsumer::new("test").register(&pool)
 }

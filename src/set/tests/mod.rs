@@ -76,10 +76,10 @@ impl JoinStrategy for Forced {
     }
 }
 
-const NEEDS: [MatchNeed; 4] =
+pub(in crate::set) const NEEDS: [MatchNeed; 4] =
     [MatchNeed::Exists, MatchNeed::Count, MatchNeed::Pairs, MatchNeed::Scores];
 
-fn rounds() -> usize {
+pub(in crate::set) fn rounds() -> usize {
     std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
 }
 
@@ -114,7 +114,7 @@ fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
 }
 
 /// Thresholds at large, and some of the `values` of pairs with their neighbours.
-fn thresholds(rng: &mut StdRng, measure: Measure, values: &[f64]) -> Vec<f64> {
+pub(in crate::set) fn thresholds(rng: &mut StdRng, measure: Measure, values: &[f64]) -> Vec<f64> {
     let mut thresholds = match measure {
         Measure::Overlap => vec![1.0, 2.0, 3.5, 20.0],
         _ => vec![f64::MIN_POSITIVE, 0.2, 0.5, 0.8, 0.9, 1.0],
@@ -223,7 +223,7 @@ fn probe_sets_with_unknown_tokens() {
 
 /// Thresholds that no pair can reach, or NaN, give nothing and end.
 #[test]
-fn thresholds_out_of_reach() {
+pub(in crate::set) fn thresholds_out_of_reach() {
     let mut rng = StdRng::seed_from_u64(11);
     let shape = shapes::keyed(&mut rng);
     for sides in

@@ -85,7 +85,8 @@ impl CandidateChunk {
         self.candidates.push(candidate);
     }
 
-    /// Drops the candidates for which `keep` is false.
+    /// Drops the candidates for which `keep` is false: it gets the probe sets, the probe set of the
+    /// candidate, and the candidate in front of all that follow.
     pub(crate) fn retain(
         &mut self,
         mut keep: impl FnMut(&SetCollection, SetId, &[Candidate]) -> bool,
@@ -96,7 +97,7 @@ impl CandidateChunk {
             let CandidateGroup { probe, start } = self.groups[group];
             self.groups[group].start = kept;
             for place in start..end {
-                if keep(&self.probe, probe, &self.candidates[place..end]) {
+                if keep(&self.probe, probe, &self.candidates[place..]) {
                     self.candidates[kept] = self.candidates[place];
                     kept += 1;
                 }

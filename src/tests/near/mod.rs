@@ -23,9 +23,10 @@ use self::encode::{Encoder, Values, finish};
 use self::function::{INT_DISTANCE, is_int_distance};
 use self::strategy::{BISECTION, Figures};
 use crate::engine::{
-    Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput, Encoded,
-    EncodedPart, Evidence, Family, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec,
-    Matcher, PlaceReader, PrepareContext, RowPlace, StoredForm, StoredRows, Strategy, WorkStep,
+    Argument, Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput,
+    Encoded, EncodedPart, Evidence, Family, FinishContext, Growth, ItemPair, KeyDictionary,
+    MatchSpec, Matcher, PlaceReader, PrepareContext, RowPlace, StoredForm, StoredRows, Strategy,
+    WorkStep,
 };
 use crate::spec::{Call, Function, Predicate, Side};
 
@@ -52,8 +53,8 @@ impl Family for NearFamily {
         [-predicate.bound, 0.0]
     }
 
-    fn bind(&self, predicate: Predicate, types: [&DataType; 2]) -> Result<Arc<dyn Matcher>> {
-        for (side, data_type) in ["left", "right"].iter().zip(types) {
+    fn bind(&self, predicate: Predicate, arguments: [Argument<'_>; 2]) -> Result<Arc<dyn Matcher>> {
+        for (side, Argument { data_type, .. }) in ["left", "right"].iter().zip(arguments) {
             if *data_type != DataType::Int32 {
                 return plan_err!(
                     "int_distance joins Int32 columns, but the {side} argument is {data_type}; \

@@ -104,7 +104,10 @@ fn the_union_has_the_ids_of_one_reader() {
         }
         for threads in [1, 2, 7] {
             let cancel = CancelFlag::default();
-            let (all, maps) = Dictionary::union(&parts, &news, threads, &cancel).unwrap();
+            let (all, maps) = Dictionary::union(&parts, &news, true, threads, &cancel).unwrap();
+            let (counted, same) =
+                Dictionary::union(&parts, &news, false, threads, &cancel).unwrap();
+            assert_eq!((counted.len(), counted.size(), same), (all.len(), 0, maps.clone()));
             assert_eq!(all.len(), one.len());
             assert!(all.size() <= Dictionary::union_bytes(parts.iter(), threads));
             for dictionary in [&one, &all] {

@@ -12,7 +12,7 @@ use datafusion::common::{Result, exec_err};
 
 use super::{Dictionary, LongSlot, NO_ID, WordSlot, for_chunks};
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
+use crate::util::parallel::{filled, for_each, map, steps_per_task, threads_for};
 use crate::util::scatter::Scatter;
 use crate::values::table::{Slot, Table};
 
@@ -71,6 +71,15 @@ impl<S: Slot> Slot for Found<S> {
     }
 }
 
+/// Integers by value, as [`Union::direct`] gives them, and the tokens of tables in shares: other
+/// integers or short strings, negative integers, long strings.
+type FoundTokens = (
+    Vec<u32>,
+    Vec<Table<Found<WordSlot>>>,
+    Vec<Table<Found<WordSlot>>>,
+    Vec<Table<Found<LongSlot>>>,
+);
+
 /// Dictionaries that become one.
 struct Union<'a> {
     dictionaries: &'a [Dictionary],
@@ -85,10 +94,12 @@ struct Union<'a> {
 impl Dictionary {
     /// One dictionary of the tokens of several ones of one kind, and for each of them the new id of
     /// each old one. `news` lists, in the order of reading, ids that a dictionary gave then;
-    /// together they are all ids, fewer than 2³². New ids are in the order of reading.
+    /// together they are all ids, fewer than 2³². New ids are in the order of reading. The new
+    /// dictionary knows its tokens only where they are `kept`.
     pub(crate) fn union(
         dictionaries: &[Self],
         news: &[(usize, Range<u32>)],
+        kept: bool,
         threads: usize,
         cancel: &CancelFlag,
     ) -> Result<(Self, Vec<Vec<u32>>)> {
@@ -105,7 +116,7 @@ impl Dictionary {
             Ok(positions)
         })?;
         let firsts = Scatter::new(count as usize, threads)?;
-        Union { dictionaries, positions, firsts, threads, cancel }.merge(count as usize)
+        Union { dictionaries, positions, firsts, threads, cancel }.merge(count as usize, kept)
     }
 
     /// How many bytes [`Self::union`] may allocate, with its result.
@@ -137,8 +148,8 @@ fn shares(threads: usize, tokens: usize) -> usize {
 }
 
 impl Union<'_> {
-    fn merge(self, count: usize) -> Result<(Dictionary, Vec<Vec<u32>>)> {
-        let mut direct = self.direct()?;
+    fn merge(self, count: usize, kept: bool) -> Result<(Dictionary, Vec<Vec<u32>>)> {
+        let direct = self.direct()?;
         let places = direct.len() as u64;
         let is_word =
             |found: &Found<WordSlot>, _: usize, slot: &WordSlot| found.slot.word == slot.word;
@@ -149,18 +160,10 @@ impl Union<'_> {
         };
         let long = self.tables(|d| &d.long, |_| false, is_long)?;
         let (ids, len) = self.ids(count)?;
-        for_chunks(self.threads, &mut direct, |place| {
-            *place = if *place == 0 { NO_ID } else { ids[!*place as usize] };
-        })?;
-        let holds_bytes = self.dictionaries.iter().any(|d| d.holds_bytes);
-        if !holds_bytes {
-            let limit = Dictionary { len, ..Dictionary::default() }.direct_limit(0);
-            widen(&mut direct, &words, &ids, limit);
-        }
-        let places = direct.len() as u64;
-        let words = self.table(&words, |slot| slot.word < places, &ids)?;
-        let negative = self.table(&negative, |_| false, &ids)?;
-        let (long, arena) = self.long(long, &ids)?;
+        let dictionary = match kept {
+            true => self.dictionary((direct, words, negative, long), &ids, len)?,
+            false => Dictionary { len, ..Dictionary::default() },
+        };
         let mut positions = self.positions;
         let firsts = &self.firsts;
         for positions in &mut positions {
@@ -169,9 +172,29 @@ impl Union<'_> {
                 *position = ids[firsts.get(same) as usize];
             })?;
         }
-        let merged =
-            Dictionary { len, direct, words, negative, long, arena, holds_bytes, values: None };
-        Ok((merged, positions))
+        Ok((dictionary, positions))
+    }
+
+    /// The tokens found, with their new ids.
+    fn dictionary(
+        &self,
+        (mut direct, words, negative, long): FoundTokens,
+        ids: &[u32],
+        len: u32,
+    ) -> Result<Dictionary> {
+        for_chunks(self.threads, &mut direct, |place| {
+            *place = if *place == 0 { NO_ID } else { ids[!*place as usize] };
+        })?;
+        let holds_bytes = self.dictionaries.iter().any(|d| d.holds_bytes);
+        if !holds_bytes {
+            let limit = Dictionary { len, ..Dictionary::default() }.direct_limit(0);
+            widen(&mut direct, &words, ids, limit);
+        }
+        let places = direct.len() as u64;
+        let words = self.table(&words, |slot| slot.word < places, ids)?;
+        let negative = self.table(&negative, |_| false, ids)?;
+        let (long, arena) = self.long(long, ids)?;
+        Ok(Dictionary { len, direct, words, negative, long, arena, holds_bytes, values: None })
     }
 
     fn bytes(&self, dictionary: usize, slot: &LongSlot) -> &[u8] {
@@ -277,7 +300,7 @@ impl Union<'_> {
     fn ids(&self, count: usize) -> Result<(Vec<u32>, u32)> {
         let threads = threads_for(self.threads, count);
         let share = steps_per_task(threads, count, LEAST_STEPS);
-        let mut ids = vec![0; count];
+        let mut ids = filled(self.threads, count, 0);
         let is_first = |position: usize| self.firsts.get(position) as usize == position;
         let tasks = (0..count).step_by(share).collect();
         let counts = map(threads, tasks, |start| {
@@ -330,7 +353,7 @@ impl Union<'_> {
             share.iter().map(|found| found.slot.len as usize).sum::<usize>()
         };
         let lens: Vec<usize> = shares.iter().map(bytes_of).collect();
-        let mut arena = vec![0; lens.iter().sum()];
+        let mut arena = filled(threads, lens.iter().sum(), 0);
         let mut tasks = vec![];
         let (mut rest, mut start) = (arena.as_mut_slice(), 0);
         for (share, len) in shares.into_iter().zip(lens) {

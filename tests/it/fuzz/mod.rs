@@ -32,7 +32,9 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::support::{STRATEGIES, Session, difference, explain, try_rows, try_rows_of_tasks};
+use crate::support::{
+    ON_GPU, STRATEGIES, Session, difference, explain, try_rows, try_rows_of_tasks,
+};
 use device::VerifiedOn;
 use statements::Statement;
 use world::World;
@@ -95,7 +97,6 @@ fn draw_session(rng: &mut StdRng, gpu: Option<&VerifiedOn>) -> Session {
         tasks_of: (partitions > 1 && rng.random_bool(0.2)).then(|| rng.random_range(1..3)),
         ..Session::default()
     };
-    let strategy = pick(rng, &STRATEGIES);
     // Each piece reads all batches of the other side: some hundred rows would be joined for minutes.
     let piece_rows: &[&str] = match session.batch_size {
         ..8 => &["auto", "50", "18446744073709551615"],
@@ -103,6 +104,10 @@ fn draw_session(rng: &mut StdRng, gpu: Option<&VerifiedOn>) -> Session {
     };
     let gpu = gpu.filter(|_| rng.random_bool(0.2));
     let device = gpu.map_or("cpu", |gpu| gpu.option.as_str());
+    let strategy = match gpu.is_some() && rng.random() {
+        true => pick(rng, &ON_GPU),
+        false => pick(rng, &STRATEGIES),
+    };
     let mut session = session
         .option("hash_join_rows_per_key", 0)
         .option("strategy", strategy)
@@ -116,6 +121,7 @@ fn draw_session(rng: &mut StdRng, gpu: Option<&VerifiedOn>) -> Session {
         .option("debug.spill_piece_rows", pick(rng, piece_rows))
         .option("gpu.candidate_memory", pick(rng, &["1", "600", "2M"]))
         .option("gpu.memory_limit", pick(rng, &["1", "auto"]))
+        .option("debug.gpu_partition", pick(rng, &["10", "50000"]))
         .option("device", device);
     if session.tasks_of.is_some() {
         session = session

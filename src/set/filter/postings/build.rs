@@ -9,10 +9,12 @@ use datafusion::common::Result;
 use super::{LANES, MAX_SIZE, SET, SHAPE, SHORT, SIGNATURE, SignaturePostings, sign_suffixes};
 use crate::set::{PrepareContext, Run, SetCollection, SetId};
 use crate::util::cancel::CancelFlag;
-use crate::util::parallel::{for_each, threads_for};
+use crate::util::parallel::{for_each, map, threads_for};
 
 /// Sets indexed between two looks at the cancel flag.
 const CHECK_EVERY: SetId = 4096;
+/// At most this many counters for each token of the sets, whatever the universe and the threads.
+const COUNTERS_PER_TOKEN: usize = 4;
 
 /// Where the writers of [`SignaturePostings::try_new`] put postings.
 struct SharedFields(*mut u32);
@@ -32,10 +34,9 @@ impl SignaturePostings {
     ) -> Result<Self> {
         let universe = build.universe() as usize;
         let width = SIGNATURE + words;
-        let shares = shares(build, context.threads);
+        context.reservation.try_grow((universe + 1) * size_of::<u64>())?;
         // For each share of the sets, by token: first its postings, then where the next one goes.
-        let counters = shares.len() * universe * size_of::<u32>();
-        context.reservation.try_grow((universe + 1) * size_of::<u64>() + counters)?;
+        let (shares, counters) = shares(build, context)?;
         let mut next = vec![vec![]; shares.len()];
         let tasks: Vec<_> = shares.iter().zip(&mut next).collect();
         for_each(context.threads, tasks, |(sets, counts)| {
@@ -48,7 +49,8 @@ impl SignaturePostings {
         let total = offsets[universe];
         let length = total as usize * width + LANES;
         context.reservation.try_grow(length * size_of::<u32>())?;
-        let mut fields = vec![0_u32; length];
+        // The threads that write the fields are the first to touch their memory.
+        let mut fields: Vec<u32> = Vec::with_capacity(length);
         let shared = SharedFields(fields.as_mut_ptr());
         let tasks: Vec<_> = shares.iter().zip(&mut next).collect();
         for_each(context.threads, tasks, |(sets, next)| {
@@ -79,6 +81,12 @@ impl SignaturePostings {
         })?;
         drop(next);
         context.reservation.shrink(counters);
+        // SAFETY: the capacity is `length`. Every field of every list has been written, as each
+        // share has written all postings that it has counted; the lanes behind are written here.
+        unsafe {
+            fields.as_mut_ptr().add(length - LANES).write_bytes(0, LANES);
+            fields.set_len(length);
+        }
         let first_long = (0..universe).find(|&t| offsets[t + 1] - offsets[t] > SHORT as u64);
         let first_long = first_long.unwrap_or(universe) as u32;
         Ok(Self { offsets, fields, words, first_long })
@@ -98,44 +106,64 @@ fn offsets(
     let mut tasks: Vec<_> =
         offsets[..universe].chunks_mut(range).map(|own| (own, Vec::new())).collect();
     for share in counts {
-        tasks
-            .iter_mut()
-            .zip(share.chunks_mut(range))
-            .for_each(|((_, parts), part)| parts.push(part));
-    }
-    // First the lengths of the lists, then their sums.
-    for_each(threads, tasks, |(lengths, mut parts)| {
-        context.cancel.check()?;
-        for (token, length) in lengths.iter_mut().enumerate() {
-            let mut len = 0;
-            for share in &mut parts {
-                len += std::mem::replace(&mut share[token], len);
-            }
-            *length = u64::from(len);
+        for ((_, parts), part) in tasks.iter_mut().zip(share.chunks_mut(range)) {
+            parts.push(part);
         }
+    }
+    // First from the beginning of each range on.
+    let ends = map(threads, tasks, |(starts, mut parts)| {
+        context.cancel.check()?;
+        let mut end = 0;
+        for (token, start) in starts.iter_mut().enumerate() {
+            *start = end;
+            for share in &mut parts {
+                let len = std::mem::replace(&mut share[token], (end - *start) as u32);
+                end += u64::from(len);
+            }
+        }
+        Ok(end)
+    })?;
+    let mut total = 0;
+    let mut tasks = vec![];
+    for (starts, end) in offsets[..universe].chunks_mut(range).zip(ends) {
+        tasks.push((starts, total));
+        total += end;
+    }
+    for_each(threads, tasks, |(starts, before)| {
+        starts.iter_mut().for_each(|start| *start += before);
         Ok(())
     })?;
-    let mut end = 0;
-    for offset in &mut offsets {
-        end += std::mem::replace(offset, end);
-    }
+    offsets[universe] = total;
     Ok(offsets)
 }
 
-/// Ranges of sets with about the same number of tokens, for as many threads as pay.
-fn shares(build: &SetCollection, threads: usize) -> Vec<Range<SetId>> {
-    // Each share has a counter for each token.
-    let affordable = build.token_count() / build.universe().max(1) as usize;
-    let shares = threads_for(threads, build.token_count()).min(affordable.max(1)) as u64;
-    let share = (build.token_count() as u64).div_ceil(shares).max(1);
+/// Ranges of sets with about the same number of tokens, for as many threads as pay, and the bytes
+/// reserved for a counter of each for each token.
+fn shares(
+    build: &SetCollection,
+    context: PrepareContext<'_>,
+) -> Result<(Vec<Range<SetId>>, usize)> {
+    let universe = build.universe().max(1) as usize;
+    let affordable = COUNTERS_PER_TOKEN * build.token_count() / universe;
+    let mut shares = threads_for(context.threads, build.token_count()).min(affordable.max(1));
+    let bytes = loop {
+        let bytes = shares * universe * size_of::<u32>();
+        match context.reservation.try_grow(bytes) {
+            Ok(()) => break bytes,
+            // Less memory will do.
+            Err(_) if shares > 1 => shares /= 2,
+            Err(error) => return Err(error),
+        }
+    };
+    let share = (build.token_count() as u64).div_ceil(shares as u64).max(1);
     let mut start = 0;
     let mut ranges = vec![];
     for i in 1..=shares {
-        let end = if i == shares { build.len() } else { build.first_set_from(i * share) };
+        let end = if i == shares { build.len() } else { build.first_set_from(i as u64 * share) };
         ranges.push(start..end);
         start = end;
     }
-    ranges
+    Ok((ranges, bytes))
 }
 
 /// Calls `visit` with each set of a range, its tokens, and how many of them are its prefix.
@@ -161,4 +189,47 @@ fn each_prefix(
         set = ids.end;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+
+    use super::*;
+    use crate::set::tests::harness::Sides;
+    use crate::set::tests::shapes;
+
+    /// Where memory is refused for the counters of all threads, fewer share the sets, down to one.
+    #[test]
+    fn little_memory_makes_few_shares() {
+        let shape = shapes::universe(&mut StdRng::seed_from_u64(11), 300);
+        let build = Sides::itself(&shape.name, &shape.build).build;
+        let counters = build.universe() as usize * size_of::<u32>();
+        let cancel = CancelFlag::default();
+        for (room, most) in [(usize::MAX, 8), (5 * counters, 4), (counters, 1)] {
+            let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(room));
+            let reservation = MemoryConsumer::new("counters").register(&pool);
+            let context = PrepareContext {
+                reservation: &reservation,
+                cancel: &cancel,
+                threads: 8,
+                device: None,
+            };
+            let (ranges, bytes) = shares(&build, context).unwrap();
+            assert_eq!((ranges.len(), bytes), (most, most * counters));
+            assert_eq!(reservation.size(), bytes);
+            let ends = ranges.iter().map(|range| range.end).chain([0]);
+            assert!(ranges.iter().skip(1).zip(ends).all(|(next, end)| next.start == end));
+            assert_eq!((ranges[0].start, ranges[most - 1].end), (0, build.len()));
+        }
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(counters - 1));
+        let reservation = MemoryConsumer::new("counters").register(&pool);
+        let context =
+            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 8, device: None };
+        assert!(shares(&build, context).is_err());
+    }
 }

@@ -1,0 +1,261 @@
+//! The partitions of the probe input while tasks read them.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+
+use arrow::array::RecordBatch;
+use datafusion::common::Result;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::StreamExt;
+use parking_lot::Mutex;
+
+/// The partitions of the probe input, each of which is started once.
+pub(crate) struct ProbeInputs {
+    input: Arc<dyn ExecutionPlan>,
+    context: Arc<TaskContext>,
+    /// Whether all partitions run in this process and share their marks.
+    shared: bool,
+    partitions: Vec<Partition>,
+}
+
+/// A partition, polled by any number of tasks: each batch goes to one of them.
+#[derive(Default)]
+struct Partition {
+    rows: Mutex<Rows>,
+    /// The tasks that wait for a batch.
+    waiting: Arc<Wakers>,
+}
+
+#[derive(Default)]
+enum Rows {
+    #[default]
+    Unasked,
+    Ready(SendableRecordBatchStream),
+    /// At its end, or taken.
+    Gone,
+}
+
+/// Wakes all tasks that wait: a task that is woken may not be polled again, and must not keep the
+/// others waiting.
+#[derive(Default)]
+struct Wakers(Mutex<Vec<Waker>>);
+
+impl Wakers {
+    fn add(&self, waker: &Waker) {
+        let mut wakers = self.0.lock();
+        if !wakers.iter().any(|other| other.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+    }
+}
+
+impl Wake for Wakers {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let wakers = std::mem::take(&mut *self.0.lock());
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
+
+impl ProbeInputs {
+    pub(crate) fn new(
+        input: Arc<dyn ExecutionPlan>,
+        context: Arc<TaskContext>,
+        shared: bool,
+    ) -> Self {
+        let count = input.output_partitioning().partition_count();
+        let partitions = (0..count).map(|_| Partition::default()).collect();
+        Self { input, context, shared, partitions }
+    }
+
+    pub(crate) fn are_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// Starts a partition unless it has been started.
+    pub(crate) fn ask(&self, partition: usize) -> Result<()> {
+        match self.partitions.get(partition) {
+            Some(Partition { rows, .. }) => self.start(partition, &mut rows.lock()),
+            None => Ok(()),
+        }
+    }
+
+    fn start(&self, partition: usize, rows: &mut Rows) -> Result<()> {
+        if let Rows::Unasked = rows {
+            *rows = Rows::Ready(self.input.execute(partition, Arc::clone(&self.context))?);
+        }
+        Ok(())
+    }
+
+    /// The rows of a partition; `None` where a task has taken them.
+    pub(crate) fn take(&self, partition: usize) -> Result<Option<SendableRecordBatchStream>> {
+        self.ask(partition)?;
+        let rows = self.partitions.get(partition).map(|partition| &partition.rows);
+        Ok(match rows.map(|rows| std::mem::replace(&mut *rows.lock(), Rows::Gone)) {
+            Some(Rows::Ready(stream)) => Some(stream),
+            _ => None,
+        })
+    }
+
+    /// The rows of all partitions.
+    pub(crate) fn take_all(&self) -> Result<Vec<SendableRecordBatchStream>> {
+        let partitions = 0..self.partitions.len();
+        partitions.filter_map(|partition| self.take(partition).transpose()).collect()
+    }
+
+    /// The next batch of a partition. A task that finds another one at it waits.
+    fn poll(&self, partition: usize, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        let Some(Partition { rows, waiting }) = self.partitions.get(partition) else {
+            return Poll::Ready(None);
+        };
+        // First of all: whatever happens to the stream from here on wakes the task.
+        waiting.add(cx.waker());
+        let Some(mut rows) = rows.try_lock() else { return Poll::Pending };
+        let polled = match self.start(partition, &mut rows) {
+            Err(error) => Poll::Ready(Some(Err(error))),
+            Ok(()) => match &mut *rows {
+                Rows::Ready(stream) => {
+                    let waker = Waker::from(Arc::clone(waiting));
+                    stream.poll_next_unpin(&mut Context::from_waker(&waker))
+                }
+                Rows::Unasked | Rows::Gone => Poll::Ready(None),
+            },
+        };
+        if let Poll::Ready(None | Some(Err(_))) = &polled {
+            *rows = Rows::Gone;
+        }
+        drop(rows);
+        if polled.is_ready() {
+            // Those that have found this task at it.
+            waiting.wake_by_ref();
+        }
+        polled
+    }
+}
+
+/// The rows that a partition of the join probes: those of the same partition of the input, then, in
+/// one process, those that the other partitions have not come to. So all cores take part where one
+/// partition has most rows, as in a Parquet file of one row group.
+pub(crate) struct ProbeRows {
+    inputs: Arc<ProbeInputs>,
+    partition: usize,
+}
+
+impl ProbeRows {
+    pub(crate) fn new(inputs: &Arc<ProbeInputs>, partition: usize) -> Self {
+        Self { inputs: Arc::clone(inputs), partition }
+    }
+
+    /// The next batch; `None` once there is none for this partition.
+    pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
+        let own = self.inputs.poll(self.partition, cx);
+        if !matches!(own, Poll::Ready(None)) || !self.inputs.are_shared() {
+            return own;
+        }
+        let count = self.inputs.partitions.len();
+        let mut all = Poll::Ready(None);
+        for after in 1..count {
+            match self.inputs.poll((self.partition + after) % count, cx) {
+                Poll::Ready(None) => {}
+                Poll::Pending => all = Poll::Pending,
+                batch => return batch,
+            }
+        }
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use arrow::array::{AsArray, Int64Array};
+    use arrow::datatypes::{DataType, Field, Int64Type, Schema};
+    use datafusion::datasource::memory::MemorySourceConfig;
+    use futures::future::poll_fn;
+
+    use super::*;
+
+    /// Partitions of one-row batches, by the number of their rows.
+    fn inputs(partitions: &[i64], shared: bool) -> Arc<ProbeInputs> {
+        let schema = Arc::new(Schema::new(vec![Field::new("row", DataType::Int64, false)]));
+        let batch = |row| {
+            let column = Arc::new(Int64Array::from(vec![row]));
+            RecordBatch::try_new(Arc::clone(&schema), vec![column]).unwrap()
+        };
+        let of_partition = |(number, &rows): (usize, &i64)| {
+            (0..rows).map(|row| batch(1000 * number as i64 + row)).collect()
+        };
+        let all: Vec<Vec<RecordBatch>> = partitions.iter().enumerate().map(of_partition).collect();
+        let input = MemorySourceConfig::try_new_exec(&all, Arc::clone(&schema), None).unwrap();
+        Arc::new(ProbeInputs::new(input, Arc::default(), shared))
+    }
+
+    async fn rest(rows: &ProbeRows) -> Vec<i64> {
+        let mut all = vec![];
+        while let Some(batch) = poll_fn(|cx| rows.poll_next(cx)).await {
+            all.push(batch.unwrap().column(0).as_primitive::<Int64Type>().value(0));
+        }
+        all
+    }
+
+    #[tokio::test]
+    async fn a_partition_reads_the_others_after_its_own() {
+        let inputs = inputs(&[2, 0, 3], true);
+        assert_eq!(rest(&ProbeRows::new(&inputs, 2)).await, [2000, 2001, 2002, 0, 1]);
+        assert!(rest(&ProbeRows::new(&inputs, 0)).await.is_empty());
+        assert!(inputs.take_all().unwrap().is_empty());
+    }
+
+    /// Where the other partitions run elsewhere.
+    #[tokio::test]
+    async fn partitions_that_are_not_shared_are_left_alone() {
+        let inputs = inputs(&[2, 0, 3], false);
+        assert!(rest(&ProbeRows::new(&inputs, 1)).await.is_empty());
+        assert_eq!(rest(&ProbeRows::new(&inputs, 0)).await, [0, 1]);
+        assert!(inputs.take(2).unwrap().is_some() && inputs.take(2).unwrap().is_none());
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn tasks_share_a_partition_and_all_of_them_end() {
+        let inputs = inputs(&[0, 500, 0, 0], true);
+        let tasks = (0..4).map(|partition| {
+            let rows = ProbeRows::new(&inputs, partition);
+            tokio::spawn(async move { rest(&rows).await })
+        });
+        let mut all: Vec<i64> = vec![];
+        for task in tasks.collect::<Vec<_>>() {
+            all.extend(task.await.unwrap());
+        }
+        all.sort_unstable();
+        assert_eq!(all, (1000..1500).collect::<Vec<_>>());
+    }
+
+    /// Counts how often it is woken.
+    #[derive(Default)]
+    struct Counting(AtomicUsize);
+
+    impl Wake for Counting {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// A task that finds another one at the stream is woken once that one has a batch.
+    #[test]
+    fn tasks_that_find_a_partition_taken_are_woken() {
+        let inputs = inputs(&[3], true);
+        let (first, second) = (Arc::new(Counting::default()), Arc::new(Counting::default()));
+        let wakers = [&first, &second].map(|task| Waker::from(Arc::clone(task)));
+        let rows = inputs.partitions[0].rows.lock();
+        assert!(inputs.poll(0, &mut Context::from_waker(&wakers[1])).is_pending());
+        drop(rows);
+        assert_eq!(second.0.load(Ordering::Relaxed), 0);
+        assert!(inputs.poll(0, &mut Context::from_waker(&wakers[0])).is_ready());
+        assert_eq!(second.0.load(Ordering::Relaxed), 1);
+    }
+}

@@ -1,0 +1,391 @@
+//! The way of probe sets through a filter that runs on devices.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::engine::{
+    Cursor, Funnel, Match, MatchBuffer, MatchNeed, ProbeUnit, Progress, RowPairCounts, UnitQueue,
+};
+use crate::gpu::DeviceError;
+use crate::set::offload::inbox::{Answer, Inbox};
+use crate::set::offload::redo::Redo;
+use crate::set::offload::unit::{Delivery, OpenUnit};
+use crate::set::offload::{DeviceFilter, Figures, Offload, Outcome};
+use crate::set::{SelfMatches, SetId, SetUnit};
+
+/// Works of one cursor on their way, for each device.
+const WORKS_ON_THE_WAY: usize = 2;
+/// How long a cursor plans in one time slice.
+const SLICE: Duration = Duration::from_millis(5);
+/// Bytes beside plans and matches.
+const WORKING: usize = 1 << 20;
+
+/// See [`crate::set::offload`].
+pub(super) struct OffloadCursor<F: DeviceFilter> {
+    join: Arc<Offload<F>>,
+    reservation: MemoryReservation,
+    units: UnitQueue<SetUnit>,
+    /// Units that are not complete.
+    open: Vec<OpenUnit>,
+    /// The sets of the last unit that match themselves, until they are given.
+    itself: Option<SelfMatches>,
+    scratch: F::Scratch,
+    /// Jobs that wait for a device.
+    jobs: VecDeque<(u32, F::Job)>,
+    in_flight: usize,
+    inbox: Arc<Inbox<F::Job, F::Left>>,
+    deliveries: VecDeque<Delivery>,
+    redo: Redo<F>,
+    /// The cursor has asked for input since the last unit came.
+    asked: bool,
+    /// Since when the cursor waits for a device.
+    waiting: Option<Instant>,
+    funnel: Funnel,
+}
+
+impl<F: DeviceFilter> OffloadCursor<F> {
+    pub(super) fn new(join: &Arc<Offload<F>>, reservation: &MemoryReservation) -> Self {
+        Self {
+            join: Arc::clone(join),
+            reservation: reservation.new_empty(),
+            units: UnitQueue::default(),
+            open: vec![],
+            itself: None,
+            scratch: F::Scratch::default(),
+            jobs: VecDeque::new(),
+            in_flight: 0,
+            inbox: Arc::default(),
+            deliveries: VecDeque::new(),
+            redo: Redo::default(),
+            asked: false,
+            waiting: None,
+            funnel: Funnel::default(),
+        }
+    }
+
+    fn most_in_flight(&self) -> usize {
+        WORKS_ON_THE_WAY * self.join.join.places.len()
+    }
+
+    /// Reserves the memory of matches on their way, and some to work with.
+    pub(super) fn try_reserve(&self) -> Result<()> {
+        let matches = self.join.filter.most_matches() as usize * size_of::<Match>();
+        self.reservation.try_grow(WORKING + (self.most_in_flight() + 1) * matches)
+    }
+
+    fn unit(&mut self, number: u32) -> Option<&mut OpenUnit> {
+        self.open.iter_mut().find(|open| open.unit.number == number)
+    }
+
+    /// Takes up the next unit; whether there was one.
+    fn begin(&mut self) -> bool {
+        let Some(unit) = self.units.pop() else { return false };
+        let Offload { spec, filter, .. } = &*self.join;
+        self.itself = SelfMatches::of(&unit, spec);
+        let left = filter.rows_of(unit.range.clone());
+        self.open.push(OpenUnit::new(unit, left, spec.need == MatchNeed::Exists));
+        true
+    }
+
+    /// The next job for a device, planned if none waits.
+    fn next_job(&mut self) -> Result<Option<(u32, F::Job)>> {
+        loop {
+            if let Some(job) = self.jobs.pop_front() {
+                return Ok(Some(job));
+            }
+            let Some(open) = self.open.iter_mut().find(|open| !open.left.is_empty()) else {
+                return Ok(None);
+            };
+            let OpenUnit { unit, left, pending, .. } = open;
+            let reservation = &self.reservation;
+            let jobs = self.join.filter.plan(&mut self.scratch, unit, left, reservation)?;
+            *pending += jobs.len();
+            self.jobs.extend(jobs.into_iter().map(|job| (unit.number, job)));
+        }
+    }
+
+    /// Sends a job to the device with the shortest queue; to the CPU where all have failed.
+    fn submit(&mut self, unit: u32, job: F::Job) {
+        let Offload { join, filter, .. } = &*self.join;
+        let shortest = join.places.shortest_queue().filter(|&place| filter.is_on(place));
+        let Some((number, place)) = shortest.and_then(|n| Some((n, join.places.get(n)?))) else {
+            self.redo.push(unit, job);
+            return;
+        };
+        self.in_flight += 1;
+        self.funnel.device.chunks += 1;
+        let ticket = self.inbox.ticket(unit, number);
+        place.device.submit(filter.work(number, job, ticket));
+    }
+
+    /// Takes up the next answer of a device; whether there was one.
+    fn receive(&mut self, matches: &mut MatchBuffer) -> Result<bool> {
+        let Some(Answer { unit, place, job, outcome }) = self.inbox.pop() else {
+            return Ok(false);
+        };
+        self.in_flight -= 1;
+        match outcome {
+            Ok(outcome) => self.take(unit, job, outcome, matches),
+            Err(error) => self.take_failure(unit, job, place, error)?,
+        }
+        Ok(true)
+    }
+
+    /// Finds another way for a job that a device has not done.
+    fn take_failure(
+        &mut self,
+        number: u32,
+        job: F::Job,
+        place: usize,
+        error: DeviceError,
+    ) -> Result<()> {
+        let shared = Arc::clone(&self.join);
+        let Offload { join, filter, .. } = &*shared;
+        // The device has not failed if less will do.
+        if matches!(error, DeviceError::OutOfMemory { .. })
+            && let Some(smaller) = filter.smaller(&job)
+        {
+            let jobs = smaller.len();
+            if let Some(open) = self.unit(number) {
+                open.pending += jobs;
+                open.pending -= 1;
+            }
+            self.jobs.extend(smaller.into_iter().map(|job| (number, job)));
+            return Ok(());
+        }
+        join.note_failure(place, &error);
+        self.funnel.device.failed_chunks += 1;
+        if !join.has_failed() {
+            self.jobs.push_back((number, job));
+        } else if join.demanded {
+            return Err(error.into());
+        } else {
+            self.redo.push(number, job);
+        }
+        Ok(())
+    }
+
+    /// Takes what a device has found, and what it has left.
+    fn take(
+        &mut self,
+        number: u32,
+        job: F::Job,
+        outcome: Outcome<F::Left>,
+        matches: &mut MatchBuffer,
+    ) {
+        self.note(&outcome);
+        let Outcome { found, matches: given, left, .. } = outcome;
+        if self.join.counts() {
+            self.funnel.matches += found.matches;
+            matches.count(RowPairCounts { cross: found.cross, ..RowPairCounts::default() });
+        }
+        let join = Arc::clone(&self.join);
+        let open = self.open.iter_mut().find(|open| open.unit.number == number);
+        let follow_ups = join.filter.again(&job, left, open.as_deref());
+        let Some(open) = open else { return };
+        open.pending += follow_ups.len();
+        match given.is_empty() {
+            true => open.pending -= 1,
+            false => {
+                let delivery = Delivery { unit: number, matches: given, next: 0 };
+                self.deliveries.push_back(delivery);
+            }
+        }
+        self.jobs.extend(follow_ups.into_iter().map(|job| (number, job)));
+    }
+
+    /// Adds what a device has done.
+    fn note(&mut self, outcome: &Outcome<F::Left>) {
+        let Outcome { figures, usage, .. } = outcome;
+        let Figures { kernel, tested, passed, candidates, compared } = *figures;
+        let funnel = &mut self.funnel;
+        funnel.postings += tested;
+        funnel.prefix_pairs += passed;
+        funnel.verified += compared;
+        funnel.candidates += candidates;
+        let device = &mut funnel.device;
+        device.candidates += passed;
+        device.kernels.add(kernel, usage.times.kernel_nanos);
+        device.copy_nanos += usage.times.to_device_nanos + usage.times.from_device_nanos;
+        device.bytes_to += usage.bytes_to_device;
+        device.bytes_from += usage.bytes_from_device;
+    }
+
+    /// Gives matches; whether there are more.
+    fn deliver(&mut self, matches: &mut MatchBuffer) -> bool {
+        while let Some(mut delivery) = self.deliveries.pop_front() {
+            let number = delivery.unit;
+            let Some(open) = self.open.iter_mut().find(|open| open.unit.number == number) else {
+                continue;
+            };
+            matches.begin(number);
+            while !matches.is_full()
+                && let Some(&found) = delivery.matches.get(delivery.next)
+            {
+                delivery.next += 1;
+                if open.needs(found.probe) {
+                    open.settle(found.probe);
+                    matches.push(found);
+                    self.funnel.matches += 1;
+                }
+            }
+            if delivery.next < delivery.matches.len() {
+                self.deliveries.push_front(delivery);
+                return true;
+            }
+            open.pending -= 1;
+            if matches.is_full() {
+                break;
+            }
+        }
+        !self.deliveries.is_empty()
+    }
+
+    /// Has the CPU work on what devices failed to do. Pending while the CPU prepares its join.
+    fn redo(&mut self, cx: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<()>> {
+        let join = Arc::clone(&self.join);
+        let found = match self.redo.work(cx, &join, &self.reservation) {
+            Poll::Ready(found) => found?,
+            Poll::Pending => return Poll::Pending,
+        };
+        let Some(found) = found else { return Poll::Ready(Ok(())) };
+        let number = found.unit;
+        let Some(open) = self.open.iter_mut().find(|open| open.unit.number == number) else {
+            return Poll::Ready(Ok(()));
+        };
+        if found.done {
+            open.pending -= 1;
+        }
+        if join.counts() {
+            let rows = |set: &Match| {
+                u64::from(open.unit.sets.row_count_of(set.probe))
+                    * u64::from(join.build.row_count_of(set.build))
+            };
+            let cross = found.matches.iter().map(rows).sum();
+            self.funnel.matches += found.matches.len() as u64;
+            matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
+        } else if !found.matches.is_empty() {
+            open.pending += 1;
+            let (unit, matches) = (found.unit, found.matches);
+            self.deliveries.push_back(Delivery { unit, matches, next: 0 });
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// Notes the units of which nothing is left.
+    fn complete(&mut self, matches: &mut MatchBuffer) {
+        self.open.retain(|open| {
+            if open.is_complete() {
+                matches.complete(open.unit.number);
+            }
+            !open.is_complete()
+        });
+    }
+
+    fn advance(
+        &mut self,
+        cx: &mut Context<'_>,
+        matches: &mut MatchBuffer,
+    ) -> Poll<Result<Progress>> {
+        let start = Instant::now();
+        loop {
+            if matches.is_full() {
+                return Poll::Ready(Ok(Progress::Full));
+            }
+            if let Some(itself) = &mut self.itself {
+                if !itself.give(matches, &mut self.funnel.matches) {
+                    return Poll::Ready(Ok(Progress::Full));
+                }
+                self.itself = None;
+            }
+            if self.deliver(matches) {
+                return Poll::Ready(Ok(Progress::Full));
+            }
+            if self.receive(matches)? {
+                continue;
+            }
+            if self.redo.is_busy()
+                && let Poll::Ready(done) = self.redo(cx, matches)
+            {
+                return Poll::Ready(done.map(|()| Progress::Yield));
+            }
+            if start.elapsed() > SLICE {
+                return Poll::Ready(Ok(Progress::Yield));
+            }
+            // What devices have left to the CPU comes first: plans take memory.
+            if self.in_flight < self.most_in_flight() && !self.redo.is_busy() {
+                if let Some((unit, job)) = self.next_job()? {
+                    self.submit(unit, job);
+                    continue;
+                }
+                if self.begin() {
+                    continue;
+                }
+            }
+            self.complete(matches);
+            if self.open.is_empty() && self.units.is_empty() {
+                return Poll::Ready(Ok(self.units.progress()));
+            }
+            let has_room = self.in_flight < self.most_in_flight() && self.units.is_empty();
+            if has_room && !self.units.is_finished() && !std::mem::replace(&mut self.asked, true) {
+                return Poll::Ready(Ok(Progress::NeedsInput));
+            }
+            if !matches.is_empty() {
+                // They are turned into output meanwhile.
+                return Poll::Ready(Ok(Progress::Yield));
+            }
+            self.inbox.register(cx.waker());
+            if self.inbox.is_empty() {
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl<F: DeviceFilter> Drop for OffloadCursor<F> {
+    fn drop(&mut self) {
+        self.inbox.close();
+    }
+}
+
+impl<F: DeviceFilter> Cursor for OffloadCursor<F> {
+    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
+        self.units.push(SetUnit::of(&unit)?);
+        self.asked = false;
+        // Since then the cursor has waited for the unit, not for the device.
+        self.waiting = None;
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        self.units.finish();
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
+        if let Some(since) = self.waiting.take() {
+            self.funnel.device.wait_nanos += since.elapsed().as_nanos() as u64;
+        }
+        let start = Instant::now();
+        let progress = self.advance(cx, matches);
+        self.funnel.filter_nanos += start.elapsed().as_nanos() as u64;
+        if progress.is_pending() {
+            self.waiting = Some(Instant::now());
+        }
+        progress
+    }
+
+    fn retire(&mut self, unit: u32, probe: SetId) {
+        if let Some(open) = self.unit(unit) {
+            open.settle(probe);
+        }
+    }
+
+    fn funnel(&self) -> Funnel {
+        self.funnel
+    }
+}

@@ -1,0 +1,308 @@
+//! The join on the CPU, prepared once a device has failed.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::mem;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Weak};
+use std::task::{Context, Poll};
+use std::thread;
+
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion::execution::memory_pool::MemoryReservation;
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+
+use crate::engine::{
+    Cursor, Funnel, MatchBuffer, MatchNeed, Pairing, PreparedJoin, ProbeUnit, Progress,
+};
+use crate::set::{JoinSpec, PrepareContext, SetId};
+use crate::util::cancel::{CancelFlag, CancelOnDrop};
+
+/// Prepares a join on the CPU.
+type Prepare = dyn Fn(JoinSpec, PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>> + Send + Sync;
+
+/// The join on the CPU, for all partitions of a join that runs on devices.
+#[derive(Debug)]
+pub(in crate::set) struct OnCpu {
+    /// The join itself.
+    join: LateJoin,
+    /// The join of all probe sets with all build sets that gives matches also where they are to be
+    /// counted: the CPU has an order of its own within sets of one size.
+    all: LateJoin,
+}
+
+impl OnCpu {
+    /// `prepare` grows the reservation of its context by what it keeps.
+    pub(in crate::set) fn new(
+        spec: JoinSpec,
+        reservation: &MemoryReservation,
+        prepare: impl Fn(JoinSpec, PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>>
+        + Send
+        + Sync
+        + 'static,
+    ) -> Self {
+        let need = match spec.need {
+            MatchNeed::Count => MatchNeed::Pairs,
+            need => need,
+        };
+        let all = JoinSpec { need, pairing: Pairing::All, ..spec };
+        let prepare: Arc<Prepare> = Arc::new(prepare);
+        let late = |spec| LateJoin::new(spec, reservation, &prepare);
+        Self { join: late(spec), all: late(all) }
+    }
+
+    /// A cursor in place of one over devices.
+    pub(super) fn open(&self, reservation: &MemoryReservation) -> LateCursor {
+        self.join.open(reservation)
+    }
+
+    /// A cursor that gives all matches of any probe sets.
+    pub(super) fn open_for_all(&self, reservation: &MemoryReservation) -> LateCursor {
+        self.all.open(reservation)
+    }
+
+    /// The join on the CPU alone.
+    #[cfg(all(test, feature = "cuda"))]
+    pub(in crate::set) fn into_prepared(self) -> Result<Arc<dyn PreparedJoin>> {
+        let Shared { spec, reservation, prepare, .. } = &*self.join.0;
+        prepare_with(prepare.as_ref(), *spec, reservation, &CancelFlag::default())
+    }
+}
+
+fn prepare_with(
+    prepare: &Prepare,
+    spec: JoinSpec,
+    reservation: &MemoryReservation,
+    cancel: &CancelFlag,
+) -> Result<Arc<dyn PreparedJoin>> {
+    // Queries that run have the other threads.
+    prepare(spec, PrepareContext { reservation, cancel, threads: 1, device: None })
+}
+
+/// A join that a thread prepares once a cursor over it has work. The thread is cancelled when the
+/// last cursor that waits for it is dropped.
+#[derive(Debug)]
+struct LateJoin(Arc<Shared>);
+
+struct Shared {
+    spec: JoinSpec,
+    reservation: MemoryReservation,
+    prepare: Arc<Prepare>,
+    state: Mutex<State>,
+}
+
+enum State {
+    /// No cursor has asked for it, or none waits any more.
+    Idle,
+    Preparing {
+        attempt: Arc<CancelOnDrop>,
+        waiting: Vec<Arc<AtomicWaker>>,
+    },
+    Ready {
+        join: Arc<dyn PreparedJoin>,
+        _memory: MemoryReservation,
+    },
+    Failed(Arc<DataFusionError>),
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("spec", &self.spec).finish_non_exhaustive()
+    }
+}
+
+impl LateJoin {
+    fn new(spec: JoinSpec, reservation: &MemoryReservation, prepare: &Arc<Prepare>) -> Self {
+        let (reservation, prepare) = (reservation.new_empty(), Arc::clone(prepare));
+        Self(Arc::new(Shared { spec, reservation, prepare, state: Mutex::new(State::Idle) }))
+    }
+
+    fn open(&self, reservation: &MemoryReservation) -> LateCursor {
+        LateCursor {
+            state: CursorState::Waiting(None),
+            join: Arc::clone(&self.0),
+            reservation: reservation.new_empty(),
+            units: VecDeque::new(),
+            finished: false,
+        }
+    }
+}
+
+impl Shared {
+    /// The prepared join; a thread begins to prepare it where none does. `wait` keeps the thread at
+    /// it.
+    fn poll(
+        self: &Arc<Self>,
+        wait: &mut Option<Wait>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<Arc<dyn PreparedJoin>>> {
+        let wait = wait.get_or_insert_with(|| Wait::new(self));
+        wait.waker.register(cx.waker());
+        let mut state = self.state.lock();
+        match &mut *state {
+            State::Idle => {
+                let cancel = CancelFlag::default();
+                let attempt = Arc::new(cancel.on_drop());
+                let waiting = vec![Arc::clone(&wait.waker)];
+                *state = State::Preparing { attempt: Arc::clone(&attempt), waiting };
+                drop(state);
+                self.start(&attempt, cancel);
+                Poll::Pending
+            }
+            State::Preparing { waiting, .. } => {
+                if !waiting.iter().any(|waker| Arc::ptr_eq(waker, &wait.waker)) {
+                    waiting.push(Arc::clone(&wait.waker));
+                }
+                Poll::Pending
+            }
+            State::Ready { join, .. } => Poll::Ready(Ok(Arc::clone(join))),
+            State::Failed(error) => Poll::Ready(Err(DataFusionError::Shared(Arc::clone(error)))),
+        }
+    }
+
+    /// Has a thread prepare the join.
+    fn start(self: &Arc<Self>, attempt: &Arc<CancelOnDrop>, cancel: CancelFlag) {
+        // Only those that wait keep the attempt.
+        let (shared, attempt) = (Arc::clone(self), Arc::downgrade(attempt));
+        let (work, number) = (Arc::clone(self), attempt.clone());
+        let prepare = move || {
+            let memory = work.reservation.new_empty();
+            let prepared = catch_unwind(AssertUnwindSafe(|| {
+                prepare_with(work.prepare.as_ref(), work.spec, &memory, &cancel)
+            }));
+            let prepared = prepared
+                .unwrap_or_else(|_| Err(internal_datafusion_err!("preparing a join panics")));
+            let made = prepared.map(|join| State::Ready { join, _memory: memory });
+            work.settle(&number, made);
+        };
+        let started = thread::Builder::new().name("simjoin-prepare".to_string()).spawn(prepare);
+        if let Err(error) = started {
+            shared.settle(&attempt, Err(error.into()));
+        }
+    }
+
+    /// Notes the end of an attempt, unless it was given up.
+    fn settle(&self, attempt: &Weak<CancelOnDrop>, made: Result<State>) {
+        let mut state = self.state.lock();
+        let is_current = match &*state {
+            State::Preparing { attempt: current, .. } => {
+                std::ptr::eq(attempt.as_ptr(), Arc::as_ptr(current))
+            }
+            _ => false,
+        };
+        if !is_current {
+            return;
+        }
+        let made = made.unwrap_or_else(|error| State::Failed(Arc::new(error)));
+        let before = mem::replace(&mut *state, made);
+        drop(state);
+        if let State::Preparing { waiting, .. } = before {
+            waiting.iter().for_each(|waker| waker.wake());
+        }
+    }
+}
+
+/// A cursor's wait for a join. Once none waits, the attempt is cancelled.
+struct Wait {
+    join: Arc<Shared>,
+    waker: Arc<AtomicWaker>,
+}
+
+impl Wait {
+    fn new(join: &Arc<Shared>) -> Self {
+        Self { join: Arc::clone(join), waker: Arc::default() }
+    }
+}
+
+impl Drop for Wait {
+    fn drop(&mut self) {
+        let mut state = self.join.state.lock();
+        if let State::Preparing { waiting, .. } = &mut *state {
+            waiting.retain(|waker| !Arc::ptr_eq(waker, &self.waker));
+            if waiting.is_empty() {
+                // With it goes the attempt, which cancels the thread.
+                *state = State::Idle;
+            }
+        }
+    }
+}
+
+/// A cursor over a join that is prepared once the cursor has a unit.
+pub(super) struct LateCursor {
+    state: CursorState,
+    join: Arc<Shared>,
+    reservation: MemoryReservation,
+    /// Units fed before the join was prepared.
+    units: VecDeque<ProbeUnit>,
+    finished: bool,
+}
+
+enum CursorState {
+    /// With its wait, once it has a unit.
+    Waiting(Option<Wait>),
+    Open(Box<dyn Cursor>),
+}
+
+impl LateCursor {
+    /// The cursor over the prepared join; it gets the units that were fed meanwhile.
+    fn open(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
+        let CursorState::Waiting(wait) = &mut self.state else { return Poll::Ready(Ok(())) };
+        let Poll::Ready(join) = self.join.poll(wait, cx) else { return Poll::Pending };
+        let mut cursor = join?.open(&self.reservation)?;
+        for unit in self.units.drain(..) {
+            cursor.feed(unit)?;
+        }
+        if self.finished {
+            cursor.finish();
+        }
+        self.state = CursorState::Open(cursor);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Cursor for LateCursor {
+    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
+        match &mut self.state {
+            CursorState::Open(cursor) => cursor.feed(unit),
+            CursorState::Waiting(_) => {
+                self.units.push_back(unit);
+                Ok(())
+            }
+        }
+    }
+
+    fn finish(&mut self) {
+        self.finished = true;
+        if let CursorState::Open(cursor) = &mut self.state {
+            cursor.finish();
+        }
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
+        if let CursorState::Open(cursor) = &mut self.state {
+            return cursor.poll(cx, matches);
+        }
+        if self.units.is_empty() {
+            let progress = if self.finished { Progress::Ended } else { Progress::NeedsInput };
+            return Poll::Ready(Ok(progress));
+        }
+        match self.open(cx) {
+            Poll::Ready(opened) => Poll::Ready(opened.map(|()| Progress::Yield)),
+            Poll::Pending => Poll::Pending,
+        }
+    }
+
+    fn retire(&mut self, unit: u32, probe: SetId) {
+        if let CursorState::Open(cursor) = &mut self.state {
+            cursor.retire(unit, probe);
+        }
+    }
+
+    fn funnel(&self) -> Funnel {
+        match &self.state {
+            CursorState::Open(cursor) => cursor.funnel(),
+            CursorState::Waiting(_) => Funnel::default(),
+        }
+    }
+}

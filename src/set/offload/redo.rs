@@ -1,0 +1,103 @@
+//! Jobs that no device has done, done on the CPU.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::engine::{Cursor, Match, MatchBuffer, MatchNeed, ProbeUnit};
+use crate::set::SetId;
+use crate::set::offload::late::LateCursor;
+use crate::set::offload::{DeviceFilter, Offload, Undecided};
+
+/// Matches that the CPU finds between two looks at them.
+const MATCHES: usize = 1024;
+/// Probe sets that the CPU takes up at a time.
+const PROBES: u32 = if cfg!(test) { 7 } else { 4096 };
+
+/// Jobs that the CPU takes up, one after the other.
+pub(super) struct Redo<F: DeviceFilter> {
+    cursor: Option<LateCursor>,
+    jobs: VecDeque<(u32, F::Job)>,
+    /// The job that the cursor works on.
+    current: Option<Current<F::Undecided>>,
+    /// The cursor has probe sets of the job.
+    is_fed: bool,
+    buffer: Option<MatchBuffer>,
+}
+
+struct Current<U> {
+    /// The unit of the join that the job belongs to.
+    unit: u32,
+    undecided: U,
+    /// The probe sets that the cursor has not got.
+    left: Range<SetId>,
+}
+
+/// What the CPU has found in a job.
+pub(super) struct Found {
+    pub unit: u32,
+    pub matches: Vec<Match>,
+    /// The job is done.
+    pub done: bool,
+}
+
+impl<F: DeviceFilter> Default for Redo<F> {
+    fn default() -> Self {
+        Self { cursor: None, jobs: VecDeque::new(), current: None, is_fed: false, buffer: None }
+    }
+}
+
+impl<F: DeviceFilter> Redo<F> {
+    pub(super) fn push(&mut self, unit: u32, job: F::Job) {
+        self.jobs.push_back((unit, job));
+    }
+
+    pub(super) fn is_busy(&self) -> bool {
+        self.current.is_some() || !self.jobs.is_empty()
+    }
+
+    /// Works for a time slice, if there is work. Pending while the join on the CPU is prepared.
+    pub(super) fn work(
+        &mut self,
+        cx: &mut Context<'_>,
+        join: &Offload<F>,
+        reservation: &MemoryReservation,
+    ) -> Poll<Result<Option<Found>>> {
+        if self.current.is_none() {
+            self.current = self.jobs.pop_front().map(|(unit, job)| {
+                let undecided = join.filter.undecided(&job);
+                let left = undecided.probes();
+                Current { unit, undecided, left }
+            });
+        }
+        let Some(current) = &mut self.current else { return Poll::Ready(Ok(None)) };
+        let cursor = self.cursor.get_or_insert_with(|| join.on_cpu.open_for_all(reservation));
+        if !self.is_fed {
+            let collection = current.undecided.collection();
+            let items = collection.unwrap_or_else(|| Arc::clone(&join.build));
+            let Range { start, end } = current.left;
+            let middle = end.min(start.saturating_add(PROBES));
+            cursor.feed(ProbeUnit { number: 0, items, range: start..middle })?;
+            current.left.start = middle;
+            self.is_fed = true;
+        }
+        let buffer = self.buffer.get_or_insert_with(|| MatchBuffer::new(MATCHES));
+        ready!(cursor.poll(cx, buffer))?;
+        // Where one match will do, the CPU gives any: it counts, whatever job it belongs to.
+        let first_only = join.spec.need == MatchNeed::Exists;
+        let is_of_job = |found: &Match| first_only || current.undecided.holds(found);
+        let matches = buffer.matches().iter().copied().filter(is_of_job).collect();
+        self.is_fed = buffer.completed().is_empty();
+        let done = !self.is_fed && current.left.is_empty();
+        let found = Found { unit: current.unit, matches, done };
+        buffer.clear();
+        if found.done {
+            self.current = None;
+        }
+        Poll::Ready(Ok(Some(found)))
+    }
+}

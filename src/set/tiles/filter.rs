@@ -1,0 +1,307 @@
+//! Signature tiles as a filter on devices.
+
+use std::collections::HashMap;
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::engine::{Match, Pairing};
+use crate::gpu::DeviceWork;
+use crate::set::offload::{DeviceFilter, OpenUnit, TicketOf, TravellingSets, Undecided};
+use crate::set::tiles::abi::{OCTET, Unit};
+use crate::set::tiles::columns::SignedColumns;
+use crate::set::tiles::pieces::Pieces;
+use crate::set::tiles::plan::{self, Overlaps, Probe, Tiling};
+use crate::set::tiles::work::{Form, Left, TileJob, TileRun, TravellingColumns};
+use crate::set::{JoinSpec, SetCollection, SetId, SetUnit};
+
+/// The most ranges of a self-join: each is a work or more.
+const WORKS: u32 = 48;
+/// Units that are done again in one job, at least.
+const LEAST_UNITS: usize = 64;
+/// The part of the hits that a job has room for which a smaller job gets, and the least room.
+const SMALLER: u32 = 4;
+const LEAST_CAPACITY: u32 = 1 << 10;
+
+/// A signed build side on the devices of a join.
+#[derive(Debug)]
+pub(super) struct Tiles {
+    pub build: Arc<SetCollection>,
+    pub spec: JoinSpec,
+    pub form: Form,
+    pub tiling: Tiling,
+    /// The devices hold the probe sets: these are the build sets.
+    pub resident: bool,
+    /// By place of the join; `None` where the device has failed before.
+    pub devices: Vec<Option<TileDevice>>,
+    /// Of a build side that does not fit on the devices.
+    pub pieces: Option<Pieces>,
+}
+
+/// What works need of a device.
+#[derive(Debug, Clone)]
+pub(super) struct TileDevice {
+    /// The columns, unless they travel with the works.
+    pub columns: Option<Arc<SignedColumns>>,
+    pub multiprocessors: u32,
+}
+
+/// What a cursor keeps from plan to plan.
+#[derive(Debug, Default)]
+pub(super) struct TileScratch {
+    overlaps: Overlaps,
+    /// The rows that meet one piece of the columns after the other.
+    rows: Option<RowsOfPieces>,
+}
+
+/// Rows on their way past the pieces of the columns that they admit.
+#[derive(Debug)]
+struct RowsOfPieces {
+    rows: Range<SetId>,
+    /// Those that have not met the first of the pieces.
+    left: Range<SetId>,
+    columns: Range<SetId>,
+    pieces: Range<usize>,
+}
+
+impl DeviceFilter for Tiles {
+    type Job = TileJob;
+    type Left = Left;
+    type Scratch = TileScratch;
+    type Undecided = UndecidedTiles;
+
+    fn rows_of(&self, sets: Range<SetId>) -> Range<SetId> {
+        self.tiling.rows_of(&self.build, &self.spec, sets)
+    }
+
+    fn plan(
+        &self,
+        scratch: &mut TileScratch,
+        unit: &SetUnit,
+        left: &mut Range<SetId>,
+        reservation: &MemoryReservation,
+    ) -> Result<Vec<TileJob>> {
+        let columns = match self.spec.pairing {
+            Pairing::All => 0..self.build.len(),
+            Pairing::Unordered => unit.range.clone(),
+        };
+        let TileScratch { overlaps, rows } = scratch;
+        let Some(pieces) = &self.pieces else {
+            let job = self.job(overlaps, unit, columns, None, left, reservation)?;
+            return Ok(job.into_iter().collect());
+        };
+        let met = rows.get_or_insert_with(|| self.rows_of_pieces(pieces, unit, columns, left));
+        let Some(piece) = met.pieces.next() else {
+            left.start = met.rows.end;
+            *rows = None;
+            return Ok(vec![]);
+        };
+        let piece = pieces.get(piece);
+        let columns = met.columns.start.max(piece.start)..met.columns.end.min(piece.end);
+        let mut jobs = vec![];
+        while !met.left.is_empty() {
+            let columns = columns.clone();
+            jobs.extend(self.job(
+                overlaps,
+                unit,
+                columns,
+                Some(&piece),
+                &mut met.left,
+                reservation,
+            )?);
+        }
+        met.left = met.rows.clone();
+        Ok(jobs)
+    }
+
+    fn is_on(&self, place: usize) -> bool {
+        self.devices.get(place).is_some_and(Option::is_some)
+    }
+
+    fn work(&self, place: usize, job: TileJob, ticket: TicketOf<Self>) -> Box<dyn DeviceWork> {
+        let device = self.devices.get(place).cloned().flatten();
+        let (columns, multiprocessors) = match device {
+            Some(TileDevice { columns, multiprocessors }) => (columns, multiprocessors),
+            None => (None, 1),
+        };
+        Box::new(TileRun::new(job, columns, multiprocessors, ticket))
+    }
+
+    fn again(&self, job: &TileJob, left: Left, unit: Option<&OpenUnit>) -> Vec<TileJob> {
+        let Left { again, too_many } = left;
+        let finished = job.units.len().saturating_sub(again.len() + too_many.len());
+        let needed =
+            |tile: &Unit| unit.is_none_or(|unit| unit.needs_any(self.probes_of(job, tile)));
+        let mut sparse: Vec<Unit> = again.into_iter().filter(needed).collect();
+        let mut dense = vec![];
+        for unit in too_many.into_iter().filter(needed) {
+            match plan::split(unit) {
+                Some(smaller) => sparse.extend(smaller),
+                None => dense.push(unit),
+            }
+        }
+        // A job of all of them would find no room for most, over and over.
+        let sparse = sparse.chunks((4 * finished).max(LEAST_UNITS));
+        let sparse = sparse.map(|units| job.with(job.form, units.to_vec(), false));
+        let dense = dense.chunks(job.form.most_dense_units());
+        sparse.chain(dense.map(|units| job.with(job.form, units.to_vec(), true))).collect()
+    }
+
+    /// Jobs with room for fewer hits and matches, where these are what takes the memory.
+    fn smaller(&self, job: &TileJob) -> Option<Vec<TileJob>> {
+        let form = Form { capacity: job.form.capacity / SMALLER, ..job.form };
+        let saves = job.form.buffer_bytes() - form.buffer_bytes();
+        if form.capacity < LEAST_CAPACITY || saves < job.bytes() / 2 {
+            return None;
+        }
+        let units = if job.dense { form.most_dense_units() } else { job.units.len() };
+        let jobs = job.units.chunks(units.max(1));
+        Some(jobs.map(|units| job.with(form, units.to_vec(), job.dense)).collect())
+    }
+
+    fn undecided(&self, job: &TileJob) -> UndecidedTiles {
+        UndecidedTiles::new(job)
+    }
+
+    fn most_matches(&self) -> u64 {
+        self.form.most_matches()
+    }
+
+    fn range_unit(&self) -> u32 {
+        self.tiling.stage_sets
+    }
+
+    /// A work has about a tenth of a millisecond of the device's time to fill, at least; one whose
+    /// columns travel is worth the way.
+    fn least_range(&self) -> u32 {
+        let works = self.pieces.as_ref().map_or(WORKS, |pieces| pieces.len().min(WORKS));
+        let part = self.build.len() / works.max(1);
+        part.next_multiple_of(self.tiling.stage_sets)
+    }
+}
+
+impl Tiles {
+    /// The next rows of a unit that travel together, and the pieces of the columns that they meet.
+    fn rows_of_pieces(
+        &self,
+        pieces: &Pieces,
+        unit: &SetUnit,
+        columns: Range<SetId>,
+        left: &Range<SetId>,
+    ) -> RowsOfPieces {
+        let rows = pieces.rows(self.row_sets(unit), left);
+        let (build, probe) = (&self.build, self.row_sets(unit));
+        let columns = self.tiling.columns_of(build, probe, &self.spec, rows.clone(), columns);
+        RowsOfPieces { left: rows.clone(), rows, pieces: pieces.of(&columns), columns }
+    }
+
+    /// The collection that the rows of a unit belong to.
+    fn row_sets<'a>(&'a self, unit: &'a SetUnit) -> &'a Arc<SetCollection> {
+        if self.form.same { &self.build } else { &unit.sets }
+    }
+
+    /// The job for the first rows of `left` and for columns, which travel with the job where they are
+    /// those of a piece; `None` where no pair can match.
+    fn job(
+        &self,
+        overlaps: &mut Overlaps,
+        unit: &SetUnit,
+        columns: Range<SetId>,
+        piece: Option<&Range<SetId>>,
+        left: &mut Range<SetId>,
+        reservation: &MemoryReservation,
+    ) -> Result<Option<TileJob>> {
+        let Self { build, spec, form, tiling, resident, .. } = self;
+        let sets = self.row_sets(unit);
+        let numbered = *resident || form.same;
+        let probe = Probe { sets, numbered, travels: !resident };
+        let (mut plan, units) =
+            tiling.plan(build, probe, spec, (&unit.range, columns.clone()), left, overlaps);
+        if units.is_empty() {
+            return Ok(None);
+        }
+        let rows = match numbered {
+            true => plan.rows.start - plan.rows.start % OCTET..plan.rows.end,
+            false => plan.sets.clone(),
+        };
+        let probe = (!resident).then(|| TravellingSets::new(sets, rows, form.counts));
+        let columns = piece.map(|piece| {
+            // Whole stages.
+            let stage_sets = tiling.stage_sets;
+            let end = columns.end.next_multiple_of(stage_sets).min(piece.end);
+            let sets = columns.start / stage_sets * stage_sets..end;
+            let sizes = Arc::clone(&tiling.sizes);
+            TravellingColumns { sets: TravellingSets::new(build, sets, form.counts), sizes }
+        });
+        // Units that are done again are split into eight.
+        let units_again = 9 * units.len() * size_of::<Unit>();
+        let travelling = [probe.as_ref(), columns.as_ref().map(|columns| &columns.sets)];
+        let counts = travelling.into_iter().flatten().map(|sets| size_of_val(&sets.row_counts[..]));
+        let bytes = plan.size_in_bytes() + units_again + counts.sum::<usize>();
+        let reservation = reservation.new_empty();
+        reservation.try_grow(bytes)?;
+        plan.reservation = Some(reservation);
+        let (form, plan, column_count) = (*form, Arc::new(plan), build.len());
+        Ok(Some(TileJob { form, plan, units, dense: false, probe, columns, column_count }))
+    }
+
+    /// The probe sets that are the rows of a unit of tiles, where one match for each will do.
+    fn probes_of(&self, job: &TileJob, unit: &Unit) -> Range<SetId> {
+        let Range { start, end } = job.plan.rows;
+        let first = job.plan.strips[unit.strip as usize].first;
+        let rows = first.max(start)..first.saturating_add(self.form.shape.strip_rows).min(end);
+        rows.start + job.plan.first_probe..rows.end + job.plan.first_probe
+    }
+}
+
+/// A job whose tiles no device has decided.
+pub(super) struct UndecidedTiles {
+    job: TileJob,
+    /// By strip, the stages that are undecided.
+    stages: HashMap<u32, Vec<Range<u32>>>,
+}
+
+impl UndecidedTiles {
+    fn new(job: &TileJob) -> Self {
+        let mut stages: HashMap<u32, Vec<Range<u32>>> = HashMap::new();
+        for unit in &job.units {
+            let range = unit.first_stage..unit.first_stage + unit.stages;
+            stages.entry(unit.strip).or_default().push(range);
+        }
+        Self { job: job.with(job.form, vec![], job.dense), stages }
+    }
+}
+
+impl Undecided for UndecidedTiles {
+    fn collection(&self) -> Option<Arc<SetCollection>> {
+        self.job.probe.as_ref().map(|probe| Arc::clone(&probe.collection))
+    }
+
+    fn probes(&self) -> Range<SetId> {
+        self.job.plan.sets.clone()
+    }
+
+    fn holds(&self, found: &Match) -> bool {
+        let TileJob { form, plan, .. } = &self.job;
+        if !plan.sets.contains(&found.probe) {
+            return false;
+        }
+        let (row, column) = match form.same {
+            true => (found.build, found.probe),
+            false => (found.probe - plan.first_probe, found.build),
+        };
+        if form.same && row >= column {
+            return false;
+        }
+        let strips = plan.strips.partition_point(|strip| strip.first <= row);
+        let Some(strip) = strips.checked_sub(1) else { return false };
+        let is_planned =
+            plan.rows.contains(&row) && row - plan.strips[strip].first < form.shape.strip_rows;
+        let stage = column / (form.shape.stage_columns * form.members);
+        let stages = self.stages.get(&(strip as u32));
+        is_planned
+            && stages.is_some_and(|stages| stages.iter().any(|stages| stages.contains(&stage)))
+    }
+}

@@ -1,0 +1,219 @@
+//! The width of signatures, the sets of a column and the kernel that suit a join, by a sample.
+
+use crate::engine::{Cost, Pairing};
+use crate::gpu::Device;
+use crate::set::device::DeviceJoin;
+use crate::set::filter::size_bounds::SizeBoundsCache;
+use crate::set::statistics::partners;
+use crate::set::tiles::scheme::TileScheme;
+use crate::set::tiles::shape::{TileKernel, TileShape, WIDTHS};
+use crate::set::{JoinSpec, SetCollection, SetId, Statistics, costs};
+
+/// Hits of a work: at least, at most.
+const CAPACITY: (u64, u64) = (32, 1 << 24);
+/// Sets that a column may unite.
+const MEMBERS: [u32; 3] = [1, 2, 4];
+/// Joins with fewer pairs than this take less time than a sample.
+const WORTH_SAMPLING: f64 = 2e10;
+/// Rows of a sample, the pairs of a join for which there are as many again, up to `MOST_ROWS`, and groups
+/// of neighbours that they are tried with.
+const ROWS: u32 = 64;
+const MOST_ROWS: u32 = 512;
+const PAIRS_OF_ROWS: f64 = 1e12;
+const GROUPS: u32 = 256;
+
+/// Nanoseconds of an H200, for each pair that a hit leaves: reading two signatures at random places.
+const HIT: f64 = 0.1;
+/// Nanoseconds of an H200 for comparing the tokens of a pair: always, and for each token.
+const COMPARE: f64 = 0.4;
+const COMPARE_TOKEN: f64 = 0.01;
+/// Nanoseconds of an H200 for signing a token.
+const SIGN_TOKEN: f64 = 0.004;
+/// Nanoseconds of a work: the device takes up nothing else meanwhile.
+const SLICE: f64 = 1e7;
+/// Nanoseconds of a join besides: plans, launches and answers of its first works.
+const START: f64 = 2e6;
+
+/// Pairs whose tokens a device compares in ten milliseconds, in sets of `average` tokens.
+pub(super) fn compared_in_slice(average: f64) -> u64 {
+    (SLICE / (HIT + COMPARE + COMPARE_TOKEN * average)) as u64
+}
+
+/// Pairs that a device of 132 multiprocessors tests in ten milliseconds.
+pub(super) fn tested_in_slice(shape: &TileShape, members: u32) -> u64 {
+    (SLICE * 132.0 * shape.kernel.rate(shape.width)) as u64 * u64::from(members)
+}
+
+/// How a join is tested.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::set) struct Fit {
+    pub(super) shape: TileShape,
+    pub(super) members: u32,
+    pub(super) capacity: u32,
+}
+
+impl Fit {
+    /// What suits a join on its devices.
+    pub(in crate::set) fn choose(
+        build: &SetCollection,
+        spec: &JoinSpec,
+        join: &DeviceJoin,
+        statistics: &Statistics,
+    ) -> Self {
+        let devices = (0..join.places.len()).filter_map(|number| join.places.get(number));
+        let kernels = devices.map(|place| TileKernel::of(place.device.capability()));
+        let kernel = kernels.reduce(|a, b| if a == b { a } else { TileKernel::Counts });
+        let kernel = kernel.unwrap_or(TileKernel::Counts);
+        let widest = TileScheme::exact_width(build.universe()).unwrap_or(WIDTHS[2]);
+        let (width, members) = match statistics.admissible_pairs > WORTH_SAMPLING {
+            true => {
+                let rows = statistics.admissible_pairs / PAIRS_OF_ROWS * f64::from(ROWS);
+                let rows = (rows as u32).clamp(ROWS, MOST_ROWS);
+                Sample::draw(build, spec, rows).best(kernel, widest)
+            }
+            false => (widest.min(WIDTHS[1]), 1),
+        };
+        Self::new(kernel, width, members, spec, join.memory)
+    }
+
+    /// Given choices.
+    pub(super) fn new(
+        kernel: TileKernel,
+        width: u32,
+        members: u32,
+        spec: &JoinSpec,
+        memory: u64,
+    ) -> Self {
+        // Every work on a device has room for hits, and for the matches behind them.
+        let each = memory / 4 / (2 * Device::SLOTS as u64);
+        let wanted = spec.gpu.candidate_memory / 8 / u64::from(members);
+        let affordable = each / u64::from(8 + 12 * members);
+        let capacity = wanted.min(affordable).clamp(CAPACITY.0, CAPACITY.1) as u32;
+        Self { shape: TileShape::new(kernel, width), members, capacity }
+    }
+}
+
+/// Rows and groups of neighbouring columns, evenly drawn.
+struct Sample<'a> {
+    build: &'a SetCollection,
+    rows: Vec<SampledRow>,
+    /// The first set of each group.
+    groups: Vec<SetId>,
+}
+
+/// A set as a row: its partners, and the least overlap that it requires of a group, if any can match.
+struct SampledRow {
+    set: SetId,
+    required: Vec<Option<u32>>,
+}
+
+impl<'a> Sample<'a> {
+    fn draw(build: &'a SetCollection, spec: &JoinSpec, rows: u32) -> Self {
+        let most = MEMBERS[MEMBERS.len() - 1];
+        let step = (build.len() / GROUPS).max(most);
+        let groups: Vec<SetId> = (0..build.len().saturating_sub(most))
+            .step_by(step as usize)
+            .map(|set| set - set % most)
+            .collect();
+        let all = JoinSpec { pairing: Pairing::All, ..*spec };
+        let mut cache = SizeBoundsCache::new(&all, build.runs());
+        let step = build.len().div_ceil(rows).max(1);
+        let rows = (step / 2..build.len()).step_by(step as usize).filter_map(|set| {
+            let (mut partners, bounds) = partners(build, &all, &mut cache, set)?;
+            if spec.pairing == Pairing::Unordered {
+                partners.start = partners.start.max(set + 1);
+            }
+            let least = |first: SetId| {
+                let members = first.max(partners.start)..(first + most).min(partners.end);
+                let admitted = members.start < members.end;
+                // Overlaps rise with sizes; sets of a group stand in their order.
+                admitted.then(|| bounds.required(build.size(members.start)))
+            };
+            let required = groups.iter().map(|&first| least(first)).collect();
+            Some(SampledRow { set, required })
+        });
+        let rows = rows.collect();
+        Self { build, rows, groups }
+    }
+
+    /// The width and the members of a column with which a pair takes the least time.
+    fn best(&self, kernel: TileKernel, widest: u32) -> (u32, u32) {
+        let average = self.build.token_count() as f64 / f64::from(self.build.len().max(1));
+        let compare = COMPARE + COMPARE_TOKEN * average;
+        let widths = WIDTHS.into_iter().filter(|&width| width <= widest);
+        let costs = widths.flat_map(|width| {
+            let scheme = TileScheme::new(self.build, width);
+            let passing = self.passing(&scheme);
+            let test = 1.0 / (132.0 * kernel.rate(width));
+            MEMBERS.into_iter().zip(passing).map(move |(members, share)| {
+                let members_of = f64::from(members);
+                // Of the pairs behind hits few are left for their tokens, unless most columns pass.
+                let hits = share * (HIT * members_of + compare * share.sqrt());
+                ((width, members), (test + hits) / members_of)
+            })
+        });
+        let best = costs.min_by(|a, b| a.1.total_cmp(&b.1));
+        best.map_or((WIDTHS[1], 1), |(choice, _)| choice)
+    }
+
+    /// The share of columns that pass, by their members.
+    fn passing(&self, scheme: &TileScheme) -> [f64; MEMBERS.len()] {
+        let width = scheme.width as usize;
+        let most = MEMBERS[MEMBERS.len() - 1];
+        let mut unions = vec![[vec![0; width], vec![0; width], vec![0; width]]; self.groups.len()];
+        let mut words = vec![0; width];
+        for (&first, unions) in self.groups.iter().zip(&mut unions) {
+            for member in 0..most {
+                scheme.sign(self.build.tokens(first + member), &mut words);
+                for (union, &members) in unions.iter_mut().zip(&MEMBERS) {
+                    if member < members {
+                        union.iter_mut().zip(&words).for_each(|(union, word)| *union |= word);
+                    }
+                }
+            }
+        }
+        let (mut tried, mut passed) = (0_u32, [0_u32; MEMBERS.len()]);
+        for row in &self.rows {
+            let hidden = scheme.sign(self.build.tokens(row.set), &mut words);
+            for (required, unions) in row.required.iter().zip(&unions) {
+                let Some(required) = *required else { continue };
+                tried += 1;
+                for (passed, union) in passed.iter_mut().zip(unions) {
+                    let common = words.iter().zip(union).map(|(a, b)| (a & b).count_ones());
+                    *passed += u32::from(common.sum::<u32>() + hidden >= required);
+                }
+            }
+        }
+        passed.map(|passed| f64::from(passed) / f64::from(tried.max(1)))
+    }
+}
+
+/// What tiles cost on the device that is taken where none is named, before it is known: as measured
+/// on an H200, or by the device that is open.
+pub(in crate::set) fn estimate(statistics: &Statistics, spec: &JoinSpec) -> Cost {
+    let device = Device::opened(0);
+    let (kernel, multiprocessors) = match &device {
+        Some(device) => (TileKernel::of(device.capability()), device.multiprocessors()),
+        None => (TileKernel::Products, 132),
+    };
+    let width = WIDTHS[1];
+    let pairs = statistics.admissible_pairs;
+    let candidates = pairs * statistics.signature_share(statistics.signature_words());
+    let slower = 132.0 / f64::from(multiprocessors.max(1));
+    let compare = HIT + COMPARE + COMPARE_TOKEN * statistics.candidate_size;
+    let tests = pairs / (f64::from(multiprocessors.max(1)) * kernel.rate(width));
+    // Tokens, offsets and signatures; tiles pin next to no memory on a device that is open.
+    let bytes = 4.0 * statistics.tokens + statistics.sets * (16.0 + 4.0 * f64::from(width));
+    let limit = spec.gpu.memory_limit.or(device.as_ref().map(|device| device.total_memory()));
+    // What does not fit travels with the works, which take a part of the memory each.
+    let work = limit.map_or(f64::INFINITY, |limit| limit as f64 / (8 * Device::SLOTS) as f64);
+    let times = match limit.is_some_and(|limit| bytes > limit as f64) {
+        true => (bytes / work).max(2.0) / 2.0,
+        false => 1.0,
+    };
+    let rest = times * statistics.tokens * SIGN_TOKEN + candidates * compare;
+    // The collection is copied to the device, and matches come back.
+    let sent = costs::sending(statistics, 0.0);
+    let setup = if device.is_some() { 0.0 } else { sent.setup };
+    Cost { device: tests + slower * rest + START, transfer: times * sent.transfer, setup, ..sent }
+}

@@ -1,0 +1,48 @@
+//! Tiles of a given form, for measurements and tests.
+
+use std::sync::Arc;
+
+use datafusion::common::{Result, internal_err};
+
+use crate::engine::PreparedJoin;
+use crate::set::bitmap::on_cpu;
+use crate::set::filter::SignatureScheme;
+use crate::set::tiles::shape::TileKernel;
+use crate::set::tiles::{self, Fit, Residence};
+use crate::set::{JoinSpec, PrepareContext, SetCollection};
+
+/// `bitmap` on a device with a given kernel, width and union.
+#[derive(Debug, Clone, Copy)]
+pub struct FixedTiles {
+    /// The instructions by which signatures are compared.
+    pub kernel: TileKernel,
+    /// Words of a signature: 8, 16 or 32.
+    pub width: u32,
+    /// Sets of a column: 1, 2 or 4.
+    pub members: u32,
+    /// Hits that a work has room for; `None`: as for any join.
+    pub capacity: Option<u32>,
+    /// Whether the sets stay on the device.
+    pub residence: Residence,
+}
+
+impl FixedTiles {
+    /// Prepares a join on the device of the context.
+    ///
+    /// # Errors
+    ///
+    /// Where the context has no device, or the device lacks the memory or fails.
+    pub fn prepare_on_device(
+        &self,
+        build: &Arc<SetCollection>,
+        spec: JoinSpec,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let Self { kernel, width, members, capacity, residence } = *self;
+        let Some(join) = context.device else { return internal_err!("tiles need a device") };
+        let mut fit = Fit::new(kernel, width, members, &spec, join.memory);
+        fit.capacity = capacity.unwrap_or(fit.capacity);
+        let cpu = on_cpu(build, spec, SignatureScheme::fit(build), 1, context);
+        Ok(tiles::prepare(build, spec, join, (fit, residence), cpu)?)
+    }
+}

@@ -1,0 +1,162 @@
+//! Signature tiles: `bitmap` placed on a device.
+//!
+//! The device signs its copy of the build side ([`columns`]) and tests signatures against
+//! signatures in tiles of rows (probe sets) and columns (build sets, or unions of up to four
+//! neighbours). A pair whose row hides `h` tokens behind its bits passes where
+//! `popcount(row & column) + h` is at least the least overlap that any pair of the tile requires;
+//! with unions, no member of a column that fails can match. What passes meets the bound of both
+//! plain signatures, then its tokens are compared, on the device too.
+//!
+//! ```text
+//! cursor                         device (queue shared by all partitions)
+//! unit ─► plan: strips, units ─► sign rows ─► test tiles ─► hits ─► decide ─► matches ─┐
+//!           ▲                                     │                                    │
+//!           └── units without room for hits ◄─────┘     match buffer ◄── inbox ◄───────┘
+//! ```
+//!
+//! Hits and matches have bounded room. A unit (a strip and some stages of columns) that finds none
+//! writes nothing and is done again; one that has too many alone is split, and in the end decided
+//! pair by pair. [`crate::set::offload`] has the way of jobs to devices and back.
+//!
+//! Where the build side does not fit on the devices, columns travel with the works as rows do, and
+//! are signed there ([`pieces`]).
+
+mod abi;
+mod columns;
+mod filter;
+mod fit;
+mod fixed;
+mod pieces;
+mod plan;
+mod scheme;
+mod shape;
+#[cfg(all(test, feature = "cuda"))]
+pub(in crate::set) mod tests;
+mod work;
+
+use std::sync::Arc;
+
+use self::abi::MOST_OVERLAP;
+use self::columns::SignedColumns;
+use self::filter::{TileDevice, Tiles};
+pub(in crate::set) use self::fit::{Fit, estimate};
+pub use self::fixed::FixedTiles;
+use self::pieces::Pieces;
+use self::plan::Tiling;
+#[cfg(all(test, feature = "cuda"))]
+pub(in crate::set) use self::shape::TILES;
+pub use self::shape::TileKernel;
+use self::work::Form;
+use crate::engine::{MatchNeed, Pairing, PreparedJoin};
+use crate::gpu::{Device, DeviceError};
+use crate::set::device::ResidentSets;
+use crate::set::offload::{Offload, OnCpu, PreparedOffload};
+use crate::set::{DeviceJoin, JoinSpec, SetCollection};
+
+/// Whether the sets stay on the devices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Residence {
+    /// Where they fit.
+    IfRoom,
+    /// They travel with the works, in the smallest pieces that there are: for measurements and tests.
+    Never,
+}
+
+/// Signs the build side on the devices of a join. Where it does not fit it travels with the works.
+/// `on_cpu` does what devices fail to do.
+///
+/// # Errors
+///
+/// Where no device has the memory, or all have failed. The join has noted why.
+pub(in crate::set) fn prepare(
+    build: &Arc<SetCollection>,
+    spec: JoinSpec,
+    join: &Arc<DeviceJoin>,
+    (fit, residence): (Fit, Residence),
+    on_cpu: OnCpu,
+) -> Result<Arc<dyn PreparedJoin>, DeviceError> {
+    let form = form(build, &spec, join, &fit);
+    let tiling = Tiling::new(build, &form, join.memory);
+    let (devices, pieces) =
+        match residence == Residence::IfRoom && fits(build, join, &form, &tiling) {
+            true => (sign(build, join, &form, &tiling)?, None),
+            false => {
+                let smallest = residence != Residence::IfRoom;
+                let pieces = cut(build, &form, &tiling, join.memory, smallest)
+                    .inspect_err(|error| join.note_unfit("tiles", error))?;
+                let places = (0..join.places.len()).map(|number| join.places.get(number));
+                let devices = places.map(|place| {
+                    let multiprocessors = place?.device.multiprocessors();
+                    Some(TileDevice { columns: None, multiprocessors })
+                });
+                (devices.collect(), Some(pieces))
+            }
+        };
+    let (build, join) = (Arc::clone(build), Arc::clone(join));
+    let resident = join.has_probe() && pieces.is_none();
+    let filter = Tiles { build: Arc::clone(&build), spec, form, tiling, resident, devices, pieces };
+    Ok(Arc::new(PreparedOffload::new(Offload { build, spec, join, filter, on_cpu })))
+}
+
+/// The build side signed on every device.
+fn sign(
+    build: &SetCollection,
+    join: &DeviceJoin,
+    form: &Form,
+    tiling: &Tiling,
+) -> Result<Vec<Option<TileDevice>>, DeviceError> {
+    join.on_each(|place, sets| {
+        let kind = (&form.shape, &form.scheme, form.members);
+        let signed = SignedColumns::sign(&place.device, build, sets, kind, &tiling.sizes)?;
+        let multiprocessors = place.device.multiprocessors();
+        Ok(TileDevice { columns: Some(Arc::new(signed)), multiprocessors })
+    })
+}
+
+/// Whether sets and signatures fit on the devices of a join, beside its works.
+fn fits(build: &SetCollection, join: &DeviceJoin, form: &Form, tiling: &Tiling) -> bool {
+    let works = Device::SLOTS as u64 * form.buffer_bytes();
+    let signed = SignedColumns::bytes_of(build, &form.shape, form.members, &tiling.sizes);
+    let sets = ResidentSets::bytes_of(build, join.counts_rows);
+    let bytes = sets.saturating_add(signed).saturating_add(works);
+    join.has_build() && bytes <= join.memory && is_small(build)
+}
+
+/// Whether overlaps are within what kernels compare.
+fn is_small(build: &SetCollection) -> bool {
+    build.runs().greatest_size() < MOST_OVERLAP
+}
+
+/// The pieces of a build side that does not fit.
+fn cut(
+    build: &SetCollection,
+    form: &Form,
+    tiling: &Tiling,
+    memory: u64,
+    smallest: bool,
+) -> Result<Pieces, DeviceError> {
+    match is_small(build) {
+        true => Pieces::cut(build, form, tiling, memory, smallest),
+        false => Err(DeviceError::OutOfMemory {
+            what: "tiles of the largest sets of the join",
+            bytes: u64::from(build.runs().greatest_size()) * size_of::<u32>() as u64,
+            free: memory,
+        }),
+    }
+}
+
+/// What the works of a join have in common.
+fn form(build: &SetCollection, spec: &JoinSpec, join: &DeviceJoin, fit: &Fit) -> Form {
+    let average = build.token_count() as f64 / f64::from(build.len().max(1));
+    Form {
+        shape: fit.shape,
+        scheme: scheme::TileScheme::new(build, fit.shape.width),
+        members: fit.members,
+        capacity: fit.capacity,
+        dense_pairs: fit::compared_in_slice(average),
+        counts: spec.need == MatchNeed::Count,
+        exact: spec.need == MatchNeed::Scores,
+        first_only: spec.need == MatchNeed::Exists,
+        same: join.self_join && spec.pairing == Pairing::Unordered,
+    }
+}

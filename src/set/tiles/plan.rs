@@ -1,0 +1,370 @@
+//! Which tiles of rows and columns a work tests.
+//!
+//! Rows and columns stand in the order of their collections, by key and size, so that the columns
+//! which a strip of rows admits are one range. A table says, for each size of rows and each class of
+//! columns (their size, numbered), the overlap that a pair requires: exact integers, made by the host
+//! for every measure and role.
+//!
+//! Rows are the probe sets of a unit, columns the build sets. Where each unordered pair is decided
+//! once, it is the other way round: the columns are the sets of the unit, the rows those in front of
+//! them, which are no larger. Only the row's bound stands in front of unions of columns, and few bits
+//! in a row let few columns pass.
+
+use std::collections::HashMap;
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::engine::Pairing;
+use crate::gpu::Device;
+use crate::set::tiles::abi::{MAX_STAGES, NEVER, OCTET, RowRun, Strip, Unit};
+use crate::set::tiles::fit::tested_in_slice;
+use crate::set::tiles::work::Form;
+use crate::set::{JoinSpec, Run, SetCollection, SetId};
+
+/// A plan that has reached one of these ends with its strip: entries of the table, and units.
+const MOST_ENTRIES: usize = 1 << 18;
+const MOST_UNITS: usize = 1 << 16;
+
+/// The tiles of one join: what they are cut from.
+#[derive(Debug)]
+pub(super) struct Tiling {
+    /// The sizes of the build sets, ascending.
+    pub sizes: Arc<Vec<u32>>,
+    pub strip_rows: u32,
+    /// Sets of a stage.
+    pub stage_sets: u32,
+    /// The most stages of a unit, so that there are units for all multiprocessors.
+    pub unit_stages: u32,
+    /// A plan that has reached one of these ends with its strip: pairs to be tested, and tokens of
+    /// rows that travel with it.
+    pub most_pairs: u64,
+    pub most_tokens: u64,
+}
+
+/// Rows to be tested, in strips.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub rows: Range<u32>,
+    /// The probe sets that are their rows or columns, and the set that is row 0.
+    pub sets: Range<SetId>,
+    pub first_probe: SetId,
+    pub runs: Vec<RowRun>,
+    pub strips: Vec<Strip>,
+    pub table: Vec<u32>,
+    /// Of the plan itself.
+    pub reservation: Option<MemoryReservation>,
+}
+
+impl Plan {
+    /// The bytes allocated.
+    pub(super) fn size_in_bytes(&self) -> usize {
+        self.runs.capacity() * size_of::<RowRun>()
+            + self.strips.capacity() * size_of::<Strip>()
+            + self.table.capacity() * size_of::<u32>()
+    }
+}
+
+/// Probe sets of a join.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Probe<'a> {
+    pub sets: &'a SetCollection,
+    /// They are the build sets: rows have the numbers of their sets.
+    pub numbered: bool,
+    /// They travel with the works.
+    pub travels: bool,
+}
+
+/// The overlaps that rows of the sizes met last require of columns, by class.
+#[derive(Debug, Default)]
+pub(super) struct Overlaps {
+    of_size: HashMap<u32, Vec<u32>>,
+    entries: usize,
+}
+
+impl Overlaps {
+    /// More entries than this are forgotten.
+    const MOST_ENTRIES: usize = 1 << 17;
+
+    /// The overlaps that rows of a size require of columns of ascending `sizes`; admitted sizes are
+    /// always the same for a size.
+    fn of(
+        &mut self,
+        spec: &JoinSpec,
+        size: u32,
+        admitted: RangeInclusive<u32>,
+        sizes: &[u32],
+    ) -> &[u32] {
+        if self.entries > Self::MOST_ENTRIES {
+            *self = Self::default();
+        }
+        let entries = &mut self.entries;
+        self.of_size.entry(size).or_insert_with(|| {
+            *entries += sizes.len();
+            let mut overlap = 1;
+            let required = sizes.iter().map(|partner| {
+                if !admitted.contains(partner) {
+                    return NEVER;
+                }
+                let (bounds, role) = (spec.bounds, spec.probe_role);
+                overlap = bounds.min_overlap_from(role, size, *partner, overlap);
+                overlap
+            });
+            required.collect()
+        })
+    }
+}
+
+/// A plan in the making.
+struct Planner<'a> {
+    tiling: &'a Tiling,
+    build: &'a SetCollection,
+    spec: &'a JoinSpec,
+    /// The sets that are columns.
+    columns: Range<SetId>,
+    plan: Plan,
+    units: Vec<Unit>,
+    overlaps: &'a mut Overlaps,
+    /// By size of rows, the place of its overlaps in the table.
+    tables: HashMap<u32, u32>,
+    pairs: u64,
+    tokens: u64,
+}
+
+impl Tiling {
+    /// For the shape and the members of a form. `memory`: bytes that a join may fill.
+    pub(super) fn new(build: &SetCollection, form: &Form, memory: u64) -> Self {
+        let strip_rows = form.shape.strip_rows;
+        let stage_sets = form.shape.stage_columns * form.members;
+        let mut sizes: Vec<u32> = build.runs().iter().map(|(run, _)| run.size).collect();
+        sizes.sort_unstable();
+        sizes.dedup();
+        let stages = build.len().div_ceil(stage_sets);
+        let unit_stages = (stages / 16).clamp(4, MAX_STAGES);
+        let most_pairs = tested_in_slice(&form.shape, form.members);
+        // A quarter of a slot's share of the memory.
+        let share = memory / (4 * Device::SLOTS as u64 * size_of::<u32>() as u64);
+        let most_tokens = share.clamp(1 << 12, 1 << 24);
+        let sizes = Arc::new(sizes);
+        Self { sizes, strip_rows, stage_sets, unit_stages, most_pairs, most_tokens }
+    }
+
+    /// The sets that are the rows of a unit.
+    pub(super) fn rows_of(
+        &self,
+        build: &SetCollection,
+        spec: &JoinSpec,
+        sets: Range<SetId>,
+    ) -> Range<SetId> {
+        if spec.pairing == Pairing::All {
+            return sets;
+        }
+        let mut rows = sets.end..sets.end;
+        let mut set = sets.start;
+        while set < sets.end
+            && let Some((run, ids)) = build.runs().of_set(set)
+        {
+            if let Some((least, greatest)) = spec.partner_sizes(run.size) {
+                let partners = build.runs().sets(run.key, least, greatest);
+                rows.start = rows.start.min(partners.start);
+            }
+            set = ids.end;
+        }
+        rows
+    }
+
+    /// The columns that any of some rows admits, among `columns`.
+    pub(super) fn columns_of(
+        &self,
+        build: &SetCollection,
+        probe: &SetCollection,
+        spec: &JoinSpec,
+        rows: Range<SetId>,
+        columns: Range<SetId>,
+    ) -> Range<SetId> {
+        let mut admitted: Option<Range<SetId>> = None;
+        let mut row = rows.start;
+        while row < rows.end
+            && let Some((run, ids)) = probe.runs().of_set(row)
+        {
+            if let Some((_, of_run)) = self::admitted(build, spec, &run, &columns) {
+                admitted = Some(match admitted {
+                    None => of_run,
+                    Some(all) => all.start.min(of_run.start)..all.end.max(of_run.end),
+                });
+            }
+            row = ids.end;
+        }
+        admitted.unwrap_or(0..0)
+    }
+
+    /// The tiles of the first rows of `left` and of columns, as many as make a work, for a unit of
+    /// probe sets.
+    pub(super) fn plan(
+        &self,
+        build: &SetCollection,
+        probe: Probe<'_>,
+        spec: &JoinSpec,
+        (unit, columns): (&Range<SetId>, Range<SetId>),
+        left: &mut Range<SetId>,
+        overlaps: &mut Overlaps,
+    ) -> (Plan, Vec<Unit>) {
+        let first_probe = if probe.numbered { 0 } else { left.start };
+        let plan = Plan { first_probe, ..Plan::default() };
+        let (tiling, tables) = (self, HashMap::new());
+        let mut planner = Planner {
+            tiling,
+            build,
+            spec,
+            columns,
+            plan,
+            units: vec![],
+            overlaps,
+            tables,
+            pairs: 0,
+            tokens: 0,
+        };
+        let rows = left.start - first_probe..left.end - first_probe;
+        let mut row = rows.start;
+        let mut first = row - row % OCTET;
+        while row < rows.end && !planner.is_full() {
+            let end = rows.end.min(first.saturating_add(self.strip_rows));
+            planner.add_strip(probe.sets, first, row..end);
+            if probe.travels {
+                let (offsets, _) = probe.sets.csr();
+                let places = [row, end].map(|row| offsets[(row + first_probe) as usize]);
+                planner.tokens += places[1] - places[0];
+            }
+            row = end;
+            first = end;
+        }
+        let Planner { mut plan, units, .. } = planner;
+        plan.rows = rows.start..row;
+        let end = row + first_probe;
+        plan.sets = match spec.pairing {
+            Pairing::All => left.start..end,
+            Pairing::Unordered => unit.clone(),
+        };
+        left.start = end;
+        (plan, units)
+    }
+}
+
+impl Planner<'_> {
+    fn is_full(&self) -> bool {
+        self.plan.table.len() >= MOST_ENTRIES
+            || self.units.len() >= MOST_UNITS
+            || self.pairs >= self.tiling.most_pairs
+            || self.tokens >= self.tiling.most_tokens
+    }
+
+    /// Adds the strip that begins at row `first`, with those of its rows that count.
+    fn add_strip(&mut self, probe: &SetCollection, first: u32, rows: Range<u32>) {
+        let mut columns: Option<Range<SetId>> = None;
+        let mut tables: Vec<u32> = vec![];
+        let mut row = rows.start;
+        while row < rows.end {
+            let set = row + self.plan.first_probe;
+            let Some((run, ids)) = probe.runs().of_set(set) else { break };
+            let end = (ids.end - self.plan.first_probe).min(rows.end);
+            let (mut admitted, table) = self.partners(&run).unwrap_or((0..0, 0));
+            // A run that began in a former strip is there already.
+            if set == ids.start || self.plan.runs.is_empty() {
+                let (start, end) = (admitted.start, admitted.end);
+                self.plan.runs.push(RowRun { first: row, start, end, table });
+            }
+            if self.spec.pairing == Pairing::Unordered {
+                admitted.start = admitted.start.max(set + 1);
+            }
+            if admitted.start < admitted.end {
+                columns = Some(match columns {
+                    None => admitted,
+                    Some(c) => c.start.min(admitted.start)..c.end.max(admitted.end),
+                });
+                if !tables.contains(&table) {
+                    tables.push(table);
+                }
+            }
+            row = end;
+        }
+        if let Some(columns) = columns {
+            let table = self.least_of(&tables);
+            let strip = self.plan.strips.len() as u32;
+            self.plan.strips.push(Strip { first, table });
+            self.add_units(strip, columns);
+        }
+    }
+
+    /// The columns that a run of rows admits, and the place of the overlaps that they require.
+    fn partners(&mut self, run: &Run) -> Option<(Range<SetId>, u32)> {
+        let sizes = admitted(self.build, self.spec, run, &self.columns)?;
+        let ((least, greatest), partners) = sizes;
+        if let Some(&table) = self.tables.get(&run.size) {
+            return Some((partners, table));
+        }
+        let table = self.plan.table.len() as u32;
+        let sizes = &self.tiling.sizes;
+        self.plan.table.extend(self.overlaps.of(self.spec, run.size, least..=greatest, sizes));
+        self.tables.insert(run.size, table);
+        Some((partners, table))
+    }
+
+    /// The place of the least overlap that any of some tables requires.
+    fn least_of(&mut self, tables: &[u32]) -> u32 {
+        if let [one] = tables {
+            return *one;
+        }
+        let place = self.plan.table.len();
+        let classes = self.tiling.sizes.len();
+        self.plan.table.resize(place + classes, NEVER);
+        let (all, least) = self.plan.table.split_at_mut(place);
+        for &table in tables {
+            let of_size = &all[table as usize..][..classes];
+            least
+                .iter_mut()
+                .zip(of_size)
+                .for_each(|(least, &of_size)| *least = of_size.min(*least));
+        }
+        place as u32
+    }
+
+    /// Adds the units of a strip with a range of columns.
+    fn add_units(&mut self, strip: u32, columns: Range<SetId>) {
+        let Tiling { stage_sets, unit_stages, strip_rows, .. } = *self.tiling;
+        let stages = columns.start / stage_sets..columns.end.div_ceil(stage_sets);
+        self.pairs += u64::from(strip_rows) * u64::from(stage_sets) * stages.len() as u64;
+        for first_stage in stages.clone().step_by(unit_stages as usize) {
+            let stages = unit_stages.min(stages.end - first_stage);
+            self.units.push(Unit { strip, first_stage, stages });
+        }
+    }
+}
+
+/// The columns that a run of rows admits, among `columns`, and their sizes.
+fn admitted(
+    build: &SetCollection,
+    spec: &JoinSpec,
+    run: &Run,
+    columns: &Range<SetId>,
+) -> Option<((u32, u32), Range<SetId>)> {
+    let sizes = match spec.pairing {
+        Pairing::All => spec.partner_sizes(run.size)?,
+        Pairing::Unordered => spec.sizes_from(run.size)?,
+    };
+    let sets = build.runs().sets(run.key, sizes.0, sizes.1);
+    let sets = sets.start.max(columns.start)..sets.end.min(columns.end);
+    (sets.start < sets.end).then_some((sizes, sets))
+}
+
+/// Smaller units in place of one with too many hits; `None` where it is the smallest.
+pub(super) fn split(unit: Unit) -> Option<impl Iterator<Item = Unit>> {
+    let share = unit.stages.div_ceil(8);
+    let end = unit.first_stage + unit.stages;
+    let smaller = (unit.first_stage..end).step_by(share as usize).map(move |first_stage| Unit {
+        first_stage,
+        stages: share.min(end - first_stage),
+        ..unit
+    });
+    (unit.stages > 1).then_some(smaller)
+}
