@@ -294,7 +294,7 @@ impl SetSimilarityJoinExec {
         Ok(async move {
             let (layout, converter) = (Arc::clone(&plan.layout), plan.converter.clone());
             match plan.run_or_overflow(input, Arc::clone(&memory)).await? {
-                Ok(side) => Ok(Built::Memory { side, layout, converter }),
+                Ok(side) => Ok(Built::Memory { side, layout, converter, starts: Some(memory) }),
                 Err((overflow, _)) => request.build(overflow, memory).await,
             }
         })

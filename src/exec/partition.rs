@@ -47,8 +47,11 @@ impl ProbePartition {
                 Stage::Waiting(partition) => {
                     let built = partition.build.clone().await.map_err(DataFusionError::Shared)?;
                     match &*built {
-                        Built::Memory { side, layout, converter } => {
+                        Built::Memory { side, layout, converter, starts } => {
                             let (layout, converter) = (Arc::clone(layout), converter.clone());
+                            if let Some(starts) = starts {
+                                starts.release_part(layout.cursor_bytes());
+                            }
                             let setup = partition.setup(layout, converter)?;
                             Stage::InMemory(Box::new(setup.start(Arc::clone(side))?))
                         }

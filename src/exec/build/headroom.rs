@@ -55,9 +55,21 @@ impl Headroom {
 
     /// Gives the headroom back. The bytes in use stay reserved.
     pub(crate) fn release(&self) {
+        self.release_to(0);
+    }
+
+    /// Gives the headroom back down to `bytes`.
+    pub(crate) fn release_to(&self, bytes: usize) {
         let mut state = self.state.lock();
-        state.headroom = 0;
-        self.held.resize(state.used);
+        state.headroom = state.headroom.min(bytes);
+        state.give_back(&self.held);
+    }
+
+    /// Gives `bytes` of the headroom back, where there are any.
+    pub(crate) fn release_part(&self, bytes: usize) {
+        let mut state = self.state.lock();
+        state.headroom = state.headroom.saturating_sub(bytes);
+        state.give_back(&self.held);
     }
 
     /// The most bytes that were in use.
@@ -70,6 +82,14 @@ impl State {
     fn use_bytes(&mut self, used: usize) {
         self.used = used;
         self.peak = self.peak.max(used);
+    }
+
+    /// Gives back what is neither in use nor headroom.
+    fn give_back(&self, held: &MemoryReservation) {
+        let keep = self.used + self.headroom;
+        if held.size() > keep {
+            held.resize(keep);
+        }
     }
 }
 
@@ -97,10 +117,7 @@ impl MemoryPool for Headroom {
         let mut state = self.state.lock();
         state.used = state.used.saturating_sub(bytes);
         // Bytes drawn from the headroom go back to it.
-        let keep = state.used + state.headroom;
-        if self.held.size() > keep {
-            self.held.resize(keep);
-        }
+        state.give_back(&self.held);
     }
 
     fn try_grow(&self, _: &MemoryReservation, additional: usize) -> Result<()> {
@@ -147,6 +164,13 @@ mod tests {
         assert!(part.try_grow(1).is_err());
         part.shrink(900);
         assert_eq!((pool.reserved(), headroom.reserved()), (600, 100));
+        headroom.release_to(300);
+        headroom.release_to(400);
+        assert_eq!(pool.reserved(), 400);
+        headroom.release_part(200);
+        assert_eq!(pool.reserved(), 200);
+        headroom.release_part(200);
+        assert_eq!(pool.reserved(), 100);
         headroom.release();
         assert_eq!(pool.reserved(), 100);
         drop(part);

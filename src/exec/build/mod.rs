@@ -78,7 +78,8 @@ impl BuildPlan {
     }
 
     /// Like [`Self::run`]. Where memory gets short while tasks read, returns the rows read so far
-    /// and the reason.
+    /// and the reason. Of the headroom held in `memory`, the part for the cursors of all partitions
+    /// stays: each releases [`Layout::cursor_bytes`] when it starts.
     pub(crate) async fn run_or_overflow(
         self,
         input: SendableRecordBatchStream,
@@ -96,10 +97,11 @@ impl BuildPlan {
             Outcome::Overflow(overflow, error) => return Ok(Err((overflow, error))),
         };
         let rows = shares.iter().map(|share| share.encoder.row_count()).sum();
-        let layout = Arc::clone(&plan.layout);
+        let (layout, partitions) = (Arc::clone(&plan.layout), plan.partitions);
         let indexed = on_thread(move |cancel| plan.index(shares, reservation, cancel)).await;
         let build = indexed.map_err(|e| out_of_memory(e, &layout, rows))?;
-        memory.release();
+        // A partition that starts late finds its memory, whatever the others have taken.
+        memory.release_to(partitions * layout.cursor_bytes());
         Ok(Ok(build))
     }
 

@@ -33,8 +33,14 @@ use crate::spec::Side;
 
 /// What the partitions of a join probe.
 pub(crate) enum Built {
-    /// With the layout and the keys to probe it with.
-    Memory { side: Arc<BuildSide>, layout: Arc<Layout>, converter: Option<Arc<KeyConverter>> },
+    /// With the layout and the keys to probe it with, and the headroom for the start of each
+    /// partition.
+    Memory {
+        side: Arc<BuildSide>,
+        layout: Arc<Layout>,
+        converter: Option<Arc<KeyConverter>>,
+        starts: Option<Arc<Headroom>>,
+    },
     /// A build side that did not fit into memory.
     Disk(Arc<SpilledBuild>),
 }
@@ -85,7 +91,8 @@ impl SpillRequest {
         Ok(match build.reload().await? {
             Some((side, layout)) => {
                 // The converter is for keys of rows of the probe input; a self-join uses none.
-                Built::Memory { side, layout, converter: context.converter.clone() }
+                let converter = context.converter.clone();
+                Built::Memory { side, layout, converter, starts: None }
             }
             None => Built::Disk(Arc::new(SpilledBuild::new(build))),
         })
