@@ -4,7 +4,7 @@
 //! threshold. `encode` turns Arrow lists into a [`SetCollection`], `filter` proposes candidate
 //! pairs, `bitmap` decides pairs by blocks of signatures and `tiles` by those on a GPU, `indexed` joins
 //! by an inverted index on a GPU, `offload` runs both there. `verify` decides candidates on the CPU and
-//! `device` on a GPU. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
+//! `device` on a GPU. `nested_loop` compares all pairs where there is no memory for anything else. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
 //! is the form of a side on disk. [`ShapeReader`] tells the size and a hash of each row's set, by
 //! which rows are sent to the tasks of a cluster.
 
@@ -22,6 +22,7 @@ pub(crate) mod itself;
 mod join_spec;
 pub(crate) mod matcher;
 pub(crate) mod measure;
+pub(crate) mod nested_loop;
 pub(crate) mod offload;
 pub(crate) mod rates;
 mod runs;
@@ -51,6 +52,7 @@ pub(crate) use join_spec::JoinStrategy;
 pub use join_spec::{JoinSpec, PrepareContext, SetUnit};
 pub(crate) use measure::MAX_SET_SIZE;
 pub use measure::{Bounds, Measure, Role};
+pub(in crate::set) use nested_loop::NestedLoop;
 pub(crate) use runs::{Run, Runs};
 pub(crate) use shape::ShapeReader;
 pub(crate) use statistics::Statistics;

@@ -113,6 +113,32 @@ async fn many_partitions_share_little_memory() {
     }
 }
 
+/// Cursors over a device take more memory than others. Where the first one leaves none for an index
+/// on the CPU, the others join all the same.
+#[cfg(feature = "cuda")]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_limits_hold_beside_a_device() {
+    if crate::emulator::gpu().is_none() {
+        return;
+    }
+    let (a, b) = (related(12_000, 0), related(9_000, 100_000));
+    let whole = Session::default().option("device", "cpu").context();
+    register_many(&whole, "a", &a);
+    register_many(&whole, "b", &b);
+    let expected = answers(&whole).await;
+    for kilobytes in [6 << 10, 8 << 10] {
+        let session = Session { memory: Some(kilobytes << 10), ..Session::default() };
+        // The strategy runs on devices alone, which are not demanded.
+        let ctx = session.option("strategy", "bwjoin").context();
+        register_many(&ctx, "a", &a);
+        register_many(&ctx, "b", &b);
+        for (found, expected) in answers(&ctx).await.iter().zip(&expected) {
+            assert_same_rows(found, expected, &format!("{kilobytes} kB"));
+        }
+        assert_eq!(ctx.runtime_env().memory_pool.reserved(), 0, "{kilobytes} kB: kept memory");
+    }
+}
+
 /// A pool that shares its memory among the consumers that can spill.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fair_pool_does_as_well() {

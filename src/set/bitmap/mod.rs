@@ -112,9 +112,9 @@ pub(super) fn on_cpu(
     front_words: usize,
     context: PrepareContext<'_>,
 ) -> OnCpu {
-    let build = Arc::clone(build);
-    OnCpu::new(spec, context.reservation, move |spec, context| {
-        PreparedBitmap::prepare(Arc::clone(&build), spec, scheme.clone(), front_words, context)
+    let sets = Arc::clone(build);
+    OnCpu::new(build, spec, context.reservation, move |spec, context| {
+        PreparedBitmap::prepare(Arc::clone(&sets), spec, scheme.clone(), front_words, context)
     })
 }
 

@@ -24,7 +24,7 @@ pub(crate) struct SizeBounds {
 
 impl SizeBounds {
     /// `None` when no partner of a size in `least_partner..=greatest_partner` can match.
-    fn new(
+    pub(crate) fn new(
         spec: &JoinSpec,
         size: u32,
         (least_partner, greatest_partner): (u32, u32),
@@ -61,6 +61,16 @@ impl SizeBounds {
 }
 
 impl SizeBounds {
+    /// The bytes that the bounds take at most, for a build side with these runs.
+    pub(crate) fn footprint(build: &Runs) -> usize {
+        let span = build
+            .greatest_size()
+            .saturating_sub(build.least_size())
+            .saturating_add(1)
+            .min(MAX_TABLE);
+        span as usize * size_of::<u32>() + size_of::<Self>()
+    }
+
     /// The required overlaps of partners of size `least..=greatest`; empty where these are too many
     /// to be tabulated.
     pub(crate) fn table(&self) -> &[u32] {
@@ -102,11 +112,6 @@ impl SizeBoundsCache {
 
     /// The bytes that a full cache takes at most.
     pub(crate) fn footprint(build: &Runs) -> usize {
-        let span = build
-            .greatest_size()
-            .saturating_sub(build.least_size())
-            .saturating_add(1)
-            .min(MAX_TABLE);
-        Self::SLOTS * (span as usize * 4 + size_of::<SizeBounds>() + 32)
+        Self::SLOTS * (SizeBounds::footprint(build) + 32)
     }
 }

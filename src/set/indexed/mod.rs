@@ -223,9 +223,9 @@ fn on_cpu(
 ) -> OnCpu {
     let ppjoin = FilterVerify::PPJoin;
     let words = costs::cheapest(ppjoin, statistics, &spec, Verification::Cpu).words;
-    let build = Arc::clone(build);
-    OnCpu::new(spec, context.reservation, move |spec, context| {
-        ppjoin.prepare_with(Arc::clone(&build), spec, words, None, context)
+    let sets = Arc::clone(build);
+    OnCpu::new(build, spec, context.reservation, move |spec, context| {
+        ppjoin.prepare_with(Arc::clone(&sets), spec, words, None, context)
     })
 }
 

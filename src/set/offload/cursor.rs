@@ -22,7 +22,7 @@ use crate::set::{SelfMatches, SetId, SetUnit};
 const WORKS_ON_THE_WAY: usize = 2;
 /// How long a cursor plans in one time slice.
 const SLICE: Duration = Duration::from_millis(5);
-/// Bytes beside plans and matches.
+/// Bytes beside plans, matches and the join on the CPU.
 const WORKING: usize = 1 << 20;
 
 /// See [`crate::set::offload`].
@@ -75,7 +75,8 @@ impl<F: DeviceFilter> OffloadCursor<F> {
     /// Reserves the memory of matches on their way, and some to work with.
     pub(super) fn try_reserve(&self) -> Result<()> {
         let matches = self.join.filter.most_matches() as usize * size_of::<Match>();
-        self.reservation.try_grow(WORKING + (self.most_in_flight() + 1) * matches)
+        let working = WORKING + self.join.on_cpu.least_bytes();
+        self.reservation.try_grow(working + (self.most_in_flight() + 1) * matches)
     }
 
     fn unit(&mut self, number: u32) -> Option<&mut OpenUnit> {

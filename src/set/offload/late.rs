@@ -16,13 +16,16 @@ use parking_lot::Mutex;
 use crate::engine::{
     Cursor, Funnel, MatchBuffer, MatchNeed, Pairing, PreparedJoin, ProbeUnit, Progress,
 };
-use crate::set::{JoinSpec, PrepareContext, SetId};
+use crate::set::{JoinSpec, NestedLoop, PrepareContext, SetCollection, SetId};
 use crate::util::cancel::{CancelFlag, CancelOnDrop};
+use crate::util::errors::is_out_of_memory;
 
 /// Prepares a join on the CPU.
 type Prepare = dyn Fn(JoinSpec, PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>> + Send + Sync;
 
-/// The join on the CPU, for all partitions of a join that runs on devices.
+/// The join on the CPU, for all partitions of a join that runs on devices. Where memory does not
+/// suffice for its index, it compares all pairs: other partitions hold memory until they end, and
+/// those may wait for this one.
 #[derive(Debug)]
 pub(in crate::set) struct OnCpu {
     /// The join itself.
@@ -33,8 +36,9 @@ pub(in crate::set) struct OnCpu {
 }
 
 impl OnCpu {
-    /// `prepare` grows the reservation of its context by what it keeps.
+    /// `prepare` grows the reservation of its context by what it keeps for a join with `build`.
     pub(in crate::set) fn new(
+        build: &Arc<SetCollection>,
         spec: JoinSpec,
         reservation: &MemoryReservation,
         prepare: impl Fn(JoinSpec, PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>>
@@ -48,16 +52,23 @@ impl OnCpu {
         };
         let all = JoinSpec { need, pairing: Pairing::All, ..spec };
         let prepare: Arc<Prepare> = Arc::new(prepare);
-        let late = |spec| LateJoin::new(spec, reservation, &prepare);
+        let late = |spec| LateJoin::new(build, spec, reservation, &prepare);
         Self { join: late(spec), all: late(all) }
     }
 
     /// A cursor in place of one over devices.
-    pub(super) fn open(&self, reservation: &MemoryReservation) -> LateCursor {
-        self.join.open(reservation)
+    pub(super) fn open(&self, reservation: &MemoryReservation) -> Result<LateCursor> {
+        reservation.try_grow(self.least_bytes())?;
+        Ok(self.join.open(reservation))
     }
 
-    /// A cursor that gives all matches of any probe sets.
+    /// The bytes that a cursor takes in any case.
+    pub(super) fn least_bytes(&self) -> usize {
+        NestedLoop::footprint(&self.join.0.build)
+    }
+
+    /// A cursor that gives all matches of any probe sets. The caller holds
+    /// [`Self::least_bytes`] for it.
     pub(super) fn open_for_all(&self, reservation: &MemoryReservation) -> LateCursor {
         self.all.open(reservation)
     }
@@ -86,6 +97,7 @@ fn prepare_with(
 struct LateJoin(Arc<Shared>);
 
 struct Shared {
+    build: Arc<SetCollection>,
     spec: JoinSpec,
     reservation: MemoryReservation,
     prepare: Arc<Prepare>,
@@ -103,6 +115,8 @@ enum State {
         join: Arc<dyn PreparedJoin>,
         _memory: MemoryReservation,
     },
+    /// There is no memory to prepare it.
+    Unprepared,
     Failed(Arc<DataFusionError>),
 }
 
@@ -113,9 +127,19 @@ impl fmt::Debug for Shared {
 }
 
 impl LateJoin {
-    fn new(spec: JoinSpec, reservation: &MemoryReservation, prepare: &Arc<Prepare>) -> Self {
-        let (reservation, prepare) = (reservation.new_empty(), Arc::clone(prepare));
-        Self(Arc::new(Shared { spec, reservation, prepare, state: Mutex::new(State::Idle) }))
+    fn new(
+        build: &Arc<SetCollection>,
+        spec: JoinSpec,
+        reservation: &MemoryReservation,
+        prepare: &Arc<Prepare>,
+    ) -> Self {
+        Self(Arc::new(Shared {
+            build: Arc::clone(build),
+            spec,
+            reservation: reservation.new_empty(),
+            prepare: Arc::clone(prepare),
+            state: Mutex::new(State::Idle),
+        }))
     }
 
     fn open(&self, reservation: &MemoryReservation) -> LateCursor {
@@ -130,13 +154,13 @@ impl LateJoin {
 }
 
 impl Shared {
-    /// The prepared join; a thread begins to prepare it where none does. `wait` keeps the thread at
-    /// it.
+    /// The prepared join, `None` where memory does not suffice; a thread begins to prepare it where
+    /// none does. `wait` keeps the thread at it.
     fn poll(
         self: &Arc<Self>,
         wait: &mut Option<Wait>,
         cx: &mut Context<'_>,
-    ) -> Poll<Result<Arc<dyn PreparedJoin>>> {
+    ) -> Poll<Result<Option<Arc<dyn PreparedJoin>>>> {
         let wait = wait.get_or_insert_with(|| Wait::new(self));
         wait.waker.register(cx.waker());
         let mut state = self.state.lock();
@@ -156,7 +180,8 @@ impl Shared {
                 }
                 Poll::Pending
             }
-            State::Ready { join, .. } => Poll::Ready(Ok(Arc::clone(join))),
+            State::Ready { join, .. } => Poll::Ready(Ok(Some(Arc::clone(join)))),
+            State::Unprepared => Poll::Ready(Ok(None)),
             State::Failed(error) => Poll::Ready(Err(DataFusionError::Shared(Arc::clone(error)))),
         }
     }
@@ -173,7 +198,11 @@ impl Shared {
             }));
             let prepared = prepared
                 .unwrap_or_else(|_| Err(internal_datafusion_err!("preparing a join panics")));
-            let made = prepared.map(|join| State::Ready { join, _memory: memory });
+            let made = match prepared {
+                Ok(join) => Ok(State::Ready { join, _memory: memory }),
+                Err(error) if is_out_of_memory(&error) => Ok(State::Unprepared),
+                Err(error) => Err(error),
+            };
             work.settle(&number, made);
         };
         let started = thread::Builder::new().name("simjoin-prepare".to_string()).spawn(prepare);
@@ -249,7 +278,7 @@ impl LateCursor {
     fn open(&mut self, cx: &mut Context<'_>) -> Poll<Result<()>> {
         let CursorState::Waiting(wait) = &mut self.state else { return Poll::Ready(Ok(())) };
         let Poll::Ready(join) = self.join.poll(wait, cx) else { return Poll::Pending };
-        let mut cursor = join?.open(&self.reservation)?;
+        let mut cursor = self.open_over(join?)?;
         for unit in self.units.drain(..) {
             cursor.feed(unit)?;
         }
@@ -258,6 +287,20 @@ impl LateCursor {
         }
         self.state = CursorState::Open(cursor);
         Poll::Ready(Ok(()))
+    }
+}
+
+impl LateCursor {
+    /// A cursor over a prepared join; one that compares all pairs where memory does not suffice.
+    fn open_over(&self, join: Option<Arc<dyn PreparedJoin>>) -> Result<Box<dyn Cursor>> {
+        let held = self.reservation.size();
+        match join.map(|join| join.open(&self.reservation)) {
+            Some(Err(error)) if is_out_of_memory(&error) => self.reservation.try_resize(held)?,
+            Some(opened) => return opened,
+            None => {}
+        }
+        let Shared { build, spec, .. } = &*self.join;
+        Ok(NestedLoop::new(Arc::clone(build), *spec).cursor())
     }
 }
 

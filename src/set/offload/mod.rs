@@ -170,7 +170,7 @@ impl<F: DeviceFilter> PreparedJoin for PreparedOffload<F> {
             Err(error) if self.0.join.demanded => Err(error),
             Err(error) => {
                 self.0.join.note_refusal(&error);
-                Ok(Box::new(self.0.on_cpu.open(reservation)))
+                Ok(Box::new(self.0.on_cpu.open(reservation)?))
             }
         }
     }

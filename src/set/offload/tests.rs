@@ -6,9 +6,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread;
 use std::time::Duration;
 
-use datafusion::common::exec_err;
+use datafusion::common::{exec_err, resources_err};
 use datafusion::execution::memory_pool::{
-    MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
+    GreedyMemoryPool, MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
 };
 use rand::SeedableRng;
 use rand::rngs::StdRng;
@@ -21,7 +21,7 @@ use crate::set::offload::OnCpu;
 use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::shapes;
 use crate::set::tiles::FixedTiles;
-use crate::set::{JoinStrategy, Measure, SetCollection};
+use crate::set::{FilterVerify, JoinStrategy, Measure, SetCollection};
 
 struct Unpark(thread::Thread);
 
@@ -45,7 +45,7 @@ fn unit() -> ProbeUnit {
 fn a_join_that_no_cursor_waits_for_is_given_up() {
     let (sender, receiver) = channel();
     let spec = spec(Measure::Jaccard, 0.5, Pairing::All);
-    let on_cpu = OnCpu::new(spec, &reservation(), move |_, context| {
+    let on_cpu = OnCpu::new(&Arc::default(), spec, &reservation(), move |_, context| {
         sender.send("begun").unwrap();
         while context.cancel.check().is_ok() {
             thread::sleep(Duration::from_millis(1));
@@ -56,7 +56,7 @@ fn a_join_that_no_cursor_waits_for_is_given_up() {
     let next = || receiver.recv_timeout(Duration::from_secs(60));
     let (mut matches, mut cx) = (MatchBuffer::new(1), Context::from_waker(Waker::noop()));
     for _ in 0..2 {
-        let mut cursors = [on_cpu.open(&reservation()), on_cpu.open(&reservation())];
+        let mut cursors = [(); 2].map(|()| on_cpu.open(&reservation()).unwrap());
         for cursor in &mut cursors {
             assert!(matches!(
                 cursor.poll(&mut cx, &mut matches),
@@ -78,12 +78,12 @@ fn a_join_that_no_cursor_waits_for_is_given_up() {
 #[test]
 fn cursors_that_wait_for_a_join_are_woken() {
     let spec = spec(Measure::Jaccard, 0.5, Pairing::All);
-    let on_cpu = OnCpu::new(spec, &reservation(), |_, _| {
+    let on_cpu = OnCpu::new(&Arc::default(), spec, &reservation(), |_, _| {
         thread::sleep(Duration::from_millis(20));
         exec_err!("no such luck")
     });
     let waits = || {
-        let mut cursor = on_cpu.open(&reservation());
+        let mut cursor = on_cpu.open(&reservation()).unwrap();
         cursor.feed(unit()).unwrap();
         let waker = Waker::from(Arc::new(Unpark(thread::current())));
         let mut matches = MatchBuffer::new(1);
@@ -100,6 +100,35 @@ fn cursors_that_wait_for_a_join_are_woken() {
         threads.map(|thread| thread.join().unwrap())
     });
     assert!(errors.iter().all(|error| error.contains("no such luck")), "{errors:?}");
+}
+
+/// Where memory does not suffice to prepare the join, or for a cursor over it, all pairs are
+/// compared, in the memory that the cursor holds.
+#[test]
+fn a_join_without_memory_compares_all_pairs() {
+    let mut rng = StdRng::seed_from_u64(62);
+    let shape = shapes::zipfian(&mut rng, 12);
+    let sides = Sides::itself(&shape.name, &shape.build);
+    let mut spec = spec(Measure::Jaccard, 0.4, sides.pairing);
+    spec.need = MatchNeed::Scores;
+    let expected = sides.expected(&spec);
+    assert!(expected.len() > sides.build.len() as usize);
+    for is_prepared in [false, true] {
+        let build = Arc::clone(&sides.build);
+        let on_cpu = OnCpu::new(&sides.build, spec, &reservation(), move |spec, context| {
+            if !is_prepared {
+                return resources_err!("no memory for an index");
+            }
+            FilterVerify::PPJoin.prepare_with(Arc::clone(&build), spec, 0, None, context)
+        });
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(on_cpu.least_bytes()));
+        let memory = MemoryConsumer::new("cursor").register(&pool);
+        let mut cursor = on_cpu.open(&memory).unwrap();
+        assert!(on_cpu.open(&memory).is_err(), "the cursor holds its memory");
+        let mut found = run(&mut cursor, &sides);
+        found.sort_unstable();
+        assert_eq!(found, expected, "prepared: {is_prepared}");
+    }
 }
 
 /// A work for which the device lacks the memory is done in smaller ones: the device has not failed.

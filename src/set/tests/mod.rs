@@ -21,14 +21,47 @@ use self::harness::{Drive, Rows, Sides, spec};
 use self::shapes::Shape;
 use crate::engine::{Cost, MatchNeed, Pairing, Placement, PreparedJoin};
 use crate::set::SetCollection;
-use crate::set::{BitmapBlocks, FilterVerify, Statistics};
+use crate::set::{BitmapBlocks, FilterVerify, NestedLoop, Statistics};
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
 use crate::set::{Measure, Role};
 use crate::simd::Simd;
 
 /// All strategies as they choose their own parts.
-const STRATEGIES: [&dyn JoinStrategy; 4] =
-    [&FilterVerify::AllPairs, &FilterVerify::PPJoin, &FilterVerify::GroupJoin, &BitmapBlocks];
+const STRATEGIES: [&dyn JoinStrategy; 5] = [
+    &FilterVerify::AllPairs,
+    &FilterVerify::PPJoin,
+    &FilterVerify::GroupJoin,
+    &BitmapBlocks,
+    &ForWantOfMemory,
+];
+
+/// Where there is no memory for another strategy.
+#[derive(Debug)]
+struct ForWantOfMemory;
+
+impl JoinStrategy for ForWantOfMemory {
+    fn name(&self) -> &'static str {
+        "for want of memory"
+    }
+
+    fn runs_on(&self, placement: Placement) -> bool {
+        placement == Placement::Cpu
+    }
+
+    fn estimate(&self, _: &Statistics, _: &JoinSpec, _: Placement) -> Cost {
+        Cost::cpu(f64::MAX)
+    }
+
+    fn prepare(
+        &self,
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        _: &Statistics,
+        _: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        Ok(Arc::new(NestedLoop::new(build, spec)))
+    }
+}
 
 /// A [`FilterVerify`] with parts that its estimate may never choose for so few sets.
 #[derive(Debug)]

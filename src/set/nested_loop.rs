@@ -1,0 +1,162 @@
+//! Every pair of sets of admissible sizes, for joins that find no memory for an index.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::engine::{Cursor, Funnel, Pairing, PreparedJoin};
+use crate::set::filter::size_bounds::SizeBounds;
+use crate::set::filter_verify::FilterVerifyCursor;
+use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
+use crate::set::{CpuVerifier, JoinSpec, Run, SetCollection, SetId, SetUnit};
+
+/// Candidates that are verified together.
+const CHUNK: usize = if cfg!(test) { 5 } else { 256 };
+/// Probe sets handled in one time slice.
+const SETS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 16 };
+
+/// A nested loop over the sets. It prepares nothing, and its cursors take little memory, whatever
+/// the number of sets.
+#[derive(Debug)]
+pub(in crate::set) struct NestedLoop {
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+}
+
+impl NestedLoop {
+    pub(in crate::set) fn new(build: Arc<SetCollection>, spec: JoinSpec) -> Self {
+        Self { build, spec }
+    }
+
+    /// The bytes of a cursor over the sets of `build`, whatever is fed to it.
+    pub(in crate::set) fn footprint(build: &SetCollection) -> usize {
+        CandidateChunk::footprint(CHUNK) + SizeBounds::footprint(build.runs())
+    }
+
+    /// A cursor for which the caller holds [`Self::footprint`].
+    pub(in crate::set) fn cursor(&self) -> Box<dyn Cursor> {
+        let (build, spec) = (Arc::clone(&self.build), self.spec);
+        let verifier = Box::new(CpuVerifier::new(Arc::clone(&build), spec));
+        let pairs = AdmissiblePairs {
+            build,
+            spec,
+            probe: SetUnit::default(),
+            run: None,
+            from: 0,
+            candidates: 0,
+        };
+        Box::new(FilterVerifyCursor::new(pairs, None, verifier, spec, CHUNK))
+    }
+}
+
+impl PreparedJoin for NestedLoop {
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
+        reservation.try_grow(Self::footprint(&self.build))?;
+        Ok(self.cursor())
+    }
+}
+
+/// The probe sets of one key and size.
+#[derive(Debug)]
+struct ProbeRun {
+    /// Up to here the ids have this key and size.
+    end: SetId,
+    /// The build sets of the same key and admissible size.
+    partners: Range<SetId>,
+    /// `None` where there are no such sets.
+    bounds: Option<SizeBounds>,
+}
+
+/// Gives all pairs whose sizes admit a match.
+#[derive(Debug)]
+struct AdmissiblePairs {
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+    /// The probe sets that are left.
+    probe: SetUnit,
+    run: Option<ProbeRun>,
+    /// The partners of the first probe set before this one have been given.
+    from: SetId,
+    candidates: u64,
+}
+
+impl AdmissiblePairs {
+    /// The run of a probe set.
+    fn run_of(&self, (run, ids): (Run, Range<SetId>)) -> ProbeRun {
+        let runs = self.build.runs();
+        let bounds =
+            SizeBounds::new(&self.spec, run.size, (runs.least_size(), runs.greatest_size()));
+        let partners = match &bounds {
+            Some(bounds) => runs.sets(run.key, bounds.least, bounds.greatest),
+            None => 0..0,
+        };
+        ProbeRun { end: ids.end, partners, bounds }
+    }
+
+    /// Adds partners of a set until the chunk is full; whether all have been added.
+    fn add(&mut self, set: SetId, chunk: &mut CandidateChunk, capacity: usize) -> bool {
+        let Some(ProbeRun { partners, bounds: Some(bounds), .. }) = &self.run else { return true };
+        let end = match self.spec.pairing {
+            Pairing::All => partners.end,
+            Pairing::Unordered => partners.end.min(set),
+        };
+        for build in partners.start.max(self.from)..end {
+            if chunk.candidates.len() >= capacity {
+                self.from = build;
+                return false;
+            }
+            let required = bounds.required(self.build.size(build));
+            self.candidates += 1;
+            chunk.push(set, Candidate { build, required, ..Candidate::default() });
+        }
+        true
+    }
+}
+
+impl CandidateSource for AdmissiblePairs {
+    fn start(&mut self, unit: SetUnit) {
+        self.probe = unit;
+        self.run = None;
+        self.from = 0;
+    }
+
+    fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {
+        for _ in 0..SETS_PER_SLICE {
+            let Range { start: set, end } = self.probe.range;
+            if set >= end {
+                return SourceProgress::Done;
+            }
+            if self.run.as_ref().is_none_or(|run| set >= run.end) {
+                let Some(run) = self.probe.sets.runs().of_set(set) else {
+                    return SourceProgress::Done;
+                };
+                self.run = None;
+                self.run = Some(self.run_of(run));
+            }
+            if !self.add(set, chunk, capacity) {
+                return SourceProgress::More;
+            }
+            self.from = 0;
+            self.probe.range.start = match &self.run {
+                // Nor has any other set of the run partners.
+                Some(run) if run.partners.is_empty() => run.end.min(end),
+                _ => set + 1,
+            };
+        }
+        SourceProgress::More
+    }
+
+    fn retire(&mut self, probe: SetId) {
+        if self.probe.range.start == probe {
+            self.probe.range.start += 1;
+            self.from = 0;
+        }
+    }
+
+    fn add_to(&self, funnel: &mut Funnel) {
+        funnel.prefix_pairs += self.candidates;
+        funnel.candidates += self.candidates;
+    }
+}
