@@ -3,6 +3,7 @@
 use datafusion::common::Result;
 use parking_lot::Mutex;
 
+use crate::set::bitmap::passing_shares;
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::filter::{Every, SignatureScheme, SuffixTest};
 use crate::set::statistics::partners;
@@ -19,6 +20,9 @@ const SHARE: f64 = 0.02;
 const SUFFIX_PAIRS: usize = 12;
 const POSTINGS: f64 = 4096.0;
 
+/// Joins of more pairs take several times as long as trying columns of several sets.
+const PAIRS_OF_UNIONS: f64 = if cfg!(test) { 0.0 } else { 5e7 };
+
 /// The number of widths that the signatures of postings may have.
 const WIDTHS: usize = SuffixTest::WIDTHS.len();
 
@@ -29,6 +33,9 @@ pub(super) struct Sampled {
     /// By number of words, from 1 on: admissible pairs that the first words of their signatures
     /// let pass.
     pub signatures: Vec<f64>,
+    /// By shape of [`UnionShape::all`](super::bitmap::UnionShape::all): columns of several sets that
+    /// pass. Empty where the join is too short for columns.
+    pub unions: Vec<f64>,
     /// By place in [`SuffixTest::WIDTHS`]: postings that pass.
     pub suffixes: [f64; WIDTHS],
     /// By the same place: of these postings, those whose sets' signatures let the pair pass.
@@ -62,8 +69,13 @@ impl Sampled {
         let tally = pool.try_all(build, spec, context)?;
         let pairs = tally.pairs.max(1) as f64;
         let (suffixes, signed) = (tally.suffixes, tally.signed);
+        let unions = match statistics.admissible_pairs > PAIRS_OF_UNIONS {
+            true => passing_shares(build, spec, context)?,
+            false => vec![],
+        };
         Ok(Self {
             scheme,
+            unions,
             signatures: tally.passing.into_iter().map(|p| p as f64 / pairs).collect(),
             // Few postings say little beyond the expected share.
             suffixes: std::array::from_fn(|w| {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 
 use crate::engine::Pairing;
+use crate::set::bitmap::UnionShape;
 use crate::set::filter::SignatureScheme;
 use crate::set::filter::SuffixTest;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
@@ -96,6 +97,13 @@ impl Statistics {
     /// 0 where nothing was sampled.
     pub fn signature_share(&self, words: usize) -> f64 {
         self.sampled.as_ref().map_or(0.0, |s| s.signatures.get(words - 1).copied().unwrap_or(0.0))
+    }
+
+    /// The share of columns of several neighbouring sets that an admissible probe set passes; `None`
+    /// where nothing was sampled.
+    pub(crate) fn union_share(&self, shape: UnionShape) -> Option<f64> {
+        let place = UnionShape::all().position(|other| other == shape)?;
+        self.sampled.as_ref()?.unions.get(place).copied()
     }
 
     /// How signatures are made.

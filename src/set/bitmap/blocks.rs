@@ -8,6 +8,7 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use crate::engine::{MatchNeed, Pairing};
+use crate::set::bitmap::unions::{UnionShape, Unions};
 use crate::set::filter::SignatureScheme;
 use crate::set::filter::signature::MAX_WORDS;
 use crate::set::rates::fastest;
@@ -30,7 +31,26 @@ pub(crate) const FRONT_WIDTHS: [usize; 7] = [1, 2, 3, 4, 5, 6, 8];
 pub(crate) struct Line([u64; ABREAST]);
 
 impl Line {
-    const EMPTY: Self = Self([0; ABREAST]);
+    pub(super) const EMPTY: Self = Self([0; ABREAST]);
+
+    /// Adds bits to the word of a lane.
+    pub(super) fn unite(&mut self, lane: usize, bits: u64) {
+        self.0[lane] |= bits;
+    }
+}
+
+/// What stands in front of the full signatures.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Front {
+    /// Words that the kernel tests.
+    pub words: usize,
+    /// Columns that are tested before, where these pay.
+    pub unions: Option<UnionShape>,
+}
+
+impl Front {
+    /// The first word alone.
+    pub(crate) const LEAST: Self = Self { words: 1, unions: None };
 }
 
 /// The build side's signatures.
@@ -60,17 +80,18 @@ pub(crate) struct Blocks {
     rows: Vec<[u32; ABREAST]>,
     /// By set, its position; kept for self-joins.
     positions: Vec<u32>,
+    unions: Option<Unions>,
 }
 
 impl Blocks {
     pub(super) fn try_new(
         build: &SetCollection,
         scheme: SignatureScheme,
-        front_words: usize,
+        front: Front,
         spec: &JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let words = scheme.words();
+        let (words, front_words) = (scheme.words(), front.words);
         let len = build.len() as usize;
         let blocks = len.div_ceil(ABREAST);
         let with_positions = spec.pairing == Pairing::Unordered;
@@ -79,13 +100,16 @@ impl Blocks {
         let of_block = 2 + if with_rows { ABREAST } else { 0 };
         let kept = blocks * words * size_of::<Line>()
             + (blocks * of_block + len * of_set) * size_of::<u32>()
+            + front.unions.map_or(0, |shape| Unions::footprint(shape, len))
             + scheme.size_in_bytes();
         let working = len * (words * size_of::<u64>() + 3 * size_of::<u32>());
         context.reservation.try_grow(kept + working)?;
         let signed = Signed::try_new(build, &scheme, front_words, context)?;
         let mut positions = vec![0; if with_positions { len } else { 0 }];
         let sets = ordered(build, &signed.rest, &mut positions, context)?;
+        let unions = front.unions.map(|shape| Unions::try_new(build, &sets, shape, context));
         let mut this = Self {
+            unions: unions.transpose()?,
             front: filled(context.threads, blocks * front_words, Line::EMPTY),
             back: filled(context.threads, blocks * (words - front_words), Line::EMPTY),
             rest: vec![0; blocks],
@@ -158,6 +182,11 @@ impl Blocks {
 
     pub(super) fn front_words(&self) -> usize {
         self.front_words
+    }
+
+    /// The columns that are tested before the blocks, if any.
+    pub(super) fn unions(&self) -> Option<&Unions> {
+        self.unions.as_ref()
     }
 
     /// The number of blocks.
@@ -291,6 +320,7 @@ pub(crate) fn test_rate(simd: Simd) -> Option<f64> {
         sizes: vec![],
         rows: vec![],
         positions: vec![],
+        unions: None,
     };
     let group = Group { front: [[u64::MAX; 8]; GROUP], ..Group::default() };
     let required = vec![u32::MAX; BLOCKS];

@@ -5,7 +5,8 @@
 //! admissible size: AND, population count, one comparison with a bound for the whole block. The
 //! words are ordered by how much they tell, and the kernel looks at as few of the first ones as
 //! pay; only survivors meet the others, and only what passes these as well has its rare tokens
-//! compared. Where every token of the universe owns a bit, the number of common bits is the
+//! compared. Where that pays, [columns](unions) of several neighbouring sets each are tested before
+//! the blocks. Where every token of the universe owns a bit, the number of common bits is the
 //! overlap.
 //!
 //! ```text
@@ -19,16 +20,19 @@ mod cursor;
 #[cfg(test)]
 pub(crate) mod tests;
 mod traversal;
+mod unions;
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+pub(super) use self::blocks::Front;
 pub(super) use self::blocks::test_rate;
-use self::blocks::{Blocks, FRONT_WIDTHS};
+use self::blocks::{ABREAST, Blocks, FRONT_WIDTHS, GROUP};
 use self::cursor::BitmapCursor;
 use self::traversal::Traversal;
+pub(super) use self::unions::{UnionShape, passing_shares};
 use crate::engine::{Cost, Cursor, Pairing, Placement, PreparedJoin};
 use crate::set::FilterVerify;
 use crate::set::SetCollection;
@@ -45,6 +49,8 @@ mod nanos {
     /// Testing a probe set with a set of a block: always, and for each word.
     pub(super) const TEST: f64 = 0.03;
     pub(super) const WORD: f64 = 0.06;
+    /// Going on from columns that pass to their blocks, for each pair behind them.
+    pub(super) const REGROUP: f64 = 0.2;
     /// What a survivor costs until it is decided.
     pub(super) const SURVIVOR: f64 = 6.0;
     /// Deciding a pair that passes all words.
@@ -87,12 +93,12 @@ impl JoinStrategy for BitmapBlocks {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let scheme = statistics.scheme(&build);
-        let (front_words, _) = best_front(statistics, &spec);
+        let (front, _) = best_front(statistics, &spec);
         let Some(device) = context.device else {
-            return PreparedBitmap::prepare(build, spec, scheme, front_words, context);
+            return PreparedBitmap::prepare(build, spec, scheme, front, context);
         };
         let fit = Fit::choose(&build, &spec, device, statistics);
-        let on_cpu = on_cpu(&build, spec, scheme.clone(), front_words, context);
+        let on_cpu = on_cpu(&build, spec, scheme.clone(), front, context);
         match tiles::prepare(&build, spec, device, (fit, Residence::IfRoom), on_cpu) {
             Ok(tiles) => Ok(tiles),
             // The devices lack the memory for tiles. Demanded, they verify what a filter finds.
@@ -109,12 +115,12 @@ pub(super) fn on_cpu(
     build: &Arc<SetCollection>,
     spec: JoinSpec,
     scheme: SignatureScheme,
-    front_words: usize,
+    front: Front,
     context: PrepareContext<'_>,
 ) -> OnCpu {
     let sets = Arc::clone(build);
     OnCpu::new(build, spec, context.reservation, move |spec, context| {
-        PreparedBitmap::prepare(Arc::clone(&sets), spec, scheme.clone(), front_words, context)
+        PreparedBitmap::prepare(Arc::clone(&sets), spec, scheme.clone(), front, context)
     })
 }
 
@@ -130,10 +136,10 @@ impl PreparedBitmap {
         build: Arc<SetCollection>,
         spec: JoinSpec,
         scheme: SignatureScheme,
-        front_words: usize,
+        front: Front,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let blocks = Blocks::try_new(&build, scheme, front_words, &spec, context)?;
+        let blocks = Blocks::try_new(&build, scheme, front, &spec, context)?;
         Ok(Arc::new(Self { build, spec, blocks: Arc::new(blocks) }))
     }
 }
@@ -150,9 +156,9 @@ impl PreparedJoin for PreparedBitmap {
     }
 }
 
-/// The number of words that the kernel should test, and the nanoseconds of a core until the pairs
-/// that pass all words are found.
-fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, f64) {
+/// What should stand in front, and the nanoseconds of a core until the pairs that pass all words are
+/// found.
+fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (Front, f64) {
     let slower = Rates::of(spec.simd).test;
     let signed = match spec.pairing {
         Pairing::All => 1.0 + statistics.probed / statistics.sets.max(1.0),
@@ -160,13 +166,30 @@ fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (usize, f64) {
         Pairing::Unordered => 1.0,
     };
     let signing = signed * statistics.tokens * nanos::TOKEN + statistics.sets * nanos::SET;
-    let cost = |words: usize| {
-        let test = slower * (nanos::TEST + nanos::WORD * words as f64);
-        let survivors = statistics.signature_share(words) * nanos::SURVIVOR;
-        signing + statistics.admissible_pairs * (test + survivors)
+    // The probe sets have no columns.
+    let uniting = (1.0 + statistics.probed / statistics.sets.max(1.0)) * statistics.tokens;
+    let test = |words: usize| slower * (nanos::TEST + nanos::WORD * words as f64);
+    let all = statistics.signature_share(statistics.signature_words());
+    let cost = |front: Front| {
+        let passing = statistics.signature_share(front.words);
+        let Some((shape, share)) = front.unions.and_then(|s| Some((s, statistics.union_share(s)?)))
+        else {
+            let each = test(front.words) + passing * nanos::SURVIVOR;
+            return signing + statistics.admissible_pairs * each;
+        };
+        // Where one of the columns passes, all blocks behind them are tested.
+        let tested = (share * (ABREAST * GROUP) as f64).min(1.0);
+        let survivors = all + (passing - all).max(0.0) * tested;
+        let each = test(shape.words) / shape.members as f64
+            + tested * (test(front.words) + slower * nanos::REGROUP)
+            + survivors * nanos::SURVIVOR;
+        signing + uniting * nanos::TOKEN + statistics.admissible_pairs * each
     };
+    let shapes = || [None].into_iter().chain(UnionShape::all().map(Some));
     let widths = FRONT_WIDTHS.into_iter().filter(|&words| words <= statistics.signature_words());
-    let costs = widths.map(|words| (words, cost(words)));
-    let (words, cost) = costs.min_by(|a, b| a.1.total_cmp(&b.1)).unwrap_or((1, f64::INFINITY));
-    (words, cost)
+    let fronts = widths.flat_map(|words| shapes().map(move |unions| Front { words, unions }));
+    let known = |front: &Front| front.unions.is_none_or(|s| statistics.union_share(s).is_some());
+    let costs = fronts.filter(known).map(|front| (front, cost(front)));
+    let best = costs.min_by(|a, b| a.1.total_cmp(&b.1));
+    best.unwrap_or((Front::LEAST, f64::INFINITY))
 }

@@ -18,7 +18,7 @@ use crate::simd::Simd;
 pub(crate) struct Fixed {
     owned_words: usize,
     hashed_words: usize,
-    front_words: usize,
+    front: Front,
 }
 
 impl JoinStrategy for Fixed {
@@ -42,7 +42,7 @@ impl JoinStrategy for Fixed {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let scheme = SignatureScheme::with_widths(&build, self.owned_words, self.hashed_words);
-        PreparedBitmap::prepare(build, spec, scheme, self.front_words, context)
+        PreparedBitmap::prepare(build, spec, scheme, self.front, context)
     }
 }
 
@@ -63,7 +63,10 @@ fn check(rng: &mut StdRng, shape: &Shape) {
             if front_words > owned_words + hashed_words {
                 continue;
             }
-            let strategy = Fixed { owned_words, hashed_words, front_words };
+            let shapes: Vec<_> = UnionShape::all().map(Some).chain([None]).collect();
+            let unions = *shapes.choose(rng).unwrap();
+            let front = Front { words: front_words, unions };
+            let strategy = Fixed { owned_words, hashed_words, front };
             for sides in &sides {
                 let measure = *[Measure::Jaccard, Measure::Cosine, Measure::OverlapCoefficient]
                     .choose(rng)

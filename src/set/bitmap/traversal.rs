@@ -8,6 +8,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Funnel, KeyId, MatchNeed, Pairing};
 use crate::set::bitmap::blocks::{ABREAST, Blocks, GROUP, Group, Hit};
+use crate::set::bitmap::unions::UnionGroup;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::{JoinSpec, SetCollection, SetId, SetUnit};
 
@@ -70,10 +71,15 @@ pub(super) struct Traversal {
     /// The group being tested: its first probe, and how many there are.
     group: Range<usize>,
     front: Group,
+    /// The group for the columns in front of the blocks, where there are any, and columns that pass.
+    union_group: UnionGroup,
+    passing: Vec<u32>,
     /// Blocks that the group has not been tested with.
     left: Range<usize>,
     /// By block, the least overlap that a pair with the group needs.
     required: Vec<u32>,
+    /// The same by column.
+    union_required: Vec<u32>,
     /// The sizes of the group that `required` was made for.
     required_for: Vec<(KeyId, u32)>,
     /// Survivors of tiles, and the next of them.
@@ -93,11 +99,15 @@ impl Traversal {
         reservation: &MemoryReservation,
     ) -> Result<Self> {
         let hits = 2 * TILE * size_of::<Hit>();
-        let required = blocks.len() * size_of::<u32>();
-        reservation.try_grow(SizeBoundsCache::footprint(build.runs()) + required + hits)?;
+        let columns = blocks.unions().map_or(0, |unions| blocks.len().div_ceil(unions.members()));
+        let required = (blocks.len() + columns) * size_of::<u32>();
+        let passing = if columns > 0 { 2 * TILE * size_of::<u32>() } else { 0 };
+        reservation
+            .try_grow(SizeBoundsCache::footprint(build.runs()) + required + hits + passing)?;
         Ok(Self {
             bounds: SizeBoundsCache::new(&spec, build.runs()),
             required: vec![u32::MAX; blocks.len()],
+            union_required: vec![u32::MAX; columns],
             required_for: vec![],
             reservation: reservation.new_empty(),
             reserved_sets: 0,
@@ -106,6 +116,8 @@ impl Traversal {
             signatures: vec![],
             group: 0..0,
             front: Group::default(),
+            union_group: UnionGroup::default(),
+            passing: vec![],
             left: 0..0,
             hits: Vec::with_capacity(2 * TILE),
             next_hit: 0,
@@ -235,6 +247,7 @@ impl Traversal {
         let len = rest.iter().take(GROUP).take_while(|p| p.key == key).count();
         self.group = first..first + len;
         self.front = Group::default();
+        self.union_group = UnionGroup::default();
         let front_words = self.blocks.front_words();
         let (mut start, mut end) = (u32::MAX, 0);
         for (place, probe) in self.probes[self.group.clone()].iter().enumerate() {
@@ -242,6 +255,9 @@ impl Traversal {
             let (front, back) = signature.split_at(front_words);
             self.front.front[place][..front_words].copy_from_slice(front);
             self.front.back[place][..back.len()].copy_from_slice(back);
+            if let Some(unions) = self.blocks.unions() {
+                unions.put(&mut self.union_group, place, self.probe_sets.tokens(probe.set));
+            }
             self.front.rest = self.front.rest.max(probe.rest);
             self.front.hidden = self.front.hidden.max(probe.rare - probe.hashed);
             start = start.min(probe.partners.start);
@@ -283,6 +299,19 @@ impl Traversal {
                 }
             }
         }
+        if let Some(unions) = self.blocks.unions() {
+            let members = unions.members();
+            for (_, ids) in of_sizes().flat_map(runs_of) {
+                let Range { start, end } = blocks_of(ids);
+                for column in start / members..end.div_ceil(members) {
+                    let blocks =
+                        column * members..((column + 1) * members).min(self.required.len());
+                    // Blocks of other sizes hold what an earlier group required: at worst too little.
+                    let least = self.required[blocks].iter().min();
+                    self.union_required[column] = least.copied().unwrap_or(u32::MAX);
+                }
+            }
+        }
         self.required_for = sizes;
     }
 
@@ -298,8 +327,28 @@ impl Traversal {
         self.left.start = end;
         let tests = tile.len();
         self.tested += (tests * ABREAST * self.group.len()) as u64;
-        self.blocks.test(self.spec.simd, &self.front, tile, &self.required, &mut self.hits);
+        match self.blocks.unions() {
+            Some(_) => self.test_behind_unions(tile),
+            None => {
+                self.blocks.test(self.spec.simd, &self.front, tile, &self.required, &mut self.hits);
+            }
+        }
         tests
+    }
+
+    /// Tests the columns of some blocks, and of these the blocks behind columns that pass.
+    fn test_behind_unions(&mut self, tile: Range<usize>) {
+        let Some(unions) = self.blocks.unions() else { return };
+        let (simd, members) = (self.spec.simd, unions.members());
+        let columns = tile.start / members..tile.end.div_ceil(members);
+        self.passing.clear();
+        unions.test(simd, &self.union_group, columns, &self.union_required, &mut self.passing);
+        // Neighbours are tested together.
+        for columns in self.passing.chunk_by(|a, b| a + 1 == *b) {
+            let (first, last) = (columns[0] as usize, columns[columns.len() - 1] as usize);
+            let blocks = tile.start.max(first * members)..tile.end.min((last + 1) * members);
+            self.blocks.test(simd, &self.front, blocks, &self.required, &mut self.hits);
+        }
     }
 
     /// Forgets the survivors, which have been looked at.

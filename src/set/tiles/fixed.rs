@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::{Result, internal_err};
 
 use crate::engine::PreparedJoin;
-use crate::set::bitmap::on_cpu;
+use crate::set::bitmap::{Front, on_cpu};
 use crate::set::filter::SignatureScheme;
 use crate::set::tiles::shape::TileKernel;
 use crate::set::tiles::{self, Fit, Residence};
@@ -42,7 +42,7 @@ impl FixedTiles {
         let Some(join) = context.device else { return internal_err!("tiles need a device") };
         let mut fit = Fit::new(kernel, width, members, &spec, join.memory);
         fit.capacity = capacity.unwrap_or(fit.capacity);
-        let cpu = on_cpu(build, spec, SignatureScheme::fit(build), 1, context);
+        let cpu = on_cpu(build, spec, SignatureScheme::fit(build), Front::LEAST, context);
         Ok(tiles::prepare(build, spec, join, (fit, residence), cpu)?)
     }
 }

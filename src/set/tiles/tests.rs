@@ -12,7 +12,7 @@ use crate::config::GpuOptions;
 use crate::emulator::{Emulator, gpu};
 use crate::engine::{Cost, MatchNeed, Pairing, Placement, PreparedJoin};
 use crate::gpu::Device;
-use crate::set::bitmap::on_cpu;
+use crate::set::bitmap::{Front, on_cpu};
 use crate::set::filter::SignatureScheme;
 use crate::set::tests::harness::{Drive, Fault, OnDevice, Sides, spec};
 use crate::set::tests::shapes::{self, Shape};
@@ -73,7 +73,8 @@ impl JoinStrategy for FixedTiles {
         let demanded = context.device.is_some_and(|device| device.demanded);
         match self.prepare_on_device(&build, spec, context) {
             Err(_) if !demanded => {
-                on_cpu(&build, spec, SignatureScheme::fit(&build), 1, context).into_prepared()
+                on_cpu(&build, spec, SignatureScheme::fit(&build), Front::LEAST, context)
+                    .into_prepared()
             }
             prepared => prepared,
         }
