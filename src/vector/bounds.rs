@@ -24,9 +24,12 @@
 //! with a margin over its own rounding. A vector that these bounds do not fit (not finite, out of
 //! range) gets bounds that prove nothing.
 
+use datafusion::common::Result;
+
 use super::collection::Vectors;
 use super::metric::{Metric, Threshold};
 use crate::engine::ItemId;
+use crate::util::cancel::CancelFlag;
 
 /// Vectors of more dimensions are compared in `f64` alone: γ is stated for no more.
 const MOST_DIMENSIONS: usize = 1 << 17;
@@ -99,15 +102,21 @@ fn square_of(vector: impl Iterator<Item = f64>) -> f64 {
 
 impl Frame {
     /// The frame for a build side.
-    pub(super) fn of(build: &Vectors, threshold: Threshold) -> Self {
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(super) fn of(build: &Vectors, threshold: Threshold, cancel: &CancelFlag) -> Result<Self> {
         let mut frame = Self { threshold, centre: vec![], scale: 1.0 };
-        let finite = || {
-            let vectors = (0..build.len()).map(|item| build.vector(item));
-            vectors.filter(|vector| square_of(vector.iter().copied()) < 1e300)
+        let usual = |item| {
+            let vector = build.vector(item);
+            (square_of(vector.iter().copied()) < 1e300).then_some(vector)
         };
         if threshold.metric == Metric::Euclidean {
             let mut counts: Vec<f64> = vec![];
-            for vector in finite() {
+            for item in 0..build.len() {
+                cancel.check_at(item as usize)?;
+                let Some(vector) = usual(item) else { continue };
                 if vector.len() > frame.centre.len() {
                     frame.centre.resize(vector.len(), 0.0);
                     counts.resize(vector.len(), 0.0);
@@ -122,13 +131,17 @@ impl Frame {
             frame.centre.iter_mut().filter(|c| !c.is_finite()).for_each(|c| *c = 0.0);
         }
         if threshold.metric != Metric::Cosine {
-            let square = |vector: &[f64]| {
-                square_of(vector.iter().enumerate().map(|(i, v)| v - frame.centre_at(i)))
-            };
-            let greatest = finite().map(square).filter(|s| s.is_finite()).fold(0.0, f64::max);
+            let mut greatest = 0.0_f64;
+            for item in 0..build.len() {
+                cancel.check_at(item as usize)?;
+                let Some(vector) = usual(item) else { continue };
+                let moved = vector.iter().enumerate().map(|(i, v)| v - frame.centre_at(i));
+                let square = square_of(moved);
+                greatest = if square.is_finite() { greatest.max(square) } else { greatest };
+            }
             frame.scale = scale_for(greatest.sqrt());
         }
-        frame
+        Ok(frame)
     }
 
     fn centre_at(&self, dimension: usize) -> f64 {

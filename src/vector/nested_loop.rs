@@ -131,7 +131,7 @@ impl BuildPanels {
             + panels * PANEL * size_of::<Bounds>()
             + widest * (2 * size_of::<f64>());
         context.reservation.try_grow(bytes)?;
-        let frame = Frame::of(&vectors, threshold);
+        let frame = Frame::of(&vectors, threshold, context.cancel)?;
         let mut numbers = vec![0.0_f32; end];
         let (mut reject, mut accept) =
             (vec![f32::INFINITY; panels * PANEL], vec![f32::INFINITY; panels * PANEL]);

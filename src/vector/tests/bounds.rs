@@ -75,7 +75,7 @@ fn products_prove_only_what_is_true() {
         };
         let threshold = Threshold { metric, bound };
         let (build, probe) = (collection(&build), collection(&probe));
-        let frame = Frame::of(&build, threshold);
+        let frame = Frame::of(&build, threshold, &CancelFlag::default()).unwrap();
         let panels = (build.len() as usize).div_ceil(PANEL);
         let (stride, items) = (d * PANEL, panels * PANEL);
         let mut numbers = vec![0.0; panels * stride];
