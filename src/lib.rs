@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Folders in that order: [`sql`], [`plan`], [`spec`] (what a join computes), `engine` (the boundary
-//! to a family of similarities), `set` (the first family) over `gpu`, `simd` and `values`, [`exec`]
+//! to a family of similarities), `set` and `vector` (the families) over `gpu`, `simd` and `values`, [`exec`]
 //! (the operator), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
 //! directions in which they depend on each other.
 //!
@@ -94,6 +94,7 @@ pub mod spec;
 pub mod sql;
 pub(crate) mod util;
 pub(crate) mod values;
+pub(crate) mod vector;
 
 #[cfg(all(test, feature = "cuda"))]
 #[path = "../tests/emulator/mod.rs"]

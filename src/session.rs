@@ -21,6 +21,7 @@ use crate::functions::{self, measure_of, text_source};
 use crate::plan::{MarkSimilarityJoins, SimJoinQueryPlanner, insist, marker_functions};
 use crate::set::SetFamily;
 use crate::sql::{restore_definition, rewrite_sql_with_dialect};
+use crate::vector::VectorFamily;
 
 /// Adds the functions, the options, the analyzer rule and the query planner of the similarity
 /// join to a session under construction.
@@ -60,10 +61,10 @@ pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> 
     install_families(builder, families())
 }
 
-/// The families of similarities of every session: sets of tokens.
+/// The families of similarities of every session: sets of tokens, and vectors.
 pub fn families() -> Families {
     let sets = SetFamily::new(measure_of).with_texts(text_source);
-    Families::new([Arc::new(sets) as Arc<dyn Family>])
+    Families::new([Arc::new(sets) as Arc<dyn Family>, Arc::new(VectorFamily)])
 }
 
 /// [`install`] with other families.

@@ -30,11 +30,13 @@ pub enum StrategyChoice {
     FgssJoin,
     /// sf-gSSJoin on a GPU, for measurements.
     SfGssJoin,
+    /// Every vector with every other.
+    NestedLoop,
 }
 
 impl StrategyChoice {
     /// Every choice, in the order of the documentation.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Auto,
         Self::AllPairs,
         Self::PPJoin,
@@ -44,8 +46,9 @@ impl StrategyChoice {
         Self::BwjoinPublished,
         Self::FgssJoin,
         Self::SfGssJoin,
+        Self::NestedLoop,
     ];
-    /// The choices that need no GPU.
+    /// The choices for sets that need no GPU.
     pub const ON_CPU: [Self; 5] =
         [Self::Auto, Self::AllPairs, Self::PPJoin, Self::GroupJoin, Self::Bitmap];
 
@@ -61,6 +64,7 @@ impl StrategyChoice {
             Self::BwjoinPublished => Some("bwjoin-published"),
             Self::FgssJoin => Some("fgssjoin"),
             Self::SfGssJoin => Some("sf-gssjoin"),
+            Self::NestedLoop => Some("nested-loop"),
         }
     }
 }
@@ -308,7 +312,7 @@ impl fmt::Display for PartitionCount {
 
 impl OptionValue for StrategyChoice {
     const ACCEPTS: &'static str = "auto, allpairs, ppjoin, groupjoin, bitmap, bwjoin, \
-                                   bwjoin-published, fgssjoin or sf-gssjoin";
+                                   bwjoin-published, fgssjoin, sf-gssjoin or nested-loop";
 
     fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.to_string() == text)

@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::PhysicalExprRef;
@@ -71,12 +71,14 @@ pub struct Argument<'a> {
     pub data_type: &'a DataType,
     /// What it is computed by, where a family may compute a part of it itself.
     pub expression: Option<&'a PhysicalExprRef>,
+    /// What the expression reads.
+    pub input: Option<&'a Schema>,
 }
 
 impl<'a> Argument<'a> {
     /// Any argument of this type.
     pub fn of_type(data_type: &'a DataType) -> Self {
-        Self { data_type, expression: None }
+        Self { data_type, expression: None, input: None }
     }
 }
 

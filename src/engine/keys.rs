@@ -110,13 +110,11 @@ impl KeyDictionary {
     /// # Errors
     ///
     /// When there are more keys than ids.
-    #[cfg_attr(not(test), expect(dead_code, reason = "sets merge keys and tokens together"))]
     pub(crate) fn adopt(&mut self, other: &Self) -> Result<Vec<KeyId>> {
         other.keys.keys().into_iter().map(|key| self.keys.adopt(key)).collect()
     }
 
     /// The bytes of every key, by its id.
-    #[cfg_attr(not(test), expect(dead_code, reason = "sets give keys back with their tokens"))]
     pub(crate) fn to_bytes(&self) -> Vec<Vec<u8>> {
         let bytes = |key| match key {
             Key::Word(word) => {

@@ -149,8 +149,12 @@ impl SetSimilarityJoinExec {
             .map(|side| join.argument(side).data_type(&input.side(side).schema()));
         let [left, right] = types;
         let (left, right) = (left?, right?);
-        let argument =
-            |side: Side, data_type| Argument { data_type, expression: Some(join.argument(side)) };
+        let schemas = [Side::Left, Side::Right].map(|side| input.side(side).schema());
+        let argument = |side: Side, data_type| Argument {
+            data_type,
+            expression: Some(join.argument(side)),
+            input: Some(schemas[side as usize].as_ref()),
+        };
         let arguments = [argument(Side::Left, &left), argument(Side::Right, &right)];
         let matcher = family.bind(join.predicate, arguments)?;
         admitted(matcher.as_ref(), options.strategy, options.device)?;

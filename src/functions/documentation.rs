@@ -43,7 +43,7 @@ fn measure(measure: Measure) -> Documentation {
         Measure::Cosine => (
             "Returns the cosine similarity of two lists read as sets: the number of common \
              elements divided by the square root of the product of both sizes. (For vectors of \
-             numbers see `cosine_similarity`.)",
+             numbers see `cosine_distance`.)",
             "set_cosine([1, 2], [2, 3, 4, 5, 6, 7, 8, 9])",
             "0.25",
         ),

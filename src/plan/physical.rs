@@ -209,7 +209,7 @@ impl Compiler<'_> {
     /// A call over the arguments of the join whose value follows from a match.
     fn own_call(&self, expr: &Expr) -> Option<Call> {
         let call = call_over(expr, &self.node.arguments, self.families)?;
-        (call.function.family() == self.node.predicate.family()).then_some(call)
+        self.node.predicate.tells(call.function).then_some(call)
     }
 
     /// Compiles the residual over the columns that it reads, with scores taken from the match.

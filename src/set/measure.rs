@@ -23,6 +23,7 @@ const fn info(name: &'static str) -> FunctionInfo {
         name,
         is_integer: false,
         is_symmetric: true,
+        is_partial: false,
         order: Order::Similarity,
         range: [0.0, 1.0],
         least_similar: "disjoint sets, whose similarity is 0, satisfy it; the threshold must be above 0",

@@ -6,7 +6,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Lanes, Words};
+use super::{Floats, Lanes, Words};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Avx2;
@@ -205,5 +205,51 @@ impl Lanes for Avx2 {
     unsafe fn equal(a: [__m256i; 2], b: [__m256i; 2]) -> u16 {
         // SAFETY: the caller promises the instruction set.
         unsafe { mask(halves!(_mm256_cmpeq_epi32, a, b)) }
+    }
+}
+
+impl Floats for Avx2 {
+    type Vector = [__m256; 2];
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> [__m256; 2] {
+        // SAFETY: the caller promises the instruction set and readable values.
+        unsafe { [_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))] }
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, value: [__m256; 2]) {
+        // SAFETY: the caller promises the instruction set and a writable place.
+        unsafe {
+            _mm256_storeu_ps(to, value[0]);
+            _mm256_storeu_ps(to.add(8), value[1]);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> [__m256; 2] {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { [_mm256_set1_ps(value); 2] }
+    }
+
+    #[inline(always)]
+    unsafe fn add(a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { halves!(_mm256_add_ps, a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(sum: [__m256; 2], a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { [_mm256_fmadd_ps(a[0], b[0], sum[0]), _mm256_fmadd_ps(a[1], b[1], sum[1])] }
+    }
+
+    #[inline(always)]
+    unsafe fn less(a: [__m256; 2], b: [__m256; 2]) -> u16 {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            let bits = |a, b| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(a, b)) as u16;
+            bits(a[0], b[0]) | bits(a[1], b[1]) << 8
+        }
     }
 }

@@ -5,7 +5,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Lanes, Words};
+use super::{Floats, Lanes, Words};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Avx512;
@@ -134,5 +134,45 @@ impl Lanes for Avx512 {
     unsafe fn equal(a: __m512i, b: __m512i) -> u16 {
         // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_cmpeq_epi32_mask(a, b) }
+    }
+}
+
+impl Floats for Avx512 {
+    type Vector = __m512;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> __m512 {
+        // SAFETY: the caller promises the instruction set and readable values.
+        unsafe { _mm512_loadu_ps(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, value: __m512) {
+        // SAFETY: the caller promises the instruction set and a writable place.
+        unsafe { _mm512_storeu_ps(to, value) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> __m512 {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { _mm512_set1_ps(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { _mm512_add_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(sum: __m512, a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { _mm512_fmadd_ps(a, b, sum) }
+    }
+
+    #[inline(always)]
+    unsafe fn less(a: __m512, b: __m512) -> u16 {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
     }
 }

@@ -29,6 +29,7 @@ pub struct Simd(Form);
 pub(crate) enum Form {
     /// AVX-512 with VPOPCNTDQ.
     Avx512,
+    /// AVX2 with FMA.
     Avx2,
     Portable,
 }
@@ -56,7 +57,10 @@ impl Simd {
                 {
                     forms.push(Simd(Form::Avx512));
                 }
-                if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("popcnt") {
+                if is_x86_feature_detected!("avx2")
+                    && is_x86_feature_detected!("fma")
+                    && is_x86_feature_detected!("popcnt")
+                {
                     forms.push(Simd(Form::Avx2));
                 }
             }
@@ -141,6 +145,26 @@ pub(crate) trait Lanes: Copy {
     unsafe fn equal(a: Self::Vector, b: Self::Vector) -> u16;
 }
 
+/// Sixteen lanes of `f32`: coordinates of sixteen vectors.
+///
+/// # Safety
+///
+/// As for [`Words`].
+pub(crate) trait Floats: Copy {
+    type Vector: Copy;
+
+    /// Sixteen values at `from`, which are readable.
+    unsafe fn load(from: *const f32) -> Self::Vector;
+    /// Writes sixteen values to `to`, which is writable.
+    unsafe fn store(to: *mut f32, value: Self::Vector);
+    unsafe fn splat(value: f32) -> Self::Vector;
+    unsafe fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// `sum + a * b`, rounded once or twice.
+    unsafe fn add_product(sum: Self::Vector, a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// The lanes with `a < b`; none where one is NaN.
+    unsafe fn less(a: Self::Vector, b: Self::Vector) -> u16;
+}
+
 /// Asks the processor to bring a place into its caches.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: *const T) {
@@ -185,7 +209,7 @@ macro_rules! kernels {
                 unsafe { any::<$crate::simd::Avx512, $($param),*>($($arg),*) }
             }
             #[cfg(target_arch = "x86_64")]
-            #[target_feature(enable = "avx2,popcnt")]
+            #[target_feature(enable = "avx2,fma,popcnt")]
             fn avx2<$(const $param: $ptype),*>($($arg: $type),*) $(-> $ret)? {
                 // SAFETY: this function has the target features that the form needs.
                 unsafe { any::<$crate::simd::Avx2, $($param),*>($($arg),*) }

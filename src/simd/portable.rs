@@ -1,6 +1,6 @@
 //! Arrays of lanes, for every processor.
 
-use super::{Lanes, Words};
+use super::{Floats, Lanes, Words};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portable;
@@ -123,5 +123,41 @@ impl Lanes for Portable {
     #[inline(always)]
     unsafe fn equal(a: [u32; 16], b: [u32; 16]) -> u16 {
         mask::<16>(|i| a[i] == b[i])
+    }
+}
+
+impl Floats for Portable {
+    type Vector = [f32; 16];
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> [f32; 16] {
+        // SAFETY: the caller promises sixteen readable values.
+        unsafe { from.cast::<[f32; 16]>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, value: [f32; 16]) {
+        // SAFETY: the caller promises a writable place for sixteen values.
+        unsafe { to.cast::<[f32; 16]>().write_unaligned(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> [f32; 16] {
+        [value; 16]
+    }
+
+    #[inline(always)]
+    unsafe fn add(a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|i| a[i] + b[i])
+    }
+
+    #[inline(always)]
+    unsafe fn add_product(sum: [f32; 16], a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|i| sum[i] + a[i] * b[i])
+    }
+
+    #[inline(always)]
+    unsafe fn less(a: [f32; 16], b: [f32; 16]) -> u16 {
+        mask::<16>(|i| a[i] < b[i])
     }
 }

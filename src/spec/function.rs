@@ -30,6 +30,9 @@ pub struct FunctionInfo {
     pub order: Order,
     /// The least and the greatest value.
     pub range: [f64; 2],
+    /// The value may be NULL, or an error, for two arguments that are not NULL: then a match by
+    /// another function of the family does not tell it.
+    pub is_partial: bool,
     /// The pairs with the least similar value, for errors: "disjoint sets, whose similarity is 0,".
     pub least_similar: &'static str,
 }

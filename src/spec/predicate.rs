@@ -1,6 +1,6 @@
 //! The similarity predicate of a join.
 
-use super::{Function, Side};
+use super::{Function, Order, Side};
 
 /// A function over the join's two arguments, with the side that gives its first argument.
 ///
@@ -40,10 +40,21 @@ impl Predicate {
         self.admits(self.call.function.extremes()[0])
     }
 
+    /// Whether a pair that matches has a value of `function`, over the same arguments.
+    pub fn tells(&self, function: Function) -> bool {
+        function.family() == self.family()
+            && (function == self.call.function || !function.info().is_partial)
+    }
+
     /// Whether `other` follows from this predicate.
     pub fn implies(&self, other: &Self) -> bool {
-        self.call == other.call
-            && (self.bound.is_nan() || self.call.function.satisfies(self.bound, other.bound))
+        // As DataFusion compares: -0.0 is less than 0.0.
+        let order = self.bound.total_cmp(&other.bound);
+        let follows = match self.call.function.info().order {
+            Order::Similarity => order.is_ge(),
+            Order::Distance => order.is_le(),
+        };
+        self.call == other.call && (self.bound.is_nan() || (follows && !other.bound.is_nan()))
     }
 }
 

@@ -132,6 +132,11 @@ async fn options() {
 }
 
 #[tokio::test]
+async fn vectors() {
+    run("vectors.slt").await;
+}
+
+#[tokio::test]
 async fn errors() {
     run("errors.slt").await;
 }

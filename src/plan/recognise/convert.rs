@@ -25,7 +25,7 @@ use crate::plan::recognise::marker::{EXAMPLE, is_marked, refuse, unwrap};
 use crate::plan::recognise::predicate::{
     Comparison, Constants, Shape, Sides, Threshold, mentions_similarity, side_of, similarity_call,
 };
-use crate::spec::{Call, Need, OutputColumn, Predicate, Side};
+use crate::spec::{Call, Need, Order, OutputColumn, Predicate, Side};
 
 /// The session and the statement, as far as conversion needs them.
 #[derive(Debug, Clone, Copy)]
@@ -249,7 +249,9 @@ impl<'a> Converter<'a> {
                 }
                 conjuncts.push(match (inner, &wrapped) {
                     // For EXPLAIN, which should name the measure.
-                    (Expr::Literal(..), Some(wrapped)) => never(wrapped.measured),
+                    (Expr::Literal(..), Some(wrapped)) => {
+                        never(wrapped.measured, self.context.families)
+                    }
                     _ => inner.clone(),
                 });
             }
@@ -295,7 +297,7 @@ impl<'a> Converter<'a> {
         let (conjunct, constant) = match (conjunct, measured) {
             (Expr::Literal(value, _), Some(measured)) => {
                 // Any comparison gives the shape; the constant gives the threshold.
-                folded = never(measured);
+                folded = never(measured, self.context.families);
                 (&folded, Some(value))
             }
             _ => (conjunct, None),
@@ -306,7 +308,7 @@ impl<'a> Converter<'a> {
             Shape::Comparison(found) => {
                 let threshold = match constant {
                     Some(ScalarValue::Boolean(Some(true))) => {
-                        Err("it is always true, so disjoint sets satisfy it".to_string())
+                        Err("it is always true, so every pair satisfies it".to_string())
                     }
                     Some(_) => Ok(Threshold { value: f64::NAN, exact: true }),
                     None => found.reduce(self.context.constants),
@@ -397,8 +399,12 @@ impl<'a> Converter<'a> {
 }
 
 /// A comparison of `measured` that no pair satisfies, for a conjunct folded to false or NULL.
-fn never(measured: &Expr) -> Expr {
-    measured.clone().gt_eq(Expr::Literal(ScalarValue::Float64(None), None))
+fn never(measured: &Expr, families: &Families) -> Expr {
+    let null = Expr::Literal(ScalarValue::Float64(None), None);
+    match similarity_call(measured, families).map(|(function, ..)| function.info().order) {
+        Some(Order::Distance) => measured.clone().lt_eq(null),
+        _ => measured.clone().gt_eq(null),
+    }
 }
 
 /// Why the operator does not run such joins, whatever their condition.

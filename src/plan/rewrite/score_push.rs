@@ -245,9 +245,7 @@ pub(crate) fn rejoin(
 /// The score that `call` computes, if `call` is over the arguments of `node` and every output row
 /// has the score.
 fn own_score(node: &SetSimilarityJoin, call: &ScoreCall) -> Result<Option<Call>> {
-    if node.need != Need::Rows
-        || !is_pairs(node.join_type)
-        || call.function.family() != node.predicate.family()
+    if node.need != Need::Rows || !is_pairs(node.join_type) || !node.predicate.tells(call.function)
     {
         return Ok(None);
     }

@@ -287,10 +287,11 @@ impl Comparison {
                 refused = middle;
             }
         }
-        Ok(Threshold {
-            value: evaluator.value(admitted),
-            exact: self.extent == Extent::All && !overflows && !self.tries,
-        })
+        let value = evaluator.value(admitted);
+        if value.is_nan() {
+            return Err("the threshold is NaN".to_string());
+        }
+        Ok(Threshold { value, exact: self.extent == Extent::All && !overflows && !self.tries })
     }
 }
 

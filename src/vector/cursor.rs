@@ -1,0 +1,329 @@
+//! The way of one partition's vectors through the nested loop.
+
+use std::mem::size_of;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::bounds::Bounds;
+use super::collection::{Vectors, check_lens};
+use super::metric::Threshold;
+use super::nested_loop::BuildPanels;
+use super::tile::{PANEL, ROW_UNIT, Rows, products};
+use crate::engine::{
+    Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, ProbeUnit, Progress,
+    RowPairCounts, UnitQueue,
+};
+
+/// Probe vectors that meet a panel while it lies in the cache, at most.
+pub(super) const BLOCK: usize = 8 * ROW_UNIT;
+
+/// Panels that a block meets before its survivors are decided.
+const PANELS: usize = 2;
+
+/// Fewer pairs are decided in `f64` at once.
+const FEW_PAIRS: usize = 64;
+
+/// About the bytes of a cursor, besides the vectors of its block.
+pub(super) const CURSOR_BYTES: usize =
+    BLOCK * (PANEL * PANELS * size_of::<Survivor>() + 2 * size_of::<Bounds>()) + 4096;
+
+/// The time of a poll; the operator allows 10 ms.
+const SLICE: Duration = Duration::from_millis(4);
+
+/// Dimensions compared in `f64` between two looks at the clock.
+const WORK: usize = 1 << 16;
+
+/// A pair that its product did not reject.
+#[derive(Debug, Clone, Copy)]
+struct Survivor {
+    probe: ItemId,
+    build: ItemId,
+    /// NaN where none was computed.
+    product: f32,
+}
+
+/// A unit on its way.
+#[derive(Debug)]
+struct Unit {
+    number: u32,
+    items: Arc<Vectors>,
+    /// Those that no block has taken.
+    rest: Range<ItemId>,
+}
+
+/// Probe vectors of one key and one length.
+#[derive(Debug, Default)]
+struct Block {
+    items: Range<ItemId>,
+    /// The build items of the key that they are compared with.
+    partners: Range<ItemId>,
+    dimensions: usize,
+    numbers: Vec<f32>,
+    /// By row, to a multiple of [`ROW_UNIT`].
+    reject: Vec<f32>,
+    accept: Vec<f32>,
+    /// The next panel, and the end.
+    panels: Range<usize>,
+}
+
+/// See [`super::nested_loop::NestedLoop`].
+#[derive(Debug)]
+pub(super) struct NestedLoopCursor {
+    side: Arc<BuildPanels>,
+    threshold: Threshold,
+    spec: MatchSpec,
+    units: UnitQueue<ProbeUnit>,
+    unit: Option<Unit>,
+    block: Block,
+    survivors: Vec<Survivor>,
+    /// Those that have been decided.
+    decided: usize,
+    funnel: Funnel,
+    reservation: MemoryReservation,
+}
+
+impl NestedLoopCursor {
+    pub(super) fn new(
+        side: Arc<BuildPanels>,
+        threshold: Threshold,
+        spec: MatchSpec,
+        reservation: MemoryReservation,
+    ) -> Self {
+        Self {
+            side,
+            threshold,
+            spec,
+            units: UnitQueue::default(),
+            unit: None,
+            block: Block::default(),
+            survivors: vec![],
+            decided: 0,
+            funnel: Funnel::default(),
+            reservation,
+        }
+    }
+
+    /// Takes up the next vectors of the unit; whether there were any.
+    fn next_block(&mut self) -> Result<bool> {
+        let Some(unit) = &mut self.unit else { return Ok(false) };
+        let Unit { items, rest, .. } = unit;
+        if rest.start >= rest.end {
+            return Ok(false);
+        }
+        let first = rest.start;
+        let dimensions = items.dimensions(first);
+        let Some(run) = items.run_of(first) else { return Ok(false) };
+        let is_alike = |item: &ItemId| items.dimensions(*item) == dimensions;
+        let end = rest.end.min(run.items.end).min(first + BLOCK as ItemId);
+        let count = (first..end).take_while(is_alike).count();
+        let key = run.key;
+        rest.start = first + count as ItemId;
+        self.block.items = first..rest.start;
+        self.block.panels = 0..0;
+        let Some(run) = self.side.vectors.run(key) else { return Ok(true) };
+        check_lens(self.threshold.metric.function().name(), dimensions, run.lens)?;
+        let mut partners = run.items.clone();
+        if self.spec.pairing == Pairing::Unordered {
+            // With themselves and those before them.
+            partners.end = partners.end.min(self.block.items.end);
+        }
+        self.block.partners = partners;
+        self.block.dimensions = dimensions as usize;
+        if self.threshold.is_void() || self.block.partners.is_empty() {
+            return Ok(true);
+        }
+        self.begin_block()?;
+        Ok(true)
+    }
+
+    /// Converts the vectors of the block.
+    fn begin_block(&mut self) -> Result<()> {
+        let Some(Unit { items, .. }) = &self.unit else { return Ok(()) };
+        let Block { items: range, partners, dimensions, numbers, reject, accept, panels } =
+            &mut self.block;
+        let (count, d) = (range.len(), *dimensions);
+        let rows = count.next_multiple_of(ROW_UNIT);
+        reject.clear();
+        reject.resize(rows, f32::INFINITY);
+        accept.clear();
+        accept.resize(rows, f32::INFINITY);
+        if count * partners.len() <= FEW_PAIRS {
+            reject.fill(f32::NEG_INFINITY);
+            for probe in range.clone() {
+                let survivor = |build| Survivor { probe, build, product: f32::NAN };
+                let end = match self.spec.pairing {
+                    Pairing::All => partners.end,
+                    Pairing::Unordered => partners.end.min(probe + 1),
+                };
+                self.survivors.extend((partners.start..end).map(survivor));
+            }
+            return Ok(());
+        }
+        if rows * d > numbers.capacity() {
+            self.reservation.try_grow((rows * d - numbers.capacity()) * size_of::<f32>())?;
+            numbers.reserve_exact(rows * d - numbers.len());
+        }
+        numbers.clear();
+        numbers.resize(rows * d, 0.0);
+        let frame = &self.side.frame;
+        let scale = frame.probe_scale(range.clone().map(|item| items.vector(item)));
+        for (row, item) in range.clone().enumerate() {
+            let to = numbers[row * d..(row + 1) * d].iter_mut();
+            let bounds = frame.probe(items, item, scale, to);
+            (reject[row], accept[row]) = (bounds.reject, bounds.accept);
+        }
+        *panels = partners.start as usize / PANEL..(partners.end as usize).div_ceil(PANEL);
+        Ok(())
+    }
+
+    /// Compares the block with the next panels.
+    fn compare(&mut self) {
+        let Block { items, partners, dimensions, numbers, reject, panels, .. } = &mut self.block;
+        let (part, count) = self.side.panels(panels.start, PANELS.min(panels.len()));
+        let first = (panels.start * PANEL) as ItemId;
+        let rows = Rows { dimensions: *dimensions, numbers, reject };
+        let (survivors, is_unordered) =
+            (&mut self.survivors, self.spec.pairing == Pairing::Unordered);
+        products(self.spec.simd, rows, part, count, |row, vector, product| {
+            let (probe, build) = (items.start + row as ItemId, first + vector as ItemId);
+            let is_pair =
+                probe < items.end && partners.contains(&build) && (!is_unordered || build <= probe);
+            if is_pair {
+                survivors.push(Survivor { probe, build, product });
+            }
+        });
+        panels.start += count;
+        self.funnel.prefix_pairs += (count * PANEL * items.len()) as u64;
+    }
+
+    /// Whether a survivor matches.
+    fn is_match(&mut self, pair: Survivor, work: &mut usize) -> Result<bool> {
+        let Some(Unit { items, .. }) = &self.unit else { return Ok(false) };
+        let row = (pair.probe - self.block.items.start) as usize;
+        let accept = f64::from(self.block.accept[row]) + f64::from(self.side.accept(pair.build));
+        if f64::from(pair.product) > accept {
+            return Ok(true);
+        }
+        let build = &self.side.vectors;
+        if !items.is_vector(pair.probe) || !build.is_vector(pair.build) {
+            return Ok(false);
+        }
+        self.funnel.verified += 1;
+        *work += 8 + self.block.dimensions;
+        self.threshold.matches(items.vector(pair.probe), build.vector(pair.build))
+    }
+
+    /// Decides survivors; why it stopped, unless all are decided.
+    fn decide(&mut self, matches: &mut MatchBuffer) -> Result<Option<Progress>> {
+        let mut counts = RowPairCounts::default();
+        let mut work = 0;
+        while let Some(&pair) = self.survivors.get(self.decided) {
+            if matches.is_full() {
+                return Ok(Some(Progress::Full));
+            }
+            if work > WORK {
+                break;
+            }
+            self.decided += 1;
+            work += 1;
+            let row = (pair.probe - self.block.items.start) as usize;
+            // Retired.
+            if self.block.reject[row] == f32::INFINITY {
+                continue;
+            }
+            self.funnel.candidates += 1;
+            if !self.is_match(pair, &mut work)? {
+                continue;
+            }
+            self.funnel.matches += 1;
+            match self.spec.need {
+                MatchNeed::Count => self.count(pair, &mut counts),
+                need => {
+                    let Survivor { probe, build, .. } = pair;
+                    matches.push(Match { probe, build, detail: 0 });
+                    if need == MatchNeed::Exists {
+                        self.block.reject[row] = f32::INFINITY;
+                    }
+                }
+            }
+        }
+        matches.count(counts);
+        if self.decided < self.survivors.len() {
+            return Ok(Some(Progress::Yield));
+        }
+        self.survivors.clear();
+        self.decided = 0;
+        Ok(None)
+    }
+
+    /// Counts the pairs of rows of two items that match.
+    fn count(&self, pair: Survivor, counts: &mut RowPairCounts) {
+        use crate::engine::Collection;
+        let Some(Unit { items, .. }) = &self.unit else { return };
+        let rows = u64::from(items.groups().row_count_of(pair.probe));
+        if self.spec.pairing == Pairing::Unordered && pair.probe == pair.build {
+            counts.squares += rows * rows;
+            counts.rows += rows;
+        } else {
+            counts.cross += rows * u64::from(self.side.vectors.groups().row_count_of(pair.build));
+        }
+    }
+}
+
+impl Cursor for NestedLoopCursor {
+    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
+        self.units.push(unit);
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        self.units.finish();
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
+        if self.reservation.size() == 0 {
+            self.reservation.try_grow(CURSOR_BYTES)?;
+        }
+        if self.unit.is_none() {
+            let Some(ProbeUnit { number, items, range }) = self.units.pop() else {
+                return Poll::Ready(Ok(self.units.progress()));
+            };
+            self.unit = Some(Unit { number, items: items.shared()?, rest: range });
+        }
+        let number = self.unit.as_ref().map_or(0, |unit| unit.number);
+        matches.begin(number);
+        let started = Instant::now();
+        loop {
+            let decided = self.decide(matches)?;
+            match decided {
+                Some(Progress::Full) => return Poll::Ready(Ok(Progress::Full)),
+                _ if started.elapsed() > SLICE => return Poll::Ready(Ok(Progress::Yield)),
+                Some(_) => continue,
+                None => {}
+            }
+            if !self.block.panels.is_empty() {
+                self.compare();
+            } else if !self.next_block()? {
+                self.unit = None;
+                matches.complete(number);
+                return Poll::Ready(Ok(Progress::Yield));
+            }
+        }
+    }
+
+    fn retire(&mut self, number: u32, probe: ItemId) {
+        let is_open = self.unit.as_ref().is_some_and(|unit| unit.number == number);
+        if is_open && self.block.items.contains(&probe) && !self.block.reject.is_empty() {
+            self.block.reject[(probe - self.block.items.start) as usize] = f32::INFINITY;
+        }
+    }
+
+    fn funnel(&self) -> Funnel {
+        self.funnel
+    }
+}

@@ -1,0 +1,107 @@
+//! The family as the planner knows it.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Schema};
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::ScalarUDF;
+use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::physical_expr::expressions::CastExpr;
+
+use super::axis::{OnePlace, Places};
+use super::matcher::VectorMatcher;
+use super::metric::{FAMILY, Metric, Threshold};
+use super::numbers::holds_vectors;
+use crate::engine::{Argument, Axis, Family, Matcher, PlaceReader};
+use crate::spec::{Function, Predicate, Side};
+use crate::values::list_element_type;
+
+/// Joins by the distance of vectors.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct VectorFamily;
+
+/// The dimensions of vectors of which no type tells them.
+const USUAL_DIMENSIONS: u64 = 128;
+
+impl Family for VectorFamily {
+    fn name(&self) -> &'static str {
+        FAMILY
+    }
+
+    fn functions(&self) -> Vec<Function> {
+        Metric::ALL.into_iter().map(Metric::function).collect()
+    }
+
+    fn function_of(&self, udf: &ScalarUDF) -> Option<Function> {
+        Metric::of_udf(udf).map(Metric::function)
+    }
+
+    /// Less than any similarity of sets, for which there are indexes; then by the threshold.
+    fn selectivity(&self, predicate: &Predicate) -> [f64; 2] {
+        match Threshold::of(predicate) {
+            Ok(threshold) if threshold.is_void() => [f64::INFINITY; 2],
+            Ok(Threshold { metric: Metric::InnerProduct, bound }) => [-4.0, bound],
+            Ok(Threshold { bound, .. }) => [-3.0, -bound],
+            Err(_) => [f64::NEG_INFINITY; 2],
+        }
+    }
+
+    fn bind(&self, predicate: Predicate, arguments: [Argument<'_>; 2]) -> Result<Arc<dyn Matcher>> {
+        let function = predicate.call.function;
+        for side in [Side::Left, Side::Right] {
+            let data_type = arguments[side as usize].data_type;
+            if !holds_vectors(data_type) {
+                return plan_err!(
+                    "{function} joins lists of numbers, but the {side} argument is {data_type}; \
+                     cast it, for example with arrow_cast(v, 'List(Float64)')"
+                );
+            }
+        }
+        let threshold = Threshold::of(&predicate)?;
+        let sources: Vec<_> = arguments.iter().filter_map(source).collect();
+        let dimensions = sources.iter().find_map(|(_, child)| child.dimensions);
+        let axis = OnePlace { dimensions: dimensions.unwrap_or(USUAL_DIMENSIONS) };
+        let sources = sources.into_iter().map(|(argument, child)| (argument, child.expression));
+        Ok(Arc::new(VectorMatcher { threshold, axis, sources: sources.collect() }))
+    }
+
+    fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>> {
+        Threshold::of(&predicate)?;
+        Ok(Arc::new(OnePlace { dimensions: USUAL_DIMENSIONS }))
+    }
+
+    fn place_reader(&self, side: Side, argument: &DataType) -> Result<Box<dyn PlaceReader>> {
+        match holds_vectors(argument) {
+            true => Ok(Box::<Places>::default()),
+            false => plan_err!(
+                "rows are placed by a list of numbers, but the {side} argument is {argument}"
+            ),
+        }
+    }
+}
+
+/// What a cast is applied to.
+struct Child {
+    expression: PhysicalExprRef,
+    /// The dimensions, where the type tells them.
+    dimensions: Option<u64>,
+}
+
+/// An argument that is a cast of a list of numbers to a list of `f64`, and what it is a cast of:
+/// encoders convert numbers as the cast does.
+fn source(argument: &Argument<'_>) -> Option<(PhysicalExprRef, Child)> {
+    let (expression, schema): (_, &Schema) = argument.expression.zip(argument.input)?;
+    let cast = expression.downcast_ref::<CastExpr>()?;
+    let target = cast.cast_type();
+    if list_element_type(target) != Some(&DataType::Float64)
+        || !matches!(target, DataType::List(_) | DataType::LargeList(_))
+    {
+        return None;
+    }
+    let data_type = cast.expr().data_type(schema).ok().filter(holds_vectors)?;
+    let dimensions = match data_type {
+        DataType::FixedSizeList(_, dimensions) => u64::try_from(dimensions).ok(),
+        _ => None,
+    };
+    Some((Arc::clone(expression), Child { expression: Arc::clone(cast.expr()), dimensions }))
+}

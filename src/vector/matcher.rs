@@ -1,0 +1,135 @@
+//! A predicate over vectors, as the operator knows it.
+
+use std::sync::Arc;
+
+use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::physical_expr::PhysicalExprRef;
+
+use super::axis::OnePlace;
+use super::collection::Vectors;
+use super::cursor::CURSOR_BYTES;
+use super::encode::{VectorEncoder, finish};
+use super::metric::{Metric, Threshold};
+use super::nested_loop::{Figures, NestedLoop, pair_cost};
+use super::stored::StoredVectors;
+use crate::engine::{
+    Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
+    Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
+    PrepareContext, StoredForm, Strategy, WorkStep,
+};
+use crate::spec::{Call, Side};
+
+static STRATEGIES: [&dyn Strategy; 1] = [&NestedLoop];
+
+/// A metric with its threshold.
+#[derive(Debug)]
+pub(super) struct VectorMatcher {
+    pub threshold: Threshold,
+    pub axis: OnePlace,
+    /// Arguments that are casts, and what they are casts of.
+    pub sources: Vec<(PhysicalExprRef, PhysicalExprRef)>,
+}
+
+impl Matcher for VectorMatcher {
+    fn axis(&self) -> &dyn Axis {
+        &self.axis
+    }
+
+    fn source(&self, argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
+        let mut sources = self.sources.iter();
+        sources.find(|(of, _)| Arc::ptr_eq(of, argument)).map(|(_, child)| Arc::clone(child))
+    }
+
+    fn stored(&self, _: Side) -> Arc<dyn StoredForm> {
+        Arc::new(StoredVectors { metric: self.threshold.metric })
+    }
+
+    fn encoder(&self, _: Side, _: Option<&Arc<dyn Domain>>) -> Result<Box<dyn BuildEncoder>> {
+        Ok(Box::new(VectorEncoder::new(self.threshold.metric)))
+    }
+
+    fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {
+        finish(parts, context)
+    }
+
+    fn growth(
+        &self,
+        parts: &[(&dyn BuildEncoder, &KeyDictionary)],
+        _: &MatchSpec,
+    ) -> Result<Growth> {
+        let (mut rows, mut numbers, mut keys) = (0, 0, 0);
+        for (encoder, of_part) in parts {
+            let encoder: &VectorEncoder = encoder.of()?;
+            rows += encoder.row_count();
+            numbers += encoder.number_count();
+            keys += of_part.size_in_bytes();
+        }
+        let finish = Vectors::footprint(rows, numbers) + 2 * keys;
+        Ok(Growth { finish, stays: 0, prepare: NestedLoop::prepared_bytes(rows, numbers) })
+    }
+
+    fn cursor_bytes(&self, _: &MatchSpec) -> usize {
+        CURSOR_BYTES
+    }
+
+    fn strategies(&self) -> &[&'static dyn Strategy] {
+        &STRATEGIES
+    }
+
+    fn evidence(
+        &self,
+        build: &Arc<dyn Collection>,
+        spec: &MatchSpec,
+        _: &[&'static dyn Strategy],
+        _: PrepareContext<'_>,
+    ) -> Result<Box<dyn Evidence>> {
+        Ok(Box::new(Figures::gather(build.of()?, self.threshold, spec)))
+    }
+
+    fn open_device(
+        &self,
+        _: &Arc<dyn Collection>,
+        _: &MatchSpec,
+        _: &DeviceRequest,
+    ) -> Result<Arc<dyn DevicePlace>> {
+        exec_err!("vectors are joined on the CPU")
+    }
+
+    fn work(&self, items: &dyn Collection, spec: &MatchSpec) -> Result<Vec<WorkStep>> {
+        let vectors: &Vectors = items.of()?;
+        if vectors.runs().len() > WorkStep::MOST {
+            return Ok(WorkStep::even(vectors.len()));
+        }
+        let steps = vectors.runs().iter().map(|run| {
+            let cost = pair_cost(run.lens[1]).max(1.0) as u64;
+            let items = run.items.len() as u32;
+            // To convert a vector, and its own pairs.
+            let first = 50 + u64::from(run.lens[1]);
+            let (first, slope) = match spec.pairing {
+                Pairing::All => (first + cost * u64::from(items), 0),
+                Pairing::Unordered => (first, cost),
+            };
+            WorkStep { start: run.items.start, items, first, slope }
+        });
+        Ok(steps.collect())
+    }
+
+    fn scores(
+        &self,
+        call: Call,
+        [left, right]: [&dyn Collection; 2],
+        pairs: &[ItemPair],
+        values: &mut Vec<f64>,
+    ) -> Result<()> {
+        let metric = Metric::of(call.function)?;
+        let (left, right) = (left.of::<Vectors>()?, right.of::<Vectors>()?);
+        for ItemPair { items: [l, r], .. } in pairs {
+            let (x, y) = (left.vector(*l), right.vector(*r));
+            match metric.value(x, y)? {
+                Some(value) => values.push(value),
+                None => return internal_err!("a matching pair has no {metric:?} value"),
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,36 @@
+//! Vectors as a family of similarities: joins by `array_distance`, `cosine_distance` and
+//! `inner_product`, DataFusion's own functions.
+//!
+//! ```text
+//! numbers.rs      lists of any layout and number type, read as f64
+//! metric.rs       the functions: value of a pair, threshold
+//! encode.rs       rows to items       collection.rs  the distinct vectors of some rows
+//! stored.rs       rows on disk        axis.rs        their places
+//! bounds.rs       what a product in f32 proves of a pair
+//! tile.rs         products of a block of vectors with panels of sixteen
+//! nested_loop.rs  the strategy        cursor.rs      one partition of it
+//! family.rs, matcher.rs               what the operator sees
+//! ```
+//!
+//! The answer is exact: a pair matches if and only if the function, evaluated in `f64` from left to
+//! right, satisfies the threshold. The kernel computes inner products in `f32`; with the bounds of
+//! both vectors a product proves that a pair matches, that it does not, or nothing, and then the
+//! function decides.
+
+mod axis;
+mod bounds;
+mod collection;
+mod cursor;
+mod encode;
+mod family;
+mod matcher;
+mod metric;
+mod nested_loop;
+mod numbers;
+mod stored;
+mod tile;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use family::VectorFamily;

@@ -1,0 +1,186 @@
+//! Every probe vector with every build vector of its key.
+
+use std::mem::size_of;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::bounds::{Bounds, Frame};
+use super::collection::Vectors;
+use super::cursor::{BLOCK, NestedLoopCursor};
+use super::metric::Threshold;
+use super::tile::{PANEL, Panels};
+use crate::engine::{
+    Collection, Cost, Cursor, DevicePlace, Evidence, ItemId, MatchSpec, Pairing, Placement,
+    PrepareContext, PreparedJoin, Strategy,
+};
+
+/// Tiles of products in `f32` reject and accept pairs; `f64` decides those between.
+#[derive(Debug)]
+pub(super) struct NestedLoop;
+
+/// The figures of a join.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Figures {
+    threshold: Threshold,
+    spec: MatchSpec,
+    /// The time for all pairs, in nanoseconds of a core.
+    pairs: f64,
+    /// The numbers of the build side.
+    numbers: f64,
+}
+
+impl Evidence for Figures {}
+
+/// The time for a pair of vectors, in nanoseconds of a core.
+pub(super) fn pair_cost(dimensions: u32) -> f64 {
+    /// Of the comparison, and of a dimension.
+    const PAIR: f64 = 0.1;
+    const DIMENSION: f64 = 0.015;
+    PAIR + DIMENSION * f64::from(dimensions)
+}
+
+impl Figures {
+    pub(super) fn gather(build: &Vectors, threshold: Threshold, spec: &MatchSpec) -> Self {
+        let pairs = build.runs().iter().map(|run| {
+            // Of two inputs, the probe side is taken to be as large as the build side.
+            pair_cost(run.lens[1]) * f64::from(run.items.len() as u32).powi(2)
+        });
+        let all: f64 = pairs.sum();
+        let pairs = if spec.pairing == Pairing::Unordered { all / 2.0 } else { all };
+        Self { threshold, spec: *spec, pairs, numbers: build.number_count() as f64 }
+    }
+}
+
+impl NestedLoop {
+    /// A bound on the bytes of a prepared join.
+    pub(super) fn prepared_bytes(vectors: usize, numbers: usize) -> usize {
+        let panels = vectors.div_ceil(PANEL);
+        // A panel is as wide as its widest vector: about twice the mean one.
+        2 * numbers * size_of::<f32>()
+            + panels * (PANEL * size_of::<Bounds>() + size_of::<usize>())
+            + numbers
+            + 4096
+    }
+}
+
+impl Strategy for NestedLoop {
+    fn name(&self) -> &'static str {
+        "nested-loop"
+    }
+
+    fn runs_on(&self, placement: Placement) -> bool {
+        placement == Placement::Cpu
+    }
+
+    fn estimate(&self, evidence: &dyn Evidence, _: Placement) -> Result<Cost> {
+        /// Nanoseconds to convert a number.
+        const NUMBER: f64 = 2.0;
+        let figures: &Figures = evidence.of()?;
+        Ok(Cost::cpu(figures.pairs + NUMBER * figures.numbers))
+    }
+
+    fn prepare(
+        &self,
+        build: &Arc<dyn Collection>,
+        evidence: &dyn Evidence,
+        _: Option<&Arc<dyn DevicePlace>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let Figures { threshold, spec, .. } = *evidence.of()?;
+        let side = BuildPanels::of(build.shared()?, threshold, context)?;
+        Ok(Arc::new(Prepared { side: Arc::new(side), threshold, spec }))
+    }
+}
+
+/// The build side's vectors in panels.
+#[derive(Debug)]
+pub(super) struct BuildPanels {
+    pub vectors: Arc<Vectors>,
+    pub frame: Frame,
+    /// The place of each panel, and the end of the last.
+    starts: Vec<usize>,
+    numbers: Vec<f32>,
+    reject: Vec<f32>,
+    accept: Vec<f32>,
+}
+
+impl BuildPanels {
+    fn of(
+        vectors: Arc<Vectors>,
+        threshold: Threshold,
+        context: PrepareContext<'_>,
+    ) -> Result<Self> {
+        let count = vectors.len() as usize;
+        let panels = count.div_ceil(PANEL);
+        let items =
+            |panel: usize| (panel * PANEL) as ItemId..count.min((panel + 1) * PANEL) as ItemId;
+        let width = |panel: usize| items(panel).map(|item| vectors.dimensions(item)).max();
+        let mut starts = Vec::new();
+        context.reservation.try_grow((panels + 1) * size_of::<usize>())?;
+        starts.reserve_exact(panels + 1);
+        let mut end = 0;
+        for panel in 0..panels {
+            starts.push(end);
+            end += width(panel).unwrap_or(0) as usize * PANEL;
+        }
+        starts.push(end);
+        let widest = (0..panels).filter_map(width).max().unwrap_or(0) as usize;
+        let bytes = end * size_of::<f32>()
+            + panels * PANEL * size_of::<Bounds>()
+            + widest * (2 * size_of::<f64>());
+        context.reservation.try_grow(bytes)?;
+        let frame = Frame::of(&vectors, threshold, context.cancel)?;
+        let mut numbers = vec![0.0_f32; end];
+        let (mut reject, mut accept) =
+            (vec![f32::INFINITY; panels * PANEL], vec![f32::INFINITY; panels * PANEL]);
+        for panel in 0..panels {
+            context.cancel.check()?;
+            for (lane, item) in items(panel).enumerate() {
+                let own = &mut numbers[starts[panel]..starts[panel + 1]];
+                let places = own.iter_mut().skip(lane).step_by(PANEL);
+                let bounds = frame.build(&vectors, item, places);
+                (reject[item as usize], accept[item as usize]) = (bounds.reject, bounds.accept);
+            }
+        }
+        Ok(Self { vectors, frame, starts, numbers, reject, accept })
+    }
+
+    /// A panel and those that follow it with the same stride, `most` at most.
+    pub(super) fn panels(&self, panel: usize, most: usize) -> (Panels<'_>, usize) {
+        let stride = self.starts[panel + 1] - self.starts[panel];
+        let is_alike = |&next: &usize| self.starts[next + 1] - self.starts[next] == stride;
+        let last = (panel..panel + most).take_while(is_alike).count();
+        let numbers = &self.numbers[self.starts[panel]..self.starts[panel + last]];
+        let reject = &self.reject[panel * PANEL..(panel + last) * PANEL];
+        (Panels { numbers, stride, reject }, last)
+    }
+
+    pub(super) fn accept(&self, item: ItemId) -> f32 {
+        self.accept[item as usize]
+    }
+}
+
+#[derive(Debug)]
+struct Prepared {
+    side: Arc<BuildPanels>,
+    threshold: Threshold,
+    spec: MatchSpec,
+}
+
+impl PreparedJoin for Prepared {
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
+        let cursor = NestedLoopCursor::new(
+            Arc::clone(&self.side),
+            self.threshold,
+            self.spec,
+            reservation.new_empty(),
+        );
+        Ok(Box::new(cursor))
+    }
+
+    fn range_unit(&self) -> u32 {
+        BLOCK as u32
+    }
+}

@@ -1,0 +1,99 @@
+//! Lists of numbers, read as vectors of `f64` where they lie.
+
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{
+    DataType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
+    UInt8Type, UInt16Type, UInt32Type, UInt64Type,
+};
+use datafusion::common::{Result, internal_err};
+
+use crate::values::{Lists, list_element_type};
+
+/// Whether a column of this type can be read: a list of any layout over floating-point numbers or
+/// integers.
+pub(super) fn holds_vectors(data_type: &DataType) -> bool {
+    list_element_type(data_type).is_some_and(|element| {
+        element.is_integer()
+            || matches!(element, DataType::Float16 | DataType::Float32 | DataType::Float64)
+    })
+}
+
+/// A row as a vector.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Row {
+    /// The list is NULL.
+    Null,
+    /// This many elements, one of them NULL.
+    WithNull(usize),
+    /// The places of the elements.
+    Vector(Range<usize>),
+}
+
+/// A column of lists of numbers.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    lists: Lists,
+}
+
+impl Numbers {
+    /// # Errors
+    ///
+    /// An internal error when the type [cannot be read](holds_vectors).
+    pub(super) fn try_new(column: &dyn Array) -> Result<Self> {
+        match holds_vectors(column.data_type()) {
+            true => Ok(Self { lists: Lists::try_new(column)? }),
+            false => internal_err!("{} is no list of numbers", column.data_type()),
+        }
+    }
+
+    /// The number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.lists.len()
+    }
+
+    /// The number of elements of all rows, or a little more.
+    pub(super) fn element_count(&self) -> usize {
+        (0..self.len()).filter_map(|row| self.lists.row(row)).map(|range| range.len()).sum()
+    }
+
+    pub(super) fn row(&self, row: usize) -> Row {
+        let Some(range) = self.lists.row(row) else { return Row::Null };
+        let nulls = self.lists.elements().nulls();
+        match nulls.is_some_and(|n| n.slice(range.start, range.len()).null_count() > 0) {
+            true => Row::WithNull(range.len()),
+            false => Row::Vector(range),
+        }
+    }
+
+    /// Appends elements as `f64`, converted as a cast does.
+    pub(super) fn append(&self, range: Range<usize>, to: &mut Vec<f64>) {
+        macro_rules! append {
+            ($elements:expr, $($variant:pat => $primitive:ty, $convert:expr;)*) => {{
+                let elements: &ArrayRef = $elements;
+                match elements.data_type() {
+                    $($variant => {
+                        let values = elements.as_primitive::<$primitive>().values();
+                        to.extend(values[range].iter().map($convert));
+                    })*
+                    // No other type is admitted.
+                    _ => {}
+                }
+            }};
+        }
+        append! { self.lists.elements(),
+            DataType::Float64 => Float64Type, |v| *v;
+            DataType::Float32 => Float32Type, |v| f64::from(*v);
+            DataType::Float16 => Float16Type, |v| v.to_f64();
+            DataType::Int8 => Int8Type, |v| f64::from(*v);
+            DataType::Int16 => Int16Type, |v| f64::from(*v);
+            DataType::Int32 => Int32Type, |v| f64::from(*v);
+            DataType::Int64 => Int64Type, |v| *v as f64;
+            DataType::UInt8 => UInt8Type, |v| f64::from(*v);
+            DataType::UInt16 => UInt16Type, |v| f64::from(*v);
+            DataType::UInt32 => UInt32Type, |v| f64::from(*v);
+            DataType::UInt64 => UInt64Type, |v| *v as f64;
+        }
+    }
+}
