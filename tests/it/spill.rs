@@ -71,7 +71,7 @@ async fn answers(ctx: &SessionContext) -> Vec<Vec<String>> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_memory_limit_gives_the_answer() {
     let (a, b) = (related(12_000, 0), related(9_000, 100_000));
-    let whole = Session::default().context();
+    let whole = Session::on_cpu().context();
     register_many(&whole, "a", &a);
     register_many(&whole, "b", &b);
     let expected = answers(&whole).await;
@@ -80,7 +80,7 @@ async fn every_memory_limit_gives_the_answer() {
             if strategy != "auto" && kilobytes != 6 << 10 {
                 continue;
             }
-            let session = Session { memory: Some(kilobytes << 10), ..Session::default() };
+            let session = Session { memory: Some(kilobytes << 10), ..Session::on_cpu() };
             let ctx = session.option("strategy", strategy).context();
             register_many(&ctx, "a", &a);
             register_many(&ctx, "b", &b);
@@ -97,13 +97,13 @@ async fn every_memory_limit_gives_the_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
 async fn many_partitions_share_little_memory() {
     let (a, b) = (related(12_000, 0), related(9_000, 100_000));
-    let whole = Session::default().context();
+    let whole = Session::on_cpu().context();
     register_many(&whole, "a", &a);
     register_many(&whole, "b", &b);
     let expected = answers(&whole).await;
     for kilobytes in [4 << 10, 8 << 10] {
         let session =
-            Session { memory: Some(kilobytes << 10), partitions: 16, ..Session::default() };
+            Session { memory: Some(kilobytes << 10), partitions: 16, ..Session::on_cpu() };
         let ctx = session.context();
         register_many(&ctx, "a", &a);
         register_many(&ctx, "b", &b);
@@ -122,7 +122,7 @@ async fn memory_limits_hold_beside_a_device() {
         return;
     }
     let (a, b) = (related(12_000, 0), related(9_000, 100_000));
-    let whole = Session::default().option("device", "cpu").context();
+    let whole = Session::on_cpu().context();
     register_many(&whole, "a", &a);
     register_many(&whole, "b", &b);
     let expected = answers(&whole).await;
@@ -144,12 +144,12 @@ async fn memory_limits_hold_beside_a_device() {
 async fn a_fair_pool_does_as_well() {
     use datafusion::execution::memory_pool::FairSpillPool;
     let (a, b) = (related(12_000, 0), related(9_000, 100_000));
-    let whole = Session::default().context();
+    let whole = Session::on_cpu().context();
     register_many(&whole, "a", &a);
     register_many(&whole, "b", &b);
     let expected = answers(&whole).await;
     let pool = std::sync::Arc::new(FairSpillPool::new(12 << 20));
-    let ctx = Session::default().context_with(RuntimeEnvBuilder::new().with_memory_pool(pool));
+    let ctx = Session::on_cpu().context_with(RuntimeEnvBuilder::new().with_memory_pool(pool));
     register_many(&ctx, "a", &a);
     register_many(&ctx, "b", &b);
     for (found, expected) in answers(&ctx).await.iter().zip(&expected) {
@@ -204,7 +204,7 @@ async fn until_gone(dir: &Path, what: &str) {
 }
 
 fn spilling() -> Session {
-    Session::default().option("spill", "always").option("debug.spill_piece_rows", 500)
+    Session::on_cpu().option("spill", "always").option("debug.spill_piece_rows", 500)
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -386,8 +386,7 @@ async fn real_collections_count_the_same_from_disk() {
                  ON jaccard(a.{column}, b.{column}) >= {threshold}"
             );
             let mut counts = vec![];
-            for session in [Session::default(), spilling().option("debug.spill_piece_rows", 9_000)]
-            {
+            for session in [Session::on_cpu(), spilling().option("debug.spill_piece_rows", 9_000)] {
                 counts.push(number(&session.context().enable_url_table(), &sql).await);
             }
             assert_eq!(counts[0], counts[1], "{sql}");

@@ -23,7 +23,7 @@ fn summary(measure: Measure, threshold: f64, argument: &str) -> String {
 
 async fn table(file: &str) -> Option<SessionContext> {
     let path = shared(file)?;
-    let ctx = Session::default().context();
+    let ctx = Session::on_cpu().context();
     let path = path.to_str().expect("a plain path");
     ctx.register_parquet("t", path, ParquetReadOptions::default()).await.expect("a table");
     Some(ctx)

@@ -49,6 +49,12 @@ impl Default for Session {
 }
 
 impl Session {
+    /// For joins that are too large for an emulated device, which `auto` takes for a real one once a
+    /// test has opened it.
+    pub fn on_cpu() -> Self {
+        Self::default().option("device", "cpu")
+    }
+
     pub fn option(mut self, name: &'static str, value: impl ToString) -> Self {
         self.options.push((name, value.to_string()));
         self

@@ -79,6 +79,11 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         self.reservation.try_grow(working + (self.most_in_flight() + 1) * matches)
     }
 
+    /// The bytes reserved.
+    pub(super) fn reserved(&self) -> usize {
+        self.reservation.size()
+    }
+
     fn unit(&mut self, number: u32) -> Option<&mut OpenUnit> {
         self.open.iter_mut().find(|open| open.unit.number == number)
     }

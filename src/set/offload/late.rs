@@ -16,6 +16,7 @@ use parking_lot::Mutex;
 use crate::engine::{
     Cursor, Funnel, MatchBuffer, MatchNeed, Pairing, PreparedJoin, ProbeUnit, Progress,
 };
+use crate::set::offload::leaves_room;
 use crate::set::{JoinSpec, NestedLoop, PrepareContext, SetCollection, SetId};
 use crate::util::cancel::{CancelFlag, CancelOnDrop};
 use crate::util::errors::is_out_of_memory;
@@ -198,7 +199,9 @@ impl Shared {
             }));
             let prepared = prepared
                 .unwrap_or_else(|_| Err(internal_datafusion_err!("preparing a join panics")));
-            let made = match prepared {
+            let taken = memory.size();
+            let has_room = |join| leaves_room(&memory, taken).map(|()| join);
+            let made = match prepared.and_then(has_room) {
                 Ok(join) => Ok(State::Ready { join, _memory: memory }),
                 Err(error) if is_out_of_memory(&error) => Ok(State::Unprepared),
                 Err(error) => Err(error),

@@ -165,10 +165,17 @@ impl<F: DeviceFilter> PreparedOffload<F> {
 impl<F: DeviceFilter> PreparedJoin for PreparedOffload<F> {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         let cursor = OffloadCursor::new(&self.0, reservation);
-        match cursor.try_reserve() {
+        let reserved = cursor.try_reserve();
+        let has_room = |()| match self.0.join.demanded {
+            true => Ok(()),
+            // The rows of probe batches need memory, too.
+            false => leaves_room(reservation, cursor.reserved()),
+        };
+        match reserved.and_then(has_room) {
             Ok(()) => Ok(Box::new(cursor)),
             Err(error) if self.0.join.demanded => Err(error),
             Err(error) => {
+                drop(cursor);
                 self.0.join.note_refusal(&error);
                 Ok(Box::new(self.0.on_cpu.open(reservation)?))
             }
@@ -182,4 +189,9 @@ impl<F: DeviceFilter> PreparedJoin for PreparedOffload<F> {
     fn least_range(&self) -> u32 {
         self.0.filter.least_range()
     }
+}
+
+/// Fails unless the pool has as much memory left as has been `taken`.
+fn leaves_room(reservation: &MemoryReservation, taken: usize) -> Result<()> {
+    reservation.new_empty().try_grow(taken)
 }
