@@ -159,7 +159,8 @@ impl Frame {
         }
     }
 
-    /// Converts a build item to `to`, each number to the next place of it.
+    /// Converts a build item to `to`, each number to the next place of it. Where its products would
+    /// prove nothing, the places keep their zeros.
     pub(super) fn build<'a>(
         &self,
         vectors: &Vectors,
@@ -212,28 +213,25 @@ impl Frame {
             return Bounds::NEVER;
         }
         let is_usual = (1e-130..1e150).contains(&divisor) && dimensions <= MOST_DIMENSIONS;
-        let (mut given, mut square, mut error) = (0.0, 0.0, 0.0);
-        let mut rounded = |(i, v): (usize, &f64)| {
-            given += v * v;
-            let exact = (v - self.centre_at(i)) * scale / divisor;
-            let float = exact as f32;
-            let off = (f64::from(float) - exact).abs() + exact.abs() * U64;
-            square += f64::from(float) * f64::from(float);
-            error += off * off;
-            float
-        };
         if !is_usual {
             return Bounds::UNKNOWN;
         }
-        let mut places: Vec<&mut f32> = vec![];
-        for (place, pair) in to.zip(vector.iter().enumerate()) {
-            *place = rounded(pair);
-            places.push(place);
+        let exact = |(i, v): (usize, &f64)| (v - self.centre_at(i)) * scale / divisor;
+        let (mut given, mut square, mut error) = (0.0, 0.0, 0.0);
+        for (i, v) in vector.iter().enumerate() {
+            let exact = exact((i, v));
+            let float = f64::from(exact as f32);
+            let off = (float - exact).abs() + exact.abs() * U64;
+            given += v * v;
+            square += float * float;
+            error += off * off;
         }
         // The function overflows for greater vectors. Not a number either.
         if !(given <= 1e300 && square <= MOST_SQUARE && error.is_finite()) {
-            places.into_iter().for_each(|place| *place = 0.0);
             return Bounds::UNKNOWN;
+        }
+        for (place, pair) in to.zip(vector.iter().enumerate()) {
+            *place = exact(pair) as f32;
         }
         let mut off = error.sqrt() * (1.0 + SUMS) + 1e-40;
         if self.threshold.metric == Metric::Cosine {

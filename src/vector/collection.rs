@@ -186,7 +186,8 @@ impl Vectors {
         }
     }
 
-    /// A bound on the bytes of a collection of so many rows and numbers, and of making it.
+    /// A bound on the bytes of a collection of `rows` rows with `numbers` numbers in all, and of making
+    /// it.
     pub(super) fn footprint(rows: usize, numbers: usize) -> usize {
         // Places and order; contents, lengths and places of items; groups; the table doubles.
         let words = size_of::<Place>() + 6 * size_of::<u32>() + size_of::<usize>();
