@@ -3,10 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
-
-use crate::engine::{Cursor, Funnel, Pairing, PreparedJoin};
+use crate::engine::{Cursor, Funnel, Pairing};
 use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::filter_verify::FilterVerifyCursor;
 use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
@@ -48,13 +45,6 @@ impl NestedLoop {
             candidates: 0,
         };
         Box::new(FilterVerifyCursor::new(pairs, None, verifier, spec, CHUNK))
-    }
-}
-
-impl PreparedJoin for NestedLoop {
-    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
-        reservation.try_grow(Self::footprint(&self.build))?;
-        Ok(self.cursor())
     }
 }
 

@@ -12,6 +12,7 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use crate::set::bitmap::blocks::{ABREAST, GROUP, Line};
+use crate::set::filter::signature::dealt_bit;
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::statistics::partners;
 use crate::set::{JoinSpec, PrepareContext, SetCollection, SetId};
@@ -59,11 +60,8 @@ impl Dealt {
     /// Sets the bits of tokens; returns how many tokens there are less the bits.
     fn sign(self, tokens: &[u32], words: &mut [u64]) -> u32 {
         words.fill(0);
-        let last = (1 << self.log) - 1;
         for &token in tokens {
-            let number = self.universe - 1 - token;
-            let turned = 0_u32.wrapping_sub(number >> self.log & 1);
-            let bit = (number ^ turned) & last;
+            let bit = dealt_bit(self.universe - 1 - token, self.log);
             words[(bit / u64::BITS) as usize] |= 1 << (bit % u64::BITS);
         }
         tokens.len() as u32 - words.iter().map(|word| word.count_ones()).sum::<u32>()

@@ -11,6 +11,7 @@ pub(crate) mod shapes;
 use std::sync::Arc;
 
 use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use rand::rngs::StdRng;
@@ -19,7 +20,7 @@ use rand::{Rng, SeedableRng};
 
 use self::harness::{Drive, Rows, Sides, spec};
 use self::shapes::Shape;
-use crate::engine::{Cost, MatchNeed, Pairing, Placement, PreparedJoin};
+use crate::engine::{Cost, Cursor, MatchNeed, Pairing, Placement, PreparedJoin};
 use crate::set::SetCollection;
 use crate::set::{BitmapBlocks, FilterVerify, NestedLoop, Statistics};
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
@@ -34,6 +35,12 @@ const STRATEGIES: [&dyn JoinStrategy; 5] = [
     &BitmapBlocks,
     &ForWantOfMemory,
 ];
+
+impl PreparedJoin for NestedLoop {
+    fn open(&self, _: &MemoryReservation) -> Result<Box<dyn Cursor>> {
+        Ok(self.cursor())
+    }
+}
 
 /// Where there is no memory for another strategy.
 #[derive(Debug)]

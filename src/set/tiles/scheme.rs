@@ -1,6 +1,7 @@
 //! How the tokens of sets become bits on a device.
 
 use crate::set::SetCollection;
+use crate::set::filter::signature::dealt_bit;
 use crate::set::tiles::abi::Signing;
 use crate::set::tiles::shape::WIDTHS;
 
@@ -48,11 +49,7 @@ impl TileScheme {
         if number < self.owned {
             return number;
         }
-        let hashed = 1 << self.hashed_log;
-        let dealt = number - self.owned;
-        let place = dealt % hashed;
-        let turns = (dealt >> self.hashed_log) % 2 == 1;
-        self.owned + if turns { hashed - 1 - place } else { place }
+        self.owned + dealt_bit(number - self.owned, self.hashed_log)
     }
 
     /// Signs a set, in `width` words. Returns its tokens less its bits.
