@@ -9,17 +9,16 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::config::GpuOptions;
-use crate::emulator::{Emulator, gpu};
-use crate::engine::{Cost, MatchNeed, Pairing, Placement, PreparedJoin};
-use crate::gpu::Device;
+use crate::emulator::gpu;
+use crate::engine::{Cost, Placement, PreparedJoin};
 use crate::set::indexed::work::Form;
 use crate::set::indexed::{IndexShape, IndexedJoin, Method, on_cpu};
-use crate::set::tests::harness::{Drive, Fault, OnDevice, Sides, spec};
-use crate::set::tests::shapes::{self, Shape};
-use crate::set::tests::{NEEDS, rounds, thresholds};
-use crate::set::{
-    JoinSpec, JoinStrategy, Measure, PrepareContext, Role, SetCollection, Statistics,
+use crate::set::tests::harness::{OnDevice, Sides, spec};
+use crate::set::tests::on_devices::{
+    OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes,
 };
+use crate::set::tests::shapes;
+use crate::set::{JoinSpec, JoinStrategy, Measure, PrepareContext, SetCollection, Statistics};
 
 const METHODS: [Method; 4] = [Method::Warps, Method::Blocks, Method::Threads, Method::Atomics];
 
@@ -46,8 +45,10 @@ impl FixedIndex {
             threads: 32,
         })
     }
+}
 
-    pub(in crate::set) fn draw(rng: &mut StdRng) -> Self {
+impl OnDevices for FixedIndex {
+    fn draw(rng: &mut StdRng) -> Self {
         Self {
             method: *METHODS.choose(rng).unwrap(),
             capacity: *[1, 200, 1 << 16].choose(rng).unwrap(),
@@ -56,6 +57,10 @@ impl FixedIndex {
             partition: *[1, 17, 100, 50_000].choose(rng).unwrap(),
             threads: *[32, 32, 64].choose(rng).unwrap(),
         }
+    }
+
+    fn ranges(&self) -> &'static [u32] {
+        &[3, 64, u32::MAX]
     }
 }
 
@@ -94,168 +99,29 @@ impl JoinStrategy for FixedIndex {
     }
 }
 
-/// Drives a filter over sides with drawn options; gives the number of matches.
-fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
-    let expected = sides.expected(&spec);
-    let needs = if spec.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
-    spec.need = *needs.choose(rng).unwrap();
-    let drive = Drive {
-        match_buffer: *[1, 7, 1000].choose(rng).unwrap(),
-        range: *[3, 64, u32::MAX].choose(rng).unwrap(),
-        ahead: *[1, 2, 5].choose(rng).unwrap(),
-        empty: rng.random(),
-        drains: rng.random(),
-        retire: spec.need == MatchNeed::Exists && rng.random(),
-        device: Some(OnDevice { ordinal: 0, second: None, demanded: true, fault: None }),
-    };
-    sides.check(&FixedIndex::draw(rng), spec, drive, &expected);
-    expected.len()
-}
-
-fn check_shapes(seed: u64, shapes: impl Fn(&mut StdRng) -> Vec<Shape>) {
-    if gpu().is_none() {
-        return;
-    }
-    let mut rng = StdRng::seed_from_u64(seed);
-    let mut matches = 0;
-    let drawn: Vec<Shape> = (0..rounds()).flat_map(|_| shapes(&mut rng)).collect();
-    for shape in drawn {
-        let two = Sides::two(&shape.name, &shape.build, &shape.probe);
-        let itself = Sides::itself(&shape.name, &shape.build);
-        for sides in [&two, &itself] {
-            let unordered = sides.pairing == Pairing::Unordered;
-            for measure in Measure::ALL.into_iter().filter(|m| !unordered || m.is_symmetric()) {
-                let mut spec = spec(measure, 1.0, sides.pairing);
-                spec.probe_role = *[Role::First, Role::Second].choose(&mut rng).unwrap();
-                let values = sides.values(&spec);
-                let mut thresholds = thresholds(&mut rng, measure, &values);
-                while thresholds.len() > 2 {
-                    thresholds.swap_remove(rng.random_range(0..thresholds.len()));
-                }
-                for threshold in thresholds {
-                    spec.bounds.threshold = threshold;
-                    matches += check(&mut rng, sides, spec);
-                }
-            }
-        }
-    }
-    assert!(matches > 1000, "only {matches} matches");
-}
-
 #[test]
 fn indexes_under_keys() {
-    check_shapes(51, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
+    check_shapes::<FixedIndex>(51, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
 }
 
 #[test]
 fn indexes_of_large_sets_and_unknown_tokens() {
-    check_shapes(52, |rng| vec![shapes::sizes(rng, 2500), shapes::unknown(rng)]);
+    check_shapes::<FixedIndex>(52, |rng| vec![shapes::sizes(rng, 2500), shapes::unknown(rng)]);
 }
 
 #[test]
 fn indexes_of_frequent_tokens() {
-    check_shapes(53, |rng| vec![shapes::zipfian(rng, 12), shapes::dense(rng, 300)]);
+    check_shapes::<FixedIndex>(53, |rng| vec![shapes::zipfian(rng, 12), shapes::dense(rng, 300)]);
 }
 
-/// Two inputs and a self-join with plenty of matches.
-fn both_sides(rng: &mut StdRng) -> [Sides; 2] {
-    let shape = shapes::zipfian(rng, 12);
-    [Sides::two(&shape.name, &shape.build, &shape.probe), Sides::itself(&shape.name, &shape.build)]
-}
-
-/// Drives a filter on devices, in units of `range` sets.
-fn drive_on(device: OnDevice, range: u32, rng: &mut StdRng) -> Drive {
-    Drive {
-        match_buffer: 50,
-        range,
-        ahead: rng.random_range(1..4),
-        empty: false,
-        drains: rng.random(),
-        retire: false,
-        device: Some(device),
-    }
-}
-
-/// Whatever call fails, in whatever work: no match is lost, none comes twice, and nothing stays on
-/// the device.
 #[test]
 fn the_cpu_goes_on_where_a_failing_device_has_left_a_row() {
-    let Some(emulator) = Emulator::get() else { return };
-    let mut rng = StdRng::seed_from_u64(56);
-    let sides = both_sides(&mut rng);
-    let calls = [
-        Some("cuMemAlloc"),
-        Some("cuMemHostAlloc"),
-        Some("cuModuleGetFunction"),
-        Some("cuMemcpyHtoDAsync"),
-        Some("cuMemsetD8Async"),
-        Some("cuEventRecord"),
-        Some("cuLaunchKernel"),
-        Some("cuEventSynchronize"),
-        Some("cuMemcpyDtoHAsync"),
-        None,
-    ];
-    let mut faults = 0;
-    // Out of memory, invalid value, illegal address, launch failed.
-    for (call, error) in calls.into_iter().flat_map(|call| [2, 1, 700, 719].map(|e| (call, e))) {
-        for sides in &sides {
-            let lease = emulator.device();
-            let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
-            let unordered = sides.pairing == Pairing::Unordered;
-            let needs = if unordered { &NEEDS[1..] } else { &NEEDS };
-            spec.need = *needs.choose(&mut rng).unwrap();
-            // Behind the index in most runs.
-            let fault = Some(Fault { call, nth: rng.random_range(1..60), error });
-            let ordinal = lease.ordinal();
-            let on = OnDevice { ordinal, second: None, demanded: false, fault };
-            let range = *[20, u32::MAX].choose(&mut rng).unwrap();
-            let drive = drive_on(on, range, &mut rng);
-            let expected = sides.expected(&spec);
-            assert!(expected.len() > 30, "{}", expected.len());
-            sides.check(&FixedIndex::draw(&mut rng), spec, drive, &expected);
-            sides.build.copies().clear();
-            faults += lease.stat("faults");
-            lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
-        }
-    }
-    assert!(faults > 30, "{faults} faults happened");
+    check_faults::<FixedIndex>(56, 60, 30);
 }
 
-/// Whatever fails on one of two devices, the other one takes its rows, also where the query insists on
-/// devices.
 #[test]
 fn a_device_takes_up_the_rows_that_another_one_drops() {
-    let Some(emulator) = Emulator::get() else { return };
-    let mut rng = StdRng::seed_from_u64(57);
-    let sides = both_sides(&mut rng);
-    let calls =
-        [None, Some("cuMemcpyHtoDAsync"), Some("cuLaunchKernel"), Some("cuMemcpyDtoHAsync")];
-    let mut faults = 0;
-    // None, invalid value, illegal address.
-    for (call, error) in calls.into_iter().flat_map(|call| [0, 1, 700].map(|e| (call, e))) {
-        for sides in &sides {
-            let leases = [emulator.device(), emulator.device()];
-            let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
-            spec.need = *NEEDS[1..].choose(&mut rng).unwrap();
-            let fault = Fault { call, nth: rng.random_range(1..40), error };
-            let [first, second] = leases.each_ref().map(|lease| lease.ordinal());
-            let on = OnDevice {
-                ordinal: first,
-                second: Some(second),
-                demanded: rng.random(),
-                fault: (error != 0).then_some(fault),
-            };
-            let drive = drive_on(on, 20, &mut rng);
-            sides.check(&FixedIndex::draw(&mut rng), spec, drive, &sides.expected(&spec));
-            faults += leases[0].stat("faults");
-            assert!(leases[1].stat("launches") > 0, "{fault:?}");
-            sides.build.copies().clear();
-            for lease in &leases {
-                lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
-            }
-        }
-    }
-    assert!(faults > 4, "{faults} faults happened");
+    check_faults_of_one_of_two::<FixedIndex>(57, 40);
 }
 
 /// An index that does not fit on the device is left to the CPU, or, where the query insists on the

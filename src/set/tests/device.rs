@@ -16,6 +16,7 @@ use crate::engine::{
 };
 use crate::gpu::Device;
 use crate::set::tests::harness::{Drive, Fault, OnDevice, Rows, Sides, reservation, spec};
+use crate::set::tests::on_devices::OnDevices;
 use crate::set::tests::shapes;
 use crate::set::tests::shapes::Shape;
 use crate::set::tests::{Forced, NEEDS, thresholds};

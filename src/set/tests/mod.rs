@@ -6,6 +6,8 @@
 #[cfg(feature = "cuda")]
 mod device;
 pub(crate) mod harness;
+#[cfg(feature = "cuda")]
+pub(in crate::set) mod on_devices;
 pub(crate) mod shapes;
 
 use std::sync::Arc;

@@ -4,24 +4,25 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
+use rand::SeedableRng;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
-use rand::{Rng, SeedableRng};
 
 use crate::config::GpuOptions;
-use crate::emulator::{Emulator, gpu};
-use crate::engine::{Cost, MatchNeed, Pairing, Placement, PreparedJoin};
-use crate::gpu::Device;
+use crate::emulator::gpu;
+use crate::engine::{Cost, Placement, PreparedJoin};
 use crate::set::bitmap::{Front, on_cpu};
 use crate::set::filter::SignatureScheme;
-use crate::set::tests::harness::{Drive, Fault, OnDevice, Sides, spec};
-use crate::set::tests::shapes::{self, Shape};
-use crate::set::tests::{NEEDS, rounds, thresholds};
+use crate::set::tests::harness::{OnDevice, Sides, spec};
+use crate::set::tests::on_devices::{
+    OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes,
+};
+use crate::set::tests::shapes;
 use crate::set::tiles::scheme::TileScheme;
 use crate::set::tiles::shape::{TileKernel, WIDTHS};
 use crate::set::tiles::{FixedTiles, Residence};
 use crate::set::{
-    BitmapBlocks, JoinSpec, JoinStrategy, Measure, PrepareContext, Role, SetCollection, Statistics,
+    BitmapBlocks, JoinSpec, JoinStrategy, Measure, PrepareContext, SetCollection, Statistics,
 };
 
 impl FixedTiles {
@@ -35,8 +36,10 @@ impl FixedTiles {
             residence: Residence::IfRoom,
         }
     }
+}
 
-    pub(in crate::set) fn draw(rng: &mut StdRng) -> Self {
+impl OnDevices for FixedTiles {
+    fn draw(rng: &mut StdRng) -> Self {
         Self {
             kernel: *[TileKernel::Counts, TileKernel::Products, TileKernel::Warpgroups]
                 .choose(rng)
@@ -45,6 +48,14 @@ impl FixedTiles {
             members: *[1, 2, 4].choose(rng).unwrap(),
             capacity: [1, 40, 1000, 1 << 16].choose(rng).copied(),
             residence: *[Residence::IfRoom, Residence::Never].choose(rng).unwrap(),
+        }
+    }
+
+    fn ranges(&self) -> &'static [u32] {
+        // Blocks of many threads take their time on the host.
+        match self.kernel {
+            TileKernel::Counts => &[3, 64, u32::MAX],
+            TileKernel::Products | TileKernel::Warpgroups => &[64, u32::MAX],
         }
     }
 }
@@ -81,180 +92,36 @@ impl JoinStrategy for FixedTiles {
     }
 }
 
-/// Drives tiles over sides with drawn options; gives the number of matches.
-fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
-    let expected = sides.expected(&spec);
-    let needs = if spec.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
-    spec.need = *needs.choose(rng).unwrap();
-    let tiles = FixedTiles::draw(rng);
-    // Blocks of many threads take their time on the host.
-    let ranges: &[u32] = match tiles.kernel {
-        TileKernel::Counts => &[3, 64, u32::MAX],
-        TileKernel::Products | TileKernel::Warpgroups => &[64, u32::MAX],
-    };
-    let drive = Drive {
-        match_buffer: *[1, 7, 1000].choose(rng).unwrap(),
-        range: *ranges.choose(rng).unwrap(),
-        ahead: *[1, 2, 5].choose(rng).unwrap(),
-        empty: rng.random(),
-        drains: rng.random(),
-        retire: spec.need == MatchNeed::Exists && rng.random(),
-        device: Some(OnDevice { ordinal: 0, second: None, demanded: true, fault: None }),
-    };
-    sides.check(&tiles, spec, drive, &expected);
-    expected.len()
-}
-
-fn check_shapes(seed: u64, shapes: impl Fn(&mut StdRng) -> Vec<Shape>) {
-    if gpu().is_none() {
-        return;
-    }
-    let mut rng = StdRng::seed_from_u64(seed);
-    let mut matches = 0;
-    let drawn: Vec<Shape> = (0..rounds()).flat_map(|_| shapes(&mut rng)).collect();
-    for shape in drawn {
-        let two = Sides::two(&shape.name, &shape.build, &shape.probe);
-        let itself = Sides::itself(&shape.name, &shape.build);
-        for sides in [&two, &itself] {
-            let unordered = sides.pairing == Pairing::Unordered;
-            for measure in Measure::ALL.into_iter().filter(|m| !unordered || m.is_symmetric()) {
-                let mut spec = spec(measure, 1.0, sides.pairing);
-                spec.probe_role = *[Role::First, Role::Second].choose(&mut rng).unwrap();
-                let values = sides.values(&spec);
-                let mut thresholds = thresholds(&mut rng, measure, &values);
-                while thresholds.len() > 2 {
-                    thresholds.swap_remove(rng.random_range(0..thresholds.len()));
-                }
-                for threshold in thresholds {
-                    spec.bounds.threshold = threshold;
-                    matches += check(&mut rng, sides, spec);
-                }
-            }
-        }
-    }
-    assert!(matches > 1000, "only {matches} matches");
-}
-
 #[test]
 fn tiles_under_keys() {
-    check_shapes(41, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
+    check_shapes::<FixedTiles>(41, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
 }
 
 #[test]
 fn tiles_of_sets_beyond_words_and_signatures() {
-    check_shapes(42, |rng| vec![shapes::sizes(rng, 2500), shapes::unknown(rng)]);
+    check_shapes::<FixedTiles>(42, |rng| vec![shapes::sizes(rng, 2500), shapes::unknown(rng)]);
 }
 
 #[test]
 fn tiles_of_universes_around_the_width() {
-    check_shapes(43, |rng| {
+    check_shapes::<FixedTiles>(43, |rng| {
         [64, 256, 300, 1024].map(|universe| shapes::universe(rng, universe)).into()
     });
 }
 
 #[test]
 fn tiles_of_frequent_tokens() {
-    check_shapes(44, |rng| vec![shapes::zipfian(rng, 12), shapes::dense(rng, 300)]);
+    check_shapes::<FixedTiles>(44, |rng| vec![shapes::zipfian(rng, 12), shapes::dense(rng, 300)]);
 }
 
-/// Two inputs and a self-join with plenty of matches.
-fn both_sides(rng: &mut StdRng) -> [Sides; 2] {
-    let shape = shapes::zipfian(rng, 12);
-    [Sides::two(&shape.name, &shape.build, &shape.probe), Sides::itself(&shape.name, &shape.build)]
-}
-
-/// Drives tiles on devices, in units of `range` sets.
-fn drive_on(device: OnDevice, range: u32, rng: &mut StdRng) -> Drive {
-    Drive {
-        match_buffer: 50,
-        range,
-        ahead: rng.random_range(1..4),
-        empty: false,
-        drains: rng.random(),
-        retire: false,
-        device: Some(device),
-    }
-}
-
-/// Whatever call fails, in whatever work: no match is lost, none comes twice, and nothing stays on
-/// the device.
 #[test]
 fn the_cpu_decides_the_tiles_that_a_failing_device_drops() {
-    let Some(emulator) = Emulator::get() else { return };
-    let mut rng = StdRng::seed_from_u64(46);
-    let sides = both_sides(&mut rng);
-    let calls = [
-        Some("cuMemAlloc"),
-        Some("cuMemHostAlloc"),
-        Some("cuModuleGetFunction"),
-        Some("cuMemcpyHtoDAsync"),
-        Some("cuMemsetD8Async"),
-        Some("cuEventRecord"),
-        Some("cuLaunchKernel"),
-        Some("cuEventSynchronize"),
-        Some("cuMemcpyDtoHAsync"),
-        None,
-    ];
-    let mut faults = 0;
-    // Out of memory, invalid value, illegal address, launch failed.
-    for (call, error) in calls.into_iter().flat_map(|call| [2, 1, 700, 719].map(|e| (call, e))) {
-        for sides in &sides {
-            let lease = emulator.device();
-            let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
-            let unordered = sides.pairing == Pairing::Unordered;
-            let needs = if unordered { &NEEDS[1..] } else { &NEEDS };
-            spec.need = *needs.choose(&mut rng).unwrap();
-            let fault = Some(Fault { call, nth: rng.random_range(1..12), error });
-            let ordinal = lease.ordinal();
-            let on = OnDevice { ordinal, second: None, demanded: false, fault };
-            let range = *[20, u32::MAX].choose(&mut rng).unwrap();
-            let drive = drive_on(on, range, &mut rng);
-            let expected = sides.expected(&spec);
-            assert!(expected.len() > 30, "{}", expected.len());
-            sides.check(&FixedTiles::draw(&mut rng), spec, drive, &expected);
-            sides.build.copies().clear();
-            faults += lease.stat("faults");
-            lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
-        }
-    }
-    assert!(faults > 40, "{faults} faults happened");
+    check_faults::<FixedTiles>(46, 12, 40);
 }
 
-/// Whatever fails on one of two devices, the other one takes its tiles, also where the query insists
-/// on devices.
 #[test]
 fn a_device_takes_up_the_tiles_that_another_one_drops() {
-    let Some(emulator) = Emulator::get() else { return };
-    let mut rng = StdRng::seed_from_u64(47);
-    let sides = both_sides(&mut rng);
-    let calls =
-        [None, Some("cuMemcpyHtoDAsync"), Some("cuLaunchKernel"), Some("cuMemcpyDtoHAsync")];
-    let mut faults = 0;
-    // None, invalid value, illegal address.
-    for (call, error) in calls.into_iter().flat_map(|call| [0, 1, 700].map(|e| (call, e))) {
-        for sides in &sides {
-            let leases = [emulator.device(), emulator.device()];
-            let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
-            spec.need = *NEEDS[1..].choose(&mut rng).unwrap();
-            let fault = Fault { call, nth: rng.random_range(1..8), error };
-            let [first, second] = leases.each_ref().map(|lease| lease.ordinal());
-            let on = OnDevice {
-                ordinal: first,
-                second: Some(second),
-                demanded: rng.random(),
-                fault: (error != 0).then_some(fault),
-            };
-            let drive = drive_on(on, 20, &mut rng);
-            sides.check(&FixedTiles::draw(&mut rng), spec, drive, &sides.expected(&spec));
-            faults += leases[0].stat("faults");
-            assert!(leases[1].stat("launches") > 0, "{fault:?}");
-            sides.build.copies().clear();
-            for lease in &leases {
-                lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
-            }
-        }
-    }
-    assert!(faults > 4, "{faults} faults happened");
+    check_faults_of_one_of_two::<FixedTiles>(47, 8);
 }
 
 /// Tiles of sets that do not fit on the device are refused; where the query insists on the device, it

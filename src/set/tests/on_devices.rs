@@ -1,0 +1,174 @@
+//! Strategies that run on devices alone, with options drawn at random: against the nested loop, with
+//! devices that fail, and with two of them. Without a GPU the kernels run on the host.
+
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::harness::{Drive, Fault, OnDevice, Sides, spec};
+use super::shapes::{self, Shape};
+use super::{NEEDS, rounds, thresholds};
+use crate::emulator::{Emulator, gpu};
+use crate::engine::{MatchNeed, Pairing};
+use crate::gpu::Device;
+use crate::set::{JoinSpec, JoinStrategy, Measure, Role};
+
+/// A strategy of devices that tests force on any join.
+pub(in crate::set) trait OnDevices: JoinStrategy + Sized {
+    /// With buffers so small that work is done again, among others.
+    fn draw(rng: &mut StdRng) -> Self;
+
+    /// How many probe sets a unit may have.
+    fn ranges(&self) -> &'static [u32];
+}
+
+/// Drives a strategy over sides with drawn options; gives the number of matches.
+fn check<S: OnDevices>(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
+    let expected = sides.expected(&spec);
+    let needs = if spec.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
+    spec.need = *needs.choose(rng).unwrap();
+    let strategy = S::draw(rng);
+    let drive = Drive {
+        match_buffer: *[1, 7, 1000].choose(rng).unwrap(),
+        range: *strategy.ranges().choose(rng).unwrap(),
+        ahead: *[1, 2, 5].choose(rng).unwrap(),
+        empty: rng.random(),
+        drains: rng.random(),
+        retire: spec.need == MatchNeed::Exists && rng.random(),
+        device: Some(OnDevice { ordinal: 0, second: None, demanded: true, fault: None }),
+    };
+    sides.check(&strategy, spec, drive, &expected);
+    expected.len()
+}
+
+/// Every measure over every shape, with two thresholds each.
+pub(in crate::set) fn check_shapes<S: OnDevices>(
+    seed: u64,
+    shapes: impl Fn(&mut StdRng) -> Vec<Shape>,
+) {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut matches = 0;
+    let drawn: Vec<Shape> = (0..rounds()).flat_map(|_| shapes(&mut rng)).collect();
+    for shape in drawn {
+        let two = Sides::two(&shape.name, &shape.build, &shape.probe);
+        let itself = Sides::itself(&shape.name, &shape.build);
+        for sides in [&two, &itself] {
+            let unordered = sides.pairing == Pairing::Unordered;
+            for measure in Measure::ALL.into_iter().filter(|m| !unordered || m.is_symmetric()) {
+                let mut spec = spec(measure, 1.0, sides.pairing);
+                spec.probe_role = *[Role::First, Role::Second].choose(&mut rng).unwrap();
+                let values = sides.values(&spec);
+                let mut thresholds = thresholds(&mut rng, measure, &values);
+                while thresholds.len() > 2 {
+                    thresholds.swap_remove(rng.random_range(0..thresholds.len()));
+                }
+                for threshold in thresholds {
+                    spec.bounds.threshold = threshold;
+                    matches += check::<S>(&mut rng, sides, spec);
+                }
+            }
+        }
+    }
+    assert!(matches > 1000, "only {matches} matches");
+}
+
+/// Two inputs and a self-join with plenty of matches.
+pub(in crate::set) fn both_sides(rng: &mut StdRng) -> [Sides; 2] {
+    let shape = shapes::zipfian(rng, 12);
+    [Sides::two(&shape.name, &shape.build, &shape.probe), Sides::itself(&shape.name, &shape.build)]
+}
+
+/// Drives a strategy on devices, in units of `range` sets.
+fn drive_on(device: OnDevice, range: u32, rng: &mut StdRng) -> Drive {
+    Drive {
+        match_buffer: 50,
+        range,
+        ahead: rng.random_range(1..4),
+        empty: false,
+        drains: rng.random(),
+        retire: false,
+        device: Some(device),
+    }
+}
+
+/// Whatever call fails, in whatever work, one of the first `latest` of its kind: no match is lost, none comes twice,
+/// and nothing stays on the device. Some faults must have happened.
+pub(in crate::set) fn check_faults<S: OnDevices>(seed: u64, latest: u32, least_faults: u64) {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(seed);
+    let sides = both_sides(&mut rng);
+    let calls = [
+        Some("cuMemAlloc"),
+        Some("cuMemHostAlloc"),
+        Some("cuModuleGetFunction"),
+        Some("cuMemcpyHtoDAsync"),
+        Some("cuMemsetD8Async"),
+        Some("cuEventRecord"),
+        Some("cuLaunchKernel"),
+        Some("cuEventSynchronize"),
+        Some("cuMemcpyDtoHAsync"),
+        None,
+    ];
+    let mut faults = 0;
+    // Out of memory, invalid value, illegal address, launch failed.
+    for (call, error) in calls.into_iter().flat_map(|call| [2, 1, 700, 719].map(|e| (call, e))) {
+        for sides in &sides {
+            let lease = emulator.device();
+            let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+            let unordered = sides.pairing == Pairing::Unordered;
+            let needs = if unordered { &NEEDS[1..] } else { &NEEDS };
+            spec.need = *needs.choose(&mut rng).unwrap();
+            let fault = Some(Fault { call, nth: rng.random_range(1..latest), error });
+            let ordinal = lease.ordinal();
+            let on = OnDevice { ordinal, second: None, demanded: false, fault };
+            let range = *[20, u32::MAX].choose(&mut rng).unwrap();
+            let drive = drive_on(on, range, &mut rng);
+            let expected = sides.expected(&spec);
+            assert!(expected.len() > 30, "{}", expected.len());
+            sides.check(&S::draw(&mut rng), spec, drive, &expected);
+            sides.build.copies().clear();
+            faults += lease.stat("faults");
+            lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
+        }
+    }
+    assert!(faults > least_faults, "{faults} faults happened");
+}
+
+/// Whatever fails on one of two devices, the other one takes its work, also where the query insists on
+/// devices.
+pub(in crate::set) fn check_faults_of_one_of_two<S: OnDevices>(seed: u64, latest: u32) {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(seed);
+    let sides = both_sides(&mut rng);
+    let calls =
+        [None, Some("cuMemcpyHtoDAsync"), Some("cuLaunchKernel"), Some("cuMemcpyDtoHAsync")];
+    let mut faults = 0;
+    // None, invalid value, illegal address.
+    for (call, error) in calls.into_iter().flat_map(|call| [0, 1, 700].map(|e| (call, e))) {
+        for sides in &sides {
+            let leases = [emulator.device(), emulator.device()];
+            let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+            spec.need = *NEEDS[1..].choose(&mut rng).unwrap();
+            let fault = Fault { call, nth: rng.random_range(1..latest), error };
+            let [first, second] = leases.each_ref().map(|lease| lease.ordinal());
+            let on = OnDevice {
+                ordinal: first,
+                second: Some(second),
+                demanded: rng.random(),
+                fault: (error != 0).then_some(fault),
+            };
+            let drive = drive_on(on, 20, &mut rng);
+            sides.check(&S::draw(&mut rng), spec, drive, &sides.expected(&spec));
+            faults += leases[0].stat("faults");
+            assert!(leases[1].stat("launches") > 0, "{fault:?}");
+            sides.build.copies().clear();
+            for lease in &leases {
+                lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
+            }
+        }
+    }
+    assert!(faults > 4, "{faults} faults happened");
+}
