@@ -7,21 +7,23 @@
 //! Tokens are looked up some dozens at a time: first one glance at the place where each should
 //! be, all independent of one another, then a search for those that were not there.
 
+mod find;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod union;
 
-use std::hash::BuildHasher;
 use std::mem::size_of;
 use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::{Result, exec_err, internal_err};
-use foldhash::fast::FixedState;
 
+use self::slots::{LongSlot, WordSlot, find_word};
+pub(crate) use self::slots::{hash_bytes, mix};
 use crate::util::parallel::{for_each, steps_per_task, threads_for};
 use crate::values::byte_tokens::{ByteTokens, PACKED_LEN, pack};
-use crate::values::table::{Slot, Table};
+use crate::values::table::Table;
 use crate::values::tokens::{IntegerToken, Tokens, signed_token, unsigned_token, with_byte_tokens};
 use crate::values::value_set::ValueSet;
 
@@ -65,48 +67,6 @@ impl Values {
             Some(number) => self.ids.get(number as usize).copied().unwrap_or(number),
             None => NO_ID,
         }
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct WordSlot {
-    word: u64,
-    id: u32,
-}
-
-impl Slot for WordSlot {
-    const FREE: Self = Self { word: 0, id: NO_ID };
-
-    #[inline]
-    fn is_free(&self) -> bool {
-        self.id == NO_ID
-    }
-
-    #[inline]
-    fn hash(&self) -> u32 {
-        hash_word(self.word)
-    }
-}
-
-#[derive(Debug, Clone, Copy)]
-struct LongSlot {
-    start: u64,
-    len: u32,
-    hash: u32,
-    id: u32,
-}
-
-impl Slot for LongSlot {
-    const FREE: Self = Self { start: 0, len: 0, hash: 0, id: NO_ID };
-
-    #[inline]
-    fn is_free(&self) -> bool {
-        self.id == NO_ID
-    }
-
-    #[inline]
-    fn hash(&self) -> u32 {
-        self.hash
     }
 }
 
@@ -271,147 +231,6 @@ impl Dictionary {
         Ok(())
     }
 
-    /// Like [`Self::encode`] with the dictionary as it is: tokens that it does not know get
-    /// [`NO_ID`].
-    pub(crate) fn find_all(&self, tokens: &Tokens, range: Range<usize>, ids: &mut Vec<u32>) {
-        if let Some(nulls) = tokens.nulls().filter(|n| n.null_count() > 0) {
-            let valid = nulls.slice(range.start, range.len());
-            return valid.valid_slices().for_each(|(start, end)| {
-                self.find_valid(tokens, range.start + start..range.start + end, ids);
-            });
-        }
-        self.find_valid(tokens, range, ids);
-    }
-
-    fn find_valid(&self, tokens: &Tokens, range: Range<usize>, ids: &mut Vec<u32>) {
-        match tokens {
-            Tokens::Null => {}
-            Tokens::Signed(array) => {
-                self.find_integers(&array.values()[range], signed_token, ids);
-            }
-            Tokens::Unsigned(array) => {
-                self.find_integers(&array.values()[range], unsigned_token, ids);
-            }
-            bytes => {
-                with_byte_tokens!(bytes, array => self.find_bytes(array, range, ids), else ());
-            }
-        }
-    }
-
-    /// Like [`Self::find_all`] of byte strings.
-    pub(crate) fn find_bytes(
-        &self,
-        tokens: &impl ByteTokens,
-        range: Range<usize>,
-        ids: &mut Vec<u32>,
-    ) {
-        for from in range.clone().step_by(BLOCK) {
-            let block = from..range.end.min(from + BLOCK);
-            let start = ids.len();
-            if self.glance_bytes(tokens, block.clone(), ids) {
-                let missing = ids[start..].iter_mut().zip(block);
-                for (id, i) in missing.filter(|(id, _)| **id == NO_ID) {
-                    *id = match tokens.packed(i) {
-                        Some(word) => find_word(&self.words, word),
-                        None => self.find_long(tokens.bytes(i), hash_bytes(tokens.bytes(i))),
-                    };
-                }
-            }
-        }
-    }
-
-    fn find_integers<T: Copy>(
-        &self,
-        values: &[T],
-        token: impl Fn(T) -> IntegerToken,
-        ids: &mut Vec<u32>,
-    ) {
-        for block in values.chunks(BLOCK) {
-            let start = ids.len();
-            if self.glance_integers(block, &token, ids) {
-                let missing = ids[start..].iter_mut().zip(block);
-                for (id, &value) in missing.filter(|(id, _)| **id == NO_ID) {
-                    *id = self.find_integer(token(value));
-                }
-            }
-        }
-    }
-
-    /// Appends the ids that are where they should be, [`NO_ID`] otherwise. Whether some are not.
-    #[inline]
-    fn glance_integers<T: Copy>(
-        &self,
-        values: &[T],
-        token: &impl Fn(T) -> IntegerToken,
-        ids: &mut Vec<u32>,
-    ) -> bool {
-        let mut missing = false;
-        if let Some(all) = &self.values {
-            ids.extend(values.iter().map(|&value| {
-                let id = all.id(token(value));
-                missing |= id == NO_ID;
-                id
-            }));
-            return missing;
-        }
-        ids.extend(values.iter().map(|&value| {
-            let token = token(value);
-            let direct = self.direct.get(token.bits as usize).filter(|_| !token.negative);
-            let id = match direct {
-                Some(&id) => id,
-                None => {
-                    let table = if token.negative { &self.negative } else { &self.words };
-                    let slot = table.first(hash_word(token.bits));
-                    if slot.word == token.bits { slot.id } else { NO_ID }
-                }
-            };
-            missing |= id == NO_ID;
-            id
-        }));
-        missing
-    }
-
-    #[inline]
-    fn glance_bytes(
-        &self,
-        tokens: &impl ByteTokens,
-        range: Range<usize>,
-        ids: &mut Vec<u32>,
-    ) -> bool {
-        let mut missing = false;
-        ids.extend(range.map(|i| {
-            let id = match tokens.packed(i) {
-                Some(word) => {
-                    let slot = self.words.first(hash_word(word));
-                    if slot.word == word { slot.id } else { NO_ID }
-                }
-                None => {
-                    let bytes = tokens.bytes(i);
-                    let hash = hash_bytes(bytes);
-                    let slot = self.long.first(hash);
-                    if self.is_long(&slot, bytes, hash) { slot.id } else { NO_ID }
-                }
-            };
-            missing |= id == NO_ID;
-            id
-        }));
-        missing
-    }
-
-    #[inline]
-    fn find_integer(&self, token: IntegerToken) -> u32 {
-        if let Some(values) = &self.values {
-            return values.id(token);
-        }
-        if token.negative {
-            return find_word(&self.negative, token.bits);
-        }
-        match self.direct.get(token.bits as usize) {
-            Some(&id) => id,
-            None => find_word(&self.words, token.bits),
-        }
-    }
-
     fn integer(&mut self, token: IntegerToken) -> Result<u32> {
         let known = self.find_integer(token);
         if known != NO_ID {
@@ -451,17 +270,6 @@ impl Dictionary {
         Ok(id)
     }
 
-    #[inline]
-    fn is_long(&self, slot: &LongSlot, bytes: &[u8], hash: u32) -> bool {
-        slot.hash == hash
-            && slot.len as usize == bytes.len()
-            && &self.arena[slot.start as usize..][..bytes.len()] == bytes
-    }
-
-    fn find_long(&self, bytes: &[u8], hash: u32) -> u32 {
-        self.long.find(hash, |slot| self.is_long(slot, bytes, hash)).map_or(NO_ID, |slot| slot.id)
-    }
-
     fn long(&mut self, bytes: &[u8]) -> Result<u32> {
         let hash = hash_bytes(bytes);
         self.long_with_hash(bytes, hash)
@@ -488,15 +296,6 @@ impl Dictionary {
             Some(word) => self.word(word),
             None => self.long(bytes),
         }
-    }
-
-    /// The id of a byte string, if it is known.
-    pub(crate) fn find(&self, bytes: &[u8]) -> Option<u32> {
-        let id = match pack(bytes) {
-            Some(word) => find_word(&self.words, word),
-            None => self.find_long(bytes, hash_bytes(bytes)),
-        };
-        (id != NO_ID).then_some(id)
     }
 
     /// Gives every token the id that `map` has for it.
@@ -577,28 +376,4 @@ pub(super) fn for_chunks<T: Send>(
         chunk.iter_mut().for_each(&work);
         Ok(())
     })
-}
-
-/// A mix of all bits, the best ones above.
-#[inline]
-pub(crate) fn mix(word: u64) -> u64 {
-    let product = u128::from(word ^ 0x9E37_79B9_7F4A_7C15) * 0xD6E8_FEB8_6659_FD93_u128;
-    (product as u64) ^ ((product >> 64) as u64)
-}
-
-#[inline]
-fn hash_word(word: u64) -> u32 {
-    (mix(word) >> 32) as u32
-}
-
-#[inline]
-pub(crate) fn hash_bytes(bytes: &[u8]) -> u32 {
-    // Collisions cost time, never answers, so that a fixed seed does.
-    let hash = FixedState::default().hash_one(bytes);
-    (hash >> 32) as u32 ^ hash as u32
-}
-
-#[inline]
-fn find_word(table: &Table<WordSlot>, word: u64) -> u32 {
-    table.find(hash_word(word), |slot| slot.word == word).map_or(NO_ID, |slot| slot.id)
 }

@@ -10,7 +10,8 @@ use std::ops::Range;
 
 use datafusion::common::{Result, exec_err};
 
-use super::{Dictionary, LongSlot, NO_ID, WordSlot, for_chunks};
+use super::slots::{LongSlot, WordSlot};
+use super::{Dictionary, NO_ID, for_chunks};
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{filled, for_each, map, steps_per_task, threads_for};
 use crate::util::scatter::Scatter;
