@@ -2,12 +2,13 @@
 //! through the `simjoin` binary.
 //!
 //! [`oracle`] is the only truth. It is a nested loop over plain Rust rows that shares no code
-//! with the crate; [`support`] turns such rows into Arrow tables and answers back into lines.
+//! with the crate, as [`vector_oracle`] does for the functions over vectors; [`support`] turns such rows into Arrow tables and answers back into lines.
 
 #[cfg(all(feature = "cuda", unix))]
 #[path = "../emulator/mod.rs"]
 mod emulator;
 mod oracle;
+mod vector_oracle;
 
 mod case;
 mod cases;
@@ -62,3 +63,4 @@ mod spill;
 mod strategies;
 mod texts;
 mod thresholds;
+mod vectors;

@@ -28,6 +28,9 @@ pub const STRATEGIES: [&str; 5] = ["auto", "allpairs", "ppjoin", "groupjoin", "b
 /// The strategies that run on a GPU alone.
 pub const ON_GPU: [&str; 4] = ["bwjoin", "bwjoin-published", "fgssjoin", "sf-gssjoin"];
 
+/// The values of `simjoin.strategy` for joins of vectors.
+pub const OF_VECTORS: [&str; 2] = ["auto", "nested-loop"];
+
 /// What a test wants of its session; the rest is as in DataFusion.
 #[derive(Debug, Clone)]
 pub struct Session {

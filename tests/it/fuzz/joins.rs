@@ -4,10 +4,12 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::conditions::{Text, argument, further_similarity, of_both, of_one, similarity};
-use super::world::{TABLES, World};
+use super::conditions::{self, Text, of_both, of_one};
+use super::vectors;
+use super::world::{Joins, TABLES, World};
+use crate::vector_oracle::Metric;
 
-pub const MEASURES: [&str; 6] =
+const MEASURES: [&str; 6] =
     ["jaccard", "dice", "set_cosine", "overlap", "overlap_coefficient", "containment"];
 
 /// What the parameters of lambdas are called for the nested loop: no column has this name.
@@ -65,12 +67,12 @@ impl<'a> Generator<'a> {
                 Text::same(format!("(SELECT * FROM n AS s WHERE {})", condition.ours))
             }
             8 => Text::same(
-                "(SELECT id, toks, toks AS odd, k, w, f, flag FROM n UNION ALL \
-                 SELECT id, toks, toks AS odd, k, w, f, flag FROM m)",
+                "(SELECT id, toks, toks AS odd, v, v AS u, k, w, f, flag FROM n UNION ALL \
+                 SELECT id, toks, toks AS odd, v, v AS u, k, w, f, flag FROM m)",
             ),
             9 => Text::same(
-                "(SELECT max(id) AS id, toks, toks AS odd, k, max(w) AS w, \
-                 CAST(min(w) AS DOUBLE) AS f, bool_or(flag) AS flag FROM n GROUP BY toks, k)",
+                "(SELECT max(id) AS id, toks, toks AS odd, v, v AS u, k, max(w) AS w, \
+                 CAST(min(w) AS DOUBLE) AS f, bool_or(flag) AS flag FROM n GROUP BY toks, v, k)",
             ),
             _ if depth == 0 => Text::same(if self.rng.random() { "n" } else { "m" }),
             _ => {
@@ -114,6 +116,20 @@ impl Aliased {
     }
 }
 
+/// A condition that could drive a join, of the family that does not.
+fn of_other_family(
+    generator: &mut Generator<'_>,
+    family: Family,
+    left: &mut Aliased,
+    right: &mut Aliased,
+) -> Text {
+    let other = if family == Family::Sets { Family::Vectors } else { Family::Sets };
+    let choice = generator.pick(12);
+    let first = other.argument(generator, left, choice);
+    let second = other.argument(generator, right, choice);
+    other.similarity(generator, &first, &second)
+}
+
 /// How a join is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
@@ -125,6 +141,52 @@ enum Form {
     Exists,
 }
 
+/// What drives a join.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Family {
+    Sets,
+    Vectors,
+}
+
+impl Family {
+    fn draw(generator: &mut Generator<'_>) -> Self {
+        match generator.world.joins {
+            Joins::Sets => Self::Sets,
+            Joins::Vectors => Self::Vectors,
+            Joins::Both => [Self::Sets, Self::Vectors][generator.pick(2)],
+        }
+    }
+
+    fn argument(self, generator: &mut Generator<'_>, side: &mut Aliased, choice: usize) -> Text {
+        match self {
+            Self::Sets => conditions::argument(generator, side, choice),
+            Self::Vectors => vectors::argument(generator, side, choice),
+        }
+    }
+
+    /// A condition that can drive a join.
+    fn similarity(self, generator: &mut Generator<'_>, first: &Text, second: &Text) -> Text {
+        match self {
+            Self::Sets => {
+                let measure = MEASURES[generator.pick(6)];
+                conditions::similarity(generator, measure, first, second)
+            }
+            Self::Vectors => vectors::similarity(generator, first, second),
+        }
+    }
+
+    /// A further condition on the arguments that drive the join.
+    fn further(self, generator: &mut Generator<'_>, first: &Text, second: &Text) -> Text {
+        match self {
+            Self::Sets => {
+                let measure = MEASURES[generator.pick(6)];
+                conditions::further_similarity(generator, measure, first, second)
+            }
+            Self::Vectors => vectors::similarity(generator, first, second),
+        }
+    }
+}
+
 #[derive(Debug, Clone)]
 pub struct Join {
     pub left: Aliased,
@@ -133,7 +195,8 @@ pub struct Join {
     form: Form,
     word: &'static str,
     conditions: Vec<Text>,
-    /// The arguments of the measure that drives it.
+    family: Family,
+    /// The arguments of the function that drives it.
     arguments: [Text; 2],
 }
 
@@ -170,34 +233,36 @@ impl Join {
             _ => Form::On,
         };
         let simjoin = form == Form::On && generator.rng.random_bool(0.5);
+        let family = Family::draw(generator);
         let choice = generator.pick(12);
         let other = if generator.rng.random_bool(0.8) { choice } else { generator.pick(12) };
-        let arguments =
-            [argument(generator, &mut left, choice), argument(generator, &mut right, other)];
-        let measure = MEASURES[generator.pick(6)];
+        let arguments = [
+            family.argument(generator, &mut left, choice),
+            family.argument(generator, &mut right, other),
+        ];
         let swapped = generator.rng.random_bool(0.2);
         let ordered = |arguments: &[Text; 2]| match swapped {
             true => [arguments[1].clone(), arguments[0].clone()],
             false => arguments.clone(),
         };
         let [first, second] = ordered(&arguments);
-        let mut conditions = vec![similarity(generator, measure, &first, &second)];
+        let mut conditions = vec![family.similarity(generator, &first, &second)];
         for _ in 0..generator.rng.random_range(0..4) {
             let condition = match generator.rng.random_range(0..10) {
                 0..5 => of_both(generator, &mut left, &mut right),
                 5..7 => of_one(generator, &mut left),
                 7..9 => of_one(generator, &mut right),
-                _ => {
-                    let measure = MEASURES[generator.pick(6)];
-                    further_similarity(generator, measure, &first, &second)
-                }
+                _ => family.further(generator, &first, &second),
             };
             conditions.push(condition);
+        }
+        if generator.world.joins == Joins::Both && generator.rng.random_bool(0.3) {
+            conditions.push(of_other_family(generator, family, &mut left, &mut right));
         }
         let last = conditions.len() - 1;
         conditions.swap(0, generator.rng.random_range(0..=last));
         let word = if simjoin { "SIMJOIN" } else { "JOIN" };
-        Self { left, right, kind, form, word, conditions, arguments }
+        Self { left, right, kind, form, word, conditions, family, arguments }
     }
 
     /// Which sides' columns the join gives.
@@ -209,8 +274,17 @@ impl Join {
         }
     }
 
-    /// A measure of the two arguments.
-    pub fn score(&self, measure: &str, swapped: bool) -> Text {
+    /// A function of the two arguments.
+    pub fn draw_score(&self, generator: &mut Generator<'_>) -> Text {
+        let swapped = generator.rng.random_bool(0.3);
+        let choice = generator.pick(6);
+        match self.family {
+            Family::Sets => self.score(MEASURES[choice], swapped),
+            Family::Vectors => self.score(Metric::ALL[choice / 2].sql(), swapped),
+        }
+    }
+
+    fn score(&self, measure: &str, swapped: bool) -> Text {
         let [l, r] = &self.arguments;
         let (first, second) = if swapped { (r, l) } else { (l, r) };
         Text {
@@ -243,25 +317,37 @@ impl Join {
     fn as_relation(&self, generator: &mut Generator<'_>) -> Text {
         let (a, b) = (&self.left.alias, &self.right.alias);
         let from = self.from();
-        let score = self.score("overlap", false);
+        let score = match self.family {
+            Family::Sets => {
+                self.score("overlap", false).map(|score| format!("{score} AS w, {a}.f AS f"))
+            }
+            Family::Vectors => {
+                let score = self.score("array_distance", false);
+                score.map(|score| format!("{a}.w AS w, {score} AS f"))
+            }
+        };
         let choice = generator.pick(4);
         let columns = |score: &str| match (self.sides(), choice) {
             ((true, true), 0) => format!(
                 "coalesce({a}.id, {b}.id + 100) AS id, coalesce({a}.toks, {b}.toks) AS toks, \
-                 coalesce({b}.toks, {a}.toks) AS odd, {b}.k AS k, {score} AS w, {a}.f AS f, \
-                 {b}.flag AS flag"
+                 coalesce({b}.toks, {a}.toks) AS odd, coalesce({a}.v, {b}.v) AS v, \
+                 coalesce({b}.v, {a}.v) AS u, {b}.k AS k, {score}, {b}.flag AS flag"
             ),
             ((true, true), 1) => format!(
-                "{a}.id AS id, {a}.toks AS toks, {b}.toks AS odd, coalesce({b}.k, {a}.k) AS k, \
-                 {a}.w + {b}.w AS w, {b}.f AS f, {a}.flag AS flag"
+                "{a}.id AS id, {a}.toks AS toks, {b}.toks AS odd, {b}.v AS v, {a}.v AS u, \
+                 coalesce({b}.k, {a}.k) AS k, {a}.w + {b}.w AS w, {b}.f AS f, {a}.flag AS flag"
             ),
             ((true, true), _) => format!(
                 "coalesce({b}.id, -1) AS id, coalesce({a}.toks, {b}.toks) AS toks, \
-                 {a}.toks AS odd, {a}.k AS k, {b}.w AS w, {b}.f AS f, {a}.flag AS flag"
+                 {a}.toks AS odd, {a}.v AS v, {b}.v AS u, {a}.k AS k, {b}.w AS w, {b}.f AS f, \
+                 {a}.flag AS flag"
             ),
             ((left, _), _) => {
                 let s = if left { a } else { b };
-                format!("{s}.id, {s}.toks, {s}.toks AS odd, {s}.k, {s}.w, {s}.f, {s}.flag")
+                let vectors = format!("{s}.v, {s}.v AS u");
+                format!(
+                    "{s}.id, {s}.toks, {s}.toks AS odd, {vectors}, {s}.k, {s}.w, {s}.f, {s}.flag"
+                )
             }
         };
         Text {

@@ -1,7 +1,8 @@
 //! Random statements against nested loops.
 //!
 //! A *world* is a handful of small tables with all that is odd: NULL, empty and repeated sets,
-//! dictionaries of lists, both zeros, NaN, empty files. A statement joins relations of it, which may
+//! dictionaries of lists, vectors of every magnitude, both zeros, NaN, empty files. Statements of a
+//! world join by sets, by vectors or by both. A statement joins relations of it, which may
 //! be joins themselves, shared or twisted copies of each other, unions or aggregates. Each statement
 //! has two texts: one for the operator, and one in which no stock join but the nested loop can run
 //! it, because equalities are written as pairs of inequalities, and in which expressions of one side
@@ -19,6 +20,7 @@ mod conditions;
 mod device;
 mod joins;
 mod statements;
+mod vectors;
 mod world;
 
 use std::sync::Mutex;
@@ -33,11 +35,11 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::support::{
-    ON_GPU, STRATEGIES, Session, difference, explain, try_rows, try_rows_of_tasks,
+    OF_VECTORS, ON_GPU, STRATEGIES, Session, difference, explain, try_rows, try_rows_of_tasks,
 };
 use device::VerifiedOn;
 use statements::Statement;
-use world::World;
+use world::{Joins, World};
 
 const STATEMENTS_PER_WORLD: usize = 8;
 const SESSIONS_PER_WORLD: usize = 5;
@@ -86,7 +88,7 @@ impl Tally {
 }
 
 /// A session with options drawn at random.
-fn draw_session(rng: &mut StdRng, gpu: Option<&VerifiedOn>) -> Session {
+fn draw_session(rng: &mut StdRng, joins: Joins, gpu: Option<&VerifiedOn>) -> Session {
     let most = PositiveCount::MOST.to_string();
     let pick = |rng: &mut StdRng, values: &[&str]| values.choose(rng).unwrap().to_string();
     let partitions = *[1, 2, 5].choose(rng).unwrap();
@@ -103,10 +105,14 @@ fn draw_session(rng: &mut StdRng, gpu: Option<&VerifiedOn>) -> Session {
         _ => &["auto", "1", "4", "18446744073709551615"],
     };
     let gpu = gpu.filter(|_| rng.random_bool(0.2));
-    let device = gpu.map_or("cpu", |gpu| gpu.option.as_str());
-    let strategy = match gpu.is_some() && rng.random() {
-        true => pick(rng, &ON_GPU),
-        false => pick(rng, &STRATEGIES),
+    // A device is demanded of every join of a statement, and a strategy asked for.
+    let (strategy, device) = match (joins, gpu) {
+        (Joins::Sets, Some(gpu)) if rng.random() => (pick(rng, &ON_GPU), gpu.option.as_str()),
+        (Joins::Sets, gpu) => {
+            (pick(rng, &STRATEGIES), gpu.map_or("cpu", |gpu| gpu.option.as_str()))
+        }
+        (Joins::Vectors, gpu) => (pick(rng, &OF_VECTORS), gpu.map_or("cpu", |_| "auto")),
+        (Joins::Both, gpu) => ("auto".to_string(), gpu.map_or("cpu", |_| "auto")),
     };
     let mut session = session
         .option("hash_join_rows_per_key", 0)
@@ -150,7 +156,7 @@ async fn compare_world(seed: u64, gpu: Option<&VerifiedOn>, tally: &Tally) {
     world.write_files(&oracle).await;
     let mut subjects = vec![];
     for _ in 0..SESSIONS_PER_WORLD {
-        let session = draw_session(&mut rng, gpu);
+        let session = draw_session(&mut rng, world.joins, gpu);
         let ctx = world.prepare(session.context()).await;
         subjects.push(Subject { session, ctx });
     }

@@ -4,7 +4,7 @@ use rand::Rng;
 use rand::rngs::StdRng;
 
 use super::conditions::Text;
-use super::joins::{Generator, Join, MEASURES};
+use super::joins::{Generator, Join};
 use super::world::World;
 
 /// A statement for the operator, and its form for the nested loop.
@@ -48,8 +48,7 @@ fn select_list(generator: &mut Generator<'_>, join: &Join) -> (Text, Text) {
             }
             if has_left && has_right {
                 for i in 0..generator.rng.random_range(0..3) {
-                    let swapped = generator.rng.random_bool(0.3);
-                    let score = join.score(MEASURES[generator.pick(6)], swapped);
+                    let score = join.draw_score(generator);
                     columns.push(Text {
                         ours: format!("{} AS s{i}", score.ours),
                         oracle: format!("{} AS s{i}", score.oracle),

@@ -17,18 +17,33 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use tempfile::TempDir;
 
+use super::vectors::{Shape, vectors_of};
 use crate::lists::{INTEGERS, Layout, TEXTS, dictionary, list_column, token};
 use crate::oracle::List;
 use crate::support::{rows, split};
 
-/// Tables of one shape: `id, toks, odd, k, w, f, flag`. `toks` is a list, `odd` the same sets in
-/// another layout. All tokens of a world are of one kind.
+/// Tables of one shape: `id, toks, odd, v, u, k, w, f, flag`. `toks` is a list, `odd` the same sets in
+/// another layout; `v` is a vector, `u` the same in another layout. All tokens of a world are of one
+/// kind, all vectors of one length.
 pub struct World {
+    pub joins: Joins,
     pub has_integers: bool,
+    pub shape: Shape,
+    /// The vectors of all tables.
+    pub vectors: Vec<Vec<f64>>,
     /// Whether statements have lambdas; see [`World::prepare`].
     pub has_lambdas: bool,
     tables: Vec<(&'static str, Arc<dyn TableProvider>, String)>,
     dir: TempDir,
+}
+
+/// What statements join by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Joins {
+    Sets,
+    Vectors,
+    /// By either, and by one under a condition on the other.
+    Both,
 }
 
 /// The names of the tables: two with rows, one without any.
@@ -39,12 +54,19 @@ const FILES: [(&str, &str); 2] = [("full", "true"), ("empty", "id IS NULL")];
 
 impl World {
     pub fn draw(rng: &mut StdRng) -> Self {
+        let joins = *[Joins::Sets, Joins::Vectors, Joins::Both].choose(rng).unwrap();
         let has_integers = rng.random_bool(0.7);
         let universe = *[4, 8, 16].choose(rng).unwrap();
         let mut seen: Vec<Vec<u32>> = vec![];
+        let shape = Shape::draw(rng);
+        let mut seen_vectors = vec![];
+        let mut all = vec![];
         let tables = TABLES.map(|name| {
             let most = if name == "nothing" { 0 } else { *[3, 9, 16].choose(rng).unwrap() };
-            let batch = batch(rng, most, has_integers, universe, &mut seen);
+            let rows = if most == 0 { 0 } else { rng.random_range(1..=most) };
+            let vectors = shape.columns(rng, rows, &mut seen_vectors);
+            all.extend(vectors_of(&vectors[0]));
+            let batch = batch(rng, vectors, has_integers, universe, &mut seen);
             // A table without rows may have no batch either.
             let parts = match most {
                 0 if rng.random_bool(0.5) => vec![vec![]],
@@ -55,7 +77,8 @@ impl World {
             (name, Arc::new(table) as Arc<dyn TableProvider>, text)
         });
         let has_lambdas = rng.random_bool(0.3);
-        Self { has_integers, has_lambdas, tables: tables.into(), dir: tempfile::tempdir().unwrap() }
+        let dir = tempfile::tempdir().unwrap();
+        Self { joins, has_integers, shape, vectors: all, has_lambdas, tables: tables.into(), dir }
     }
 
     /// A session with the tables. Where statements have lambdas it lacks the rule of DataFusion 55
@@ -82,7 +105,7 @@ impl World {
         for (name, condition) in FILES {
             let path = self.dir.path().join(format!("{name}.parquet"));
             let copy = format!(
-                "COPY (SELECT id, toks, k, w, CASE WHEN isnan(f) THEN 9.5 ELSE f END AS f, flag \
+                "COPY (SELECT id, toks, v, k, w, CASE WHEN isnan(f) THEN 9.5 ELSE f END AS f, flag \
                  FROM n WHERE {condition}) TO '{}' STORED AS PARQUET",
                 path.display()
             );
@@ -94,7 +117,10 @@ impl World {
     pub fn file(&self, rng: &mut StdRng) -> String {
         let (name, _) = FILES.choose(rng).unwrap();
         let path = self.dir.path().join(format!("{name}.parquet"));
-        format!("(SELECT id, toks, toks AS odd, k, w, f, flag FROM '{}')", path.display())
+        format!(
+            "(SELECT id, toks, toks AS odd, v, v AS u, k, w, f, flag FROM '{}')",
+            path.display()
+        )
     }
 
     /// The rows as statements, for a report. Partitions and batches are not told.
@@ -129,12 +155,12 @@ fn tokens(rng: &mut StdRng, universe: u32, seen: &mut Vec<Vec<u32>>) -> Vec<Opti
 
 fn batch(
     rng: &mut StdRng,
-    most: usize,
+    [v, u]: [ArrayRef; 2],
     has_integers: bool,
     universe: u32,
     seen: &mut Vec<Vec<u32>>,
 ) -> RecordBatch {
-    let rows = if most == 0 { 0 } else { rng.random_range(1..=most) };
+    let rows = v.len();
     let repeated = rng.random_bool(0.4);
     let sets: Vec<Option<Vec<Option<u32>>>> = (0..rows)
         .map(|row| {
@@ -182,13 +208,15 @@ fn batch(
         Field::new("id", DataType::Int64, false),
         Field::new("toks", toks.data_type().clone(), true),
         Field::new("odd", odd.data_type().clone(), true),
+        Field::new("v", v.data_type().clone(), true),
+        Field::new("u", u.data_type().clone(), true),
         Field::new("k", DataType::Utf8, true),
         Field::new("w", DataType::Int64, true),
         Field::new("f", DataType::Float64, true),
         Field::new("flag", DataType::Boolean, true),
     ];
-    let columns: Vec<ArrayRef> =
-        vec![Arc::new(id), toks, odd, Arc::new(k), Arc::new(w), Arc::new(f), Arc::new(flag)];
+    let [k, w, f, flag]: [ArrayRef; 4] = [Arc::new(k), Arc::new(w), Arc::new(f), Arc::new(flag)];
+    let columns: Vec<ArrayRef> = vec![Arc::new(id), toks, odd, v, u, k, w, f, flag];
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns).unwrap()
 }
 
@@ -218,7 +246,10 @@ fn create(name: &str, batch: &RecordBatch, has_integers: bool) -> String {
             (true, _) => "NULL".to_string(),
             (_, true) => format!("'{}'", format.value(row)),
             _ if is_list && !has_integers => quoted(&format.value(row).to_string()),
-            _ => format.value(row).to_string().replace("NaN", "'NaN'").replace("inf", "'inf'"),
+            _ => {
+                let value = format.value(row).to_string();
+                value.replace("NaN", "'NaN'").replace("-inf", "'-Infinity'").replace("inf", "'inf'")
+            }
         };
         (0..batch.num_rows()).map(value).collect::<Vec<_>>()
     });
