@@ -5,7 +5,7 @@
 pub mod engine {
     pub use crate::engine::{
         Argument, Axis, Collection, DeviceRequest, EncodeInput, Family, FinishContext, Funnel,
-        KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, PrepareContext,
+        KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Matcher, Pairing, PrepareContext,
         PreparedJoin, ProbeUnit, Progress, RowPlace, choose,
     };
 }
@@ -50,6 +50,19 @@ pub mod set {
         pub mod abi {
             pub use crate::set::device::abi::{Found, Group, NarrowCandidate};
         }
+    }
+}
+
+/// The family of vectors.
+pub mod vector {
+    use std::sync::Arc;
+
+    use crate::engine::Family;
+    use crate::vector::VectorFamily;
+
+    /// The family.
+    pub fn family() -> Arc<dyn Family> {
+        Arc::new(VectorFamily)
     }
 }
 

@@ -14,7 +14,7 @@ use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use datafusion_simjoin::functions::measure_of;
 use datafusion_simjoin::internals::engine::{
     Argument, Collection, DeviceRequest, Family, Funnel, MatchBuffer, MatchNeed, MatchSpec,
-    Pairing, PrepareContext, PreparedJoin, ProbeUnit, Progress, choose,
+    Matcher, Pairing, PrepareContext, PreparedJoin, ProbeUnit, Progress, choose,
 };
 use datafusion_simjoin::internals::set::{Measure, SetCollection, SetFamily};
 use datafusion_simjoin::internals::simd::Simd;
@@ -118,27 +118,51 @@ impl Joined {
 
 /// Joins a collection with itself and counts the row pairs.
 pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
-    let options = SimJoinOptions::from_env()?;
     let call = Call { function: point.measure.function(), first: Side::Left };
     let types = DataType::new_list(DataType::UInt32, true);
     let predicate = Predicate { call, bound: point.threshold };
     let matcher = SetFamily::new(measure_of).bind(predicate, [Argument::of_type(&types); 2])?;
     let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(sets);
-    let spec = MatchSpec {
-        probe: Side::Left,
-        pairing: match point.measure.is_symmetric() {
-            true => Pairing::Unordered,
-            false => Pairing::All,
-        },
-        // As `count(*)` does; pairs of rows themselves where each pair comes in both orders.
-        need: match point.measure.is_symmetric() {
-            true => MatchNeed::Count,
-            false => MatchNeed::Pairs,
-        },
-        candidate_chunk: options.candidate_chunk.get(),
-        match_buffer: options.match_buffer.get(),
+    let request = Request {
+        strategy: point.strategy,
+        device: point.device,
+        threads: point.threads,
+        symmetric: point.measure.is_symmetric(),
         simd: point.simd,
         gpu: point.gpu,
+    };
+    self_join_of(matcher.as_ref(), &build, &request)
+}
+
+/// How items of any family are joined.
+#[derive(Debug, Clone, Copy)]
+pub struct Request {
+    pub strategy: StrategyChoice,
+    pub device: DeviceChoice,
+    pub threads: usize,
+    /// Whether each unordered pair is made once.
+    pub symmetric: bool,
+    pub simd: Simd,
+    pub gpu: GpuOptions,
+}
+
+/// Joins a collection of any family with itself and counts the row pairs.
+pub fn self_join_of(
+    matcher: &dyn Matcher,
+    build: &Arc<dyn Collection>,
+    request: &Request,
+) -> Result<Joined> {
+    let options = SimJoinOptions::from_env()?;
+    let Request { strategy, device, threads, symmetric, simd, gpu } = *request;
+    let spec = MatchSpec {
+        probe: Side::Left,
+        pairing: if symmetric { Pairing::Unordered } else { Pairing::All },
+        // As `count(*)` does; pairs of rows themselves where each pair comes in both orders.
+        need: if symmetric { MatchNeed::Count } else { MatchNeed::Pairs },
+        candidate_chunk: options.candidate_chunk.get(),
+        match_buffer: options.match_buffer.get(),
+        simd,
+        gpu,
     };
     let pool = Arc::new(PeakPool::default());
     let shared: Arc<dyn MemoryPool> = Arc::clone(&pool) as _;
@@ -147,17 +171,15 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
 
     let processor_start = machine::processor_seconds();
     let start = Instant::now();
-    let context =
-        PrepareContext { reservation: &reservation, cancel: &cancel, threads: point.threads };
-    let request =
-        DeviceRequest { choice: point.device, self_join: true, on_failure: Arc::new(|_| {}) };
-    let mut choice = choose(matcher.as_ref(), point.strategy, &build, &spec, &request, context)?;
+    let context = PrepareContext { reservation: &reservation, cancel: &cancel, threads };
+    let of_device = DeviceRequest { choice: device, self_join: true, on_failure: Arc::new(|_| {}) };
+    let mut choice = choose(matcher, strategy, build, &spec, &of_device, context)?;
     let choose_seconds = start.elapsed().as_secs_f64();
-    let prepared = choice.prepare(&build, context)?;
+    let prepared = choice.prepare(build, context)?;
     let prepare_seconds = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
-    let parts = probe_on_threads(&*prepared, sets, &spec, point.threads, &shared)?;
+    let parts = probe_on_threads(&*prepared, build, &spec, threads, &shared)?;
     let probe_seconds = start.elapsed().as_secs_f64();
     let processor = machine::processor_seconds_since(processor_start);
     let mut funnel = Funnel::default();
@@ -201,29 +223,30 @@ pub fn funnel_of(
         gpu: GpuOptions::default(),
     };
     let mut funnel = Funnel::default();
-    for part in probe_on_threads(prepared, sets, &spec, threads, pool)? {
+    let items: Arc<dyn Collection> = Arc::<SetCollection>::clone(sets);
+    for part in probe_on_threads(prepared, &items, &spec, threads, pool)? {
         add(&mut funnel, &part.funnel);
     }
     Ok(funnel)
 }
 
-/// Probes with all sets, in ranges as the operator cuts them.
+/// Probes with all items, in ranges as the operator cuts them.
 fn probe_on_threads(
     prepared: &dyn PreparedJoin,
-    sets: &Arc<SetCollection>,
+    items: &Arc<dyn Collection>,
     spec: &MatchSpec,
     threads: usize,
     pool: &Arc<dyn MemoryPool>,
 ) -> Result<Vec<Part>> {
     let next = AtomicU32::new(0);
-    let share = (sets.len() / (threads as u32 * 32)).clamp(1, 1024);
+    let share = (items.groups().len() / (threads as u32 * 32)).clamp(1, 1024);
     let share = share.max(prepared.least_range()).next_multiple_of(prepared.range_unit());
-    data::on_threads(threads, || probe(prepared, sets, spec, &next, share, pool))
+    data::on_threads(threads, || probe(prepared, items, spec, &next, share, pool))
 }
 
 fn probe(
     prepared: &dyn PreparedJoin,
-    sets: &Arc<SetCollection>,
+    items: &Arc<dyn Collection>,
     spec: &MatchSpec,
     next: &AtomicU32,
     share: u32,
@@ -235,15 +258,16 @@ fn probe(
     let mut cursor = prepared.open(&reservation)?;
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);
-    let rows = |set| sets.groups().slots(set..set + 1).len() as u64;
+    let (groups, end) = (items.groups(), items.groups().len());
+    let rows = |item| groups.slots(item..item + 1).len() as u64;
     let mut row_pairs = 0;
     for number in 0.. {
-        let start = next.fetch_add(share, Ordering::Relaxed).min(sets.len());
-        if start == sets.len() {
+        let start = next.fetch_add(share, Ordering::Relaxed).min(end);
+        if start == end {
             cursor.finish();
         } else {
-            let range = start..(start + share).min(sets.len());
-            cursor.feed(ProbeUnit { number, items: Arc::clone(sets) as _, range })?;
+            let range = start..(start + share).min(end);
+            cursor.feed(ProbeUnit { number, items: Arc::clone(items), range })?;
         }
         let progress = loop {
             let progress = match cursor.poll(&mut context, &mut matches) {

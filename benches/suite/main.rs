@@ -20,6 +20,7 @@ mod growth;
 mod join;
 mod machine;
 mod memory;
+mod partners;
 mod phases;
 mod plot;
 mod popcount;
@@ -27,6 +28,7 @@ mod report;
 mod selfcheck;
 mod shuffle;
 mod sql;
+mod vectors;
 mod versus;
 
 use clap::{Parser, Subcommand};
@@ -54,6 +56,8 @@ enum Command {
     Stats(generate::StatsArguments),
     /// Join a collection with itself, without SQL: strategies, thresholds, threads, measures
     Join(join::Arguments),
+    /// Join a collection of vectors with itself, without SQL: functions, thresholds, strategies, devices
+    Vectors(vectors::Arguments),
     /// Time each phase: encode, index, filter, verify, output
     Phases(phases::Arguments),
     /// Run joins end to end through SQL
@@ -76,6 +80,7 @@ fn main() -> Result<()> {
         Some(Command::Generate(arguments)) => generate::run(&arguments),
         Some(Command::Stats(arguments)) => generate::run_stats(&arguments),
         Some(Command::Join(arguments)) => join::run(&arguments),
+        Some(Command::Vectors(arguments)) => vectors::run(&arguments),
         Some(Command::Phases(arguments)) => phases::run(&arguments),
         Some(Command::Sql(arguments)) => sql::run(&arguments),
         Some(Command::Versus(arguments)) => versus::run(&arguments),

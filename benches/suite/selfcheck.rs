@@ -1,13 +1,17 @@
 //! What the suite does without a command: small checks of itself, in a few seconds.
 
 use datafusion::common::{Result, exec_err};
-use datafusion_simjoin::config::StrategyChoice;
+use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
+use datafusion_simjoin::internals::simd::Simd;
 
 use crate::data;
-use crate::engine::{self, Point};
+use crate::engine::{self, Point, Request};
 use crate::generate;
 use crate::generate::collection::COLLECTIONS;
+use crate::generate::points::{self, Points, VectorCollection};
+use crate::partners::{Sample, Value};
 use crate::shuffle;
+use crate::vectors::{Encoded, Vectors};
 
 /// Generates a little of every collection and joins it, and holds sizes and strategies to what
 /// they should be.
@@ -41,7 +45,52 @@ pub fn run() -> Result<()> {
         }
         println!("{}: average size {average:.2}, {} pairs at 0.8", collection.name, pairs[0]);
     }
+    check_vectors()?;
     shuffle::check()?;
     println!("shuffle: each pair meets in one task");
+    Ok(())
+}
+
+/// Draws a few vectors of every collection and joins them: a row has as many partners as the threshold
+/// was found for, and all threads and forms of the kernels count the same pairs.
+fn check_vectors() -> Result<()> {
+    for collection in points::COLLECTIONS {
+        let collection = match collection.dimensions {
+            0 => VectorCollection { dimensions: 40, ..*collection },
+            _ => *collection,
+        };
+        let draw = || Points::new(&collection, 7).vectors(800);
+        let lists = draw();
+        let first = Points::new(&collection, 7).vectors(100);
+        if *draw() != *lists || *first != *lists.slice(0, 100) {
+            return exec_err!("{} is not the same the second time", collection.name);
+        }
+        let vectors =
+            Vectors { name: collection.name.to_string(), lists: vec![lists], partners: 8.0 };
+        for value in [Value::Distance, Value::Cosine, Value::Product] {
+            let threshold = Sample::of(&vectors.lists, value)?.threshold(8.0);
+            let encoded = Encoded::of(&vectors, value, threshold)?;
+            let partners = Simd::available().iter().zip([1, 2, 3]).map(|(&simd, threads)| {
+                let request = Request {
+                    strategy: StrategyChoice::Auto,
+                    device: DeviceChoice::Cpu,
+                    threads,
+                    symmetric: true,
+                    simd,
+                    gpu: GpuOptions::default(),
+                };
+                Ok(encoded.partners(&encoded.self_join(&request)?))
+            });
+            let partners = partners.collect::<Result<Vec<f64>>>()?;
+            // Whole numbers have many pairs at one distance; products are a few rows' for the most part.
+            if !(7.0..9.5).contains(&partners[0]) || partners.iter().any(|p| *p != partners[0]) {
+                return exec_err!("{} {value:?} {threshold}: {partners:?}", collection.name);
+            }
+            println!(
+                "{}: {:.2} partners a row at {value:?} {threshold}",
+                vectors.name, partners[0]
+            );
+        }
+    }
     Ok(())
 }

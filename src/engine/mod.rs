@@ -33,8 +33,8 @@ pub(crate) use collection::{BuildEncoder, Encoded, EncodedPart, Growth, ProbeEnc
 pub use collection::{Collection, EncodeInput, FinishContext};
 pub(crate) use cursor::{Cursor, RowPairCounts, UnitQueue};
 pub use cursor::{Match, MatchBuffer, ProbeUnit, Progress};
-pub use family::{Argument, Families, Family};
-pub(crate) use family::{ItemPair, Matcher};
+pub(crate) use family::ItemPair;
+pub use family::{Argument, Families, Family, Matcher};
 pub(crate) use kernel_times::KernelTimes;
 pub use keys::KeyDictionary;
 pub(crate) use keys::{KeyConverter, KeyId, KeyRows, Keys};

@@ -30,7 +30,7 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     ("shuffle", &["engine", "spec", "util"]),
     ("plan", &["config", "engine", "exec", "functions", "shuffle", "spec", "sql"]),
     ("session", &["config", "engine", "functions", "plan", "set", "sql", "vector"]),
-    ("internals", &["engine", "gpu", "set", "shuffle", "simd", "util"]),
+    ("internals", &["engine", "gpu", "set", "shuffle", "simd", "util", "vector"]),
     ("cluster", &["config", "engine", "exec", "functions", "plan", "session", "shuffle", "spec"]),
     ("cli", &["cluster", "config", "exec", "session", "sql"]),
 ];

@@ -4,10 +4,11 @@
 //! tokens and how skewed; [`sizes`] and [`zipf`] draw from such distributions, [`text`] makes the
 //! titles of the bibliography. A share of the rows are perturbed copies of earlier ones, because
 //! independent draws are hardly ever similar. Memory is bounded by a row group and the ring of
-//! rows that copies are taken from.
+//! rows that copies are taken from. [`points`] draws vectors.
 
 pub mod collection;
-mod random;
+pub mod points;
+pub mod random;
 mod rows;
 mod sizes;
 mod statistics;
@@ -24,6 +25,8 @@ use datafusion::prelude::SessionConfig;
 
 use crate::data::{self, DataOptions};
 use collection::{COLLECTIONS, Collection};
+use points::{Points, VectorCollection};
+use write::Source;
 
 /// The share of copies and the seed of data sets that benches make for themselves.
 const COPIES: f64 = 0.1;
@@ -31,7 +34,8 @@ const SEED: u64 = 1;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// aol, bms-pos, dblp, enron, kosarak, livejournal, orkut, zipf10 or zipf55
+    /// aol, bms-pos, dblp, enron, kosarak, livejournal, orkut, zipf10 or zipf55; of vectors: uniform8,
+    /// gauss8, correlated8, susy, wave, bigcross, msd, sift, tiny, cifar, gist, uniform:D or latent:D
     name: String,
     /// Where to write
     out: PathBuf,
@@ -59,11 +63,18 @@ pub struct StatsArguments {
 
 /// Writes one data set.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if let Some(collection) = VectorCollection::find(&arguments.name)? {
+        let rows = rows_of(collection.rows, &arguments.scale)?;
+        let source = Points::new(&collection, arguments.seed);
+        write::write(source, rows, arguments.row_group.max(1), &arguments.out)?;
+        println!("{}: {rows} vectors like {}", arguments.out.display(), arguments.name);
+        return Ok(());
+    }
     let collection = find(&arguments.name)?;
     if !(0.0..=1.0).contains(&arguments.copies) {
         return exec_err!("--copies is a share between 0 and 1, not {}", arguments.copies);
     }
-    let rows = rows_of(collection, &arguments.scale)?;
+    let rows = rows_of(collection.rows, &arguments.scale)?;
     let source = rows::Rows::new(collection, arguments.copies, arguments.seed);
     write::write(source, rows, arguments.row_group.max(1), &arguments.out)?;
     println!("{}: {rows} rows like {}", arguments.out.display(), collection.name);
@@ -90,20 +101,40 @@ pub fn run_stats(arguments: &StatsArguments) -> Result<()> {
 /// The file of a generated data set, made unless it is there, and its sets in SQL.
 pub fn cached(name: &str, amount: &str, folder: &Path) -> Result<(PathBuf, &'static str)> {
     let collection = find(name)?;
-    let rows = rows_of(collection, amount)?;
+    let rows = rows_of(collection.rows, amount)?;
     let file = folder.join(format!("{name}-{rows}-{COPIES}-{SEED}.parquet"));
+    let source = || rows::Rows::new(collection, COPIES, SEED);
+    Ok((made(file, rows, source)?, collection.sets()))
+}
+
+/// The file of a generated collection of vectors, made unless it is there.
+pub fn cached_vectors(
+    collection: &VectorCollection,
+    amount: &str,
+    folder: &Path,
+) -> Result<PathBuf> {
+    let rows = rows_of(collection.rows, amount)?;
+    let VectorCollection { name, dimensions, .. } = collection;
+    let file = folder.join(format!("{name}-{dimensions}-{rows}-{SEED}.parquet"));
+    made(file, rows, || Points::new(collection, SEED))
+}
+
+/// `file`, made unless it is there.
+fn made<S: Source>(file: PathBuf, rows: u64, source: impl Fn() -> S) -> Result<PathBuf> {
     if !file.is_file() {
-        std::fs::create_dir_all(folder)?;
+        if let Some(folder) = file.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
         let unfinished = file.with_extension("unfinished");
-        write::write(rows::Rows::new(collection, COPIES, SEED), rows, 65_536, &unfinished)?;
+        write::write(source(), rows, 65_536, &unfinished)?;
         std::fs::rename(&unfinished, &file)?;
     }
-    Ok((file, collection.sets()))
+    Ok(file)
 }
 
 /// The sets of some rows, in memory.
 pub fn sample(collection: &Collection, rows: u64, seed: u64) -> Result<Vec<ArrayRef>> {
-    let batch = write::batch(&mut rows::Rows::new(collection, COPIES, seed), 0, rows)?;
+    let batch = rows::Rows::new(collection, COPIES, seed).batch(0, rows)?;
     let context = data::session(SessionConfig::new())?;
     context.register_batch("rows", batch)?;
     let query = format!("SELECT {} AS tokens FROM rows", collection.sets());
@@ -114,13 +145,14 @@ pub fn sample(collection: &Collection, rows: u64, seed: u64) -> Result<Vec<Array
 
 fn find(name: &str) -> Result<&'static Collection> {
     Collection::find(name).ok_or_else(|| {
-        let names: Vec<&str> = COLLECTIONS.iter().map(|c| c.name).collect();
+        let mut names: Vec<&str> = COLLECTIONS.iter().map(|c| c.name).collect();
+        names.extend(points::COLLECTIONS.iter().map(|c| c.name));
         exec_datafusion_err!("there is no collection {name}; there are {}", names.join(", "))
     })
 }
 
 /// How many rows `amount` is: a fraction or share of the published number, or above 1 the number.
-fn rows_of(collection: &Collection, amount: &str) -> Result<u64> {
+fn rows_of(published: u64, amount: &str) -> Result<u64> {
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|v| *v > 0.0);
     let value = match amount.split_once('/') {
         Some((part, whole)) => number(part).zip(number(whole)).map(|(part, whole)| part / whole),
@@ -128,7 +160,7 @@ fn rows_of(collection: &Collection, amount: &str) -> Result<u64> {
     };
     match value {
         Some(rows) if rows > 1.0 => Ok(rows as u64),
-        Some(share) => Ok(((collection.rows as f64 * share) as u64).max(1)),
+        Some(share) => Ok(((published as f64 * share) as u64).max(1)),
         None => exec_err!("'{amount}' is no size; use a part such as 1/16 or a number of rows"),
     }
 }

@@ -37,4 +37,17 @@ impl Random {
     pub fn chance(&mut self, p: f64) -> bool {
         self.unit() < p
     }
+
+    /// A number of the normal distribution of deviation 1 (Box and Muller, 1958).
+    pub fn normal(&mut self) -> f64 {
+        let (radius, angle) = (1.0 - self.unit(), std::f64::consts::TAU * self.unit());
+        (-2.0 * radius.ln()).sqrt() * angle.cos()
+    }
+
+    /// The sum of four small uniform numbers, of deviation 1: noise of which plenty is wanted.
+    pub fn nearly_normal(&mut self) -> f32 {
+        let bits = self.next();
+        let sum: u64 = (0..4).map(|piece| (bits >> (16 * piece)) & 0xFFFF).sum();
+        (sum as f32 / 65_535.0 - 2.0) * 3.0_f32.sqrt()
+    }
 }
