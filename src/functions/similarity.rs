@@ -79,6 +79,9 @@ impl SimilarityUdf {
             "flatten(list) removes a level of nesting"
         } else if element.is_nested() {
             "take one field of each element, or cast the elements to text"
+        } else if element.is_floating() {
+            "vectors are joined by array_distance, cosine_distance or inner_product; numbers that are \
+             tokens can be cast, for example with arrow_cast(list, 'List(Utf8)')"
         } else {
             "cast the elements to one of these, for example with arrow_cast(list, 'List(Utf8)')"
         };

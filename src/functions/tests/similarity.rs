@@ -406,6 +406,7 @@ fn wrong_types_are_refused_with_advice() {
         assert!(message.starts_with(&format!("{start}{list}; ")), "{message}");
     }
     assert!(refused(list_of(integers.clone()), Null).contains("flatten(list)"));
+    assert!(refused(list_of(Float32), list_of(Float32)).contains("array_distance"));
     for (a, b) in [(Int64, Utf8), (Utf8View, Binary), (UInt8, BinaryView)] {
         let message = refused(list_of(a), list_of(b));
         assert!(message.contains("jaccard expects lists whose elements can be equal"), "{message}");

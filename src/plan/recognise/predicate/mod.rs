@@ -264,7 +264,8 @@ impl Comparison {
     pub(crate) fn reduce(&self, constants: Constants<'_>) -> Result<Threshold, String> {
         let function = self.call.function;
         let fails = |e: DataFusionError| {
-            format!("the threshold cannot be evaluated: {}", e.strip_backtrace())
+            let advice = if self.compares_decimals() { "; write it as a DOUBLE" } else { "" };
+            format!("the threshold cannot be evaluated: {}{advice}", e.strip_backtrace())
         };
         let evaluator = Evaluator::try_new(function, &self.bound, constants).map_err(fails)?;
         let [mut refused, mut admitted] = function.extremes().map(|value| evaluator.key(value));
@@ -292,6 +293,14 @@ impl Comparison {
             return Err("the threshold is NaN".to_string());
         }
         Ok(Threshold { value, exact: self.extent == Extent::All && !overflows && !self.tries })
+    }
+
+    /// Whether values are cast to decimals, which overflow where values are large.
+    fn compares_decimals(&self) -> bool {
+        let is_decimal =
+            |e: &Expr| matches!(e, Expr::Cast(cast) if cast.field.data_type().is_decimal());
+        // `exists` fails only when its closure does.
+        self.bound.exists(|e| Ok(is_decimal(e))).unwrap_or(false)
     }
 }
 
