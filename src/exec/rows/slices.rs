@@ -162,9 +162,9 @@ mod tests {
         assert_eq!(slices(MemoryLimit::Finite(1)).await, [2; 6]);
     }
 
-    #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+    #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
     async fn tasks_work_on_their_slices_at_the_same_time() {
-        let column: ArrayRef = Arc::new(Int32Array::from_iter_values(0..100));
+        let column: ArrayRef = Arc::new(Int32Array::from_iter_values(0..320));
         let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
         let (schema, batches) = (batch.schema(), futures::stream::iter([Ok(batch)]));
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
@@ -172,7 +172,7 @@ mod tests {
         let (working, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         // All wait for the lock before the first slice is there to be taken.
         let held = slices.input.lock().await;
-        let tasks: Vec<_> = (0..3)
+        let tasks: Vec<_> = (0..8)
             .map(|_| {
                 let (slices, working, most) = (slices.clone(), working.clone(), most.clone());
                 tokio::spawn(async move {
@@ -190,6 +190,8 @@ mod tests {
         for task in tasks {
             task.await.unwrap();
         }
-        assert!(most.load(Relaxed) > 1, "one task at a time");
+        // Where a task keeps the thread that the next one waits for, two work at most.
+        let most = most.load(Relaxed);
+        assert!(most > 4, "{most} of 8 tasks worked at the same time");
     }
 }
