@@ -67,7 +67,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let gpu = SimJoinOptions::from_env()?.gpu();
     for name in arguments.data.names(data::STATED) {
         let set = arguments.data.find(&name)?;
-        let encoded = data::encode(&set.name, &set.read()?, 1)?;
+        // Encoding is not timed, and its result is the same whatever the number of threads.
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let encoded = data::encode(&set.name, &set.read()?, cores)?;
         for &measure in &arguments.measures {
             for &threshold in &arguments.thresholds {
                 // Close to the joins that they are compared with.

@@ -169,7 +169,6 @@ impl BuildCollector {
             plan.metrics.peak_bytes.set_max(self.reservation.size());
             self.look_ahead(&share, &mut needed)?;
             timer.done();
-            tokio::task::yield_now().await;
         }
         Ok(share)
     }

@@ -59,8 +59,17 @@ impl Slices {
         &self.schema
     }
 
-    /// The next rows, and the number of the first.
+    /// The next rows, and the number of the first. The task yields once it has them.
     pub(crate) async fn next(&self) -> Result<Option<(u64, RecordBatch)>> {
+        let taken = self.take().await;
+        // The lock now belongs to the task that has waited longest. Releasing it has made that task
+        // the next one of this very thread, where no other thread takes it: without the yield, all
+        // tasks would wait until this one has worked through its rows.
+        tokio::task::yield_now().await;
+        taken
+    }
+
+    async fn take(&self) -> Result<Option<(u64, RecordBatch)>> {
         let mut input = self.input.lock().await;
         let (batch, most_rows) = loop {
             if let Some(rest) = input.batches.pop() {
@@ -121,8 +130,11 @@ impl Slices {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::atomic::Ordering::Relaxed;
+    use std::time::Duration;
 
-    use arrow::array::{ArrayRef, FixedSizeBinaryArray};
+    use arrow::array::{ArrayRef, FixedSizeBinaryArray, Int32Array};
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 
     use super::*;
@@ -148,5 +160,38 @@ mod tests {
         assert_eq!(slices(MemoryLimit::Infinite).await, [5, 5, 2]);
         assert_eq!(slices(MemoryLimit::Finite(64 << 20)).await, [4, 4, 4]);
         assert_eq!(slices(MemoryLimit::Finite(1)).await, [2; 6]);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 8)]
+    async fn tasks_work_on_their_slices_at_the_same_time() {
+        let column: ArrayRef = Arc::new(Int32Array::from_iter_values(0..320));
+        let batch = RecordBatch::try_from_iter([("a", column)]).unwrap();
+        let (schema, batches) = (batch.schema(), futures::stream::iter([Ok(batch)]));
+        let stream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
+        let slices = Arc::new(Slices::new(stream, Count::new()));
+        let (working, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        // All wait for the lock before the first slice is there to be taken.
+        let held = slices.input.lock().await;
+        let tasks: Vec<_> = (0..8)
+            .map(|_| {
+                let (slices, working, most) = (slices.clone(), working.clone(), most.clone());
+                tokio::spawn(async move {
+                    while slices.next().await.unwrap().is_some() {
+                        most.fetch_max(1 + working.fetch_add(1, Relaxed), Relaxed);
+                        // Work that keeps the thread.
+                        std::thread::sleep(Duration::from_millis(5));
+                        working.fetch_sub(1, Relaxed);
+                    }
+                })
+            })
+            .collect();
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        drop(held);
+        for task in tasks {
+            task.await.unwrap();
+        }
+        // Where a task keeps the thread that the next one waits for, two work at most.
+        let most = most.load(Relaxed);
+        assert!(most > 4, "{most} of 8 tasks worked at the same time");
     }
 }

@@ -297,7 +297,6 @@ impl SpillContext {
                 let part = slice.slice(rows.rows.start, rows.rows.len());
                 writer.lock().push(rows, self.plan.columns(side, &part))?;
             }
-            tokio::task::yield_now().await;
         }
         Ok(())
     }
