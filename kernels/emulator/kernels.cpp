@@ -6,6 +6,7 @@
 #include "../indexed.cu"
 #include "../published.cu"
 #include "../tiles.cu"
+#include "../vectors.cu"
 #include "../verify.cu"
 #define HAS_VERIFY 1
 #endif
@@ -41,6 +42,9 @@ constexpr Kernel KERNELS[] = {
     KERNEL(index_blocks),           KERNEL(index_threads),
     KERNEL(index_atomics),          KERNEL(index_gather),
     FORMS(index_decide),
+    KERNEL(vectors_measure),        KERNEL(vectors_prepare),
+    KERNEL(vectors_stages),         KERNEL(vectors_plain),
+    FORMS(vectors_decide_hits),     FORMS(vectors_decide_units),
 #endif
     KERNEL(self_test_indices),
     KERNEL(self_test_shuffles),
