@@ -84,6 +84,8 @@ struct VectorSide {
     u32 first;
     // As prepared: for rows, strips are read to their ends; for columns, stages are.
     u32 padded;
+    u32 wide;
+    u32 reserved;
 };
 
 // Rows of one key, from `first` up to the next run's first, and the columns start .. end that they meet.
@@ -161,7 +163,6 @@ struct VectorWork {
     u32 steps;
     u32 blocked;
     u32 metric;
-    u32 wide;
     u32 strip_rows;
     u32 stage_columns;
     // Room for hits: in all, and of one unit. A warp takes room for `chunk` hits at once, or for as
@@ -176,7 +177,6 @@ struct VectorWork {
     // Whether the filter counts pairs that are sure, instead of noting them: count form, one row a
     // vector, no `seen`.
     u32 counts_sure;
-    u32 reserved;
 
     __device__ __forceinline__ Match match_of(u32 row, u32 column, u32 overlap) const {
         return same ? Match{column, row, overlap} : Match{first_probe + row, column, overlap};
@@ -184,6 +184,6 @@ struct VectorWork {
 };
 
 static_assert(sizeof(VectorBounds) == 8 && sizeof(Preparing) == 120, "as in src/vector/device/abi.rs");
-static_assert(sizeof(VectorSide) == 48 && sizeof(VectorRun) == 12, "as in src/vector/device/abi.rs");
+static_assert(sizeof(VectorSide) == 56 && sizeof(VectorRun) == 12, "as in src/vector/device/abi.rs");
 static_assert(sizeof(VectorUnit) == 12 && sizeof(VectorHit) == 8, "as in src/vector/device/abi.rs");
-static_assert(sizeof(VectorTally) == 72 && sizeof(VectorWork) == 256, "as in src/vector/device/abi.rs");
+static_assert(sizeof(VectorTally) == 72 && sizeof(VectorWork) == 264, "as in src/vector/device/abi.rs");

@@ -48,36 +48,82 @@ struct Accumulation {
     }
 };
 
-template <u32 METRIC>
-__device__ __forceinline__ double value_of(const float *x, const float *y, u32 dimensions, bool &is_null) {
+// The value of a function; `is_null` where it is NULL.
+struct Value {
+    double value;
+    bool is_null;
+};
+
+// Four numbers from a place that is aligned for floats.
+struct Four {
+    double numbers[4];
+
+    __device__ __forceinline__ explicit Four(const float *from) {
+        const uint4 bits = __ldg(reinterpret_cast<const uint4 *>(from));
+        const u32 words[4] = {bits.x, bits.y, bits.z, bits.w};
+        for (u32 i = 0; i < 4; ++i) {
+            numbers[i] = __uint_as_float(words[i]);
+        }
+    }
+
+    __device__ __forceinline__ explicit Four(const double *from) {
+        for (u32 i = 0; i < 4; ++i) {
+            numbers[i] = __ldg(&from[i]);
+        }
+    }
+};
+
+template <u32 METRIC, class X, class Y>
+__device__ __forceinline__ Value value_of(const X *x, const Y *y, u32 dimensions) {
     Accumulation<METRIC> sums;
     u32 i = 0;
     // Rows of a multiple of 16 bytes are aligned.
     if (dimensions % 4 == 0) {
-#pragma unroll 2
+#pragma unroll 1
         for (; i < dimensions; i += 4) {
-            const uint4 a = __ldg(reinterpret_cast<const uint4 *>(x + i));
-            const uint4 b = __ldg(reinterpret_cast<const uint4 *>(y + i));
-            sums.add(__uint_as_float(a.x), __uint_as_float(b.x));
-            sums.add(__uint_as_float(a.y), __uint_as_float(b.y));
-            sums.add(__uint_as_float(a.z), __uint_as_float(b.z));
-            sums.add(__uint_as_float(a.w), __uint_as_float(b.w));
+            const Four a(x + i);
+            const Four b(y + i);
+            for (u32 k = 0; k < 4; ++k) {
+                sums.add(a.numbers[k], b.numbers[k]);
+            }
         }
     }
     for (; i < dimensions; ++i) {
         sums.add(__ldg(&x[i]), __ldg(&y[i]));
     }
-    return sums.value(is_null);
+    Value value{0, false};
+    value.value = sums.value(value.is_null);
+    return value;
 }
 
-template <u32 METRIC>
-__device__ __forceinline__ double value_of(const double *x, const double *y, u32 dimensions, bool &is_null) {
-    Accumulation<METRIC> sums;
-#pragma unroll 4
-    for (u32 i = 0; i < dimensions; ++i) {
-        sums.add(__ldg(&x[i]), __ldg(&y[i]));
+template <class X, class Y>
+__device__ __forceinline__ Value value_of(u32 metric, const X *x, const Y *y, u32 dimensions) {
+    switch (metric) {
+        case EUCLIDEAN:
+            return value_of<EUCLIDEAN>(x, y, dimensions);
+        case INNER_PRODUCT:
+            return value_of<INNER_PRODUCT>(x, y, dimensions);
+        default:
+            return value_of<COSINE>(x, y, dimensions);
     }
-    return sums.value(is_null);
+}
+
+// Of vector x of `of_x` and y of `of_y`. Not inlined: it has a form for each function and type.
+__device__ __noinline__ Value value_of(u32 metric, const void *of_x, const void *of_y, u64 x, u64 y, u32 wide, u32 dimensions) {
+    const auto *x32 = static_cast<const float *>(of_x) + x * dimensions;
+    const auto *x64 = static_cast<const double *>(of_x) + x * dimensions;
+    const auto *y32 = static_cast<const float *>(of_y) + y * dimensions;
+    const auto *y64 = static_cast<const double *>(of_y) + y * dimensions;
+    switch (wide) {
+        case 0:
+            return value_of(metric, x32, y32, dimensions);
+        case 1:
+            return value_of(metric, x64, y32, dimensions);
+        case 2:
+            return value_of(metric, x32, y64, dimensions);
+        default:
+            return value_of(metric, x64, y64, dimensions);
+    }
 }
 
 // The place of a number in DataFusion's order: -0.0 lies below 0.0.
@@ -89,39 +135,20 @@ __device__ __forceinline__ long long order_of(double number) {
 // What is found of a pair.
 enum class Outcome : u32 { NO_MATCH, MATCH, UNKNOWN };
 
-template <u32 METRIC>
 __device__ __forceinline__ Outcome outcome_of(const VectorWork &work, u32 row, u32 column) {
-    const u64 x = u64{row - work.rows.first} * work.dimensions;
-    const u64 y = u64{column - work.columns.first} * work.dimensions;
-    bool is_null = false;
-    double value = 0;
-    if (work.wide) {
-        value = value_of<METRIC>(static_cast<const double *>(work.rows.values) + x,
-                                 static_cast<const double *>(work.columns.values) + y, work.dimensions, is_null);
-    } else {
-        value = value_of<METRIC>(static_cast<const float *>(work.rows.values) + x,
-                                 static_cast<const float *>(work.columns.values) + y, work.dimensions, is_null);
-    }
-    if (is_null) {
+    const u32 wide = (work.rows.wide ? 1u : 0u) | (work.columns.wide ? 2u : 0u);
+    const Value value = value_of(work.metric, work.rows.values, work.columns.values, row - work.rows.first,
+                                 column - work.columns.first, wide, work.dimensions);
+    if (value.is_null) {
         return Outcome::NO_MATCH;
     }
-    if (value != value) {
+    if (value.value != value.value) {
         return Outcome::UNKNOWN;
     }
-    const long long place = order_of(value);
+    const long long place = order_of(value.value);
     const long long bound = order_of(work.bound);
-    return (METRIC == INNER_PRODUCT ? place >= bound : place <= bound) ? Outcome::MATCH : Outcome::NO_MATCH;
-}
-
-__device__ __forceinline__ Outcome outcome_of(const VectorWork &work, u32 row, u32 column) {
-    switch (work.metric) {
-        case EUCLIDEAN:
-            return outcome_of<EUCLIDEAN>(work, row, column);
-        case INNER_PRODUCT:
-            return outcome_of<INNER_PRODUCT>(work, row, column);
-        default:
-            return outcome_of<COSINE>(work, row, column);
-    }
+    const bool admits = work.metric == INNER_PRODUCT ? place >= bound : place <= bound;
+    return admits ? Outcome::MATCH : Outcome::NO_MATCH;
 }
 
 // Matches given as pairs, those that are undecided among them.
