@@ -15,3 +15,44 @@ pub struct Images {
     /// PTX, which the driver compiles for all other devices.
     pub ptx: &'static CStr,
 }
+
+/// Embeds the images of a program of `kernels/`, for a module in a folder of a folder of `src`. For compute capability 9.0 it takes the image of an
+/// architecture, `sm_90` unless another one is named.
+#[cfg(feature = "cuda")]
+macro_rules! images {
+    ($name:literal) => {
+        images!($name, "sm_90")
+    };
+    ($name:literal, $hopper:literal) => {{
+        use $crate::gpu::{Aligned, Images};
+        static SM_90: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(
+            "../../../kernels/images/",
+            $name,
+            ".",
+            $hopper,
+            ".cubin"
+        )));
+        static SM_80: &Aligned<[u8]> =
+            &Aligned(*include_bytes!(concat!("../../../kernels/images/", $name, ".sm_80.cubin")));
+        const PTX: &str =
+            concat!(include_str!(concat!("../../../kernels/images/", $name, ".ptx")), "\0");
+        Images {
+            cubins: &[((9, 0), &SM_90.0), ((8, 0), &SM_80.0)],
+            ptx: match std::ffi::CStr::from_bytes_with_nul(PTX.as_bytes()) {
+                Ok(text) => text,
+                // No image: the driver refuses it.
+                Err(_) => c"",
+            },
+        }
+    }};
+}
+
+/// A build without devices has no images.
+#[cfg(not(feature = "cuda"))]
+macro_rules! images {
+    ($name:literal $(, $hopper:literal)?) => {
+        $crate::gpu::Images { cubins: &[], ptx: c"" }
+    };
+}
+
+pub(crate) use images;
