@@ -9,8 +9,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
-    Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, ProbeUnit, Progress, RowPairCounts,
-    UnitQueue,
+    Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, ProbeUnit, Progress, UnitQueue,
 };
 use crate::gpu::DeviceError;
 use crate::offload::inbox::{Answer, Inbox};
@@ -126,7 +125,9 @@ impl<F: DeviceFilter> OffloadCursor<F> {
     /// Sends a job to the device with the shortest queue; to the CPU where all have failed.
     fn submit(&mut self, unit: u32, job: F::Job) {
         let Offload { devices, filter, .. } = &*self.join;
-        let shortest = devices.shortest_queue().filter(|(number, _)| filter.is_on(*number));
+        let shortest = devices.shortest_queue();
+        let shortest =
+            shortest.filter(|(number, _)| filter.is_on(*number) && filter.suits_devices(&job));
         let Some((number, device)) = shortest else {
             self.redo.push(unit, job);
             return;
@@ -193,7 +194,7 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         matches: &mut MatchBuffer,
     ) {
         self.note(&outcome);
-        let Outcome { counted, matches: given, left, .. } = outcome;
+        let Outcome { counted, matches: given, undecided, left, .. } = outcome;
         if self.join.counts() {
             self.funnel.matches += counted.matches;
             matches.count(counted.rows);
@@ -204,13 +205,14 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         let follow_ups = join.filter.again(&job, left, open.as_deref());
         let Some(open) = open else { return };
         open.pending += follow_ups.len();
-        match given.is_empty() {
-            true => open.pending -= 1,
-            false => {
-                let delivery = Delivery { unit: number, matches: given, next: 0 };
+        for (matches, decided) in [(given, true), (undecided, false)] {
+            if !matches.is_empty() {
+                open.pending += 1;
+                let delivery = Delivery { unit: number, matches, decided, next: 0 };
                 self.deliveries.push_back(delivery);
             }
         }
+        open.pending -= 1;
         self.jobs.extend(follow_ups.into_iter().map(|job| (number, job)));
     }
 
@@ -231,35 +233,48 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         device.bytes_from += usage.bytes_from_device;
     }
 
-    /// Gives matches; whether there are more.
-    fn deliver(&mut self, matches: &mut MatchBuffer) -> bool {
+    /// Gives matches, and decides pairs for a time slice; whether there are more.
+    fn deliver(&mut self, matches: &mut MatchBuffer) -> Result<bool> {
+        let start = Instant::now();
+        let join = Arc::clone(&self.join);
         while let Some(mut delivery) = self.deliveries.pop_front() {
             let number = delivery.unit;
-            let mut all = self.open.iter_mut().map(|open| &mut open.of);
-            let Some(open) = all.find(|open| open.probe.number == number) else {
+            let mut all = self.open.iter_mut();
+            let Some(Open { unit, of: open }) = all.find(|open| open.of.probe.number == number)
+            else {
                 continue;
             };
             matches.begin(number);
+            let is_late = |decided: bool| !decided && start.elapsed() > SLICE;
             while !matches.is_full()
+                && !is_late(delivery.decided)
                 && let Some(&found) = delivery.matches.get(delivery.next)
             {
                 delivery.next += 1;
-                if open.needs(found.probe) {
-                    open.settle(found.probe);
-                    matches.push(found);
-                    self.funnel.matches += 1;
+                if !open.needs(found.probe) {
+                    continue;
+                }
+                self.funnel.verified += u64::from(!delivery.decided);
+                if !delivery.decided && !join.filter.holds(unit, &found)? {
+                    continue;
+                }
+                open.settle(found.probe);
+                self.funnel.matches += 1;
+                match join.counts() {
+                    true => matches.count(join.rows_of(open, &found)),
+                    false => matches.push(found),
                 }
             }
             if delivery.next < delivery.matches.len() {
                 self.deliveries.push_front(delivery);
-                return true;
+                return Ok(true);
             }
             open.pending -= 1;
             if matches.is_full() {
                 break;
             }
         }
-        !self.deliveries.is_empty()
+        Ok(!self.deliveries.is_empty())
     }
 
     /// Has the CPU work on what devices failed to do. Pending while the CPU prepares its join.
@@ -279,18 +294,12 @@ impl<F: DeviceFilter> OffloadCursor<F> {
             open.pending -= 1;
         }
         if join.counts() {
-            let (probe, build) = (open.probe.items.groups(), join.build.groups());
-            let rows = |found: &Match| {
-                u64::from(probe.row_count_of(found.probe))
-                    * u64::from(build.row_count_of(found.build))
-            };
-            let cross = found.matches.iter().map(rows).sum();
             self.funnel.matches += found.matches.len() as u64;
-            matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
+            found.matches.iter().for_each(|found| matches.count(join.rows_of(open, found)));
         } else if !found.matches.is_empty() {
             open.pending += 1;
             let (unit, matches) = (found.unit, found.matches);
-            self.deliveries.push_back(Delivery { unit, matches, next: 0 });
+            self.deliveries.push_back(Delivery { unit, matches, decided: true, next: 0 });
         }
         Poll::Ready(Ok(()))
     }
@@ -323,8 +332,9 @@ impl<F: DeviceFilter> OffloadCursor<F> {
                 }
                 self.itself = None;
             }
-            if self.deliver(matches) {
-                return Poll::Ready(Ok(Progress::Full));
+            if self.deliver(matches)? {
+                let full = matches.is_full();
+                return Poll::Ready(Ok(if full { Progress::Full } else { Progress::Yield }));
             }
             if self.receive(matches)? {
                 continue;

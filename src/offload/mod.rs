@@ -16,6 +16,7 @@
 //! [`Devices`] are those of one join. The join on the CPU is prepared by a thread of its own, once it
 //! is needed ([`OnCpu`]).
 
+mod copies;
 mod cursor;
 mod devices;
 mod inbox;
@@ -31,6 +32,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+pub(crate) use self::copies::Copies;
 use self::cursor::OffloadCursor;
 pub(crate) use self::devices::{Devices, OpenDevices};
 pub(crate) use self::inbox::Ticket;
@@ -38,7 +40,7 @@ pub(crate) use self::late::{CpuJoin, OnCpu, Wanted};
 pub(crate) use self::memory::{ALIGNMENT, Layout, bytes_of, fetch};
 pub(crate) use self::unit::OpenUnit;
 use crate::engine::{
-    Collection, Cursor, ItemId, Match, MatchBuffer, MatchNeed, PreparedJoin, ProbeUnit,
+    Collection, Cursor, ItemId, Match, MatchBuffer, MatchNeed, Pairing, PreparedJoin, ProbeUnit,
     RowPairCounts,
 };
 use crate::gpu::{DeviceWork, Usage};
@@ -87,6 +89,11 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     /// Whether a device of the join, by its number, has what the works need.
     fn is_on(&self, device: usize) -> bool;
 
+    /// Whether a device is to do a job. The CPU does the others.
+    fn suits_devices(&self, _job: &Self::Job) -> bool {
+        true
+    }
+
     /// The work of a job for such a device. Its answer goes to the ticket.
     fn work(&self, device: usize, job: Self::Job, ticket: TicketOf<Self>) -> Box<dyn DeviceWork>;
 
@@ -99,7 +106,16 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     /// What the CPU has to do for a job.
     fn undecided(&self, job: &Self::Job) -> Self::Undecided;
 
-    /// The most matches that a work gives.
+    /// Whether a pair matches that a device has left [undecided](Outcome::undecided).
+    ///
+    /// # Errors
+    ///
+    /// Where the family's function fails.
+    fn holds(&self, _unit: &Self::Unit, _pair: &Match) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// The most matches that a work gives, with pairs that it leaves undecided.
     fn most_matches(&self) -> u64;
 
     /// See [`PreparedJoin::range_unit`].
@@ -140,6 +156,8 @@ pub(crate) type TicketOf<F> = Ticket<<F as DeviceFilter>::Job, <F as DeviceFilte
 pub(crate) struct Outcome<L> {
     pub counted: Counted,
     pub matches: Vec<Match>,
+    /// Pairs that the host has to decide; they are not counted.
+    pub undecided: Vec<Match>,
     pub left: L,
     pub figures: Figures,
     pub usage: Usage,
@@ -172,6 +190,7 @@ pub(crate) struct Figures {
 pub(crate) struct Offload<F> {
     pub build: Arc<dyn Collection>,
     pub need: MatchNeed,
+    pub pairing: Pairing,
     pub devices: Arc<Devices>,
     pub filter: F,
     /// Does what devices fail to do.
@@ -182,6 +201,16 @@ impl<F> Offload<F> {
     /// Whether devices count matches in place of giving them.
     fn counts(&self) -> bool {
         self.need == MatchNeed::Count
+    }
+
+    /// The pairs of rows behind a match of a unit.
+    fn rows_of(&self, unit: &OpenUnit, found: &Match) -> RowPairCounts {
+        let rows = u64::from(unit.probe.items.groups().row_count_of(found.probe));
+        if self.pairing == Pairing::Unordered && found.probe == found.build {
+            return RowPairCounts { cross: 0, squares: rows * rows, rows };
+        }
+        let others = u64::from(self.build.groups().row_count_of(found.build));
+        RowPairCounts { cross: rows * others, ..RowPairCounts::default() }
     }
 }
 

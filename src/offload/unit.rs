@@ -16,11 +16,12 @@ pub(crate) struct OpenUnit {
     matched: Vec<bool>,
 }
 
-/// Matches that are being given.
+/// Matches that are being given, or pairs that are being decided.
 #[derive(Debug)]
 pub(super) struct Delivery {
     pub unit: u32,
     pub matches: Vec<Match>,
+    pub decided: bool,
     pub next: usize,
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! cli ─► cluster ─► session ─► plan ─► exec, shuffle ─► engine ─► spec
 //!                       └────► set, vector ─► engine
-//!                       set ─► offload ─► engine, gpu;  set ─► gpu, simd, values
+//!               set, vector ─► offload ─► engine, gpu;  set, vector ─► gpu, simd, values
 //! ```
 //!
 //! [`ALLOWED`] has the others: to helpers, options and functions.
@@ -25,7 +25,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("engine", &["config", "simd", "spec", "util", "values"]),
     ("offload", &["config", "engine", "gpu", "util"]),
     ("set", &["config", "engine", "gpu", "offload", "simd", "spec", "util", "values"]),
-    ("vector", &["engine", "simd", "spec", "util", "values"]),
+    ("vector", &["engine", "gpu", "offload", "simd", "spec", "util", "values"]),
     ("functions", &["set", "values"]),
     ("exec", &["config", "engine", "spec", "util"]),
     ("shuffle", &["engine", "spec", "util"]),

@@ -131,7 +131,8 @@ impl IndexedJoin {
         let resident = join.has_probe();
         let filter =
             IndexFilter { build: Arc::clone(&build), spec, form, limits, resident, shape, indexes };
-        let offload = Offload { build, need: spec.need, devices, filter, on_cpu };
+        let (need, pairing) = (spec.need, spec.pairing);
+        let offload = Offload { build, need, pairing, devices, filter, on_cpu };
         Ok(Arc::new(PreparedOffload::new(offload)))
     }
 

@@ -389,7 +389,10 @@ impl DeviceWork for IndexedRun {
         let Self { job, index, tally, matches, left, ticket, .. } = *self;
         // Dropped first, so that the receiver of the answer can use their memory.
         drop(index);
-        let counted = tally.found.into();
-        ticket.done(job, outcome.map(|usage| Outcome { counted, matches, left, figures, usage }));
+        let (counted, undecided) = (tally.found.into(), vec![]);
+        ticket.done(
+            job,
+            outcome.map(|usage| Outcome { counted, matches, undecided, left, figures, usage }),
+        );
     }
 }

@@ -95,7 +95,8 @@ pub(in crate::set) fn prepare(
     let resident = join.has_probe() && pieces.is_none();
     let filter = Tiles { build: Arc::clone(&build), spec, form, tiling, resident, devices, pieces };
     let devices = Arc::clone(&join.devices);
-    let offload = Offload { build, need: spec.need, devices, filter, on_cpu };
+    let (need, pairing) = (spec.need, spec.pairing);
+    let offload = Offload { build, need, pairing, devices, filter, on_cpu };
     Ok(Arc::new(PreparedOffload::new(offload)))
 }
 

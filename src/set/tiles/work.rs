@@ -448,7 +448,10 @@ impl DeviceWork for TileRun {
         let Self { job, columns, tally, matches, left, ticket, .. } = *self;
         // Dropped first, so that the receiver of the answer can use their memory.
         drop(columns);
-        let counted = tally.found.into();
-        ticket.done(job, outcome.map(|usage| Outcome { counted, matches, left, figures, usage }));
+        let (counted, undecided) = (tally.found.into(), vec![]);
+        ticket.done(
+            job,
+            outcome.map(|usage| Outcome { counted, matches, undecided, left, figures, usage }),
+        );
     }
 }
