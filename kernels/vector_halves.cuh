@@ -54,10 +54,12 @@ __device__ __forceinline__ float number_of(u32 half) {
 #ifdef EMULATOR
     const u32 exponent = half >> 10 & 0x1f;
     const u32 fraction = half & 0x3ff;
-    const double magnitude = exponent == 0    ? ldexp(fraction, -24)
-                             : exponent == 31 ? (fraction ? NAN : INFINITY)
-                                              : ldexp(1024 + fraction, static_cast<int>(exponent) - 25);
-    return static_cast<float>(half & 0x8000 ? -magnitude : magnitude);
+    const u32 sign = (half & 0x8000) << 16;
+    if (exponent == 0) {
+        const float magnitude = static_cast<float>(fraction) / (1 << 24);
+        return sign ? -magnitude : magnitude;
+    }
+    return __uint_as_float(sign | (exponent == 31 ? 0xffu : exponent + 112) << 23 | fraction << 13);
 #else
     float number;
     asm("cvt.f32.f16 %0, %1;" : "=f"(number) : "h"(static_cast<unsigned short>(half)));

@@ -96,12 +96,13 @@ __device__ __forceinline__ void filter_plainly(const VectorWork &work) {
                 }
             }
             if (__any_sync(ALL_LANES, open[0] != 0)) {
-                room.give(work, unit, open, sure, [&](u32, u32 bit) {
+                room.give(work, unit, open, sure, 1, [&](u32, u32 bit) {
                     const u32 row = first_row + bit / Shape::THREAD_COLUMNS;
                     return row << 16 | (stage * Shape::COLUMNS + first_column + bit % Shape::THREAD_COLUMNS);
                 });
             }
         }
+        room.settle(unit);
         __syncthreads();
         if (threadIdx.x == 0) {
             unit.finish(work);

@@ -50,6 +50,13 @@ struct OpenUnit {
         }
     }
 
+    // Whether some pair of a row and `columns` columns of the unit from `column` on may not count, or is
+    // one of a vector with itself.
+    __device__ __forceinline__ bool clips(const VectorWork &work, u32 row, u32 column, u32 columns) const {
+        const u32 first = unit.first_stage * work.stage_columns + column;
+        return first <= low[row] || first + columns > high[row];
+    }
+
     // Ends a unit, by one thread. A barrier stands in front.
     __device__ __forceinline__ void finish(const VectorWork &work) {
         const bool is_whole = failed == 0 && found <= work.room;
@@ -82,47 +89,29 @@ __device__ __forceinline__ u32 take_unit(const VectorWork &work) {
     }
 }
 
-// The room for hits that a warp has taken. Alike in all lanes.
+// The room for hits that a warp has taken, alike in all lanes; and what a lane has counted.
 struct HitRoom {
-    u64 next = 0;
-    u64 end = 0;
+    u32 next = 0;
+    u32 end = 0;
+    u32 counted = 0;
 
     // Notes the pairs whose bits are set in `open`: bit b of word w is the pair of row and column
-    // place(w, b) of the strip and the unit, by 16 bits; `sure` has those that match. By all lanes of
-    // a warp.
+    // place(w, b) of the strip and the unit, by 16 bits; `sure` has those that match. `clipped`: the
+    // words some of whose pairs may not count. By all lanes of a warp.
     template <u32 ROWS, u32 WORDS, class Place>
     __device__ __forceinline__ void give(const VectorWork &work, OpenUnit<ROWS> &unit, u32 (&open)[WORDS],
-                                         u32 (&sure)[WORDS], Place place) {
-        const u32 first_column = unit.unit.first_stage * work.stage_columns;
+                                         u32 (&sure)[WORDS], u32 clipped, Place place) {
         u32 count = 0;
-        u32 counted = 0;
 #pragma unroll
         for (u32 word = 0; word < WORDS; ++word) {
-            u32 left = open[word];
-            while (left != 0) {
-                const u32 bit = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;
-                left &= left - 1;
-                const u32 pair = place(word, bit);
-                const u32 row = pair >> 16;
-                const u32 column = first_column + (pair & 0xffff);
-                if (column < unit.low[row] || column >= unit.high[row]) {
-                    open[word] &= ~(1u << bit);
-                } else if (work.same && column == unit.unit.first_row + row) {
-                    // Counted apart, by a kernel that decides.
-                    sure[word] &= ~(1u << bit);
-                }
+            if (clipped >> word & 1) {
+                clip(work, unit, open[word], sure[word], [&](u32 bit) { return place(word, bit); });
             }
             if (work.counts_sure) {
                 counted += static_cast<u32>(__popc(open[word] & sure[word]));
                 open[word] &= ~sure[word];
             }
             count += static_cast<u32>(__popc(open[word]));
-        }
-        if (work.counts_sure) {
-            counted = sum_of_lanes<WARP>(counted);
-            if (lane_id() == 0 && counted > 0) {
-                atomicAdd(&unit.sure, counted);
-            }
         }
         u32 before = count;
 #pragma unroll
@@ -134,20 +123,21 @@ struct HitRoom {
         if (total == 0) {
             return;
         }
-        const u64 held = end - next;
-        u64 more = 0;
+        if (lane_id() == 0) {
+            atomicAdd(&unit.found, total);
+        }
+        const u32 held = end - next;
+        u32 more = 0;
         if (total > held) {
-            const u64 wanted = (total - held + work.chunk - 1) / work.chunk * work.chunk;
+            const u32 wanted = (total - held + work.chunk - 1) / work.chunk * work.chunk;
             if (lane_id() == 0) {
-                more = atomicAdd(&work.tally->hits, wanted);
+                const u64 from = atomicAdd(&work.tally->hits, u64{wanted});
+                more = from < work.capacity ? static_cast<u32>(from) : work.capacity;
             }
             more = __shfl_sync(ALL_LANES, more, 0);
             end = more + wanted;
         }
-        if (lane_id() == 0) {
-            atomicAdd(&unit.found, total);
-        }
-        u64 at = before - count;
+        u32 at = before - count;
         bool fits = true;
 #pragma unroll
         for (u32 word = 0; word < WORDS; ++word) {
@@ -155,25 +145,58 @@ struct HitRoom {
             while (left != 0) {
                 const u32 bit = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;
                 left &= left - 1;
-                const u64 to = at < held ? next + at : more + (at - held);
+                const u32 to = at < held ? next + at : more + (at - held);
                 ++at;
-                fits &= to < work.capacity;
                 if (to < work.capacity) {
                     work.hits[to] = VectorHit{unit.number, (sure[word] >> bit & 1) << 31 | place(word, bit)};
+                } else {
+                    fits = false;
                 }
             }
         }
         if (!fits) {
             atomicOr(&unit.failed, 1u);
         }
+        __syncwarp();
         next = total > held ? more + (total - held) : next + total;
+    }
+
+    // Adds what was counted to the unit. By all lanes of a warp.
+    template <u32 ROWS>
+    __device__ __forceinline__ void settle(OpenUnit<ROWS> &unit) {
+        const u32 sum = sum_of_lanes<WARP>(counted);
+        if (lane_id() == 0 && sum > 0) {
+            atomicAdd(&unit.sure, sum);
+        }
+        counted = 0;
     }
 
     // Gives back what was not used. By all lanes of a warp.
     __device__ __forceinline__ void close(const VectorWork &work) const {
-        for (u64 at = next + lane_id(); at < end; at += WARP) {
+        for (u32 at = next + lane_id(); at < end; at += WARP) {
             if (at < work.capacity) {
                 work.hits[at] = VectorHit{NO_UNIT, 0};
+            }
+        }
+    }
+
+private:
+    // Takes pairs out that do not count; a vector's pair with itself is not sure, so that a kernel
+    // that decides counts it.
+    template <u32 ROWS, class Place>
+    __device__ __forceinline__ static void clip(const VectorWork &work, const OpenUnit<ROWS> &unit, u32 &open, u32 &sure,
+                                                Place place) {
+        u32 left = open;
+        while (left != 0) {
+            const u32 bit = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;
+            left &= left - 1;
+            const u32 pair = place(bit);
+            const u32 row = pair >> 16;
+            const u32 column = unit.unit.first_stage * work.stage_columns + (pair & 0xffff);
+            if (column < unit.low[row] || column >= unit.high[row]) {
+                open &= ~(1u << bit);
+            } else if (work.same && column == unit.unit.first_row + row) {
+                sure &= ~(1u << bit);
             }
         }
     }
