@@ -140,17 +140,22 @@ impl Preparation {
 }
 
 impl PreparedPlaces {
-    /// The vectors in memory at `start`: the address of their numbers, and whether these are `f64`;
+    /// The vectors in memory at `start`, the first of which has number `first`: the address of their numbers, and whether these are `f64`;
     /// that of their row counts.
-    pub(super) fn side(&self, start: u64, given: (u64, bool), row_counts: u64) -> VectorSide {
-        let (values, wide) = given;
+    pub(super) fn side(
+        &self,
+        start: u64,
+        first: u32,
+        (values, wide): (u64, bool),
+        row_counts: u64,
+    ) -> VectorSide {
         VectorSide {
             values,
             numbers: start + self.numbers,
             tails: self.tails.map_or(0, |tails| start + tails),
             bounds: start + self.bounds,
             row_counts,
-            first: 0,
+            first,
             padded: self.padded,
             wide: wide.into(),
             reserved: 0,
@@ -161,6 +166,17 @@ impl PreparedPlaces {
     pub(super) fn stage_sure(&self, start: u64) -> u64 {
         self.stage_sure.map_or(0, |place| start + place)
     }
+}
+
+/// Columns as works need them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Columns {
+    pub side: VectorSide,
+    /// The address of what is known of stages.
+    pub stage_sure: u64,
+    /// Those of the greatest norm and of the centre.
+    pub greatest: u64,
+    pub centre: u64,
 }
 
 /// The vectors of a collection on a device, prepared.
@@ -215,29 +231,25 @@ impl PreparedColumns {
         Arc::try_unwrap(this).map_err(|_| lost())
     }
 
-    /// The vectors as a side of a kernel.
-    pub(super) fn side(&self) -> VectorSide {
+    /// The vectors as columns.
+    pub(super) fn columns(&self) -> Columns {
+        let start = self.memory.address();
         let given = (self.vectors.values(), self.are_wide());
-        self.places.side(self.memory.address(), given, self.vectors.rows())
-    }
-
-    /// The address of what is known of stages.
-    pub(super) fn stage_sure(&self) -> u64 {
-        self.places.stage_sure(self.memory.address())
-    }
-
-    /// The address of the greatest norm.
-    pub(super) fn greatest(&self) -> u64 {
-        self.memory.address() + self.places.greatest
+        Columns {
+            side: self.places.side(start, 0, given, self.vectors.rows()),
+            stage_sure: self.places.stage_sure(start),
+            greatest: start + self.places.greatest,
+            centre: self.centre(),
+        }
     }
 
     /// The address of the centre.
-    pub(super) fn centre(&self) -> u64 {
+    fn centre(&self) -> u64 {
         self.memory.address() + self.centre
     }
 
     /// Whether the numbers are `f64`.
-    pub(super) fn are_wide(&self) -> bool {
+    fn are_wide(&self) -> bool {
         self.vectors.are_wide()
     }
 

@@ -3,7 +3,7 @@
 use crate::engine::{Cost, MatchSpec, Pairing};
 use crate::gpu::Device;
 use crate::vector::collection::Vectors;
-use crate::vector::device::shape::{VectorShape, steps};
+use crate::vector::device::shape::{VectorKernel, VectorShape, steps};
 use crate::vector::metric::Threshold;
 
 /// The cost on the device that is taken where none is named: as reckoned for an H200, or by the device
@@ -26,7 +26,7 @@ pub(in crate::vector) fn estimate(build: &Vectors, threshold: Threshold, spec: &
         let steps = steps(run.lens[1]);
         // Of two inputs, the probe side is taken to be as large as the build side.
         let pairs = f64::from(run.items.len() as u32).powi(2);
-        pairs / VectorShape::of(capability, steps).rate(steps)
+        pairs / VectorShape::new(VectorKernel::of(capability), steps).rate(steps)
     });
     let all: f64 = pairs.sum();
     let numbers = build.number_count() as f64;

@@ -11,11 +11,11 @@ use crate::engine::{Collection, ItemId, Match, MatchBuffer, Pairing, ProbeUnit};
 use crate::gpu::DeviceWork;
 use crate::offload::{DeviceFilter, Itself, OpenUnit, TicketOf, Undecided};
 use crate::vector::collection::Vectors;
-use crate::vector::device::abi::VectorUnit;
+use crate::vector::device::abi::{OCTET, VectorUnit};
 use crate::vector::device::columns::PreparedColumns;
 use crate::vector::device::plan::{self, Plan, Planned, Probe, Tiling};
 use crate::vector::device::travel::TravellingVectors;
-use crate::vector::device::work::{Form, Left, VectorJob, VectorRunning};
+use crate::vector::device::work::{Form, Left, TravellingColumns, VectorJob, VectorRunning};
 use crate::vector::metric::Threshold;
 
 /// The most ranges of a self-join: each is a work or more.
@@ -36,9 +36,32 @@ pub(super) struct VectorFilter {
     pub tiling: Tiling,
     /// The devices hold the probe vectors: these are the build vectors.
     pub resident: bool,
-    /// By number of the device: the columns, and its multiprocessors; `None` where it has failed
-    /// before.
-    pub devices: Vec<Option<(Arc<PreparedColumns>, u32)>>,
+    /// By number of the device: the columns, unless they travel with the works, and its
+    /// multiprocessors; `None` where it has failed before.
+    pub devices: Vec<Option<(Option<Arc<PreparedColumns>>, u32)>>,
+    /// Of a build side that does not fit on the devices.
+    pub pieces: Option<Pieces>,
+}
+
+/// A build side that travels with the works, rows and columns, piece by piece.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    /// The columns of a work, in whole stages.
+    pub columns: u32,
+    /// By dimension, what is subtracted; none for products.
+    pub centre: Arc<Vec<u64>>,
+}
+
+/// What a cursor keeps from plan to plan: rows on their way past the pieces of the columns.
+#[derive(Debug, Default)]
+pub(super) struct Moving(Option<MovingRows>);
+
+#[derive(Debug)]
+struct MovingRows {
+    rows: Range<ItemId>,
+    vectors: Arc<TravellingVectors>,
+    /// The first column of the next piece.
+    next: ItemId,
 }
 
 /// A unit as the filter knows it.
@@ -58,17 +81,81 @@ impl Itself for NoItself {
 }
 
 impl VectorFilter {
-    /// The job for the first rows of `left`; `None` where no pair can match.
+    /// The vectors that some rows travel as.
+    fn travelling(
+        &self,
+        items: &Arc<Vectors>,
+        range: Range<ItemId>,
+        reservation: &MemoryReservation,
+    ) -> Result<Arc<TravellingVectors>> {
+        let (dimensions, counts) = (self.tiling.dimensions, self.form.counts);
+        TravellingVectors::new(items, range, dimensions, counts, reservation).map(Arc::new)
+    }
+
+    /// The jobs for the next piece of the columns.
+    fn jobs_of_piece(
+        &self,
+        Moving(moving): &mut Moving,
+        pieces: &Pieces,
+        unit: &Unit,
+        left: &mut Range<ItemId>,
+        reservation: &MemoryReservation,
+    ) -> Result<Vec<VectorJob>> {
+        let MovingRows { rows, vectors, next } = match moving {
+            Some(moving) => moving,
+            None => {
+                let end = left.end.min(left.start.saturating_add(self.tiling.most_rows));
+                // Rows that are columns of the same number have the numbers of their items.
+                let before = if self.form.same { left.start % OCTET } else { 0 };
+                let items = left.start - before..end;
+                let vectors = self.travelling(&unit.items, items, reservation)?;
+                moving.insert(MovingRows { rows: left.start..end, vectors, next: 0 })
+            }
+        };
+        if *next >= self.build.len() {
+            left.start = rows.end;
+            *moving = None;
+            return Ok(vec![]);
+        }
+        let columns = *next..self.build.len().min(next.saturating_add(pieces.columns));
+        *next = columns.end;
+        let (mut rest, mut jobs, mut piece) = (rows.clone(), vec![], None);
+        while !rest.is_empty() {
+            let Some(job) = self.job(unit, &columns, Some(vectors), &mut rest, reservation)? else {
+                continue;
+            };
+            let vectors = match &piece {
+                Some(vectors) => Arc::clone(vectors),
+                None => {
+                    let vectors = self.travelling(&self.build, columns.clone(), reservation)?;
+                    Arc::clone(piece.insert(vectors))
+                }
+            };
+            let centre = Arc::clone(&pieces.centre);
+            jobs.push(VectorJob { columns: Some(TravellingColumns { vectors, centre }), ..job });
+        }
+        Ok(jobs)
+    }
+
+    /// The job for the first rows of `left`, which may have been made to travel, and some columns;
+    /// `None` where no pair can match.
     fn job(
         &self,
         unit: &Unit,
+        columns: &Range<ItemId>,
+        moving: Option<&Arc<TravellingVectors>>,
         left: &mut Range<ItemId>,
         reservation: &MemoryReservation,
     ) -> Result<Option<VectorJob>> {
         let Self { build, threshold, form, tiling, resident, .. } = self;
         let function = threshold.metric.function().name();
         let (same, resident) = (form.same, *resident);
-        let probe = Probe { items: &unit.items, function, same, resident };
+        let first_probe = match moving {
+            _ if resident || same => Some(0),
+            Some(moving) => Some(moving.items.start),
+            None => None,
+        };
+        let probe = Probe { items: &unit.items, function, same, first_probe, columns };
         let planned = tiling.plan(build, probe, &unit.range, left)?;
         if threshold.is_void() {
             return Ok(None);
@@ -79,6 +166,7 @@ impl VectorFilter {
             units,
             dense: false,
             probe,
+            columns: None,
             column_count: build.len(),
             left_to_cpu,
         };
@@ -94,14 +182,12 @@ impl VectorFilter {
                 return Ok(Some(job(plan, vec![], probe, true)));
             }
         };
-        let probe = match resident {
-            true => None,
-            false => {
+        let probe = match moving {
+            Some(moving) => Some(Arc::clone(moving)),
+            None if resident => None,
+            None => {
                 let items = plan.first_probe..plan.first_probe + plan.rows.end;
-                let (dimensions, counts) = (tiling.dimensions, form.counts);
-                let probe =
-                    TravellingVectors::new(&unit.items, items, dimensions, counts, reservation)?;
-                Some(Arc::new(probe))
+                Some(self.travelling(&unit.items, items, reservation)?)
             }
         };
         // Units that are done again are split into eight.
@@ -125,7 +211,7 @@ impl DeviceFilter for VectorFilter {
     type Itself = NoItself;
     type Job = VectorJob;
     type Left = Left;
-    type Scratch = ();
+    type Scratch = Moving;
     type Undecided = UndecidedTiles;
 
     fn unit(&self, unit: &ProbeUnit) -> Result<Unit> {
@@ -146,12 +232,16 @@ impl DeviceFilter for VectorFilter {
 
     fn plan(
         &self,
-        (): &mut (),
+        moving: &mut Moving,
         unit: &Unit,
         left: &mut Range<ItemId>,
         reservation: &MemoryReservation,
     ) -> Result<Vec<VectorJob>> {
-        Ok(self.job(unit, left, reservation)?.into_iter().collect())
+        if let Some(pieces) = &self.pieces {
+            return self.jobs_of_piece(moving, pieces, unit, left, reservation);
+        }
+        let job = self.job(unit, &(0..self.build.len()), None, left, reservation)?;
+        Ok(job.into_iter().collect())
     }
 
     fn is_on(&self, device: usize) -> bool {
@@ -163,8 +253,11 @@ impl DeviceFilter for VectorFilter {
     }
 
     fn work(&self, device: usize, job: VectorJob, ticket: TicketOf<Self>) -> Box<dyn DeviceWork> {
-        let (columns, multiprocessors) = self.devices.get(device).cloned().flatten().unzip();
-        Box::new(VectorRunning::new(job, columns, multiprocessors.unwrap_or(1), ticket))
+        let (columns, multiprocessors) = match self.devices.get(device).cloned().flatten() {
+            Some((columns, multiprocessors)) => (columns, multiprocessors),
+            None => (None, 1),
+        };
+        Box::new(VectorRunning::new(job, columns, multiprocessors, ticket))
     }
 
     fn again(&self, job: &VectorJob, left: Left, unit: Option<&OpenUnit>) -> Vec<VectorJob> {

@@ -7,14 +7,17 @@ use crate::engine::{Collection, DevicePlace, DeviceRequest, MatchNeed, MatchSpec
 use crate::gpu::{Device, DeviceError};
 use crate::offload::{Devices, OpenDevices};
 use crate::vector::collection::Vectors;
+use crate::vector::device::abi::{OCTET, STEP_BYTES};
 use crate::vector::device::columns::{Preparation, PreparedColumns, Role};
 use crate::vector::device::resident::ResidentVectors;
-use crate::vector::device::shape::{VECTORS, VectorShape, steps};
+use crate::vector::device::shape::{VECTORS, VectorKernel, VectorShape, steps};
 use crate::vector::device::work::Form;
 use crate::vector::metric::Threshold;
 
 /// Hits of a work: at least, at most.
 const CAPACITY: (u64, u64) = (32, 1 << 24);
+/// Rows that travel with a work, at least.
+pub(super) const LEAST_ROWS: u64 = 64;
 
 /// The devices of a join, with the vectors of the build side.
 #[derive(Debug)]
@@ -23,6 +26,8 @@ pub(in crate::vector) struct VectorDevices {
     /// By device.
     pub(super) copies: Vec<Option<ResidentVectors>>,
     pub(super) form: Form,
+    /// Where the build side does not fit: the columns that travel with a work.
+    pub(super) pieces: Option<u32>,
 }
 
 impl fmt::Display for VectorDevices {
@@ -48,29 +53,31 @@ pub(super) fn common_dimensions(vectors: &Vectors) -> u32 {
 
 impl VectorDevices {
     /// Opens the devices that the request names, and brings the build side there: `cuda` names all
-    /// that are visible, `auto` the first one.
+    /// that are visible, `auto` the first one. Where it does not fit it travels with the works.
     ///
     /// # Errors
     ///
-    /// Where no device can be used, or the build side does not fit.
+    /// Where no device can be used, or a work does not fit.
     pub(in crate::vector) fn open(
         build: &Vectors,
         threshold: Threshold,
         spec: &MatchSpec,
         request: &DeviceRequest,
     ) -> Result<Arc<Self>, DeviceError> {
-        Self::on(OpenDevices::open(request.choice)?, build, (threshold, spec), request)
+        let open = OpenDevices::open(request.choice)?;
+        Self::on(open, build, (threshold, spec), None, request)
     }
 
-    /// The same on devices that are open.
+    /// The same on devices that are open, with a given kernel or the quickest one.
     ///
     /// # Errors
     ///
-    /// Where none can be used, or the build side does not fit.
+    /// Where none can be used, or a work does not fit.
     pub(super) fn on(
         mut open: OpenDevices,
         build: &Vectors,
         (threshold, spec): (Threshold, &MatchSpec),
+        kernel: Option<VectorKernel>,
         request: &DeviceRequest,
     ) -> Result<Arc<Self>, DeviceError> {
         let there = |device: &Device| ResidentVectors::bytes_on(device, build);
@@ -78,10 +85,10 @@ impl VectorDevices {
         // A work may go to any device, so it suits the smallest.
         let memory = limits.into_iter().min().unwrap_or(0);
         let dimensions = common_dimensions(build);
-        let shape =
-            |device: &Arc<Device>| Ok(VectorShape::of(device.capability(), steps(dimensions)));
-        let shapes = open.each(shape)?;
-        let shape = VectorShape::of_all(&shapes);
+        let steps = steps(dimensions);
+        let kernels = open.each(|device| Ok(VectorKernel::of(device.capability())))?;
+        let kernel = kernel.unwrap_or_else(|| VectorKernel::of_all(&kernels));
+        let shape = VectorShape::new(kernel, steps);
         let preparation = Preparation { threshold, shape, dimensions };
         let self_join = request.self_join;
         let form = form(preparation, spec, memory, self_join);
@@ -95,22 +102,55 @@ impl VectorDevices {
             free: memory,
         };
         let least = ResidentVectors::bytes_of(build, dimensions, counts_rows);
-        if least.saturating_add(beside) > memory {
-            return Err(unfit(least));
-        }
+        let fits = least.saturating_add(beside) <= memory;
         let copies = open.place("the vectors", |device| {
+            if !fits {
+                return Ok(None);
+            }
             let vectors = ResidentVectors::on(device, build, dimensions, counts_rows)?;
             // Numbers may be wider than thought.
             let bytes = vectors.bytes();
             let fits = bytes.saturating_add(beside) <= memory;
             if fits { Ok(Some(vectors)) } else { Err(unfit(bytes)) }
         })?;
-        if copies.iter().all(Option::is_none) {
-            return Err(unfit(2 * least));
-        }
-        let devices = Arc::new(Devices::new(open, memory, None, request));
-        Ok(Arc::new(Self { devices, copies, form }))
+        let pieces = match copies.iter().any(Option::is_some) {
+            true => None,
+            false => Some(columns_of_work(build, &form, memory).ok_or_else(|| unfit(least))?),
+        };
+        let remark = pieces.map(|_| "vectors travel in pieces");
+        let devices = Arc::new(Devices::new(open, memory, remark, request));
+        Ok(Arc::new(Self { devices, copies, form, pieces }))
     }
+}
+
+/// A bound on the bytes that a vector takes in the memory of a work.
+fn travelling_bytes(preparation: &Preparation) -> u64 {
+    let dimensions = preparation.dimensions;
+    8 * u64::from(dimensions) + STEP_BYTES * u64::from(steps(dimensions) + 1) + 32
+}
+
+/// The bytes of a device that a work may take: idle memory of the queue is kept, at most one and a
+/// half times that of its works.
+fn share(memory: u64) -> u64 {
+    memory / (2 * Device::SLOTS as u64)
+}
+
+/// The rows that a work has room for, besides the last strip.
+pub(super) fn rows_of_work(preparation: &Preparation, memory: u64) -> u64 {
+    let rows = share(memory) / 8 / travelling_bytes(preparation);
+    rows.saturating_sub(u64::from(preparation.shape.strip_rows + OCTET))
+}
+
+/// The columns that travel with a work, in whole stages; `None` where it has no room for a stage, or
+/// some keys have vectors of other dimensions.
+fn columns_of_work(build: &Vectors, form: &Form, memory: u64) -> Option<u32> {
+    let preparation = &form.preparation;
+    let stage = u64::from(preparation.shape.stage_columns);
+    let columns = share(memory) / 4 / travelling_bytes(preparation) / stage * stage;
+    let is_alike = build.runs().iter().all(|run| run.lens == [preparation.dimensions; 2]);
+    let has_room =
+        form.buffer_bytes() <= share(memory) / 2 && rows_of_work(preparation, memory) >= LEAST_ROWS;
+    (is_alike && has_room && columns > 0).then(|| columns.min(1 << 30) as u32)
 }
 
 /// What the build side is to the kernels.

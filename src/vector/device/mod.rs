@@ -18,7 +18,8 @@
 //! decided pair by pair. [`crate::offload`] has the way of jobs to devices and back.
 //!
 //! A device has vectors of one number of dimensions, that of most. Keys with others are left to the
-//! CPU.
+//! CPU. Where the build side does not fit on the devices, columns travel with the works as rows do, and
+//! are prepared there.
 
 mod abi;
 mod columns;
@@ -40,11 +41,11 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use self::columns::PreparedColumns;
+use self::columns::{Preparation, PreparedColumns};
 pub(super) use self::estimate::estimate;
-use self::filter::VectorFilter;
+use self::filter::{Pieces, VectorFilter};
 pub(super) use self::join::VectorDevices;
-use self::join::role;
+use self::join::{LEAST_ROWS, role, rows_of_work};
 use self::late::VectorsOnCpu;
 use self::plan::{Tiling, unit_stages};
 pub(super) use self::resident::VectorCopies;
@@ -52,13 +53,13 @@ use self::shape::steps;
 use super::collection::Vectors;
 use super::metric::{Metric, Threshold};
 use crate::engine::{MatchSpec, PrepareContext, PreparedJoin};
-use crate::gpu::Device;
+use crate::gpu::DeviceError;
 use crate::offload::{Offload, OnCpu, PreparedOffload};
 
 /// Numbers of rows that travel with a work, at most: a thread converts them in a millisecond or two.
 const MOST_NUMBERS: u64 = 1 << 20;
-/// Such rows, at least, and at most.
-const ROWS: (u64, u64) = (64, 1 << 17);
+/// Such rows, at most.
+const MOST_ROWS: u64 = 1 << 17;
 
 /// Prepares the build side on the devices of a join.
 ///
@@ -71,42 +72,36 @@ pub(super) fn prepare(
     join: &Arc<VectorDevices>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
-    let VectorDevices { devices, copies, form } = &**join;
+    let VectorDevices { devices, copies, form, pieces } = &**join;
     let preparation = &form.preparation;
     let centre = match threshold.metric {
         Metric::Euclidean => mean(build, preparation.dimensions),
         Metric::InnerProduct | Metric::Cosine => vec![],
     };
     let self_join = devices.self_join;
-    let prepared = devices.on_each(|number, device| {
-        let vectors = copies.get(number).cloned().flatten();
-        let vectors = vectors.ok_or(crate::gpu::DeviceError::NoDevice)?;
-        let how = (preparation, role(self_join));
-        let columns = PreparedColumns::prepare(device, vectors, how, build.len(), &centre)?;
-        Ok((Arc::new(columns), device.multiprocessors()))
-    })?;
-    // An eighth of a slot's share of the memory, twice for the numbers and what is made of them.
-    let row_bytes = 12 * u64::from(preparation.dimensions) + 128;
-    let rows = devices.memory / (16 * Device::SLOTS as u64) / row_bytes;
-    let rows = rows.min(MOST_NUMBERS / u64::from(preparation.dimensions.max(1)));
-    /// The time of a work, in which the device takes up nothing else, in nanoseconds.
-    const SLICE: f64 = 1e7;
-    let rate = preparation.shape.rate(steps(preparation.dimensions));
-    let tiling = Tiling {
-        shape: preparation.shape,
-        dimensions: preparation.dimensions,
-        unit_stages: unit_stages(build.len(), &preparation.shape),
-        most_pairs: (SLICE * rate) as u64,
-        most_rows: rows.clamp(ROWS.0, ROWS.1) as u32,
+    let prepared = match pieces {
+        Some(_) => devices.iter().map(|device| Some((None, device.multiprocessors()))).collect(),
+        None => devices.on_each(|number, device| {
+            let vectors = copies.get(number).cloned().flatten();
+            let vectors = vectors.ok_or(DeviceError::NoDevice)?;
+            let how = (preparation, role(self_join));
+            let columns = PreparedColumns::prepare(device, vectors, how, build.len(), &centre)?;
+            Ok((Some(Arc::new(columns)), device.multiprocessors()))
+        })?,
     };
+    let pieces = pieces.map(|columns| {
+        let centre = centre.iter().map(|number| number.to_bits()).collect();
+        Pieces { columns, centre: Arc::new(centre) }
+    });
     let filter = VectorFilter {
         build: Arc::clone(build),
         threshold,
         pairing: spec.pairing,
         form: *form,
-        tiling,
-        resident: self_join,
+        tiling: tiling(build, preparation, devices.memory),
+        resident: self_join && pieces.is_none(),
         devices: prepared,
+        pieces,
     };
     let cpu = VectorsOnCpu { build: Arc::clone(build), threshold, spec };
     let offload = Offload {
@@ -120,6 +115,21 @@ pub(super) fn prepare(
     Ok(Arc::new(PreparedOffload::new(offload)))
 }
 
+/// What plans are cut by.
+fn tiling(build: &Vectors, preparation: &Preparation, memory: u64) -> Tiling {
+    /// The time of a work, in which the device takes up nothing else, in nanoseconds.
+    const SLICE: f64 = 1e7;
+    let Preparation { shape, dimensions, .. } = *preparation;
+    let rows = rows_of_work(preparation, memory).min(MOST_NUMBERS / u64::from(dimensions.max(1)));
+    Tiling {
+        shape,
+        dimensions,
+        unit_stages: unit_stages(build.len(), &shape),
+        most_pairs: (SLICE * shape.rate(steps(dimensions))) as u64,
+        most_rows: rows.clamp(LEAST_ROWS, MOST_ROWS) as u32,
+    }
+}
+
 /// The mean of some vectors, by dimension; whole numbers where theirs are, so that they stay exact.
 fn mean(vectors: &Vectors, dimensions: u32) -> Vec<f64> {
     const SAMPLED: u32 = 1 << 10;
@@ -127,7 +137,7 @@ fn mean(vectors: &Vectors, dimensions: u32) -> Vec<f64> {
     let (mut count, mut whole) = (0.0, true);
     for item in (0..vectors.len()).step_by((vectors.len() / SAMPLED).max(1) as usize) {
         let vector = vectors.vector(item);
-        if vector.len() != sums.len() || vector.iter().any(|number| !(number.abs() < 1e100)) {
+        if vector.len() != sums.len() || !vector.iter().all(|number| number.abs() < 1e100) {
             continue;
         }
         whole &= vector.iter().all(|number| number.fract() == 0.0);

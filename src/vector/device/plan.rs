@@ -68,8 +68,10 @@ pub(super) struct Probe<'a> {
     pub function: &'static str,
     /// Rows are columns of the same number, each pair is looked at once.
     pub same: bool,
-    /// Rows have the numbers of their items: they are on the device.
-    pub resident: bool,
+    /// The item that is row 0; `None`: the first of the rows.
+    pub first_probe: Option<ItemId>,
+    /// The columns that are looked at.
+    pub columns: &'a Range<ItemId>,
 }
 
 /// Rows of one key and the columns that they meet.
@@ -97,10 +99,9 @@ impl Probe<'_> {
         for len in run.lens {
             check_lens(self.function, len, *lens)?;
         }
-        let columns = match self.same {
-            false => partners.clone(),
-            true => partners.start.max(unit.start)..partners.end.min(unit.end),
-        };
+        let within = |a: &Range<ItemId>, b: &Range<ItemId>| a.start.max(b.start)..a.end.min(b.end);
+        let columns = within(partners, self.columns);
+        let columns = if self.same { within(&columns, unit) } else { columns };
         Ok(Stretch { rows, columns, dimensions: lens[0] })
     }
 }
@@ -132,7 +133,7 @@ impl Tiling {
         unit: &Range<ItemId>,
         left: &mut Range<ItemId>,
     ) -> Result<Planned> {
-        let first_probe = if probe.resident { 0 } else { left.start };
+        let first_probe = probe.first_probe.unwrap_or(left.start);
         let first = left.start - first_probe;
         let mut planner = Planner {
             tiling: *self,

@@ -8,7 +8,7 @@ use crate::offload::{ALIGNMENT, Counted, Figures, Layout, Outcome, Ticket, bytes
 use crate::vector::device::abi::{
     HIT_BYTES, TOO_MANY, UNDECIDED, VectorRun, VectorSide, VectorTally, VectorUnit, VectorWork,
 };
-use crate::vector::device::columns::{Preparation, PreparedColumns, PreparedPlaces, Role};
+use crate::vector::device::columns::{Columns, Preparation, PreparedColumns, PreparedPlaces, Role};
 use crate::vector::device::plan::Plan;
 use crate::vector::device::shape::{VECTORS, VectorShape, steps};
 use crate::vector::device::travel::{TravelPlaces, TravellingVectors};
@@ -68,6 +68,8 @@ pub(super) struct VectorJob {
     pub dense: bool,
     /// The rows; `None`: they are on the device.
     pub probe: Option<Arc<TravellingVectors>>,
+    /// The columns; `None`: they are on the device.
+    pub columns: Option<TravellingColumns>,
     pub column_count: u32,
     /// The CPU does it: the vectors are not on the devices.
     pub left_to_cpu: bool,
@@ -76,14 +78,23 @@ pub(super) struct VectorJob {
 impl VectorJob {
     /// The same rows with other units.
     pub(super) fn with(&self, form: Form, units: Vec<VectorUnit>, dense: bool) -> Self {
-        let (plan, probe) = (Arc::clone(&self.plan), self.probe.clone());
-        Self { form, plan, units, dense, probe, ..*self }
+        let plan = Arc::clone(&self.plan);
+        let (probe, columns) = (self.probe.clone(), self.columns.clone());
+        Self { form, plan, units, dense, probe, columns, ..*self }
     }
 
     /// The bytes that the work takes on a device.
     pub(super) fn bytes(&self) -> u64 {
         Places::of(self).end
     }
+}
+
+/// Columns that travel with a work.
+#[derive(Debug, Clone)]
+pub(super) struct TravellingColumns {
+    pub vectors: Arc<TravellingVectors>,
+    /// By dimension, what is subtracted; none for products.
+    pub centre: Arc<Vec<u64>>,
 }
 
 /// The units that a device has left.
@@ -98,6 +109,8 @@ pub(super) struct Left {
 #[derive(Debug, Clone, Copy)]
 struct Places {
     probe: Option<(TravelPlaces, PreparedPlaces)>,
+    columns: Option<(TravelPlaces, PreparedPlaces)>,
+    centre: u64,
     runs: u64,
     units: u64,
     hits: u64,
@@ -119,6 +132,13 @@ impl Places {
             // The address of the columns' norm takes no room.
             (given, form.preparation.places(&mut layout, count, Role::Rows(0)))
         });
+        let columns = job.columns.as_ref().map(|columns| {
+            let count = columns.vectors.items.len() as u32;
+            let given = columns.vectors.places(&mut layout);
+            (given, form.preparation.places(&mut layout, count, Role::Columns))
+        });
+        let centre = job.columns.as_ref().map_or(0, |columns| columns.centre.len() as u64);
+        let centre = layout.add(centre, size_of::<u64>() as u64);
         let hits = if job.dense { 0 } else { u64::from(form.capacity) };
         let seen = if form.first_only { plan.rows.len() as u64 } else { 0 };
         let mut add = |count: u64, bytes: usize| layout.add(count, bytes as u64);
@@ -131,6 +151,8 @@ impl Places {
         let matches = add(form.most_matches(), size_of::<Match>());
         Self {
             probe,
+            columns,
+            centre,
             runs,
             units: of_units,
             hits: of_hits,
@@ -192,16 +214,20 @@ impl VectorRunning {
 
     /// Copies what the kernels read.
     fn copy(&self, stage: &mut Stage<'_>, places: &Places) -> Result<(), DeviceError> {
-        let VectorJob { plan, units, probe, form, .. } = &self.job;
-        // SAFETY: the job keeps rows, runs and units as they are until it is answered.
+        let VectorJob { plan, units, probe, columns, form, .. } = &self.job;
+        // SAFETY: the job keeps rows, columns, runs and units as they are until it is answered.
         unsafe {
             if let (Some(probe), Some((given, _))) = (probe, &places.probe) {
                 probe.copy(stage, given)?;
             }
+            if let (Some(columns), Some((given, _))) = (columns, &places.columns) {
+                columns.vectors.copy(stage, given)?;
+                stage.copy(places.centre, bytes_of(columns.centre.as_slice()))?;
+            }
             stage.copy(places.runs, bytes_of(&plan.runs))?;
             stage.copy(places.units, bytes_of(units))?;
         }
-        if let Some((_, prepared)) = &places.probe {
+        for (_, prepared) in [&places.probe, &places.columns].into_iter().flatten() {
             stage.clear(prepared.greatest, size_of::<u64>())?;
         }
         if form.first_only {
@@ -210,43 +236,74 @@ impl VectorRunning {
         stage.clear(0, size_of::<VectorTally>())
     }
 
+    /// The columns, prepared where they travel with the work.
+    fn columns(
+        &self,
+        stage: &mut Stage<'_>,
+        (start, places): (u64, &Places),
+    ) -> Result<Columns, DeviceError> {
+        let VectorJob { form, columns, .. } = &self.job;
+        let (Some(columns), Some((travel, prepared))) = (columns, &places.columns) else {
+            let there = self.columns.as_ref().filter(|columns| columns.is_at(stage));
+            return there
+                .map(|columns| columns.columns())
+                .ok_or_else(|| DeviceError::Internal("vectors of another device".to_string()));
+        };
+        let (vectors, centre) = (&columns.vectors, start + places.centre);
+        let given = vectors.given(start, travel, centre);
+        let role = Role::Columns;
+        // SAFETY: the columns, the centre and a greatest norm of 0 have been copied to the memory of
+        // the stage, which has room for all arrays.
+        unsafe {
+            form.preparation.launch(stage, (start, prepared), given, role, self.multiprocessors)?;
+        }
+        let row_counts = vectors.row_counts(start, travel);
+        let given = (given.values, given.wide);
+        Ok(Columns {
+            side: prepared.side(start, vectors.items.start, given, row_counts),
+            stage_sure: prepared.stage_sure(start),
+            greatest: start + prepared.greatest,
+            centre,
+        })
+    }
+
     /// The rows, prepared where they travel with the work.
     fn rows(
         &self,
         stage: &mut Stage<'_>,
-        columns: &PreparedColumns,
+        columns: &Columns,
         (start, places): (u64, &Places),
     ) -> Result<VectorSide, DeviceError> {
-        let VectorJob { form, probe, .. } = &self.job;
+        let VectorJob { form, plan, probe, .. } = &self.job;
         let (Some(probe), Some((travel, prepared))) = (probe, &places.probe) else {
-            return Ok(columns.side());
+            return Ok(columns.side);
         };
-        let given = probe.given(start, travel, columns.centre());
-        let role = Role::Rows(columns.greatest());
+        let given = probe.given(start, travel, columns.centre);
+        let role = Role::Rows(columns.greatest);
         // SAFETY: the rows and a greatest norm of 0 have been copied to the memory of the stage, which
         // has room for all arrays; the work holds the columns.
         unsafe {
             form.preparation.launch(stage, (start, prepared), given, role, self.multiprocessors)?;
         }
         let row_counts = probe.row_counts(start, travel);
-        Ok(prepared.side(start, (given.values, given.wide), row_counts))
+        let first = probe.items.start - plan.first_probe;
+        Ok(prepared.side(start, first, (given.values, given.wide), row_counts))
     }
 
     fn argument(
         &self,
-        columns: &PreparedColumns,
+        columns: &Columns,
         rows: VectorSide,
         (start, places): (u64, &Places),
     ) -> VectorWork {
         let VectorJob { form, plan, units, column_count, .. } = &self.job;
         let at = |place: u64| start + place;
         let Preparation { threshold, shape, dimensions } = form.preparation;
-        let of_columns = columns.side();
-        let counts_rows = rows.row_counts != 0 || of_columns.row_counts != 0;
+        let counts_rows = rows.row_counts != 0 || columns.side.row_counts != 0;
         VectorWork {
             rows,
-            columns: of_columns,
-            stage_sure: columns.stage_sure(),
+            columns: columns.side,
+            stage_sure: columns.stage_sure,
             runs: at(places.runs),
             units: at(places.units),
             hits: at(places.hits),
@@ -270,11 +327,18 @@ impl VectorRunning {
             stage_columns: shape.stage_columns,
             capacity: form.capacity,
             room: (form.capacity / 2).max(1),
-            chunk: (form.capacity / 64).clamp(1, MOST_CHUNK),
+            // What warps have taken and not used is a small part of the room.
+            chunk: (form.capacity / (64 * self.filtering_blocks())).clamp(1, MOST_CHUNK),
             undecided_room: form.most_matches() as u32,
             same: form.same.into(),
             counts_sure: (form.counts && !counts_rows && !form.first_only).into(),
         }
+    }
+
+    /// The number of blocks that filter, at least 1.
+    fn filtering_blocks(&self) -> u32 {
+        let most = self.job.form.shape().blocks * self.multiprocessors;
+        (self.job.units.len() as u32).min(most).max(1)
     }
 
     /// The number of blocks that decide.
@@ -311,17 +375,15 @@ impl DeviceWork for VectorRunning {
         }
         let places = Places::of(&self.job);
         let start = stage.reserve("the buffers for tiles of vectors", places.end)?;
-        let Some(columns) = self.columns.clone().filter(|columns| columns.is_at(stage)) else {
-            return Err(DeviceError::Internal("vectors of another device".to_string()));
-        };
         self.copy(stage, &places)?;
+        let columns = self.columns(stage, (start, &places))?;
         let rows = self.rows(stage, &columns, (start, &places))?;
         let work = self.argument(&columns, rows, (start, &places));
-        let VectorJob { form, units, dense, .. } = &self.job;
-        let VectorShape { name, threads, blocks, shared_words, .. } = *form.shape();
+        let VectorJob { form, dense, .. } = &self.job;
+        let VectorShape { name, threads, shared_words, .. } = *form.shape();
         if !dense {
             let kernel = stage.kernel(&VECTORS, name)?;
-            let blocks = (units.len() as u32).min(blocks * self.multiprocessors).max(1);
+            let blocks = self.filtering_blocks();
             // SAFETY: the kernel takes a `VectorWork`. Its addresses are those of memory of this stage
             // and of the columns, which the work holds; the plan's units name no row or stage beyond
             // the prepared ones.

@@ -25,6 +25,7 @@ use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
+use crate::vector::device::shape::VectorKernel;
 use crate::vector::device::{VectorDevices, prepare};
 use crate::vector::metric::{Metric, Threshold};
 
@@ -64,6 +65,12 @@ pub(super) struct Drive {
     pub ahead: usize,
     /// Hits of a work; `None`: as for any join.
     pub capacity: Option<u32>,
+    /// The kernel; `None`: that of the device.
+    pub kernel: Option<VectorKernel>,
+    /// Whether the build side travels with the works, a stage at a time.
+    pub travels: bool,
+    /// Bytes of the device that the join may fill.
+    pub limit: Option<u64>,
     pub ordinal: u32,
     pub second: Option<u32>,
     pub demanded: bool,
@@ -79,6 +86,9 @@ impl Drive {
             range: u32::MAX,
             ahead: 1,
             capacity: None,
+            kernel: Emulator::get().map(|_| VectorKernel::Plain),
+            travels: false,
+            limit: None,
             ordinal,
             second: None,
             demanded: true,
@@ -192,7 +202,7 @@ impl Sides {
         let ordinals = [Some(drive.ordinal), drive.second].into_iter().flatten();
         let devices: Vec<_> = ordinals.map(|ordinal| Device::open(ordinal).unwrap()).collect();
         let open = OpenDevices::from(devices);
-        let join = VectorDevices::on(open, &self.build, (threshold, spec), &request)?;
+        let join = VectorDevices::on(open, &self.build, (threshold, spec), drive.kernel, &request)?;
         Ok((join, told))
     }
 
@@ -203,10 +213,15 @@ impl Sides {
         need: MatchNeed,
         drive: Drive,
     ) -> Result<(Given, Vec<String>)> {
-        let spec = self.spec(need, GpuOptions::default());
+        let gpu = GpuOptions { memory_limit: drive.limit, ..GpuOptions::default() };
+        let spec = self.spec(need, gpu);
         let (mut join, told) = self.open(threshold, &spec, drive)?;
-        if let (Some(capacity), Some(join)) = (drive.capacity, Arc::get_mut(&mut join)) {
-            join.form.capacity = capacity;
+        if let Some(join) = Arc::get_mut(&mut join) {
+            join.form.capacity = drive.capacity.unwrap_or(join.form.capacity);
+            let lens = [join.form.preparation.dimensions; 2];
+            if drive.travels && self.build.runs().iter().all(|run| run.lens == lens) {
+                join.pieces = Some(join.form.preparation.shape.stage_columns);
+            }
         }
         if let (Some((call, nth, error)), Some(emulator)) = (drive.fault, Emulator::get()) {
             match call {

@@ -19,7 +19,7 @@ use crate::gpu::Device;
 use crate::offload::OnCpu;
 use crate::vector::device::late::VectorsOnCpu;
 use crate::vector::device::pairs::PairCursor;
-use crate::vector::device::shape::VECTORS;
+use crate::vector::device::shape::{VECTORS, VectorKernel};
 use crate::vector::metric::{Metric, Threshold};
 
 /// What vectors are made of.
@@ -116,11 +116,20 @@ fn bound(rng: &mut StdRng, sides: &Sides, metric: Metric) -> f64 {
 }
 
 fn drive(rng: &mut StdRng) -> Drive {
+    // A real device has its own kernel; blocks of many threads take their time on the host.
+    let kernel = match Emulator::get().map(|_| rng.random_range(0..6)) {
+        None => None,
+        Some(0) => Some(VectorKernel::Warpgroups),
+        Some(1) => Some(VectorKernel::Warps),
+        Some(_) => Some(VectorKernel::Plain),
+    };
     Drive {
+        kernel,
         match_buffer: *[1, 7, 1000].choose(rng).unwrap(),
         range: *[3, 64, 100, u32::MAX].choose(rng).unwrap(),
         ahead: rng.random_range(1..4),
         capacity: *[None, Some(1), Some(40), Some(1000)].choose(rng).unwrap(),
+        travels: rng.random_bool(0.3),
         demanded: rng.random(),
         ..Drive::on(0)
     }
@@ -161,8 +170,8 @@ fn check_kind(kind: Kind, seed: u64) {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut matches = 0;
     for round in 0..rounds(24) {
-        let d = *[1, 2, 3, 10, 11, 17, 40].choose(&mut rng).unwrap();
-        let sides = sides(&mut rng, kind, d, if d > 20 { 100 } else { 190 });
+        let d = *[1, 2, 3, 10, 11, 17, 40, 150].choose(&mut rng).unwrap();
+        let sides = sides(&mut rng, kind, d, if d > 20 { 70 } else { 190 });
         let metric = *Metric::ALL.choose(&mut rng).unwrap();
         let threshold = Threshold { metric, bound: bound(&mut rng, &sides, metric) };
         let expected = sides.expected(threshold);
@@ -413,6 +422,30 @@ fn a_collection_that_does_not_fit_is_refused() {
         let error = sides.open(threshold, &spec, Drive::on(0)).err().unwrap().to_string();
         assert!(error.contains("the vectors of the join"), "{error}");
     }
+}
+
+/// One that travels in pieces is joined all the same, within the limit.
+#[test]
+fn a_collection_that_does_not_fit_travels_in_pieces() {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(85);
+    let build = rows(&mut rng, Kind::Unit, 40, 36_000, 2);
+    let probe = rows(&mut rng, Kind::Unit, 40, 20, 2);
+    let sides = Sides::two(&build, &probe);
+    let threshold = Threshold { metric: Metric::Euclidean, bound: 4.2 };
+    let expected = sides.expected(threshold);
+    assert!(expected.len() > 50, "{}", expected.len());
+    let lease = emulator.device();
+    for need in [MatchNeed::Pairs, MatchNeed::Count] {
+        let limit = Some(6_500_000);
+        let drive = Drive { ordinal: lease.ordinal(), limit, ..Drive::on(0) };
+        let gpu = GpuOptions { memory_limit: limit, ..GpuOptions::default() };
+        let (join, _) = sides.open(threshold, &sides.spec(need, gpu), drive).unwrap();
+        assert!(join.pieces.is_some(), "it fits");
+        let (given, _) = sides.run(threshold, need, drive).unwrap();
+        sides.check(need, &given, &expected, "in pieces");
+    }
+    lease.expect_nothing_left(Device::close, "in pieces");
 }
 
 /// All pairs one by one, and the late join on the CPU without memory for anything else.
