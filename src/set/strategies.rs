@@ -1,7 +1,6 @@
 //! The strategies of sets, as the operator knows them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use datafusion::common::Result;
 
@@ -92,6 +91,6 @@ impl<S: JoinStrategy> Strategy for S {
 
 impl DevicePlace for DeviceJoin {
     fn has_refused(&self) -> bool {
-        self.has_refused.load(Ordering::Relaxed)
+        self.devices.have_refused()
     }
 }

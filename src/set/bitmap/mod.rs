@@ -34,11 +34,12 @@ use self::cursor::BitmapCursor;
 use self::traversal::Traversal;
 pub(super) use self::unions::{UnionShape, passing_shares};
 use crate::engine::{Cost, Cursor, Pairing, Placement, PreparedJoin};
+use crate::offload::OnCpu;
 use crate::set::FilterVerify;
 use crate::set::SetCollection;
 use crate::set::Statistics;
 use crate::set::filter::SignatureScheme;
-use crate::set::offload::OnCpu;
+use crate::set::offload;
 use crate::set::rates::Rates;
 use crate::set::tiles::{self, Fit, Residence};
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
@@ -102,7 +103,7 @@ impl JoinStrategy for BitmapBlocks {
         match tiles::prepare(&build, spec, device, (fit, Residence::IfRoom), on_cpu) {
             Ok(tiles) => Ok(tiles),
             // The devices lack the memory for tiles. Demanded, they verify what a filter finds.
-            Err(_) if device.demanded && !device.has_failed() => {
+            Err(_) if device.devices.demanded && !device.devices.have_failed() => {
                 JoinStrategy::prepare(&FilterVerify::PPJoin, build, spec, statistics, context)
             }
             Err(error) => Err(error.into()),
@@ -119,7 +120,7 @@ pub(super) fn on_cpu(
     context: PrepareContext<'_>,
 ) -> OnCpu {
     let sets = Arc::clone(build);
-    OnCpu::new(build, spec, context.reservation, move |spec, context| {
+    offload::on_cpu(build, spec, context.reservation, move |spec, context| {
         PreparedBitmap::prepare(Arc::clone(&sets), spec, scheme.clone(), front, context)
     })
 }
