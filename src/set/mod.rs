@@ -4,7 +4,8 @@
 //! threshold. `encode` turns Arrow lists into a [`SetCollection`], `filter` proposes candidate
 //! pairs, `bitmap` decides pairs by blocks of signatures and `tiles` by those on a GPU, `indexed` joins
 //! by an inverted index on a GPU, `offload` runs both there. `verify` decides candidates on the CPU and
-//! `device` on a GPU. `nested_loop` compares all pairs where there is no memory for anything else. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
+//! `device` on a GPU. `nested_loop` compares all pairs where there is no memory for anything else. `intersection` counts what
+//! large sets of integers share. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
 //! is the form of a side on disk. [`ShapeReader`] tells the size and a hash of each row's set, by
 //! which rows are sent to the tasks of a cluster.
 
@@ -18,6 +19,7 @@ pub(crate) mod family;
 pub(crate) mod filter;
 pub(crate) mod filter_verify;
 pub(crate) mod indexed;
+pub(crate) mod intersection;
 pub(crate) mod itself;
 mod join_spec;
 pub(crate) mod matcher;

@@ -25,7 +25,7 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     ("engine", &["config", "simd", "spec", "util", "values"]),
     ("set", &["config", "engine", "gpu", "simd", "spec", "util", "values"]),
     ("vector", &["engine", "simd", "spec", "util", "values"]),
-    ("functions", &["set", "values"]),
+    ("functions", &["set", "simd", "util", "values"]),
     ("exec", &["config", "engine", "spec", "util"]),
     ("shuffle", &["engine", "spec", "util"]),
     ("plan", &["config", "engine", "exec", "functions", "shuffle", "spec", "sql"]),
