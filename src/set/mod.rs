@@ -2,7 +2,7 @@
 //!
 //! [`Measure`] defines the similarities, [`Bounds`] the exact integer bounds that follow from a
 //! threshold. `encode` turns Arrow lists into a [`SetCollection`], `filter` proposes candidate
-//! pairs, `bitmap` decides pairs by blocks of signatures and `tiles` by those on a GPU, `indexed` joins
+//! pairs, `scan_count` counts what all sets share, `bitmap` decides pairs by blocks of signatures and `tiles` by those on a GPU, `indexed` joins
 //! by an inverted index on a GPU, `offload` runs both there. `verify` decides candidates on the CPU and
 //! `device` on a GPU. `nested_loop` compares all pairs where there is no memory for anything else. `intersection` counts what
 //! large sets of integers share. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
@@ -29,6 +29,7 @@ pub(crate) mod offload;
 pub(crate) mod rates;
 mod runs;
 pub(crate) mod sample;
+pub(crate) mod scan_count;
 mod shape;
 pub(crate) mod statistics;
 pub(crate) mod stored;
@@ -56,6 +57,7 @@ pub(crate) use measure::MAX_SET_SIZE;
 pub use measure::{Bounds, Measure, Role};
 pub(in crate::set) use nested_loop::NestedLoop;
 pub(crate) use runs::{Run, Runs};
+pub(crate) use scan_count::ScanCount;
 pub(crate) use shape::ShapeReader;
 pub(crate) use statistics::Statistics;
 pub(crate) use stored::{StoredTokens, Unload};
