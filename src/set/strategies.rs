@@ -9,15 +9,16 @@ use crate::engine::{
 };
 use crate::set::{
     BitmapBlocks, DeviceJoin, FilterVerify, IndexedJoin, JoinSpec, JoinStrategy, PrepareContext,
-    SetCollection, Statistics,
+    ScanCount, SetCollection, Statistics,
 };
 
 /// Every strategy, in the order in which equal estimates are preferred.
-pub(crate) static STRATEGIES: [&dyn Strategy; 8] = [
+pub(crate) static STRATEGIES: [&dyn Strategy; 9] = [
     &BitmapBlocks,
     &FilterVerify::PPJoin,
     &FilterVerify::AllPairs,
     &FilterVerify::GroupJoin,
+    &ScanCount,
     &IndexedJoin::BWJOIN,
     &IndexedJoin::BWJOIN_PUBLISHED,
     &IndexedJoin::FGSSJOIN,

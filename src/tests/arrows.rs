@@ -26,7 +26,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("offload", &["config", "engine", "gpu", "util"]),
     ("set", &["config", "engine", "gpu", "offload", "simd", "spec", "util", "values"]),
     ("vector", &["engine", "gpu", "offload", "simd", "spec", "util", "values"]),
-    ("functions", &["set", "values"]),
+    ("functions", &["set", "simd", "util", "values"]),
     ("exec", &["config", "engine", "spec", "util"]),
     ("shuffle", &["engine", "spec", "util"]),
     ("plan", &["config", "engine", "exec", "functions", "shuffle", "spec", "sql"]),

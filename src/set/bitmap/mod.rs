@@ -56,11 +56,16 @@ mod nanos {
     pub(super) const SURVIVOR: f64 = 6.0;
     /// Deciding a pair that passes all words.
     pub(super) const CANDIDATE: f64 = 16.0;
+    /// Comparing a further token of both sets of such a pair.
+    pub(super) const COMPARED: f64 = 0.6;
     /// Signing a token.
     pub(super) const TOKEN: f64 = 2.0;
     /// Laying out a set in a block.
     pub(super) const SET: f64 = 50.0;
 }
+
+/// Tokens of a set whose comparison counts as part of deciding a pair.
+const LARGE: f64 = 1024.0;
 
 /// The strategy `bitmap`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -79,7 +84,8 @@ impl JoinStrategy for BitmapBlocks {
         let (_, tests) = best_front(statistics, spec);
         let candidates =
             statistics.admissible_pairs * statistics.signature_share(statistics.signature_words());
-        let decided = tests + candidates * nanos::CANDIDATE;
+        let compared = (statistics.candidate_size - LARGE).max(0.0) * nanos::COMPARED;
+        let decided = tests + candidates * (nanos::CANDIDATE + compared);
         match placement {
             Placement::Cpu => Cost::cpu(decided),
             Placement::Gpu => tiles::estimate(statistics, spec),
