@@ -34,6 +34,7 @@ PROGRAMS = {
     "published": ["80", "90"],
     # 90a: with the matrix instructions of compute capability 9.0 alone.
     "tiles": ["80", "90a"],
+    "vectors": ["80", "90a"],
     "verify": ["80", "90"],
 }
 # The PTX is for the cards without an image of their own: Turing and those to come.

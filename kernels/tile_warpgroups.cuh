@@ -1,7 +1,7 @@
 // Tiles by one-bit matrix products of warpgroups. Three warpgroups keep up to 256 rows each in
 // registers; stages of 192 columns come through a ring in shared memory, copied by the bulk engine.
-// The products write so many registers that every other instruction of the multiprocessor slows them
-// down: a three-input maximum over 64 columns is the cheapest test of whether any passes.
+// The products write to registers at a rate at which every other instruction of the multiprocessor
+// slows them down: a three-input maximum over 64 columns is the cheapest test of whether any passes.
 #pragma once
 
 #include "signatures.cuh"

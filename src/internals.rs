@@ -30,6 +30,11 @@ pub mod set {
 
     pub use crate::set::rates::Rates;
 
+    /// What two lists of integers share.
+    pub mod intersection {
+        pub use crate::set::intersection::{Key, Run, size, size_if_ascending};
+    }
+
     /// The filters of candidates.
     pub mod filter {
         pub use crate::set::filter::{PositionalIndex, PrefixIndex};

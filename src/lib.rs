@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Folders in that order: [`sql`], [`plan`], [`spec`] (what a join computes), `engine` (the boundary
-//! to a family of similarities), `set` and `vector` (the families) over `gpu`, `simd` and `values`, [`exec`]
+//! to a family of similarities), `set` and `vector` (the families) over `offload`, `gpu`, `simd` and `values`, [`exec`]
 //! (the operator), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
 //! directions in which they depend on each other.
 //!
@@ -85,6 +85,7 @@ pub mod functions;
 pub(crate) mod gpu;
 #[doc(hidden)]
 pub mod internals;
+pub(crate) mod offload;
 pub mod plan;
 mod session;
 pub(crate) mod set;

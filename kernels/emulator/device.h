@@ -2,6 +2,7 @@
 // use. Included in front of them. See block.h for what runs underneath.
 #pragma once
 
+#include <cmath>
 #include <cstring>
 #include <type_traits>
 
@@ -149,6 +150,47 @@ template <typename A, typename B>
 constexpr std::common_type_t<A, B> max(A a, B b) {
     using T = std::common_type_t<A, B>;
     return static_cast<T>(a) < static_cast<T>(b) ? static_cast<T>(b) : static_cast<T>(a);
+}
+
+namespace emulator {
+
+template <typename To, typename From>
+To bits_as(From from) {
+    static_assert(sizeof(To) == sizeof(From));
+    To to;
+    std::memcpy(&to, &from, sizeof(To));
+    return to;
+}
+
+}  // namespace emulator
+
+inline unsigned __float_as_uint(float number) { return emulator::bits_as<unsigned>(number); }
+inline int __float_as_int(float number) { return emulator::bits_as<int>(number); }
+inline float __uint_as_float(unsigned bits) { return emulator::bits_as<float>(bits); }
+inline long long __double_as_longlong(double number) { return emulator::bits_as<long long>(number); }
+inline double __longlong_as_double(long long bits) { return emulator::bits_as<double>(bits); }
+
+// The compiler cannot fuse what it has to store.
+inline double __dadd_rn(double a, double b) { return a + b; }
+inline double __dsub_rn(double a, double b) { return a - b; }
+inline double __dmul_rn(double a, double b) {
+    const volatile double product = a * b;
+    return product;
+}
+inline double __ddiv_rn(double a, double b) { return a / b; }
+inline double __dsqrt_rn(double number) { return std::sqrt(number); }
+inline float __double2float_rd(double number) {
+    const auto nearest = static_cast<float>(number);
+    return nearest > number ? std::nextafterf(nearest, -HUGE_VALF) : nearest;
+}
+inline float __double2float_ru(double number) {
+    const auto nearest = static_cast<float>(number);
+    return nearest < number ? std::nextafterf(nearest, HUGE_VALF) : nearest;
+}
+
+// The bits between the highest of `low` and those of `high`, moved left.
+inline unsigned __funnelshift_l(unsigned low, unsigned high, unsigned shift) {
+    return static_cast<unsigned>(((static_cast<unsigned long long>(high) << 32 | low) << (shift & 31)) >> 32);
 }
 
 inline int __vimax3_s32(int a, int b, int c) { return max(max(a, b), c); }

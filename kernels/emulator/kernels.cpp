@@ -6,6 +6,7 @@
 #include "../indexed.cu"
 #include "../published.cu"
 #include "../tiles.cu"
+#include "../vectors.cu"
 #include "../verify.cu"
 #define HAS_VERIFY 1
 #endif
@@ -41,6 +42,15 @@ constexpr Kernel KERNELS[] = {
     KERNEL(index_blocks),           KERNEL(index_threads),
     KERNEL(index_atomics),          KERNEL(index_gather),
     FORMS(index_decide),
+    KERNEL(vectors_measure),        KERNEL(vectors_prepare),
+    KERNEL(vectors_stages),         KERNEL(vectors_plain),
+    KERNEL(vectors_mma),
+    KERNEL(vectors_rows_1),         KERNEL(vectors_rows_2),
+    KERNEL(vectors_rows_3),         KERNEL(vectors_rows_4),
+    KERNEL(vectors_rows_5),         KERNEL(vectors_rows_6),
+    KERNEL(vectors_rows_7),         KERNEL(vectors_rows_8),
+    KERNEL(vectors_rows_9),         KERNEL(vectors_shared),
+    FORMS(vectors_decide_hits),     FORMS(vectors_decide_units),
 #endif
     KERNEL(self_test_indices),
     KERNEL(self_test_shuffles),

@@ -80,8 +80,8 @@ options! {
     /// Recognise similarity predicates in plain joins. SIMJOIN is always recognised.
     "recognize_joins" recognize_joins: bool = true;
     /// How pairs are found: by an index of prefixes (allpairs, ppjoin, groupjoin), by blocks of bit
-    /// signatures (bitmap), by an index on a GPU (bwjoin), or by the strategy with the least estimated
-    /// cost (auto). For comparison there are the GPU's published filters (bwjoin-published, fgssjoin,
+    /// signatures (bitmap), by counting what all sets share (scancount), by an index on a GPU (bwjoin),
+    /// or by the strategy with the least estimated cost (auto). For comparison there are the GPU's published filters (bwjoin-published, fgssjoin,
     /// sf-gssjoin). Vectors are joined by nested-loop.
     "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
     /// Where signatures are tested or candidates verified: on a GPU where that is estimated to pay
@@ -339,7 +339,7 @@ mod tests {
         let error = options.set("strategy", "fast").unwrap_err().to_string();
         assert!(
             error.contains(
-                "groupjoin, bitmap, bwjoin, bwjoin-published, fgssjoin, sf-gssjoin or nested-loop"
+                "bitmap, scancount, bwjoin, bwjoin-published, fgssjoin, sf-gssjoin or nested-loop"
             ),
             "{error}"
         );

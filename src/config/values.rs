@@ -22,6 +22,8 @@ pub enum StrategyChoice {
     GroupJoin,
     /// Blocks of bit signatures compared with each other, without an index.
     Bitmap,
+    /// What all sets share, counted by lists and bitmaps of their tokens.
+    ScanCount,
     /// An inverted index on a GPU, postings decided one by one.
     Bwjoin,
     /// The same with blockwise filtering as published, for measurements.
@@ -36,12 +38,13 @@ pub enum StrategyChoice {
 
 impl StrategyChoice {
     /// Every choice, in the order of the documentation.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Auto,
         Self::AllPairs,
         Self::PPJoin,
         Self::GroupJoin,
         Self::Bitmap,
+        Self::ScanCount,
         Self::Bwjoin,
         Self::BwjoinPublished,
         Self::FgssJoin,
@@ -49,8 +52,8 @@ impl StrategyChoice {
         Self::NestedLoop,
     ];
     /// The choices for sets that need no GPU.
-    pub const ON_CPU: [Self; 5] =
-        [Self::Auto, Self::AllPairs, Self::PPJoin, Self::GroupJoin, Self::Bitmap];
+    pub const ON_CPU: [Self; 6] =
+        [Self::Auto, Self::AllPairs, Self::PPJoin, Self::GroupJoin, Self::Bitmap, Self::ScanCount];
 
     /// The name of the strategy; `None` for [`Self::Auto`].
     pub fn name(self) -> Option<&'static str> {
@@ -60,6 +63,7 @@ impl StrategyChoice {
             Self::PPJoin => Some("ppjoin"),
             Self::GroupJoin => Some("groupjoin"),
             Self::Bitmap => Some("bitmap"),
+            Self::ScanCount => Some("scancount"),
             Self::Bwjoin => Some("bwjoin"),
             Self::BwjoinPublished => Some("bwjoin-published"),
             Self::FgssJoin => Some("fgssjoin"),
@@ -311,8 +315,8 @@ impl fmt::Display for PartitionCount {
 }
 
 impl OptionValue for StrategyChoice {
-    const ACCEPTS: &'static str = "auto, allpairs, ppjoin, groupjoin, bitmap, bwjoin, \
-                                   bwjoin-published, fgssjoin, sf-gssjoin or nested-loop";
+    const ACCEPTS: &'static str = "auto, allpairs, ppjoin, groupjoin, bitmap, scancount, \
+                                   bwjoin, bwjoin-published, fgssjoin, sf-gssjoin or nested-loop";
 
     fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.to_string() == text)

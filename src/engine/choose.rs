@@ -83,7 +83,9 @@ impl Choice {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (estimated {}", self.strategy.name(), Nanos(self.cost.work()))?;
-        for (i, (name, cost)) in self.others.iter().enumerate() {
+        // A strategy that is no match for the data has no estimate.
+        let others = self.others.iter().filter(|(_, cost)| cost.work().is_finite());
+        for (i, (name, cost)) in others.enumerate() {
             write!(f, "{} {name} {}", if i == 0 { ";" } else { "," }, Nanos(cost.work()))?;
         }
         f.write_str("), ")?;

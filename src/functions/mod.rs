@@ -3,16 +3,21 @@
 //!
 //! ```text
 //! similarity.rs     SimilarityUdf: types, errors, evaluation over columns and scalars
-//! overlap.rs          a list column as a stream of sorted sets; the size of an intersection
+//! columns.rs          the lists of an argument, row by row
+//! integers.rs         sets of integers where they lie; set::intersection counts what they share
+//! overlap.rs          sets of text and binary, sorted row by row
 //! tokenize.rs       TokenizerUdf: types, errors, evaluation
 //! token_lists.rs      q-grams, words and shingles of one row, appended to a List<Utf8>
 //! documentation.rs  what SHOW FUNCTIONS and information_schema.routines say
 //! ```
 //!
 //! These functions are the oracle of the join: a similarity join gives the rows that evaluating
-//! them pair by pair gives. They share only [`Measure::value`] with the operator.
+//! them pair by pair gives. They share only [`Measure::value`] and the intersection of runs of integers
+//! with the operator.
 
+mod columns;
 mod documentation;
+mod integers;
 mod overlap;
 mod similarity;
 mod token_lists;

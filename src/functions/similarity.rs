@@ -11,8 +11,8 @@ use datafusion::logical_expr::{
     Volatility,
 };
 
-use super::overlap::{Bytes, Integers, KeyReader, ListColumn, Side, TokenKey};
-use super::{documentation, wrong_count};
+use super::columns::ListColumn;
+use super::{documentation, integers, overlap, wrong_count};
 use crate::set::Measure;
 use crate::values::{TokenKind, list_element_type};
 
@@ -127,7 +127,8 @@ impl ScalarUDFImpl for SimilarityUdf {
         let [a, b] = take_function_args(self.name(), &args.args)?;
         let all_scalar = matches!((a, b), (ColumnarValue::Scalar(_), ColumnarValue::Scalar(_)));
         let rows = if all_scalar { 1 } else { args.number_rows };
-        let values = evaluate(self.measure, &read(a)?, &read(b)?, rows)?;
+        let threads = args.config_options.execution.target_partitions;
+        let values = evaluate(self.measure, &read(a)?, &read(b)?, rows, threads)?;
         if all_scalar {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&values, 0)?));
         }
@@ -143,39 +144,48 @@ impl ScalarUDFImpl for SimilarityUdf {
 fn read(argument: &ColumnarValue) -> Result<ListColumn> {
     match argument {
         ColumnarValue::Array(array) => ListColumn::try_new(array, false),
+        // One row already, which is not copied.
+        ColumnarValue::Scalar(ScalarValue::List(list)) => ListColumn::try_new(list.as_ref(), true),
+        ColumnarValue::Scalar(ScalarValue::LargeList(list)) => {
+            ListColumn::try_new(list.as_ref(), true)
+        }
         ColumnarValue::Scalar(scalar) => ListColumn::try_new(&scalar.to_array_of_size(1)?, true),
     }
 }
 
-/// The values of `measure` for `rows` pairs of lists.
-fn evaluate(measure: Measure, a: &ListColumn, b: &ListColumn, rows: usize) -> Result<ArrayRef> {
-    // Where one side is of NULL type, any reader will do for it: it has no tokens.
-    if a.is_signed().or(b.is_signed()).is_some() {
-        let left = Side::new(a, Integers::new(a, b));
-        compare(measure, left, Side::new(b, Integers::new(b, a)), rows)
-    } else {
-        compare(measure, Side::new(a, Bytes(a)), Side::new(b, Bytes(b)), rows)
+/// The values of `measure` for `rows` pairs of lists, on up to `threads` threads.
+fn evaluate(
+    measure: Measure,
+    a: &ListColumn,
+    b: &ListColumn,
+    rows: usize,
+    threads: usize,
+) -> Result<ArrayRef> {
+    match integers::compare(measure, a, b, rows, threads) {
+        Some(values) => values,
+        None => overlap::compare(measure, a, b, rows),
     }
 }
 
-fn compare<K: TokenKey>(
+/// The values of `measure` for `rows` pairs, each of which `row` gives as the size of the
+/// intersection and the sizes of both sets, `None` where one is NULL.
+pub(super) fn values(
     measure: Measure,
-    mut a: Side<'_, K, impl KeyReader<K>>,
-    mut b: Side<'_, K, impl KeyReader<K>>,
     rows: usize,
+    mut row: impl FnMut(usize) -> Result<Option<(u64, u64, u64)>>,
 ) -> Result<ArrayRef> {
     let mut validity = NullBufferBuilder::new(rows);
     // The one value that is an integer in SQL is the overlap itself: no detour through floats.
     let mut integers = Vec::with_capacity(if measure.is_integer() { rows } else { 0 });
     let mut floats = Vec::with_capacity(if measure.is_integer() { 0 } else { rows });
-    for row in 0..rows {
-        let valid = a.advance(row) && b.advance(row);
-        let overlap = if valid { a.overlap(&b) } else { 0 };
-        validity.append(valid);
+    for number in 0..rows {
+        let sizes = row(number)?;
+        validity.append(sizes.is_some());
+        let (overlap, a, b) = sizes.unwrap_or_default();
         if measure.is_integer() {
             integers.push(overlap as i64);
-        } else if valid {
-            floats.push(measure.value(overlap, a.size(), b.size()));
+        } else if sizes.is_some() {
+            floats.push(measure.value(overlap, a, b));
         } else {
             floats.push(0.0);
         }

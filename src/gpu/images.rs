@@ -1,7 +1,5 @@
 //! The programs of devices, in every build.
 
-use std::ffi::CStr;
-
 /// Machine code, aligned as its format has it.
 #[cfg(feature = "cuda")]
 #[repr(C, align(16))]
@@ -12,6 +10,41 @@ pub(crate) struct Aligned<B: ?Sized>(pub B);
 pub struct Images {
     /// Machine code, each for the devices of one major capability from its minor one up.
     pub cubins: &'static [((i32, i32), &'static [u8])],
-    /// PTX, which the driver compiles for all other devices.
-    pub ptx: &'static CStr,
+    /// PTX, which the driver compiles for all other devices, with a NUL at its end.
+    pub ptx: &'static str,
 }
+
+/// Embeds the images of a program of `kernels/`, for a module in a folder of a folder of `src`. For
+/// compute capability 9.0 it takes the image of an architecture, `sm_90` unless another one is named.
+#[cfg(feature = "cuda")]
+macro_rules! images {
+    ($name:literal) => {
+        images!($name, "sm_90")
+    };
+    ($name:literal, $hopper:literal) => {{
+        use $crate::gpu::{Aligned, Images};
+        static SM_90: &Aligned<[u8]> = &Aligned(*include_bytes!(concat!(
+            "../../../kernels/images/",
+            $name,
+            ".",
+            $hopper,
+            ".cubin"
+        )));
+        static SM_80: &Aligned<[u8]> =
+            &Aligned(*include_bytes!(concat!("../../../kernels/images/", $name, ".sm_80.cubin")));
+        Images {
+            cubins: &[((9, 0), &SM_90.0), ((8, 0), &SM_80.0)],
+            ptx: concat!(include_str!(concat!("../../../kernels/images/", $name, ".ptx")), "\0"),
+        }
+    }};
+}
+
+/// A build without devices has no images.
+#[cfg(not(feature = "cuda"))]
+macro_rules! images {
+    ($name:literal $(, $hopper:literal)?) => {
+        $crate::gpu::Images { cubins: &[], ptx: "\0" }
+    };
+}
+
+pub(crate) use images;

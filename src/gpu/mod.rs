@@ -48,7 +48,7 @@ pub(crate) use disabled::{PinnedBuffer, Resident, Results, Stage};
 pub use error::DeviceError;
 #[cfg(feature = "cuda")]
 pub(crate) use images::Aligned;
-pub(crate) use images::Images;
+pub(crate) use images::{Images, images};
 #[cfg(feature = "cuda")]
 pub(crate) use memory::PinnedBuffer;
 #[cfg(feature = "cuda")]

@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn devices_get_the_machine_code_of_their_family_or_ptx() {
-        static IMAGES: Images = Images { cubins: &[((9, 0), &[]), ((8, 0), &[])], ptx: c"" };
+        static IMAGES: Images = Images { cubins: &[((9, 0), &[]), ((8, 0), &[])], ptx: "\0" };
         let of = |capability| Image::of(&IMAGES, capability);
         assert_eq!(of((9, 0)), Some(Image::Cubin(0)));
         assert_eq!(of((8, 0)), Some(Image::Cubin(1)));

@@ -104,11 +104,14 @@ impl JoinSpec {
         const POSTING: usize = 24;
         /// Of a set in blocks of signatures of 512 bits, with the buffers held while they are made.
         const SIGNED_SET: usize = 2 * 64 + 40;
+        /// Of a token in a list or a bitmap of large sets.
+        const LISTED: usize = 4;
         let size = (tokens / sets.max(1)).clamp(1, 1 << 16) as u32;
         let least = self.bounds.size_range(self.probe_role, size).map_or(size, |range| range.0);
         let prefix = self.bounds.prefix_len(self.probe_role.other(), size, least).max(1);
         let postings = tokens / size as usize * prefix as usize;
-        (postings * POSTING).max(sets * SIGNED_SET)
+        let listed = if size >= 1 << 10 { tokens * LISTED } else { 0 };
+        (postings * POSTING).max(sets * SIGNED_SET).max(listed)
     }
 
     /// About the bytes that a cursor reserves besides its match buffer and the memory that grows

@@ -2,9 +2,10 @@
 //!
 //! [`Measure`] defines the similarities, [`Bounds`] the exact integer bounds that follow from a
 //! threshold. `encode` turns Arrow lists into a [`SetCollection`], `filter` proposes candidate
-//! pairs, `bitmap` decides pairs by blocks of signatures and `tiles` by those on a GPU, `indexed` joins
+//! pairs, `scan_count` counts what all sets share, `bitmap` decides pairs by blocks of signatures and `tiles` by those on a GPU, `indexed` joins
 //! by an inverted index on a GPU, `offload` runs both there. `verify` decides candidates on the CPU and
-//! `device` on a GPU. `nested_loop` compares all pairs where there is no memory for anything else. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
+//! `device` on a GPU. `nested_loop` compares all pairs where there is no memory for anything else. `intersection` counts what
+//! large sets of integers share. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
 //! is the form of a side on disk. [`ShapeReader`] tells the size and a hash of each row's set, by
 //! which rows are sent to the tasks of a cluster.
 
@@ -18,6 +19,7 @@ pub(crate) mod family;
 pub(crate) mod filter;
 pub(crate) mod filter_verify;
 pub(crate) mod indexed;
+pub(crate) mod intersection;
 pub(crate) mod itself;
 mod join_spec;
 pub(crate) mod matcher;
@@ -27,6 +29,7 @@ pub(crate) mod offload;
 pub(crate) mod rates;
 mod runs;
 pub(crate) mod sample;
+pub(crate) mod scan_count;
 mod shape;
 pub(crate) mod statistics;
 pub(crate) mod stored;
@@ -54,6 +57,7 @@ pub(crate) use measure::MAX_SET_SIZE;
 pub use measure::{Bounds, Measure, Role};
 pub(in crate::set) use nested_loop::NestedLoop;
 pub(crate) use runs::{Run, Runs};
+pub(crate) use scan_count::ScanCount;
 pub(crate) use shape::ShapeReader;
 pub(crate) use statistics::Statistics;
 pub(crate) use stored::{StoredTokens, Unload};

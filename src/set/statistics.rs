@@ -12,6 +12,7 @@ use crate::set::filter::SignatureScheme;
 use crate::set::filter::SuffixTest;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::sample::{Sampled, expected_share};
+use crate::set::scan_count;
 use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
 
@@ -22,6 +23,11 @@ const PROBES: Range<u32> = 256..1024;
 /// at, within limits.
 const COUNTED: usize = 64;
 const COUNTED_TOKENS: Range<usize> = 1 << 13..1 << 16;
+
+/// Tokens of an average set from which on frequencies are counted, and in how many sets at most: a
+/// count fits into a byte.
+const LARGE: u64 = 1 << 10;
+const COUNTED_SETS: u32 = 128;
 
 /// Runs whose partners are looked up.
 const RUNS: usize = 1 << 12;
@@ -45,7 +51,19 @@ pub struct Statistics {
     pub postings: f64,
     /// Threads that share the work of the CPU, at least 1.
     pub threads: usize,
+    /// How frequent tokens are, where sets are large.
+    pub(crate) frequencies: Option<Frequencies>,
     sampled: Option<Sampled>,
+}
+
+/// Frequencies of tokens, from a sample of sets.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Frequencies {
+    /// Tokens of at least one set in [`scan_count::HEAVY`].
+    pub heavy: f64,
+    /// The share of the others among the tokens of all sets, and the sets that have one of them.
+    pub light_share: f64,
+    pub light_sets: f64,
 }
 
 impl Statistics {
@@ -67,6 +85,7 @@ impl Statistics {
             lookups,
             postings,
             threads: context.threads,
+            frequencies: Frequencies::of(build, context)?,
             sampled: None,
         })
     }
@@ -145,6 +164,42 @@ pub(super) fn partners(
     let sets = build.runs().sets(run.key, bounds.least, bounds.greatest);
     let end = if spec.pairing == Pairing::Unordered { sets.end.min(probe) } else { sets.end };
     (sets.start < end).then_some((sets.start..end, bounds))
+}
+
+impl Frequencies {
+    /// `None` where sets are too small to be counted against each other.
+    fn of(build: &SetCollection, context: PrepareContext<'_>) -> Result<Option<Self>> {
+        let sets = u64::from(build.len());
+        if (build.token_count() as u64) < sets.max(1) * LARGE {
+            return Ok(None);
+        }
+        let bytes = build.universe() as usize;
+        context.reservation.try_grow(bytes)?;
+        let mut counts = vec![0_u8; bytes];
+        let step = build.len().div_ceil(COUNTED_SETS).max(1);
+        let (mut sampled, mut tokens) = (0_u64, 0_u64);
+        for set in (step / 2..build.len()).step_by(step as usize) {
+            context.cancel.check()?;
+            build.tokens(set).iter().for_each(|&token| counts[token as usize] += 1);
+            sampled += 1;
+            tokens += build.tokens(set).len() as u64;
+        }
+        let (mut heavy, mut heavy_tokens) = (0_u64, 0_u64);
+        for &count in &counts {
+            if u64::from(count) * scan_count::HEAVY >= sampled {
+                heavy += u64::from(count > 0);
+                heavy_tokens += u64::from(count);
+            }
+        }
+        drop(counts);
+        context.reservation.shrink(bytes);
+        Ok(Some(Self {
+            heavy: heavy as f64,
+            light_share: 1.0 - heavy_tokens as f64 / tokens.max(1) as f64,
+            // Between one and the most.
+            light_sets: (sets as f64 / scan_count::HEAVY as f64 / 2.0).max(1.0),
+        }))
+    }
 }
 
 /// Indexed tokens, lookups and postings.

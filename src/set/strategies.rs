@@ -1,7 +1,6 @@
 //! The strategies of sets, as the operator knows them.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use datafusion::common::Result;
 
@@ -10,15 +9,16 @@ use crate::engine::{
 };
 use crate::set::{
     BitmapBlocks, DeviceJoin, FilterVerify, IndexedJoin, JoinSpec, JoinStrategy, PrepareContext,
-    SetCollection, Statistics,
+    ScanCount, SetCollection, Statistics,
 };
 
 /// Every strategy, in the order in which equal estimates are preferred.
-pub(crate) static STRATEGIES: [&dyn Strategy; 8] = [
+pub(crate) static STRATEGIES: [&dyn Strategy; 9] = [
     &BitmapBlocks,
     &FilterVerify::PPJoin,
     &FilterVerify::AllPairs,
     &FilterVerify::GroupJoin,
+    &ScanCount,
     &IndexedJoin::BWJOIN,
     &IndexedJoin::BWJOIN_PUBLISHED,
     &IndexedJoin::FGSSJOIN,
@@ -92,6 +92,6 @@ impl<S: JoinStrategy> Strategy for S {
 
 impl DevicePlace for DeviceJoin {
     fn has_refused(&self) -> bool {
-        self.has_refused.load(Ordering::Relaxed)
+        self.devices.have_refused()
     }
 }

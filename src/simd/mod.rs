@@ -10,6 +10,7 @@
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
+mod blocks;
 mod portable;
 
 use std::fmt;
@@ -18,6 +19,7 @@ use std::fmt;
 pub(crate) use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx512::Avx512;
+pub(crate) use blocks::Blocks;
 pub(crate) use portable::Portable;
 
 /// A form of the kernels. A value of this type proves that the processor can run it.
@@ -72,6 +74,16 @@ impl Simd {
     /// The form of this name, if the processor runs it.
     pub fn named(name: &str) -> Option<Self> {
         Self::available().iter().copied().find(|simd| simd.to_string() == name)
+    }
+
+    /// The form whose comparisons leave their results in vectors: those of AVX-512 go to mask
+    /// registers, of which a processor fills one in a cycle.
+    pub fn without_masks(self) -> Self {
+        let other = |simd: &&Simd| simd.0 != Form::Avx512;
+        match self.0 {
+            Form::Avx512 => *Self::available().iter().find(other).unwrap_or(&self),
+            _ => self,
+        }
     }
 
     #[inline(always)]

@@ -3,7 +3,7 @@
 //! ```text
 //! cli ─► cluster ─► session ─► plan ─► exec, shuffle ─► engine ─► spec
 //!                       └────► set, vector ─► engine
-//!                              set ─► gpu, simd, values
+//!               set, vector ─► offload ─► engine, gpu;  set, vector ─► gpu, simd, values
 //! ```
 //!
 //! [`ALLOWED`] has the others: to helpers, options and functions.
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 /// What each folder may use of the others. `spec`, `simd` and `sql` use none; what is below the
 /// boundary never uses what is above it.
-const ALLOWED: [(&str, &[&str]); 18] = [
+const ALLOWED: [(&str, &[&str]); 19] = [
     ("spec", &[]),
     ("simd", &[]),
     ("sql", &[]),
@@ -23,9 +23,10 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     ("config", &["simd", "spec"]),
     ("gpu", &["util"]),
     ("engine", &["config", "simd", "spec", "util", "values"]),
-    ("set", &["config", "engine", "gpu", "simd", "spec", "util", "values"]),
-    ("vector", &["engine", "simd", "spec", "util", "values"]),
-    ("functions", &["set", "values"]),
+    ("offload", &["config", "engine", "gpu", "util"]),
+    ("set", &["config", "engine", "gpu", "offload", "simd", "spec", "util", "values"]),
+    ("vector", &["engine", "gpu", "offload", "simd", "spec", "util", "values"]),
+    ("functions", &["set", "simd", "util", "values"]),
     ("exec", &["config", "engine", "spec", "util"]),
     ("shuffle", &["engine", "spec", "util"]),
     ("plan", &["config", "engine", "exec", "functions", "shuffle", "spec", "sql"]),

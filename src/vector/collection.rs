@@ -8,6 +8,7 @@ use datafusion::common::{Result, exec_err};
 use foldhash::fast::FixedState;
 use hashbrown::HashTable;
 
+use super::device::VectorCopies;
 use crate::engine::{Collection, ItemId, KeyId, RowGroups};
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
 
@@ -78,6 +79,8 @@ pub(super) struct Vectors {
     numbers: Vec<f64>,
     runs: Vec<Run>,
     groups: RowGroups,
+    /// On devices.
+    copies: VectorCopies,
 }
 
 /// The same in every process.
@@ -204,6 +207,19 @@ impl Vectors {
     pub(super) fn vector(&self, item: ItemId) -> &[f64] {
         let (start, end) = (self.starts[item as usize], self.starts.get(item as usize + 1));
         &self.numbers[start..end.copied().unwrap_or(self.numbers.len())]
+    }
+
+    /// The numbers of some items, one behind the other.
+    pub(super) fn numbers_of(&self, items: Range<ItemId>) -> &[f64] {
+        let place = |item: ItemId| self.starts.get(item as usize).copied();
+        let [start, end] =
+            [items.start, items.end].map(|item| place(item).unwrap_or(self.numbers.len()));
+        &self.numbers[start..end]
+    }
+
+    /// What lies on devices of it.
+    pub(super) fn copies(&self) -> &VectorCopies {
+        &self.copies
     }
 
     pub(super) fn is_vector(&self, item: ItemId) -> bool {

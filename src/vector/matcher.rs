@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{Result, exec_err, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::axis::OnePlace;
 use super::collection::Vectors;
 use super::cursor::CURSOR_BYTES;
+use super::device::VectorDevices;
 use super::encode::{VectorEncoder, finish};
 use super::metric::{Metric, Threshold};
 use super::nested_loop::{Figures, NestedLoop, pair_cost};
@@ -88,11 +89,11 @@ impl Matcher for VectorMatcher {
 
     fn open_device(
         &self,
-        _: &Arc<dyn Collection>,
-        _: &MatchSpec,
-        _: &DeviceRequest,
+        build: &Arc<dyn Collection>,
+        spec: &MatchSpec,
+        request: &DeviceRequest,
     ) -> Result<Arc<dyn DevicePlace>> {
-        exec_err!("vectors are joined on the CPU")
+        Ok(VectorDevices::open(build.of()?, self.threshold, spec, request)?)
     }
 
     fn work(&self, items: &dyn Collection, spec: &MatchSpec) -> Result<Vec<WorkStep>> {

@@ -9,6 +9,7 @@
 //! bounds.rs       what a product in f32 proves of a pair
 //! tile.rs         products of a block of vectors with panels of sixteen
 //! nested_loop.rs  the strategy        cursor.rs      one partition of it
+//! device/         the strategy on GPUs
 //! family.rs, matcher.rs               what the operator sees
 //! ```
 //!
@@ -21,6 +22,7 @@ mod axis;
 mod bounds;
 mod collection;
 mod cursor;
+mod device;
 mod encode;
 mod family;
 mod matcher;

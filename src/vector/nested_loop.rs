@@ -9,6 +9,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::bounds::{Bounds, Frame};
 use super::collection::Vectors;
 use super::cursor::{BLOCK, NestedLoopCursor};
+use super::device;
 use super::metric::Threshold;
 use super::tile::{PANEL, Panels};
 use crate::engine::{
@@ -29,6 +30,8 @@ pub(super) struct Figures {
     pairs: f64,
     /// The numbers of the build side.
     numbers: f64,
+    /// The cost on a device.
+    on_device: Cost,
 }
 
 impl Evidence for Figures {}
@@ -43,13 +46,14 @@ pub(super) fn pair_cost(dimensions: u32) -> f64 {
 
 impl Figures {
     pub(super) fn gather(build: &Vectors, threshold: Threshold, spec: &MatchSpec) -> Self {
+        let on_device = device::estimate(build, threshold, spec);
         let pairs = build.runs().iter().map(|run| {
             // Of two inputs, the probe side is taken to be as large as the build side.
             pair_cost(run.lens[1]) * f64::from(run.items.len() as u32).powi(2)
         });
         let all: f64 = pairs.sum();
         let pairs = if spec.pairing == Pairing::Unordered { all / 2.0 } else { all };
-        Self { threshold, spec: *spec, pairs, numbers: build.number_count() as f64 }
+        Self { threshold, spec: *spec, pairs, numbers: build.number_count() as f64, on_device }
     }
 }
 
@@ -65,19 +69,39 @@ impl NestedLoop {
     }
 }
 
+impl NestedLoop {
+    /// Prepares the join on the CPU.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    pub(super) fn on_cpu(
+        build: Arc<Vectors>,
+        threshold: Threshold,
+        spec: MatchSpec,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let side = BuildPanels::of(build, threshold, context)?;
+        Ok(Arc::new(Prepared { side: Arc::new(side), threshold, spec }))
+    }
+}
+
 impl Strategy for NestedLoop {
     fn name(&self) -> &'static str {
         "nested-loop"
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
+    fn runs_on(&self, _: Placement) -> bool {
+        true
     }
 
-    fn estimate(&self, evidence: &dyn Evidence, _: Placement) -> Result<Cost> {
+    fn estimate(&self, evidence: &dyn Evidence, placement: Placement) -> Result<Cost> {
         /// Nanoseconds to convert a number.
         const NUMBER: f64 = 2.0;
         let figures: &Figures = evidence.of()?;
+        if placement == Placement::Gpu {
+            return Ok(figures.on_device);
+        }
         Ok(Cost::cpu(figures.pairs + NUMBER * figures.numbers))
     }
 
@@ -85,12 +109,15 @@ impl Strategy for NestedLoop {
         &self,
         build: &Arc<dyn Collection>,
         evidence: &dyn Evidence,
-        _: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let Figures { threshold, spec, .. } = *evidence.of()?;
-        let side = BuildPanels::of(build.shared()?, threshold, context)?;
-        Ok(Arc::new(Prepared { side: Arc::new(side), threshold, spec }))
+        let build = build.shared()?;
+        match device {
+            Some(device) => device::prepare(&build, (threshold, spec), &device.shared()?, context),
+            None => Self::on_cpu(build, threshold, spec, context),
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use crate::support::{
 fn ways() -> Vec<String> {
     let mut ways = vec![];
     let mut batch_sizes = [1, 2, 8192].into_iter().cycle();
-    for strategy in ["allpairs", "ppjoin", "groupjoin", "bitmap"] {
+    for strategy in ["allpairs", "ppjoin", "groupjoin", "bitmap", "scancount"] {
         for (spill, piece_rows) in [("never", "auto"), ("always", "1")] {
             for (build_side, self_join) in
                 [("left", true), ("right", false), ("left", false), ("right", true)]

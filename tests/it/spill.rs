@@ -76,7 +76,7 @@ async fn every_memory_limit_gives_the_answer() {
     register_many(&whole, "b", &b);
     let expected = answers(&whole).await;
     for kilobytes in [4 << 10, 5 << 10, 6 << 10, 8 << 10, 12 << 10, 20 << 10, 40 << 10] {
-        for strategy in ["auto", "ppjoin", "allpairs", "groupjoin", "bitmap"] {
+        for strategy in ["auto", "ppjoin", "allpairs", "groupjoin", "bitmap", "scancount"] {
             if strategy != "auto" && kilobytes != 6 << 10 {
                 continue;
             }

@@ -23,7 +23,8 @@ use crate::oracle::{Cell, Row, line};
 use crate::stages::Stages;
 
 /// The values of `simjoin.strategy`.
-pub const STRATEGIES: [&str; 5] = ["auto", "allpairs", "ppjoin", "groupjoin", "bitmap"];
+pub const STRATEGIES: [&str; 6] =
+    ["auto", "allpairs", "ppjoin", "groupjoin", "bitmap", "scancount"];
 
 /// The strategies that run on a GPU alone.
 pub const ON_GPU: [&str; 4] = ["bwjoin", "bwjoin-published", "fgssjoin", "sf-gssjoin"];

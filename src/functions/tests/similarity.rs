@@ -324,6 +324,94 @@ fn every_layout_and_token_type_gives_the_values_of_the_definition() {
     assert!(positive >= 1_000, "only {positive} pairs have something in common");
 }
 
+/// The integers of a type.
+fn integer_range(element: &DataType) -> std::ops::RangeInclusive<i128> {
+    match element {
+        DataType::Int8 => i8::MIN.into()..=i8::MAX.into(),
+        DataType::Int16 => i16::MIN.into()..=i16::MAX.into(),
+        DataType::Int32 => i32::MIN.into()..=i32::MAX.into(),
+        DataType::Int64 => i64::MIN.into()..=i64::MAX.into(),
+        DataType::UInt8 => 0..=u8::MAX.into(),
+        DataType::UInt16 => 0..=u16::MAX.into(),
+        DataType::UInt32 => 0..=u32::MAX.into(),
+        DataType::UInt64 => 0..=u64::MAX.into(),
+        DataType::Dictionary(_, values) => integer_range(values),
+        other => panic!("{other} is no integer type"),
+    }
+}
+
+/// A list of integers, most often strictly ascending, at most `most` of them.
+fn integer_row(element: &DataType, most: usize, rng: &mut StdRng) -> Row {
+    let range = integer_range(element);
+    let len = match rng.random_range(0..4) {
+        0 => rng.random_range(0..most),
+        _ => *[0, 1, 7, 8, 9, 60, most].choose(rng).unwrap(),
+    };
+    let base = *[0, -50, 200, i32::MAX as i128 - 50, i64::MAX as i128 - 50, u64::MAX as i128 - 50]
+        .choose(rng)
+        .unwrap();
+    let base = base.clamp(*range.start(), *range.end());
+    let universe = *[len as i128, 2 * len as i128 + 3, 5_000, 1 << 33].choose(rng).unwrap();
+    let values = (0..len).map(|_| base + rng.random_range(0..universe.max(1)));
+    let mut values: Vec<i128> = values.filter(|value| range.contains(value)).collect();
+    if rng.random_bool(0.7) {
+        values.sort_unstable();
+        values.dedup();
+    }
+    let mut row: Vec<_> = values.into_iter().map(|v| Some(Token::Integer(v))).collect();
+    if rng.random_bool(0.2) {
+        row.insert(rng.random_range(0..=row.len()), None);
+    }
+    Some(row)
+}
+
+/// Lists that ascend are read where they lie, others are sorted, for every pair of types.
+#[test]
+fn lists_of_integers_in_any_order_give_the_values_of_the_definition() {
+    let mut rng = StdRng::seed_from_u64(16);
+    let [mut types, ..] = families();
+    types.retain(|element| *element != DataType::Null);
+    for element_a in &types {
+        for element_b in &types {
+            for most in [300, 300, 3_000] {
+                let rows = 12;
+                let mut rows_of = |element| -> Vec<Row> {
+                    (0..rows).map(|_| integer_row(element, most, &mut rng)).collect()
+                };
+                let (rows_a, mut rows_b) = (rows_of(element_a), rows_of(element_b));
+                // Some rows repeat the one before.
+                rows_b[4] = rows_b[3].clone();
+                rows_b[5] = rows_b[3].clone();
+                let (layout_a, layout_b) = (rng.random_range(0..5), rng.random_range(0..5));
+                let measure = *Measure::ALL.choose(&mut rng).unwrap();
+                let a = listed(&rows_a, element_a, layout_a, &mut rng);
+                let b = listed(&rows_b, element_b, layout_b, &mut rng);
+                let context = format!("{measure}({}, {})", a.data_type(), b.data_type());
+                let udf = similarity_udf(measure);
+                let found = call(&udf, vec![column(&a), column(&b)], rows).unwrap();
+                for (row, (a, b)) in rows_a.iter().zip(&rows_b).enumerate() {
+                    assert_bits(value(&found, row), oracle(measure, a, b), &context);
+                }
+                let found = call(&udf, vec![column(&a), scalar(&b, 3)], rows).unwrap();
+                for (row, a) in rows_a.iter().enumerate() {
+                    assert_bits(value(&found, row), oracle(measure, a, &rows_b[3]), &context);
+                }
+            }
+        }
+    }
+}
+
+/// As [`lists`], where dictionary keys of elements have room for every value.
+fn listed(rows: &[Row], element: &DataType, layout: usize, rng: &mut StdRng) -> ArrayRef {
+    match element {
+        DataType::Dictionary(_, values) => {
+            let wider = DataType::Dictionary(Box::new(DataType::Int32), values.clone());
+            lists(rows, &wider, layout, rng)
+        }
+        _ => lists(rows, element, layout, rng),
+    }
+}
+
 #[test]
 fn large_and_lopsided_sets_agree_with_the_definition() {
     let mut rng = StdRng::seed_from_u64(7);

@@ -13,7 +13,7 @@ use crate::gpu::{
 /// The kernel of [`Fill`], which the emulator has in `kernels/emulator/self_test.cu`.
 pub(crate) static FILL: Images = Images {
     cubins: &[],
-    ptx: c"
+    ptx: "
 .version 8.4
 .target sm_75
 .address_size 64
@@ -39,7 +39,7 @@ pub(crate) static FILL: Images = Images {
 DONE:
     ret;
 }
-",
+\0",
 };
 
 /// What becomes of a work besides.

@@ -34,11 +34,12 @@ use self::cursor::BitmapCursor;
 use self::traversal::Traversal;
 pub(super) use self::unions::{UnionShape, passing_shares};
 use crate::engine::{Cost, Cursor, Pairing, Placement, PreparedJoin};
+use crate::offload::OnCpu;
 use crate::set::FilterVerify;
 use crate::set::SetCollection;
 use crate::set::Statistics;
 use crate::set::filter::SignatureScheme;
-use crate::set::offload::OnCpu;
+use crate::set::offload;
 use crate::set::rates::Rates;
 use crate::set::tiles::{self, Fit, Residence};
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
@@ -55,11 +56,16 @@ mod nanos {
     pub(super) const SURVIVOR: f64 = 6.0;
     /// Deciding a pair that passes all words.
     pub(super) const CANDIDATE: f64 = 16.0;
+    /// Comparing a further token of both sets of such a pair.
+    pub(super) const COMPARED: f64 = 0.6;
     /// Signing a token.
     pub(super) const TOKEN: f64 = 2.0;
     /// Laying out a set in a block.
     pub(super) const SET: f64 = 50.0;
 }
+
+/// Tokens of a set whose comparison counts as part of deciding a pair.
+const LARGE: f64 = 1024.0;
 
 /// The strategy `bitmap`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -78,7 +84,8 @@ impl JoinStrategy for BitmapBlocks {
         let (_, tests) = best_front(statistics, spec);
         let candidates =
             statistics.admissible_pairs * statistics.signature_share(statistics.signature_words());
-        let decided = tests + candidates * nanos::CANDIDATE;
+        let compared = (statistics.candidate_size - LARGE).max(0.0) * nanos::COMPARED;
+        let decided = tests + candidates * (nanos::CANDIDATE + compared);
         match placement {
             Placement::Cpu => Cost::cpu(decided),
             Placement::Gpu => tiles::estimate(statistics, spec),
@@ -102,7 +109,7 @@ impl JoinStrategy for BitmapBlocks {
         match tiles::prepare(&build, spec, device, (fit, Residence::IfRoom), on_cpu) {
             Ok(tiles) => Ok(tiles),
             // The devices lack the memory for tiles. Demanded, they verify what a filter finds.
-            Err(_) if device.demanded && !device.has_failed() => {
+            Err(_) if device.devices.demanded && !device.devices.have_failed() => {
                 JoinStrategy::prepare(&FilterVerify::PPJoin, build, spec, statistics, context)
             }
             Err(error) => Err(error.into()),
@@ -119,7 +126,7 @@ pub(super) fn on_cpu(
     context: PrepareContext<'_>,
 ) -> OnCpu {
     let sets = Arc::clone(build);
-    OnCpu::new(build, spec, context.reservation, move |spec, context| {
+    offload::on_cpu(build, spec, context.reservation, move |spec, context| {
         PreparedBitmap::prepare(Arc::clone(&sets), spec, scheme.clone(), front, context)
     })
 }

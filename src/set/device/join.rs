@@ -2,19 +2,15 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
-use datafusion::common::DataFusionError;
-use parking_lot::Mutex;
-
-use crate::config::DeviceChoice;
 use crate::engine::{DeviceRequest, MatchNeed, Pairing};
 use crate::gpu::{Device, DeviceError};
+use crate::offload::{Devices, OpenDevices};
 use crate::set::Candidate;
 use crate::set::JoinSpec;
 use crate::set::device::abi::{Group, NarrowCandidate};
-use crate::set::device::places::{OpenDevices, Place, Places};
-use crate::set::device::{Capacities, Form, ResidentSets};
+use crate::set::device::launch::VERIFY;
+use crate::set::device::{Capacities, Form, ResidentSets, Staging};
 use crate::set::{SetCollection, SetId};
 
 /// The least and the greatest bytes of candidates in a chunk. A partition pins three chunks or
@@ -29,34 +25,24 @@ const GATHERED_BUILD: usize = 8;
 /// A join whose candidates are verified on one device or several.
 #[derive(Debug)]
 pub struct DeviceJoin {
-    /// The devices, with the build sets where those fit.
-    pub(crate) places: Places,
-    /// The probe sets are the build sets: units are ranges of one collection.
-    pub(crate) self_join: bool,
-    /// Whether the query insists on the device.
-    pub(crate) demanded: bool,
+    /// The devices.
+    pub(crate) devices: Arc<Devices>,
+    /// By device: the build sets on it. Without them they travel with the candidates. All devices
+    /// hold them, or none does: so a chunk suits every device.
+    builds: Vec<Option<ResidentSets>>,
     /// The form of the kernels' answers.
     pub(crate) form: Form,
     /// Whether the row counts of sets travel with gathered sets.
     pub(crate) counts_rows: bool,
-    /// Bytes of each device that the join may fill, its copy of the build sets included.
-    pub(crate) memory: u64,
     /// Bytes of candidates in a chunk.
     chunk_memory: usize,
     /// Bytes of the largest build set: a chunk has room for it, whatever the limit.
     greatest_set: usize,
-    /// The messages about devices that failed in mid-join.
-    failures: Mutex<Vec<String>>,
-    /// Whether a strategy cannot be had on the devices.
-    pub(in crate::set) has_refused: AtomicBool,
-    /// Whether host memory was refused.
-    refused: AtomicBool,
-    request: DeviceRequest,
 }
 
 impl fmt::Display for DeviceJoin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.places.fmt(f)
+        self.devices.fmt(f)
     }
 }
 
@@ -90,12 +76,13 @@ impl DeviceJoin {
     }
 
     fn on(
-        mut devices: OpenDevices,
+        mut open: OpenDevices,
         build: &SetCollection,
         spec: &JoinSpec,
         request: &DeviceRequest,
     ) -> Result<Arc<Self>, DeviceError> {
-        let limits = devices.limits(spec.gpu.memory_limit, build)?;
+        let there = |device: &Device| ResidentSets::bytes_on(device, build);
+        let limits = open.limits(&VERIFY, spec.gpu.memory_limit, there)?;
         // A chunk may go to any device, so it suits the smallest.
         let limit = limits.into_iter().min().unwrap_or(0);
         // Half of the limit is enough for the chunks, with their matches and gathered sets.
@@ -106,111 +93,70 @@ impl DeviceJoin {
         let count = spec.need == MatchNeed::Count;
         let counts_rows = count && !(request.self_join && build.has_no_repeats());
         let room = limit.saturating_sub(Device::SLOTS as u64 * chunk_share * chunk_memory);
-        let places = devices.place(build, counts_rows, room)?;
+        let fits = ResidentSets::bytes_of(build, counts_rows) <= room;
+        let builds = open.place("the sets", |device| match fits {
+            true => ResidentSets::on(device, build, counts_rows).map(Some),
+            false => Ok(None),
+        })?;
+        let resident = builds.iter().any(Option::is_some);
+        let remark = (!resident).then_some("sets travel with candidates");
         // The numbers of gathered sets do not tell whether a set meets itself.
-        let numbered = places.are_resident() || spec.pairing == Pairing::All;
+        let numbered = resident || spec.pairing == Pairing::All;
         Ok(Arc::new(Self {
-            places,
-            self_join: request.self_join,
-            demanded: matches!(request.choice, DeviceChoice::Cuda(_)),
+            devices: Arc::new(Devices::new(open, limit, remark, request)),
+            builds,
             form: if count && numbered { Form::Count } else { Form::Pairs },
             counts_rows,
-            memory: limit,
             chunk_memory: chunk_memory as usize,
             greatest_set: build.runs().greatest_size() as usize * size_of::<u32>(),
-            failures: Mutex::default(),
-            has_refused: AtomicBool::new(false),
-            refused: AtomicBool::new(false),
-            request: request.clone(),
         }))
     }
 
     /// Whether the devices hold the build sets.
     pub(crate) fn has_build(&self) -> bool {
-        self.places.are_resident()
+        self.builds.iter().any(Option::is_some)
     }
 
     /// Whether they hold the probe sets.
     pub(crate) fn has_probe(&self) -> bool {
-        self.self_join && self.has_build()
+        self.devices.self_join && self.has_build()
     }
 
-    /// Whether nothing more should be sent: no device is left.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.places.have_failed()
+    /// The build sets on a device, where they are there.
+    pub(crate) fn build_on(&self, number: usize) -> Option<&ResidentSets> {
+        self.builds.get(number)?.as_ref()
     }
 
-    /// Notes that a device failed. Its chunks go to another device from now on, or to the CPU.
-    pub(crate) fn note_failure(&self, place: usize, error: &DeviceError) {
-        let (first, all) = self.places.note_failure(place);
-        // A query that insists on devices ends with the error of the last device.
-        if !first || all && self.demanded {
-            return;
-        }
-        let ordinal = self.places.get(place).map_or(0, |place| place.device.ordinal());
-        let mut failures = self.failures.lock();
-        failures.push(match all {
-            true => format!("then cpu: {error}"),
-            false => format!("then without cuda:{ordinal}: {error}"),
-        });
-        (self.request.on_failure)(failures.join(", "));
-    }
-
-    /// Notes that `what` does not fit on the devices, which have not failed. A query that insists on
-    /// devices has them verify; otherwise another strategy may do.
-    pub(crate) fn note_unfit(&self, what: &str, error: &DeviceError) {
-        (self.request.on_failure)(format!("without {what}: {error}"));
-        self.refuse();
-    }
-
-    /// Notes that a strategy cannot be had on the devices.
-    fn refuse(&self) {
-        self.has_refused.store(!self.demanded, Ordering::Relaxed);
-    }
-
-    /// Makes something of the build sets on every device that holds them, by place of the join. A
-    /// device that fails to is left out.
+    /// Makes something of the build sets on every device that holds them, by its number. A device
+    /// that fails to is left out.
     ///
     /// # Errors
     ///
     /// Where all fail.
     pub(crate) fn on_each<T>(
         &self,
-        make: impl Fn(&Place, ResidentSets) -> Result<T, DeviceError>,
+        make: impl Fn(&Arc<Device>, ResidentSets) -> Result<T, DeviceError>,
     ) -> Result<Vec<Option<T>>, DeviceError> {
-        let mut outcome = Err(DeviceError::NoDevice);
-        let mut all = vec![];
-        for number in 0..self.places.len() {
-            let place = self.places.get(number);
-            let held = place.and_then(|place| Some((place, place.build.clone()?)));
-            let made = held.ok_or(DeviceError::NoDevice);
-            match made.and_then(|(place, sets)| make(place, sets)) {
-                Ok(made) => {
-                    all.push(Some(made));
-                    outcome = Ok(());
-                }
-                Err(error) => {
-                    all.push(None);
-                    self.note_failure(number, &error);
-                    outcome = outcome.or(Err(error));
-                }
-            }
-        }
-        if outcome.is_err() {
-            self.refuse();
-        }
-        outcome.map(|()| all)
+        self.devices.on_each(|number, device| {
+            let sets = self.build_on(number).ok_or(DeviceError::NoDevice)?;
+            make(device, sets.clone())
+        })
     }
 
-    /// Notes that a partition got no memory to fill chunks in; it verifies on the CPU until it
-    /// does.
-    pub(crate) fn note_refusal(&self, error: &DataFusionError) {
-        if !self.refused.swap(true, Ordering::Relaxed) && !self.has_failed() {
-            let text = error.to_string();
-            // Consumers of memory follow, a line each.
-            let what = text.lines().next().unwrap_or_default();
-            (self.request.on_failure)(format!("partly cpu: {what}"));
+    /// An empty chunk in memory that some device has pinned: all devices of a host can copy it.
+    ///
+    /// # Errors
+    ///
+    /// Where no device can pin as much.
+    pub(crate) fn pin(&self, capacities: &Capacities) -> Result<Staging, DeviceError> {
+        let mut outcome = Err(DeviceError::NoDevice);
+        for (_, device) in self.devices.by_queue(0) {
+            outcome = Staging::pin(device, capacities);
+            if outcome.is_ok() {
+                break;
+            }
         }
+        outcome
     }
 
     /// The most candidates that fit into a chunk of either kind.

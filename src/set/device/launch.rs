@@ -1,8 +1,7 @@
 //! Which kernel suits a chunk.
 
 use crate::config::{GpuOptions, LayoutChoice};
-use crate::gpu::{Grid, Images};
-use crate::set::device::images::images;
+use crate::gpu::{Grid, Images, images};
 use crate::set::device::published::Published;
 use crate::set::device::work::Form;
 

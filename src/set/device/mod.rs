@@ -19,12 +19,10 @@
 //! `kernels/`, what they and the host agree on in [`abi`].
 
 pub(crate) mod abi;
-pub(in crate::set) mod images;
 pub(crate) mod inbox;
 pub(crate) mod join;
 mod launch;
 pub(crate) mod pack;
-mod places;
 mod published;
 mod resident;
 mod staging;

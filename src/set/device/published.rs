@@ -3,8 +3,7 @@
 //! them only where `simjoin.debug.gpu_layout` names them. The paper's third layout is
 //! [`Layout::BlockPerPair`](super::Layout::BlockPerPair), which joins choose for large sets.
 
-use crate::gpu::Images;
-use crate::set::device::images::images;
+use crate::gpu::{Images, images};
 use crate::set::device::launch::{ChunkShape, SHARED_WORDS};
 use crate::set::device::work::Form;
 

@@ -4,12 +4,10 @@
 //! beside the collection ([`DeviceCopies`]), for every type of work, partition and join, and is
 //! freed with the collection.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-
 use crate::gpu::{Device, DeviceError, Resident, Stage};
+use crate::offload::Copies;
 use crate::set::device::abi::Sets;
 use crate::set::{SetCollection, SetId};
 
@@ -26,28 +24,14 @@ pub struct ResidentSets {
     rows: Option<Arc<Resident>>,
 }
 
-/// The copies of one collection, by the ordinal of their device. Each copy has a lock of its own: a
-/// thread that finds a copy in the making waits for it, and copies to several devices are made side
-/// by side.
-#[derive(Debug, Default)]
-pub(crate) struct DeviceCopies(Mutex<BTreeMap<u32, Arc<Mutex<DeviceCopy>>>>);
+/// The copies of one collection.
+pub(crate) type DeviceCopies = Copies<DeviceCopy>;
 
+/// What lies on one device.
 #[derive(Debug, Default)]
-struct DeviceCopy {
+pub(crate) struct DeviceCopy {
     sets: Option<Arc<Resident>>,
     rows: Option<Arc<Resident>>,
-}
-
-impl DeviceCopies {
-    fn of(&self, device: &Device) -> Arc<Mutex<DeviceCopy>> {
-        Arc::clone(self.0.lock().entry(device.ordinal()).or_default())
-    }
-
-    /// Forgets all copies. A copy in use stays until its last user drops it.
-    #[cfg(test)]
-    pub(crate) fn clear(&self) {
-        self.0.lock().clear();
-    }
 }
 
 impl DeviceCopy {
@@ -94,7 +78,7 @@ impl ResidentSets {
 
     /// The bytes of the sets that are on a device already.
     pub fn bytes_on(device: &Device, sets: &SetCollection) -> u64 {
-        let copy = sets.copies().of(device);
+        let copy = sets.copies().on(device);
         let mut copy = copy.lock();
         copy.forget_lost(device);
         copy.bytes()
@@ -107,7 +91,7 @@ impl ResidentSets {
     ///
     /// [`DeviceError::OutOfMemory`] where they do not fit.
     pub fn on(device: &Device, sets: &SetCollection, rows: bool) -> Result<Self, DeviceError> {
-        let copy = sets.copies().of(device);
+        let copy = sets.copies().on(device);
         let mut copy = copy.lock();
         copy.forget_lost(device);
         let on_device = match &copy.sets {

@@ -153,9 +153,9 @@ impl DeviceVerifier {
         let taken_up = CandidateChunk::footprint(capacity.max(REDONE + GROUP as usize));
         match self.reservation.try_grow(taken_up + SizeBoundsCache::footprint(self.build.runs())) {
             Ok(()) => Ok(true),
-            Err(error) if self.join.demanded => Err(error),
+            Err(error) if self.join.devices.demanded => Err(error),
             Err(error) => {
-                self.join.note_refusal(&error);
+                self.join.devices.note_refusal(&error);
                 Ok(false)
             }
         }
@@ -170,12 +170,12 @@ impl DeviceVerifier {
             }
             self.discard(staging)?;
         }
-        if self.packs > PACKS_ON_THE_WAY * self.join.places.len() {
+        if self.packs > PACKS_ON_THE_WAY * self.join.devices.len() {
             return Ok(None);
         }
         let bytes = self.join.pack_bytes()?;
         let staging = match self.reservation.try_grow(bytes) {
-            Ok(()) => self.join.places.pin(&capacities).map_err(|error| {
+            Ok(()) => self.join.pin(&capacities).map_err(|error| {
                 self.reservation.shrink(bytes);
                 error.into()
             }),
@@ -216,7 +216,7 @@ impl DeviceVerifier {
             self.close();
             return Ok(Packing::Again);
         }
-        if self.join.has_failed() {
+        if self.join.devices.have_failed() {
             return Ok(Packing::Cpu);
         }
         if self.open.is_none() {
@@ -225,11 +225,11 @@ impl DeviceVerifier {
                 Ok(Some(staging)) => {
                     self.open = Some(Load::new(Pack::new(staging, probe, wide)));
                 }
-                Ok(None) if self.join.demanded => return Ok(Packing::Wait),
+                Ok(None) if self.join.devices.demanded => return Ok(Packing::Wait),
                 Ok(None) => return Ok(Packing::Cpu),
-                Err(error) if self.join.demanded => return Err(error),
+                Err(error) if self.join.devices.demanded => return Err(error),
                 Err(error) => {
-                    self.join.note_refusal(&error);
+                    self.join.devices.note_refusal(&error);
                     return Ok(Packing::Cpu);
                 }
             }
@@ -267,8 +267,8 @@ impl DeviceVerifier {
     fn close(&mut self) {
         let Some(open) = &self.open else { return };
         let worth_sending =
-            open.pack.contents.candidates >= WORTH_SENDING && !self.join.has_failed();
-        if self.join.demanded || worth_sending {
+            open.pack.contents.candidates >= WORTH_SENDING && !self.join.devices.have_failed();
+        if self.join.devices.demanded || worth_sending {
             self.send();
         } else if let Some(mut load) = self.open.take() {
             debug_assert!(self.redone.is_none());
@@ -321,7 +321,7 @@ impl DeviceVerifier {
                 });
             }
             Err(error) => {
-                self.join.note_failure(contents.place, &error);
+                self.join.devices.note_failure(contents.place, &error);
                 self.funnel.failed_chunks += 1;
                 self.retry(load, error)?;
             }
@@ -514,7 +514,7 @@ impl DeviceVerifier {
         let Held { chunk, .. } = self.held.take()?;
         if chunk.ends_unit {
             self.units.end(chunk.unit, matches);
-            if !self.join.self_join {
+            if !self.join.devices.self_join {
                 // The next unit has a collection of its own.
                 self.close();
             }

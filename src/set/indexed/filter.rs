@@ -7,16 +7,17 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::Match;
+use crate::engine::{Collection, Match, ProbeUnit};
 use crate::gpu::DeviceWork;
+use crate::offload::{DeviceFilter, OpenUnit, TicketOf, Undecided};
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::indexed::Method;
 use crate::set::indexed::abi::RowState;
 use crate::set::indexed::index::{DeviceIndex, IndexShape};
 use crate::set::indexed::plan::{Limits, Plan, Planner};
 use crate::set::indexed::work::{Form, IndexJob, IndexedRun, Rows};
-use crate::set::offload::{DeviceFilter, OpenUnit, TicketOf, TravellingSets, Undecided};
-use crate::set::{JoinSpec, SetCollection, SetId, SetUnit};
+use crate::set::offload::TravellingSets;
+use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
 /// The most ranges of a self-join: each is a work or more, and most works are short.
 const WORKS: u32 = 16;
@@ -83,10 +84,20 @@ impl IndexFilter {
 }
 
 impl DeviceFilter for IndexFilter {
+    type Unit = SetUnit;
+    type Itself = SelfMatches;
     type Job = IndexJob;
     type Left = Vec<RowState>;
     type Scratch = Planning;
     type Undecided = UndecidedRows;
+
+    fn unit(&self, unit: &ProbeUnit) -> Result<SetUnit> {
+        SetUnit::of(unit)
+    }
+
+    fn itself(&self, unit: &SetUnit) -> Option<SelfMatches> {
+        SelfMatches::of(unit, &self.spec)
+    }
 
     fn rows_of(&self, sets: Range<SetId>) -> Range<SetId> {
         sets
@@ -232,8 +243,8 @@ impl UndecidedRows {
 }
 
 impl Undecided for UndecidedRows {
-    fn collection(&self) -> Option<Arc<SetCollection>> {
-        self.job.probe.as_ref().map(|probe| Arc::clone(&probe.collection))
+    fn collection(&self) -> Option<Arc<dyn Collection>> {
+        self.job.probe.as_ref().map(|probe| Arc::clone(&probe.collection) as _)
     }
 
     fn probes(&self) -> Range<SetId> {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Resident, Results, Stage, Usage};
+use crate::offload::Layout;
 use crate::set::device::ResidentSets;
 use crate::set::indexed::INDEXED;
 use crate::set::indexed::abi::{DIGIT_BITS, IndexRun, Indexing, Postings, SORT_THREADS, SORT_TILE};
-use crate::set::offload::Layout;
 use crate::set::{SetCollection, SetId};
 
 /// Bytes of a posting, and of one that is being sorted.

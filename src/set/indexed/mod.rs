@@ -36,10 +36,10 @@ use self::index::{DeviceIndex, IndexShape, postings_within};
 use self::plan::Limits;
 use self::work::Form;
 use crate::engine::{Cost, MatchNeed, Pairing, Placement, PreparedJoin};
-use crate::gpu::{Device, DeviceError, Images};
+use crate::gpu::{Device, DeviceError, Images, images};
+use crate::offload::{Offload, OnCpu, PreparedOffload};
 use crate::set::device::ResidentSets;
-use crate::set::device::images::images;
-use crate::set::offload::{Offload, OnCpu, PreparedOffload};
+use crate::set::offload;
 use crate::set::{
     DeviceJoin, FilterVerify, JoinSpec, JoinStrategy, PrepareContext, SetCollection, Statistics,
     Verification, costs,
@@ -120,18 +120,20 @@ impl IndexedJoin {
         on_cpu: OnCpu,
     ) -> Result<Arc<dyn PreparedJoin>, DeviceError> {
         let shape = Arc::new(shape(build, &spec, join, &form).inspect_err(|error| {
-            join.note_unfit("an index", error);
+            join.devices.note_unfit("an index", error);
         })?);
-        let indexes = join.on_each(|place, sets| {
-            let index = DeviceIndex::make(&place.device, sets, &shape)?;
-            Ok((index, place.device.multiprocessors()))
+        let indexes = join.on_each(|device, sets| {
+            let index = DeviceIndex::make(device, sets, &shape)?;
+            Ok((index, device.multiprocessors()))
         })?;
         let limits = limits(join, &form, &shape);
-        let (build, join) = (Arc::clone(build), Arc::clone(join));
+        let (build, devices) = (Arc::clone(build), Arc::clone(&join.devices));
         let resident = join.has_probe();
         let filter =
             IndexFilter { build: Arc::clone(&build), spec, form, limits, resident, shape, indexes };
-        Ok(Arc::new(PreparedOffload::new(Offload { build, spec, join, filter, on_cpu })))
+        let (need, pairing) = (spec.need, spec.pairing);
+        let offload = Offload { build, need, pairing, devices, filter, on_cpu };
+        Ok(Arc::new(PreparedOffload::new(offload)))
     }
 
     /// What the works of a join have in common.
@@ -151,14 +153,14 @@ impl IndexedJoin {
             counts: spec.need == MatchNeed::Count,
             exact: spec.need == MatchNeed::Scores,
             first_only: spec.need == MatchNeed::Exists,
-            same: join.self_join && spec.pairing == Pairing::Unordered,
+            same: join.devices.self_join && spec.pairing == Pairing::Unordered,
         }
     }
 }
 
 /// The bytes of a device that a work may take: an eighth of a slot's share of the memory.
 fn share(join: &DeviceJoin) -> u64 {
-    join.memory / (8 * Device::SLOTS as u64)
+    join.devices.memory / (8 * Device::SLOTS as u64)
 }
 
 /// The parts and postings of the index of a join.
@@ -183,15 +185,15 @@ fn shape(
     let too_large = |bytes| DeviceError::OutOfMemory {
         what: "the inverted index of the join",
         bytes,
-        free: join.memory,
+        free: join.devices.memory,
     };
     let of_sets = ResidentSets::bytes_of(build, join.counts_rows);
     if !join.has_build() || build.runs().greatest_size() >= MOST_SIZE {
         return Err(too_large(of_sets));
     }
-    let shape = IndexShape::new(build, prefix, sets, postings_within(join.memory / 8));
+    let shape = IndexShape::new(build, prefix, sets, postings_within(join.devices.memory / 8));
     let bytes = of_sets.saturating_add(bytes_beside(join, form, &shape));
-    if bytes <= join.memory { Ok(shape) } else { Err(too_large(bytes)) }
+    if bytes <= join.devices.memory { Ok(shape) } else { Err(too_large(bytes)) }
 }
 
 /// The bytes of an index and of the works, or, before these, of the postings that are sorted.
@@ -224,7 +226,7 @@ fn on_cpu(
     let ppjoin = FilterVerify::PPJoin;
     let words = costs::cheapest(ppjoin, statistics, &spec, Verification::Cpu).words;
     let sets = Arc::clone(build);
-    OnCpu::new(build, spec, context.reservation, move |spec, context| {
+    offload::on_cpu(build, spec, context.reservation, move |spec, context| {
         ppjoin.prepare_with(Arc::clone(&sets), spec, words, None, context)
     })
 }
@@ -266,9 +268,9 @@ impl JoinStrategy for IndexedJoin {
         let on_cpu = on_cpu(&build, spec, statistics, context);
         match Self::on_devices(&build, spec, join, self.form(&spec, join), on_cpu) {
             Ok(prepared) => Ok(prepared),
-            Err(error) if join.demanded && join.has_failed() => Err(error.into()),
+            Err(error) if join.devices.demanded && join.devices.have_failed() => Err(error.into()),
             // The devices lack the memory for an index. Demanded, they verify what a filter finds.
-            Err(_) if join.demanded => ppjoin(build, context),
+            Err(_) if join.devices.demanded => ppjoin(build, context),
             Err(_) => ppjoin(build, PrepareContext { device: None, ..context }),
         }
     }

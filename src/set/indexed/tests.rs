@@ -93,7 +93,7 @@ impl JoinStrategy for FixedIndex {
         let form = Form { capacity, threads, budget, row_budget, ..form };
         match IndexedJoin::on_devices(&build, spec, join, form, cpu()) {
             Ok(prepared) => Ok(prepared),
-            Err(error) if join.demanded => Err(error.into()),
+            Err(error) if join.devices.demanded => Err(error.into()),
             Err(_) => cpu().into_prepared(),
         }
     }

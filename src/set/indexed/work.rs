@@ -7,15 +7,14 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::Match;
 use crate::gpu::{DeviceError, DeviceWork, Grid, Results, Stage, Usage};
+use crate::offload::{ALIGNMENT, Figures, Layout, Outcome, Ticket, bytes_of, fetch};
 use crate::set::indexed::abi::{
     CANDIDATE_BYTES, IndexTally, IndexWork, ProbeRun, RowState, TILE_ITEMS, WORDS_OF_THREAD,
 };
 use crate::set::indexed::index::DeviceIndex;
 use crate::set::indexed::plan::Plan;
 use crate::set::indexed::{INDEXED, Method};
-use crate::set::offload::{
-    ALIGNMENT, Figures, Layout, Outcome, Ticket, TravelPlaces, TravellingSets, bytes_of, fetch,
-};
+use crate::set::offload::{TravelPlaces, TravellingSets};
 
 /// Threads of a block, but for those of Bwjoin.
 const THREADS: u32 = 128;
@@ -390,7 +389,10 @@ impl DeviceWork for IndexedRun {
         let Self { job, index, tally, matches, left, ticket, .. } = *self;
         // Dropped first, so that the receiver of the answer can use their memory.
         drop(index);
-        let found = tally.found;
-        ticket.done(job, outcome.map(|usage| Outcome { found, matches, left, figures, usage }));
+        let (counted, undecided) = (tally.found.into(), vec![]);
+        ticket.done(
+            job,
+            outcome.map(|usage| Outcome { counted, matches, undecided, left, figures, usage }),
+        );
     }
 }

@@ -17,7 +17,7 @@ use crate::emulator::Emulator;
 use crate::engine::{Cursor, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress};
 use crate::gpu::Device;
 use crate::set::indexed::tests::FixedIndex;
-use crate::set::offload::OnCpu;
+use crate::set::offload::on_cpu;
 use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::shapes;
 use crate::set::tiles::FixedTiles;
@@ -45,7 +45,7 @@ fn unit() -> ProbeUnit {
 fn a_join_that_no_cursor_waits_for_is_given_up() {
     let (sender, receiver) = channel();
     let spec = spec(Measure::Jaccard, 0.5, Pairing::All);
-    let on_cpu = OnCpu::new(&Arc::default(), spec, &reservation(), move |_, context| {
+    let on_cpu = on_cpu(&Arc::default(), spec, &reservation(), move |_, context| {
         sender.send("begun").unwrap();
         while context.cancel.check().is_ok() {
             thread::sleep(Duration::from_millis(1));
@@ -78,7 +78,7 @@ fn a_join_that_no_cursor_waits_for_is_given_up() {
 #[test]
 fn cursors_that_wait_for_a_join_are_woken() {
     let spec = spec(Measure::Jaccard, 0.5, Pairing::All);
-    let on_cpu = OnCpu::new(&Arc::default(), spec, &reservation(), |_, _| {
+    let on_cpu = on_cpu(&Arc::default(), spec, &reservation(), |_, _| {
         thread::sleep(Duration::from_millis(20));
         exec_err!("no such luck")
     });
@@ -115,7 +115,7 @@ fn a_join_without_memory_compares_all_pairs() {
     assert!(expected.len() > sides.build.len() as usize);
     for is_prepared in [false, true] {
         let build = Arc::clone(&sides.build);
-        let on_cpu = OnCpu::new(&sides.build, spec, &reservation(), move |spec, context| {
+        let on_cpu = on_cpu(&sides.build, spec, &reservation(), move |spec, context| {
             if !is_prepared {
                 return resources_err!("no memory for an index");
             }

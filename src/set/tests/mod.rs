@@ -22,19 +22,21 @@ use rand::{Rng, SeedableRng};
 
 use self::harness::{Drive, Rows, Sides, spec};
 use self::shapes::Shape;
+use crate::config::{DeviceChoice, StrategyChoice};
 use crate::engine::{Cost, Cursor, MatchNeed, Pairing, Placement, PreparedJoin};
 use crate::set::SetCollection;
-use crate::set::{BitmapBlocks, FilterVerify, NestedLoop, Statistics};
+use crate::set::{BitmapBlocks, FilterVerify, NestedLoop, ScanCount, Statistics};
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
 use crate::set::{Measure, Role};
 use crate::simd::Simd;
 
 /// All strategies as they choose their own parts.
-const STRATEGIES: [&dyn JoinStrategy; 5] = [
+const STRATEGIES: [&dyn JoinStrategy; 6] = [
     &FilterVerify::AllPairs,
     &FilterVerify::PPJoin,
     &FilterVerify::GroupJoin,
     &BitmapBlocks,
+    &ScanCount,
     &ForWantOfMemory,
 ];
 
@@ -261,6 +263,27 @@ fn build_sides_around_blocks() {
 #[test]
 fn probe_sets_with_unknown_tokens() {
     check_shapes(10, |rng| vec![shapes::unknown(rng)]);
+}
+
+/// What few sets of thousands of tokens share is counted, by cost as well.
+#[test]
+fn few_large_sets_are_counted() {
+    let mut rng = StdRng::seed_from_u64(12);
+    let mut rows = |count: usize| -> Rows {
+        let mut set = || (0..4000).map(|_| 60_000_f64.powf(rng.random::<f64>()) as u32).collect();
+        (0..count).map(|_| (0, set())).collect()
+    };
+    let (build, probe) = (rows(160), rows(8));
+    let mut rng = StdRng::seed_from_u64(13);
+    for sides in [Sides::itself("large", &build), Sides::two("large", &build, &probe)] {
+        for threshold in [1.0, 700.0] {
+            let spec = spec(Measure::Overlap, threshold, sides.pairing);
+            check(&mut rng, &sides, spec);
+        }
+        let every = spec(Measure::Overlap, 1.0, sides.pairing);
+        let choice = sides.choose(StrategyChoice::Auto, DeviceChoice::Cpu, &every).unwrap();
+        assert_eq!(choice.strategy(), "scancount", "{choice}");
+    }
 }
 
 /// Thresholds that no pair can reach, or NaN, give nothing and end.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Resident, Results, Stage, Usage};
+use crate::offload::Layout;
 use crate::set::device::ResidentSets;
 use crate::set::device::abi::Sets;
-use crate::set::offload::Layout;
 use crate::set::tiles::abi::{OCTET, Signed, Signing, Uniting};
 use crate::set::tiles::scheme::TileScheme;
 use crate::set::tiles::shape::{TILES, TileShape};

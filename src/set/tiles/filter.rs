@@ -7,15 +7,16 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Match, Pairing};
+use crate::engine::{Collection, Match, Pairing, ProbeUnit};
 use crate::gpu::DeviceWork;
-use crate::set::offload::{DeviceFilter, OpenUnit, TicketOf, TravellingSets, Undecided};
+use crate::offload::{DeviceFilter, OpenUnit, TicketOf, Undecided};
+use crate::set::offload::TravellingSets;
 use crate::set::tiles::abi::{OCTET, Unit};
 use crate::set::tiles::columns::SignedColumns;
 use crate::set::tiles::pieces::Pieces;
 use crate::set::tiles::plan::{self, Overlaps, Probe, Tiling};
 use crate::set::tiles::work::{Form, Left, TileJob, TileRun, TravellingColumns};
-use crate::set::{JoinSpec, SetCollection, SetId, SetUnit};
+use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
 /// The most ranges of a self-join: each is a work or more.
 const WORKS: u32 = 48;
@@ -67,10 +68,20 @@ struct RowsOfPieces {
 }
 
 impl DeviceFilter for Tiles {
+    type Unit = SetUnit;
+    type Itself = SelfMatches;
     type Job = TileJob;
     type Left = Left;
     type Scratch = TileScratch;
     type Undecided = UndecidedTiles;
+
+    fn unit(&self, unit: &ProbeUnit) -> Result<SetUnit> {
+        SetUnit::of(unit)
+    }
+
+    fn itself(&self, unit: &SetUnit) -> Option<SelfMatches> {
+        SelfMatches::of(unit, &self.spec)
+    }
 
     fn rows_of(&self, sets: Range<SetId>) -> Range<SetId> {
         self.tiling.rows_of(&self.build, &self.spec, sets)
@@ -275,8 +286,8 @@ impl UndecidedTiles {
 }
 
 impl Undecided for UndecidedTiles {
-    fn collection(&self) -> Option<Arc<SetCollection>> {
-        self.job.probe.as_ref().map(|probe| Arc::clone(&probe.collection))
+    fn collection(&self) -> Option<Arc<dyn Collection>> {
+        self.job.probe.as_ref().map(|probe| Arc::clone(&probe.collection) as _)
     }
 
     fn probes(&self) -> Range<SetId> {

@@ -60,8 +60,8 @@ impl Fit {
         join: &DeviceJoin,
         statistics: &Statistics,
     ) -> Self {
-        let devices = (0..join.places.len()).filter_map(|number| join.places.get(number));
-        let kernels = devices.map(|place| TileKernel::of(place.device.capability()));
+        let devices = join.devices.iter();
+        let kernels = devices.map(|device| TileKernel::of(device.capability()));
         let kernel = kernels.reduce(|a, b| if a == b { a } else { TileKernel::Counts });
         let kernel = kernel.unwrap_or(TileKernel::Counts);
         let widest = TileScheme::exact_width(build.universe()).unwrap_or(WIDTHS[2]);
@@ -73,7 +73,7 @@ impl Fit {
             }
             false => (widest.min(WIDTHS[1]), 1),
         };
-        Self::new(kernel, width, members, spec, join.memory)
+        Self::new(kernel, width, members, spec, join.devices.memory)
     }
 
     /// Given choices.

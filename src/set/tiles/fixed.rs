@@ -40,7 +40,7 @@ impl FixedTiles {
     ) -> Result<Arc<dyn PreparedJoin>> {
         let Self { kernel, width, members, capacity, residence } = *self;
         let Some(join) = context.device else { return internal_err!("tiles need a device") };
-        let mut fit = Fit::new(kernel, width, members, &spec, join.memory);
+        let mut fit = Fit::new(kernel, width, members, &spec, join.devices.memory);
         fit.capacity = capacity.unwrap_or(fit.capacity);
         let cpu = on_cpu(build, spec, SignatureScheme::fit(build), Front::LEAST, context);
         Ok(tiles::prepare(build, spec, join, (fit, residence), cpu)?)

@@ -16,7 +16,7 @@
 //!
 //! Hits and matches have bounded room. A unit (a strip and some stages of columns) that finds none
 //! writes nothing and is done again; one that has too many alone is split, and in the end decided
-//! pair by pair. [`crate::set::offload`] has the way of jobs to devices and back.
+//! pair by pair. [`crate::offload`] has the way of jobs to devices and back.
 //!
 //! Where the build side does not fit on the devices, columns travel with the works as rows do, and
 //! are signed there ([`pieces`]).
@@ -49,8 +49,8 @@ pub use self::shape::TileKernel;
 use self::work::Form;
 use crate::engine::{MatchNeed, Pairing, PreparedJoin};
 use crate::gpu::{Device, DeviceError};
+use crate::offload::{Offload, OnCpu, PreparedOffload};
 use crate::set::device::ResidentSets;
-use crate::set::offload::{Offload, OnCpu, PreparedOffload};
 use crate::set::{DeviceJoin, JoinSpec, SetCollection};
 
 /// Whether the sets stay on the devices.
@@ -76,26 +76,28 @@ pub(in crate::set) fn prepare(
     on_cpu: OnCpu,
 ) -> Result<Arc<dyn PreparedJoin>, DeviceError> {
     let form = form(build, &spec, join, &fit);
-    let tiling = Tiling::new(build, &form, join.memory);
+    let tiling = Tiling::new(build, &form, join.devices.memory);
     let (devices, pieces) =
         match residence == Residence::IfRoom && fits(build, join, &form, &tiling) {
             true => (sign(build, join, &form, &tiling)?, None),
             false => {
                 let smallest = residence != Residence::IfRoom;
-                let pieces = cut(build, &form, &tiling, join.memory, smallest)
-                    .inspect_err(|error| join.note_unfit("tiles", error))?;
-                let places = (0..join.places.len()).map(|number| join.places.get(number));
-                let devices = places.map(|place| {
-                    let multiprocessors = place?.device.multiprocessors();
+                let pieces = cut(build, &form, &tiling, join.devices.memory, smallest)
+                    .inspect_err(|error| join.devices.note_unfit("tiles", error))?;
+                let devices = join.devices.iter().map(|device| {
+                    let multiprocessors = device.multiprocessors();
                     Some(TileDevice { columns: None, multiprocessors })
                 });
                 (devices.collect(), Some(pieces))
             }
         };
-    let (build, join) = (Arc::clone(build), Arc::clone(join));
+    let build = Arc::clone(build);
     let resident = join.has_probe() && pieces.is_none();
     let filter = Tiles { build: Arc::clone(&build), spec, form, tiling, resident, devices, pieces };
-    Ok(Arc::new(PreparedOffload::new(Offload { build, spec, join, filter, on_cpu })))
+    let devices = Arc::clone(&join.devices);
+    let (need, pairing) = (spec.need, spec.pairing);
+    let offload = Offload { build, need, pairing, devices, filter, on_cpu };
+    Ok(Arc::new(PreparedOffload::new(offload)))
 }
 
 /// The build side signed on every device.
@@ -105,10 +107,10 @@ fn sign(
     form: &Form,
     tiling: &Tiling,
 ) -> Result<Vec<Option<TileDevice>>, DeviceError> {
-    join.on_each(|place, sets| {
+    join.on_each(|device, sets| {
         let kind = (&form.shape, &form.scheme, form.members);
-        let signed = SignedColumns::sign(&place.device, build, sets, kind, &tiling.sizes)?;
-        let multiprocessors = place.device.multiprocessors();
+        let signed = SignedColumns::sign(device, build, sets, kind, &tiling.sizes)?;
+        let multiprocessors = device.multiprocessors();
         Ok(TileDevice { columns: Some(Arc::new(signed)), multiprocessors })
     })
 }
@@ -119,7 +121,7 @@ fn fits(build: &SetCollection, join: &DeviceJoin, form: &Form, tiling: &Tiling) 
     let signed = SignedColumns::bytes_of(build, &form.shape, form.members, &tiling.sizes);
     let sets = ResidentSets::bytes_of(build, join.counts_rows);
     let bytes = sets.saturating_add(signed).saturating_add(works);
-    join.has_build() && bytes <= join.memory && is_small(build)
+    join.has_build() && bytes <= join.devices.memory && is_small(build)
 }
 
 /// Whether overlaps are within what kernels compare.
@@ -157,6 +159,6 @@ fn form(build: &SetCollection, spec: &JoinSpec, join: &DeviceJoin, fit: &Fit) ->
         counts: spec.need == MatchNeed::Count,
         exact: spec.need == MatchNeed::Scores,
         first_only: spec.need == MatchNeed::Exists,
-        same: join.self_join && spec.pairing == Pairing::Unordered,
+        same: join.devices.self_join && spec.pairing == Pairing::Unordered,
     }
 }

@@ -1,7 +1,6 @@
 //! How a device tests tiles, and at what rate.
 
-use crate::gpu::Images;
-use crate::set::device::images::images;
+use crate::gpu::{Images, images};
 
 /// The kernels of tiles.
 pub(in crate::set) static TILES: Images = images!("tiles", "sm_90a");

@@ -81,7 +81,7 @@ impl JoinStrategy for FixedTiles {
         _: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let demanded = context.device.is_some_and(|device| device.demanded);
+        let demanded = context.device.is_some_and(|device| device.devices.demanded);
         match self.prepare_on_device(&build, spec, context) {
             Err(_) if !demanded => {
                 on_cpu(&build, spec, SignatureScheme::fit(&build), Front::LEAST, context)

@@ -4,10 +4,9 @@ use std::sync::Arc;
 
 use crate::engine::Match;
 use crate::gpu::{DeviceError, DeviceWork, Grid, Results, Stage, Usage};
+use crate::offload::{ALIGNMENT, Figures, Layout, Outcome, Ticket, bytes_of, fetch};
 use crate::set::device::abi::Sets;
-use crate::set::offload::{
-    ALIGNMENT, Figures, Layout, Outcome, Ticket, TravelPlaces, TravellingSets, bytes_of, fetch,
-};
+use crate::set::offload::{TravelPlaces, TravellingSets};
 use crate::set::tiles::abi::{
     HIT_BYTES, RowRun, Signed, Signing, Strip, TOO_MANY, Tally, TileWork, Unit,
 };
@@ -449,7 +448,10 @@ impl DeviceWork for TileRun {
         let Self { job, columns, tally, matches, left, ticket, .. } = *self;
         // Dropped first, so that the receiver of the answer can use their memory.
         drop(columns);
-        let found = tally.found;
-        ticket.done(job, outcome.map(|usage| Outcome { found, matches, left, figures, usage }));
+        let (counted, undecided) = (tally.found.into(), vec![]);
+        ticket.done(
+            job,
+            outcome.map(|usage| Outcome { counted, matches, undecided, left, figures, usage }),
+        );
     }
 }

@@ -1,11 +1,16 @@
 //! The size of the intersection of two sorted runs of tokens, sixteen by sixteen.
 
+use crate::set::intersection::{Key, cut};
 use crate::simd::{Lanes, Simd, kernels};
 
 /// Where one run is this many times as long as the other, each token of the shorter one is looked
 /// up in the longer one.
 const SKEWED: usize = 64;
 const LANES: usize = 16;
+/// From this many tokens of the shorter run on, several merges go on in turn.
+const LONG: usize = 1024;
+/// Tokens of two long runs between two looks at what can still be reached.
+const STRETCH: usize = 2048;
 
 /// `overlap` plus the common tokens of two strictly ascending runs, if that is at least
 /// `required`. Unless `exact`, counting may stop once `required` is reached.
@@ -28,7 +33,34 @@ pub(crate) fn intersect(
     if long.len() / SKEWED > short.len() {
         return gallop(short, long, overlap, required, exact);
     }
+    if short.len() >= LONG {
+        return stretches(simd, short, long, overlap, required, exact);
+    }
     let overlap = blocks(simd, short, long, overlap, required, exact);
+    (overlap >= required).then_some(overlap)
+}
+
+/// Merges two long runs stretch by stretch.
+fn stretches(
+    simd: Simd,
+    mut a: &[u32],
+    mut b: &[u32],
+    mut overlap: u32,
+    required: u32,
+    exact: bool,
+) -> Option<u32> {
+    let simd = simd.without_masks();
+    while !a.is_empty() && !b.is_empty() {
+        if overlap as usize + a.len().min(b.len()) < required as usize {
+            return None;
+        }
+        if !exact && overlap >= required {
+            break;
+        }
+        let (from_a, from_b) = cut(a, b, STRETCH.min(a.len() + b.len()));
+        overlap += u32::merge(simd, &a[..from_a], &b[..from_b]) as u32;
+        (a, b) = (&a[from_a..], &b[from_b..]);
+    }
     (overlap >= required).then_some(overlap)
 }
 

@@ -23,9 +23,13 @@ use crate::gpu::tests::Lent;
 use crate::gpu::{Device, DeviceError};
 use crate::set::Candidate;
 use crate::set::device::abi::{Found, Group, NarrowCandidate};
+use crate::set::device::launch::VERIFY;
+use crate::set::device::published::PUBLISHED;
 use crate::set::device::{
     Capacities, Form, Launch, Layout, Outcome, Reply, ResidentSets, Section, Staging, VerifyJob,
 };
+use crate::set::indexed::INDEXED;
+use crate::set::tiles::TILES;
 use crate::set::{BuildEncoder, SetCollection};
 use crate::util::cancel::CancelFlag;
 
@@ -257,4 +261,15 @@ impl Inbox {
 
 fn launch(layout: Layout, form: Form) -> Launch {
     Launch { layout, form, block: 64, shared_words: 1024, most_blocks: u32::MAX }
+}
+
+#[test]
+fn images_are_what_their_names_say() {
+    for images in [&VERIFY, &PUBLISHED, &TILES, &INDEXED] {
+        for (_, cubin) in images.cubins {
+            assert!(cubin.starts_with(b"\x7fELF"));
+            assert_eq!(cubin.as_ptr() as usize % 16, 0);
+        }
+        assert!(images.ptx.ends_with('\0') && images.ptx.contains(".version 8.4"));
+    }
 }

@@ -1,5 +1,7 @@
 //! Packs on their way to the devices of a join, and to another one where a device fails.
 
+use std::sync::Arc;
+
 use datafusion::common::Result;
 
 use crate::engine::{MatchNeed, Pairing};
@@ -12,10 +14,8 @@ use crate::set::device::{Launch, VerifyJob};
 impl DeviceVerifier {
     /// Submits a pack to the device with the shortest queue.
     pub(super) fn submit_load(&mut self, load: Load) {
-        let number = self.join.places.shortest_queue();
-        let Some((number, place)) =
-            number.and_then(|number| Some((number, self.join.places.get(number)?)))
-        else {
+        let join = Arc::clone(&self.join);
+        let Some((number, device)) = join.devices.shortest_queue() else {
             // All have failed since it was opened.
             self.redone = Some(Redo::of(load));
             return;
@@ -28,11 +28,12 @@ impl DeviceVerifier {
         let wide = contents.wide;
         let ticket = self.inbox.ticket(contents, units);
         self.in_flight += 1;
-        let probe = place.build.clone().filter(|_| self.join.has_probe());
+        let build = join.build_on(number).cloned();
+        let probe = build.clone().filter(|_| join.has_probe());
         VerifyJob {
             staging,
             launch,
-            build: place.build.clone(),
+            build,
             wide,
             exact: self.spec.need == MatchNeed::Scores,
             first_only: self.spec.need == MatchNeed::Exists,
@@ -40,19 +41,20 @@ impl DeviceVerifier {
             probe,
             reply: ticket,
         }
-        .submit(&place.device);
+        .submit(device);
     }
 
     /// Sends a pack that a device did not verify to another device. Where no device is left, or no
     /// memory to move the pack to, the CPU verifies it; a query that insists on devices ends with
     /// the error instead.
     pub(super) fn retry(&mut self, mut load: Load, error: DeviceError) -> Result<()> {
-        if !self.join.has_failed() && (!load.pack.staging.is_lost() || self.rescue(&mut load.pack))
+        if !self.join.devices.have_failed()
+            && (!load.pack.staging.is_lost() || self.rescue(&mut load.pack))
         {
             self.submit_load(load);
             return Ok(());
         }
-        if self.join.demanded {
+        if self.join.devices.demanded {
             self.spare.push(load.pack.staging);
             return Err(error.into());
         }
@@ -68,7 +70,7 @@ impl DeviceVerifier {
             return false;
         }
         let capacities = self.join.capacities(pack.contents.wide);
-        let moved = match self.join.places.pin(&capacities) {
+        let moved = match self.join.pin(&capacities) {
             Ok(mut staging) => {
                 let whole = staging.copy_from(&pack.staging);
                 if whole {

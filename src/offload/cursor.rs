@@ -1,4 +1,4 @@
-//! The way of probe sets through a filter that runs on devices.
+//! The way of probe items through a filter that runs on devices.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,14 +9,13 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
-    Cursor, Funnel, Match, MatchBuffer, MatchNeed, ProbeUnit, Progress, RowPairCounts, UnitQueue,
+    Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, ProbeUnit, Progress, UnitQueue,
 };
 use crate::gpu::DeviceError;
-use crate::set::offload::inbox::{Answer, Inbox};
-use crate::set::offload::redo::Redo;
-use crate::set::offload::unit::{Delivery, OpenUnit};
-use crate::set::offload::{DeviceFilter, Figures, Offload, Outcome};
-use crate::set::{SelfMatches, SetId, SetUnit};
+use crate::offload::inbox::{Answer, Inbox};
+use crate::offload::redo::Redo;
+use crate::offload::unit::{Delivery, OpenUnit};
+use crate::offload::{DeviceFilter, Figures, Itself, Offload, Outcome};
 
 /// Works of one cursor on their way, for each device.
 const WORKS_ON_THE_WAY: usize = 2;
@@ -25,15 +24,21 @@ const SLICE: Duration = Duration::from_millis(5);
 /// Bytes beside plans, matches and the join on the CPU.
 const WORKING: usize = 1 << 20;
 
-/// See [`crate::set::offload`].
+/// A unit under way, with what its family knows of it.
+struct Open<U> {
+    unit: U,
+    of: OpenUnit,
+}
+
+/// See [`crate::offload`].
 pub(super) struct OffloadCursor<F: DeviceFilter> {
     join: Arc<Offload<F>>,
     reservation: MemoryReservation,
-    units: UnitQueue<SetUnit>,
+    units: UnitQueue<ProbeUnit>,
     /// Units that are not complete.
-    open: Vec<OpenUnit>,
-    /// The sets of the last unit that match themselves, until they are given.
-    itself: Option<SelfMatches>,
+    open: Vec<Open<F::Unit>>,
+    /// What items of the last unit have with themselves, until it is given.
+    itself: Option<(u32, F::Itself)>,
     scratch: F::Scratch,
     /// Jobs that wait for a device.
     jobs: VecDeque<(u32, F::Job)>,
@@ -69,7 +74,7 @@ impl<F: DeviceFilter> OffloadCursor<F> {
     }
 
     fn most_in_flight(&self) -> usize {
-        WORKS_ON_THE_WAY * self.join.join.places.len()
+        WORKS_ON_THE_WAY * self.join.devices.len()
     }
 
     /// Reserves the memory of matches on their way, and some to work with.
@@ -85,17 +90,19 @@ impl<F: DeviceFilter> OffloadCursor<F> {
     }
 
     fn unit(&mut self, number: u32) -> Option<&mut OpenUnit> {
-        self.open.iter_mut().find(|open| open.unit.number == number)
+        self.open.iter_mut().map(|open| &mut open.of).find(|open| open.probe.number == number)
     }
 
     /// Takes up the next unit; whether there was one.
-    fn begin(&mut self) -> bool {
-        let Some(unit) = self.units.pop() else { return false };
-        let Offload { spec, filter, .. } = &*self.join;
-        self.itself = SelfMatches::of(&unit, spec);
-        let left = filter.rows_of(unit.range.clone());
-        self.open.push(OpenUnit::new(unit, left, spec.need == MatchNeed::Exists));
-        true
+    fn begin(&mut self) -> Result<bool> {
+        let Some(probe) = self.units.pop() else { return Ok(false) };
+        let Offload { need, filter, .. } = &*self.join;
+        let unit = filter.unit(&probe)?;
+        self.itself = filter.itself(&unit).map(|itself| (probe.number, itself));
+        let left = filter.rows_of(probe.range.clone());
+        let of = OpenUnit::new(probe, left, *need == MatchNeed::Exists);
+        self.open.push(Open { unit, of });
+        Ok(true)
     }
 
     /// The next job for a device, planned if none waits.
@@ -104,40 +111,42 @@ impl<F: DeviceFilter> OffloadCursor<F> {
             if let Some(job) = self.jobs.pop_front() {
                 return Ok(Some(job));
             }
-            let Some(open) = self.open.iter_mut().find(|open| !open.left.is_empty()) else {
+            let Some(open) = self.open.iter_mut().find(|open| !open.of.left.is_empty()) else {
                 return Ok(None);
             };
-            let OpenUnit { unit, left, pending, .. } = open;
+            let Open { unit, of: OpenUnit { probe, left, pending, .. } } = open;
             let reservation = &self.reservation;
             let jobs = self.join.filter.plan(&mut self.scratch, unit, left, reservation)?;
             *pending += jobs.len();
-            self.jobs.extend(jobs.into_iter().map(|job| (unit.number, job)));
+            self.jobs.extend(jobs.into_iter().map(|job| (probe.number, job)));
         }
     }
 
     /// Sends a job to the device with the shortest queue; to the CPU where all have failed.
     fn submit(&mut self, unit: u32, job: F::Job) {
-        let Offload { join, filter, .. } = &*self.join;
-        let shortest = join.places.shortest_queue().filter(|&place| filter.is_on(place));
-        let Some((number, place)) = shortest.and_then(|n| Some((n, join.places.get(n)?))) else {
+        let Offload { devices, filter, .. } = &*self.join;
+        let shortest = devices.shortest_queue();
+        let shortest =
+            shortest.filter(|(number, _)| filter.is_on(*number) && filter.suits_devices(&job));
+        let Some((number, device)) = shortest else {
             self.redo.push(unit, job);
             return;
         };
         self.in_flight += 1;
         self.funnel.device.chunks += 1;
         let ticket = self.inbox.ticket(unit, number);
-        place.device.submit(filter.work(number, job, ticket));
+        device.submit(filter.work(number, job, ticket));
     }
 
     /// Takes up the next answer of a device; whether there was one.
     fn receive(&mut self, matches: &mut MatchBuffer) -> Result<bool> {
-        let Some(Answer { unit, place, job, outcome }) = self.inbox.pop() else {
+        let Some(Answer { unit, device, job, outcome }) = self.inbox.pop() else {
             return Ok(false);
         };
         self.in_flight -= 1;
         match outcome {
             Ok(outcome) => self.take(unit, job, outcome, matches),
-            Err(error) => self.take_failure(unit, job, place, error)?,
+            Err(error) => self.take_failure(unit, job, device, error)?,
         }
         Ok(true)
     }
@@ -147,11 +156,11 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         &mut self,
         number: u32,
         job: F::Job,
-        place: usize,
+        device: usize,
         error: DeviceError,
     ) -> Result<()> {
         let shared = Arc::clone(&self.join);
-        let Offload { join, filter, .. } = &*shared;
+        let Offload { devices, filter, .. } = &*shared;
         // The device has not failed if less will do.
         if matches!(error, DeviceError::OutOfMemory { .. })
             && let Some(smaller) = filter.smaller(&job)
@@ -164,11 +173,11 @@ impl<F: DeviceFilter> OffloadCursor<F> {
             self.jobs.extend(smaller.into_iter().map(|job| (number, job)));
             return Ok(());
         }
-        join.note_failure(place, &error);
+        devices.note_failure(device, &error);
         self.funnel.device.failed_chunks += 1;
-        if !join.has_failed() {
+        if !devices.have_failed() {
             self.jobs.push_back((number, job));
-        } else if join.demanded {
+        } else if devices.demanded {
             return Err(error.into());
         } else {
             self.redo.push(number, job);
@@ -185,23 +194,25 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         matches: &mut MatchBuffer,
     ) {
         self.note(&outcome);
-        let Outcome { found, matches: given, left, .. } = outcome;
+        let Outcome { counted, matches: given, undecided, left, .. } = outcome;
         if self.join.counts() {
-            self.funnel.matches += found.matches;
-            matches.count(RowPairCounts { cross: found.cross, ..RowPairCounts::default() });
+            self.funnel.matches += counted.matches;
+            matches.count(counted.rows);
         }
         let join = Arc::clone(&self.join);
-        let open = self.open.iter_mut().find(|open| open.unit.number == number);
+        let mut all = self.open.iter_mut().map(|open| &mut open.of);
+        let open = all.find(|open| open.probe.number == number);
         let follow_ups = join.filter.again(&job, left, open.as_deref());
         let Some(open) = open else { return };
         open.pending += follow_ups.len();
-        match given.is_empty() {
-            true => open.pending -= 1,
-            false => {
-                let delivery = Delivery { unit: number, matches: given, next: 0 };
+        for (matches, decided) in [(given, true), (undecided, false)] {
+            if !matches.is_empty() {
+                open.pending += 1;
+                let delivery = Delivery { unit: number, matches, decided, next: 0 };
                 self.deliveries.push_back(delivery);
             }
         }
+        open.pending -= 1;
         self.jobs.extend(follow_ups.into_iter().map(|job| (number, job)));
     }
 
@@ -222,34 +233,48 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         device.bytes_from += usage.bytes_from_device;
     }
 
-    /// Gives matches; whether there are more.
-    fn deliver(&mut self, matches: &mut MatchBuffer) -> bool {
+    /// Gives matches, and decides pairs for a time slice; whether there are more.
+    fn deliver(&mut self, matches: &mut MatchBuffer) -> Result<bool> {
+        let start = Instant::now();
+        let join = Arc::clone(&self.join);
         while let Some(mut delivery) = self.deliveries.pop_front() {
             let number = delivery.unit;
-            let Some(open) = self.open.iter_mut().find(|open| open.unit.number == number) else {
+            let mut all = self.open.iter_mut();
+            let Some(Open { unit, of: open }) = all.find(|open| open.of.probe.number == number)
+            else {
                 continue;
             };
             matches.begin(number);
+            let is_late = |decided: bool| !decided && start.elapsed() > SLICE;
             while !matches.is_full()
+                && !is_late(delivery.decided)
                 && let Some(&found) = delivery.matches.get(delivery.next)
             {
                 delivery.next += 1;
-                if open.needs(found.probe) {
-                    open.settle(found.probe);
-                    matches.push(found);
-                    self.funnel.matches += 1;
+                if !open.needs(found.probe) {
+                    continue;
+                }
+                self.funnel.verified += u64::from(!delivery.decided);
+                if !delivery.decided && !join.filter.holds(unit, &found)? {
+                    continue;
+                }
+                open.settle(found.probe);
+                self.funnel.matches += 1;
+                match join.counts() {
+                    true => matches.count(join.rows_of(open, &found)),
+                    false => matches.push(found),
                 }
             }
             if delivery.next < delivery.matches.len() {
                 self.deliveries.push_front(delivery);
-                return true;
+                return Ok(true);
             }
             open.pending -= 1;
             if matches.is_full() {
                 break;
             }
         }
-        !self.deliveries.is_empty()
+        Ok(!self.deliveries.is_empty())
     }
 
     /// Has the CPU work on what devices failed to do. Pending while the CPU prepares its join.
@@ -261,33 +286,29 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         };
         let Some(found) = found else { return Poll::Ready(Ok(())) };
         let number = found.unit;
-        let Some(open) = self.open.iter_mut().find(|open| open.unit.number == number) else {
+        let mut all = self.open.iter_mut().map(|open| &mut open.of);
+        let Some(open) = all.find(|open| open.probe.number == number) else {
             return Poll::Ready(Ok(()));
         };
         if found.done {
             open.pending -= 1;
         }
         if join.counts() {
-            let rows = |set: &Match| {
-                u64::from(open.unit.sets.row_count_of(set.probe))
-                    * u64::from(join.build.row_count_of(set.build))
-            };
-            let cross = found.matches.iter().map(rows).sum();
             self.funnel.matches += found.matches.len() as u64;
-            matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
+            found.matches.iter().for_each(|found| matches.count(join.rows_of(open, found)));
         } else if !found.matches.is_empty() {
             open.pending += 1;
             let (unit, matches) = (found.unit, found.matches);
-            self.deliveries.push_back(Delivery { unit, matches, next: 0 });
+            self.deliveries.push_back(Delivery { unit, matches, decided: true, next: 0 });
         }
         Poll::Ready(Ok(()))
     }
 
     /// Notes the units of which nothing is left.
     fn complete(&mut self, matches: &mut MatchBuffer) {
-        self.open.retain(|open| {
+        self.open.retain(|Open { of: open, .. }| {
             if open.is_complete() {
-                matches.complete(open.unit.number);
+                matches.complete(open.probe.number);
             }
             !open.is_complete()
         });
@@ -303,14 +324,17 @@ impl<F: DeviceFilter> OffloadCursor<F> {
             if matches.is_full() {
                 return Poll::Ready(Ok(Progress::Full));
             }
-            if let Some(itself) = &mut self.itself {
-                if !itself.give(matches, &mut self.funnel.matches) {
-                    return Poll::Ready(Ok(Progress::Full));
+            if let Some((unit, itself)) = &mut self.itself {
+                matches.begin(*unit);
+                if !itself.give(matches, &mut self.funnel.matches)? {
+                    let full = matches.is_full();
+                    return Poll::Ready(Ok(if full { Progress::Full } else { Progress::Yield }));
                 }
                 self.itself = None;
             }
-            if self.deliver(matches) {
-                return Poll::Ready(Ok(Progress::Full));
+            if self.deliver(matches)? {
+                let full = matches.is_full();
+                return Poll::Ready(Ok(if full { Progress::Full } else { Progress::Yield }));
             }
             if self.receive(matches)? {
                 continue;
@@ -329,7 +353,7 @@ impl<F: DeviceFilter> OffloadCursor<F> {
                     self.submit(unit, job);
                     continue;
                 }
-                if self.begin() {
+                if self.begin()? {
                     continue;
                 }
             }
@@ -361,7 +385,7 @@ impl<F: DeviceFilter> Drop for OffloadCursor<F> {
 
 impl<F: DeviceFilter> Cursor for OffloadCursor<F> {
     fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
-        self.units.push(SetUnit::of(&unit)?);
+        self.units.push(unit);
         self.asked = false;
         // Since then the cursor has waited for the unit, not for the device.
         self.waiting = None;
@@ -385,7 +409,7 @@ impl<F: DeviceFilter> Cursor for OffloadCursor<F> {
         progress
     }
 
-    fn retire(&mut self, unit: u32, probe: SetId) {
+    fn retire(&mut self, unit: u32, probe: ItemId) {
         if let Some(open) = self.unit(unit) {
             open.settle(probe);
         }

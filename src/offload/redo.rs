@@ -8,14 +8,13 @@ use std::task::{Context, Poll, ready};
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Cursor, Match, MatchBuffer, MatchNeed, ProbeUnit};
-use crate::set::SetId;
-use crate::set::offload::late::LateCursor;
-use crate::set::offload::{DeviceFilter, Offload, Undecided};
+use crate::engine::{Cursor, ItemId, Match, MatchBuffer, MatchNeed, ProbeUnit};
+use crate::offload::late::LateCursor;
+use crate::offload::{DeviceFilter, Offload, Undecided};
 
 /// Matches that the CPU finds between two looks at them.
 const MATCHES: usize = 1024;
-/// Probe sets that the CPU takes up at a time.
+/// Probe items that the CPU takes up at a time.
 const PROBES: u32 = if cfg!(test) { 7 } else { 4096 };
 
 /// Jobs that the CPU takes up, one after the other.
@@ -24,7 +23,7 @@ pub(super) struct Redo<F: DeviceFilter> {
     jobs: VecDeque<(u32, F::Job)>,
     /// The job that the cursor works on.
     current: Option<Current<F::Undecided>>,
-    /// The cursor has probe sets of the job.
+    /// The cursor has probe items of the job.
     is_fed: bool,
     buffer: Option<MatchBuffer>,
 }
@@ -33,8 +32,8 @@ struct Current<U> {
     /// The unit of the join that the job belongs to.
     unit: u32,
     undecided: U,
-    /// The probe sets that the cursor has not got.
-    left: Range<SetId>,
+    /// The probe items that the cursor has not got.
+    left: Range<ItemId>,
 }
 
 /// What the CPU has found in a job.
@@ -88,7 +87,7 @@ impl<F: DeviceFilter> Redo<F> {
         let buffer = self.buffer.get_or_insert_with(|| MatchBuffer::new(MATCHES));
         ready!(cursor.poll(cx, buffer))?;
         // Where one match will do, the CPU gives any: it counts, whatever job it belongs to.
-        let first_only = join.spec.need == MatchNeed::Exists;
+        let first_only = join.need == MatchNeed::Exists;
         let is_of_job = |found: &Match| first_only || current.undecided.holds(found);
         let matches = buffer.matches().iter().copied().filter(is_of_job).collect();
         self.is_fed = buffer.completed().is_empty();

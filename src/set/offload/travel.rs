@@ -1,56 +1,12 @@
-//! The memory of works: arrays in it, and the sets of rows that travel with them.
+//! Sets that travel with works.
 
-use std::mem::MaybeUninit;
 use std::ops::Range;
-use std::slice;
 use std::sync::Arc;
 
-use crate::gpu::{DeviceError, Pod, Results, Stage};
+use crate::gpu::{DeviceError, Stage};
+use crate::offload::{Layout, bytes_of};
 use crate::set::device::abi::Sets;
 use crate::set::{SetCollection, SetId};
-
-/// Arrays begin at multiples of this.
-pub(in crate::set) const ALIGNMENT: u64 = 256;
-
-/// Lays arrays out one behind the other.
-#[derive(Debug, Default)]
-pub(in crate::set) struct Layout {
-    end: u64,
-}
-
-impl Layout {
-    /// The place of `count` items of `bytes` bytes.
-    pub(in crate::set) fn add(&mut self, count: u64, bytes: u64) -> u64 {
-        let place = self.end;
-        self.end += (count * bytes).next_multiple_of(ALIGNMENT);
-        place
-    }
-
-    /// The bytes of all arrays.
-    pub(in crate::set) fn end(&self) -> u64 {
-        self.end
-    }
-}
-
-/// The bytes of some values.
-pub(in crate::set) fn bytes_of<T: Pod>(values: &[T]) -> &[u8] {
-    // SAFETY: without padding all bytes are initialised.
-    unsafe { slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
-}
-
-/// Copies `count` values from place `at` of the memory of a work.
-pub(in crate::set) fn fetch<T: Pod>(
-    results: &mut Results<'_>,
-    at: u64,
-    count: usize,
-) -> Result<Vec<T>, DeviceError> {
-    let mut values: Vec<T> = Vec::with_capacity(count);
-    let room: &mut [MaybeUninit<T>] = &mut values.spare_capacity_mut()[..count];
-    results.fetch(at, room)?;
-    // SAFETY: they have just been fetched.
-    unsafe { values.set_len(count) };
-    Ok(values)
-}
 
 /// Probe sets that travel with a work, and, where rows of the join are counted and some sets have
 /// several, the number of rows of each.

@@ -14,61 +14,68 @@ use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
 use crate::engine::{
-    Cursor, Funnel, MatchBuffer, MatchNeed, Pairing, PreparedJoin, ProbeUnit, Progress,
+    Cursor, Funnel, ItemId, MatchBuffer, PrepareContext, PreparedJoin, ProbeUnit, Progress,
 };
-use crate::set::offload::leaves_room;
-use crate::set::{JoinSpec, NestedLoop, PrepareContext, SetCollection, SetId};
+use crate::offload::leaves_room;
 use crate::util::cancel::{CancelFlag, CancelOnDrop};
 use crate::util::errors::is_out_of_memory;
 
-/// Prepares a join on the CPU.
-type Prepare = dyn Fn(JoinSpec, PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>> + Send + Sync;
+/// Which matches the CPU is to give.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Those of the join.
+    Join,
+    /// Those of all probe items with all build items, given also where they are to be counted: the
+    /// CPU may give either item of a pair as the probe where each is decided once.
+    All,
+}
+
+/// A family's join on the CPU.
+pub(crate) trait CpuJoin: Send + Sync + 'static {
+    /// Prepares the join, and grows the reservation of the context by what it keeps.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    fn prepare(&self, wanted: Wanted, context: PrepareContext<'_>)
+    -> Result<Arc<dyn PreparedJoin>>;
+
+    /// A cursor that compares all pairs, in no more memory than [`Self::least_bytes`].
+    fn unprepared(&self, wanted: Wanted) -> Box<dyn Cursor>;
+
+    /// The bytes of such a cursor, whatever is fed to it.
+    fn least_bytes(&self) -> usize;
+}
 
 /// The join on the CPU, for all partitions of a join that runs on devices. Where memory does not
 /// suffice for its index, it compares all pairs: other partitions hold memory until they end, and
 /// those may wait for this one.
 #[derive(Debug)]
-pub(in crate::set) struct OnCpu {
-    /// The join itself.
+pub(crate) struct OnCpu {
     join: LateJoin,
-    /// The join of all probe sets with all build sets that gives matches also where they are to be
-    /// counted: the CPU has an order of its own within sets of one size.
     all: LateJoin,
 }
 
 impl OnCpu {
-    /// `prepare` grows the reservation of its context by what it keeps for a join with `build`.
-    pub(in crate::set) fn new(
-        build: &Arc<SetCollection>,
-        spec: JoinSpec,
-        reservation: &MemoryReservation,
-        prepare: impl Fn(JoinSpec, PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
-        let need = match spec.need {
-            MatchNeed::Count => MatchNeed::Pairs,
-            need => need,
-        };
-        let all = JoinSpec { need, pairing: Pairing::All, ..spec };
-        let prepare: Arc<Prepare> = Arc::new(prepare);
-        let late = |spec| LateJoin::new(build, spec, reservation, &prepare);
-        Self { join: late(spec), all: late(all) }
+    /// What is prepared grows a reservation like this one.
+    pub(crate) fn new(join: impl CpuJoin, reservation: &MemoryReservation) -> Self {
+        let join: Arc<dyn CpuJoin> = Arc::new(join);
+        let late = |wanted| LateJoin::new(&join, wanted, reservation);
+        Self { join: late(Wanted::Join), all: late(Wanted::All) }
     }
 
     /// A cursor in place of one over devices.
-    pub(super) fn open(&self, reservation: &MemoryReservation) -> Result<LateCursor> {
+    pub(crate) fn open(&self, reservation: &MemoryReservation) -> Result<LateCursor> {
         reservation.try_grow(self.least_bytes())?;
         Ok(self.join.open(reservation))
     }
 
     /// The bytes that a cursor takes in any case.
-    pub(super) fn least_bytes(&self) -> usize {
-        NestedLoop::footprint(&self.join.0.build)
+    pub(crate) fn least_bytes(&self) -> usize {
+        self.join.0.cpu.least_bytes()
     }
 
-    /// A cursor that gives all matches of any probe sets. The caller holds
+    /// A cursor that gives all matches of any probe items. The caller holds
     /// [`Self::least_bytes`] for it.
     pub(super) fn open_for_all(&self, reservation: &MemoryReservation) -> LateCursor {
         self.all.open(reservation)
@@ -76,20 +83,20 @@ impl OnCpu {
 
     /// The join on the CPU alone.
     #[cfg(all(test, feature = "cuda"))]
-    pub(in crate::set) fn into_prepared(self) -> Result<Arc<dyn PreparedJoin>> {
-        let Shared { spec, reservation, prepare, .. } = &*self.join.0;
-        prepare_with(prepare.as_ref(), *spec, reservation, &CancelFlag::default())
+    pub(crate) fn into_prepared(self) -> Result<Arc<dyn PreparedJoin>> {
+        let Shared { cpu, wanted, reservation, .. } = &*self.join.0;
+        prepare_with(cpu.as_ref(), *wanted, reservation, &CancelFlag::default())
     }
 }
 
 fn prepare_with(
-    prepare: &Prepare,
-    spec: JoinSpec,
+    cpu: &dyn CpuJoin,
+    wanted: Wanted,
     reservation: &MemoryReservation,
     cancel: &CancelFlag,
 ) -> Result<Arc<dyn PreparedJoin>> {
     // Queries that run have the other threads.
-    prepare(spec, PrepareContext { reservation, cancel, threads: 1, device: None })
+    cpu.prepare(wanted, PrepareContext { reservation, cancel, threads: 1 })
 }
 
 /// A join that a thread prepares once a cursor over it has work. The thread is cancelled when the
@@ -98,10 +105,9 @@ fn prepare_with(
 struct LateJoin(Arc<Shared>);
 
 struct Shared {
-    build: Arc<SetCollection>,
-    spec: JoinSpec,
+    cpu: Arc<dyn CpuJoin>,
+    wanted: Wanted,
     reservation: MemoryReservation,
-    prepare: Arc<Prepare>,
     state: Mutex<State>,
 }
 
@@ -123,22 +129,16 @@ enum State {
 
 impl fmt::Debug for Shared {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Shared").field("spec", &self.spec).finish_non_exhaustive()
+        f.debug_struct("Shared").field("wanted", &self.wanted).finish_non_exhaustive()
     }
 }
 
 impl LateJoin {
-    fn new(
-        build: &Arc<SetCollection>,
-        spec: JoinSpec,
-        reservation: &MemoryReservation,
-        prepare: &Arc<Prepare>,
-    ) -> Self {
+    fn new(cpu: &Arc<dyn CpuJoin>, wanted: Wanted, reservation: &MemoryReservation) -> Self {
         Self(Arc::new(Shared {
-            build: Arc::clone(build),
-            spec,
+            cpu: Arc::clone(cpu),
+            wanted,
             reservation: reservation.new_empty(),
-            prepare: Arc::clone(prepare),
             state: Mutex::new(State::Idle),
         }))
     }
@@ -195,7 +195,7 @@ impl Shared {
         let prepare = move || {
             let memory = work.reservation.new_empty();
             let prepared = catch_unwind(AssertUnwindSafe(|| {
-                prepare_with(work.prepare.as_ref(), work.spec, &memory, &cancel)
+                prepare_with(work.cpu.as_ref(), work.wanted, &memory, &cancel)
             }));
             let prepared = prepared
                 .unwrap_or_else(|_| Err(internal_datafusion_err!("preparing a join panics")));
@@ -261,7 +261,7 @@ impl Drop for Wait {
 }
 
 /// A cursor over a join that is prepared once the cursor has a unit.
-pub(super) struct LateCursor {
+pub(crate) struct LateCursor {
     state: CursorState,
     join: Arc<Shared>,
     reservation: MemoryReservation,
@@ -302,8 +302,7 @@ impl LateCursor {
             Some(opened) => return opened,
             None => {}
         }
-        let Shared { build, spec, .. } = &*self.join;
-        Ok(NestedLoop::new(Arc::clone(build), *spec).cursor())
+        Ok(self.join.cpu.unprepared(self.join.wanted))
     }
 }
 
@@ -339,7 +338,7 @@ impl Cursor for LateCursor {
         }
     }
 
-    fn retire(&mut self, unit: u32, probe: SetId) {
+    fn retire(&mut self, unit: u32, probe: ItemId) {
         if let CursorState::Open(cursor) = &mut self.state {
             cursor.retire(unit, probe);
         }

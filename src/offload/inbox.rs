@@ -10,14 +10,14 @@ use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
 use crate::gpu::DeviceError;
-use crate::set::offload::Outcome;
+use crate::offload::Outcome;
 
 /// A job of a unit, with the device's answer to it.
 #[derive(Debug)]
 pub(super) struct Answer<J, L> {
     pub unit: u32,
-    /// The device, by its place in the join.
-    pub place: usize,
+    /// The device, by its number in the join.
+    pub device: usize,
     pub job: J,
     pub outcome: Result<Outcome<L>, DeviceError>,
 }
@@ -39,8 +39,8 @@ impl<J, L> Default for Inbox<J, L> {
 
 impl<J, L> Inbox<J, L> {
     /// The reply to a job: it leaves the device's answer here.
-    pub(super) fn ticket(self: &Arc<Self>, unit: u32, place: usize) -> Ticket<J, L> {
-        Ticket { inbox: Arc::clone(self), unit, place }
+    pub(super) fn ticket(self: &Arc<Self>, unit: u32, device: usize) -> Ticket<J, L> {
+        Ticket { inbox: Arc::clone(self), unit, device }
     }
 
     /// The oldest answer.
@@ -66,25 +66,25 @@ impl<J, L> Inbox<J, L> {
 
 /// The reply to a job.
 #[derive(Debug)]
-pub(in crate::set) struct Ticket<J, L> {
+pub(crate) struct Ticket<J, L> {
     inbox: Arc<Inbox<J, L>>,
     unit: u32,
-    place: usize,
+    device: usize,
 }
 
 impl<J, L> Ticket<J, L> {
     /// Leaves the answer, once. Never blocks.
-    pub(in crate::set) fn done(self, job: J, outcome: Result<Outcome<L>, DeviceError>) {
-        let Self { unit, place, .. } = self;
+    pub(crate) fn done(self, job: J, outcome: Result<Outcome<L>, DeviceError>) {
+        let Self { unit, device, .. } = self;
         if !self.is_wanted() {
             return;
         }
-        self.inbox.done.lock().push_back(Answer { unit, place, job, outcome });
+        self.inbox.done.lock().push_back(Answer { unit, device, job, outcome });
         self.inbox.waker.wake();
     }
 
     /// Whether the answer is still asked for: a work that is not need not be done.
-    pub(in crate::set) fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         !self.inbox.closed.load(Ordering::Relaxed)
     }
 }

@@ -1,0 +1,203 @@
+// A unit on its way through a block: which pairs of it count, and where the hits of its warps go.
+//
+// A warp takes room for hits in chunks and fills them with hits of one unit after the other. When
+// there is no room left the unit has failed: its hits name it, and deciding kernels skip them. Nothing
+// of a unit is counted before its end.
+#pragma once
+
+#include "runs.cuh"
+#include "vector_halves.cuh"
+#include "warp.cuh"
+
+// What the warps of a block know of a unit of at most ROWS rows. Shared by the block.
+template <u32 ROWS>
+struct OpenUnit {
+    u32 number;
+    VectorUnit unit;
+    // Hits, those that are sure and were only counted, and whether there was no room for some.
+    u32 found;
+    u32 sure;
+    u32 failed;
+    // By row of the strip: the columns low .. high that it meets, and its bound.
+    u32 low[ROWS];
+    u32 high[ROWS];
+    float bound[ROWS];
+
+    // Begins a unit, with thread `thread` of `threads`. Barriers stand in front and behind.
+    __device__ __forceinline__ void begin(const VectorWork &work, u32 of, u32 thread, u32 threads) {
+        const VectorUnit begun = work.units[of];
+        if (thread == 0) {
+            number = of;
+            unit = begun;
+            found = 0;
+            sure = 0;
+            failed = 0;
+        }
+        for (u32 place = thread; place < ROWS; place += threads) {
+            const u32 row = begun.first_row + place;
+            u32 start = 0;
+            u32 end = 0;
+            float of_row = infinity<float>();
+            if (place < work.strip_rows && row >= work.first_row && row < work.end_row) {
+                const VectorRun run = run_before(work.runs, work.run_count, row);
+                start = work.same ? max(run.start, row) : run.start;
+                end = min(run.end, work.column_count);
+                of_row = work.rows.bounds[row - work.rows.first].sure;
+            }
+            low[place] = start;
+            high[place] = max(start, end);
+            bound[place] = of_row;
+        }
+    }
+
+    // Whether some pair of a row and `columns` columns of the unit from `column` on may not count, or is
+    // one of a vector with itself.
+    __device__ __forceinline__ bool clips(const VectorWork &work, u32 row, u32 column, u32 columns) const {
+        const u32 first = unit.first_stage * work.stage_columns + column;
+        return first <= low[row] || first + columns > high[row];
+    }
+
+    // Ends a unit, by one thread. A barrier stands in front.
+    __device__ __forceinline__ void finish(const VectorWork &work) {
+        const bool is_whole = failed == 0 && found <= work.room;
+        work.failed[number] = !is_whole;
+        if (!is_whole) {
+            work.redo[atomicAdd(&work.tally->redone, 1u)] = number | (found > work.room ? TOO_MANY : 0);
+            return;
+        }
+        atomicAdd(&work.tally->tests, u64{work.strip_rows} * work.stage_columns * unit.stages);
+        if (sure > 0) {
+            atomicAdd(&work.tally->found.matches, u64{sure});
+            atomicAdd(&work.tally->found.cross, u64{sure});
+        }
+    }
+};
+
+// Takes the next unit, by one thread; NO_UNIT once there is none. Units for which there is hardly room
+// are not tested.
+__device__ __forceinline__ u32 take_unit(const VectorWork &work) {
+    while (true) {
+        const u32 number = atomicAdd(&work.tally->next, 1u);
+        if (number >= work.unit_count) {
+            return NO_UNIT;
+        }
+        if (atomicAdd(&work.tally->hits, u64{0}) <= work.capacity - work.capacity / 8) {
+            return number;
+        }
+        work.failed[number] = 1;
+        work.redo[atomicAdd(&work.tally->redone, 1u)] = number;
+    }
+}
+
+// The room for hits that a warp has taken, alike in all lanes; and what a lane has counted.
+struct HitRoom {
+    u32 next = 0;
+    u32 end = 0;
+    u32 counted = 0;
+
+    // Notes the pairs whose bits are set in `open`: bit b of word w is the pair of row and column
+    // place(w, b) of the strip and the unit, by 16 bits; `sure` has those that match. `clipped`: the
+    // words some of whose pairs may not count. By all lanes of a warp.
+    template <u32 ROWS, u32 WORDS, class Place>
+    __device__ __forceinline__ void give(const VectorWork &work, OpenUnit<ROWS> &unit, u32 (&open)[WORDS],
+                                         u32 (&sure)[WORDS], u32 clipped, Place place) {
+        u32 count = 0;
+#pragma unroll
+        for (u32 word = 0; word < WORDS; ++word) {
+            if (clipped >> word & 1) {
+                clip(work, unit, open[word], sure[word], [&](u32 bit) { return place(word, bit); });
+            }
+            if (work.counts_sure) {
+                counted += static_cast<u32>(__popc(open[word] & sure[word]));
+                open[word] &= ~sure[word];
+            }
+            count += static_cast<u32>(__popc(open[word]));
+        }
+        u32 before = count;
+#pragma unroll
+        for (u32 distance = 1; distance < WARP; distance *= 2) {
+            const u32 other = __shfl_up_sync(ALL_LANES, before, distance);
+            before += lane_id() >= distance ? other : 0;
+        }
+        const u32 total = __shfl_sync(ALL_LANES, before, WARP - 1);
+        if (total == 0) {
+            return;
+        }
+        if (lane_id() == 0) {
+            atomicAdd(&unit.found, total);
+        }
+        const u32 held = end - next;
+        u32 more = 0;
+        if (total > held) {
+            const u32 wanted = (total - held + work.chunk - 1) / work.chunk * work.chunk;
+            if (lane_id() == 0) {
+                const u64 from = atomicAdd(&work.tally->hits, u64{wanted});
+                more = from < work.capacity ? static_cast<u32>(from) : work.capacity;
+            }
+            more = __shfl_sync(ALL_LANES, more, 0);
+            end = more + wanted;
+        }
+        u32 at = before - count;
+        bool fits = true;
+#pragma unroll
+        for (u32 word = 0; word < WORDS; ++word) {
+            u32 left = open[word];
+            while (left != 0) {
+                const u32 bit = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;
+                left &= left - 1;
+                const u32 to = at < held ? next + at : more + (at - held);
+                ++at;
+                if (to < work.capacity) {
+                    work.hits[to] = VectorHit{unit.number, (sure[word] >> bit & 1) << 31 | place(word, bit)};
+                } else {
+                    fits = false;
+                }
+            }
+        }
+        if (!fits) {
+            atomicOr(&unit.failed, 1u);
+        }
+        __syncwarp();
+        next = total > held ? more + (total - held) : next + total;
+    }
+
+    // Adds what was counted to the unit. By all lanes of a warp.
+    template <u32 ROWS>
+    __device__ __forceinline__ void settle(OpenUnit<ROWS> &unit) {
+        const u32 sum = sum_of_lanes<WARP>(counted);
+        if (lane_id() == 0 && sum > 0) {
+            atomicAdd(&unit.sure, sum);
+        }
+        counted = 0;
+    }
+
+    // Gives back what was not used. By all lanes of a warp.
+    __device__ __forceinline__ void close(const VectorWork &work) const {
+        for (u32 at = next + lane_id(); at < end; at += WARP) {
+            if (at < work.capacity) {
+                work.hits[at] = VectorHit{NO_UNIT, 0};
+            }
+        }
+    }
+
+private:
+    // Takes pairs out that do not count; a vector's pair with itself is not sure, so that a kernel
+    // that decides counts it.
+    template <u32 ROWS, class Place>
+    __device__ __forceinline__ static void clip(const VectorWork &work, const OpenUnit<ROWS> &unit, u32 &open, u32 &sure,
+                                                Place place) {
+        u32 left = open;
+        while (left != 0) {
+            const u32 bit = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;
+            left &= left - 1;
+            const u32 pair = place(bit);
+            const u32 row = pair >> 16;
+            const u32 column = unit.unit.first_stage * work.stage_columns + (pair & 0xffff);
+            if (column < unit.low[row] || column >= unit.high[row]) {
+                open &= ~(1u << bit);
+            } else if (work.same && column == unit.unit.first_row + row) {
+                sure &= ~(1u << bit);
+            }
+        }
+    }
+};

@@ -1,0 +1,259 @@
+//! Joins that run wholly on devices: what the families share.
+//!
+//! A [`DeviceFilter`] cuts the probe items of a unit into jobs. A job is one work of a device, and
+//! gives matches or their counts, and what it has left: the parts of it that found no room.
+//!
+//! ```text
+//! cursor                              device (queue shared by all partitions)
+//! unit ─► plan ─► jobs ─► submit ───► filter ─► decide ─► matches, what is left ─┐
+//!                  ▲                                                             │
+//!                  ├── what is left ◄──────────────────── inbox ◄────────────────┘
+//!                  ├── smaller jobs ◄── too little memory ─┤
+//!                  └── other device ◄── failure ───────────┤
+//!   match buffer ◄─── deliveries ◄──── redo on the CPU ◄───┘ no device is left
+//! ```
+//!
+//! [`Devices`] are those of one join. The join on the CPU is prepared by a thread of its own, once it
+//! is needed ([`OnCpu`]).
+
+mod copies;
+mod cursor;
+mod devices;
+mod inbox;
+mod late;
+mod memory;
+mod redo;
+mod unit;
+
+use std::fmt::Debug;
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+pub(crate) use self::copies::Copies;
+use self::cursor::OffloadCursor;
+pub(crate) use self::devices::{Devices, OpenDevices};
+pub(crate) use self::inbox::Ticket;
+pub(crate) use self::late::{CpuJoin, OnCpu, Wanted};
+pub(crate) use self::memory::{ALIGNMENT, Layout, bytes_of, fetch};
+pub(crate) use self::unit::OpenUnit;
+use crate::engine::{
+    Collection, Cursor, ItemId, Match, MatchBuffer, MatchNeed, Pairing, PreparedJoin, ProbeUnit,
+    RowPairCounts,
+};
+use crate::gpu::{DeviceWork, Usage};
+
+/// A filter that runs wholly on the devices of a join, which decide its candidates too.
+pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
+    /// A unit as the family knows it.
+    type Unit: Send;
+    /// The matches of the items of a unit with themselves, where no device looks for them.
+    type Itself: Itself;
+    /// A work of a device.
+    type Job: Debug + Send + 'static;
+    /// What a device has left of a job.
+    type Left: Debug + Send + 'static;
+    /// What a cursor keeps from plan to plan.
+    type Scratch: Default + Send;
+    /// Which matches a job that no device has done would have given.
+    type Undecided: Undecided;
+
+    /// The unit of the operator.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made its items.
+    fn unit(&self, unit: &ProbeUnit) -> Result<Self::Unit>;
+
+    /// What is to be given for the items of a unit and themselves; `None` where that is nothing.
+    fn itself(&self, unit: &Self::Unit) -> Option<Self::Itself>;
+
+    /// The rows that are to be planned for a range of probe items.
+    fn rows_of(&self, items: Range<ItemId>) -> Range<ItemId>;
+
+    /// The jobs for the first of the rows that are left of a unit. May give none while rows are left.
+    ///
+    /// # Errors
+    ///
+    /// Where memory for the plan is refused, or the family's function fails for a pair.
+    fn plan(
+        &self,
+        scratch: &mut Self::Scratch,
+        unit: &Self::Unit,
+        left: &mut Range<ItemId>,
+        reservation: &MemoryReservation,
+    ) -> Result<Vec<Self::Job>>;
+
+    /// Whether a device of the join, by its number, has what the works need.
+    fn is_on(&self, device: usize) -> bool;
+
+    /// Whether a device is to do a job. The CPU does the others.
+    fn suits_devices(&self, _job: &Self::Job) -> bool {
+        true
+    }
+
+    /// The work of a job for such a device. Its answer goes to the ticket.
+    fn work(&self, device: usize, job: Self::Job, ticket: TicketOf<Self>) -> Box<dyn DeviceWork>;
+
+    /// The jobs for what is left of one, without probe items that need no further match.
+    fn again(&self, job: &Self::Job, left: Self::Left, unit: Option<&OpenUnit>) -> Vec<Self::Job>;
+
+    /// Jobs that do the same in less memory of the device each; `None` where there are none.
+    fn smaller(&self, job: &Self::Job) -> Option<Vec<Self::Job>>;
+
+    /// What the CPU has to do for a job.
+    fn undecided(&self, job: &Self::Job) -> Self::Undecided;
+
+    /// Whether a pair matches that a device has left [undecided](Outcome::undecided).
+    ///
+    /// # Errors
+    ///
+    /// Where the family's function fails.
+    fn holds(&self, _unit: &Self::Unit, _pair: &Match) -> Result<bool> {
+        Ok(true)
+    }
+
+    /// The most matches that a work gives, with pairs that it leaves undecided.
+    fn most_matches(&self) -> u64;
+
+    /// See [`PreparedJoin::range_unit`].
+    fn range_unit(&self) -> u32;
+
+    /// See [`PreparedJoin::least_range`].
+    fn least_range(&self) -> u32;
+}
+
+/// Matches of items with themselves.
+pub(crate) trait Itself: Send {
+    /// Adds matches for a time slice, or until the buffer is full, and their number to `given`.
+    /// Returns whether all are given.
+    ///
+    /// # Errors
+    ///
+    /// Where the family's function fails.
+    fn give(&mut self, matches: &mut MatchBuffer, given: &mut u64) -> Result<bool>;
+}
+
+/// A job that no device has done.
+pub(crate) trait Undecided: Send {
+    /// The collection of the probe items; `None`: the build items.
+    fn collection(&self) -> Option<Arc<dyn Collection>>;
+
+    /// The probe items.
+    fn probes(&self) -> Range<ItemId>;
+
+    /// Whether a match of theirs, as the CPU gives it, is one of the job's.
+    fn holds(&self, found: &Match) -> bool;
+}
+
+/// The reply to a job of a filter.
+pub(crate) type TicketOf<F> = Ticket<<F as DeviceFilter>::Job, <F as DeviceFilter>::Left>;
+
+/// What a device has done of a job.
+#[derive(Debug, Default)]
+pub(crate) struct Outcome<L> {
+    pub counted: Counted,
+    pub matches: Vec<Match>,
+    /// Pairs that the host has to decide; they are not counted.
+    pub undecided: Vec<Match>,
+    pub left: L,
+    pub figures: Figures,
+    pub usage: Usage,
+}
+
+/// Matches that a device has counted without giving them.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counted {
+    /// Pairs of items.
+    pub matches: u64,
+    pub rows: RowPairCounts,
+}
+
+/// What became of the pairs of a job, for the funnel.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Figures {
+    /// The kernel of the filter.
+    pub kernel: &'static str,
+    /// Pairs tested, or postings read.
+    pub tested: u64,
+    /// Pairs that passed the test of the filter, and those that passed every test.
+    pub passed: u64,
+    pub candidates: u64,
+    /// Pairs whose items were compared.
+    pub compared: u64,
+}
+
+/// What the cursors of a join share.
+#[derive(Debug)]
+pub(crate) struct Offload<F> {
+    pub build: Arc<dyn Collection>,
+    pub need: MatchNeed,
+    pub pairing: Pairing,
+    pub devices: Arc<Devices>,
+    pub filter: F,
+    /// Does what devices fail to do.
+    pub on_cpu: OnCpu,
+}
+
+impl<F> Offload<F> {
+    /// Whether devices count matches in place of giving them.
+    fn counts(&self) -> bool {
+        self.need == MatchNeed::Count
+    }
+
+    /// The pairs of rows behind a match of a unit.
+    fn rows_of(&self, unit: &OpenUnit, found: &Match) -> RowPairCounts {
+        let rows = u64::from(unit.probe.items.groups().row_count_of(found.probe));
+        if self.pairing == Pairing::Unordered && found.probe == found.build {
+            return RowPairCounts { cross: 0, squares: rows * rows, rows };
+        }
+        let others = u64::from(self.build.groups().row_count_of(found.build));
+        RowPairCounts { cross: rows * others, ..RowPairCounts::default() }
+    }
+}
+
+/// A prepared join that runs wholly on devices.
+#[derive(Debug)]
+pub(crate) struct PreparedOffload<F>(Arc<Offload<F>>);
+
+impl<F: DeviceFilter> PreparedOffload<F> {
+    pub(crate) fn new(join: Offload<F>) -> Self {
+        Self(Arc::new(join))
+    }
+}
+
+impl<F: DeviceFilter> PreparedJoin for PreparedOffload<F> {
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
+        let cursor = OffloadCursor::new(&self.0, reservation);
+        let reserved = cursor.try_reserve();
+        let has_room = |()| match self.0.devices.demanded {
+            true => Ok(()),
+            // The rows of probe batches need memory, too.
+            false => leaves_room(reservation, cursor.reserved()),
+        };
+        match reserved.and_then(has_room) {
+            Ok(()) => Ok(Box::new(cursor)),
+            Err(error) if self.0.devices.demanded => Err(error),
+            Err(error) => {
+                drop(cursor);
+                self.0.devices.note_refusal(&error);
+                Ok(Box::new(self.0.on_cpu.open(reservation)?))
+            }
+        }
+    }
+
+    fn range_unit(&self) -> u32 {
+        self.0.filter.range_unit()
+    }
+
+    fn least_range(&self) -> u32 {
+        self.0.filter.least_range()
+    }
+}
+
+/// Fails unless the pool has as much memory left as has been `taken`.
+fn leaves_room(reservation: &MemoryReservation, taken: usize) -> Result<()> {
+    reservation.new_empty().try_grow(taken)
+}

@@ -1,0 +1,139 @@
+//! What the host and the kernels of joins of vectors agree on. `kernels/vector_abi.cuh` declares the
+//! same in CUDA C++; see there for what the fields mean. Addresses are device addresses, 0 where
+//! there is nothing.
+
+use crate::gpu::Pod;
+
+/// Rows that a prepared array is read in together: arrays and strips begin at multiples of it.
+pub(super) const OCTET: u32 = 8;
+/// The most columns of a unit.
+pub(super) const MAX_UNIT_COLUMNS: u32 = 1 << 15;
+/// Of a unit to be done again: alone it has more hits than `room`.
+pub(super) const TOO_MANY: u32 = 0x8000_0000;
+/// [`Match::detail`](crate::engine::Match::detail) of a pair that the host decides.
+pub(super) const UNDECIDED: u32 = 1;
+/// Bytes of a `VectorHit`, of `VectorBounds`, and of the halves of a step of a vector.
+pub(super) const HIT_BYTES: u64 = 8;
+pub(super) const BOUNDS_BYTES: u64 = 8;
+pub(super) const STEP_BYTES: u64 = 32;
+
+/// Vectors to be prepared.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Preparing {
+    pub values: u64,
+    pub present: u64,
+    pub centre: u64,
+    pub greatest: u64,
+    pub partner: u64,
+    pub numbers: u64,
+    pub tails: u64,
+    pub bounds: u64,
+    pub stage_sure: u64,
+    pub bound: f64,
+    pub rounding: f64,
+    pub count: u32,
+    pub padded: u32,
+    pub dimensions: u32,
+    pub steps: u32,
+    pub blocked: u32,
+    pub metric: u32,
+    pub wide: u32,
+    pub stage_columns: u32,
+}
+
+/// Prepared vectors.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct VectorSide {
+    pub values: u64,
+    pub numbers: u64,
+    pub tails: u64,
+    pub bounds: u64,
+    pub row_counts: u64,
+    pub first: u32,
+    pub padded: u32,
+    pub wide: u32,
+    pub reserved: u32,
+}
+
+/// Rows of one key, and the columns that they meet.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct VectorRun {
+    pub first: u32,
+    pub start: u32,
+    pub end: u32,
+}
+
+/// The stages that a block tests a strip of rows with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct VectorUnit {
+    pub first_row: u32,
+    pub first_stage: u32,
+    pub stages: u32,
+}
+
+/// What the kernels of one work have done.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct VectorTally {
+    pub matches: u64,
+    pub cross: u64,
+    pub squares: u64,
+    pub rows: u64,
+    pub hits: u64,
+    pub tests: u64,
+    pub compared: u64,
+    pub undecided: u64,
+    pub next: u32,
+    pub redone: u32,
+}
+
+/// A work: the only argument of the kernels that filter and decide.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct VectorWork {
+    pub rows: VectorSide,
+    pub columns: VectorSide,
+    pub stage_sure: u64,
+    pub runs: u64,
+    pub units: u64,
+    pub hits: u64,
+    pub failed: u64,
+    pub redo: u64,
+    pub matches: u64,
+    pub seen: u64,
+    pub tally: u64,
+    pub bound: f64,
+    pub first_row: u32,
+    pub end_row: u32,
+    pub first_probe: u32,
+    pub column_count: u32,
+    pub run_count: u32,
+    pub unit_count: u32,
+    pub dimensions: u32,
+    pub steps: u32,
+    pub blocked: u32,
+    pub metric: u32,
+    pub strip_rows: u32,
+    pub stage_columns: u32,
+    pub capacity: u32,
+    pub room: u32,
+    pub chunk: u32,
+    pub undecided_room: u32,
+    pub same: u32,
+    pub counts_sure: u32,
+}
+
+const _: () = assert!(size_of::<Preparing>() == 120 && size_of::<VectorSide>() == 56);
+const _: () = assert!(size_of::<VectorRun>() == 12 && size_of::<VectorUnit>() == 12);
+const _: () = assert!(size_of::<VectorTally>() == 72 && size_of::<VectorWork>() == 264);
+
+// SAFETY: fields of 4 bytes, any bits are values.
+unsafe impl Pod for VectorRun {}
+// SAFETY: as above.
+unsafe impl Pod for VectorUnit {}
+// SAFETY: fields of 8 bytes, then two of 4; any bits are values.
+unsafe impl Pod for VectorTally {}

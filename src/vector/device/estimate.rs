@@ -1,0 +1,48 @@
+//! What the nested loop costs on a device, before it is known.
+
+use crate::engine::{Cost, MatchSpec, Pairing};
+use crate::gpu::Device;
+use crate::vector::collection::Vectors;
+use crate::vector::device::shape::{VectorKernel, VectorShape, steps};
+use crate::vector::metric::Threshold;
+
+/// The cost on the device that is taken where none is named: as reckoned for an H200, or by the device
+/// that is open.
+pub(in crate::vector) fn estimate(build: &Vectors, threshold: Threshold, spec: &MatchSpec) -> Cost {
+    /// Nanoseconds of a join besides: plans, launches and answers of its first works.
+    const START: f64 = 2e6;
+    /// Bytes a nanosecond over the bus, with the conversion to `f32`; nanoseconds of the device for a
+    /// number that is prepared, and of a core for a number that is converted.
+    const BUS: f64 = 8.0;
+    const PREPARE: f64 = 0.01;
+    const CONVERT: f64 = 0.5;
+    let device = Device::opened(0);
+    let (capability, multiprocessors) = match &device {
+        Some(device) => (device.capability(), device.multiprocessors()),
+        None => ((9, 0), 132),
+    };
+    let slower = 132.0 / f64::from(multiprocessors.max(1));
+    let pairs = build.runs().iter().map(|run| {
+        let steps = steps(run.lens[1]);
+        // Of two inputs, the probe side is taken to be as large as the build side.
+        let pairs = f64::from(run.items.len() as u32).powi(2);
+        pairs / VectorShape::new(VectorKernel::of(capability), steps).rate(steps)
+    });
+    let all: f64 = pairs.sum();
+    let numbers = build.number_count() as f64;
+    let (pairs, sent) = match spec.pairing {
+        Pairing::Unordered => (all / 2.0, numbers),
+        Pairing::All => (all, 2.0 * numbers),
+    };
+    let begin = Device::time_to_begin(0).map_or(f64::INFINITY, |time| time.as_nanos() as f64);
+    let setup = if device.is_some() { 0.0 } else { begin };
+    if threshold.is_void() {
+        return Cost { setup: f64::INFINITY, ..Cost::default() };
+    }
+    Cost {
+        cpu: CONVERT * (sent - numbers),
+        device: START + slower * (pairs + PREPARE * sent),
+        transfer: 4.0 * sent / BUS,
+        setup,
+    }
+}

@@ -1,0 +1,180 @@
+//! The devices of a join of vectors, with the build side there.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::engine::{Collection, DevicePlace, DeviceRequest, MatchNeed, MatchSpec, Pairing};
+use crate::gpu::{Device, DeviceError};
+use crate::offload::{Devices, OpenDevices};
+use crate::vector::collection::Vectors;
+use crate::vector::device::abi::{OCTET, STEP_BYTES};
+use crate::vector::device::columns::{Preparation, PreparedColumns, Role};
+use crate::vector::device::resident::ResidentVectors;
+use crate::vector::device::shape::{VECTORS, VectorKernel, VectorShape, steps};
+use crate::vector::device::work::Form;
+use crate::vector::metric::Threshold;
+
+/// Hits of a work: at least, at most.
+const CAPACITY: (u64, u64) = (32, 1 << 24);
+/// Rows that travel with a work, at least.
+pub(super) const LEAST_ROWS: u64 = 64;
+
+/// The devices of a join, with the vectors of the build side.
+#[derive(Debug)]
+pub(in crate::vector) struct VectorDevices {
+    pub(super) devices: Arc<Devices>,
+    /// By device.
+    pub(super) copies: Vec<Option<ResidentVectors>>,
+    pub(super) form: Form,
+    /// Where the build side does not fit: the columns that travel with a work.
+    pub(super) pieces: Option<u32>,
+}
+
+impl fmt::Display for VectorDevices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.devices.fmt(f)
+    }
+}
+
+impl DevicePlace for VectorDevices {
+    fn has_refused(&self) -> bool {
+        self.devices.have_refused()
+    }
+}
+
+/// The dimensions of most items whose key has vectors of one length.
+pub(super) fn common_dimensions(vectors: &Vectors) -> u32 {
+    let mut counts = std::collections::BTreeMap::<u32, usize>::new();
+    for run in vectors.runs().iter().filter(|run| run.lens[0] == run.lens[1]) {
+        *counts.entry(run.lens[0]).or_default() += run.items.len();
+    }
+    counts.into_iter().max_by_key(|(_, count)| *count).map_or(0, |(dimensions, _)| dimensions)
+}
+
+impl VectorDevices {
+    /// Opens the devices that the request names, and brings the build side there: `cuda` names all
+    /// that are visible, `auto` the first one. Where it does not fit it travels with the works.
+    ///
+    /// # Errors
+    ///
+    /// Where no device can be used, or a work does not fit.
+    pub(in crate::vector) fn open(
+        build: &Vectors,
+        threshold: Threshold,
+        spec: &MatchSpec,
+        request: &DeviceRequest,
+    ) -> Result<Arc<Self>, DeviceError> {
+        let open = OpenDevices::open(request.choice)?;
+        Self::on(open, build, (threshold, spec), None, request)
+    }
+
+    /// The same on devices that are open, with a given kernel or the quickest one.
+    ///
+    /// # Errors
+    ///
+    /// Where none can be used, or a work does not fit.
+    pub(super) fn on(
+        mut open: OpenDevices,
+        build: &Vectors,
+        (threshold, spec): (Threshold, &MatchSpec),
+        kernel: Option<VectorKernel>,
+        request: &DeviceRequest,
+    ) -> Result<Arc<Self>, DeviceError> {
+        let there = |device: &Device| ResidentVectors::bytes_on(device, build);
+        let limits = open.limits(&VECTORS, spec.gpu.memory_limit, there)?;
+        // A work may go to any device, so it suits the smallest.
+        let memory = limits.into_iter().min().unwrap_or(0);
+        let dimensions = common_dimensions(build);
+        let steps = steps(dimensions);
+        let kernels = open.each(|device| Ok(VectorKernel::of(device.capability())))?;
+        let kernel = kernel.unwrap_or_else(|| VectorKernel::of_all(&kernels));
+        let shape = VectorShape::new(kernel, steps);
+        let preparation = Preparation { threshold, shape, dimensions };
+        let self_join = request.self_join;
+        let form = form(preparation, spec, memory, self_join);
+        let counts_rows = form.counts && !(self_join && build.groups().has_no_repeats());
+        let role = role(self_join);
+        let beside = PreparedColumns::bytes_of(&preparation, build.len(), role)
+            .saturating_add(Device::SLOTS as u64 * form.buffer_bytes());
+        let unfit = |bytes: u64| DeviceError::OutOfMemory {
+            what: "the vectors of the join",
+            bytes: bytes.saturating_add(beside),
+            free: memory,
+        };
+        let least = ResidentVectors::bytes_of(build, dimensions, counts_rows);
+        let fits = least.saturating_add(beside) <= memory;
+        let copies = open.place("the vectors", |device| {
+            if !fits {
+                return Ok(None);
+            }
+            let vectors = ResidentVectors::on(device, build, dimensions, counts_rows)?;
+            // Numbers may be wider than thought.
+            let bytes = vectors.bytes();
+            let fits = bytes.saturating_add(beside) <= memory;
+            if fits { Ok(Some(vectors)) } else { Err(unfit(bytes)) }
+        })?;
+        let pieces = match copies.iter().any(Option::is_some) {
+            true => None,
+            false => Some(columns_of_work(build, &form, memory).ok_or_else(|| unfit(least))?),
+        };
+        let remark = pieces.map(|_| "vectors travel in pieces");
+        let devices = Arc::new(Devices::new(open, memory, remark, request));
+        Ok(Arc::new(Self { devices, copies, form, pieces }))
+    }
+}
+
+/// A bound on the bytes that a vector takes in the memory of a work.
+fn travelling_bytes(preparation: &Preparation) -> u64 {
+    let dimensions = preparation.dimensions;
+    8 * u64::from(dimensions) + STEP_BYTES * u64::from(steps(dimensions) + 1) + 32
+}
+
+/// The bytes of a device that a work may take: idle memory of the queue is kept, at most one and a
+/// half times that of its works.
+fn share(memory: u64) -> u64 {
+    memory / (2 * Device::SLOTS as u64)
+}
+
+/// The rows that a work has room for, besides the last strip.
+pub(super) fn rows_of_work(preparation: &Preparation, memory: u64) -> u64 {
+    let rows = share(memory) / 8 / travelling_bytes(preparation);
+    rows.saturating_sub(u64::from(preparation.shape.strip_rows + OCTET))
+}
+
+/// The columns that travel with a work, in whole stages; `None` where it has no room for a stage, or
+/// some keys have vectors of other dimensions.
+fn columns_of_work(build: &Vectors, form: &Form, memory: u64) -> Option<u32> {
+    let preparation = &form.preparation;
+    let stage = u64::from(preparation.shape.stage_columns);
+    let columns = share(memory) / 4 / travelling_bytes(preparation) / stage * stage;
+    let is_alike = build.runs().iter().all(|run| run.lens == [preparation.dimensions; 2]);
+    let has_room =
+        form.buffer_bytes() <= share(memory) / 2 && rows_of_work(preparation, memory) >= LEAST_ROWS;
+    (is_alike && has_room && columns > 0).then(|| columns.min(1 << 30) as u32)
+}
+
+/// What the build side is to the kernels.
+pub(super) fn role(self_join: bool) -> Role {
+    if self_join { Role::Both } else { Role::Columns }
+}
+
+/// What the works of a join have in common.
+fn form(preparation: Preparation, spec: &MatchSpec, memory: u64, self_join: bool) -> Form {
+    /// Nanoseconds of an H200 for a pair that `f64` decides: always, and for each dimension; and the
+    /// time of a work, in which the device takes up nothing else.
+    const PAIR: f64 = 0.05;
+    const DIMENSION: f64 = 0.0004;
+    const SLICE: f64 = 1e7;
+    // Every work on a device has room for hits, and for the matches behind them.
+    let each = memory / 4 / (2 * Device::SLOTS as u64);
+    let capacity = (spec.gpu.candidate_memory / 8).min(each / 20).clamp(CAPACITY.0, CAPACITY.1);
+    let pair = PAIR + DIMENSION * f64::from(preparation.dimensions);
+    Form {
+        preparation,
+        capacity: capacity as u32,
+        dense_pairs: (SLICE / pair) as u64,
+        counts: spec.need == MatchNeed::Count,
+        first_only: spec.need == MatchNeed::Exists,
+        same: self_join && spec.pairing == Pairing::Unordered,
+    }
+}

@@ -1,0 +1,73 @@
+//! The nested loop on the CPU, for what devices fail to do.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::engine::{Cursor, MatchNeed, MatchSpec, Pairing, PrepareContext, PreparedJoin};
+use crate::offload::{CpuJoin, Wanted};
+use crate::vector::collection::Vectors;
+use crate::vector::cursor::{BLOCK, CURSOR_BYTES};
+use crate::vector::device::pairs::PairCursor;
+use crate::vector::metric::Threshold;
+use crate::vector::nested_loop::NestedLoop;
+
+/// Opens cursors of a join where there is memory for all that they will take: they reserve it
+/// later, when nothing else can take their place.
+#[derive(Debug)]
+struct Admitting {
+    join: Arc<dyn PreparedJoin>,
+    bytes: usize,
+}
+
+impl PreparedJoin for Admitting {
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
+        reservation.new_empty().try_grow(self.bytes)?;
+        self.join.open(reservation)
+    }
+}
+
+/// A join of vectors on the CPU.
+#[derive(Debug)]
+pub(super) struct VectorsOnCpu {
+    pub build: Arc<Vectors>,
+    pub threshold: Threshold,
+    pub spec: MatchSpec,
+}
+
+impl VectorsOnCpu {
+    fn spec(&self, wanted: Wanted) -> MatchSpec {
+        if wanted == Wanted::Join {
+            return self.spec;
+        }
+        let need = match self.spec.need {
+            MatchNeed::Count => MatchNeed::Pairs,
+            need => need,
+        };
+        MatchSpec { need, pairing: Pairing::All, ..self.spec }
+    }
+}
+
+impl CpuJoin for VectorsOnCpu {
+    fn prepare(
+        &self,
+        wanted: Wanted,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let (build, spec) = (Arc::clone(&self.build), self.spec(wanted));
+        let lens = build.runs().iter().map(|run| run.lens[1] as usize);
+        let block = BLOCK * lens.max().unwrap_or(0) * size_of::<f32>();
+        let join = NestedLoop::on_cpu(build, self.threshold, spec, context)?;
+        Ok(Arc::new(Admitting { join, bytes: CURSOR_BYTES + block }))
+    }
+
+    fn unprepared(&self, wanted: Wanted) -> Box<dyn Cursor> {
+        let build = Arc::clone(&self.build);
+        Box::new(PairCursor::new(build, self.threshold, self.spec(wanted)))
+    }
+
+    fn least_bytes(&self) -> usize {
+        PairCursor::BYTES
+    }
+}

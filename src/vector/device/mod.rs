@@ -1,0 +1,150 @@
+//! The nested loop on devices.
+//!
+//! The device prepares its copy of the build side ([`columns`]): every vector as halves (`f16`), with
+//! bounds that its products are compared with, as `kernels/vector_bounds.cuh` says. Rows (probe
+//! vectors) meet columns (build vectors) in tiles of products; what a product neither rejects nor
+//! proves to match is decided in `f64` on the device, in the order of DataFusion's functions. A pair
+//! whose value is not a number comes back undecided, and the host decides it.
+//!
+//! ```text
+//! cursor                         device (queue shared by all partitions)
+//! unit ─► plan: strips, units ─► prepare rows ─► products ─► hits ─► decide in f64 ─► matches ─┐
+//!           ▲                                        │                                        │
+//!           └── units without room for hits ◄────────┘       match buffer ◄── inbox ◄─────────┘
+//! ```
+//!
+//! Hits and matches have bounded room. A unit (a strip of rows and some stages of columns) that finds
+//! none counts for nothing and is done again; one that has too many alone is split, and in the end
+//! decided pair by pair. [`crate::offload`] has the way of jobs to devices and back.
+//!
+//! A device has vectors of one number of dimensions, that of most. Keys with others are left to the
+//! CPU. Where the build side does not fit on the devices, columns travel with the works as rows do, and
+//! are prepared there.
+
+mod abi;
+mod columns;
+mod estimate;
+mod filter;
+mod join;
+mod late;
+mod pairs;
+mod plan;
+mod resident;
+mod shape;
+#[cfg(all(test, feature = "cuda"))]
+mod tests;
+mod travel;
+mod values;
+mod work;
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+
+use self::columns::{Preparation, PreparedColumns};
+pub(super) use self::estimate::estimate;
+use self::filter::{Pieces, VectorFilter};
+pub(super) use self::join::VectorDevices;
+use self::join::{LEAST_ROWS, role, rows_of_work};
+use self::late::VectorsOnCpu;
+use self::plan::{Tiling, unit_stages};
+pub(super) use self::resident::VectorCopies;
+use self::shape::steps;
+use super::collection::Vectors;
+use super::metric::{Metric, Threshold};
+use crate::engine::{MatchSpec, PrepareContext, PreparedJoin};
+use crate::gpu::DeviceError;
+use crate::offload::{Offload, OnCpu, PreparedOffload};
+
+/// Numbers of rows that travel with a work, at most: a thread converts them in a millisecond or two.
+const MOST_NUMBERS: u64 = 1 << 20;
+/// Such rows, at most.
+const MOST_ROWS: u64 = 1 << 17;
+
+/// Prepares the build side on the devices of a join.
+///
+/// # Errors
+///
+/// Where no device has the memory, or all have failed. The devices have noted why.
+pub(super) fn prepare(
+    build: &Arc<Vectors>,
+    (threshold, spec): (Threshold, MatchSpec),
+    join: &Arc<VectorDevices>,
+    context: PrepareContext<'_>,
+) -> Result<Arc<dyn PreparedJoin>> {
+    let VectorDevices { devices, copies, form, pieces } = &**join;
+    let preparation = &form.preparation;
+    let centre = match threshold.metric {
+        Metric::Euclidean => mean(build, preparation.dimensions),
+        Metric::InnerProduct | Metric::Cosine => vec![],
+    };
+    let self_join = devices.self_join;
+    let prepared = match pieces {
+        Some(_) => devices.iter().map(|device| Some((None, device.multiprocessors()))).collect(),
+        None => devices.on_each(|number, device| {
+            let vectors = copies.get(number).cloned().flatten();
+            let vectors = vectors.ok_or(DeviceError::NoDevice)?;
+            let how = (preparation, role(self_join));
+            let columns = PreparedColumns::prepare(device, vectors, how, build.len(), &centre)?;
+            Ok((Some(Arc::new(columns)), device.multiprocessors()))
+        })?,
+    };
+    let pieces = pieces.map(|columns| {
+        let centre = centre.iter().map(|number| number.to_bits()).collect();
+        Pieces { columns, centre: Arc::new(centre) }
+    });
+    let filter = VectorFilter {
+        build: Arc::clone(build),
+        threshold,
+        pairing: spec.pairing,
+        form: *form,
+        tiling: tiling(build, preparation, devices.memory),
+        resident: self_join && pieces.is_none(),
+        devices: prepared,
+        pieces,
+    };
+    let cpu = VectorsOnCpu { build: Arc::clone(build), threshold, spec };
+    let offload = Offload {
+        build: Arc::clone(build) as _,
+        need: spec.need,
+        pairing: spec.pairing,
+        devices: Arc::clone(devices),
+        filter,
+        on_cpu: OnCpu::new(cpu, context.reservation),
+    };
+    Ok(Arc::new(PreparedOffload::new(offload)))
+}
+
+/// What plans are cut by.
+fn tiling(build: &Vectors, preparation: &Preparation, memory: u64) -> Tiling {
+    /// The time of a work, in which the device takes up nothing else, in nanoseconds.
+    const SLICE: f64 = 1e7;
+    let Preparation { shape, dimensions, .. } = *preparation;
+    let rows = rows_of_work(preparation, memory).min(MOST_NUMBERS / u64::from(dimensions.max(1)));
+    Tiling {
+        shape,
+        dimensions,
+        unit_stages: unit_stages(build.len(), &shape),
+        most_pairs: (SLICE * shape.rate(steps(dimensions))) as u64,
+        most_rows: rows.clamp(LEAST_ROWS, MOST_ROWS) as u32,
+    }
+}
+
+/// The mean of some vectors, by dimension; whole numbers where theirs are, so that they stay exact.
+fn mean(vectors: &Vectors, dimensions: u32) -> Vec<f64> {
+    const SAMPLED: u32 = 1 << 10;
+    let mut sums = vec![0.0; dimensions as usize];
+    let (mut count, mut whole) = (0.0, true);
+    for item in (0..vectors.len()).step_by((vectors.len() / SAMPLED).max(1) as usize) {
+        let vector = vectors.vector(item);
+        if vector.len() != sums.len() || !vector.iter().all(|number| number.abs() < 1e100) {
+            continue;
+        }
+        whole &= vector.iter().all(|number| number.fract() == 0.0);
+        sums.iter_mut().zip(vector).for_each(|(sum, number)| *sum += number);
+        count += 1.0;
+    }
+    let of_count = |sum: f64| if count > 0.0 { sum / count } else { 0.0 };
+    let means = sums.into_iter().map(of_count);
+    means.map(|mean| if whole { mean.round() } else { mean }).collect()
+}

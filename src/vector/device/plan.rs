@@ -1,0 +1,248 @@
+//! Which tiles of rows and columns a work tests.
+//!
+//! Items stand in the order of their keys on both sides, so that the columns which a strip of rows
+//! meets lie in few ranges. Rows are the probe vectors of a unit, columns the build vectors. Where
+//! each unordered pair is decided once it is the other way round: the columns are the vectors of the
+//! unit, the rows those of their keys up to them.
+
+use std::ops::Range;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::engine::ItemId;
+use crate::vector::collection::{Run, Vectors, check_lens};
+use crate::vector::device::abi::{MAX_UNIT_COLUMNS, OCTET, VectorRun, VectorUnit};
+use crate::vector::device::shape::VectorShape;
+
+/// A plan that has reached one of these ends with its strip.
+const MOST_UNITS: usize = 1 << 16;
+const MOST_RUNS: usize = 1 << 16;
+
+/// The tiles of one join: what they are cut from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Tiling {
+    pub shape: VectorShape,
+    /// The dimensions of the vectors that are on the devices.
+    pub dimensions: u32,
+    /// The most stages of a unit, so that there are units for all multiprocessors.
+    pub unit_stages: u32,
+    /// A plan that has reached one of these ends with its strip: pairs, and rows that travel with it.
+    pub most_pairs: u64,
+    pub most_rows: u32,
+}
+
+/// Rows to be tested.
+#[derive(Debug, Default)]
+pub(super) struct Plan {
+    pub rows: Range<u32>,
+    /// The probe items that are the rows or columns, and the item that is row 0.
+    pub probes: Range<ItemId>,
+    pub first_probe: ItemId,
+    pub runs: Vec<VectorRun>,
+    /// Of the plan itself.
+    pub reservation: Option<MemoryReservation>,
+}
+
+impl Plan {
+    /// The bytes allocated.
+    pub(super) fn size_in_bytes(&self) -> usize {
+        self.runs.capacity() * size_of::<VectorRun>()
+    }
+}
+
+/// The next rows of a unit.
+#[derive(Debug)]
+pub(super) enum Planned {
+    /// Tiles of a device.
+    Tiles(Plan, Vec<VectorUnit>),
+    /// Probe items whose vectors are not on the devices: they have other dimensions.
+    Rest(Range<ItemId>),
+}
+
+/// What rows are planned for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Probe<'a> {
+    pub items: &'a Vectors,
+    /// The name of the function, for errors.
+    pub function: &'static str,
+    /// Rows are columns of the same number, each pair is looked at once.
+    pub same: bool,
+    /// The item that is row 0; `None`: the first of the rows.
+    pub first_probe: Option<ItemId>,
+    /// The columns that are looked at.
+    pub columns: &'a Range<ItemId>,
+}
+
+/// Rows of one key and the columns that they meet.
+#[derive(Debug)]
+struct Stretch {
+    rows: Range<ItemId>,
+    columns: Range<ItemId>,
+    /// Of the columns.
+    dimensions: u32,
+}
+
+impl Probe<'_> {
+    /// The rows from `first` on that have one key, up to `end`, and their columns.
+    fn stretch(
+        &self,
+        build: &Vectors,
+        unit: &Range<ItemId>,
+        rows: Range<ItemId>,
+    ) -> Result<Stretch> {
+        let none = |rows: Range<ItemId>| Stretch { rows, columns: 0..0, dimensions: 0 };
+        let Some(run) = self.items.run_of(rows.start) else { return Ok(none(rows)) };
+        let rows = rows.start..rows.end.min(run.items.end);
+        let Some(partners) = build.run(run.key) else { return Ok(none(rows)) };
+        let Run { items: partners, lens, .. } = partners;
+        for len in run.lens {
+            check_lens(self.function, len, *lens)?;
+        }
+        let within = |a: &Range<ItemId>, b: &Range<ItemId>| a.start.max(b.start)..a.end.min(b.end);
+        let columns = within(partners, self.columns);
+        let columns = if self.same { within(&columns, unit) } else { columns };
+        Ok(Stretch { rows, columns, dimensions: lens[0] })
+    }
+}
+
+/// A plan in the making.
+struct Planner {
+    tiling: Tiling,
+    same: bool,
+    runs: Vec<VectorRun>,
+    units: Vec<VectorUnit>,
+    pairs: u64,
+    /// The first row.
+    first: u32,
+    /// Of the current strip: its first row, and the stages that some of its rows meet, ascending.
+    strip: u32,
+    stages: Vec<Range<u32>>,
+}
+
+impl Tiling {
+    /// The tiles of the first rows of `left`, as many as make a work, for the probe items `unit`.
+    ///
+    /// # Errors
+    ///
+    /// Where vectors of different lengths meet.
+    pub(super) fn plan(
+        &self,
+        build: &Vectors,
+        probe: Probe<'_>,
+        unit: &Range<ItemId>,
+        left: &mut Range<ItemId>,
+    ) -> Result<Planned> {
+        let first_probe = probe.first_probe.unwrap_or(left.start);
+        let first = left.start - first_probe;
+        let mut planner = Planner {
+            tiling: *self,
+            same: probe.same,
+            runs: vec![],
+            units: vec![],
+            pairs: 0,
+            first,
+            strip: first - first % OCTET,
+            stages: vec![],
+        };
+        let mut item = left.start;
+        while item < left.end {
+            let Stretch { rows, columns, dimensions } =
+                probe.stretch(build, unit, item..left.end)?;
+            if !columns.is_empty() && dimensions != self.dimensions {
+                if item > left.start {
+                    break;
+                }
+                left.start = rows.end;
+                // Of a self-join the columns are the probe items.
+                return Ok(Planned::Rest(if probe.same { columns } else { rows }));
+            }
+            let end = planner.add(rows.start - first_probe..rows.end - first_probe, columns);
+            item = end + first_probe;
+            if end < rows.end - first_probe || self.is_full(&planner, item - left.start) {
+                break;
+            }
+        }
+        planner.end_strip();
+        let probes = if probe.same { unit.clone() } else { left.start..item };
+        let rows = first..item - first_probe;
+        left.start = item;
+        let Planner { runs, units, .. } = planner;
+        Ok(Planned::Tiles(Plan { rows, probes, first_probe, runs, reservation: None }, units))
+    }
+
+    fn is_full(&self, planner: &Planner, rows: u32) -> bool {
+        planner.units.len() >= MOST_UNITS
+            || planner.runs.len() >= MOST_RUNS
+            || planner.pairs >= self.most_pairs
+            || rows >= self.most_rows
+    }
+}
+
+impl Planner {
+    /// Adds rows that meet these columns, strip by strip, until the plan is full; where it ends.
+    fn add(&mut self, rows: Range<u32>, columns: Range<ItemId>) -> u32 {
+        let Range { start, end } = columns;
+        self.runs.push(VectorRun { first: rows.start, start, end });
+        let mut row = rows.start;
+        while row < rows.end {
+            if row >= self.strip_end() {
+                self.end_strip();
+                self.strip = row - row % OCTET;
+                if row > rows.start && self.tiling.is_full(self, row - self.first) {
+                    return row;
+                }
+            }
+            let least = if self.same { start.max(row) } else { start };
+            if least < end {
+                let stage = self.tiling.shape.stage_columns;
+                self.add_stages(least / stage..end.div_ceil(stage));
+            }
+            row = rows.end.min(self.strip_end());
+        }
+        row
+    }
+
+    fn strip_end(&self) -> u32 {
+        self.strip.saturating_add(self.tiling.shape.strip_rows)
+    }
+
+    /// Adds stages to the current strip. Their last ones ascend.
+    fn add_stages(&mut self, stages: Range<u32>) {
+        match self.stages.last_mut().filter(|last| stages.start <= last.end) {
+            Some(last) => {
+                last.start = last.start.min(stages.start);
+                last.end = last.end.max(stages.end);
+            }
+            None => self.stages.push(stages),
+        }
+    }
+
+    /// Makes units of the current strip.
+    fn end_strip(&mut self) {
+        let Tiling { shape, unit_stages, .. } = self.tiling;
+        for range in std::mem::take(&mut self.stages) {
+            self.pairs += shape.tile_pairs() * range.len() as u64;
+            for first_stage in range.clone().step_by(unit_stages as usize) {
+                let stages = unit_stages.min(range.end - first_stage);
+                self.units.push(VectorUnit { first_row: self.strip, first_stage, stages });
+            }
+        }
+    }
+}
+
+/// The most stages of a unit.
+pub(super) fn unit_stages(columns: u32, shape: &VectorShape) -> u32 {
+    let stages = columns.div_ceil(shape.stage_columns);
+    (stages / 16).clamp(4, MAX_UNIT_COLUMNS / shape.stage_columns)
+}
+
+/// Smaller units in place of one with too many hits; `None` where it is the smallest.
+pub(super) fn split(unit: VectorUnit) -> Option<impl Iterator<Item = VectorUnit>> {
+    let share = unit.stages.div_ceil(8);
+    let end = unit.first_stage + unit.stages;
+    let smaller = (unit.first_stage..end).step_by(share.max(1) as usize).map(move |first_stage| {
+        VectorUnit { first_stage, stages: share.min(end - first_stage), ..unit }
+    });
+    (unit.stages > 1).then_some(smaller)
+}

@@ -1,0 +1,206 @@
+//! Vectors that stay on a device.
+//!
+//! A collection is copied to a device once, by the first join that asks for it there: its numbers, as
+//! `f32` where all of them are, and the number of rows of each vector. What a join makes of them is
+//! its own ([`super::columns`]).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use crate::engine::{Collection, ItemId};
+use crate::gpu::{Device, DeviceError, Resident, Stage};
+use crate::offload::{Copies, Layout};
+use crate::vector::collection::Vectors;
+use crate::vector::device::values::{Values, is_narrow};
+
+/// The copies of one collection.
+pub(in crate::vector) type VectorCopies = Copies<DeviceCopy>;
+
+/// What lies on one device.
+#[derive(Debug, Default)]
+pub(in crate::vector) struct DeviceCopy {
+    numbers: Option<Arc<Numbers>>,
+    rows: Option<Arc<Resident>>,
+}
+
+/// The numbers of vectors of some dimensions, and which items are such vectors.
+#[derive(Debug)]
+struct Numbers {
+    memory: Resident,
+    dimensions: u32,
+    wide: bool,
+    /// Where the bits lie, unless all items are present.
+    present: Option<u64>,
+}
+
+/// The vectors of a collection in the memory of a device.
+#[derive(Debug, Clone)]
+pub(super) struct ResidentVectors {
+    numbers: Arc<Numbers>,
+    rows: Option<Arc<Resident>>,
+}
+
+impl DeviceCopy {
+    /// Forgets the copies on the device from before it was lost.
+    fn forget_lost(&mut self, device: &Device) {
+        self.numbers.take_if(|numbers| !device.has(&numbers.memory));
+        self.rows.take_if(|rows| !device.has(rows));
+    }
+
+    fn bytes(&self) -> u64 {
+        let numbers = self.numbers.as_ref().map_or(0, |numbers| numbers.memory.bytes());
+        numbers + self.rows.as_ref().map_or(0, |rows| rows.bytes())
+    }
+}
+
+/// The bytes of the numbers of rows; `None` where each vector has one.
+fn row_bytes(vectors: &Vectors) -> Option<u64> {
+    let mut layout = Layout::default();
+    layout.add(vectors.len().into(), size_of::<u32>() as u64);
+    (!vectors.groups().has_no_repeats()).then(|| layout.end())
+}
+
+/// Where the bits of items lie behind their numbers, and the end.
+fn places(values: &Values<'_>, wide: bool) -> (u64, u64) {
+    let mut layout = Layout::default();
+    layout.add(values.len() as u64, if wide { 8 } else { 4 });
+    let present = layout.add(values.words() as u64, size_of::<u32>() as u64);
+    (present, layout.end())
+}
+
+impl ResidentVectors {
+    /// The bytes that vectors of some dimensions will take on a device, of `f32`. `rows`: with the
+    /// number of rows of each, unless all have one.
+    pub(super) fn bytes_of(vectors: &Vectors, dimensions: u32, rows: bool) -> u64 {
+        let values = Values { vectors, items: 0..vectors.len(), dimensions };
+        let rows = row_bytes(vectors).filter(|_| rows);
+        places(&values, false).1 + rows.unwrap_or(0)
+    }
+
+    /// The bytes of the vectors that are on a device already.
+    pub(super) fn bytes_on(device: &Device, vectors: &Vectors) -> u64 {
+        let copy = vectors.copies().on(device);
+        let mut copy = copy.lock();
+        copy.forget_lost(device);
+        copy.bytes()
+    }
+
+    /// The vectors of some dimensions on a device. Arrays that are not there yet are copied, and the
+    /// call waits for the copies. `rows`: with the number of rows of each, unless all have one.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::OutOfMemory`] where they do not fit.
+    pub(super) fn on(
+        device: &Device,
+        vectors: &Vectors,
+        dimensions: u32,
+        rows: bool,
+    ) -> Result<Self, DeviceError> {
+        let copy = vectors.copies().on(device);
+        let mut copy = copy.lock();
+        copy.forget_lost(device);
+        let there = copy.numbers.as_ref().filter(|numbers| numbers.dimensions == dimensions);
+        let numbers = match there {
+            Some(there) => Arc::clone(there),
+            None => Arc::new(Numbers::upload(device, vectors, dimensions)?),
+        };
+        let row_counts = match &copy.rows {
+            _ if !rows => None,
+            Some(there) => Some(Arc::clone(there)),
+            None => upload_rows(device, vectors)?.map(Arc::new),
+        };
+        // Only now: where the row counts do not fit the numbers are not kept either.
+        copy.numbers = Some(Arc::clone(&numbers));
+        if let Some(counts) = &row_counts {
+            copy.rows = Some(Arc::clone(counts));
+        }
+        Ok(Self { numbers, rows: row_counts })
+    }
+
+    /// The bytes that they take.
+    pub(super) fn bytes(&self) -> u64 {
+        let rows = self.rows.as_ref().map_or(0, |rows| rows.bytes());
+        self.numbers.memory.bytes() + rows
+    }
+
+    /// The address of the numbers.
+    pub(super) fn values(&self) -> u64 {
+        self.numbers.memory.address()
+    }
+
+    /// Whether the numbers are `f64`.
+    pub(super) fn are_wide(&self) -> bool {
+        self.numbers.wide
+    }
+
+    /// The address of the bits of items; 0 where all are present.
+    pub(super) fn present(&self) -> u64 {
+        self.numbers.present.map_or(0, |place| self.numbers.memory.address() + place)
+    }
+
+    /// The address of the numbers of rows; 0 where every vector has one, or none are there.
+    pub(super) fn rows(&self) -> u64 {
+        self.rows.as_ref().map_or(0, |rows| rows.address())
+    }
+
+    /// Whether a work at this stage can read them.
+    pub(super) fn is_at(&self, stage: &Stage<'_>) -> bool {
+        stage.has(&self.numbers.memory) && self.rows.as_ref().is_none_or(|rows| stage.has(rows))
+    }
+}
+
+impl Numbers {
+    /// As `f32`, or as `f64` where that shows to be needed.
+    fn upload(device: &Device, vectors: &Vectors, dimensions: u32) -> Result<Self, DeviceError> {
+        let values = Values { vectors, items: 0..vectors.len(), dimensions };
+        match Self::upload_as(device, &values, false)? {
+            Some(numbers) => Ok(numbers),
+            None => Self::upload_as(device, &values, true)?.ok_or_else(|| {
+                DeviceError::Internal("numbers are not even 64 bits wide".to_string())
+            }),
+        }
+    }
+
+    /// `None` where a number does not fit.
+    fn upload_as(
+        device: &Device,
+        values: &Values<'_>,
+        wide: bool,
+    ) -> Result<Option<Self>, DeviceError> {
+        let (present, end) = places(values, wide);
+        let all = values.are_all_present();
+        let fits = AtomicBool::new(true);
+        let narrow = |number: f64| {
+            if !is_narrow(number) {
+                fits.store(false, Ordering::Relaxed);
+            }
+            (number as f32).to_bits()
+        };
+        let memory = device.resident("the vectors of the join", end, |upload| {
+            let (slice, count) = (values.slice(), values.len());
+            match (wide, slice) {
+                (true, Some(slice)) => upload.copy_each(0, count, |i| slice[i].to_bits()),
+                (true, None) => upload.copy_each(0, count, |i| values.number(i).to_bits()),
+                (false, Some(slice)) => upload.copy_each(0, count, |i| narrow(slice[i])),
+                (false, None) => upload.copy_each(0, count, |i| narrow(values.number(i))),
+            }?;
+            match all || !fits.load(Ordering::Relaxed) {
+                true => Ok(()),
+                false => upload.copy_each(present, values.words(), |word| values.present(word)),
+            }
+        })?;
+        let present = (!all).then_some(present);
+        let fits = fits.load(Ordering::Relaxed);
+        Ok(fits.then_some(Self { memory, dimensions: values.dimensions, wide, present }))
+    }
+}
+
+fn upload_rows(device: &Device, vectors: &Vectors) -> Result<Option<Resident>, DeviceError> {
+    let Some(bytes) = row_bytes(vectors) else { return Ok(None) };
+    let groups = vectors.groups();
+    let rows = device.resident("the row counts of the join", bytes, |upload| {
+        upload.copy_each(0, vectors.len() as usize, |item| groups.row_count_of(item as ItemId))
+    })?;
+    Ok(Some(rows))
+}

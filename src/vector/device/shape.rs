@@ -1,0 +1,147 @@
+//! The kernels that filter, and how they cut rows and columns.
+
+use crate::gpu::{Images, images};
+
+/// The kernels of joins of vectors.
+pub(in crate::vector) static VECTORS: Images = images!("vectors", "sm_90a");
+
+/// The error of a step of 16 products, relative to the sum of their magnitudes: of the matrix
+/// instructions of warpgroups, which single products stay below, and of those of warps.
+const WGMMA_ROUNDING: f64 = 6.5625 / (1 << 23) as f64;
+const MMA_ROUNDING: f64 = 16.0 / (1 << 23) as f64;
+
+/// The steps of 16 products of vectors of some dimensions, with the six places of their bounds.
+pub(super) fn steps(dimensions: u32) -> u32 {
+    (dimensions + 6).div_ceil(16)
+}
+
+/// The instructions by which vectors are multiplied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum VectorKernel {
+    /// Products of threads.
+    Plain,
+    /// Matrix products of a warp (compute capability 8.0 and later).
+    Warps,
+    /// Those of warpgroups (compute capability 9.0).
+    Warpgroups,
+}
+
+/// A kernel that tests rows against stages of columns, for vectors of some steps.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct VectorShape {
+    pub kernel: VectorKernel,
+    pub name: &'static str,
+    pub threads: u32,
+    /// Blocks of a multiprocessor.
+    pub blocks: u32,
+    pub strip_rows: u32,
+    pub stage_columns: u32,
+    /// Whether vectors lie in blocks of steps.
+    pub blocked: bool,
+    /// Words of dynamic shared memory.
+    pub shared_words: u32,
+    pub rounding: f64,
+}
+
+impl VectorKernel {
+    /// The quickest one on devices of a compute capability.
+    pub(super) fn of(capability: (i32, i32)) -> Self {
+        match capability {
+            (9, 0) => Self::Warpgroups,
+            (8, _) => Self::Warps,
+            _ => Self::Plain,
+        }
+    }
+
+    /// That of all devices, where these are the quickest ones.
+    pub(super) fn of_all(kernels: &[Self]) -> Self {
+        let first = kernels.first().copied();
+        let common = first.filter(|first| kernels.iter().all(|kernel| kernel == first));
+        common.unwrap_or(Self::Plain)
+    }
+}
+
+/// Kernels that keep rows of so many steps in registers, from one on, and the stages in their rings.
+const OF_ROWS: [(&str, u32); 9] = [
+    ("vectors_rows_1", 8),
+    ("vectors_rows_2", 8),
+    ("vectors_rows_3", 8),
+    ("vectors_rows_4", 6),
+    ("vectors_rows_5", 5),
+    ("vectors_rows_6", 4),
+    ("vectors_rows_7", 3),
+    ("vectors_rows_8", 3),
+    ("vectors_rows_9", 3),
+];
+
+impl VectorShape {
+    /// For vectors of some steps.
+    pub(super) fn new(kernel: VectorKernel, steps: u32) -> Self {
+        match kernel {
+            VectorKernel::Plain => Self {
+                kernel,
+                name: "vectors_plain",
+                threads: 128,
+                blocks: 4,
+                strip_rows: 64,
+                stage_columns: 64,
+                blocked: false,
+                shared_words: 0,
+                rounding: WGMMA_ROUNDING,
+            },
+            VectorKernel::Warps => Self {
+                kernel,
+                name: "vectors_mma",
+                threads: 256,
+                blocks: 2,
+                strip_rows: 128,
+                stage_columns: 128,
+                blocked: false,
+                shared_words: 0,
+                rounding: MMA_ROUNDING,
+            },
+            VectorKernel::Warpgroups => Self::of_warpgroups(steps),
+        }
+    }
+
+    fn of_warpgroups(steps: u32) -> Self {
+        const STAGE: u32 = 256;
+        let kept = OF_ROWS.get(steps.saturating_sub(1) as usize);
+        // A step of a column is 32 bytes, eight words; stages of long vectors come in four blocks.
+        let (name, strip_rows, blocked, shared_words) = match kept {
+            Some((name, ring)) => (*name, 256, false, STAGE * 8 * steps * ring),
+            None => ("vectors_shared", 192, true, 4 * (192 + STAGE) * 32),
+        };
+        Self {
+            kernel: VectorKernel::Warpgroups,
+            name,
+            threads: 384,
+            blocks: 1,
+            strip_rows,
+            stage_columns: STAGE,
+            blocked,
+            shared_words,
+            rounding: WGMMA_ROUNDING,
+        }
+    }
+
+    /// Pairs of a strip and a stage.
+    pub(super) fn tile_pairs(&self) -> u64 {
+        u64::from(self.strip_rows) * u64::from(self.stage_columns)
+    }
+
+    /// Pairs that a device of 132 multiprocessors tests in a nanosecond, of vectors of some steps.
+    pub(super) fn rate(&self, steps: u32) -> f64 {
+        /// Products of numbers, and pairs at most, which are compared one by one.
+        const PLAIN: f64 = 5000.0;
+        const WARPS: f64 = 60_000.0;
+        const WARPGROUPS: f64 = 300_000.0;
+        const PAIRS: f64 = 10_000.0;
+        let products = match self.kernel {
+            VectorKernel::Plain => PLAIN,
+            VectorKernel::Warps => WARPS,
+            VectorKernel::Warpgroups => WARPGROUPS,
+        };
+        (products / f64::from(16 * steps)).min(PAIRS)
+    }
+}

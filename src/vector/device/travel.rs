@@ -1,0 +1,160 @@
+//! Probe vectors that travel with works.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use crate::engine::{Collection, ItemId};
+use crate::gpu::{DeviceError, Stage};
+use crate::offload::{Layout, bytes_of};
+use crate::vector::collection::Vectors;
+use crate::vector::device::columns::Given;
+use crate::vector::device::values::{Values, is_narrow};
+
+/// The numbers of vectors, as they travel.
+#[derive(Debug)]
+enum Numbers {
+    /// As `f32`.
+    Narrow(Vec<f32>),
+    /// As `f64` that lie in another order than in the collection.
+    Wide(Vec<f64>),
+    /// As they lie in the collection.
+    Whole,
+}
+
+/// Probe vectors that travel with a work, and, where rows of the join are counted and some vectors
+/// have several, the number of rows of each.
+#[derive(Debug)]
+pub(super) struct TravellingVectors {
+    pub collection: Arc<Vectors>,
+    pub items: Range<ItemId>,
+    numbers: Numbers,
+    present: Vec<u32>,
+    row_counts: Vec<u32>,
+    /// Of the arrays.
+    _memory: MemoryReservation,
+}
+
+/// Where travelling vectors lie in the memory of a work.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TravelPlaces {
+    values: u64,
+    present: u64,
+    row_counts: u64,
+}
+
+fn as_bytes<T>(values: &[T]) -> &[u8] {
+    // SAFETY: numbers have no padding.
+    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
+}
+
+impl TravellingVectors {
+    /// `counts`: rows of the join are counted.
+    ///
+    /// # Errors
+    ///
+    /// Where memory is refused.
+    pub(super) fn new(
+        collection: &Arc<Vectors>,
+        items: Range<ItemId>,
+        dimensions: u32,
+        counts: bool,
+        reservation: &MemoryReservation,
+    ) -> Result<Self> {
+        let values = Values { vectors: collection, items: items.clone(), dimensions };
+        let slice = values.slice();
+        let number = |place: usize| slice.map_or_else(|| values.number(place), |all| all[place]);
+        let count = values.len();
+        let wide = !(0..count).all(|place| is_narrow(number(place)));
+        let row_counts = match counts && !collection.groups().has_no_repeats() {
+            true => items.len(),
+            false => 0,
+        };
+        let bytes = match (wide, slice) {
+            (true, Some(_)) => 0,
+            (true, None) => count * size_of::<f64>(),
+            (false, _) => count * size_of::<f32>(),
+        };
+        let memory = reservation.new_empty();
+        memory.try_grow(bytes + (values.words() + row_counts) * size_of::<u32>())?;
+        let numbers = match (wide, slice) {
+            (true, Some(_)) => Numbers::Whole,
+            (true, None) => Numbers::Wide((0..count).map(number).collect()),
+            (false, _) => Numbers::Narrow((0..count).map(|place| number(place) as f32).collect()),
+        };
+        let present = match values.are_all_present() {
+            true => vec![],
+            false => (0..values.words()).map(|word| values.present(word)).collect(),
+        };
+        let groups = collection.groups();
+        let counted = items.clone().take(row_counts);
+        let row_counts = counted.map(|item| groups.row_count_of(item)).collect();
+        let collection = Arc::clone(collection);
+        Ok(Self { collection, items, numbers, present, row_counts, _memory: memory })
+    }
+
+    /// None of a collection.
+    pub(super) fn nothing(collection: &Arc<Vectors>, reservation: &MemoryReservation) -> Self {
+        Self {
+            collection: Arc::clone(collection),
+            items: 0..0,
+            numbers: Numbers::Whole,
+            present: vec![],
+            row_counts: vec![],
+            _memory: reservation.new_empty(),
+        }
+    }
+
+    /// Whether the numbers are `f64`.
+    pub(super) fn are_wide(&self) -> bool {
+        !matches!(self.numbers, Numbers::Narrow(_))
+    }
+
+    fn bytes(&self) -> &[u8] {
+        match &self.numbers {
+            Numbers::Narrow(numbers) => as_bytes(numbers),
+            Numbers::Wide(numbers) => as_bytes(numbers),
+            Numbers::Whole => as_bytes(self.collection.numbers_of(self.items.clone())),
+        }
+    }
+
+    pub(super) fn places(&self, layout: &mut Layout) -> TravelPlaces {
+        TravelPlaces {
+            values: layout.add(self.bytes().len() as u64, 1),
+            present: layout.add(self.present.len() as u64, size_of::<u32>() as u64),
+            row_counts: layout.add(self.row_counts.len() as u64, size_of::<u32>() as u64),
+        }
+    }
+
+    /// Copies them to their places.
+    ///
+    /// # Safety
+    ///
+    /// The work keeps them until it is answered.
+    pub(super) unsafe fn copy(
+        &self,
+        stage: &mut Stage<'_>,
+        places: &TravelPlaces,
+    ) -> std::result::Result<(), DeviceError> {
+        // SAFETY: as the caller promises; nothing of them changes.
+        unsafe {
+            stage.copy(places.values, self.bytes())?;
+            stage.copy(places.present, bytes_of(&self.present))?;
+            stage.copy(places.row_counts, bytes_of(&self.row_counts))
+        }
+    }
+
+    /// The vectors as a kernel prepares them, in a work at `start`, with the centre at an address.
+    pub(super) fn given(&self, start: u64, places: &TravelPlaces, centre: u64) -> Given {
+        let present = if self.present.is_empty() { 0 } else { start + places.present };
+        let count = self.items.len() as u32;
+        Given { values: start + places.values, present, centre, count, wide: self.are_wide() }
+    }
+
+    /// The address of the numbers of rows; 0 where every vector has one.
+    pub(super) fn row_counts(&self, start: u64, places: &TravelPlaces) -> u64 {
+        if self.row_counts.is_empty() { 0 } else { start + places.row_counts }
+    }
+}
