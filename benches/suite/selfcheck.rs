@@ -59,7 +59,7 @@ fn check_vectors() -> Result<()> {
             0 => VectorCollection { dimensions: 40, ..*collection },
             _ => *collection,
         };
-        let draw = || Points::new(&collection, 7).vectors(800);
+        let draw = || Points::new(&collection, 7).vectors(500);
         let lists = draw();
         let first = Points::new(&collection, 7).vectors(100);
         if *draw() != *lists || *first != *lists.slice(0, 100) {
