@@ -9,12 +9,13 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::bounds::{Bounds, Frame};
 use super::collection::Vectors;
 use super::cursor::{BLOCK, NestedLoopCursor};
-use super::metric::Threshold;
+use super::metric::{Orders, Threshold};
 use super::tile::{PANEL, Panels};
 use crate::engine::{
     Collection, Cost, Cursor, DevicePlace, Evidence, ItemId, MatchSpec, Pairing, Placement,
     PrepareContext, PreparedJoin, Strategy,
 };
+use crate::spec::Side;
 
 /// Tiles of products in `f32` reject and accept pairs; `f64` decides those between.
 #[derive(Debug)]
@@ -24,6 +25,7 @@ pub(super) struct NestedLoop;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figures {
     threshold: Threshold,
+    orders: Orders,
     spec: MatchSpec,
     /// The time for all pairs, in nanoseconds of a core.
     pairs: f64,
@@ -42,14 +44,20 @@ pub(super) fn pair_cost(dimensions: u32) -> f64 {
 }
 
 impl Figures {
-    pub(super) fn gather(build: &Vectors, threshold: Threshold, spec: &MatchSpec) -> Self {
+    pub(super) fn gather(
+        build: &Vectors,
+        threshold: Threshold,
+        first: Side,
+        spec: &MatchSpec,
+    ) -> Self {
         let pairs = build.runs().iter().map(|run| {
             // Of two inputs, the probe side is taken to be as large as the build side.
             pair_cost(run.lens[1]) * f64::from(run.items.len() as u32).powi(2)
         });
         let all: f64 = pairs.sum();
         let pairs = if spec.pairing == Pairing::Unordered { all / 2.0 } else { all };
-        Self { threshold, spec: *spec, pairs, numbers: build.number_count() as f64 }
+        let orders = Orders::of(spec, first);
+        Self { threshold, orders, spec: *spec, pairs, numbers: build.number_count() as f64 }
     }
 }
 
@@ -88,9 +96,9 @@ impl Strategy for NestedLoop {
         _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let Figures { threshold, spec, .. } = *evidence.of()?;
+        let Figures { threshold, orders, spec, .. } = *evidence.of()?;
         let side = BuildPanels::of(build.shared()?, threshold, context)?;
-        Ok(Arc::new(Prepared { side: Arc::new(side), threshold, spec }))
+        Ok(Arc::new(Prepared { side: Arc::new(side), threshold, orders, spec }))
     }
 }
 
@@ -166,6 +174,7 @@ impl BuildPanels {
 struct Prepared {
     side: Arc<BuildPanels>,
     threshold: Threshold,
+    orders: Orders,
     spec: MatchSpec,
 }
 
@@ -174,6 +183,7 @@ impl PreparedJoin for Prepared {
         let cursor = NestedLoopCursor::new(
             Arc::clone(&self.side),
             self.threshold,
+            self.orders,
             self.spec,
             reservation.new_empty(),
         );
