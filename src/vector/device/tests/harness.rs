@@ -55,6 +55,9 @@ pub(super) fn reservation() -> MemoryReservation {
     MemoryConsumer::new("test").register(&pool)
 }
 
+/// What is told of devices.
+type Told = Arc<Mutex<Vec<String>>>;
+
 /// How a cursor is driven.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Drive {
@@ -186,8 +189,8 @@ impl Sides {
         threshold: Threshold,
         spec: &MatchSpec,
         drive: Drive,
-    ) -> Result<(Arc<VectorDevices>, Arc<Mutex<Vec<String>>>)> {
-        let told = Arc::new(Mutex::new(vec![]));
+    ) -> Result<(Arc<VectorDevices>, Told)> {
+        let told: Told = Arc::default();
         let request = DeviceRequest {
             choice: match drive.demanded {
                 true => DeviceChoice::Cuda(drive.second.map_or(Some(drive.ordinal), |_| None)),
