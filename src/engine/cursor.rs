@@ -41,8 +41,29 @@ pub struct Match {
     /// The item of the build side.
     pub build: ItemId,
     /// The figure from which, besides the items, the family computes scores (the overlap of sets).
-    /// It is exact where the join needs scores.
+    /// It is exact where the join needs scores. [`Match::AS_GIVEN`] and [`Match::EXCHANGED`] say
+    /// something else.
     pub detail: u32,
+}
+
+impl Match {
+    /// The detail of a match that holds only with the probe item on the probe side, where matches
+    /// stand for [both orders](super::MatchSpec::both_orders) of their items.
+    pub const AS_GIVEN: u32 = u32::MAX;
+    /// The detail of one that holds only with the build item on the probe side.
+    pub const EXCHANGED: u32 = u32::MAX - 1;
+
+    /// Whether the match holds in one of the two orders alone.
+    #[inline]
+    pub fn has_one_order(&self) -> bool {
+        self.detail >= Self::EXCHANGED
+    }
+
+    /// Whether a match with this detail holds in the order in which it was given, or in the other.
+    #[inline]
+    pub fn holds(detail: u32, exchanged: bool) -> bool {
+        detail != if exchanged { Self::AS_GIVEN } else { Self::EXCHANGED }
+    }
 }
 
 /// Pairs of rows behind matches that were counted without being given

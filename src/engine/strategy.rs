@@ -46,6 +46,9 @@ pub struct MatchSpec {
     pub probe: Side,
     /// Which pairs of a self-join are looked for.
     pub pairing: Pairing,
+    /// Whether a match stands for both orders of its items: with [`Pairing::Unordered`], and where
+    /// the two sides are parts of one input whose rows meet once.
+    pub both_orders: bool,
     /// What the join needs to know of a match.
     pub need: MatchNeed,
     /// At most this many candidates wait for verification.

@@ -129,6 +129,7 @@ impl Layout {
         let spec = MatchSpec {
             probe,
             pairing,
+            both_orders: pairing == Pairing::Unordered,
             need,
             candidate_chunk: options.candidate_chunk.get(),
             match_buffer: options.match_buffer.get(),
@@ -180,6 +181,7 @@ impl Layout {
     /// [symmetric]: SimilarityJoin::is_symmetric
     pub(crate) fn give_both_orders(&mut self) {
         self.both_orders = true;
+        self.spec.both_orders = true;
         if self.row_order.is_some_and(|order| order.columns[0] != order.columns[1]) {
             // A row has one rank.
             self.row_order = None;

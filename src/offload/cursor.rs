@@ -255,12 +255,15 @@ impl<F: DeviceFilter> OffloadCursor<F> {
                     continue;
                 }
                 self.funnel.verified += u64::from(!delivery.decided);
-                if !delivery.decided && !join.filter.holds(unit, &found)? {
-                    continue;
-                }
+                let detail = match delivery.decided {
+                    true => Some(found.detail),
+                    false => join.filter.decide(unit, &found)?,
+                };
+                let Some(detail) = detail else { continue };
+                let found = Match { detail, ..found };
                 open.settle(found.probe);
                 self.funnel.matches += 1;
-                match join.counts() {
+                match join.counts() && !found.has_one_order() {
                     true => matches.count(join.rows_of(open, &found)),
                     false => matches.push(found),
                 }
@@ -293,12 +296,13 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         if found.done {
             open.pending -= 1;
         }
-        if join.counts() {
-            self.funnel.matches += found.matches.len() as u64;
-            found.matches.iter().for_each(|found| matches.count(join.rows_of(open, found)));
-        } else if !found.matches.is_empty() {
+        let (given, counted): (Vec<_>, Vec<_>) =
+            found.matches.into_iter().partition(|found| !join.counts() || found.has_one_order());
+        self.funnel.matches += counted.len() as u64;
+        counted.iter().for_each(|found| matches.count(join.rows_of(open, found)));
+        if !given.is_empty() {
             open.pending += 1;
-            let (unit, matches) = (found.unit, found.matches);
+            let (unit, matches) = (found.unit, given);
             self.deliveries.push_back(Delivery { unit, matches, decided: true, next: 0 });
         }
         Poll::Ready(Ok(()))

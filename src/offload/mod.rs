@@ -106,13 +106,14 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     /// What the CPU has to do for a job.
     fn undecided(&self, job: &Self::Job) -> Self::Undecided;
 
-    /// Whether a pair matches that a device has left [undecided](Outcome::undecided).
+    /// The detail of the match that a pair is which a device has left
+    /// [undecided](Outcome::undecided); `None` where it is none.
     ///
     /// # Errors
     ///
     /// Where the family's function fails.
-    fn holds(&self, _unit: &Self::Unit, _pair: &Match) -> Result<bool> {
-        Ok(true)
+    fn decide(&self, _unit: &Self::Unit, pair: &Match) -> Result<Option<u32>> {
+        Ok(Some(pair.detail))
     }
 
     /// The most matches that a work gives, with pairs that it leaves undecided.

@@ -23,6 +23,7 @@ const fn info(name: &'static str) -> FunctionInfo {
         name,
         is_integer: false,
         is_symmetric: true,
+        orders_nan: false,
         is_partial: false,
         order: Order::Similarity,
         range: [0.0, 1.0],

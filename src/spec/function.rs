@@ -24,8 +24,10 @@ pub struct FunctionInfo {
     pub name: &'static str,
     /// The value is an `Int64` rather than a `Float64`.
     pub is_integer: bool,
-    /// Both arguments may be swapped without changing the value.
+    /// Both arguments may be swapped without changing the value, but for what `orders_nan` says.
     pub is_symmetric: bool,
+    /// The order of the arguments may decide the sign of a value that is NaN.
+    pub orders_nan: bool,
     /// Which values are similar.
     pub order: Order,
     /// The least and the greatest value.
@@ -59,9 +61,15 @@ impl Function {
         self.0.name
     }
 
-    /// Whether both arguments may be swapped without changing the value.
+    /// Whether both arguments may be swapped without changing the value, or but the sign of NaN.
     pub fn is_symmetric(self) -> bool {
         self.0.is_symmetric
+    }
+
+    /// Whether the order of the arguments may change the value: a call of the function has to say
+    /// which side gives its first argument.
+    pub fn is_ordered(self) -> bool {
+        !self.0.is_symmetric || self.0.orders_nan
     }
 
     /// Whether the value is an `Int64` rather than a `Float64`.

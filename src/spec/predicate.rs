@@ -5,7 +5,7 @@ use super::{Function, Order, Side};
 /// A function over the join's two arguments, with the side that gives its first argument.
 ///
 /// `containment(a.x, b.y)` has `first: Left`, `containment(b.y, a.x)` has `first: Right`. For
-/// symmetric functions `first` is `Left`.
+/// functions whose order of arguments [does not matter](Function::is_ordered) `first` is `Left`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Call {
     /// The function.

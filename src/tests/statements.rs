@@ -188,7 +188,7 @@ pub(crate) fn sorted(batches: &[RecordBatch]) -> Vec<String> {
             let value = |column: &ArrayRef| {
                 let floats: Option<&Float64Array> = column.as_any().downcast_ref();
                 match floats.filter(|floats| floats.is_valid(row)) {
-                    Some(floats) if !floats.value(row).is_nan() => {
+                    Some(floats) => {
                         format!("{:?} {:x}", floats.value(row), floats.value(row).to_bits())
                     }
                     _ => ArrayFormatter::try_new(column, &options).unwrap().value(row).to_string(),

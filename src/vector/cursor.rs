@@ -11,7 +11,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::bounds::Bounds;
 use super::collection::{Vectors, check_lens};
-use super::metric::Threshold;
+use super::metric::{Decision, Orders, Threshold};
 use super::nested_loop::BuildPanels;
 use super::tile::{PANEL, ROW_UNIT, Rows, products};
 use crate::engine::{
@@ -76,6 +76,7 @@ struct Block {
 pub(super) struct NestedLoopCursor {
     side: Arc<BuildPanels>,
     threshold: Threshold,
+    orders: Orders,
     spec: MatchSpec,
     units: UnitQueue<ProbeUnit>,
     unit: Option<Unit>,
@@ -91,12 +92,14 @@ impl NestedLoopCursor {
     pub(super) fn new(
         side: Arc<BuildPanels>,
         threshold: Threshold,
+        orders: Orders,
         spec: MatchSpec,
         reservation: MemoryReservation,
     ) -> Self {
         Self {
             side,
             threshold,
+            orders,
             spec,
             units: UnitQueue::default(),
             unit: None,
@@ -202,20 +205,21 @@ impl NestedLoopCursor {
     }
 
     /// Whether a survivor matches.
-    fn is_match(&mut self, pair: Survivor, work: &mut usize) -> Result<bool> {
-        let Some(Unit { items, .. }) = &self.unit else { return Ok(false) };
+    fn is_match(&mut self, pair: Survivor, work: &mut usize) -> Result<Decision> {
+        let Some(Unit { items, .. }) = &self.unit else { return Ok(Decision::Neither) };
         let row = (pair.probe - self.block.items.start) as usize;
         let accept = f64::from(self.block.accept[row]) + f64::from(self.side.accept(pair.build));
         if f64::from(pair.product) > accept {
-            return Ok(true);
+            return Ok(Decision::Match);
         }
         let build = &self.side.vectors;
         if !items.is_vector(pair.probe) || !build.is_vector(pair.build) {
-            return Ok(false);
+            return Ok(Decision::Neither);
         }
         self.funnel.verified += 1;
         *work += 8 + self.block.dimensions;
-        self.threshold.matches(items.vector(pair.probe), build.vector(pair.build))
+        let (x, y) = (items.vector(pair.probe), build.vector(pair.build));
+        self.threshold.decide(x, y, self.orders)
     }
 
     /// Decides survivors; why it stopped, unless all are decided.
@@ -237,15 +241,14 @@ impl NestedLoopCursor {
                 continue;
             }
             self.funnel.candidates += 1;
-            if !self.is_match(pair, &mut work)? {
-                continue;
-            }
+            let decision = self.is_match(pair, &mut work)?;
+            let Some(detail) = decision.detail() else { continue };
             self.funnel.matches += 1;
             match self.spec.need {
-                MatchNeed::Count => self.count(pair, &mut counts),
+                MatchNeed::Count if decision == Decision::Match => self.count(pair, &mut counts),
                 need => {
                     let Survivor { probe, build, .. } = pair;
-                    matches.push(Match { probe, build, detail: 0 });
+                    matches.push(Match { probe, build, detail });
                     if need == MatchNeed::Exists {
                         self.block.reject[row] = f32::INFINITY;
                     }

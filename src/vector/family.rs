@@ -57,12 +57,12 @@ impl Family for VectorFamily {
                 );
             }
         }
-        let threshold = Threshold::of(&predicate)?;
+        let (threshold, first) = (Threshold::of(&predicate)?, predicate.call.first);
         let sources: Vec<_> = arguments.iter().filter_map(source).collect();
         let dimensions = sources.iter().find_map(|(_, child)| child.dimensions);
         let axis = OnePlace { dimensions: dimensions.unwrap_or(USUAL_DIMENSIONS) };
         let sources = sources.into_iter().map(|(argument, child)| (argument, child.expression));
-        Ok(Arc::new(VectorMatcher { threshold, axis, sources: sources.collect() }))
+        Ok(Arc::new(VectorMatcher { threshold, first, axis, sources: sources.collect() }))
     }
 
     fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>> {

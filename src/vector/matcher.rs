@@ -26,6 +26,8 @@ static STRATEGIES: [&dyn Strategy; 1] = [&NestedLoop];
 #[derive(Debug)]
 pub(super) struct VectorMatcher {
     pub threshold: Threshold,
+    /// The side that gives the first argument.
+    pub first: Side,
     pub axis: OnePlace,
     /// Arguments that are casts, and what they are casts of.
     pub sources: Vec<(PhysicalExprRef, PhysicalExprRef)>,
@@ -84,7 +86,7 @@ impl Matcher for VectorMatcher {
         _: &[&'static dyn Strategy],
         _: PrepareContext<'_>,
     ) -> Result<Box<dyn Evidence>> {
-        Ok(Box::new(Figures::gather(build.of()?, self.threshold, spec)))
+        Ok(Box::new(Figures::gather(build.of()?, self.threshold, self.first, spec)))
     }
 
     fn open_device(
@@ -126,6 +128,7 @@ impl Matcher for VectorMatcher {
         let (left, right) = (left.of::<Vectors>()?, right.of::<Vectors>()?);
         for ItemPair { items: [l, r], .. } in pairs {
             let (x, y) = (left.vector(*l), right.vector(*r));
+            let (x, y) = if call.first == Side::Left { (x, y) } else { (y, x) };
             match metric.value(x, y)? {
                 Some(value) => values.push(value),
                 None => return internal_err!("a matching pair has no {metric:?} value"),

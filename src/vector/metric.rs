@@ -5,14 +5,15 @@ use std::sync::{Arc, LazyLock};
 use arrow::array::{ArrayRef, AsArray, Float64Array, ListArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::functions_nested::cosine_distance::{CosineDistance, cosine_distance_udf};
 use datafusion::functions_nested::distance::{ArrayDistance, array_distance_udf};
 use datafusion::functions_nested::inner_product::{InnerProduct, inner_product_udf};
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
 
-use crate::spec::{Function, FunctionInfo, Order, Predicate};
+use crate::engine::{Match, MatchSpec};
+use crate::spec::{Function, FunctionInfo, Order, Predicate, Side};
 
 /// The family's name.
 pub(super) const FAMILY: &str = "vector";
@@ -27,6 +28,7 @@ const fn info(name: &'static str, order: Order, least_similar: &'static str) -> 
         name,
         is_integer: false,
         is_symmetric: true,
+        orders_nan: true,
         is_partial: false,
         order,
         range: [LEAST, GREATEST],
@@ -204,12 +206,94 @@ impl Threshold {
             }
     }
 
-    /// Whether two vectors of one length match.
+    /// Whether two vectors of one length match, in one or in both orders of the arguments.
     ///
     /// # Errors
     ///
     /// When DataFusion's function fails.
+    #[inline]
+    pub(super) fn decide(self, x: &[f64], y: &[f64], orders: Orders) -> Result<Decision> {
+        match self.metric.number(x, y) {
+            None => Ok(Decision::Neither),
+            Some(value) if value.is_nan() => self.decide_nan(x, y, orders),
+            Some(value) if self.admits(value) => Ok(Decision::Match),
+            Some(_) => Ok(Decision::Neither),
+        }
+    }
+
+    /// The sign of NaN decides, and may depend on the order of the arguments.
+    #[cold]
+    fn decide_nan(self, x: &[f64], y: &[f64], orders: Orders) -> Result<Decision> {
+        let holds = |x: &[f64], y: &[f64]| {
+            let value = self.metric.value_of_function(x, y)?;
+            Ok::<_, DataFusionError>(value.is_some_and(|value| self.admits(value)))
+        };
+        let given = match orders {
+            Orders::Given | Orders::Both { exchanged: false } => holds(x, y)?,
+            Orders::Exchanged | Orders::Both { exchanged: true } => holds(y, x)?,
+        };
+        let other = match orders {
+            Orders::Given | Orders::Exchanged => given,
+            Orders::Both { exchanged: false } => holds(y, x)?,
+            Orders::Both { exchanged: true } => holds(x, y)?,
+        };
+        Ok(match (given, other) {
+            (true, true) => Decision::Match,
+            (true, false) => Decision::AsGiven,
+            (false, true) => Decision::Exchanged,
+            (false, false) => Decision::Neither,
+        })
+    }
+
+    /// Whether two vectors of one length match.
+    #[cfg(test)]
     pub(super) fn matches(self, x: &[f64], y: &[f64]) -> Result<bool> {
-        Ok(self.metric.value(x, y)?.is_some_and(|value| self.admits(value)))
+        Ok(self.decide(x, y, Orders::Given)? == Decision::Match)
+    }
+}
+
+/// Which argument of the function a probe vector is, which matters where the value is NaN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Orders {
+    /// The first.
+    Given,
+    /// The second.
+    Exchanged,
+    /// The first or, `exchanged`, the second; and then the other one with the sides exchanged.
+    Both { exchanged: bool },
+}
+
+impl Orders {
+    /// Of a join whose function takes the vectors of side `first` as its first argument.
+    pub(super) fn of(spec: &MatchSpec, first: Side) -> Self {
+        match (spec.both_orders, spec.probe != first) {
+            (false, false) => Self::Given,
+            (false, true) => Self::Exchanged,
+            (true, exchanged) => Self::Both { exchanged },
+        }
+    }
+}
+
+/// Whether a pair matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Decision {
+    Neither,
+    /// In every order that is asked for.
+    Match,
+    /// Of both orders, with the probe vector on the probe side alone.
+    AsGiven,
+    /// Of both orders, with the build vector on the probe side alone.
+    Exchanged,
+}
+
+impl Decision {
+    /// [`Match::detail`] of the pair, where it matches.
+    pub(super) fn detail(self) -> Option<u32> {
+        match self {
+            Self::Neither => None,
+            Self::Match => Some(0),
+            Self::AsGiven => Some(Match::AS_GIVEN),
+            Self::Exchanged => Some(Match::EXCHANGED),
+        }
     }
 }

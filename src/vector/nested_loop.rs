@@ -10,12 +10,13 @@ use super::bounds::{Bounds, Frame};
 use super::collection::Vectors;
 use super::cursor::{BLOCK, NestedLoopCursor};
 use super::device;
-use super::metric::Threshold;
+use super::metric::{Orders, Threshold};
 use super::tile::{PANEL, Panels};
 use crate::engine::{
     Collection, Cost, Cursor, DevicePlace, Evidence, ItemId, MatchSpec, Pairing, Placement,
     PrepareContext, PreparedJoin, Strategy,
 };
+use crate::spec::Side;
 
 /// Tiles of products in `f32` reject and accept pairs; `f64` decides those between.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub(super) struct NestedLoop;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Figures {
     threshold: Threshold,
+    orders: Orders,
     spec: MatchSpec,
     /// The time for all pairs, in nanoseconds of a core.
     pairs: f64,
@@ -36,6 +38,14 @@ pub(super) struct Figures {
 
 impl Evidence for Figures {}
 
+/// What a join asks of pairs.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Joining {
+    pub threshold: Threshold,
+    pub orders: Orders,
+    pub spec: MatchSpec,
+}
+
 /// The time for a pair of vectors, in nanoseconds of a core.
 pub(super) fn pair_cost(dimensions: u32) -> f64 {
     /// Of the comparison, and of a dimension.
@@ -45,7 +55,12 @@ pub(super) fn pair_cost(dimensions: u32) -> f64 {
 }
 
 impl Figures {
-    pub(super) fn gather(build: &Vectors, threshold: Threshold, spec: &MatchSpec) -> Self {
+    pub(super) fn gather(
+        build: &Vectors,
+        threshold: Threshold,
+        first: Side,
+        spec: &MatchSpec,
+    ) -> Self {
         let on_device = device::estimate(build, threshold, spec);
         let pairs = build.runs().iter().map(|run| {
             // Of two inputs, the probe side is taken to be as large as the build side.
@@ -53,7 +68,8 @@ impl Figures {
         });
         let all: f64 = pairs.sum();
         let pairs = if spec.pairing == Pairing::Unordered { all / 2.0 } else { all };
-        Self { threshold, spec: *spec, pairs, numbers: build.number_count() as f64, on_device }
+        let (orders, numbers) = (Orders::of(spec, first), build.number_count() as f64);
+        Self { threshold, orders, spec: *spec, pairs, numbers, on_device }
     }
 }
 
@@ -77,12 +93,12 @@ impl NestedLoop {
     /// When memory is refused, or the work cancelled.
     pub(super) fn on_cpu(
         build: Arc<Vectors>,
-        threshold: Threshold,
-        spec: MatchSpec,
+        join: Joining,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
+        let Joining { threshold, orders, spec } = join;
         let side = BuildPanels::of(build, threshold, context)?;
-        Ok(Arc::new(Prepared { side: Arc::new(side), threshold, spec }))
+        Ok(Arc::new(Prepared { side: Arc::new(side), threshold, orders, spec }))
     }
 }
 
@@ -112,11 +128,12 @@ impl Strategy for NestedLoop {
         device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let Figures { threshold, spec, .. } = *evidence.of()?;
+        let Figures { threshold, orders, spec, .. } = *evidence.of()?;
         let build = build.shared()?;
+        let join = Joining { threshold, orders, spec };
         match device {
-            Some(device) => device::prepare(&build, (threshold, spec), &device.shared()?, context),
-            None => Self::on_cpu(build, threshold, spec, context),
+            Some(device) => device::prepare(&build, join, &device.shared()?, context),
+            None => Self::on_cpu(build, join, context),
         }
     }
 }
@@ -193,6 +210,7 @@ impl BuildPanels {
 struct Prepared {
     side: Arc<BuildPanels>,
     threshold: Threshold,
+    orders: Orders,
     spec: MatchSpec,
 }
 
@@ -201,6 +219,7 @@ impl PreparedJoin for Prepared {
         let cursor = NestedLoopCursor::new(
             Arc::clone(&self.side),
             self.threshold,
+            self.orders,
             self.spec,
             reservation.new_empty(),
         );

@@ -76,6 +76,22 @@ impl RowPairs {
         self.len = 0;
     }
 
+    /// Takes out the pairs that match in one of the two orders of their sides alone, and not in this
+    /// one.
+    pub(crate) fn take_other_order(&mut self, exchanged: bool) -> Self {
+        let holds = |block: &mut Block| Match::holds(block.pair.detail, exchanged);
+        let blocks: Vec<_> = self.blocks.extract_if(.., |block| !holds(block)).collect();
+        let len = blocks.iter().map(Block::len).sum();
+        self.len -= len;
+        Self { blocks, len }
+    }
+
+    /// Adds the pairs of `others`.
+    pub(crate) fn append(&mut self, mut others: Self) {
+        self.blocks.append(&mut others.blocks);
+        self.len += others.len;
+    }
+
     /// Exchanges the sides of all pairs.
     pub(crate) fn mirror(&mut self) {
         for block in &mut self.blocks {
@@ -180,6 +196,12 @@ impl Expansion {
         let probe_side = input.probe_side as usize;
         let mut steps = STEPS_PER_FILL;
         while let Some(found) = matches.get(self.next) {
+            let twice = input.both_orders && found.probe != found.build;
+            if input.both_orders && !Match::holds(found.detail, self.mirrored) {
+                self.mirrored = twice && !self.mirrored;
+                self.next += usize::from(!self.mirrored);
+                continue;
+            }
             let block = input.rectangle(found, self.mirrored);
             let probe_side = if self.mirrored { 1 - probe_side } else { probe_side };
             let done = match input.order {
@@ -192,7 +214,7 @@ impl Expansion {
                 return false;
             }
             (self.probe_row, self.build_row) = (0, 0);
-            self.mirrored = input.both_orders && !self.mirrored && found.probe != found.build;
+            self.mirrored = twice && !self.mirrored;
             self.next += usize::from(!self.mirrored);
         }
         true

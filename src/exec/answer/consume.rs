@@ -8,7 +8,7 @@ use datafusion::logical_expr::Operator::{Gt, GtEq, Lt, LtEq, NotEq};
 use crate::engine::{ItemId, Match, MatchNeed, Pairing, RowPairCounts};
 use crate::exec::answer::Answer;
 use crate::exec::answer::batch::{Counted, ProbeBatch};
-use crate::exec::answer::blocks::{ExpansionInput, total_pairs};
+use crate::exec::answer::blocks::{ExpansionInput, RowPairs, total_pairs};
 use crate::exec::answer::marks::{note_blocks, note_items, note_places};
 use crate::exec::answer::pairs::PairColumns;
 use crate::exec::layout::{Layout, Yield};
@@ -77,6 +77,7 @@ impl Answer {
         };
         if self.layout.yields == Yield::Total
             && items_tell_total(&self.layout, self.build.ranks.as_ref())
+            && (self.layout.row_order.is_none() || !matches.iter().any(Match::has_one_order))
         {
             self.total += self.total_of_matches(&self.batches[place], matches);
             return Ok(Taken::ALL);
@@ -172,11 +173,17 @@ impl Answer {
         }
         let build = Arc::clone(&self.build.payload);
         let (left, right) = self.layout.left_right(payload, &*build);
+        let others = match self.layout.both_orders {
+            true => self.pairs.take_other_order(self.mirrored),
+            false => RowPairs::default(),
+        };
         match self.mirrored {
             false => self.flush_pairs([left, right], counted)?,
             true => self.flush_pairs([right, left], counted)?,
         }
         if self.layout.both_orders && !self.expands_twice() {
+            self.pairs.append(others);
+            self.pairs.take_other_order(true);
             self.pairs.mirror();
             self.flush_pairs([right, left], counted)?;
         }
@@ -219,15 +226,19 @@ impl Answer {
 
     /// The number of row pairs behind some matches, where items alone decide.
     fn total_of_matches(&self, batch: &ProbeBatch, matches: &[Match]) -> u64 {
-        let build = self.build.items.groups();
-        if self.layout.spec.pairing == Pairing::All {
-            return total_pairs(matches, batch.items.groups(), build, |_| None, self.orders());
-        }
+        let (probe, build) = (batch.items.groups(), self.build.items.groups());
+        let unordered = self.layout.spec.pairing == Pairing::Unordered;
         let of_match = |found: &Match| {
-            let rows = u64::from(build.row_count_of(found.probe));
-            (found.probe == found.build).then_some(self.with_itself(rows * rows, rows))
+            let rows = u64::from(probe.row_count_of(found.probe));
+            if unordered && found.probe == found.build {
+                Some(self.with_itself(rows * rows, rows))
+            } else if found.has_one_order() {
+                Some(rows * u64::from(build.row_count_of(found.build)))
+            } else {
+                None
+            }
         };
-        total_pairs(matches, build, build, of_match, self.orders())
+        total_pairs(matches, probe, build, of_match, self.orders())
     }
 
     /// Whether matches are expanded once for each of the two orders of a pair: ranks admit

@@ -275,7 +275,7 @@ fn own_score(node: &SetSimilarityJoin, call: &ScoreCall) -> Result<Option<Call>>
     if first == second || !padded_is_null {
         return Ok(None);
     }
-    let first = if call.function.is_symmetric() { Side::Left } else { first };
+    let first = if call.function.is_ordered() { first } else { Side::Left };
     Ok(Some(Call { function: call.function, first }))
 }
 

@@ -202,7 +202,8 @@ fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
         Role::First => Side::Left,
         Role::Second => Side::Right,
     };
-    MatchSpec { probe, pairing, need, candidate_chunk, match_buffer: 1000, simd, gpu }
+    let both_orders = pairing == Pairing::Unordered;
+    MatchSpec { probe, pairing, both_orders, need, candidate_chunk, match_buffer: 1000, simd, gpu }
 }
 
 pub(crate) fn reservation() -> MemoryReservation {

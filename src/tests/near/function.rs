@@ -17,6 +17,7 @@ pub(super) static INT_DISTANCE: Function = Function::new(&FunctionInfo {
     name: "int_distance",
     is_integer: true,
     is_symmetric: true,
+    orders_nan: false,
     is_partial: false,
     order: Order::Distance,
     range: [0.0, u32::MAX as f64],

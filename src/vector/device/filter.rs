@@ -16,7 +16,7 @@ use crate::vector::device::columns::PreparedColumns;
 use crate::vector::device::plan::{self, Plan, Planned, Probe, Tiling};
 use crate::vector::device::travel::TravellingVectors;
 use crate::vector::device::work::{Form, Left, TravellingColumns, VectorJob, VectorRunning};
-use crate::vector::metric::Threshold;
+use crate::vector::metric::{Orders, Threshold};
 
 /// The most ranges of a self-join: each is a work or more.
 const WORKS: u32 = 48;
@@ -31,6 +31,7 @@ const LEAST_CAPACITY: u32 = 1 << 10;
 pub(super) struct VectorFilter {
     pub build: Arc<Vectors>,
     pub threshold: Threshold,
+    pub orders: Orders,
     pub pairing: Pairing,
     pub form: Form,
     pub tiling: Tiling,
@@ -302,9 +303,9 @@ impl DeviceFilter for VectorFilter {
     }
 
     /// By the numbers as they were given.
-    fn holds(&self, unit: &Unit, pair: &Match) -> Result<bool> {
+    fn decide(&self, unit: &Unit, pair: &Match) -> Result<Option<u32>> {
         let (x, y) = (unit.items.vector(pair.probe), self.build.vector(pair.build));
-        self.threshold.matches(x, y)
+        Ok(self.threshold.decide(x, y, self.orders)?.detail())
     }
 
     fn most_matches(&self) -> u64 {

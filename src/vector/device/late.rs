@@ -10,8 +10,7 @@ use crate::offload::{CpuJoin, Wanted};
 use crate::vector::collection::Vectors;
 use crate::vector::cursor::{BLOCK, CURSOR_BYTES};
 use crate::vector::device::pairs::PairCursor;
-use crate::vector::metric::Threshold;
-use crate::vector::nested_loop::NestedLoop;
+use crate::vector::nested_loop::{Joining, NestedLoop};
 
 /// Opens cursors of a join where there is memory for all that they will take: they reserve it
 /// later, when nothing else can take their place.
@@ -32,20 +31,20 @@ impl PreparedJoin for Admitting {
 #[derive(Debug)]
 pub(super) struct VectorsOnCpu {
     pub build: Arc<Vectors>,
-    pub threshold: Threshold,
-    pub spec: MatchSpec,
+    pub join: Joining,
 }
 
 impl VectorsOnCpu {
-    fn spec(&self, wanted: Wanted) -> MatchSpec {
+    fn join(&self, wanted: Wanted) -> Joining {
         if wanted == Wanted::Join {
-            return self.spec;
+            return self.join;
         }
-        let need = match self.spec.need {
+        let spec = self.join.spec;
+        let need = match spec.need {
             MatchNeed::Count => MatchNeed::Pairs,
             need => need,
         };
-        MatchSpec { need, pairing: Pairing::All, ..self.spec }
+        Joining { spec: MatchSpec { need, pairing: Pairing::All, ..spec }, ..self.join }
     }
 }
 
@@ -55,16 +54,16 @@ impl CpuJoin for VectorsOnCpu {
         wanted: Wanted,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let (build, spec) = (Arc::clone(&self.build), self.spec(wanted));
+        let build = Arc::clone(&self.build);
         let lens = build.runs().iter().map(|run| run.lens[1] as usize);
         let block = BLOCK * lens.max().unwrap_or(0) * size_of::<f32>();
-        let join = NestedLoop::on_cpu(build, self.threshold, spec, context)?;
+        let join = NestedLoop::on_cpu(build, self.join(wanted), context)?;
         Ok(Arc::new(Admitting { join, bytes: CURSOR_BYTES + block }))
     }
 
     fn unprepared(&self, wanted: Wanted) -> Box<dyn Cursor> {
         let build = Arc::clone(&self.build);
-        Box::new(PairCursor::new(build, self.threshold, self.spec(wanted)))
+        Box::new(PairCursor::new(build, self.join(wanted)))
     }
 
     fn least_bytes(&self) -> usize {

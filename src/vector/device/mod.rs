@@ -51,8 +51,9 @@ use self::plan::{Tiling, unit_stages};
 pub(super) use self::resident::VectorCopies;
 use self::shape::steps;
 use super::collection::Vectors;
-use super::metric::{Metric, Threshold};
-use crate::engine::{MatchSpec, PrepareContext, PreparedJoin};
+use super::metric::Metric;
+use super::nested_loop::Joining;
+use crate::engine::{PrepareContext, PreparedJoin};
 use crate::gpu::DeviceError;
 use crate::offload::{Offload, OnCpu, PreparedOffload};
 
@@ -68,11 +69,12 @@ const MOST_ROWS: u64 = 1 << 17;
 /// Where no device has the memory, or all have failed. The devices have noted why.
 pub(super) fn prepare(
     build: &Arc<Vectors>,
-    (threshold, spec): (Threshold, MatchSpec),
+    joining: Joining,
     join: &Arc<VectorDevices>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
     let VectorDevices { devices, copies, form, pieces } = &**join;
+    let Joining { threshold, orders, spec } = joining;
     let preparation = &form.preparation;
     let centre = match threshold.metric {
         Metric::Euclidean => mean(build, preparation.dimensions),
@@ -96,6 +98,7 @@ pub(super) fn prepare(
     let filter = VectorFilter {
         build: Arc::clone(build),
         threshold,
+        orders,
         pairing: spec.pairing,
         form: *form,
         tiling: tiling(build, preparation, devices.memory),
@@ -103,7 +106,7 @@ pub(super) fn prepare(
         devices: prepared,
         pieces,
     };
-    let cpu = VectorsOnCpu { build: Arc::clone(build), threshold, spec };
+    let cpu = VectorsOnCpu { build: Arc::clone(build), join: joining };
     let offload = Offload {
         build: Arc::clone(build) as _,
         need: spec.need,

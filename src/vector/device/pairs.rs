@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use datafusion::common::Result;
 
 use crate::engine::{
-    Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing,
-    ProbeUnit, Progress, RowPairCounts, UnitQueue,
+    Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit,
+    Progress, RowPairCounts, UnitQueue,
 };
 use crate::vector::collection::{Vectors, check_lens};
-use crate::vector::metric::Threshold;
+use crate::vector::nested_loop::Joining;
 
 /// The time of a poll; the operator allows 10 ms.
 const SLICE: Duration = Duration::from_millis(4);
@@ -35,8 +35,7 @@ struct Unit {
 #[derive(Debug)]
 pub(super) struct PairCursor {
     build: Arc<Vectors>,
-    threshold: Threshold,
-    spec: MatchSpec,
+    join: Joining,
     units: UnitQueue<ProbeUnit>,
     unit: Option<Unit>,
     funnel: Funnel,
@@ -46,26 +45,23 @@ impl PairCursor {
     /// More than a cursor takes, whatever is fed to it.
     pub(super) const BYTES: usize = 4096;
 
-    pub(super) fn new(build: Arc<Vectors>, threshold: Threshold, spec: MatchSpec) -> Self {
-        Self {
-            build,
-            threshold,
-            spec,
-            units: UnitQueue::default(),
-            unit: None,
-            funnel: Funnel::default(),
-        }
+    pub(super) fn new(build: Arc<Vectors>, join: Joining) -> Self {
+        Self { build, join, units: UnitQueue::default(), unit: None, funnel: Funnel::default() }
     }
 
     /// The build items that a probe item meets.
     fn partners(&self, items: &Vectors, probe: ItemId) -> Result<Range<ItemId>> {
         let run = items.run_of(probe).and_then(|run| self.build.run(run.key));
         let Some(run) = run else { return Ok(0..0) };
-        check_lens(self.threshold.metric.function().name(), items.dimensions(probe), run.lens)?;
-        if self.threshold.is_void() || !items.is_vector(probe) {
+        check_lens(
+            self.join.threshold.metric.function().name(),
+            items.dimensions(probe),
+            run.lens,
+        )?;
+        if self.join.threshold.is_void() || !items.is_vector(probe) {
             return Ok(0..0);
         }
-        Ok(match self.spec.pairing {
+        Ok(match self.join.spec.pairing {
             Pairing::All => run.items.clone(),
             Pairing::Unordered => run.items.start..run.items.end.min(probe + 1),
         })
@@ -74,12 +70,12 @@ impl PairCursor {
     /// Adds a match, or counts it.
     fn add(&mut self, items: &Vectors, found: Match, matches: &mut MatchBuffer) {
         self.funnel.matches += 1;
-        if self.spec.need != MatchNeed::Count {
+        if self.join.spec.need != MatchNeed::Count || found.detail != 0 {
             return matches.push(found);
         }
         let rows = u64::from(items.groups().row_count_of(found.probe));
         let others = u64::from(self.build.groups().row_count_of(found.build));
-        let itself = self.spec.pairing == Pairing::Unordered && found.probe == found.build;
+        let itself = self.join.spec.pairing == Pairing::Unordered && found.probe == found.build;
         matches.count(match itself {
             true => RowPairCounts { squares: rows * rows, rows, cross: 0 },
             false => RowPairCounts { cross: rows * others, ..RowPairCounts::default() },
@@ -107,11 +103,11 @@ impl PairCursor {
                     continue;
                 }
                 self.funnel.verified += 1;
-                if !self.threshold.matches(items.vector(probe), self.build.vector(build))? {
-                    continue;
-                }
-                self.add(&items, Match { probe, build, detail: 0 }, matches);
-                if self.spec.need == MatchNeed::Exists {
+                let Joining { threshold, orders, .. } = self.join;
+                let (x, y) = (items.vector(probe), self.build.vector(build));
+                let Some(detail) = threshold.decide(x, y, orders)?.detail() else { continue };
+                self.add(&items, Match { probe, build, detail }, matches);
+                if self.join.spec.need == MatchNeed::Exists {
                     break;
                 }
             }

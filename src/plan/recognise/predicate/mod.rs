@@ -113,7 +113,7 @@ pub(crate) fn call_over(expr: &Expr, arguments: &[Expr; 2], families: &Families)
     let side = if first == left && second == right {
         Side::Left
     } else if first == right && second == left {
-        if function.is_symmetric() { Side::Left } else { Side::Right }
+        if function.is_ordered() { Side::Right } else { Side::Left }
     } else {
         return None;
     };
@@ -253,7 +253,7 @@ impl Comparison {
                 return Shape::Declined(format!("the threshold {constant} {reason}"));
             }
         }
-        let swapped = !function.is_symmetric() && side_of(first, left, right) == Some(Side::Right);
+        let swapped = function.is_ordered() && side_of(first, left, right) == Some(Side::Right);
         let call = Call { function, first: if swapped { Side::Right } else { Side::Left } };
         let measured = measured.clone();
         Shape::Comparison(Box::new(Self { call, arguments, measured, extent, bound, tries }))

@@ -27,7 +27,8 @@ use crate::util::cancel::CancelFlag;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::device::shape::VectorKernel;
 use crate::vector::device::{VectorDevices, prepare};
-use crate::vector::metric::{Metric, Threshold};
+use crate::vector::metric::{Decision, Metric, Orders, Threshold};
+use crate::vector::nested_loop::{Joining, NestedLoop};
 
 /// A row: its key and vector; `None` for a list with a NULL, of the length given behind.
 pub(super) type Row = (u32, Option<Vec<f64>>, u32);
@@ -54,6 +55,9 @@ pub(super) fn reservation() -> MemoryReservation {
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     MemoryConsumer::new("test").register(&pool)
 }
+
+/// What is told of devices.
+type Told = Arc<Mutex<Vec<String>>>;
 
 /// How a cursor is driven.
 #[derive(Debug, Clone, Copy)]
@@ -160,10 +164,16 @@ impl Sides {
         self.pairs().into_iter().filter_map(value).collect()
     }
 
+    /// What a join asks of pairs.
+    pub(super) fn joining(&self, threshold: Threshold, spec: MatchSpec) -> Joining {
+        Joining { threshold, orders: Orders::of(&spec, Side::Right), spec }
+    }
+
     /// The matches.
     pub(super) fn expected(&self, threshold: Threshold) -> Vec<(ItemId, ItemId)> {
         let matches = |&(probe, build): &(ItemId, ItemId)| {
-            threshold.matches(self.probe.vector(probe), self.build.vector(build)).unwrap()
+            let (x, y) = (self.probe.vector(probe), self.build.vector(build));
+            threshold.decide(x, y, Orders::Given).unwrap() != Decision::Neither
         };
         self.pairs().into_iter().filter(matches).collect()
     }
@@ -172,6 +182,7 @@ impl Sides {
         MatchSpec {
             probe: Side::Right,
             pairing: self.pairing,
+            both_orders: self.pairing == Pairing::Unordered,
             need,
             candidate_chunk: 1 << 14,
             match_buffer: 1000,
@@ -186,8 +197,8 @@ impl Sides {
         threshold: Threshold,
         spec: &MatchSpec,
         drive: Drive,
-    ) -> Result<(Arc<VectorDevices>, Arc<Mutex<Vec<String>>>)> {
-        let told = Arc::new(Mutex::new(vec![]));
+    ) -> Result<(Arc<VectorDevices>, Told)> {
+        let told: Told = Arc::default();
         let request = DeviceRequest {
             choice: match drive.demanded {
                 true => DeviceChoice::Cuda(drive.second.map_or(Some(drive.ordinal), |_| None)),
@@ -231,13 +242,11 @@ impl Sides {
         }
         let (memory, cancel) = (reservation(), CancelFlag::default());
         let context = PrepareContext { reservation: &memory, cancel: &cancel, threads: 2 };
-        let prepared = match prepare(&self.build, (threshold, spec), &join, context) {
-            Err(_) if !drive.demanded => crate::vector::nested_loop::NestedLoop::on_cpu(
-                Arc::clone(&self.build),
-                threshold,
-                spec,
-                context,
-            )?,
+        let joining = self.joining(threshold, spec);
+        let prepared = match prepare(&self.build, joining, &join, context) {
+            Err(_) if !drive.demanded => {
+                NestedLoop::on_cpu(Arc::clone(&self.build), joining, context)?
+            }
             prepared => prepared?,
         };
         let mut cursor = prepared.open(&memory)?;

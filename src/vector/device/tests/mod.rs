@@ -463,9 +463,9 @@ fn all_pairs_are_compared_without_memory() {
         let mut given = Given::default();
         let build = Arc::clone(&sides.build);
         let mut cursor: Box<dyn Cursor> = match round % 2 {
-            0 => Box::new(PairCursor::new(build, threshold, spec)),
+            0 => Box::new(PairCursor::new(build, sides.joining(threshold, spec))),
             _ => {
-                let cpu = VectorsOnCpu { build, threshold, spec };
+                let cpu = VectorsOnCpu { build, join: sides.joining(threshold, spec) };
                 let on_cpu = OnCpu::new(cpu, &reservation());
                 let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(PairCursor::BYTES));
                 let memory = MemoryConsumer::new("cursor").register(&pool);
