@@ -191,8 +191,8 @@ private:
     // Takes pairs out that do not count; a vector's pair with itself is not sure, so that a kernel
     // that decides counts it.
     template <u32 ROWS, class Place>
-    __device__ __forceinline__ static void clip(const VectorWork &work, const OpenUnit<ROWS> &unit, u32 &open, u32 &sure,
-                                                Place place) {
+    __device__ __forceinline__ static void clip(const VectorWork &work, const OpenUnit<ROWS> &unit, u32 &open,
+                                                u32 &sure, Place place) {
         u32 left = open;
         while (left != 0) {
             const u32 bit = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;
