@@ -6,6 +6,7 @@
 //     mma                        the same of warps, 8.0                    vector_products.cuh
 //     probe                      how a device rounds those                 vector_probe.cuh
 //     rows_N, shared             the same of warpgroups, 9.0               vector_warpgroups.cuh
+//     published_loop             the published nested loop, of distances   vector_published.cuh
 //     decide_hits                the pairs that the filter leaves          vector_decide.cuh
 //     decide_units               all pairs of units                        vector_decide.cuh
 //
@@ -16,6 +17,7 @@
 #include "vector_prepare.cuh"
 #include "vector_probe.cuh"
 #include "vector_products.cuh"
+#include "vector_published.cuh"
 #include "vector_warpgroups.cuh"
 
 extern "C" __global__ void __launch_bounds__(256) vectors_measure(Preparing preparing) {
@@ -37,6 +39,13 @@ extern "C" __global__ void __launch_bounds__(256) vectors_prepare(Preparing prep
 extern "C" __global__ void __launch_bounds__(256) vectors_stages(Preparing preparing) { sure_of_stages(preparing); }
 
 extern "C" __global__ void __launch_bounds__(128) vectors_plain(VectorWork work) { filter_plainly(work); }
+extern "C" __global__ void __launch_bounds__(128) vectors_published_loop(VectorWork work) {
+    if (work.rows.wide || work.columns.wide) {
+        filter_by_loop<double>(work);
+    } else {
+        filter_by_loop<float>(work);
+    }
+}
 
 #ifdef HAS_MATRIX_PRODUCTS
 extern "C" __global__ void __launch_bounds__(256, 2) vectors_mma(VectorWork work) { filter_by_products(work); }
