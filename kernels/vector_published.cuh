@@ -14,7 +14,7 @@ struct LoopShape {
     static constexpr u32 ROWS = THREADS;
     static constexpr u32 COLUMNS = 32;
     // Dimensions in shared memory at a time.
-    static constexpr u32 DIMENSIONS = 8;
+    static constexpr u32 DIMENSIONS = 4;
 };
 
 // The squares below which a pair matches, and above which it does not.
