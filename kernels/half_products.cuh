@@ -110,7 +110,8 @@ struct SharedHalves {
 // The products of a warp's 16 rows and 256 columns, over 16 halves of each, added to `sums`, or in their
 // place. Rows are as in add_halves_of_warp. By all threads of a warpgroup; `sums` are known behind
 // end_products.
-__device__ __forceinline__ void add_halves(float (&sums)[HALF_SUMS], const u32 (&a)[4], const SharedHalves &columns, bool add) {
+__device__ __forceinline__ void add_halves(float (&sums)[HALF_SUMS], const u32 (&a)[4], const SharedHalves &columns,
+                                           bool add) {
 #ifdef EMULATOR
     struct Rows {
         u32 words[4];
@@ -155,7 +156,8 @@ __device__ __forceinline__ void add_halves(float (&sums)[HALF_SUMS], const u32 (
 }
 
 // The same with the warpgroup's 64 rows in shared memory.
-__device__ __forceinline__ void add_halves(float (&sums)[HALF_SUMS], const SharedHalves &rows, const SharedHalves &columns, bool add) {
+__device__ __forceinline__ void add_halves(float (&sums)[HALF_SUMS], const SharedHalves &rows,
+                                           const SharedHalves &columns, bool add) {
 #ifdef EMULATOR
     for (u32 i = 0; i < HALF_SUMS; ++i) {
         u32 row[8];

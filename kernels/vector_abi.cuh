@@ -72,6 +72,15 @@ struct Preparing {
 constexpr double WGMMA_ROUNDING = 6.5625 / (1 << 23);
 constexpr double MMA_ROUNDING = 16.0 / (1 << 23);
 
+// A question about a device (vectors_probe, one block of one warp): the greatest error of a step, over
+// hard sums of up to `steps` steps, in the terms of Preparing::rounding. vectors_mma is exact where it is
+// at most MMA_ROUNDING.
+struct Probe {
+    double *greatest;
+    u32 steps;
+    u32 reserved;
+};
+
 // Prepared vectors: addresses of vector number `first`, a multiple of OCTET (as columns, of
 // stage_columns).
 struct VectorSide {
@@ -132,6 +141,10 @@ struct VectorTally {
 };
 
 // A work: the only argument of the kernels that filter and decide.
+//
+// Blocks fill the room for hits side by side: where the units under way have more than there is, all of
+// them fail. So the host launches what is left with fewer blocks once no unit of a launch was done. A
+// block alone makes progress, if room + 12 * chunk is at most 7/8 of the capacity.
 struct VectorWork {
     VectorSide rows;
     VectorSide columns;
@@ -184,6 +197,7 @@ struct VectorWork {
 };
 
 static_assert(sizeof(VectorBounds) == 8 && sizeof(Preparing) == 120, "as in src/vector/device/abi.rs");
+static_assert(sizeof(Probe) == 16, "as in src/vector/device/abi.rs");
 static_assert(sizeof(VectorSide) == 56 && sizeof(VectorRun) == 12, "as in src/vector/device/abi.rs");
 static_assert(sizeof(VectorUnit) == 12 && sizeof(VectorHit) == 8, "as in src/vector/device/abi.rs");
 static_assert(sizeof(VectorTally) == 72 && sizeof(VectorWork) == 264, "as in src/vector/device/abi.rs");

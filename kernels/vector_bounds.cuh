@@ -142,11 +142,13 @@ __device__ __forceinline__ Bias bias_of_distance(const Frame &frame, const Sums 
         }
         return bias;
     }
-    const double reject = 0.5 * (sums.square * (1 - 2 * SUMS) - 0.5 * far * far * (1 + SUMS)) - (far * off + off * off) * (1 + SUMS);
+    const double reject = 0.5 * (sums.square * (1 - 2 * SUMS) - 0.5 * far * far * (1 + SUMS)) -
+                          (far * off + off * off) * (1 + SUMS);
     const double error = frame.gamma * (0.5 * sums.square + fabs(reject)) + 1.0 / (1 << 22);
     double sure = infinity<double>();
     if (near > 0) {
-        const double accept = 0.5 * (sums.square * (1 + 2 * SUMS) - 0.5 * near * near * (1 - SUMS)) + near * off * (1 + SUMS);
+        const double accept = 0.5 * (sums.square * (1 + 2 * SUMS) - 0.5 * near * near * (1 - SUMS)) +
+                              near * off * (1 + SUMS);
         sure = accept - reject + 2 * error;
     }
     return Bias::of(reject - error, reject - error, sure);
@@ -158,7 +160,8 @@ __device__ __forceinline__ Bias bias_of_product(const Frame &frame, const Sums &
     }
     // The rounding of the function, relative to the product of the norms.
     const double function = (4 * frame.dimensions + 64) * SINGLE / 512;
-    const double spread = (CAP * off + 0.5 * off * off + function * CAP * CAP) * (1 + SUMS) + fabs(frame.least) * SINGLE;
+    const double spread =
+        (CAP * off + 0.5 * off * off + function * CAP * CAP) * (1 + SUMS) + fabs(frame.least) * SINGLE;
     const double error = frame.gamma * (0.5 * sums.square + fabs(frame.least) + spread) + 1.0 / (1 << 22);
     return Bias::of(frame.least - spread - error, -spread - error, 2 * spread + 2 * error);
 }

@@ -109,7 +109,8 @@ __device__ __forceinline__ Value value_of(u32 metric, const X *x, const Y *y, u3
 }
 
 // Of vector x of `of_x` and y of `of_y`. Not inlined: it has a form for each function and type.
-__device__ __noinline__ Value value_of(u32 metric, const void *of_x, const void *of_y, u64 x, u64 y, u32 wide, u32 dimensions) {
+__device__ __noinline__ Value value_of(u32 metric, const void *of_x, const void *of_y, u64 x, u64 y, u32 wide,
+                                       u32 dimensions) {
     const auto *x32 = static_cast<const float *>(of_x) + x * dimensions;
     const auto *x64 = static_cast<const double *>(of_x) + x * dimensions;
     const auto *y32 = static_cast<const float *>(of_y) + y * dimensions;

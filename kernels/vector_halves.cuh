@@ -125,5 +125,6 @@ __device__ __forceinline__ const void *row_chunk(const VectorWork &work, u32 row
     const u32 last = layout.chunks - STEP_CHUNKS;
     const u32 vector = row - work.rows.first;
     return chunk < last ? static_cast<const char *>(work.rows.numbers) + layout.place(vector, chunk)
-                        : static_cast<const char *>(work.rows.tails) + HalfLayout::within(vector, chunk - last, STEP_CHUNKS);
+                        : static_cast<const char *>(work.rows.tails) +
+                              HalfLayout::within(vector, chunk - last, STEP_CHUNKS);
 }

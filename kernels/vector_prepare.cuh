@@ -34,7 +34,8 @@ __device__ __forceinline__ void measure(const Preparing &preparing) {
     const u32 lane = lane_id() % SHARING_LANES;
     const u32 step = gridDim.x * blockDim.x / SHARING_LANES;
     double greatest = 0;
-    for (u32 vector = (blockIdx.x * blockDim.x + threadIdx.x) / SHARING_LANES; vector < preparing.padded; vector += step) {
+    const u32 first = (blockIdx.x * blockDim.x + threadIdx.x) / SHARING_LANES;
+    for (u32 vector = first; vector < preparing.padded; vector += step) {
         double given = 0;
         double square = 0;
         if (is_vector(preparing, vector)) {
@@ -97,7 +98,8 @@ struct Preparation {
           lane(lane_id() % SHARING_LANES) {}
 
     // The halves of a chunk, whose numbers are added to the sums.
-    __device__ __forceinline__ Chunk8 chunk_of(const GivenVector<Number> &from, double factor, u32 chunk, Sums &sums) const {
+    __device__ __forceinline__ Chunk8 chunk_of(const GivenVector<Number> &from, double factor, u32 chunk,
+                                               Sums &sums) const {
         Chunk8 halves;
         for (u32 place = 0; place < CHUNK_HALVES; ++place) {
             const u32 i = chunk * CHUNK_HALVES + place;
@@ -185,7 +187,8 @@ __device__ __forceinline__ void prepare(const Preparing &preparing) {
     const Preparation<Number> preparation(preparing);
     const u32 step = gridDim.x * blockDim.x / SHARING_LANES;
     // A warp has four vectors, all of them below the multiple of eight or none.
-    for (u32 vector = (blockIdx.x * blockDim.x + threadIdx.x) / SHARING_LANES; vector < preparing.padded; vector += step) {
+    const u32 first = (blockIdx.x * blockDim.x + threadIdx.x) / SHARING_LANES;
+    for (u32 vector = first; vector < preparing.padded; vector += step) {
         preparation.prepare(vector);
     }
 }

@@ -89,10 +89,11 @@ __device__ __forceinline__ u32 take_unit(const VectorWork &work) {
     }
 }
 
-// The room for hits that a warp has taken, alike in all lanes; and what a lane has counted.
+// The room for hits that a warp has taken, alike in all lanes; and what a lane has noted or counted.
 struct HitRoom {
     u32 next = 0;
     u32 end = 0;
+    u32 noted = 0;
     u32 counted = 0;
 
     // Notes the pairs whose bits are set in `open`: bit b of word w is the pair of row and column
@@ -101,7 +102,7 @@ struct HitRoom {
     template <u32 ROWS, u32 WORDS, class Place>
     __device__ __forceinline__ void give(const VectorWork &work, OpenUnit<ROWS> &unit, u32 (&open)[WORDS],
                                          u32 (&sure)[WORDS], u32 clipped, Place place) {
-        u32 count = 0;
+        u32 any = 0;
 #pragma unroll
         for (u32 word = 0; word < WORDS; ++word) {
             if (clipped >> word & 1) {
@@ -111,63 +112,46 @@ struct HitRoom {
                 counted += static_cast<u32>(__popc(open[word] & sure[word]));
                 open[word] &= ~sure[word];
             }
-            count += static_cast<u32>(__popc(open[word]));
+            any |= open[word];
         }
-        u32 before = count;
-#pragma unroll
-        for (u32 distance = 1; distance < WARP; distance *= 2) {
-            const u32 other = __shfl_up_sync(ALL_LANES, before, distance);
-            before += lane_id() >= distance ? other : 0;
-        }
-        const u32 total = __shfl_sync(ALL_LANES, before, WARP - 1);
-        if (total == 0) {
-            return;
-        }
-        if (lane_id() == 0) {
-            atomicAdd(&unit.found, total);
-        }
-        const u32 held = end - next;
-        u32 more = 0;
-        if (total > held) {
-            const u32 wanted = (total - held + work.chunk - 1) / work.chunk * work.chunk;
-            if (lane_id() == 0) {
-                const u64 from = atomicAdd(&work.tally->hits, u64{wanted});
-                more = from < work.capacity ? static_cast<u32>(from) : work.capacity;
+        // A hit of each lane that has some left: mostly there are few.
+        u32 mask = __ballot_sync(ALL_LANES, any != 0);
+        while (mask != 0) {
+            const u32 count = static_cast<u32>(__popc(mask));
+            const u32 held = end - next;
+            u32 more = 0;
+            if (count > held) {
+                more = take(work, count - held);
             }
-            more = __shfl_sync(ALL_LANES, more, 0);
-            end = more + wanted;
-        }
-        u32 at = before - count;
-        bool fits = true;
+            const u32 at = static_cast<u32>(__popc(mask & lanes_below()));
+            const u32 to = at < held ? next + at : more + (at - held);
+            next = count > held ? more + (count - held) : next + count;
+            bool has_given = false;
+            any = 0;
 #pragma unroll
-        for (u32 word = 0; word < WORDS; ++word) {
-            u32 left = open[word];
-            while (left != 0) {
-                const u32 bit = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;
-                left &= left - 1;
-                const u32 to = at < held ? next + at : more + (at - held);
-                ++at;
-                if (to < work.capacity) {
-                    work.hits[to] = VectorHit{unit.number, (sure[word] >> bit & 1) << 31 | place(word, bit)};
-                } else {
-                    fits = false;
+            for (u32 word = 0; word < WORDS; ++word) {
+                if (!has_given && open[word] != 0) {
+                    const u32 bit = static_cast<u32>(__ffs(static_cast<int>(open[word]))) - 1;
+                    open[word] &= open[word] - 1;
+                    note(work, unit, to, (sure[word] >> bit & 1) << 31 | place(word, bit));
+                    has_given = true;
                 }
+                any |= open[word];
             }
+            mask = __ballot_sync(ALL_LANES, any != 0);
         }
-        if (!fits) {
-            atomicOr(&unit.failed, 1u);
-        }
-        __syncwarp();
-        next = total > held ? more + (total - held) : next + total;
     }
 
     // Adds what was counted to the unit. By all lanes of a warp.
     template <u32 ROWS>
     __device__ __forceinline__ void settle(OpenUnit<ROWS> &unit) {
-        const u32 sum = sum_of_lanes<WARP>(counted);
-        if (lane_id() == 0 && sum > 0) {
-            atomicAdd(&unit.sure, sum);
+        const u32 hits = sum_of_lanes<WARP>(noted);
+        const u32 sure = sum_of_lanes<WARP>(counted);
+        if (lane_id() == 0) {
+            atomicAdd(&unit.found, hits);
+            atomicAdd(&unit.sure, sure);
         }
+        noted = 0;
         counted = 0;
     }
 
@@ -181,11 +165,34 @@ struct HitRoom {
     }
 
 private:
+    // Takes room for `count` hits more, and says where it begins. By all lanes of a warp.
+    __device__ __forceinline__ u32 take(const VectorWork &work, u32 count) {
+        const u32 wanted = (count + work.chunk - 1) / work.chunk * work.chunk;
+        u32 from = 0;
+        if (lane_id() == 0) {
+            const u64 taken = atomicAdd(&work.tally->hits, u64{wanted});
+            from = taken < work.capacity ? static_cast<u32>(taken) : work.capacity;
+        }
+        from = __shfl_sync(ALL_LANES, from, 0);
+        end = from + wanted;
+        return from;
+    }
+
+    template <u32 ROWS>
+    __device__ __forceinline__ void note(const VectorWork &work, OpenUnit<ROWS> &unit, u32 to, u32 place) {
+        ++noted;
+        if (to < work.capacity) {
+            work.hits[to] = VectorHit{unit.number, place};
+        } else {
+            unit.failed = 1;
+        }
+    }
+
     // Takes pairs out that do not count; a vector's pair with itself is not sure, so that a kernel
     // that decides counts it.
     template <u32 ROWS, class Place>
-    __device__ __forceinline__ static void clip(const VectorWork &work, const OpenUnit<ROWS> &unit, u32 &open, u32 &sure,
-                                                Place place) {
+    __device__ __forceinline__ static void clip(const VectorWork &work, const OpenUnit<ROWS> &unit, u32 &open,
+                                                u32 &sure, Place place) {
         u32 left = open;
         while (left != 0) {
             const u32 bit = static_cast<u32>(__ffs(static_cast<int>(left))) - 1;

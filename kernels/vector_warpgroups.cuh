@@ -84,7 +84,8 @@ struct SharedRows {
     // Blocks of a stage: the last step is one.
     __device__ __forceinline__ static u32 blocks(const VectorWork &work) { return (work.steps + 2) / 4 + 1; }
 
-    __device__ __forceinline__ static void copy(const VectorWork &work, Gate &full, u32 *slot, u32 block, u32 row, u32 stage) {
+    __device__ __forceinline__ static void copy(const VectorWork &work, Gate &full, u32 *slot, u32 block, u32 row,
+                                                u32 stage) {
         const u32 last = STEP_CHUNKS * (work.steps - 1);
         const bool is_last = block + 1 == blocks(work);
         const u32 chunk = is_last ? last : block * BLOCK_CHUNKS;
@@ -170,7 +171,8 @@ struct Multiplier {
     u32 turn = 0;
     u32 meetings = 0;
 
-    __device__ __forceinline__ Multiplier(const VectorWork &work, WarpgroupShared<Shape> &shared) : work(work), shared(shared) {}
+    __device__ __forceinline__ Multiplier(const VectorWork &work, WarpgroupShared<Shape> &shared)
+        : work(work), shared(shared) {}
 
     __device__ __forceinline__ u32 slot() const { return turn % Shape::SLOTS; }
 
@@ -220,7 +222,8 @@ struct Multiplier {
                 below[half][part] = all;
             }
         }
-        const u32 all = below[0][0] & below[0][1] & below[0][2] & below[0][3] & below[1][0] & below[1][1] & below[1][2] & below[1][3];
+        const u32 all = below[0][0] & below[0][1] & below[0][2] & below[0][3] &
+                        below[1][0] & below[1][1] & below[1][2] & below[1][3];
         if (!__any_sync(ALL_LANES, static_cast<int>(all) >= 0)) {
             return;
         }
@@ -286,7 +289,8 @@ struct RowFragments {
             const bool is_last = step == STEPS - 1;
             const u32 stride = is_last ? 64 : STEPS * 64;
             const u32 *numbers = static_cast<const u32 *>(work.rows.numbers) + step * 64;
-            const u32 *from = (is_last ? static_cast<const u32 *>(work.rows.tails) : numbers) + octet * stride + lane_id();
+            const u32 *tails = static_cast<const u32 *>(work.rows.tails);
+            const u32 *from = (is_last ? tails : numbers) + octet * stride + lane_id();
             words[step][0] = __ldg(from);
             words[step][1] = __ldg(from + stride);
             words[step][2] = __ldg(from + 32);
@@ -348,7 +352,8 @@ __device__ __forceinline__ void filter_kept_rows(const VectorWork &work) {
 // Adds the products of a block of STEPS steps, which is in the multiplier's slot; `FIRST`: in place of
 // the sums.
 template <u32 STEPS, bool FIRST>
-__device__ __forceinline__ void add_block(float (&sums)[HALF_SUMS], Multiplier<SharedRows> &multiplier, const u32 *ring) {
+__device__ __forceinline__ void add_block(float (&sums)[HALF_SUMS], Multiplier<SharedRows> &multiplier,
+                                          const u32 *ring) {
     constexpr u32 WIDTH = STEP_CHUNKS * STEPS;
     const u32 *slot = ring + multiplier.slot() * SharedRows::SLOT;
     const u32 *rows = slot + warp_id() / 4 * (64 * 4 * WIDTH);
@@ -356,7 +361,8 @@ __device__ __forceinline__ void add_block(float (&sums)[HALF_SUMS], Multiplier<S
     begin_products();
 #pragma unroll
     for (u32 step = 0; step < STEPS; ++step) {
-        add_halves(sums, SharedHalves{rows + step * 64, WIDTH}, SharedHalves{columns + step * 64, WIDTH}, !FIRST || step > 0);
+        const SharedHalves of_columns{columns + step * 64, WIDTH};
+        add_halves(sums, SharedHalves{rows + step * 64, WIDTH}, of_columns, !FIRST || step > 0);
     }
     end_products();
     multiplier.leave_slot();

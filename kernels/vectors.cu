@@ -4,7 +4,9 @@
 //     measure, prepare, stages   vectors as the filter reads them          vector_prepare.cuh
 //     plain                      the filter by products of threads         vector_plain.cuh
 //     mma                        the same of warps, 8.0                    vector_products.cuh
+//     probe                      how a device rounds those                 vector_probe.cuh
 //     rows_N, shared             the same of warpgroups, 9.0               vector_warpgroups.cuh
+//     published_loop             the published nested loop, of distances   vector_published.cuh
 //     decide_hits                the pairs that the filter leaves          vector_decide.cuh
 //     decide_units               all pairs of units                        vector_decide.cuh
 //
@@ -13,7 +15,9 @@
 #include "vector_decide.cuh"
 #include "vector_plain.cuh"
 #include "vector_prepare.cuh"
+#include "vector_probe.cuh"
 #include "vector_products.cuh"
+#include "vector_published.cuh"
 #include "vector_warpgroups.cuh"
 
 extern "C" __global__ void __launch_bounds__(256) vectors_measure(Preparing preparing) {
@@ -35,9 +39,17 @@ extern "C" __global__ void __launch_bounds__(256) vectors_prepare(Preparing prep
 extern "C" __global__ void __launch_bounds__(256) vectors_stages(Preparing preparing) { sure_of_stages(preparing); }
 
 extern "C" __global__ void __launch_bounds__(128) vectors_plain(VectorWork work) { filter_plainly(work); }
+extern "C" __global__ void __launch_bounds__(128) vectors_published_loop(VectorWork work) {
+    if (work.rows.wide || work.columns.wide) {
+        filter_by_loop<double>(work);
+    } else {
+        filter_by_loop<float>(work);
+    }
+}
 
 #ifdef HAS_MATRIX_PRODUCTS
 extern "C" __global__ void __launch_bounds__(256, 2) vectors_mma(VectorWork work) { filter_by_products(work); }
+extern "C" __global__ void __launch_bounds__(32) vectors_probe(Probe probing) { probe(probing); }
 #endif
 
 #ifdef HAS_WARPGROUP_PRODUCTS
