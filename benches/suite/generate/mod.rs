@@ -4,10 +4,11 @@
 //! tokens and how skewed; [`sizes`] and [`zipf`] draw from such distributions, [`text`] makes the
 //! titles of the bibliography. A share of the rows are perturbed copies of earlier ones, because
 //! independent draws are hardly ever similar. Memory is bounded by a row group and the ring of
-//! rows that copies are taken from.
+//! rows that copies are taken from. [`draws`] makes a few large sets instead.
 
 pub mod collection;
-mod random;
+pub mod draws;
+pub mod random;
 mod rows;
 mod sizes;
 mod statistics;
