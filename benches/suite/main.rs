@@ -17,6 +17,7 @@ mod engine;
 mod generate;
 mod gpu;
 mod growth;
+mod intersect;
 mod join;
 mod machine;
 mod memory;
@@ -52,6 +53,8 @@ struct Arguments {
 enum Command {
     /// Write a data set like one of the published collections to Parquet
     Generate(generate::Arguments),
+    /// Write large sets, as they are drawn for published intersections, to Parquet
+    GenerateLarge(generate::draws::Arguments),
     /// Print the statistics of a data set beside those of the collection it is like
     Stats(generate::StatsArguments),
     /// Join a collection with itself, without SQL: strategies, thresholds, threads, measures
@@ -64,6 +67,8 @@ enum Command {
     Sql(sql::Arguments),
     /// Run competitors beside the engine
     Versus(versus::Arguments),
+    /// Intersect two lists of integers
+    Intersect(intersect::Arguments),
     /// Verification on a GPU
     Gpu(gpu::Arguments),
     /// Time and memory against size
@@ -78,11 +83,13 @@ fn main() -> Result<()> {
     match Arguments::parse().command {
         None => selfcheck::run(),
         Some(Command::Generate(arguments)) => generate::run(&arguments),
+        Some(Command::GenerateLarge(arguments)) => generate::draws::run(&arguments),
         Some(Command::Stats(arguments)) => generate::run_stats(&arguments),
         Some(Command::Join(arguments)) => join::run(&arguments),
         Some(Command::Vectors(arguments)) => vectors::run(&arguments),
         Some(Command::Phases(arguments)) => phases::run(&arguments),
         Some(Command::Sql(arguments)) => sql::run(&arguments),
+        Some(Command::Intersect(arguments)) => intersect::run(&arguments),
         Some(Command::Versus(arguments)) => versus::run(&arguments),
         Some(Command::Gpu(arguments)) => gpu::run(&arguments),
         Some(Command::Growth(arguments)) => growth::run(&arguments),

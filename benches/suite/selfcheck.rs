@@ -46,6 +46,8 @@ pub fn run() -> Result<()> {
         println!("{}: average size {average:.2}, {} pairs at 0.8", collection.name, pairs[0]);
     }
     check_vectors()?;
+    generate::draws::check()?;
+    println!("draws: as many distinct values as published");
     shuffle::check()?;
     println!("shuffle: each pair meets in one task");
     Ok(())

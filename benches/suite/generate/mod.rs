@@ -4,9 +4,10 @@
 //! tokens and how skewed; [`sizes`] and [`zipf`] draw from such distributions, [`text`] makes the
 //! titles of the bibliography. A share of the rows are perturbed copies of earlier ones, because
 //! independent draws are hardly ever similar. Memory is bounded by a row group and the ring of
-//! rows that copies are taken from. [`points`] draws vectors.
+//! rows that copies are taken from. [`points`] draws vectors, [`draws`] makes a few large sets.
 
 pub mod collection;
+pub mod draws;
 pub mod points;
 pub mod random;
 mod rows;

@@ -32,6 +32,8 @@ use crate::set::{JoinSpec, JoinStrategy, PrepareContext, SetCollection, Statisti
 mod nanos {
     /// Counting a token's sets, and putting it into a list or a bitmap.
     pub(super) const TOKEN: f64 = 4.0;
+    /// Finding and filling the list of a token of few sets in memory, where no cache holds the lists.
+    pub(super) const MISSED: f64 = 120.0;
     /// Adding to a counter.
     pub(super) const INCREMENT: f64 = 1.2;
     /// Bits of a pair counted in 64 words.
@@ -39,6 +41,9 @@ mod nanos {
     /// Deciding a pair.
     pub(super) const PAIR: f64 = 2.0;
 }
+
+/// Tokens of few sets whose lists a core's caches hold.
+const CACHED: f64 = 4e6;
 
 /// The strategy `scancount`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -60,11 +65,12 @@ impl JoinStrategy for ScanCount {
             Pairing::All => 1.0,
             Pairing::Unordered => 0.5,
         };
-        let increments =
-            statistics.tokens * frequencies.light_share * frequencies.light_sets * each;
+        let light = statistics.tokens * frequencies.light_share;
+        let increments = light * frequencies.light_sets * each;
         let words = frequencies.heavy / 64.0;
+        let missed = if light > CACHED { light * nanos::MISSED } else { 0.0 };
         Cost::cpu(
-            2.0 * statistics.tokens * nanos::TOKEN
+            2.0 * (statistics.tokens * nanos::TOKEN + missed)
                 + increments * nanos::INCREMENT
                 + statistics.admissible_pairs * (nanos::PAIR + words / 64.0 * nanos::WORDS),
         )
