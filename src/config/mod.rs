@@ -82,7 +82,7 @@ options! {
     /// How pairs are found: by an index of prefixes (allpairs, ppjoin, groupjoin), by blocks of bit
     /// signatures (bitmap), by an index on a GPU (bwjoin), or by the strategy with the least estimated
     /// cost (auto). For comparison there are the GPU's published filters (bwjoin-published, fgssjoin,
-    /// sf-gssjoin). Vectors are joined by nested-loop.
+    /// sf-gssjoin). Vectors are joined by nested-loop, grid or directory.
     "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
     /// Where signatures are tested or candidates verified: on a GPU where that is estimated to pay
     /// (auto), on the CPU (cpu), on all GPUs (cuda; an error where none can be used), or on GPU
@@ -339,7 +339,8 @@ mod tests {
         let error = options.set("strategy", "fast").unwrap_err().to_string();
         assert!(
             error.contains(
-                "groupjoin, bitmap, bwjoin, bwjoin-published, fgssjoin, sf-gssjoin or nested-loop"
+                "groupjoin, bitmap, bwjoin, bwjoin-published, fgssjoin, sf-gssjoin, nested-loop, \
+                 grid or directory"
             ),
             "{error}"
         );

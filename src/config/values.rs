@@ -32,11 +32,15 @@ pub enum StrategyChoice {
     SfGssJoin,
     /// Every vector with every other.
     NestedLoop,
+    /// Boxes around neighbours by cells as wide as the threshold, for vectors.
+    Grid,
+    /// Boxes around neighbours by quantiles, for vectors.
+    Directory,
 }
 
 impl StrategyChoice {
     /// Every choice, in the order of the documentation.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::Auto,
         Self::AllPairs,
         Self::PPJoin,
@@ -47,6 +51,8 @@ impl StrategyChoice {
         Self::FgssJoin,
         Self::SfGssJoin,
         Self::NestedLoop,
+        Self::Grid,
+        Self::Directory,
     ];
     /// The choices for sets that need no GPU.
     pub const ON_CPU: [Self; 5] =
@@ -65,6 +71,8 @@ impl StrategyChoice {
             Self::FgssJoin => Some("fgssjoin"),
             Self::SfGssJoin => Some("sf-gssjoin"),
             Self::NestedLoop => Some("nested-loop"),
+            Self::Grid => Some("grid"),
+            Self::Directory => Some("directory"),
         }
     }
 }
@@ -312,7 +320,8 @@ impl fmt::Display for PartitionCount {
 
 impl OptionValue for StrategyChoice {
     const ACCEPTS: &'static str = "auto, allpairs, ppjoin, groupjoin, bitmap, bwjoin, \
-                                   bwjoin-published, fgssjoin, sf-gssjoin or nested-loop";
+                                   bwjoin-published, fgssjoin, sf-gssjoin, nested-loop, grid or \
+                                   directory";
 
     fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.to_string() == text)

@@ -8,7 +8,8 @@
 //! stored.rs       rows on disk        axis.rs        their places
 //! bounds.rs       what a product in f32 proves of a pair
 //! tile.rs         products of a block of vectors with panels of sixteen
-//! nested_loop.rs  the strategy        cursor.rs      one partition of it
+//! nested_loop.rs  every vector with every other      cursor.rs      one partition of it
+//! index/          boxes around neighbours, by cells or by quantiles
 //! family.rs, matcher.rs               what the operator sees
 //! ```
 //!
@@ -23,6 +24,7 @@ mod collection;
 mod cursor;
 mod encode;
 mod family;
+mod index;
 mod matcher;
 mod metric;
 mod nested_loop;
