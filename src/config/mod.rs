@@ -81,8 +81,9 @@ options! {
     "recognize_joins" recognize_joins: bool = true;
     /// How pairs are found: by an index of prefixes (allpairs, ppjoin, groupjoin), by blocks of bit
     /// signatures (bitmap), by counting what all sets share (scancount), by an index on a GPU (bwjoin),
-    /// or by the strategy with the least estimated cost (auto). For comparison there are the GPU's published filters (bwjoin-published, fgssjoin,
-    /// sf-gssjoin). Vectors are joined by nested-loop.
+    /// or by the strategy with the least estimated cost (auto). For comparison there are the GPU's
+    /// published filters (bwjoin-published, fgssjoin, sf-gssjoin). Vectors are joined by nested-loop,
+    /// grid or directory.
     "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
     /// Where signatures are tested or candidates verified: on a GPU where that is estimated to pay
     /// (auto), on the CPU (cpu), on all GPUs (cuda; an error where none can be used), or on GPU
@@ -339,7 +340,8 @@ mod tests {
         let error = options.set("strategy", "fast").unwrap_err().to_string();
         assert!(
             error.contains(
-                "bitmap, scancount, bwjoin, bwjoin-published, fgssjoin, sf-gssjoin or nested-loop"
+                "bitmap, scancount, bwjoin, bwjoin-published, fgssjoin, sf-gssjoin, nested-loop, \
+                 grid or directory"
             ),
             "{error}"
         );

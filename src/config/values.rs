@@ -34,11 +34,15 @@ pub enum StrategyChoice {
     SfGssJoin,
     /// Every vector with every other.
     NestedLoop,
+    /// Boxes around neighbours by cells as wide as the threshold, for vectors.
+    Grid,
+    /// Boxes around neighbours by quantiles, for vectors.
+    Directory,
 }
 
 impl StrategyChoice {
     /// Every choice, in the order of the documentation.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::Auto,
         Self::AllPairs,
         Self::PPJoin,
@@ -50,6 +54,8 @@ impl StrategyChoice {
         Self::FgssJoin,
         Self::SfGssJoin,
         Self::NestedLoop,
+        Self::Grid,
+        Self::Directory,
     ];
     /// The choices for sets that need no GPU.
     pub const ON_CPU: [Self; 6] =
@@ -69,6 +75,8 @@ impl StrategyChoice {
             Self::FgssJoin => Some("fgssjoin"),
             Self::SfGssJoin => Some("sf-gssjoin"),
             Self::NestedLoop => Some("nested-loop"),
+            Self::Grid => Some("grid"),
+            Self::Directory => Some("directory"),
         }
     }
 }
@@ -315,8 +323,9 @@ impl fmt::Display for PartitionCount {
 }
 
 impl OptionValue for StrategyChoice {
-    const ACCEPTS: &'static str = "auto, allpairs, ppjoin, groupjoin, bitmap, scancount, \
-                                   bwjoin, bwjoin-published, fgssjoin, sf-gssjoin or nested-loop";
+    const ACCEPTS: &'static str = "auto, allpairs, ppjoin, groupjoin, bitmap, scancount, bwjoin, \
+                                   bwjoin-published, fgssjoin, sf-gssjoin, nested-loop, grid or \
+                                   directory";
 
     fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.to_string() == text)

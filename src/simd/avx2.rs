@@ -239,6 +239,18 @@ impl Floats for Avx2 {
     }
 
     #[inline(always)]
+    unsafe fn sub(a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { halves!(_mm256_sub_ps, a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn max(a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { halves!(_mm256_max_ps, a, b) }
+    }
+
+    #[inline(always)]
     unsafe fn add_product(sum: [__m256; 2], a: [__m256; 2], b: [__m256; 2]) -> [__m256; 2] {
         // SAFETY: the caller promises the instruction set.
         unsafe { [_mm256_fmadd_ps(a[0], b[0], sum[0]), _mm256_fmadd_ps(a[1], b[1], sum[1])] }

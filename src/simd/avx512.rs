@@ -165,6 +165,18 @@ impl Floats for Avx512 {
     }
 
     #[inline(always)]
+    unsafe fn sub(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { _mm512_sub_ps(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn max(a: __m512, b: __m512) -> __m512 {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { _mm512_max_ps(a, b) }
+    }
+
+    #[inline(always)]
     unsafe fn add_product(sum: __m512, a: __m512, b: __m512) -> __m512 {
         // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_fmadd_ps(a, b, sum) }

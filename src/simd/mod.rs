@@ -171,6 +171,9 @@ pub(crate) trait Floats: Copy {
     unsafe fn store(to: *mut f32, value: Self::Vector);
     unsafe fn splat(value: f32) -> Self::Vector;
     unsafe fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    unsafe fn sub(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// The greater ones; `b` where one is NaN.
+    unsafe fn max(a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// `sum + a * b`, rounded once or twice.
     unsafe fn add_product(sum: Self::Vector, a: Self::Vector, b: Self::Vector) -> Self::Vector;
     /// The lanes with `a < b`; none where one is NaN.

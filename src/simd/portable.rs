@@ -152,6 +152,16 @@ impl Floats for Portable {
     }
 
     #[inline(always)]
+    unsafe fn sub(a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|i| a[i] - b[i])
+    }
+
+    #[inline(always)]
+    unsafe fn max(a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
+        std::array::from_fn(|i| if a[i] > b[i] { a[i] } else { b[i] })
+    }
+
+    #[inline(always)]
     unsafe fn add_product(sum: [f32; 16], a: [f32; 16], b: [f32; 16]) -> [f32; 16] {
         std::array::from_fn(|i| sum[i] + a[i] * b[i])
     }

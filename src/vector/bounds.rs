@@ -76,6 +76,26 @@ impl Bounds {
     }
 }
 
+/// A vector that was rounded to `f32`.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Rounded {
+    /// It matches nothing.
+    Never,
+    /// Nothing is known of what was written.
+    Unusual,
+    /// ‖x̂‖², and r(x).
+    Usual { square: f64, off: f64 },
+}
+
+/// Squares of distances of points, as a sum of squared differences gives them in `f32`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Limits {
+    /// A point farther away than this is no partner, and a box holds none,
+    pub reject: f32,
+    /// and a point nearer than this is one.
+    pub accept: f32,
+}
+
 /// How the vectors of a join become `f32`.
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
@@ -201,6 +221,38 @@ impl Frame {
         least: f64,
         to: impl Iterator<Item = &'a mut f32>,
     ) -> Bounds {
+        match self.round(vector, scale, to) {
+            Rounded::Never => Bounds::NEVER,
+            Rounded::Unusual => Bounds::UNKNOWN,
+            Rounded::Usual { square, off } => match self.threshold.metric {
+                Metric::Euclidean => self.of_distance(vector.len(), square, off),
+                Metric::InnerProduct | Metric::Cosine => {
+                    self.of_product(vector.len(), square, off, least)
+                }
+            },
+        }
+    }
+
+    /// Converts an item of either side, in the scale of distances, to a point: partners lie within
+    /// [`Self::limits`] of each other.
+    pub(super) fn point<'a>(
+        &self,
+        vectors: &Vectors,
+        item: ItemId,
+        to: impl Iterator<Item = &'a mut f32>,
+    ) -> Rounded {
+        match vectors.is_vector(item) {
+            true => self.round(vectors.vector(item), self.scale, to),
+            false => Rounded::Never,
+        }
+    }
+
+    fn round<'a>(
+        &self,
+        vector: &[f64],
+        scale: f64,
+        to: impl Iterator<Item = &'a mut f32>,
+    ) -> Rounded {
         let dimensions = vector.len();
         let (divisor, zero) = match self.threshold.metric {
             Metric::Cosine => {
@@ -210,11 +262,11 @@ impl Frame {
             _ => (1.0, false),
         };
         if zero {
-            return Bounds::NEVER;
+            return Rounded::Never;
         }
         let is_usual = (1e-130..1e150).contains(&divisor) && dimensions <= MOST_DIMENSIONS;
         if !is_usual {
-            return Bounds::UNKNOWN;
+            return Rounded::Unusual;
         }
         let exact = |(i, v): (usize, &f64)| (v - self.centre_at(i)) * scale / divisor;
         let (mut given, mut square, mut error) = (0.0, 0.0, 0.0);
@@ -228,7 +280,7 @@ impl Frame {
         }
         // The function overflows for greater vectors. Not a number either.
         if !(given <= 1e300 && square <= MOST_SQUARE && error.is_finite()) {
-            return Bounds::UNKNOWN;
+            return Rounded::Unusual;
         }
         for (place, pair) in to.zip(vector.iter().enumerate()) {
             *place = exact(pair) as f32;
@@ -238,11 +290,55 @@ impl Frame {
             // The rounding of the norm.
             off += (dimensions as f64 + 8.0) * U64 / 512.0;
         }
-        match self.threshold.metric {
-            Metric::Euclidean => self.of_distance(dimensions, square, off),
-            Metric::InnerProduct | Metric::Cosine => {
-                self.of_product(dimensions, square, off, least)
+        Rounded::Usual { square, off }
+    }
+
+    /// The squares of distances, computed in `f32` as sums of squared differences, that decide the
+    /// pairs of a point that is `off` by so much with points that are off by `most_off` at most.
+    /// `None` where no distance does.
+    ///
+    /// The sum of d squares is off by (d + 4)·u of its value, as nothing cancels. For cosine the
+    /// points lie on the unit sphere, where 1 − X·Y = ½‖X − Y‖².
+    pub(super) fn limits(&self, dimensions: usize, off: f64, most_off: f64) -> Option<Limits> {
+        let d = dimensions as f64;
+        let bound = self.threshold.bound;
+        // Partners are at most `far` apart, points nearer than `near` are partners.
+        let (far, near) = match self.threshold.metric {
+            Metric::InnerProduct => return None,
+            Metric::Euclidean => {
+                let (scaled, relative) = (bound * self.scale, (d + 8.0) * U64 / 256.0);
+                (scaled.max(0.0) * (1.0 + relative) + 1e-36, scaled * (1.0 - relative) - 1e-36)
             }
+            Metric::Cosine => {
+                let slack = 8.0 * (4.0 * d + 64.0) * U64 / 512.0 + bound.abs() * SUMS;
+                let chord = |distance: f64| (2.0 * distance.max(0.0)).sqrt();
+                let (far, near) = (chord(bound + slack), chord(bound - slack));
+                (far * (1.0 + SUMS) + 1e-36, near * (1.0 - SUMS) - 1e-36)
+            }
+        };
+        let both = (off + most_off) * (1.0 + SUMS);
+        // Not a number, either.
+        if !(far + both <= 1e15 && dimensions <= MOST_DIMENSIONS) {
+            return None;
+        }
+        let gamma = (d + 8.0) * U32 * 1.01 + SUMS;
+        let underflow = (d + 1.0) * 1e-42;
+        let reject = (far + both) * (far + both) * (1.0 + gamma) + underflow;
+        let inner = (near - both).max(0.0);
+        let accept = (inner * inner * (1.0 - gamma) - underflow).max(0.0);
+        let (high, low) = (reject as f32, accept as f32);
+        Some(Limits {
+            reject: if f64::from(high) < reject { high.next_up() } else { high },
+            accept: if f64::from(low) > accept { low.next_down() } else { low },
+        })
+    }
+
+    /// The greatest distance of partners in the scale of points, about.
+    pub(super) fn reach(&self) -> f64 {
+        match self.threshold.metric {
+            Metric::InnerProduct => f64::INFINITY,
+            Metric::Euclidean => self.threshold.bound * self.scale,
+            Metric::Cosine => (2.0 * self.threshold.bound.max(0.0)).sqrt(),
         }
     }
 

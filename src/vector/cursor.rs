@@ -266,15 +266,26 @@ impl NestedLoopCursor {
 
     /// Counts the pairs of rows of two items that match.
     fn count(&self, pair: Survivor, counts: &mut RowPairCounts) {
-        use crate::engine::Collection;
         let Some(Unit { items, .. }) = &self.unit else { return };
-        let rows = u64::from(items.groups().row_count_of(pair.probe));
-        if self.spec.pairing == Pairing::Unordered && pair.probe == pair.build {
-            counts.squares += rows * rows;
-            counts.rows += rows;
-        } else {
-            counts.cross += rows * u64::from(self.side.vectors.groups().row_count_of(pair.build));
-        }
+        let Survivor { probe, build, .. } = pair;
+        count_rows(self.spec.pairing, [items, &self.side.vectors], [probe, build], counts);
+    }
+}
+
+/// Counts the pairs of rows of a probe and a build item that match.
+pub(super) fn count_rows(
+    pairing: Pairing,
+    [items, build]: [&Vectors; 2],
+    pair: [ItemId; 2],
+    counts: &mut RowPairCounts,
+) {
+    use crate::engine::Collection;
+    let rows = u64::from(items.groups().row_count_of(pair[0]));
+    if pairing == Pairing::Unordered && pair[0] == pair[1] {
+        counts.squares += rows * rows;
+        counts.rows += rows;
+    } else {
+        counts.cross += rows * u64::from(build.groups().row_count_of(pair[1]));
     }
 }
 

@@ -10,9 +10,11 @@ use super::collection::Vectors;
 use super::cursor::CURSOR_BYTES;
 use super::device::VectorDevices;
 use super::encode::{VectorEncoder, finish};
+use super::index::{self, Directory, Grid, Order, VectorIndex};
 use super::metric::{Metric, Threshold};
 use super::nested_loop::{Figures, NestedLoop, pair_cost};
 use super::stored::StoredVectors;
+use crate::config::StrategyChoice;
 use crate::engine::{
     Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
     Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
@@ -20,7 +22,10 @@ use crate::engine::{
 };
 use crate::spec::{Call, Side};
 
-static STRATEGIES: [&dyn Strategy; 1] = [&NestedLoop];
+/// Of distances.
+static STRATEGIES: [&dyn Strategy; 3] = [&NestedLoop, &Grid, &Directory];
+/// Of inner products, which no box bounds.
+static OF_PRODUCTS: [&dyn Strategy; 1] = [&NestedLoop];
 
 /// A metric with its threshold.
 #[derive(Debug)]
@@ -68,25 +73,44 @@ impl Matcher for VectorMatcher {
             keys += of_part.size_in_bytes();
         }
         let finish = Vectors::footprint(rows, numbers) + 2 * keys;
-        Ok(Growth { finish, stays: 0, prepare: NestedLoop::prepared_bytes(rows, numbers) })
+        let panels = NestedLoop::prepared_bytes(rows, numbers);
+        let prepare = match self.threshold.metric {
+            Metric::InnerProduct => panels,
+            Metric::Euclidean | Metric::Cosine => panels.max(VectorIndex::bytes(rows, numbers)),
+        };
+        Ok(Growth { finish, stays: 0, prepare })
     }
 
     fn cursor_bytes(&self, _: &MatchSpec) -> usize {
-        CURSOR_BYTES
+        CURSOR_BYTES.max(index::CURSOR_BYTES)
     }
 
     fn strategies(&self) -> &[&'static dyn Strategy] {
-        &STRATEGIES
+        match self.threshold.metric {
+            Metric::InnerProduct => &OF_PRODUCTS,
+            Metric::Euclidean | Metric::Cosine => &STRATEGIES,
+        }
+    }
+
+    fn smallest(&self) -> Option<StrategyChoice> {
+        Some(StrategyChoice::NestedLoop)
     }
 
     fn evidence(
         &self,
         build: &Arc<dyn Collection>,
         spec: &MatchSpec,
-        _: &[&'static dyn Strategy],
-        _: PrepareContext<'_>,
+        strategies: &[&'static dyn Strategy],
+        context: PrepareContext<'_>,
     ) -> Result<Box<dyn Evidence>> {
-        Ok(Box::new(Figures::gather(build.of()?, self.threshold, self.first, spec)))
+        // A strategy that is named needs no estimate.
+        let has = |name: &str| strategies.len() > 1 && strategies.iter().any(|s| s.name() == name);
+        let indexes = [(Grid.name(), Order::Cells), (Directory.name(), Order::Quantiles)];
+        let indexes: Vec<Order> =
+            indexes.into_iter().filter(|(name, _)| has(name)).map(|(_, order)| order).collect();
+        let (threshold, first) = (self.threshold, self.first);
+        let build = build.shared()?;
+        Ok(Box::new(Figures::gather(&build, threshold, first, spec, &indexes, context)?))
     }
 
     fn open_device(

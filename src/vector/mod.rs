@@ -8,8 +8,9 @@
 //! stored.rs       rows on disk        axis.rs        their places
 //! bounds.rs       what a product in f32 proves of a pair
 //! tile.rs         products of a block of vectors with panels of sixteen
-//! nested_loop.rs  the strategy        cursor.rs      one partition of it
-//! device/         the strategy on GPUs
+//! nested_loop.rs  every vector with every other      cursor.rs      one partition of it
+//! index/          boxes around neighbours, by cells or by quantiles
+//! device/         the nested loop on GPUs
 //! family.rs, matcher.rs               what the operator sees
 //! ```
 //!
@@ -25,6 +26,7 @@ mod cursor;
 mod device;
 mod encode;
 mod family;
+mod index;
 mod matcher;
 mod metric;
 mod nested_loop;

@@ -518,7 +518,10 @@ fn the_choice_of_a_device_says_why() {
     }
     let cpu = choose(StrategyChoice::Auto, DeviceChoice::Cpu).unwrap().to_string();
     assert!(cpu.ends_with(", cpu"), "{cpu}");
-    let of_vectors = |choice: &StrategyChoice| *choice == StrategyChoice::NestedLoop;
+    let of_vectors = |choice: &StrategyChoice| {
+        use StrategyChoice::{Directory, Grid, NestedLoop};
+        matches!(choice, NestedLoop | Grid | Directory)
+    };
     for strategy in StrategyChoice::ALL.into_iter().filter(|choice| !of_vectors(choice)) {
         let chosen = choose(strategy, DeviceChoice::Cuda(Some(0))).unwrap();
         assert!(chosen.is_on_device());

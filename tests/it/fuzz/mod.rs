@@ -111,7 +111,8 @@ fn draw_session(rng: &mut StdRng, joins: Joins, gpu: Option<&VerifiedOn>) -> Ses
         (Joins::Sets, gpu) => {
             (pick(rng, &STRATEGIES), gpu.map_or("cpu", |gpu| gpu.option.as_str()))
         }
-        (Joins::Vectors, gpu) => (pick(rng, &OF_VECTORS), gpu.map_or("cpu", |_| "auto")),
+        (Joins::Vectors, Some(gpu)) => ("nested-loop".to_string(), gpu.option.as_str()),
+        (Joins::Vectors, None) => (pick(rng, &OF_VECTORS), "cpu"),
         (Joins::Both, gpu) => ("auto".to_string(), gpu.map_or("cpu", |_| "auto")),
     };
     let mut session = session

@@ -1,0 +1,311 @@
+//! The way of one partition's vectors through an index.
+
+use std::mem::size_of;
+use std::ops::Range;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::boxes::{FANOUT, PANEL};
+use super::built::VectorIndex;
+use super::visit::{Hit, PAUSE, Visit, go_on};
+use crate::engine::{
+    Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, ProbeUnit, Progress,
+    RowPairCounts, UnitQueue,
+};
+use crate::vector::bounds::Rounded;
+use crate::vector::collection::{Vectors, check_lens};
+use crate::vector::cursor::count_rows;
+use crate::vector::metric::{Decision, Orders, Threshold};
+
+/// About the bytes of a cursor, besides the order of a unit's items and a point.
+pub(in crate::vector) const CURSOR_BYTES: usize =
+    2 * (PAUSE + FANOUT) * size_of::<Hit>() + size_of::<Probe>() + 4096;
+
+/// The time of a poll; the operator allows 10 ms.
+const SLICE: Duration = Duration::from_millis(4);
+
+/// Steps between two looks at the clock.
+const STEPS: usize = 1 << 10;
+
+/// A unit on its way.
+#[derive(Debug)]
+struct Unit {
+    number: u32,
+    items: Arc<Vectors>,
+    /// Those that have not been taken up, as places of `order`, or as items where that is empty.
+    rest: Range<usize>,
+    /// The items by their rank, which lets neighbours follow each other.
+    order: Vec<ItemId>,
+}
+
+/// A probe vector on its way.
+#[derive(Debug)]
+struct Probe {
+    item: ItemId,
+    /// Its rank, where each unordered pair is decided once.
+    own: Option<u32>,
+    rounded: Rounded,
+    visit: Option<Visit>,
+    /// The ranks of partners that the function alone decides.
+    others: Range<u32>,
+    /// The hit that is being decided, and what is left of it.
+    hit: usize,
+    near: u16,
+}
+
+/// See [`super::strategy`].
+#[derive(Debug)]
+pub(super) struct IndexCursor {
+    index: Arc<VectorIndex>,
+    threshold: Threshold,
+    orders: Orders,
+    spec: MatchSpec,
+    units: UnitQueue<ProbeUnit>,
+    unit: Option<Unit>,
+    probe: Option<Probe>,
+    /// The probe vector, rounded.
+    point: Vec<f32>,
+    hits: Vec<Hit>,
+    counts: RowPairCounts,
+    funnel: Funnel,
+    reservation: MemoryReservation,
+}
+
+impl IndexCursor {
+    pub(super) fn new(
+        index: Arc<VectorIndex>,
+        threshold: Threshold,
+        orders: Orders,
+        spec: MatchSpec,
+        reservation: MemoryReservation,
+    ) -> Self {
+        Self {
+            index,
+            threshold,
+            orders,
+            spec,
+            units: UnitQueue::default(),
+            unit: None,
+            probe: None,
+            point: vec![],
+            hits: vec![],
+            counts: RowPairCounts::default(),
+            funnel: Funnel::default(),
+            reservation,
+        }
+    }
+
+    /// Takes up a unit.
+    fn begin_unit(&mut self, unit: ProbeUnit) -> Result<()> {
+        let ProbeUnit { number, items, range } = unit;
+        let items: Arc<Vectors> = items.shared()?;
+        let (mut order, mut rest) = (vec![], range.start as usize..range.end as usize);
+        if self.spec.pairing == Pairing::Unordered {
+            // Without memory for it, the order is as good as any.
+            let bytes = range.len() * size_of::<ItemId>();
+            if self.reservation.try_grow(bytes).is_ok() {
+                order = range.collect();
+                order.sort_unstable_by_key(|&item| self.index.rank(item));
+                rest = 0..order.len();
+            }
+        }
+        self.unit = Some(Unit { number, items, rest, order });
+        Ok(())
+    }
+
+    /// Takes up the next vector of the unit; whether there was one.
+    fn next_probe(&mut self) -> Result<bool> {
+        let Some(unit) = &mut self.unit else { return Ok(false) };
+        let Some(place) = unit.rest.next() else { return Ok(false) };
+        let item = unit.order.get(place).copied().unwrap_or(place as ItemId);
+        let Some(run) = unit.items.run_of(item) else { return Ok(true) };
+        let Some(run) = self.index.vectors.run(run.key) else { return Ok(true) };
+        let dimensions = unit.items.dimensions(item);
+        check_lens(self.threshold.metric.function().name(), dimensions, run.lens)?;
+        if self.threshold.is_void() || !unit.items.is_vector(item) {
+            return Ok(true);
+        }
+        let d = dimensions as usize;
+        if d > self.point.capacity() {
+            let missing = d - self.point.capacity();
+            self.reservation.try_grow(missing * size_of::<f32>())?;
+            self.point.reserve_exact(d - self.point.len());
+        }
+        self.point.clear();
+        self.point.resize(d, 0.0);
+        let rounded = self.index.frame.point(&unit.items, item, self.point.iter_mut());
+        if rounded == Rounded::Never {
+            return Ok(true);
+        }
+        let own = (self.spec.pairing == Pairing::Unordered).then(|| self.index.rank(item));
+        let partners = self.index.partners(run, rounded, own);
+        let visit = partners.tree.map(|(placed, _)| {
+            let last = own.map_or(u32::MAX, |own| (own - placed.first_rank) / PANEL as u32);
+            Visit::new(&placed.tree(), last)
+        });
+        let others = partners.others;
+        self.hits.clear();
+        self.probe = Some(Probe { item, own, rounded, visit, others, hit: 0, near: 0 });
+        Ok(true)
+    }
+
+    /// Goes on with the visit of the probe vector; whether it goes on.
+    fn visit(&mut self) -> bool {
+        let (Some(unit), Some(probe)) = (&self.unit, &mut self.probe) else { return false };
+        let Some(visit) = probe.visit.as_mut().filter(|visit| !visit.is_over()) else {
+            return false;
+        };
+        let run = unit.items.run_of(probe.item);
+        let run = run.and_then(|run| self.index.vectors.run(run.key));
+        let partners = run.map(|run| self.index.partners(run, probe.rounded, probe.own));
+        let Some((placed, limits)) = partners.and_then(|partners| partners.tree) else {
+            return false;
+        };
+        let before = (visit.nodes, visit.panels);
+        self.hits.clear();
+        (probe.hit, probe.near) = (0, 0);
+        go_on(self.spec.simd, &placed.tree(), &self.point, limits, visit, &mut self.hits);
+        // Hits name ranks from here on.
+        let first = placed.first_rank;
+        let (end, own) = (first + placed.points, probe.own.unwrap_or(u32::MAX));
+        for hit in &mut self.hits {
+            hit.panel = first + hit.panel * PANEL as u32;
+            let lanes = end.min(own.saturating_add(1)).saturating_sub(hit.panel);
+            hit.near &= if lanes >= 16 { u16::MAX } else { (1 << lanes) - 1 };
+        }
+        probe.near = self.hits.first().map_or(0, |hit| hit.near);
+        self.funnel.postings += (visit.nodes - before.0) * FANOUT as u64;
+        self.funnel.prefix_pairs += (visit.panels - before.1) * PANEL as u64;
+        true
+    }
+
+    /// The next partner of the probe vector that has been found, and whether it is sure to match.
+    fn next_partner(&mut self) -> Option<(u32, bool)> {
+        let probe = self.probe.as_mut()?;
+        while let Some(hit) = self.hits.get(probe.hit) {
+            if probe.near != 0 {
+                let lane = probe.near.trailing_zeros();
+                probe.near &= probe.near - 1;
+                return Some((hit.panel + lane, hit.sure >> lane & 1 == 1));
+            }
+            probe.hit += 1;
+            probe.near = self.hits.get(probe.hit).map_or(0, |hit| hit.near);
+        }
+        None
+    }
+
+    /// Decides a pair and gives it out; whether the probe vector needs no more.
+    fn decide(&mut self, rank: u32, is_sure: bool, matches: &mut MatchBuffer) -> Result<bool> {
+        let (Some(unit), Some(probe)) = (&self.unit, &self.probe) else { return Ok(true) };
+        let Some(build) = self.index.item(rank) else { return Ok(false) };
+        let vectors = &self.index.vectors;
+        self.funnel.candidates += 1;
+        let decision = if is_sure {
+            Decision::Match
+        } else if vectors.is_vector(build) {
+            self.funnel.verified += 1;
+            let (x, y) = (unit.items.vector(probe.item), vectors.vector(build));
+            self.threshold.decide(x, y, self.orders)?
+        } else {
+            Decision::Neither
+        };
+        let Some(detail) = decision.detail() else { return Ok(false) };
+        self.funnel.matches += 1;
+        if self.spec.need == MatchNeed::Count && decision == Decision::Match {
+            let pair = [probe.item, build];
+            count_rows(self.spec.pairing, [&unit.items, vectors], pair, &mut self.counts);
+        } else {
+            matches.push(Match { probe: probe.item, build, detail });
+        }
+        Ok(self.spec.need == MatchNeed::Exists)
+    }
+
+    /// Works for some steps; why it stopped, unless the unit is done.
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Option<Progress>> {
+        let mut steps = 0;
+        while steps < STEPS {
+            steps += 1;
+            if self.probe.is_none() {
+                if !self.next_probe()? {
+                    return Ok(None);
+                }
+                continue;
+            }
+            if matches.is_full() {
+                return Ok(Some(Progress::Full));
+            }
+            let partner = match self.next_partner() {
+                Some(partner) => partner,
+                None if self.visit() => continue,
+                None => match self.probe.as_mut().and_then(|probe| probe.others.next()) {
+                    Some(rank) => (rank, false),
+                    None => {
+                        self.probe = None;
+                        continue;
+                    }
+                },
+            };
+            steps += self.point.len() / 64;
+            if self.decide(partner.0, partner.1, matches)? {
+                self.probe = None;
+            }
+        }
+        Ok(Some(Progress::Yield))
+    }
+}
+
+impl Cursor for IndexCursor {
+    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
+        self.units.push(unit);
+        Ok(())
+    }
+
+    fn finish(&mut self) {
+        self.units.finish();
+    }
+
+    fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
+        if self.reservation.size() == 0 {
+            self.reservation.try_grow(CURSOR_BYTES)?;
+        }
+        if self.unit.is_none() {
+            let Some(unit) = self.units.pop() else {
+                return Poll::Ready(Ok(self.units.progress()));
+            };
+            self.begin_unit(unit)?;
+        }
+        let number = self.unit.as_ref().map_or(0, |unit| unit.number);
+        matches.begin(number);
+        let started = Instant::now();
+        loop {
+            let worked = self.work(matches)?;
+            matches.count(std::mem::take(&mut self.counts));
+            match worked {
+                Some(Progress::Full) => return Poll::Ready(Ok(Progress::Full)),
+                None => break,
+                Some(_) if started.elapsed() > SLICE => return Poll::Ready(Ok(Progress::Yield)),
+                Some(_) => {}
+            }
+        }
+        if let Some(unit) = self.unit.take() {
+            self.reservation.shrink(unit.order.len() * size_of::<ItemId>());
+        }
+        matches.complete(number);
+        Poll::Ready(Ok(Progress::Yield))
+    }
+
+    fn retire(&mut self, number: u32, probe: ItemId) {
+        let is_open = self.unit.as_ref().is_some_and(|unit| unit.number == number);
+        if is_open && self.probe.as_ref().is_some_and(|own| own.item == probe) {
+            self.probe = None;
+        }
+    }
+
+    fn funnel(&self) -> Funnel {
+        self.funnel
+    }
+}

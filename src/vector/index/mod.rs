@@ -1,0 +1,32 @@
+//! Indexes of points: boxes around neighbours, by which a probe point finds the panels in its reach.
+//!
+//! ```text
+//! order.rs     points so that neighbours lie near each other: `grid`, `directory`
+//! boxes.rs     panels of sixteen points, sixteen boxes a node
+//! visit.rs     the way of a point down to the panels, and its distances there
+//! built.rs     the points of a build side with their trees
+//! cursor.rs    one partition's probe vectors
+//! sample.rs    what an index will save
+//! strategy.rs  the two strategies
+//! ```
+//!
+//! Distances are sums of squared differences in `f32`, in which nothing cancels: their bounds hold
+//! for thresholds of any size beside the data. They prove what products prove in the nested loop; a
+//! vector whose numbers do not fit `f32` is compared with all others by the function itself.
+
+mod boxes;
+mod built;
+mod cursor;
+mod order;
+mod sample;
+mod strategy;
+mod visit;
+
+#[cfg(test)]
+mod tests;
+
+pub(super) use built::VectorIndex;
+pub(super) use cursor::CURSOR_BYTES;
+pub(super) use order::Order;
+pub(super) use sample::{Sampled, sample};
+pub(super) use strategy::{Directory, Grid};

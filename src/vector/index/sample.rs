@@ -1,0 +1,140 @@
+//! What an index will save, by a sample of its probes.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+
+use super::boxes::PANEL;
+use super::built::VectorIndex;
+use super::order::Order;
+use super::visit::{Visit, go_on};
+use crate::engine::{MatchSpec, Pairing, PrepareContext};
+use crate::vector::bounds::Frame;
+use crate::vector::collection::Vectors;
+use crate::vector::metric::Threshold;
+
+/// An index that pays, with the figures of a probe's way through it.
+#[derive(Debug)]
+pub(in crate::vector) struct Sampled {
+    pub order: Order,
+    pub index: Arc<VectorIndex>,
+    /// The time that all probes take, in nanoseconds of a core.
+    pub nanos: f64,
+}
+
+/// Items that are probed.
+const PROBES: usize = 64;
+
+/// Items of the index by which it is decided whether a whole one is made.
+const FIRST: usize = 1 << 12;
+
+/// The time for a node and for a panel, in nanoseconds of a core, and for each of its dimensions:
+/// measured on an EPYC (Zen 4) with a million points.
+const NODE: [f64; 2] = [15.0, 1.5];
+const PANEL_OF: [f64; 2] = [20.0, 2.0];
+
+/// The time to begin a visit.
+const VISIT: f64 = 150.0;
+
+/// The time for an item to be ordered, and for each doubling of their number.
+const ITEM: [f64; 2] = [100.0, 35.0];
+
+/// The time to make the index of some items.
+fn making(items: f64) -> f64 {
+    items * (ITEM[0] + ITEM[1] * items.max(1.0).log2())
+}
+
+/// Makes the index of `vectors`, where it is worth that: `pairs` is the time to compare all pairs.
+/// `None` where comparing them is quicker, or memory is short.
+///
+/// # Errors
+///
+/// When the work is cancelled.
+pub(in crate::vector) fn sample(
+    vectors: &Arc<Vectors>,
+    threshold: Threshold,
+    orders: &[Order],
+    spec: &MatchSpec,
+    pairs: f64,
+    context: PrepareContext<'_>,
+) -> Result<Option<Sampled>> {
+    /// Of the panels of the first index a probe must not meet more.
+    const MOST_SHARE: f64 = 0.3;
+    let count = vectors.len() as usize;
+    let widest = vectors.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
+    // Of few dimensions cells are as good as quantiles, and made sooner.
+    let order = match (orders.contains(&Order::Cells), orders.contains(&Order::Quantiles)) {
+        (true, many) if !many || widest <= 3 => Order::Cells,
+        (_, true) => Order::Quantiles,
+        _ => return Ok(None),
+    };
+    if pairs < 4.0 * making(count as f64) {
+        return Ok(None);
+    }
+    let Ok(frame) = Frame::of(vectors, threshold, context.cancel) else {
+        context.cancel.check()?;
+        return Ok(None);
+    };
+    let first = |step: usize, frame: Frame| {
+        VectorIndex::of(Arc::clone(vectors), frame, order, step, context)
+    };
+    if count > 2 * FIRST {
+        let Ok(some) = first(count / FIRST, frame.clone()) else {
+            context.cancel.check()?;
+            return Ok(None);
+        };
+        let (_, panels) = visits(&some, spec);
+        let all = (FIRST / PANEL) as f64;
+        context.reservation.shrink(some.bytes);
+        if panels > MOST_SHARE * all {
+            return Ok(None);
+        }
+    }
+    let Ok(index) = first(1, frame) else {
+        context.cancel.check()?;
+        return Ok(None);
+    };
+    let (nodes, panels) = visits(&index, spec);
+    let dims = f64::from(widest);
+    let of_probe = VISIT
+        + nodes * (NODE[0] + NODE[1] * dims.min(8.0))
+        + panels * (PANEL_OF[0] + PANEL_OF[1] * dims);
+    let halves = if spec.pairing == Pairing::Unordered { 0.5 } else { 1.0 };
+    let nanos = of_probe * halves * count as f64;
+    if nanos >= pairs {
+        context.reservation.shrink(index.bytes);
+        return Ok(None);
+    }
+    Ok(Some(Sampled { order, index: Arc::new(index), nanos }))
+}
+
+/// The nodes and the panels that a probe meets, on average.
+fn visits(index: &VectorIndex, spec: &MatchSpec) -> (f64, f64) {
+    let vectors = &index.vectors;
+    let step = (vectors.len() as usize).div_ceil(PROBES).max(1);
+    let (mut nodes, mut panels, mut probes) = (0, 0, 0.0);
+    let (mut point, mut hits) = (vec![], vec![]);
+    // Not those that a thinned index has.
+    for item in (step as u32 / 2..vectors.len()).step_by(step) {
+        let Some(run) = vectors.run_of(item) else { continue };
+        probes += 1.0;
+        point.clear();
+        point.resize(vectors.dimensions(item) as usize, 0.0);
+        let rounded = index.frame.point(vectors, item, point.iter_mut());
+        let partners = index.partners(run, rounded, None);
+        let Some((placed, limits)) = partners.tree else {
+            panels += partners.others.len() as u64;
+            continue;
+        };
+        let mut visit = Visit::new(&placed.tree(), u32::MAX);
+        while !visit.is_over() {
+            hits.clear();
+            go_on(spec.simd, &placed.tree(), &point, limits, &mut visit, &mut hits);
+        }
+        nodes += visit.nodes;
+        // Those that only the function decides take as long as a panel.
+        panels += visit.panels + partners.others.len() as u64;
+    }
+    let probes = f64::max(probes, 1.0);
+    (nodes as f64 / probes, panels as f64 / probes)
+}

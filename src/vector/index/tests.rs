@@ -1,0 +1,172 @@
+//! Indexes against all pairs.
+
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::boxes::{FANOUT, PANEL, Shape};
+use super::strategy::{Directory, Grid};
+use crate::config::GpuOptions;
+use crate::engine::{
+    Collection, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, PrepareContext, ProbeUnit,
+    Progress, Strategy,
+};
+use crate::simd::Simd;
+use crate::spec::Side;
+use crate::util::cancel::CancelFlag;
+use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
+use crate::vector::metric::{Metric, Threshold};
+use crate::vector::nested_loop::Figures;
+
+/// Vectors in runs by key; a key of three has no run that a tree grows in.
+fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Vectors {
+    let mut read = ReadRows::default();
+    let centres: Vec<f64> = (0..8).map(|_| rng.random_range(-10.0..10.0)).collect();
+    for row in 0..count as u32 {
+        let centre = *centres.choose(rng).unwrap();
+        let mut vector: Vec<f64> = (0..d)
+            .map(|_| match shape {
+                0 => rng.random_range(0.0..1.0),
+                1 => f64::from(rng.random_range(0_i8..6)),
+                2 => centre + rng.random_range(-0.1..0.1),
+                3 => 1e6 + rng.random_range(0.0..1e-3),
+                _ => rng.random_range(-1.0..1.0) * 10_f64.powi(rng.random_range(-9..3)),
+            })
+            .collect();
+        match rng.random_range(0..300) {
+            0 => vector[0] = f64::NAN,
+            1 => vector[d - 1] = f64::INFINITY,
+            2 => vector[0] = 1e200,
+            3 => vector.fill(0.0),
+            _ => {}
+        }
+        let key = if keys > 1 && row % 50 == 0 { 1 + row / 50 % 2 } else { 0 };
+        let (start, len) = (read.numbers.len(), d as u32);
+        let content = if row % 97 == 96 { Content::WithNull } else { Content::Vector };
+        read.rows.push(ReadRow { row, key, content, len, start });
+        if content == Content::Vector {
+            read.numbers.extend(vector);
+        }
+    }
+    Vectors::of(&[&read], &CancelFlag::default()).unwrap()
+}
+
+/// All matches of a strategy, whose cursor is given units of some items and a small buffer.
+fn matches(
+    strategy: &dyn Strategy,
+    probe: &Arc<Vectors>,
+    build: &Arc<Vectors>,
+    threshold: Threshold,
+    spec: &MatchSpec,
+    threads: usize,
+) -> Vec<[u32; 2]> {
+    let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+    let reservation = MemoryConsumer::new("test").register(&pool);
+    let cancel = CancelFlag::default();
+    let context = PrepareContext { reservation: &reservation, cancel: &cancel, threads };
+    let figures = Figures::gather(build, threshold, Side::Left, spec, &[], context).unwrap();
+    let items: Arc<dyn Collection> = Arc::clone(build) as _;
+    let prepared = strategy.prepare(&items, &figures, None, context).unwrap();
+    let mut cursor = prepared.open(&reservation).unwrap();
+    let unit = 1 + probe.len() / 3;
+    for (number, start) in (0..).zip((0..probe.len()).step_by(unit as usize)) {
+        let range = start..probe.len().min(start + unit);
+        cursor.feed(ProbeUnit { number, items: Arc::clone(probe) as _, range }).unwrap();
+    }
+    cursor.finish();
+    let mut found = vec![];
+    let mut buffer = MatchBuffer::new(spec.match_buffer);
+    loop {
+        let polled = cursor.poll(&mut Context::from_waker(Waker::noop()), &mut buffer);
+        let Poll::Ready(progress) = polled else { panic!("no device works") };
+        found.extend(buffer.matches().iter().map(|&Match { probe, build, .. }| [probe, build]));
+        buffer.clear();
+        if progress.unwrap() == Progress::Ended {
+            found.sort_unstable();
+            return found;
+        }
+    }
+}
+
+/// Every pair by definition.
+fn expected(probe: &Vectors, build: &Vectors, threshold: Threshold) -> Vec<[u32; 2]> {
+    let mut pairs = vec![];
+    for p in 0..probe.len() {
+        let Some(run) = probe.run_of(p).and_then(|run| build.run(run.key)) else { continue };
+        for b in run.items.clone().filter(|&b| build.is_vector(b) && probe.is_vector(p)) {
+            if threshold.matches(probe.vector(p), build.vector(b)).unwrap() {
+                pairs.push([p, b]);
+            }
+        }
+    }
+    pairs
+}
+
+#[test]
+fn indexes_find_the_pairs_of_the_definition() {
+    let mut rng = StdRng::seed_from_u64(15);
+    let mut some = 0;
+    for round in 0..90_usize {
+        let (shape, d) = (round % 5, [1, 2, 3, 5, 8, 9, 17][round % 7]);
+        let metric = if round % 4 == 3 { Metric::Cosine } else { Metric::Euclidean };
+        let keys = 1 + round as u32 % 2;
+        let count = if round % 10 == 0 { 1500 } else { 300 };
+        let build = Arc::new(collection(&mut rng, count, d, shape, keys));
+        let unordered = round % 3 == 0;
+        let probe = match unordered {
+            true => Arc::clone(&build),
+            false => Arc::new(collection(&mut rng, 120, d, shape, keys)),
+        };
+        // The distance of a pair, so that pairs lie on the boundary.
+        let vector = |of: &Vectors| {
+            let items: Vec<_> = (0..of.len()).filter(|&item| of.is_vector(item)).collect();
+            items[round * 7 % items.len()]
+        };
+        let (x, y) = (vector(&probe), (vector(&build) + 1) % build.len());
+        let value = metric.value(probe.vector(x), build.vector(y)).ok().flatten();
+        let value = value.filter(|v| v.is_finite() && build.is_vector(y)).unwrap_or(0.3);
+        let bound = [value, value * 0.3, value * 1e-6, value.next_down()][round / 2 % 4];
+        let threshold = Threshold { metric, bound };
+        let mut pairs = expected(&probe, &build, threshold);
+        some += pairs.len();
+        for &simd in Simd::available() {
+            for strategy in [&Grid as &dyn Strategy, &Directory] {
+                let spec = MatchSpec {
+                    probe: Side::Left,
+                    pairing: if unordered { Pairing::Unordered } else { Pairing::All },
+                    both_orders: unordered,
+                    need: MatchNeed::Pairs,
+                    candidate_chunk: 64,
+                    match_buffer: 7,
+                    simd,
+                    gpu: GpuOptions::default(),
+                };
+                let mut found = matches(strategy, &probe, &build, threshold, &spec, 1 + round % 3);
+                if unordered {
+                    for pair in &mut found {
+                        pair.sort_unstable();
+                    }
+                    found.sort_unstable();
+                    pairs.retain(|pair| pair[0] <= pair[1]);
+                }
+                assert_eq!(found, pairs, "{round} {simd} {strategy:?} {threshold:?} {d}");
+            }
+        }
+    }
+    assert!(some > 1000, "{some}");
+}
+
+/// Every level has a node for each sixteen below it, up to one.
+#[test]
+fn trees_have_a_root() {
+    for points in [1, PANEL, PANEL + 1, FANOUT * PANEL, FANOUT * PANEL + 1, 1_000_000] {
+        let shape = Shape::of(points);
+        assert_eq!(shape.levels[shape.height() - 1], 1, "{points}");
+        assert_eq!(shape.panels as usize, points.div_ceil(PANEL));
+    }
+    assert_eq!(Shape::of(0).height(), 0);
+}
