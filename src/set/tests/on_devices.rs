@@ -50,7 +50,7 @@ pub(in crate::set) fn check_shapes<S: OnDevices>(
         return;
     }
     let mut rng = StdRng::seed_from_u64(seed);
-    let mut matches = 0;
+    let (mut joins, mut matches) = (0, 0);
     let drawn: Vec<Shape> = (0..rounds()).flat_map(|_| shapes(&mut rng)).collect();
     for shape in drawn {
         let two = Sides::two(&shape.name, &shape.build, &shape.probe);
@@ -68,10 +68,12 @@ pub(in crate::set) fn check_shapes<S: OnDevices>(
                 for threshold in thresholds {
                     spec.bounds.threshold = threshold;
                     matches += check::<S>(&mut rng, sides, spec);
+                    joins += 1;
                 }
             }
         }
     }
+    eprintln!("{joins} joins, {matches} matches");
     assert!(matches > 1000, "only {matches} matches");
 }
 
