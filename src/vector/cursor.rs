@@ -13,7 +13,7 @@ use super::bounds::Bounds;
 use super::collection::{Vectors, check_lens};
 use super::metric::{Decision, Orders, Threshold};
 use super::nested_loop::BuildPanels;
-use super::tile::{PANEL, ROW_UNIT, Rows, products};
+use super::tile::{PANEL, ROW_UNIT, Rows, place_in_rows, products};
 use crate::engine::{
     Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, ProbeUnit, Progress,
     RowPairCounts, UnitQueue,
@@ -176,7 +176,7 @@ impl NestedLoopCursor {
         let frame = &self.side.frame;
         let scale = frame.probe_scale(range.clone().map(|item| items.vector(item)));
         for (row, item) in range.clone().enumerate() {
-            let to = numbers[row * d..(row + 1) * d].iter_mut();
+            let to = numbers[place_in_rows(row, d)..].iter_mut().step_by(ROW_UNIT);
             let bounds = frame.probe(items, item, scale, to);
             (reject[row], accept[row]) = (bounds.reject, bounds.accept);
         }

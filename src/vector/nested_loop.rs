@@ -18,6 +18,7 @@ use crate::engine::{
     PrepareContext, PreparedJoin, Strategy,
 };
 use crate::spec::Side;
+use crate::util::parallel::{for_each, steps_per_task, threads_for};
 
 /// Tiles of products in `f32` reject and accept pairs; `f64` decides those between.
 #[derive(Debug)]
@@ -189,15 +190,31 @@ impl BuildPanels {
         let mut numbers = vec![0.0_f32; end];
         let (mut reject, mut accept) =
             (vec![f32::INFINITY; panels * PANEL], vec![f32::INFINITY; panels * PANEL]);
-        for panel in 0..panels {
-            context.cancel.check()?;
-            for (lane, item) in items(panel).enumerate() {
-                let own = &mut numbers[starts[panel]..starts[panel + 1]];
-                let places = own.iter_mut().skip(lane).step_by(PANEL);
-                let bounds = frame.build(&vectors, item, places);
-                (reject[item as usize], accept[item as usize]) = (bounds.reject, bounds.accept);
-            }
+        let threads = threads_for(context.threads, end);
+        let share = steps_per_task(threads, panels, 16);
+        let mut tasks = vec![];
+        let mut rest = numbers.as_mut_slice();
+        let bounds = reject.chunks_mut(share * PANEL).zip(accept.chunks_mut(share * PANEL));
+        for (first, bounds) in (0..panels).step_by(share).zip(bounds) {
+            let last = panels.min(first + share);
+            let (own, others) = rest.split_at_mut(starts[last] - starts[first]);
+            tasks.push((first..last, own, bounds));
+            rest = others;
         }
+        for_each(threads, tasks, |(of_task, numbers, (reject, accept))| {
+            let first = of_task.start;
+            for panel in of_task {
+                context.cancel.check()?;
+                let own = &mut numbers[starts[panel] - starts[first]..];
+                for (lane, item) in items(panel).enumerate() {
+                    let places = own.iter_mut().skip(lane).step_by(PANEL);
+                    let bounds = frame.build(&vectors, item, places);
+                    let place = (panel - first) * PANEL + lane;
+                    (reject[place], accept[place]) = (bounds.reject, bounds.accept);
+                }
+            }
+            Ok(())
+        })?;
         Ok(Self { vectors, frame, starts, numbers, reject, accept })
     }
 

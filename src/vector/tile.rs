@@ -10,11 +10,11 @@ use crate::simd::{Floats, Form, Simd, kernels};
 /// The vectors of a panel.
 pub(super) const PANEL: usize = 16;
 
-/// Rows of vectors, one behind the other, with what rejects their pairs.
+/// Rows of vectors, packed in groups of [`ROW_UNIT`], with what rejects their pairs.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rows<'a> {
     pub dimensions: usize,
-    /// `dimensions` numbers for each row.
+    /// For each group the dimensions of its rows; see [`place_in_rows`].
     pub numbers: &'a [f32],
     /// By row.
     pub reject: &'a [f32],
@@ -57,8 +57,15 @@ pub(super) fn products(
     }
 }
 
-/// Rows come in multiples of this number.
+/// Rows come in multiples of this number: what a register tile broadcasts lies in one line of the
+/// cache, whatever the length of the vectors.
 pub(super) const ROW_UNIT: usize = 12;
+
+/// The place of a row's first number; the next ones follow in steps of [`ROW_UNIT`].
+pub(super) fn place_in_rows(row: usize, dimensions: usize) -> usize {
+    let group = ROW_UNIT * dimensions;
+    row / ROW_UNIT * group + (row % ROW_UNIT).min(group)
+}
 
 fn of_panels<const ROWS: usize, const PANELS: usize>(
     simd: Simd,
@@ -72,7 +79,7 @@ fn of_panels<const ROWS: usize, const PANELS: usize>(
     let mut masks = [[0; PANELS]; ROWS];
     for row in (0..rows.reject.len()).step_by(ROWS) {
         let some = Rows {
-            numbers: &rows.numbers[row * d..],
+            numbers: &rows.numbers[place_in_rows(row, d)..],
             reject: &rows.reject[row..row + ROWS],
             ..rows
         };
@@ -102,7 +109,8 @@ kernels! {
         masks: &mut [[u16; PANELS]; ROWS],
     ) -> bool {
         let d = rows.dimensions;
-        assert!(rows.numbers.len() >= ROWS * d && rows.reject.len() >= ROWS);
+        assert!(rows.reject.len() >= ROWS);
+        assert!(d == 0 || rows.numbers.len() >= (d - 1) * ROW_UNIT + ROWS);
         assert!(panels.stride >= d * PANEL && panels.reject.len() >= PANELS * PANEL);
         assert!(panels.numbers.len() >= (PANELS - 1) * panels.stride + d * PANEL);
         let (x, y) = (rows.numbers.as_ptr(), panels.numbers.as_ptr());
@@ -116,7 +124,7 @@ kernels! {
                     of_panels[p] = F::load(y.add(p * panels.stride + k * PANEL));
                 }
                 for r in 0..ROWS {
-                    let number = F::splat(*x.add(r * d + k));
+                    let number = F::splat(*x.add(k * ROW_UNIT + r));
                     for p in 0..PANELS {
                         sums[r][p] = F::add_product(sums[r][p], number, of_panels[p]);
                     }

@@ -9,7 +9,7 @@ use crate::util::cancel::CancelFlag;
 use crate::vector::bounds::Frame;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::metric::{Metric, Threshold};
-use crate::vector::tile::{PANEL, Panels, ROW_UNIT, Rows, products};
+use crate::vector::tile::{PANEL, Panels, ROW_UNIT, Rows, place_in_rows, products};
 
 /// The vectors as the items of a collection, and the item of each.
 fn collection(vectors: &[Vec<f64>]) -> Vectors {
@@ -92,7 +92,8 @@ fn products_prove_only_what_is_true() {
         let scale = frame.probe_scale((0..probe.len()).map(|item| probe.vector(item)));
         for item in 0..probe.len() {
             let i = item as usize;
-            let bounds = frame.probe(&probe, item, scale, own[i * d..(i + 1) * d].iter_mut());
+            let to = own[place_in_rows(i, d)..].iter_mut().step_by(ROW_UNIT);
+            let bounds = frame.probe(&probe, item, scale, to);
             (row_reject[i], row_accept[i]) = (bounds.reject, bounds.accept);
         }
         for &simd in Simd::available() {

@@ -224,6 +224,31 @@ async fn plans_name_the_strategy_and_see_through_casts() -> Result<()> {
     Ok(())
 }
 
+/// Where comparing all pairs takes long, a sample makes an index, and EXPLAIN ANALYZE shows how few
+/// pairs are left.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_points_are_joined_by_an_index() -> Result<()> {
+    let context = session(Way::Memory, 3, 8192)?;
+    // A square of 316 x 316 points, in no order.
+    let sql = "CREATE TABLE q AS SELECT value AS id, \
+               [(value * 7919 % 99856) % 316, (value * 7919 % 99856) / 316] AS v \
+               FROM generate_series(0, 99855)";
+    context.sql(sql).await?.collect().await?;
+    let sql = "SELECT count(*) FROM q a SIMJOIN q b ON array_distance(a.v, b.v) <= 1 \
+               AND a.id < b.id";
+    for strategy in ["auto", "directory"] {
+        context.sql(&format!("SET simjoin.strategy = '{strategy}'")).await?.collect().await?;
+        assert_eq!(plan_and_rows(&context, sql).await?.1, ["199080"], "{strategy}");
+        let shown = context.simjoin_sql(&format!("EXPLAIN ANALYZE {sql}")).await?;
+        let shown = arrow::util::pretty::pretty_format_batches(&shown.collect().await?)?;
+        let shown = shown.to_string();
+        assert!(shown.contains("chosen=grid") || shown.contains("chosen=directory"), "{shown}");
+        let pairs = shown.split("prefix_pairs=").nth(1).and_then(|rest| rest.split(',').next());
+        assert!(pairs.is_some_and(|pairs| !pairs.ends_with(" G") && !pairs.ends_with(" B")), "{shown}");
+    }
+    Ok(())
+}
+
 #[tokio::test]
 async fn simjoin_insists_and_names_what_is_wrong() -> Result<()> {
     let context = points().await?;
