@@ -14,7 +14,7 @@ use crate::cases::{
 use crate::lists::Layout;
 use crate::oracle::{Cell, JoinKind, Joined, Measure, Row, and, join, line, set, similarity};
 use crate::support::{
-    ON_GPU, OPERATOR, STRATEGIES, Session, assert_same_rows, batch_of, physical,
+    ON_GPU, OPERATOR, STRATEGIES, Session, WITH_GPU, assert_same_rows, batch_of, physical,
     register_partitions, rows_of_tasks, rows_with, split, uses_operator,
 };
 
@@ -331,7 +331,7 @@ impl Case {
         // Filters on a device read their postings again for each buffer of candidates.
         let (strategies, memory): (&[&str], &[&str]) = match on_gpu_alone {
             true => (&ON_GPU, &["9000", "2M"]),
-            false => (&STRATEGIES, &["1", "400", "3000", "2M"]),
+            false => (&WITH_GPU, &["1", "400", "3000", "2M"]),
         };
         set("strategy", strategies);
         set("gpu.candidate_memory", memory);

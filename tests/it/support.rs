@@ -26,6 +26,9 @@ use crate::stages::Stages;
 pub const STRATEGIES: [&str; 6] =
     ["auto", "allpairs", "ppjoin", "groupjoin", "bitmap", "scancount"];
 
+/// Those that a GPU takes part in.
+pub const WITH_GPU: [&str; 5] = ["auto", "allpairs", "ppjoin", "groupjoin", "bitmap"];
+
 /// The strategies that run on a GPU alone.
 pub const ON_GPU: [&str; 4] = ["bwjoin", "bwjoin-published", "fgssjoin", "sf-gssjoin"];
 

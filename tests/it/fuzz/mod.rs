@@ -35,7 +35,8 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::support::{
-    OF_VECTORS, ON_GPU, STRATEGIES, Session, difference, explain, try_rows, try_rows_of_tasks,
+    OF_VECTORS, ON_GPU, STRATEGIES, Session, WITH_GPU, difference, explain, try_rows,
+    try_rows_of_tasks,
 };
 use device::VerifiedOn;
 use statements::Statement;
@@ -108,9 +109,8 @@ fn draw_session(rng: &mut StdRng, joins: Joins, gpu: Option<&VerifiedOn>) -> Ses
     // A device is demanded of every join of a statement, and a strategy asked for.
     let (strategy, device) = match (joins, gpu) {
         (Joins::Sets, Some(gpu)) if rng.random() => (pick(rng, &ON_GPU), gpu.option.as_str()),
-        (Joins::Sets, gpu) => {
-            (pick(rng, &STRATEGIES), gpu.map_or("cpu", |gpu| gpu.option.as_str()))
-        }
+        (Joins::Sets, Some(gpu)) => (pick(rng, &WITH_GPU), gpu.option.as_str()),
+        (Joins::Sets, None) => (pick(rng, &STRATEGIES), "cpu"),
         (Joins::Vectors, Some(gpu)) => ("nested-loop".to_string(), gpu.option.as_str()),
         (Joins::Vectors, None) => (pick(rng, &OF_VECTORS), "cpu"),
         (Joins::Both, gpu) => ("auto".to_string(), gpu.map_or("cpu", |_| "auto")),
