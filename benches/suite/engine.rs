@@ -157,6 +157,7 @@ pub fn self_join_of(
     let spec = MatchSpec {
         probe: Side::Left,
         pairing: if symmetric { Pairing::Unordered } else { Pairing::All },
+        both_orders: symmetric,
         // As `count(*)` does; pairs of rows themselves where each pair comes in both orders.
         need: if symmetric { MatchNeed::Count } else { MatchNeed::Pairs },
         candidate_chunk: options.candidate_chunk.get(),
@@ -216,6 +217,7 @@ pub fn funnel_of(
     let spec = MatchSpec {
         probe: Side::Left,
         pairing: Pairing::Unordered,
+        both_orders: true,
         need: MatchNeed::Count,
         candidate_chunk: options.candidate_chunk.get(),
         match_buffer: options.match_buffer.get(),

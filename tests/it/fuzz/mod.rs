@@ -111,8 +111,7 @@ fn draw_session(rng: &mut StdRng, joins: Joins, gpu: Option<&VerifiedOn>) -> Ses
         (Joins::Sets, Some(gpu)) if rng.random() => (pick(rng, &ON_GPU), gpu.option.as_str()),
         (Joins::Sets, Some(gpu)) => (pick(rng, &WITH_GPU), gpu.option.as_str()),
         (Joins::Sets, None) => (pick(rng, &STRATEGIES), "cpu"),
-        (Joins::Vectors, Some(gpu)) => ("nested-loop".to_string(), gpu.option.as_str()),
-        (Joins::Vectors, None) => (pick(rng, &OF_VECTORS), "cpu"),
+        (Joins::Vectors, gpu) => (pick(rng, &OF_VECTORS), gpu.map_or("cpu", |_| "auto")),
         (Joins::Both, gpu) => ("auto".to_string(), gpu.map_or("cpu", |_| "auto")),
     };
     let mut session = session
