@@ -25,7 +25,7 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ("engine", &["config", "simd", "spec", "util", "values"]),
     ("offload", &["config", "engine", "gpu", "util"]),
     ("set", &["config", "engine", "gpu", "offload", "simd", "spec", "util", "values"]),
-    ("vector", &["engine", "gpu", "offload", "simd", "spec", "util", "values"]),
+    ("vector", &["config", "engine", "gpu", "offload", "simd", "spec", "util", "values"]),
     ("functions", &["set", "simd", "util", "values"]),
     ("exec", &["config", "engine", "spec", "util"]),
     ("shuffle", &["engine", "spec", "util"]),
