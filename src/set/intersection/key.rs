@@ -17,10 +17,10 @@ pub trait Key: Copy + Ord + Send + Sync {
     /// The key of a rank.
     fn of_rank(rank: u64) -> Self;
 
-    /// See [`merge::merge`].
+    /// The number of common keys of two ascending runs.
     fn merge(simd: Simd, a: &[Self], b: &[Self]) -> u64;
 
-    /// See [`ascending::ascends`].
+    /// Whether each key is greater than the one before.
     fn ascends(simd: Simd, keys: &[Self]) -> bool;
 }
 
