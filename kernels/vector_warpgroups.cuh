@@ -330,10 +330,12 @@ __device__ __forceinline__ void filter_kept_rows(const VectorWork &work) {
         while (true) {
             multiplier.wait_for_slot();
             const SlotHeader header = shared.headers[multiplier.slot()];
-            if (multiplier.turn_to(header.unit)) {
-                if (header.unit == NO_UNIT) {
-                    break;
-                }
+            const bool has_turned = multiplier.turn_to(header.unit);
+            // Also in a block that no unit was left for.
+            if (header.unit == NO_UNIT) {
+                break;
+            }
+            if (has_turned) {
                 first.load(work, shared.unit.unit.first_row, 0);
                 second.load(work, shared.unit.unit.first_row, 1);
             }

@@ -213,6 +213,29 @@ fn vectors_of_wild_numbers() {
     check_kind(Kind::Wild, 75);
 }
 
+/// A launch of several blocks, all of whose units one block takes: the other ones have none. On the host
+/// blocks run one after the other.
+#[test]
+fn blocks_that_no_unit_is_left_for() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(86);
+    for kernel in [VectorKernel::Warpgroups, VectorKernel::Warps, VectorKernel::Plain] {
+        for (d, count) in [(3, 700), (18, 520), (160, 400)] {
+            let sides = Sides::itself(&rows(&mut rng, Kind::Unit, d, count, 1), Pairing::Unordered);
+            let metric = Metric::Euclidean;
+            let threshold = Threshold { metric, bound: bound(&mut rng, &sides, metric) };
+            let expected = sides.expected(threshold);
+            let kernel = Emulator::get().map(|_| kernel);
+            let drive = Drive { kernel, ..Drive::on(0) };
+            let (given, told) = sides.run(threshold, MatchNeed::Count, drive).unwrap();
+            assert!(told.is_empty(), "{told:?}");
+            sides.check(MatchNeed::Count, &given, &expected, &format!("{d} dimensions, {drive:?}"));
+        }
+    }
+}
+
 /// Vectors without numbers have a distance, too, and no cosine.
 #[test]
 fn vectors_without_numbers() {
