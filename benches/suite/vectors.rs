@@ -1,6 +1,7 @@
 //! Joins of a collection of vectors with itself, below SQL: functions, thresholds, strategies, devices,
 //! dimensions.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
@@ -184,7 +185,7 @@ impl Encoded {
             base: 0,
             peak: &|| (),
             cancel: &cancel,
-            threads: 1,
+            threads: std::thread::available_parallelism().map_or(1, NonZero::get),
             meets_others: true,
         };
         let encoded = matcher.finish(vec![(encoder, keys)], &context)?;

@@ -120,6 +120,44 @@ fn square_of(vector: impl Iterator<Item = f64>) -> f64 {
     vector.map(|v| v * v).sum()
 }
 
+/// Sums over the numbers of a vector x: of the squares of x, of x̂, and of what x̂ is off. In lanes:
+/// additions wait for each other.
+#[derive(Default)]
+struct Sums([[f64; SUM_LANES]; 3]);
+
+const SUM_LANES: usize = 8;
+
+impl Sums {
+    /// Adds numbers, which `exact` changes with those of a centre.
+    #[inline]
+    fn add(&mut self, vector: &[f64], centre: &[f64], exact: impl Fn(f64, f64) -> f64) {
+        let (numbers, last) = vector.as_chunks::<SUM_LANES>();
+        let (centres, last_centres) = centre[..vector.len()].as_chunks::<SUM_LANES>();
+        for (numbers, centres) in numbers.iter().zip(centres) {
+            for lane in 0..SUM_LANES {
+                self.add_one(lane, numbers[lane], exact(numbers[lane], centres[lane]));
+            }
+        }
+        for (lane, (number, centre)) in last.iter().zip(last_centres).enumerate() {
+            self.add_one(lane, *number, exact(*number, *centre));
+        }
+    }
+
+    #[inline(always)]
+    fn add_one(&mut self, lane: usize, number: f64, exact: f64) {
+        let float = f64::from(exact as f32);
+        let off = (float - exact).abs() + exact.abs() * U64;
+        let [given, square, error] = &mut self.0;
+        given[lane] += number * number;
+        square[lane] += float * float;
+        error[lane] += off * off;
+    }
+
+    fn total(&self) -> [f64; 3] {
+        self.0.map(|lanes| lanes.iter().sum())
+    }
+}
+
 impl Frame {
     /// The frame for a build side; of many vectors, for a sample.
     ///
@@ -289,23 +327,20 @@ impl Frame {
         if !is_usual {
             return Rounded::Unusual;
         }
-        let exact = |(i, v): (usize, &f64)| (v - self.centre_at(i)) * scale / divisor;
-        let (mut given, mut square, mut error) = (0.0, 0.0, 0.0);
-        for (i, v) in vector.iter().enumerate() {
-            let exact = exact((i, v));
-            let float = f64::from(exact as f32);
-            let off = (float - exact).abs() + exact.abs() * U64;
-            given += v * v;
-            square += float * float;
-            error += off * off;
-        }
+        // Only distances have a centre.
+        let (front, back) = vector.split_at(self.centre.len().min(dimensions));
+        let moved = |v: f64, c: f64| (v - c) * scale;
+        let plain = |v: f64| v * scale / divisor;
+        let mut sums = Sums::default();
+        sums.add(front, &self.centre, moved);
+        sums.add(back, back, |v, _| plain(v));
+        let [given, square, error] = sums.total();
         // The function overflows for greater vectors. Not a number either.
         if !(given <= 1e300 && square <= MOST_SQUARE && error.is_finite()) {
             return Rounded::Unusual;
         }
-        for (place, pair) in to.zip(vector.iter().enumerate()) {
-            *place = exact(pair) as f32;
-        }
+        let exact = front.iter().zip(&self.centre).map(|(&v, &c)| moved(v, c));
+        to.zip(exact.chain(back.iter().map(|&v| plain(v)))).for_each(|(to, v)| *to = v as f32);
         let mut off = error.sqrt() * (1.0 + SUMS) + 1e-40;
         if self.threshold.metric == Metric::Cosine {
             // The rounding of the norm.

@@ -199,8 +199,11 @@ impl NestedLoopCursor {
         let own = Boxes::group(items.start)..=Boxes::group(items.end - 1);
         for _ in 0..GROUPS {
             let group = panels.start / BOX_PANELS;
-            let is_over = panels.start >= panels.end;
-            if is_over || own.clone().any(|own| !boxes.are_apart(own, group)) {
+            if panels.start >= panels.end {
+                return;
+            }
+            self.funnel.postings += 1;
+            if own.clone().any(|own| !boxes.are_apart(own, group)) {
                 return;
             }
             panels.start = panels.end.min((group + 1) * BOX_PANELS);

@@ -12,6 +12,7 @@ use super::cursor::{BLOCK, NestedLoopCursor};
 use super::device;
 use super::index::{Order, Sampled, sample};
 use super::metric::{Orders, Threshold};
+use super::order::{BOX_ITEMS, Boxes};
 use super::tile::{PANEL, Panels};
 use crate::engine::{
     Collection, Cost, Cursor, DevicePlace, Evidence, ItemId, MatchSpec, Pairing, Placement,
@@ -59,6 +60,17 @@ pub(super) fn pair_cost(dimensions: u32) -> f64 {
     PAIR + DIMENSION * f64::from(dimensions)
 }
 
+/// The time to hold the boxes of a self-join against each other, in nanoseconds of a core.
+fn passing_cost(items: u32, boxes: &Boxes) -> f64 {
+    /// Of two boxes, and of a coordinate.
+    const PAIR: f64 = 4.0;
+    const COORDINATE: f64 = 1.2;
+    /// Groups that a block of probe vectors lies in.
+    const GROUPS: f64 = 2.5;
+    let pairs = f64::from(items / BOX_ITEMS) * f64::from(items) / BLOCK as f64 / 2.0;
+    pairs * GROUPS * (PAIR + COORDINATE * f64::from(boxes.dims))
+}
+
 impl Figures {
     /// # Errors
     ///
@@ -77,9 +89,14 @@ impl Figures {
             pair_cost(run.lens[1]) * f64::from(run.items.len() as u32).powi(2)
         });
         let all: f64 = pairs.sum();
-        // The boxes of two inputs do not meet.
-        let share = build.boxes().map_or(1.0, |boxes| f64::from(boxes.share));
-        let pairs = if spec.pairing == Pairing::Unordered { share * all / 2.0 } else { all };
+        let pairs = match (spec.pairing, build.boxes()) {
+            (Pairing::Unordered, Some(boxes)) => {
+                f64::from(boxes.share) * all / 2.0 + passing_cost(build.len(), boxes)
+            }
+            (Pairing::Unordered, None) => all / 2.0,
+            // The boxes of two inputs do not meet.
+            (Pairing::All, _) => all,
+        };
         let sampled = sample(build, threshold, indexes, spec, pairs, context)?;
         let (orders, numbers) = (Orders::of(spec, first), build.number_count() as f64);
         Ok(Self { threshold, orders, spec: *spec, pairs, numbers, sampled, on_device })

@@ -9,6 +9,7 @@ use datafusion::common::Result;
 use super::boxes::{BOX_DIMS, PANEL, Shape, Tree, fill_nodes, fill_panels, node_len};
 use super::order::{Order, Points};
 use crate::engine::{ItemId, PrepareContext};
+use crate::util::parallel::{for_each, steps_per_task, threads_for};
 use crate::vector::bounds::{Frame, Limits, Rounded};
 use crate::vector::collection::{Run, Vectors};
 
@@ -150,38 +151,32 @@ impl VectorIndex {
     ) -> Result<()> {
         let d = run.lens[0] as usize;
         let count = run.items.len().div_ceil(step);
-        let mut coordinates = Vec::with_capacity(count * d);
+        let picked = |place: usize| run.items.start + (place * step) as ItemId;
+        let (coordinates, off) = self.convert(count, d, picked, context)?;
         let (mut points, mut others, mut never) = (Vec::with_capacity(count), vec![], vec![]);
-        for (place, item) in run.items.clone().enumerate() {
-            context.cancel.check_at(place)?;
-            if place % step > 0 {
-                never.push(item);
-                continue;
-            }
-            let start = coordinates.len();
-            coordinates.resize(start + d, 0.0_f32);
-            let rounded = self.frame.point(&self.vectors, item, coordinates[start..].iter_mut());
-            match rounded {
-                Rounded::Usual { off, .. } => {
+        for (place, &off) in (0..).zip(&off) {
+            match off {
+                f64::INFINITY => others.push(picked(place as usize)),
+                off if off.is_nan() => never.push(picked(place as usize)),
+                off => {
                     self.most_off = self.most_off.max(off);
-                    points.push(item);
-                    continue;
+                    points.push(place);
                 }
-                Rounded::Unusual => others.push(item),
-                Rounded::Never => never.push(item),
             }
-            coordinates.truncate(start);
         }
+        never.extend(run.items.clone().filter(|item| (item - run.items.start) as usize % step > 0));
+        drop(off);
         let dims = best_dims(&coordinates, d);
         let of_points = Points { coordinates: &coordinates, stride: d, dims: &dims };
-        let mut sorted: Vec<u32> = (0..points.len() as u32).collect();
+        let mut sorted = points;
         let reach = self.frame.reach() as f32;
         order.sort(of_points, &mut sorted, reach, context.threads, context.cancel)?;
         let first = self.items.len() as u32;
-        let shape = Shape::of(points.len());
+        let count = sorted.len();
+        let shape = Shape::of(count);
         let mut grove = Grove {
             ranks: first..first + run.items.len() as u32,
-            points: points.len() as u32,
+            points: count as u32,
             others: others.len() as u32,
             dimensions: d as u32,
             dim_count: dims.len() as u8,
@@ -190,21 +185,56 @@ impl VectorIndex {
             ..Grove::default()
         };
         grove.dims.iter_mut().zip(&dims).for_each(|(place, &dim)| *place = dim as u8);
-        self.items.extend(sorted.iter().map(|&point| points[point as usize]));
+        self.items.extend(sorted.iter().map(|&point| picked(point as usize)));
         self.items.extend(others.into_iter().chain(never));
         let panels = shape.panels as usize * d * PANEL;
         self.panels.reserve_exact(panels);
         self.panels.resize(grove.panels + panels, 0.0);
-        fill_panels(&sorted, &coordinates, d, &mut self.panels[grove.panels..]);
+        let threads = threads_for(context.threads, count * d);
+        let share = PANEL * steps_per_task(threads, shape.panels as usize, 16);
+        let tasks = sorted.chunks(share).zip(self.panels[grove.panels..].chunks_mut(share * d));
+        for_each(threads, tasks.collect(), |(points, panels)| {
+            context.cancel.check()?;
+            fill_panels(points, &coordinates, d, panels);
+            Ok(())
+        })?;
         drop(coordinates);
         let nodes = shape.nodes() * node_len(dims.len());
         self.nodes.reserve_exact(nodes);
         self.nodes.resize(grove.nodes + nodes, 0.0);
         let own = &self.panels[grove.panels..];
         let tree = Tree { shape, dimensions: d, dims: &dims, panels: own, nodes: &[] };
-        fill_nodes(tree, points.len(), &mut self.nodes[grove.nodes..]);
+        fill_nodes(tree, count, &mut self.nodes[grove.nodes..]);
         self.groves.push(grove);
         Ok(())
+    }
+
+    /// Some items as points of `d` coordinates, and what these are off: infinite for items that are
+    /// compared by the function, NaN for those that match nothing.
+    fn convert(
+        &self,
+        count: usize,
+        d: usize,
+        item: impl Fn(usize) -> ItemId + Sync,
+        context: PrepareContext<'_>,
+    ) -> Result<(Vec<f32>, Vec<f64>)> {
+        let (mut coordinates, mut off) = (vec![0.0_f32; count * d], vec![f64::NAN; count]);
+        let threads = threads_for(context.threads, count * d);
+        let share = steps_per_task(threads, count, 1 << 8);
+        let tasks = coordinates.chunks_mut(share * d).zip(off.chunks_mut(share)).enumerate();
+        for_each(threads, tasks.collect(), |(task, (coordinates, off))| {
+            let points = coordinates.chunks_exact_mut(d).zip(off);
+            for (place, (point, off)) in (task * share..).zip(points) {
+                context.cancel.check_at(place)?;
+                *off = match self.frame.point(&self.vectors, item(place), point.iter_mut()) {
+                    Rounded::Usual { off, .. } => off,
+                    Rounded::Unusual => f64::INFINITY,
+                    Rounded::Never => f64::NAN,
+                };
+            }
+            Ok(())
+        })?;
+        Ok((coordinates, off))
     }
 
     fn size_in_bytes(&self) -> usize {

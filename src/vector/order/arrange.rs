@@ -26,8 +26,10 @@ const LEAF: usize = if cfg!(test) { 1 << 8 } else { 1 << 12 };
 /// The share of pairs of groups within reach above which an order is not worth making.
 const MOST_SHARE: f64 = 0.75;
 
-/// Vectors from which the axes are found.
-const OF_AXES: usize = 1 << 11;
+/// How many vectors of `d` dimensions the axes are found from.
+fn of_axes(d: usize) -> usize {
+    ((1 << 22) / d).clamp(64, 1 << 11)
+}
 
 /// What an order is for.
 #[derive(Debug, Clone, Copy)]
@@ -109,7 +111,7 @@ pub(in crate::vector) fn arrange(
 fn bytes(items: usize, most: usize, d: usize) -> usize {
     let dims = LANES.min(d);
     let projected = (most + most.min(MOST_SAMPLE)) * (dims * size_of::<f32>() + 3 * 4);
-    let axes = OF_AXES * d * size_of::<f32>() + 6 * LANES * d * size_of::<f64>();
+    let axes = of_axes(d) * d * size_of::<f32>() + 6 * LANES * d * size_of::<f64>();
     items * 4 + projected + axes + Boxes::bytes(items, LANES.min(d)) + (1 << 16)
 }
 
@@ -166,7 +168,7 @@ impl<'a> Space<'a> {
         d: usize,
         resources: Resources<'a>,
     ) -> Result<Option<Self>> {
-        let some = strided(items.clone(), OF_AXES);
+        let some = strided(items.clone(), of_axes(d));
         let vectors = || some.iter().filter_map(|&item| (resources.vector)(item));
         let frame = Frame::of_vectors(threshold, vectors, resources.cancel)?;
         let mut points = Vec::with_capacity(some.len() * d);
@@ -266,23 +268,41 @@ impl<'a> Space<'a> {
         let threads = threads_for(threads, usual * self.basis.dims);
         for_each(threads, tasks, |(own, first)| refine(points.points(), own, first, cancel))?;
         // Whole groups, and a last one.
-        let group = BOX_ITEMS as usize;
-        let end = if items.end == all && usual == order.len() {
-            (all as usize).next_multiple_of(group)
-        } else {
-            (first + usual) / group * group
-        };
-        let groups = first.div_ceil(group)..(end / group).max(first.div_ceil(group));
-        let width = 2 * self.basis.dims;
-        let ends = &mut boxes.ends[groups.start * width..groups.end * width];
-        for (group, ends) in groups.zip(ends.chunks_exact_mut(width)) {
-            cancel.check_at(group)?;
-            let some = group * BOX_ITEMS as usize - first..;
-            let some = some.start..(some.start + BOX_ITEMS as usize).min(usual);
-            enclose(points.points(), order[some].iter().copied(), ends);
+        let is_last = items.end == all && usual == order.len();
+        let end = if is_last { all } else { (items.start + usual as u32) / BOX_ITEMS * BOX_ITEMS };
+        let start = items.start.next_multiple_of(BOX_ITEMS);
+        if start < end {
+            self.enclose(points.points(), items.start, start..end, order, boxes)?;
         }
         order.iter_mut().for_each(|item| *item += items.start);
         Ok(())
+    }
+
+    /// Writes the boxes of the groups of `items`. The points in their order are item `first` and
+    /// those behind it.
+    fn enclose(
+        &self,
+        points: Points<'_>,
+        first: ItemId,
+        items: Range<ItemId>,
+        order: &[u32],
+        boxes: &mut Boxes,
+    ) -> Result<()> {
+        /// Groups of a task, at least.
+        const LEAST: usize = 1 << 4;
+        let width = 2 * points.dims;
+        let groups = Boxes::group(items.start)..items.end.div_ceil(BOX_ITEMS) as usize;
+        let own = &order[(items.start - first) as usize..(items.end - first) as usize];
+        let threads = threads_for(self.resources.threads, own.len() * points.dims);
+        let share = steps_per_task(threads, groups.len(), LEAST);
+        let ends = boxes.ends[groups.start * width..groups.end * width].chunks_mut(share * width);
+        let tasks = own.chunks(share * BOX_ITEMS as usize).zip(ends).collect();
+        for_each(threads, tasks, |(own, ends)| {
+            self.resources.cancel.check()?;
+            let groups = own.chunks(BOX_ITEMS as usize).zip(ends.chunks_exact_mut(width));
+            groups.for_each(|(group, ends)| enclose(points, group, ends));
+            Ok(())
+        })
     }
 
     /// Cuts of the items of a run into leaves.

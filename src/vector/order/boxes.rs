@@ -99,24 +99,22 @@ pub(super) fn gap(a: &[f32], b: &[f32]) -> f32 {
 
 /// Writes the ends of the box around some points, all of which have a place. Their coordinates lie
 /// within their slack.
-pub(super) fn enclose(points: Points<'_>, some: impl Iterator<Item = u32>, ends: &mut [f32]) {
-    let mut low = [f64::INFINITY; LANES];
-    let mut high = [f64::NEG_INFINITY; LANES];
-    for point in some {
-        let slack = f64::from(points.slack[point as usize]);
-        for (k, &value) in points.of(point).iter().enumerate() {
-            low[k] = low[k].min(f64::from(value) - slack);
-            high[k] = high[k].max(f64::from(value) + slack);
+pub(super) fn enclose(points: Points<'_>, some: &[u32], ends: &mut [f32]) {
+    let mut low = [f32::INFINITY; LANES];
+    let mut high = [f32::NEG_INFINITY; LANES];
+    for &point in some {
+        let slack = points.slack[point as usize];
+        let values = points.of(point).iter().zip(low.iter_mut().zip(&mut high));
+        for (&value, (low, high)) in values {
+            let (below, above) = (value - slack, value + slack);
+            *low = if below < *low { below } else { *low };
+            *high = if above > *high { above } else { *high };
         }
     }
+    // Differences are rounded by half a step at most.
     let (lower, upper) = ends.split_at_mut(points.dims);
-    for (place, value) in lower.iter_mut().zip(low) {
-        // Sums in `f64` are off by less than a step of `f32`.
-        *place = (value as f32).next_down().next_down();
-    }
-    for (place, value) in upper.iter_mut().zip(high) {
-        *place = (value as f32).next_up().next_up();
-    }
+    lower.iter_mut().zip(low).for_each(|(place, value)| *place = value.next_down());
+    upper.iter_mut().zip(high).for_each(|(place, value)| *place = value.next_up());
 }
 
 /// The limit for boxes in the coordinates of `basis`: `None` where no box is out of any reach.

@@ -25,7 +25,7 @@ pub(super) fn share_in_reach(
     for group in some.chunks(BOX_ITEMS as usize) {
         let start = ends.len();
         ends.resize(start + 2 * points.dims, 0.0);
-        enclose(points, group.iter().copied(), &mut ends[start..]);
+        enclose(points, group, &mut ends[start..]);
     }
     let groups: Vec<&[f32]> = ends.chunks_exact(2 * points.dims).collect();
     let (mut within, mut all) = (0_usize, 0_usize);
