@@ -62,7 +62,7 @@ impl Vectors {
     pub(super) fn footprint(rows: usize, numbers: usize) -> usize {
         // Places and hashes; first rows, items twice, and groups; contents and places of items; the
         // tables double.
-        let words = size_of::<Place>() + size_of::<u64>() + 8 * size_of::<u32>();
+        let words = size_of::<Place>() + size_of::<[u32; 10]>();
         let items = size_of::<usize>() + size_of::<u32>() + 1 + size_of::<Run>();
         let tables = 4 * size_of::<(u64, u32)>() + 4;
         rows * (words + items + tables) + numbers * size_of::<f64>() + 256

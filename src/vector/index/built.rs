@@ -164,7 +164,8 @@ impl VectorIndex {
                 }
             }
         }
-        never.extend(run.items.clone().filter(|item| (item - run.items.start) as usize % step > 0));
+        let is_picked = |item: &ItemId| ((item - run.items.start) as usize).is_multiple_of(step);
+        never.extend(run.items.clone().filter(|item| !is_picked(item)));
         drop(off);
         let dims = best_dims(&coordinates, d);
         let of_points = Points { coordinates: &coordinates, stride: d, dims: &dims };
