@@ -199,7 +199,7 @@ pub(super) fn partners(
 }
 
 impl Frequencies {
-    /// Of tokens in about so many sets.
+    /// Estimated from about `sets` of the build sets.
     fn of(
         build: &SetCollection,
         spec: &JoinSpec,
@@ -227,7 +227,7 @@ impl Frequencies {
         Ok(Self::of_counts(&of_each, sampled().count(), build.len(), spec))
     }
 
-    /// `of_each` tells how many tokens so many of the sampled sets have.
+    /// `of_each` tells, by number of sets, how many tokens that many of the sampled sets have.
     fn of_counts(of_each: &[u64], sampled: usize, sets: u32, spec: &JoinSpec) -> Self {
         let scale = f64::from(sets) / sampled.max(1) as f64;
         let least = heavy_from(u64::from(sets), spec.simd) as f64;

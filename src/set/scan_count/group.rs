@@ -55,7 +55,7 @@ pub(super) struct Group {
 }
 
 impl Group {
-    /// Probe sets of a group, for so many build sets.
+    /// Probe sets of a group, by the number of build sets.
     pub(super) fn capacity(build: usize) -> usize {
         (COUNTERS / build.max(1)).clamp(PROBES.start, PROBES.end - 1)
     }
@@ -197,7 +197,7 @@ impl Group {
     }
 
     /// Adds one to the counters of the sets that have the tokens of entries, from one entry on, for
-    /// about so many steps. Returns the next entry, the steps left and the postings read.
+    /// about `steps` steps. Returns the next entry, the steps left and the postings read.
     pub(super) fn count(
         &mut self,
         lists: &Lists,

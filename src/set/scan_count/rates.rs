@@ -24,7 +24,7 @@ mod nanos {
 /// Bits of as many sets take the memory of a list of one.
 const SMALLEST_SHARE: u64 = 32;
 
-/// How many of so many sets a token must have to own a bit: a list of fewer takes less time, or, of less
+/// How many of `sets` sets a token must have to own a bit: a list of fewer takes less time, or, of less
 /// than one in 32, less memory.
 pub(in crate::set) fn heavy_from(sets: u64, simd: Simd) -> u64 {
     if cfg!(test) {

@@ -16,7 +16,7 @@ pub(in crate::set) struct Walk {
 }
 
 impl Walk {
-    /// The bytes of a walk over so many sets.
+    /// The bytes of a walk over `sets` sets.
     pub(in crate::set) fn footprint(sets: usize) -> usize {
         sets * (size_of::<SetId>() + size_of::<usize>())
     }
@@ -92,7 +92,8 @@ impl Count for u32 {
     }
 }
 
-/// Ranks cut into pieces for so many threads, each with its place in a slice of one item per rank.
+/// Ranks cut into a few pieces for each of `threads` threads; a piece has its first rank, and its part of
+/// `counts`, which has an item for each rank.
 pub(in crate::set) fn pieces<C>(
     first: u32,
     counts: &mut [C],
