@@ -6,6 +6,7 @@
 //! cells.rs    points cut at medians, again and again
 //! boxes.rs    boxes around groups of 64 items
 //! sample.rs   what the boxes of a sample tell of those of all
+//! reach.rs    tiles of any size, and a tree of the boxes around them
 //! arrange.rs  the order
 //! ```
 //!
@@ -17,6 +18,7 @@ mod arrange;
 mod basis;
 mod boxes;
 mod cells;
+mod reach;
 mod sample;
 
 #[cfg(test)]
@@ -24,3 +26,4 @@ mod tests;
 
 pub(super) use arrange::{Arranged, OrderRequest, Resources, arrange};
 pub(super) use boxes::{BOX_ITEMS, Boxes};
+pub(super) use reach::Reach;
