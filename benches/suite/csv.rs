@@ -51,6 +51,11 @@ impl CsvWriter {
     }
 }
 
+/// Seconds as they stand in a file.
+pub fn seconds(seconds: f64) -> String {
+    format!("{seconds:.6}")
+}
+
 /// The rows of a CSV file whose fields hold no comma.
 pub struct CsvTable {
     columns: Vec<String>,

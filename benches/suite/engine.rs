@@ -86,6 +86,14 @@ impl Point {
     }
 }
 
+impl Point {
+    /// A join by a measure, as a request says.
+    pub fn of(measure: Measure, threshold: f64, request: &Request) -> Self {
+        let Request { strategy, device, threads, simd, gpu, .. } = *request;
+        Self { measure, threshold, strategy, simd, threads, device, gpu }
+    }
+}
+
 /// What a join of a collection with itself took and found.
 #[derive(Debug, Clone)]
 pub struct Joined {

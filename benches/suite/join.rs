@@ -1,16 +1,15 @@
 //! Joins of a collection with itself, below SQL: strategies, thresholds, threads, measures.
 
-use std::path::PathBuf;
+use std::collections::BTreeMap;
 
 use datafusion::common::Result;
-use datafusion_simjoin::SimJoinOptions;
-use datafusion_simjoin::config::{DeviceChoice, StrategyChoice};
+use datafusion_simjoin::config::StrategyChoice;
 use datafusion_simjoin::internals::set::Measure;
-use datafusion_simjoin::internals::simd::Simd;
 
-use crate::csv::{CsvWriter, median};
+use crate::csv::{CsvWriter, median, seconds};
 use crate::data::{self, DataOptions, Encoded};
 use crate::engine::{self, Joined, Point};
+use crate::ways::Ways;
 use crate::{machine, popcount};
 
 /// The thresholds of the stated figures.
@@ -20,36 +19,14 @@ pub const THRESHOLDS: &[f64] = &[0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95];
 pub struct Arguments {
     #[command(flatten)]
     data: DataOptions,
-    /// Strategies
-    #[arg(long, value_delimiter = ',', value_parser = engine::strategy,
-        default_values_t = StrategyChoice::ON_CPU)]
-    strategies: Vec<StrategyChoice>,
     #[arg(long, value_delimiter = ',', default_values_t = THRESHOLDS.to_vec())]
     thresholds: Vec<f64>,
-    /// Threads
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
-    threads: Vec<usize>,
     /// Measures
     #[arg(long, value_delimiter = ',', value_parser = engine::measure,
         default_values_t = [Measure::Jaccard])]
     measures: Vec<Measure>,
-    /// Forms of the vector kernels; the fastest one when left out
-    #[arg(long, value_delimiter = ',', value_parser = engine::simd,
-        default_values_t = [engine::default_simd()])]
-    simd: Vec<Simd>,
-    /// Devices
-    #[arg(long, value_delimiter = ',', value_parser = engine::device,
-        default_values_t = [DeviceChoice::Cpu])]
-    devices: Vec<DeviceChoice>,
-    /// Runs of each point
-    #[arg(long, default_value_t = 3)]
-    runs: usize,
-    /// A point that takes longer than this is run once, in seconds
-    #[arg(long, default_value_t = 10.0)]
-    once_above: f64,
-    /// Folder of the figures
-    #[arg(long, value_name = "DIR", default_value = "target/bench-runs")]
-    out: PathBuf,
+    #[command(flatten)]
+    ways: Ways,
 }
 
 /// The columns of joins.csv.
@@ -61,10 +38,10 @@ const HEADER: &str = "data,strategy,chosen,measure,threshold,simd,threads,run,pr
 
 /// Runs the points and appends them to joins.csv.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    machine::describe(&arguments.out)?;
-    let mut csv = CsvWriter::append(&arguments.out.join("joins.csv"), HEADER)?;
-    // Parts, buffers and blocks of a GPU are those of the environment.
-    let gpu = SimJoinOptions::from_env()?.gpu();
+    let ways = &arguments.ways;
+    machine::describe(&ways.out)?;
+    let mut csv = CsvWriter::append(&ways.out.join("joins.csv"), HEADER)?;
+    let requests = ways.requests(&StrategyChoice::ON_CPU)?;
     for name in arguments.data.names(data::STATED) {
         let set = arguments.data.find(&name)?;
         // Encoding is not timed, and its result is the same whatever the number of threads.
@@ -73,44 +50,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         for &measure in &arguments.measures {
             for &threshold in &arguments.thresholds {
                 // Close to the joins that they are compared with.
-                let gains: Vec<f64> =
-                    arguments.threads.iter().map(|&threads| popcount::gain(threads)).collect();
-                for &strategy in &arguments.strategies {
-                    for &simd in &arguments.simd {
-                        for (&threads, &gain) in arguments.threads.iter().zip(&gains) {
-                            for &device in &arguments.devices {
-                                let point = Point {
-                                    measure,
-                                    threshold,
-                                    strategy,
-                                    simd,
-                                    threads,
-                                    device,
-                                    gpu,
-                                };
-                                run_point(arguments, &encoded, &point, gain, &mut csv)?;
-                            }
-                        }
-                    }
+                let gains: BTreeMap<usize, f64> = ways
+                    .threads
+                    .iter()
+                    .map(|&threads| (threads, popcount::gain(threads)))
+                    .collect();
+                for request in &requests {
+                    let point = Point::of(measure, threshold, request);
+                    let gain = gains.get(&point.threads).copied().unwrap_or_default();
+                    ways.time(
+                        || engine::self_join(&encoded.sets, &point),
+                        |run, joined| write(&mut csv, &encoded, &point, run, joined, gain),
+                    )?;
                 }
             }
-        }
-    }
-    Ok(())
-}
-
-fn run_point(
-    arguments: &Arguments,
-    encoded: &Encoded,
-    point: &Point,
-    gain: f64,
-    csv: &mut CsvWriter,
-) -> Result<()> {
-    for run in 0..arguments.runs.max(1) {
-        let joined = engine::self_join(&encoded.sets, point)?;
-        write(csv, encoded, point, run, &joined, gain)?;
-        if joined.seconds() > arguments.once_above {
-            break;
         }
     }
     Ok(())
@@ -125,7 +78,6 @@ fn write(
     gain: f64,
 ) -> Result<()> {
     let f = &joined.funnel;
-    let seconds = |s: f64| format!("{s:.6}");
     csv.row(&[
         &encoded.name,
         &point.strategy,

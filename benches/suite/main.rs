@@ -31,6 +31,7 @@ mod shuffle;
 mod sql;
 mod vectors;
 mod versus;
+mod ways;
 
 use clap::{Parser, Subcommand};
 use datafusion::common::Result;

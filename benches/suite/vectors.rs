@@ -10,17 +10,15 @@ use arrow::array::{Array, ArrayRef};
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::prelude::SessionConfig;
-use datafusion_simjoin::SimJoinOptions;
-use datafusion_simjoin::config::{DeviceChoice, StrategyChoice};
+use datafusion_simjoin::config::StrategyChoice;
 use datafusion_simjoin::internals::engine::{
     Argument, Collection, EncodeInput, FinishContext, KeyDictionary, Matcher,
 };
-use datafusion_simjoin::internals::simd::Simd;
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
 use datafusion_simjoin::internals::vector;
 use datafusion_simjoin::spec::{Call, Function, Predicate, Side};
 
-use crate::csv::CsvWriter;
+use crate::csv::{CsvWriter, seconds};
 use crate::data;
 use crate::engine::{self, Joined, Request};
 use crate::generate;
@@ -28,6 +26,7 @@ use crate::generate::points::VectorCollection;
 use crate::machine;
 use crate::memory::PeakPool;
 use crate::partners::{Sample, Value};
+use crate::ways::Ways;
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -48,30 +47,8 @@ pub struct Arguments {
     /// Mean numbers of partners of a row; left out, those of the collection, or 64
     #[arg(long, value_delimiter = ',')]
     partners: Vec<f64>,
-    /// Strategies
-    #[arg(long, value_delimiter = ',', value_parser = engine::strategy,
-        default_values_t = [StrategyChoice::Auto])]
-    strategies: Vec<StrategyChoice>,
-    /// Threads
-    #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
-    threads: Vec<usize>,
-    /// Forms of the vector kernels; the fastest one when left out
-    #[arg(long, value_delimiter = ',', value_parser = engine::simd,
-        default_values_t = [engine::default_simd()])]
-    simd: Vec<Simd>,
-    /// Devices
-    #[arg(long, value_delimiter = ',', value_parser = engine::device,
-        default_values_t = [DeviceChoice::Cpu])]
-    devices: Vec<DeviceChoice>,
-    /// Runs of each point
-    #[arg(long, default_value_t = 3)]
-    runs: usize,
-    /// A point that takes longer than this is run once, in seconds
-    #[arg(long, default_value_t = 10.0)]
-    once_above: f64,
-    /// Folder of the figures
-    #[arg(long, value_name = "DIR", default_value = "target/bench-runs")]
-    out: PathBuf,
+    #[command(flatten)]
+    ways: Ways,
 }
 
 /// The columns of vectors.csv. `partners` is the mean number of other rows that a row matches.
@@ -83,15 +60,22 @@ const HEADER: &str = "data,rows,dimensions,function,threshold,partners,strategy,
 
 /// Runs the points and appends them to vectors.csv.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    machine::describe(&arguments.out)?;
-    let mut csv = CsvWriter::append(&arguments.out.join("vectors.csv"), HEADER)?;
+    let ways = &arguments.ways;
+    machine::describe(&ways.out)?;
+    let mut csv = CsvWriter::append(&ways.out.join("vectors.csv"), HEADER)?;
+    let requests = ways.requests(&[StrategyChoice::Auto])?;
     for name in &arguments.data {
         let vectors = find(name, arguments)?;
         for function in &arguments.functions {
             let value = Value::named(function)?;
             for threshold in thresholds(arguments, &vectors, value)? {
                 let encoded = Encoded::of(&vectors, value, threshold)?;
-                run_threshold(arguments, &encoded, &mut csv)?;
+                for request in &requests {
+                    ways.time(
+                        || encoded.self_join(request),
+                        |run, joined| write(&mut csv, &encoded, request, run, joined),
+                    )?;
+                }
             }
         }
     }
@@ -212,28 +196,6 @@ impl Encoded {
     }
 }
 
-fn run_threshold(arguments: &Arguments, encoded: &Encoded, csv: &mut CsvWriter) -> Result<()> {
-    // Parts, buffers and blocks of a GPU are those of the environment.
-    let gpu = SimJoinOptions::from_env()?.gpu();
-    for &strategy in &arguments.strategies {
-        for &simd in &arguments.simd {
-            for &threads in &arguments.threads {
-                for &device in &arguments.devices {
-                    let request = Request { strategy, device, threads, symmetric: true, simd, gpu };
-                    for run in 0..arguments.runs.max(1) {
-                        let joined = encoded.self_join(&request)?;
-                        write(csv, encoded, &request, run, &joined)?;
-                        if joined.seconds() > arguments.once_above {
-                            break;
-                        }
-                    }
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
 fn write(
     csv: &mut CsvWriter,
     encoded: &Encoded,
@@ -242,7 +204,6 @@ fn write(
     joined: &Joined,
 ) -> Result<()> {
     let f = &joined.funnel;
-    let seconds = |s: f64| format!("{s:.6}");
     csv.row(&[
         &encoded.name,
         &encoded.rows,

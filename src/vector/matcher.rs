@@ -10,7 +10,7 @@ use super::collection::Vectors;
 use super::cursor::CURSOR_BYTES;
 use super::device::VectorDevices;
 use super::encode::{VectorEncoder, finish};
-use super::index::{self, Directory, Grid, Order, VectorIndex};
+use super::index::{self, DIRECTORY, GRID, Order, VectorIndex};
 use super::metric::{Metric, Threshold};
 use super::nested_loop::{Figures, NestedLoop, pair_cost};
 use super::stored::StoredVectors;
@@ -23,7 +23,7 @@ use crate::engine::{
 use crate::spec::{Call, Side};
 
 /// Of distances.
-static STRATEGIES: [&dyn Strategy; 3] = [&NestedLoop, &Grid, &Directory];
+static STRATEGIES: [&dyn Strategy; 3] = [&NestedLoop, &GRID, &DIRECTORY];
 /// Of inner products, which no box bounds.
 static OF_PRODUCTS: [&dyn Strategy; 1] = [&NestedLoop];
 
@@ -105,7 +105,7 @@ impl Matcher for VectorMatcher {
     ) -> Result<Box<dyn Evidence>> {
         // A strategy that is named needs no estimate.
         let has = |name: &str| strategies.len() > 1 && strategies.iter().any(|s| s.name() == name);
-        let indexes = [(Grid.name(), Order::Cells), (Directory.name(), Order::Quantiles)];
+        let indexes = [(GRID.name(), Order::Cells), (DIRECTORY.name(), Order::Quantiles)];
         let indexes: Vec<Order> =
             indexes.into_iter().filter(|(name, _)| has(name)).map(|(_, order)| order).collect();
         let (threshold, first) = (self.threshold, self.first);

@@ -65,7 +65,7 @@ mod nanos {
 }
 
 /// Tokens of a set whose comparison counts as part of deciding a pair.
-const LARGE: f64 = 1024.0;
+const LARGE: f64 = 128.0;
 
 /// The strategy `bitmap`.
 #[derive(Debug, Clone, Copy, Default)]

@@ -83,6 +83,8 @@ kernels! {
     /// long as each of them.
     pub(super) fn common_bits[S: Words, ](probes: &[u64], build: &[u64], counts: &mut [u32]) -> () {
         let width = build.len();
+        // As many as there are bitmaps: the fours of both are the same.
+        let counts = &mut counts[..probes.len() / width];
         let mut fours = probes.chunks_exact(4 * width);
         let mut places = counts.chunks_exact_mut(4);
         // A word of the one is read once for four of the others.
@@ -104,6 +106,38 @@ kernels! {
         for (probe, count) in fours.remainder().chunks_exact(width).zip(places.into_remainder()) {
             let words = probe.iter().zip(build);
             *count = words.map(|(a, x)| u64::from((a & x).count_ones())).sum::<u64>() as u32;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+    use crate::simd::Simd;
+
+    #[test]
+    fn common_bits_of_any_number_of_bitmaps_are_counted() {
+        let mut rng = StdRng::seed_from_u64(1);
+        for width in [1, 3, 8, 256] {
+            let mut words =
+                |count: usize| -> Vec<u64> { (0..count).map(|_| rng.random()).collect() };
+            let build = words(width);
+            for number in 0..=16 {
+                let probes = words(number * width);
+                let common = |probe: &[u64]| -> u32 {
+                    probe.iter().zip(&build).map(|(a, b)| (a & b).count_ones()).sum()
+                };
+                let expected: Vec<u32> = probes.chunks_exact(width).map(common).collect();
+                for &simd in Simd::available() {
+                    let mut counts = [7; 16];
+                    common_bits(simd, &probes, &build, &mut counts);
+                    assert_eq!(counts[..number], expected, "{simd}: {number} of {width} words");
+                    assert!(counts[number..].iter().all(|&count| count == 7));
+                }
+            }
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
 /// Probe sets whose bits are counted together: a bitmap of the build side is read once for all.
-const BLOCK: usize = if cfg!(test) { 2 } else { 16 };
+const BLOCK: usize = if cfg!(test) { 6 } else { 16 };
 /// Steps (about nanoseconds) of a time slice.
 const STEPS: usize = if cfg!(test) { 20 } else { 4_000_000 };
 

@@ -10,7 +10,7 @@ use crate::set::{SetCollection, SetId};
 /// Counters of a group: they stay in a core's second cache.
 const COUNTERS: usize = 1 << 18;
 /// Probe sets of a group, within these limits.
-const PROBES: Range<usize> = if cfg!(test) { 3..4 } else { 8..129 };
+const PROBES: Range<usize> = if cfg!(test) { 7..8 } else { 8..129 };
 /// Entries of a slice that are gathered at a time.
 const ENTRIES: usize = if cfg!(test) { 32 } else { 1 << 18 };
 /// Where fewer than one rank in this many has an entry, entries are left in the order of the sets.

@@ -18,7 +18,7 @@ mod nanos {
     /// Counting the bits that two sets have in common, a word of each.
     pub(super) const WORD: f64 = 0.1;
     /// Deciding a pair by its counter.
-    pub(super) const PAIR: f64 = 0.6;
+    pub(super) const PAIR: f64 = 2.0;
 }
 
 /// Bits of as many sets take the memory of a list of one.

@@ -265,6 +265,48 @@ fn probe_sets_with_unknown_tokens() {
     check_shapes(10, |rng| vec![shapes::unknown(rng)]);
 }
 
+/// Counts of rare and frequent tokens add up, under keys, in every pairing and for every need: 400
+/// random joins, times `SIMJOIN_TEST_CASES`.
+#[test]
+fn random_collections_are_counted() {
+    let mut rng = StdRng::seed_from_u64(16);
+    let mut matches = 0;
+    for _ in 0..100 * rounds() {
+        let universe = *[3.0, 20.0, 200.0, 5000.0_f64].choose(&mut rng).unwrap();
+        let (keys, most) = (rng.random_range(1..4), *[2, 9, 40].choose(&mut rng).unwrap());
+        let mut rows = |count: usize| -> Rows {
+            let row = |rng: &mut StdRng| {
+                let (key, size) = (rng.random_range(0..keys), rng.random_range(0..most));
+                let tokens = (0..size).map(|_| universe.powf(rng.random::<f64>()) as u32);
+                (key, tokens.collect())
+            };
+            (0..count).map(|_| row(&mut rng)).collect()
+        };
+        let (build, probe) = (rows(50), rows(20));
+        for sides in [Sides::two("random", &build, &probe), Sides::itself("random", &build)] {
+            let measure = *Measure::ALL.choose(&mut rng).unwrap();
+            if sides.pairing == Pairing::Unordered && !measure.is_symmetric() {
+                continue;
+            }
+            let mut spec = spec(measure, 1.0, sides.pairing);
+            spec.probe_role = *[Role::First, Role::Second].choose(&mut rng).unwrap();
+            let values = sides.values(&spec);
+            for threshold in thresholds(&mut rng, measure, &values).into_iter().take(2) {
+                spec.bounds.threshold = threshold;
+                let expected = sides.expected(&spec);
+                let needs = if sides.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
+                spec.need = *needs.choose(&mut rng).unwrap();
+                spec.simd = *Simd::available().choose(&mut rng).unwrap();
+                let mut drive = drive(&mut rng);
+                drive.retire &= spec.need == MatchNeed::Exists;
+                sides.check(&ScanCount, spec, drive, &expected);
+                matches += expected.len();
+            }
+        }
+    }
+    assert!(matches > 1000, "only {matches} matches");
+}
+
 /// What few sets of thousands of tokens share is counted, by cost as well.
 #[test]
 fn few_large_sets_are_counted() {

@@ -8,17 +8,25 @@ use std::arch::x86_64::*;
 use super::Blocks;
 use crate::simd::Avx2;
 
+/// The lanes of a register that have an equal among four lanes of another one, which is turned by one
+/// lane after the other.
+macro_rules! equal_to_any {
+    ($values:expr, $others:expr, $equal:ident, $turn:ident) => {{
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            let one = $equal($values, $others);
+            let two = $equal($values, $turn::<0x39>($others));
+            let three = $equal($values, $turn::<0x4E>($others));
+            let four = $equal($values, $turn::<0x93>($others));
+            _mm256_or_si256(_mm256_or_si256(one, two), _mm256_or_si256(three, four))
+        }
+    }};
+}
+
 /// The lanes of eight values that have an equal in the same half of eight others.
 #[inline(always)]
 unsafe fn equal_halves_u32(values: __m256i, others: __m256i) -> __m256i {
-    // SAFETY: the caller promises the instruction set.
-    unsafe {
-        let one = _mm256_cmpeq_epi32(values, others);
-        let two = _mm256_cmpeq_epi32(values, _mm256_shuffle_epi32::<0x39>(others));
-        let three = _mm256_cmpeq_epi32(values, _mm256_shuffle_epi32::<0x4E>(others));
-        let four = _mm256_cmpeq_epi32(values, _mm256_shuffle_epi32::<0x93>(others));
-        _mm256_or_si256(_mm256_or_si256(one, two), _mm256_or_si256(three, four))
-    }
+    equal_to_any!(values, others, _mm256_cmpeq_epi32, _mm256_shuffle_epi32)
 }
 
 /// Exchanges the halves of a register.
@@ -90,14 +98,7 @@ impl Blocks<u32> for Avx2 {
 /// The lanes of four values that have an equal in four others.
 #[inline(always)]
 unsafe fn equal_u64(values: __m256i, four: __m256i) -> __m256i {
-    // SAFETY: the caller promises the instruction set.
-    unsafe {
-        let one = _mm256_cmpeq_epi64(values, four);
-        let two = _mm256_cmpeq_epi64(values, _mm256_permute4x64_epi64::<0x39>(four));
-        let three = _mm256_cmpeq_epi64(values, _mm256_permute4x64_epi64::<0x4E>(four));
-        let four = _mm256_cmpeq_epi64(values, _mm256_permute4x64_epi64::<0x93>(four));
-        _mm256_or_si256(_mm256_or_si256(one, two), _mm256_or_si256(three, four))
-    }
+    equal_to_any!(values, four, _mm256_cmpeq_epi64, _mm256_permute4x64_epi64)
 }
 
 /// How many of four values are not greater than the last of four others.

@@ -29,4 +29,4 @@ pub(super) use built::VectorIndex;
 pub(super) use cursor::CURSOR_BYTES;
 pub(super) use order::Order;
 pub(super) use sample::{Sampled, sample};
-pub(super) use strategy::{Directory, Grid};
+pub(super) use strategy::{DIRECTORY, GRID};

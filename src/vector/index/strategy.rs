@@ -16,42 +16,23 @@ use crate::vector::bounds::Frame;
 use crate::vector::metric::{Orders, Threshold};
 use crate::vector::nested_loop::Figures;
 
-/// Boxes around neighbours by cells as wide as the threshold, over the six dimensions of the greatest
-/// variance.
+/// An index in an order of its own.
 #[derive(Debug)]
-pub(in crate::vector) struct Grid;
-
-/// Boxes around neighbours by quantiles, over the eight dimensions of the greatest variance.
-#[derive(Debug)]
-pub(in crate::vector) struct Directory;
-
-impl Strategy for Grid {
-    fn name(&self) -> &'static str {
-        "grid"
-    }
-
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
-    }
-
-    fn estimate(&self, evidence: &dyn Evidence, _: Placement) -> Result<Cost> {
-        estimate(evidence, Order::Cells)
-    }
-
-    fn prepare(
-        &self,
-        build: &Arc<dyn Collection>,
-        evidence: &dyn Evidence,
-        _: Option<&Arc<dyn DevicePlace>>,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
-        prepare(build, evidence, Order::Cells, context)
-    }
+pub(in crate::vector) struct Boxes {
+    name: &'static str,
+    order: Order,
 }
 
-impl Strategy for Directory {
+/// Boxes around neighbours by cells as wide as the threshold, over the six dimensions of the greatest
+/// variance.
+pub(in crate::vector) const GRID: Boxes = Boxes { name: "grid", order: Order::Cells };
+
+/// Boxes around neighbours by quantiles, over the eight dimensions of the greatest variance.
+pub(in crate::vector) const DIRECTORY: Boxes = Boxes { name: "directory", order: Order::Quantiles };
+
+impl Strategy for Boxes {
     fn name(&self) -> &'static str {
-        "directory"
+        self.name
     }
 
     fn runs_on(&self, placement: Placement) -> bool {
@@ -59,7 +40,7 @@ impl Strategy for Directory {
     }
 
     fn estimate(&self, evidence: &dyn Evidence, _: Placement) -> Result<Cost> {
-        estimate(evidence, Order::Quantiles)
+        estimate(evidence, self.order)
     }
 
     fn prepare(
@@ -69,7 +50,7 @@ impl Strategy for Directory {
         _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        prepare(build, evidence, Order::Quantiles, context)
+        prepare(build, evidence, self.order, context)
     }
 }
 

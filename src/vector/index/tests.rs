@@ -9,7 +9,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::boxes::{FANOUT, PANEL, Shape};
-use super::strategy::{Directory, Grid};
+use super::strategy::{DIRECTORY, GRID};
 use crate::config::GpuOptions;
 use crate::engine::{
     Collection, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, PrepareContext, ProbeUnit,
@@ -134,7 +134,7 @@ fn indexes_find_the_pairs_of_the_definition() {
         let mut pairs = expected(&probe, &build, threshold);
         some += pairs.len();
         for &simd in Simd::available() {
-            for strategy in [&Grid as &dyn Strategy, &Directory] {
+            for strategy in [&GRID as &dyn Strategy, &DIRECTORY] {
                 let spec = MatchSpec {
                     probe: Side::Left,
                     pairing: if unordered { Pairing::Unordered } else { Pairing::All },
