@@ -13,6 +13,8 @@
 //!
 //! The memory for both is at most that of the tokens: a column of bits is taken where it is no
 //! larger than the list.
+//!
+//! Placed on a device, both counts are made [there](crate::set::large).
 
 mod cursor;
 mod split;
@@ -26,7 +28,10 @@ use self::cursor::{GROUP, ScanCountCursor};
 pub(super) use self::split::HEAVY;
 use self::split::Split;
 use crate::engine::{Cost, Cursor, Pairing, Placement, PreparedJoin};
-use crate::set::{JoinSpec, JoinStrategy, PrepareContext, SetCollection, Statistics};
+use crate::offload::OnCpu;
+use crate::set::{
+    FilterVerify, JoinSpec, JoinStrategy, PrepareContext, SetCollection, Statistics, large, offload,
+};
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
 mod nanos {
@@ -54,12 +59,15 @@ impl JoinStrategy for ScanCount {
         "scancount"
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
+    fn runs_on(&self, _: Placement) -> bool {
+        true
     }
 
     /// Only collections of large sets have the figures for an estimate.
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, _: Placement) -> Cost {
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
+        if placement == Placement::Gpu {
+            return large::estimate(statistics, spec);
+        }
         let Some(frequencies) = statistics.frequencies else { return Cost::cpu(f64::INFINITY) };
         let each = match spec.pairing {
             Pairing::All => 1.0,
@@ -80,12 +88,33 @@ impl JoinStrategy for ScanCount {
         &self,
         build: Arc<SetCollection>,
         spec: JoinSpec,
-        _: &Statistics,
+        statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let split = Arc::new(Split::try_new(&build, spec.pairing, context)?);
-        Ok(Arc::new(PreparedScanCount { build, spec, split }))
+        let Some(join) = context.device else {
+            return PreparedScanCount::prepare(build, spec, context);
+        };
+        match large::prepare(&build, spec, join, large::Choice::Cheapest, context)? {
+            Ok(prepared) => Ok(prepared),
+            // The devices lack the memory for large sets. Demanded, they verify what a filter finds.
+            Err(_) if join.devices.demanded && !join.devices.have_failed() => {
+                JoinStrategy::prepare(&FilterVerify::PPJoin, build, spec, statistics, context)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
+}
+
+/// The join on the CPU for what devices fail to do.
+pub(super) fn on_cpu(
+    build: &Arc<SetCollection>,
+    spec: JoinSpec,
+    context: PrepareContext<'_>,
+) -> OnCpu {
+    let sets = Arc::clone(build);
+    offload::on_cpu(build, spec, context.reservation, move |spec, context| {
+        PreparedScanCount::prepare(Arc::clone(&sets), spec, context)
+    })
 }
 
 #[derive(Debug)]
@@ -93,6 +122,17 @@ struct PreparedScanCount {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     split: Arc<Split>,
+}
+
+impl PreparedScanCount {
+    fn prepare(
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let split = Arc::new(Split::try_new(&build, spec.pairing, context)?);
+        Ok(Arc::new(Self { build, spec, split }))
+    }
 }
 
 impl PreparedJoin for PreparedScanCount {
