@@ -72,9 +72,10 @@ struct Preparing {
 constexpr double WGMMA_ROUNDING = 6.5625 / (1 << 23);
 constexpr double MMA_ROUNDING = 16.0 / (1 << 23);
 
-// A question about a device (vectors_probe, one block of one warp): the greatest error of a step, over
-// hard sums of up to `steps` steps, in the terms of Preparing::rounding. vectors_mma is exact where it is
-// at most MMA_ROUNDING.
+// A question about a device: the greatest error of a step, over hard sums of up to `steps` steps, in the
+// terms of Preparing::rounding. vectors_mma is exact where it is at most MMA_ROUNDING (vectors_probe, one
+// block of one warp), the warpgroup kernels where it is at most WGMMA_ROUNDING (vectors_probe_warpgroup,
+// one block of one warpgroup).
 struct Probe {
     double *greatest;
     u32 steps;
@@ -108,6 +109,7 @@ struct VectorRun {
 // stage s is columns s * stage_columns .. (s + 1) * stage_columns.
 struct VectorUnit {
     u32 first_row;
+    // Of stages that follow each other, or the place of the first in VectorWork::stages.
     u32 first_stage;
     // At most MAX_UNIT_COLUMNS columns.
     u32 stages;
@@ -152,6 +154,8 @@ struct VectorWork {
     const float *stage_sure;
     const VectorRun *runs;
     const VectorUnit *units;
+    // The stages of units, one behind the other; null where those of a unit follow each other.
+    const u32 *stages;
     VectorHit *hits;
     // By unit: written by the filter, 1 where its hits do not count.
     u32 *failed;
@@ -191,6 +195,16 @@ struct VectorWork {
     // vector, no `seen`.
     u32 counts_sure;
 
+    // Stage `place` of a unit.
+    __device__ __forceinline__ u32 stage_of(const VectorUnit &unit, u32 place) const {
+        return stages ? __ldg(&stages[unit.first_stage + place]) : unit.first_stage + place;
+    }
+
+    // Column `place` of a unit.
+    __device__ __forceinline__ u32 column_of(const VectorUnit &unit, u32 place) const {
+        return stage_of(unit, place / stage_columns) * stage_columns + place % stage_columns;
+    }
+
     __device__ __forceinline__ Match match_of(u32 row, u32 column, u32 overlap) const {
         return same ? Match{column, row, overlap} : Match{first_probe + row, column, overlap};
     }
@@ -200,4 +214,4 @@ static_assert(sizeof(VectorBounds) == 8 && sizeof(Preparing) == 120, "as in src/
 static_assert(sizeof(Probe) == 16, "as in src/vector/device/abi.rs");
 static_assert(sizeof(VectorSide) == 56 && sizeof(VectorRun) == 12, "as in src/vector/device/abi.rs");
 static_assert(sizeof(VectorUnit) == 12 && sizeof(VectorHit) == 8, "as in src/vector/device/abi.rs");
-static_assert(sizeof(VectorTally) == 72 && sizeof(VectorWork) == 264, "as in src/vector/device/abi.rs");
+static_assert(sizeof(VectorTally) == 72 && sizeof(VectorWork) == 272, "as in src/vector/device/abi.rs");

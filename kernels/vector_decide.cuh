@@ -301,7 +301,7 @@ __device__ __forceinline__ void decide_vector_hits(const VectorWork &work) {
         if (counts) {
             const VectorUnit unit = work.units[hit.unit];
             row = unit.first_row + (hit.place >> 16 & 0x7fff);
-            column = unit.first_stage * work.stage_columns + (hit.place & 0xffff);
+            column = work.column_of(unit, hit.place & 0xffff);
         }
         decider.take(counts, hit.place >> 31 != 0, row, column);
     }
@@ -322,7 +322,7 @@ __device__ __forceinline__ void decide_vector_units(const VectorWork &work) {
         for (u64 base = u64{blockIdx.x} * blockDim.x + warp_id() * WARP; base < total; base += step) {
             const u64 at = base + lane_id();
             const u32 row = unit.first_row + static_cast<u32>(at / width);
-            const u32 column = unit.first_stage * work.stage_columns + static_cast<u32>(at % width);
+            const u32 column = work.column_of(unit, static_cast<u32>(at % width));
             bool counts = row >= work.first_row && row < work.end_row && column < work.column_count &&
                           !(work.same && column < row);
             if (counts) {

@@ -50,63 +50,43 @@ __device__ __forceinline__ void filter_plainly(const VectorWork &work) {
     using Shape = PlainShape;
     __shared__ OpenUnit<Shape::ROWS> unit;
     __shared__ PlainTile tile;
-    __shared__ u32 taken;
-    HitRoom room;
     const u32 first_row = threadIdx.x / 16 * Shape::THREAD_ROWS;
     const u32 first_column = threadIdx.x % 16 * Shape::THREAD_COLUMNS;
-    while (true) {
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            taken = take_unit(work);
-        }
-        __syncthreads();
-        if (taken == NO_UNIT) {
-            break;
-        }
-        unit.begin(work, taken, threadIdx.x, Shape::THREADS);
-        __syncthreads();
-        for (u32 stage = 0; stage < unit.unit.stages; ++stage) {
-            const u32 of_stage = unit.unit.first_stage + stage;
-            PlainSums products;
-            for (u32 chunk = 0; chunk < STEP_CHUNKS * work.steps; ++chunk) {
-                const bool is_row = threadIdx.x < Shape::ROWS;
-                const u32 place = threadIdx.x % Shape::ROWS;
-                const void *from = is_row ? row_chunk(work, unit.unit.first_row + place, chunk)
-                                          : column_chunk(work, of_stage * Shape::COLUMNS + place, chunk);
-                const Chunk8 halves = Chunk8::load(from);
-                __syncthreads();
+    test_units(work, unit, Shape::THREADS, [&](HitRoom &room, u32 stage) {
+        const u32 of_stage = work.stage_of(unit.unit, stage);
+        PlainSums products;
+        for (u32 chunk = 0; chunk < STEP_CHUNKS * work.steps; ++chunk) {
+            const bool is_row = threadIdx.x < Shape::ROWS;
+            const u32 place = threadIdx.x % Shape::ROWS;
+            const void *from = is_row ? row_chunk(work, unit.unit.first_row + place, chunk)
+                                      : column_chunk(work, of_stage * Shape::COLUMNS + place, chunk);
+            const Chunk8 halves = Chunk8::load(from);
+            __syncthreads();
 #pragma unroll
-                for (u32 k = 0; k < CHUNK_HALVES; ++k) {
-                    (is_row ? tile.rows[k] : tile.columns[k])[place] = halves.number(k);
-                }
-                __syncthreads();
-                products.add(tile, first_row, first_column);
+            for (u32 k = 0; k < CHUNK_HALVES; ++k) {
+                (is_row ? tile.rows[k] : tile.columns[k])[place] = halves.number(k);
             }
-            const float of_columns = work.stage_sure[of_stage - work.columns.first / Shape::COLUMNS];
-            u32 open[1] = {};
-            u32 sure[1] = {};
+            __syncthreads();
+            products.add(tile, first_row, first_column);
+        }
+        const float of_columns = work.stage_sure[of_stage - work.columns.first / Shape::COLUMNS];
+        u32 open[1] = {};
+        u32 sure[1] = {};
 #pragma unroll
-            for (u32 i = 0; i < Shape::THREAD_ROWS; ++i) {
-                const float bound = unit.bound[first_row + i] + of_columns;
+        for (u32 i = 0; i < Shape::THREAD_ROWS; ++i) {
+            const float bound = unit.bound[first_row + i] + of_columns;
 #pragma unroll
-                for (u32 j = 0; j < Shape::THREAD_COLUMNS; ++j) {
-                    const u32 bit = i * Shape::THREAD_COLUMNS + j;
-                    open[0] |= static_cast<u32>(products.sums[i][j] >= 0) << bit;
-                    sure[0] |= static_cast<u32>(products.sums[i][j] > bound) << bit;
-                }
-            }
-            if (__any_sync(ALL_LANES, open[0] != 0)) {
-                room.give(work, unit, open, sure, 1, [&](u32, u32 bit) {
-                    const u32 row = first_row + bit / Shape::THREAD_COLUMNS;
-                    return row << 16 | (stage * Shape::COLUMNS + first_column + bit % Shape::THREAD_COLUMNS);
-                });
+            for (u32 j = 0; j < Shape::THREAD_COLUMNS; ++j) {
+                const u32 bit = i * Shape::THREAD_COLUMNS + j;
+                open[0] |= static_cast<u32>(products.sums[i][j] >= 0) << bit;
+                sure[0] |= static_cast<u32>(products.sums[i][j] > bound) << bit;
             }
         }
-        room.settle(unit);
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            unit.finish(work);
+        if (__any_sync(ALL_LANES, open[0] != 0)) {
+            room.give(work, unit, open, sure, 1, [&](u32, u32 bit) {
+                const u32 row = first_row + bit / Shape::THREAD_COLUMNS;
+                return row << 16 | (stage * Shape::COLUMNS + first_column + bit % Shape::THREAD_COLUMNS);
+            });
         }
-    }
-    room.close(work);
+    });
 }

@@ -82,66 +82,47 @@ __device__ __forceinline__ void filter_by_products(const VectorWork &work) {
     using Tile = ProductTile;
     __shared__ OpenUnit<Tile::ROWS> unit;
     __shared__ Tile tiles[2];
-    __shared__ u32 taken;
-    HitRoom room;
     const u32 first_row = warp_id() / 2 * Tile::WARP_ROWS;
     const u32 first_column = warp_id() % 2 * Tile::WARP_COLUMNS;
-    while (true) {
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            taken = take_unit(work);
-        }
-        __syncthreads();
-        if (taken == NO_UNIT) {
-            break;
-        }
-        unit.begin(work, taken, threadIdx.x, Tile::THREADS);
-        __syncthreads();
-        for (u32 stage = 0; stage < unit.unit.stages; ++stage) {
-            const u32 of_stage = unit.unit.first_stage + stage;
-            const auto copy = [&](u32 step) {
-                tiles[step / Tile::STEPS % 2].copy(work, unit.unit.first_row, of_stage * Tile::COLUMNS, step);
-                end_copies();
-            };
-            ProductSums products;
-            copy(0);
-            for (u32 step = 0; step < work.steps; step += Tile::STEPS) {
-                copy(step + Tile::STEPS);
-                wait_for_former_copies();
-                __syncthreads();
-                const Tile &tile = tiles[step / Tile::STEPS % 2];
-                products.add(tile, first_row, first_column, 0);
-                if (step + 1 < work.steps) {
-                    products.add(tile, first_row, first_column, 1);
-                }
-                // All warps have read the tile.
-                __syncthreads();
+    test_units(work, unit, Tile::THREADS, [&](HitRoom &room, u32 stage) {
+        const u32 of_stage = work.stage_of(unit.unit, stage);
+        const auto copy = [&](u32 step) {
+            tiles[step / Tile::STEPS % 2].copy(work, unit.unit.first_row, of_stage * Tile::COLUMNS, step);
+            end_copies();
+        };
+        ProductSums products;
+        copy(0);
+        for (u32 step = 0; step < work.steps; step += Tile::STEPS) {
+            copy(step + Tile::STEPS);
+            wait_for_former_copies();
+            __syncthreads();
+            const Tile &tile = tiles[step / Tile::STEPS % 2];
+            products.add(tile, first_row, first_column, 0);
+            if (step + 1 < work.steps) {
+                products.add(tile, first_row, first_column, 1);
             }
-            const float of_columns = work.stage_sure[of_stage - work.columns.first / Tile::COLUMNS];
-            const u32 row = first_row + lane_id() / 4;
-            const u32 column = stage * Tile::COLUMNS + first_column;
-            // By the lane's rows.
-            u32 open[4] = {};
-            u32 sure[4] = {};
-            u32 clipped = 0;
+            // All warps have read the tile.
+            __syncthreads();
+        }
+        const float stage_sure = work.stage_sure[of_stage - work.columns.first / Tile::COLUMNS];
+        const u32 row = first_row + lane_id() / 4;
+        const u32 column = stage * Tile::COLUMNS + first_column;
+        const u32 of_columns = of_stage * Tile::COLUMNS + first_column;
+        // By the lane's rows.
+        u32 open[4] = {};
+        u32 sure[4] = {};
+        u32 clipped = 0;
 #pragma unroll
-            for (u32 word = 0; word < 4; ++word) {
-                products.test(word / 2, word % 2, unit.bound[row + word * OCTET] + of_columns, open[word], sure[word]);
-                clipped |= unit.clips(work, row + word * OCTET, column, Tile::WARP_COLUMNS) ? 1u << word : 0;
-            }
-            if (__any_sync(ALL_LANES, (open[0] | open[1] | open[2] | open[3]) != 0)) {
-                const u32 place = lane_id() % 4;
-                room.give(work, unit, open, sure, clipped, [=](u32 word, u32 bit) {
-                    return (row + word * OCTET) << 16 | (column + bit / 2 * OCTET + 2 * place + bit % 2);
-                });
-            }
+        for (u32 word = 0; word < 4; ++word) {
+            products.test(word / 2, word % 2, unit.bound[row + word * OCTET] + stage_sure, open[word], sure[word]);
+            clipped |= unit.clips(row + word * OCTET, of_columns, Tile::WARP_COLUMNS) ? 1u << word : 0;
         }
-        room.settle(unit);
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            unit.finish(work);
+        if (__any_sync(ALL_LANES, (open[0] | open[1] | open[2] | open[3]) != 0)) {
+            const u32 place = lane_id() % 4;
+            room.give(work, unit, open, sure, clipped, [=](u32 word, u32 bit) {
+                return (row + word * OCTET) << 16 | (column + bit / 2 * OCTET + 2 * place + bit % 2);
+            });
         }
-    }
-    room.close(work);
+    });
 }
 #endif

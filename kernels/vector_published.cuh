@@ -54,71 +54,51 @@ __device__ __forceinline__ void filter_by_loop(const VectorWork &work) {
     using Shape = LoopShape;
     __shared__ OpenUnit<Shape::ROWS> unit;
     __shared__ Number columns[Shape::COLUMNS][Shape::DIMENSIONS];
-    __shared__ u32 taken;
-    HitRoom room;
     const SquareBounds bounds(work);
-    while (true) {
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            taken = take_unit(work);
-        }
-        __syncthreads();
-        if (taken == NO_UNIT) {
-            break;
-        }
-        unit.begin(work, taken, threadIdx.x, Shape::THREADS);
-        __syncthreads();
+    test_units(work, unit, Shape::THREADS, [&](HitRoom &room, u32 stage) {
         const u32 row = unit.unit.first_row + threadIdx.x;
         // Numbers are read of rows and columns that count alone.
         const bool counts = unit.low[threadIdx.x] < unit.high[threadIdx.x] && may_match(work.rows, row);
-        for (u32 stage = 0; stage < unit.unit.stages; ++stage) {
-            const u32 first = (unit.unit.first_stage + stage) * Shape::COLUMNS;
-            const u32 own = first + lane_id();
-            const u32 counting = __ballot_sync(ALL_LANES, own < work.column_count && may_match(work.columns, own));
-            float squares[Shape::COLUMNS] = {};
-            for (u32 i = 0; i < work.dimensions; i += Shape::DIMENSIONS) {
-                __syncthreads();
-                for (u32 at = threadIdx.x; at < Shape::COLUMNS * Shape::DIMENSIONS; at += Shape::THREADS) {
-                    const u32 column = first + at / Shape::DIMENSIONS;
-                    const u32 dimension = i + at % Shape::DIMENSIONS;
-                    columns[at / Shape::DIMENSIONS][at % Shape::DIMENSIONS] =
-                        column < work.column_count ? number_at<Number>(work.columns, column, dimension, work.dimensions)
-                                                   : Number{0};
-                }
-                Number numbers[Shape::DIMENSIONS];
-#pragma unroll
-                for (u32 k = 0; k < Shape::DIMENSIONS; ++k) {
-                    numbers[k] = counts ? number_at<Number>(work.rows, row, i + k, work.dimensions) : Number{0};
-                }
-                __syncthreads();
-#pragma unroll
-                for (u32 column = 0; column < Shape::COLUMNS; ++column) {
-#pragma unroll
-                    for (u32 k = 0; k < Shape::DIMENSIONS; ++k) {
-                        const auto off = static_cast<float>(numbers[k] - columns[column][k]);
-                        squares[column] = fmaf(off, off, squares[column]);
-                    }
-                }
+        const u32 first = work.stage_of(unit.unit, stage) * Shape::COLUMNS;
+        const u32 own = first + lane_id();
+        const u32 counting = __ballot_sync(ALL_LANES, own < work.column_count && may_match(work.columns, own));
+        float squares[Shape::COLUMNS] = {};
+        for (u32 i = 0; i < work.dimensions; i += Shape::DIMENSIONS) {
+            __syncthreads();
+            for (u32 at = threadIdx.x; at < Shape::COLUMNS * Shape::DIMENSIONS; at += Shape::THREADS) {
+                const u32 column = first + at / Shape::DIMENSIONS;
+                const u32 dimension = i + at % Shape::DIMENSIONS;
+                columns[at / Shape::DIMENSIONS][at % Shape::DIMENSIONS] =
+                    column < work.column_count ? number_at<Number>(work.columns, column, dimension, work.dimensions)
+                                               : Number{0};
             }
-            u32 open[1] = {};
-            u32 sure[1] = {};
+            Number numbers[Shape::DIMENSIONS];
+#pragma unroll
+            for (u32 k = 0; k < Shape::DIMENSIONS; ++k) {
+                numbers[k] = counts ? number_at<Number>(work.rows, row, i + k, work.dimensions) : Number{0};
+            }
+            __syncthreads();
 #pragma unroll
             for (u32 column = 0; column < Shape::COLUMNS; ++column) {
-                // What is no number is open.
-                open[0] |= static_cast<u32>(!(squares[column] > bounds.far)) << column;
-                sure[0] |= static_cast<u32>(squares[column] < bounds.near) << column;
-            }
-            open[0] &= counts ? counting : 0;
-            if (__any_sync(ALL_LANES, open[0] != 0)) {
-                const u32 place = threadIdx.x << 16 | stage * Shape::COLUMNS;
-                room.give(work, unit, open, sure, 1, [=](u32, u32 bit) { return place + bit; });
+#pragma unroll
+                for (u32 k = 0; k < Shape::DIMENSIONS; ++k) {
+                    const auto off = static_cast<float>(numbers[k] - columns[column][k]);
+                    squares[column] = fmaf(off, off, squares[column]);
+                }
             }
         }
-        room.settle(unit);
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            unit.finish(work);
+        u32 open[1] = {};
+        u32 sure[1] = {};
+#pragma unroll
+        for (u32 column = 0; column < Shape::COLUMNS; ++column) {
+            // What is no number is open.
+            open[0] |= static_cast<u32>(!(squares[column] > bounds.far)) << column;
+            sure[0] |= static_cast<u32>(squares[column] < bounds.near) << column;
         }
-    }
-    room.close(work);
+        open[0] &= counts ? counting : 0;
+        if (__any_sync(ALL_LANES, open[0] != 0)) {
+            const u32 place = threadIdx.x << 16 | stage * Shape::COLUMNS;
+            room.give(work, unit, open, sure, 1, [=](u32, u32 bit) { return place + bit; });
+        }
+    });
 }

@@ -50,10 +50,9 @@ struct OpenUnit {
         }
     }
 
-    // Whether some pair of a row and `columns` columns of the unit from `column` on may not count, or is
-    // one of a vector with itself.
-    __device__ __forceinline__ bool clips(const VectorWork &work, u32 row, u32 column, u32 columns) const {
-        const u32 first = unit.first_stage * work.stage_columns + column;
+    // Whether some pair of a row and `columns` columns from `first` on may not count, or is one of a
+    // vector with itself.
+    __device__ __forceinline__ bool clips(u32 row, u32 first, u32 columns) const {
         return first <= low[row] || first + columns > high[row];
     }
 
@@ -199,7 +198,7 @@ private:
             left &= left - 1;
             const u32 pair = place(bit);
             const u32 row = pair >> 16;
-            const u32 column = unit.unit.first_stage * work.stage_columns + (pair & 0xffff);
+            const u32 column = work.column_of(unit.unit, pair & 0xffff);
             if (column < unit.low[row] || column >= unit.high[row]) {
                 open &= ~(1u << bit);
             } else if (work.same && column == unit.unit.first_row + row) {
@@ -208,3 +207,32 @@ private:
         }
     }
 };
+
+// Has a block of `threads` threads test unit after unit: `test(room, stage)` tests a stage of `unit`, by all
+// threads.
+template <u32 ROWS, class Test>
+__device__ __forceinline__ void test_units(const VectorWork &work, OpenUnit<ROWS> &unit, u32 threads, Test test) {
+    __shared__ u32 taken;
+    HitRoom room;
+    while (true) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            taken = take_unit(work);
+        }
+        __syncthreads();
+        if (taken == NO_UNIT) {
+            break;
+        }
+        unit.begin(work, taken, threadIdx.x, threads);
+        __syncthreads();
+        for (u32 stage = 0; stage < unit.unit.stages; ++stage) {
+            test(room, stage);
+        }
+        room.settle(unit);
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            unit.finish(work);
+        }
+    }
+    room.close(work);
+}

@@ -15,7 +15,8 @@ constexpr u32 WARPGROUP = 4 * WARP;
 // Whose the stage in a slot is, or NO_UNIT behind the last one.
 struct SlotHeader {
     u32 unit;
-    // Among those of the unit.
+    // Among those of the unit, and among all.
+    u32 place;
     u32 stage;
     // The greatest of its columns.
     float sure;
@@ -110,10 +111,14 @@ struct Feeder {
     u32 *ring;
     VectorUnit unit{0, 0, 0};
     u32 number = 0;
-    u32 stage = 0;
+    // The next stage, among those of the unit.
+    u32 place = 0;
     u32 block = 0;
     u32 turn = 0;
     bool has_ended = false;
+    // By lane, of the 32 stages around the next one.
+    u32 stages = 0;
+    float sure = 0;
 
     __device__ __forceinline__ Feeder(const VectorWork &work, WarpgroupShared<Shape> &shared, u32 *ring)
         : work(work), shared(shared), ring(ring) {}
@@ -122,7 +127,7 @@ struct Feeder {
         if (has_ended) {
             return;
         }
-        while (stage == unit.stages && !has_ended) {
+        while (place == unit.stages && !has_ended) {
             if (lane_id() == 0) {
                 number = take_unit(work);
             }
@@ -130,32 +135,44 @@ struct Feeder {
             has_ended = number == NO_UNIT;
             if (!has_ended) {
                 unit = work.units[number];
-                stage = 0;
+                place = 0;
             }
         }
+        if (block == 0 && place % WARP == 0 && !has_ended) {
+            look_ahead();
+        }
+        const u32 stage = __shfl_sync(ALL_LANES, stages, place % WARP);
+        const float of_stage = __shfl_sync(ALL_LANES, sure, place % WARP);
         const u32 slot = turn % Shape::SLOTS;
         shared.empty[slot].wait((turn / Shape::SLOTS & 1) ^ 1);
         if (lane_id() == 0) {
             Gate &full = shared.full[slot];
             if (has_ended) {
-                shared.headers[slot] = SlotHeader{NO_UNIT, 0, 0};
+                shared.headers[slot] = SlotHeader{NO_UNIT, 0, 0, 0};
                 for (u32 i = 0; i < Shape::COPIES; ++i) {
                     full.arrive();
                 }
             } else {
-                const u32 of_columns = unit.first_stage + stage;
                 if (block == 0) {
-                    const float sure = __ldg(&work.stage_sure[of_columns - work.columns.first / HALF_COLUMNS]);
-                    shared.headers[slot] = SlotHeader{number, stage, sure};
+                    shared.headers[slot] = SlotHeader{number, place, stage, of_stage};
                 }
-                Shape::copy(work, full, ring + slot * Shape::SLOT, block, unit.first_row, of_columns);
+                Shape::copy(work, full, ring + slot * Shape::SLOT, block, unit.first_row, stage);
             }
         }
         __syncwarp();
         ++turn;
         if (++block == Shape::blocks(work)) {
             block = 0;
-            ++stage;
+            ++place;
+        }
+    }
+
+private:
+    // Loads the numbers and bounds of the next 32 stages of the unit, one a lane.
+    __device__ __forceinline__ void look_ahead() {
+        if (place + lane_id() < unit.stages) {
+            stages = work.stage_of(unit, place + lane_id());
+            sure = __ldg(&work.stage_sure[stages - work.columns.first / HALF_COLUMNS]);
         }
     }
 };
@@ -249,9 +266,10 @@ struct Multiplier {
                 }
             }
         }
-        const u32 column = header.stage * HALF_COLUMNS;
-        u32 clipped = shared.unit.clips(work, row, column, HALF_COLUMNS) ? 3 : 0;
-        clipped |= shared.unit.clips(work, row + OCTET, column, HALF_COLUMNS) ? 12 : 0;
+        const u32 column = header.place * HALF_COLUMNS;
+        const u32 of_columns = header.stage * HALF_COLUMNS;
+        u32 clipped = shared.unit.clips(row, of_columns, HALF_COLUMNS) ? 3 : 0;
+        clipped |= shared.unit.clips(row + OCTET, of_columns, HALF_COLUMNS) ? 12 : 0;
         const u32 place = lane_id() % 4;
         room.give(work, shared.unit, open, sure, clipped, [=](u32 word, u32 bit) {
             const u32 octet = word % 2 * 16 + bit / 2;

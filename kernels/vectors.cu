@@ -49,10 +49,11 @@ extern "C" __global__ void __launch_bounds__(128) vectors_published_loop(VectorW
 
 #ifdef HAS_MATRIX_PRODUCTS
 extern "C" __global__ void __launch_bounds__(256, 2) vectors_mma(VectorWork work) { filter_by_products(work); }
-extern "C" __global__ void __launch_bounds__(32) vectors_probe(Probe probing) { probe(probing); }
+extern "C" __global__ void __launch_bounds__(32) vectors_probe(Probe probing) { probe_warp(probing); }
 #endif
 
 #ifdef HAS_WARPGROUP_PRODUCTS
+extern "C" __global__ void __launch_bounds__(128) vectors_probe_warpgroup(Probe probing) { probe_warpgroup(probing); }
 extern "C" __global__ void __launch_bounds__(384, 1) vectors_rows_1(VectorWork work) { filter_kept_rows<1>(work); }
 extern "C" __global__ void __launch_bounds__(384, 1) vectors_rows_2(VectorWork work) { filter_kept_rows<2>(work); }
 extern "C" __global__ void __launch_bounds__(384, 1) vectors_rows_3(VectorWork work) { filter_kept_rows<3>(work); }

@@ -94,6 +94,13 @@ __device__ __forceinline__ void publish_gates() {
 #endif
 }
 
+// Makes a thread's writes to shared memory known to products. A barrier of the block follows.
+__device__ __forceinline__ void publish_writes() {
+#ifndef EMULATOR
+    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+#endif
+}
+
 // In front of the first product of some sums.
 __device__ __forceinline__ void begin_products() {
 #ifndef EMULATOR

@@ -21,6 +21,7 @@ mod cursor;
 mod devices;
 mod inbox;
 mod late;
+mod left;
 mod memory;
 mod redo;
 mod unit;
@@ -37,6 +38,7 @@ use self::cursor::OffloadCursor;
 pub(crate) use self::devices::{Devices, OpenDevices};
 pub(crate) use self::inbox::Ticket;
 pub(crate) use self::late::{CpuJoin, OnCpu, Wanted};
+pub(crate) use self::left::{Again, Left, TileUnit};
 pub(crate) use self::memory::{ALIGNMENT, Layout, bytes_of, fetch};
 pub(crate) use self::unit::OpenUnit;
 use crate::engine::{

@@ -12,9 +12,11 @@ use crate::set::filter::SignatureScheme;
 use crate::set::filter::SuffixTest;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::sample::{Sampled, expected_share};
-use crate::set::scan_count;
+use crate::set::scan_count::rates::heavy_from;
+use crate::set::scan_count::walk::{Walk, count, pieces};
 use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
+use crate::util::parallel;
 
 /// Sets whose prefixes are looked up in the counts of all prefixes: one in this many, within limits.
 const PROBED: u32 = 64;
@@ -26,8 +28,10 @@ const COUNTED_TOKENS: Range<usize> = 1 << 13..1 << 16;
 
 /// Tokens of an average set from which on frequencies are counted, and in how many sets at most: a
 /// count fits into a byte.
-const LARGE: u64 = 1 << 10;
+const LARGE: f64 = 24.0;
 const COUNTED_SETS: u32 = 128;
+/// Nanoseconds of counting a token.
+const COUNT: f64 = 3.0;
 
 /// Runs whose partners are looked up.
 const RUNS: usize = 1 << 12;
@@ -51,7 +55,7 @@ pub struct Statistics {
     pub postings: f64,
     /// Threads that share the work of the CPU, at least 1.
     pub threads: usize,
-    /// How frequent tokens are, where sets are large.
+    /// How frequent tokens are, where that has been counted.
     pub(crate) frequencies: Option<Frequencies>,
     sampled: Option<Sampled>,
 }
@@ -59,11 +63,12 @@ pub struct Statistics {
 /// Frequencies of tokens, from a sample of sets.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Frequencies {
-    /// Tokens of at least one set in [`scan_count::HEAVY`].
+    /// Tokens that own bits ([`heavy_from`]).
     pub heavy: f64,
-    /// The share of the others among the tokens of all sets, and the sets that have one of them.
+    /// The share of the others among the tokens of all sets.
     pub light_share: f64,
-    pub light_sets: f64,
+    /// The sum over them of the pairs of different sets that have one.
+    pub light_pairs: f64,
 }
 
 impl Statistics {
@@ -85,7 +90,7 @@ impl Statistics {
             lookups,
             postings,
             threads: context.threads,
-            frequencies: Frequencies::of(build, context)?,
+            frequencies: None,
             sampled: None,
         })
     }
@@ -104,6 +109,33 @@ impl Statistics {
         context: PrepareContext<'_>,
     ) -> Result<()> {
         self.sampled = Some(Sampled::draw(build, spec, self, estimate, context)?);
+        Ok(())
+    }
+
+    /// Whether sets are large enough for counters of all pairs to be of use.
+    pub(crate) fn has_large_sets(&self) -> bool {
+        self.average_size() >= LARGE
+    }
+
+    /// Counts how frequent tokens are, in a small part of the time that a join of `estimate`
+    /// nanoseconds takes.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled, or memory refused.
+    pub(crate) fn count_frequencies(
+        &mut self,
+        build: &SetCollection,
+        spec: &JoinSpec,
+        estimate: f64,
+        context: PrepareContext<'_>,
+    ) -> Result<()> {
+        /// The share of the join's time that the counts may take.
+        const SHARE: f64 = 0.02;
+        // Too few sets tell nothing.
+        let affordable = (SHARE * estimate / COUNT / self.average_size().max(1.0)) as u32;
+        let sets = affordable.clamp(COUNTED_SETS / 2, COUNTED_SETS);
+        self.frequencies = Some(Frequencies::of(build, spec, sets, context)?);
         Ok(())
     }
 
@@ -167,38 +199,55 @@ pub(super) fn partners(
 }
 
 impl Frequencies {
-    /// `None` where sets are too small to be counted against each other.
-    fn of(build: &SetCollection, context: PrepareContext<'_>) -> Result<Option<Self>> {
-        let sets = u64::from(build.len());
-        if (build.token_count() as u64) < sets.max(1) * LARGE {
-            return Ok(None);
-        }
-        let bytes = build.universe() as usize;
+    /// Estimated from about `sets` of the build sets.
+    fn of(
+        build: &SetCollection,
+        spec: &JoinSpec,
+        sets: u32,
+        context: PrepareContext<'_>,
+    ) -> Result<Self> {
+        let threads = parallel::threads_for(
+            context.threads,
+            sets.min(build.len()) as usize * build.token_count() / build.len().max(1) as usize,
+        );
+        let step = build.len().div_ceil(sets).max(1);
+        let sampled = || (step / 2..build.len()).step_by(step as usize);
+        let bytes = build.universe() as usize + threads * Walk::footprint(sampled().count());
         context.reservation.try_grow(bytes)?;
-        let mut counts = vec![0_u8; bytes];
-        let step = build.len().div_ceil(COUNTED_SETS).max(1);
-        let (mut sampled, mut tokens) = (0_u64, 0_u64);
-        for set in (step / 2..build.len()).step_by(step as usize) {
-            context.cancel.check()?;
-            build.tokens(set).iter().for_each(|&token| counts[token as usize] += 1);
-            sampled += 1;
-            tokens += build.tokens(set).len() as u64;
-        }
-        let (mut heavy, mut heavy_tokens) = (0_u64, 0_u64);
-        for &count in &counts {
-            if u64::from(count) * scan_count::HEAVY >= sampled {
-                heavy += u64::from(count > 0);
-                heavy_tokens += u64::from(count);
-            }
-        }
+        let mut counts = vec![0_u8; build.universe() as usize];
+        parallel::for_each(threads, pieces(0, &mut counts, threads), |(first, counts)| {
+            count(build, sampled(), first, counts, context.cancel)
+        })?;
+        let of_each = counts.iter().fold([0_u64; 256], |mut of_each, &count| {
+            of_each[count as usize] += 1;
+            of_each
+        });
         drop(counts);
         context.reservation.shrink(bytes);
-        Ok(Some(Self {
-            heavy: heavy as f64,
-            light_share: 1.0 - heavy_tokens as f64 / tokens.max(1) as f64,
-            // Between one and the most.
-            light_sets: (sets as f64 / scan_count::HEAVY as f64 / 2.0).max(1.0),
-        }))
+        Ok(Self::of_counts(&of_each, sampled().count(), build.len(), spec))
+    }
+
+    /// `of_each` tells, by number of sets, how many tokens that many of the sampled sets have.
+    fn of_counts(of_each: &[u64], sampled: usize, sets: u32, spec: &JoinSpec) -> Self {
+        let scale = f64::from(sets) / sampled.max(1) as f64;
+        let least = heavy_from(u64::from(sets), spec.simd) as f64;
+        let (mut heavy, mut light_pairs) = (0.0, 0.0);
+        let (mut tokens, mut light) = (0.0, 0.0);
+        for (count, &of_each) in of_each.iter().enumerate().skip(1) {
+            let (count, of_each) = (count as f64, of_each as f64);
+            tokens += count * of_each;
+            if count * scale >= least {
+                heavy += of_each;
+            } else {
+                light += count * of_each;
+                light_pairs += count * (count - 1.0) / 2.0 * of_each;
+            }
+        }
+        Self {
+            heavy,
+            light_share: light / f64::max(tokens, 1.0),
+            light_pairs: light_pairs * scale * scale,
+        }
     }
 }
 

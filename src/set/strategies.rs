@@ -50,8 +50,13 @@ impl SetEvidence {
         let ppjoin = FilterVerify::PPJoin;
         let indexed = JoinStrategy::estimate(&ppjoin, &statistics, &spec, Placement::Cpu);
         let bitmap = JoinStrategy::name(&BitmapBlocks);
-        let only_bitmap = matches!(strategies, [one] if one.name() == bitmap);
-        if indexed.cpu > WORTH_SAMPLING || only_bitmap {
+        let counted = JoinStrategy::name(&ScanCount);
+        let is_only = |name: &str| matches!(strategies, [one] if one.name() == name);
+        let is_long = indexed.cpu > WORTH_SAMPLING;
+        if is_only(counted) || is_long && statistics.has_large_sets() {
+            statistics.count_frequencies(build, &spec, indexed.cpu, context.into())?;
+        }
+        if is_only(bitmap) || is_long {
             statistics.sample(build, &spec, indexed.cpu, context.into())?;
         }
         Ok(Self { statistics, spec })

@@ -41,10 +41,10 @@ const MOST_SQUARE: f64 = 1.267_650_600_228_229_4e30; // 2^100
 const MOST_EXPONENT: i32 = 400;
 
 /// The relative rounding of sums of up to [`MOST_DIMENSIONS`] terms in `f64`, generously.
-const SUMS: f64 = 1e-9;
+pub(super) const SUMS: f64 = 1e-9;
 
 /// The rounding of an `f32`.
-const U32: f64 = 1.0 / (1 << 24) as f64;
+pub(super) const U32: f64 = 1.0 / (1 << 24) as f64;
 /// 2⁻⁴³, far above the rounding of a single `f64`.
 const U64: f64 = U32 * U32 * 32.0;
 
@@ -121,22 +121,35 @@ fn square_of(vector: impl Iterator<Item = f64>) -> f64 {
 }
 
 impl Frame {
-    /// The frame for a build side.
+    /// The frame for a build side; of many vectors, for a sample.
     ///
     /// # Errors
     ///
     /// When the work is cancelled.
     pub(super) fn of(build: &Vectors, threshold: Threshold, cancel: &CancelFlag) -> Result<Self> {
+        /// Vectors that tell enough of the others: bounds hold for whatever centre and scale.
+        const SAMPLE: usize = 1 << 14;
+        let step = (build.len() as usize / SAMPLE).max(1);
+        let items = (0..build.len()).step_by(step);
+        Self::of_vectors(threshold, || items.clone().map(|item| build.vector(item)), cancel)
+    }
+
+    /// The frame for the vectors that `vectors` gives.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(super) fn of_vectors<'a, I: Iterator<Item = &'a [f64]>>(
+        threshold: Threshold,
+        vectors: impl Fn() -> I,
+        cancel: &CancelFlag,
+    ) -> Result<Self> {
         let mut frame = Self { threshold, centre: vec![], scale: 1.0 };
-        let usual = |item| {
-            let vector = build.vector(item);
-            (square_of(vector.iter().copied()) < 1e300).then_some(vector)
-        };
+        let usual = |vector: &&[f64]| square_of(vector.iter().copied()) < 1e300;
         if threshold.metric == Metric::Euclidean {
             let mut counts: Vec<f64> = vec![];
-            for item in 0..build.len() {
-                cancel.check_at(item as usize)?;
-                let Some(vector) = usual(item) else { continue };
+            for (step, vector) in vectors().filter(usual).enumerate() {
+                cancel.check_at(step)?;
                 if vector.len() > frame.centre.len() {
                     frame.centre.resize(vector.len(), 0.0);
                     counts.resize(vector.len(), 0.0);
@@ -152,9 +165,8 @@ impl Frame {
         }
         if threshold.metric != Metric::Cosine {
             let mut greatest = 0.0_f64;
-            for item in 0..build.len() {
-                cancel.check_at(item as usize)?;
-                let Some(vector) = usual(item) else { continue };
+            for (step, vector) in vectors().filter(usual).enumerate() {
+                cancel.check_at(step)?;
                 let moved = vector.iter().enumerate().map(|(i, v)| v - frame.centre_at(i));
                 let square = square_of(moved);
                 greatest = if square.is_finite() { greatest.max(square) } else { greatest };
@@ -242,9 +254,18 @@ impl Frame {
         to: impl Iterator<Item = &'a mut f32>,
     ) -> Rounded {
         match vectors.is_vector(item) {
-            true => self.round(vectors.vector(item), self.scale, to),
+            true => self.point_of(vectors.vector(item), to),
             false => Rounded::Never,
         }
+    }
+
+    /// Like [`Self::point`], of a vector.
+    pub(super) fn point_of<'a>(
+        &self,
+        vector: &[f64],
+        to: impl Iterator<Item = &'a mut f32>,
+    ) -> Rounded {
+        self.round(vector, self.scale, to)
     }
 
     fn round<'a>(

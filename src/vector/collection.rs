@@ -6,11 +6,12 @@ use std::ops::Range;
 
 use datafusion::common::{Result, exec_err};
 use foldhash::fast::FixedState;
-use hashbrown::HashTable;
 
 use super::device::VectorCopies;
+use super::gather::Gathering;
+use super::order::Boxes;
 use crate::engine::{Collection, ItemId, KeyId, RowGroups};
-use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
+use crate::util::cancel::CancelFlag;
 
 /// What a row is joined by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,17 +69,18 @@ pub(super) struct Run {
     pub lens: [u32; 2],
 }
 
-/// The distinct vectors of each blocking key, by the key and the order of their first rows. Vectors
-/// are equal when their bits are.
+/// The distinct vectors of each blocking key, by the key and the order of their first rows or, with
+/// boxes, one in which neighbours lie near each other. Vectors are equal when their bits are.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
-    contents: Vec<Content>,
-    lens: Vec<u32>,
-    /// By item, the place of its first number, and the end of the last.
-    starts: Vec<usize>,
-    numbers: Vec<f64>,
-    runs: Vec<Run>,
-    groups: RowGroups,
+    pub(super) contents: Vec<Content>,
+    pub(super) lens: Vec<u32>,
+    /// By item, the place of its first number.
+    pub(super) starts: Vec<usize>,
+    pub(super) numbers: Vec<f64>,
+    pub(super) runs: Vec<Run>,
+    pub(super) groups: RowGroups,
+    pub(super) boxes: Option<Boxes>,
     /// On devices.
     copies: VectorCopies,
 }
@@ -91,111 +93,19 @@ pub(super) fn hash_of(key: KeyId, content: Content, vector: &[f64]) -> u64 {
     hasher.finish()
 }
 
-fn is_equal(a: &[f64], b: &[f64]) -> bool {
+pub(super) fn is_equal(a: &[f64], b: &[f64]) -> bool {
     a.len() == b.len() && a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits())
 }
 
-/// A row on its way into a collection: the number of its part, and its place there.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    row: u32,
-    part: u32,
-    index: u32,
-    /// Its item in the order of first rows; [`NO_ITEM`] where it has none.
-    item: u32,
-}
-
-const NO_ITEM: u32 = u32::MAX;
-
 impl Vectors {
-    /// The collection of rows that were read in several parts, whose numbers differ.
+    /// The collection of rows that were read in several parts, whose numbers differ, by one thread.
     ///
     /// # Errors
     ///
     /// When the work is cancelled.
     pub(super) fn of(parts: &[&ReadRows], cancel: &CancelFlag) -> Result<Self> {
-        let mut places = Vec::with_capacity(parts.iter().map(|part| part.rows.len()).sum());
-        for (part, rows) in (0..).zip(parts) {
-            let place =
-                |(index, row): (u32, &ReadRow)| Place { row: row.row, part, index, item: NO_ITEM };
-            places.extend((0..).zip(&rows.rows).map(place));
-        }
-        sort_unstable_by_key(&mut places, cancel, |place| place.row)?;
-        let read = |place: &Place| &parts[place.part as usize].rows[place.index as usize];
-        let vector = |place: &Place| parts[place.part as usize].vector(read(place));
-        // By item, the place of its first row.
-        let mut firsts: Vec<u32> = vec![];
-        let mut table: HashTable<(u64, u32)> = HashTable::new();
-        for i in 0..places.len() {
-            cancel.check_at(i)?;
-            let (row, numbers) = (read(&places[i]), vector(&places[i]));
-            if row.content == Content::None {
-                continue;
-            }
-            let hash = hash_of(row.key, row.content, numbers);
-            let is_same = |&(other_hash, item): &(u64, u32)| {
-                let other = &places[firsts[item as usize] as usize];
-                let of_other = read(other);
-                other_hash == hash
-                    && (of_other.key, of_other.content, of_other.len)
-                        == (row.key, row.content, row.len)
-                    && is_equal(vector(other), numbers)
-            };
-            let found = table.find(hash, is_same).map(|&(_, item)| item);
-            places[i].item = found.unwrap_or_else(|| {
-                let item = firsts.len() as u32;
-                firsts.push(i as u32);
-                table.insert_unique(hash, (hash, item), |&(hash, _)| hash);
-                item
-            });
-        }
-        drop(table);
-        let mut order: Vec<u32> = (0..firsts.len() as u32).collect();
-        let first = |item: u32| read(&places[firsts[item as usize] as usize]);
-        sort_unstable_by_key(&mut order, cancel, |&item| (first(item).key, item))?;
-        let mut vectors = Self::default();
-        vectors.reserve(order.iter().map(|&item| first(item)));
-        for (step, &item) in order.iter().enumerate() {
-            cancel.check_at(step)?;
-            vectors.push(first(item), vector(&places[firsts[item as usize] as usize]));
-        }
-        vectors.groups = groups(&places, &order, cancel)?;
-        Ok(vectors)
-    }
-
-    fn reserve<'a>(&mut self, items: impl ExactSizeIterator<Item = &'a ReadRow> + Clone) {
-        let count = items.len();
-        let numbers = items.filter(|row| row.content == Content::Vector);
-        self.numbers.reserve_exact(numbers.map(|row| row.len as usize).sum());
-        self.contents.reserve_exact(count);
-        self.lens.reserve_exact(count);
-        self.starts.reserve_exact(count + 1);
-    }
-
-    fn push(&mut self, row: &ReadRow, vector: &[f64]) {
-        let item = self.lens.len() as ItemId;
-        self.starts.push(self.numbers.len());
-        self.numbers.extend_from_slice(vector);
-        self.contents.push(row.content);
-        self.lens.push(row.len);
-        match self.runs.last_mut().filter(|run| run.key == row.key) {
-            Some(run) => {
-                run.items.end = item + 1;
-                run.lens = [run.lens[0].min(row.len), run.lens[1].max(row.len)];
-            }
-            None => {
-                self.runs.push(Run { key: row.key, items: item..item + 1, lens: [row.len; 2] });
-            }
-        }
-    }
-
-    /// A bound on the bytes of a collection of `rows` rows with `numbers` numbers in all, and of making
-    /// it.
-    pub(super) fn footprint(rows: usize, numbers: usize) -> usize {
-        // Places and order; contents, lengths and places of items; groups; the table doubles.
-        let words = size_of::<Place>() + 6 * size_of::<u32>() + size_of::<usize>();
-        let table = 4 * size_of::<(u64, u32)>() + 4;
-        rows * (words + table + size_of::<Run>()) + numbers * size_of::<f64>() + 256
+        let how = Gathering { order: None, threads: 1, cancel, reserve: &|_| false };
+        Self::gather(parts, how)
     }
 
     /// The items.
@@ -215,6 +125,11 @@ impl Vectors {
         let [start, end] =
             [items.start, items.end].map(|item| place(item).unwrap_or(self.numbers.len()));
         &self.numbers[start..end]
+    }
+
+    /// Boxes around groups of neighbours, where there are any.
+    pub(super) fn boxes(&self) -> Option<&Boxes> {
+        self.boxes.as_ref()
     }
 
     /// What lies on devices of it.
@@ -252,33 +167,6 @@ impl Vectors {
     }
 }
 
-/// The rows of each item, in the order of `order`.
-fn groups(places: &[Place], order: &[u32], cancel: &CancelFlag) -> Result<RowGroups> {
-    let mut rank = vec![0_u32; order.len()];
-    (0..).zip(order).for_each(|(place, &item)| rank[item as usize] = place);
-    let has_item = |place: &&Place| place.item != NO_ITEM;
-    let mut offsets = vec![0_u32; order.len() + 1];
-    for place in places.iter().filter(has_item) {
-        offsets[rank[place.item as usize] as usize + 1] += 1;
-    }
-    for i in 1..offsets.len() {
-        offsets[i] += offsets[i - 1];
-    }
-    let mut next = offsets.clone();
-    let mut rows = vec![0_u32; offsets[order.len()] as usize];
-    for (step, place) in places.iter().filter(has_item).enumerate() {
-        cancel.check_at(step)?;
-        let slot = &mut next[rank[place.item as usize] as usize];
-        rows[*slot as usize] = place.row;
-        *slot += 1;
-    }
-    let without = places.iter().filter(|place| place.item == NO_ITEM).map(|place| place.row);
-    if order.is_empty() {
-        offsets.clear();
-    }
-    Ok(RowGroups::new(offsets, rows, without.collect()))
-}
-
 impl Collection for Vectors {
     fn groups(&self) -> &RowGroups {
         &self.groups
@@ -295,6 +183,7 @@ impl Collection for Vectors {
             + self.numbers.capacity() * size_of::<f64>()
             + self.runs.capacity() * size_of::<Run>()
             + self.groups.size_in_bytes()
+            + self.boxes.as_ref().map_or(0, Boxes::size_in_bytes)
     }
 }
 

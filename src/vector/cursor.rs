@@ -13,6 +13,7 @@ use super::bounds::Bounds;
 use super::collection::{Vectors, check_lens};
 use super::metric::{Decision, Orders, Threshold};
 use super::nested_loop::BuildPanels;
+use super::order::{BOX_ITEMS, Boxes};
 use super::tile::{PANEL, ROW_UNIT, Rows, place_in_rows, products};
 use crate::engine::{
     Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, ProbeUnit, Progress,
@@ -24,6 +25,9 @@ pub(super) const BLOCK: usize = 8 * ROW_UNIT;
 
 /// Panels that a block meets before its survivors are decided.
 const PANELS: usize = 2;
+
+/// Panels of a group that has a box: a multiple of those above.
+const BOX_PANELS: usize = BOX_ITEMS as usize / PANEL;
 
 /// Fewer pairs are decided in `f64` at once.
 const FEW_PAIRS: usize = 64;
@@ -184,9 +188,32 @@ impl NestedLoopCursor {
         Ok(())
     }
 
+    /// Passes over groups of panels that are out of reach of all vectors of the block.
+    fn pass_over(&mut self) {
+        /// Groups that are passed over between two looks at the clock.
+        const GROUPS: usize = 1 << 14;
+        let Some(Unit { items, .. }) = &self.unit else { return };
+        let build = &self.side.vectors;
+        let Some(boxes) = build.boxes().filter(|_| Arc::ptr_eq(items, build)) else { return };
+        let Block { items, panels, .. } = &mut self.block;
+        let own = Boxes::group(items.start)..=Boxes::group(items.end - 1);
+        for _ in 0..GROUPS {
+            let group = panels.start / BOX_PANELS;
+            let is_over = panels.start >= panels.end;
+            if is_over || own.clone().any(|own| !boxes.are_apart(own, group)) {
+                return;
+            }
+            panels.start = panels.end.min((group + 1) * BOX_PANELS);
+        }
+    }
+
     /// Compares the block with the next panels.
     fn compare(&mut self) {
+        self.pass_over();
         let Block { items, partners, dimensions, numbers, reject, panels, .. } = &mut self.block;
+        if panels.start >= panels.end {
+            return;
+        }
         let (part, count) = self.side.panels(panels.start, PANELS.min(panels.len()));
         let first = (panels.start * PANEL) as ItemId;
         let rows = Rows { dimensions: *dimensions, numbers, reject };

@@ -9,8 +9,10 @@ use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::collection::{Content, ReadRow, ReadRows, Vectors};
-use super::metric::Metric;
+use super::gather::Gathering;
+use super::metric::{Metric, Threshold};
 use super::numbers::{Numbers, Row};
+use super::order::OrderRequest;
 use super::stored::StoredVectors;
 use crate::engine::{
     BuildEncoder, Collection, EncodeInput, Encoded, EncodedPart, FinishContext, KeyDictionary,
@@ -164,15 +166,19 @@ impl Unload for Unloading<'_> {
     }
 }
 
-/// The items of the rows that several encoders have read.
-pub(super) fn finish(parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {
-    let mut metric = Metric::Euclidean;
+/// The items of the rows that several encoders have read, in an order that serves `threshold` where
+/// one pays.
+pub(super) fn finish(
+    parts: Vec<EncodedPart>,
+    threshold: Threshold,
+    context: &FinishContext<'_>,
+) -> Result<Encoded> {
+    let metric = threshold.metric;
     let mut keys = KeyDictionary::default();
     let mut encoders = vec![];
     let of_parts: usize = parts.iter().map(|(_, keys)| 2 * keys.size_in_bytes()).sum();
     for (encoder, part_keys) in parts {
         let mut encoder: VectorEncoder = encoder.into()?;
-        metric = encoder.metric;
         if encoders.is_empty() {
             keys = part_keys;
         } else {
@@ -186,9 +192,18 @@ pub(super) fn finish(parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Re
     let held: usize = encoders.iter().map(VectorEncoder::size_in_bytes).sum();
     let rows: usize = encoders.iter().map(BuildEncoder::row_count).sum();
     let numbers: usize = encoders.iter().map(VectorEncoder::number_count).sum();
-    context.reserve(held + Vectors::footprint(rows, numbers) + of_parts)?;
+    let bytes = held + Vectors::footprint(rows, numbers) + of_parts;
+    context.reserve(bytes)?;
     let read: Vec<&ReadRows> = encoders.iter().map(|encoder| &encoder.read).collect();
-    let items = Vectors::of(&read, context.cancel)?;
+    let items = Vectors::gather(
+        &read,
+        Gathering {
+            order: Some(OrderRequest::of(threshold)),
+            threads: context.threads,
+            cancel: context.cancel,
+            reserve: &|more| context.reserve(bytes + more).is_ok(),
+        },
+    )?;
     drop(encoders);
     context.reserve(items.size_in_bytes() + keys.size_in_bytes())?;
     let encoder = VectorProbeEncoder { metric, numbers: items.number_count() };

@@ -57,7 +57,7 @@ impl Matcher for VectorMatcher {
     }
 
     fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {
-        finish(parts, context)
+        finish(parts, self.threshold, context)
     }
 
     fn growth(

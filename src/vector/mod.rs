@@ -5,6 +5,7 @@
 //! numbers.rs      lists of any layout and number type, read as f64
 //! metric.rs       the functions: value of a pair, threshold
 //! encode.rs       rows to items       collection.rs  the distinct vectors of some rows
+//! gather.rs       how they are found  order/         neighbours near each other, with boxes
 //! stored.rs       rows on disk        axis.rs        their places
 //! bounds.rs       what a product in f32 proves of a pair
 //! tile.rs         products of a block of vectors with panels of sixteen
@@ -26,11 +27,13 @@ mod cursor;
 mod device;
 mod encode;
 mod family;
+mod gather;
 mod index;
 mod matcher;
 mod metric;
 mod nested_loop;
 mod numbers;
+mod order;
 mod stored;
 mod tile;
 

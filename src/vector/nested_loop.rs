@@ -77,7 +77,9 @@ impl Figures {
             pair_cost(run.lens[1]) * f64::from(run.items.len() as u32).powi(2)
         });
         let all: f64 = pairs.sum();
-        let pairs = if spec.pairing == Pairing::Unordered { all / 2.0 } else { all };
+        // The boxes of two inputs do not meet.
+        let share = build.boxes().map_or(1.0, |boxes| f64::from(boxes.share));
+        let pairs = if spec.pairing == Pairing::Unordered { share * all / 2.0 } else { all };
         let sampled = sample(build, threshold, indexes, spec, pairs, context)?;
         let (orders, numbers) = (Orders::of(spec, first), build.number_count() as f64);
         Ok(Self { threshold, orders, spec: *spec, pairs, numbers, sampled, on_device })

@@ -1,6 +1,5 @@
 //! The matches of probe sets, counted for a group of them at a time.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -8,36 +7,32 @@ use std::time::Instant;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+use super::bits::common_bits;
+use super::group::{Group, Probe};
 use super::split::Split;
 use crate::engine::{
     Cursor, Funnel, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress, RowPairCounts,
     UnitQueue,
 };
-use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
+use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
-use crate::simd::{Words, kernels};
 
-/// Probe sets that are counted together: a bitmap of the build side is read once for all of them.
-pub(super) const GROUP: usize = if cfg!(test) { 3 } else { 16 };
+/// Probe sets whose bits are counted together: a bitmap of the build side is read once for all.
+const BLOCK: usize = if cfg!(test) { 2 } else { 16 };
 /// Steps (about nanoseconds) of a time slice.
 const STEPS: usize = if cfg!(test) { 20 } else { 4_000_000 };
-
-/// A probe set of the group.
-#[derive(Debug)]
-struct Probe {
-    set: SetId,
-    /// The build sets that it may match.
-    partners: Range<SetId>,
-    bounds: Arc<SizeBounds>,
-}
 
 /// What is next for the group.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
-    /// Lists from this token on of this probe set.
-    Light { probe: usize, token: usize },
-    /// Bitmaps of this slice from this build set on.
-    Heavy { slice: usize, build: SetId },
+    /// Entries of this slice, from this probe set on.
+    Gather { slice: usize, probe: usize },
+    /// Lists of this slice, from this entry on; then the entries from this probe set on, if any.
+    Light { slice: usize, entry: usize, rest: Option<usize> },
+    /// Bitmaps of the probe sets from this one on in this slice.
+    Mark { slice: usize, probe: usize },
+    /// Bits common with those of the build sets from this one on.
+    Heavy { slice: usize, probe: usize, build: SetId },
     /// Matches of this probe set from this build set on.
     Give { probe: usize, build: SetId },
     /// The next group.
@@ -56,13 +51,9 @@ pub(super) struct ScanCountCursor {
     unit: Option<SetUnit>,
     /// Its sets that match themselves, until they are given.
     itself: Option<SelfMatches>,
-    group: Vec<Probe>,
-    /// The partners of the whole group.
-    span: Range<SetId>,
+    group: Group,
     stage: Stage,
-    /// The overlap of each probe set of the group with each build set.
-    counters: Vec<u32>,
-    /// The bitmaps of the group: slice by slice, then probe set by probe set.
+    /// The bitmaps of a block of probe sets in a slice, one after the other.
     bitmaps: Vec<u64>,
     funnel: Funnel,
 }
@@ -74,25 +65,22 @@ impl ScanCountCursor {
         spec: JoinSpec,
         reservation: &MemoryReservation,
     ) -> Result<Self> {
-        let counters = GROUP * build.len() as usize;
-        let words = GROUP * split.width() * split.slices();
+        let words = BLOCK * split.bits.width();
         reservation.try_grow(
-            counters * size_of::<u32>()
+            Group::footprint(build.len() as usize, &split.lists)
                 + words * size_of::<u64>()
                 + SizeBoundsCache::footprint(build.runs()),
         )?;
         Ok(Self {
             bounds: SizeBoundsCache::new(&spec, build.runs()),
+            group: Group::new(build.len() as usize, &split.lists),
             build,
             split,
             spec,
             units: UnitQueue::default(),
             unit: None,
             itself: None,
-            group: Vec::with_capacity(GROUP),
-            span: 0..0,
             stage: Stage::Done,
-            counters: vec![0; counters],
             bitmaps: vec![0; words],
             funnel: Funnel::default(),
         })
@@ -102,10 +90,9 @@ impl ScanCountCursor {
     /// none left.
     fn next_group(&mut self) -> bool {
         self.group.clear();
-        self.span = 0..0;
         let Some(SetUnit { sets, range, .. }) = &mut self.unit else { return false };
         let mut key = None;
-        while self.group.len() < GROUP && range.start < range.end {
+        while !self.group.is_full() && range.start < range.end {
             let Some((run, ids)) = sets.runs().of_set(range.start) else { break };
             if key.is_some_and(|key| key != run.key) {
                 break;
@@ -124,84 +111,88 @@ impl ScanCountCursor {
                 continue;
             }
             key = Some(run.key);
-            self.span = match self.group.is_empty() {
-                true => partners.clone(),
-                false => self.span.start.min(partners.start)..self.span.end.max(partners.end),
-            };
             self.funnel.prefix_pairs += partners.len() as u64;
             self.funnel.candidates += partners.len() as u64;
-            self.group.push(Probe { set, partners, bounds });
+            self.group.push(Probe::new(set, partners, bounds));
         }
-        !self.group.is_empty()
+        !self.group.probes.is_empty()
     }
 
-    /// Clears the counters and fills the bitmaps of the group.
-    fn begin_group(&mut self) {
-        let Some(SetUnit { sets, .. }) = &self.unit else { return };
-        let build = self.build.len() as usize;
-        let span = self.span.start as usize..self.span.end as usize;
-        self.bitmaps.fill(0);
-        for (number, probe) in self.group.iter().enumerate() {
-            self.counters[number * build..][span.clone()].fill(0);
-            for slice in 0..self.split.slices() {
-                let start = (slice * GROUP + number) * self.split.width();
-                let words = &mut self.bitmaps[start..start + self.split.width()];
-                self.split.mark_slice(sets.tokens(probe.set), slice, words);
-            }
-        }
-        self.stage = Stage::Light { probe: 0, token: 0 };
-    }
-
-    /// Counts by lists. Returns the steps left.
-    fn count_lists(&mut self, mut probe: usize, mut token: usize, mut steps: usize) -> usize {
+    /// Gathers entries of a slice. Returns the steps taken.
+    fn gather(&mut self, slice: usize, probe: usize) -> usize {
         let Some(SetUnit { sets, .. }) = &self.unit else { return 0 };
-        let build = self.build.len() as usize;
-        while let Some(Probe { set, partners, .. }) = self.group.get(probe) {
-            let counters = &mut self.counters[probe * build..(probe + 1) * build];
-            for &each in &self.split.light(sets.tokens(*set))[token..] {
-                if steps == 0 {
-                    self.stage = Stage::Light { probe, token };
-                    return 0;
-                }
-                let found = self.split.sets_of(each, partners);
-                found.iter().for_each(|&build| counters[build as usize] += 1);
-                self.funnel.postings += found.len() as u64;
-                steps = steps.saturating_sub(found.len() + 1);
-                token += 1;
-            }
-            (probe, token) = (probe + 1, 0);
+        let lists = &self.split.lists;
+        if slice >= lists.slices() {
+            self.stage = Stage::Mark { slice: 0, probe: 0 };
+            return 1;
         }
-        self.stage = Stage::Heavy { slice: 0, build: self.span.start };
+        let (rest, steps) = self.group.gather(sets, lists, slice, probe);
+        self.stage = Stage::Light { slice, entry: 0, rest };
         steps
     }
 
-    /// Counts by bitmaps. Returns the steps left.
-    fn count_bits(&mut self, mut slice: usize, mut from: SetId, mut steps: usize) -> usize {
-        let (sets, width) = (self.build.len(), self.split.width());
-        let mut counts = [0; GROUP];
-        while slice < self.split.slices() {
-            let start = slice * GROUP * width;
-            let probes = &self.bitmaps[start..start + self.group.len() * width];
-            for build in from..self.span.end {
-                if steps == 0 {
-                    self.stage = Stage::Heavy { slice, build };
-                    return 0;
-                }
-                common_bits(
-                    self.spec.simd,
-                    probes,
-                    self.split.words(slice, sets, build),
-                    &mut counts,
-                );
-                for (number, count) in counts[..self.group.len()].iter().enumerate() {
-                    self.counters[number * sets as usize + build as usize] += count;
-                }
-                steps = steps.saturating_sub(1 + probes.len() / 16);
-            }
-            (slice, from) = (slice + 1, self.span.start);
+    /// Counts by lists. Returns the steps left.
+    fn count_lists(
+        &mut self,
+        slice: usize,
+        entry: usize,
+        rest: Option<usize>,
+        steps: usize,
+    ) -> usize {
+        let Some(SetUnit { sets, .. }) = &self.unit else { return 0 };
+        let lists = &self.split.lists;
+        let (entry, steps, postings) = self.group.count(lists, slice, entry, steps);
+        self.funnel.postings += postings;
+        self.stage = match (entry < self.group.gathered(), rest) {
+            (true, _) => Stage::Light { slice, entry, rest },
+            (false, Some(probe)) => Stage::Gather { slice, probe },
+            (false, None) => Stage::Gather { slice: self.group.next_slice(sets, lists), probe: 0 },
+        };
+        steps
+    }
+
+    /// Makes the bitmaps of a block of probe sets. Returns the steps taken.
+    fn mark(&mut self, slice: usize, probe: usize) -> usize {
+        let Some(SetUnit { sets, .. }) = &self.unit else { return 0 };
+        let bits = &self.split.bits;
+        let Some(block) = block(&self.group.probes, probe).filter(|_| slice < bits.slices()) else {
+            let first = self.group.probes.first();
+            let build = first.map_or(0, |probe| probe.partners.start);
+            self.stage = Stage::Give { probe: 0, build };
+            return 1;
+        };
+        self.bitmaps.fill(0);
+        for (probe, words) in block.iter().zip(self.bitmaps.chunks_exact_mut(bits.width())) {
+            bits.mark(sets.tokens(probe.set), slice, words);
         }
-        let build = self.group.first().map_or(0, |probe| probe.partners.start);
-        self.stage = Stage::Give { probe: 0, build };
+        let build = block.iter().map(|probe| probe.partners.start).min().unwrap_or(0);
+        self.stage = Stage::Heavy { slice, probe, build };
+        self.bitmaps.len()
+    }
+
+    /// Counts by bitmaps. Returns the steps left.
+    fn count_bits(&mut self, slice: usize, probe: usize, from: SetId, mut steps: usize) -> usize {
+        let bits = &self.split.bits;
+        let block = block(&self.group.probes, probe).unwrap_or(&[]);
+        let (count, end) = (block.len(), block.iter().map(|probe| probe.partners.end).max());
+        let words = &self.bitmaps[..count * bits.width()];
+        let mut counts = [0; BLOCK];
+        for build in from..end.unwrap_or(from) {
+            if steps == 0 {
+                self.stage = Stage::Heavy { slice, probe, build };
+                return 0;
+            }
+            common_bits(self.spec.simd, words, bits.of(slice, build), &mut counts);
+            for (number, count) in counts[..count].iter().enumerate() {
+                self.group.add(probe + number, build, *count);
+            }
+            steps = steps.saturating_sub(1 + words.len() / 10);
+        }
+        let next = probe + BLOCK;
+        self.stage = match next < self.group.probes.len() {
+            true => Stage::Mark { slice, probe: next },
+            false => Stage::Mark { slice: slice + 1, probe: 0 },
+        };
         steps
     }
 
@@ -210,12 +201,15 @@ impl ScanCountCursor {
         let Some(SetUnit { sets, .. }) = &self.unit else { return true };
         let (count_only, first_only) =
             (self.spec.need == MatchNeed::Count, self.spec.need == MatchNeed::Exists);
-        while let Some(Probe { set, partners, bounds }) = self.group.get(probe) {
-            let counters = &self.counters[probe * self.build.len() as usize..];
+        let first = self.group.span.start;
+        while let Some(Probe { set, partners, bounds, .. }) = self.group.probes.get(probe) {
+            let counters = self.group.counters(probe);
+            // Larger partners need no less.
+            let least = bounds.required(bounds.least).max(1);
             let mut rows = 0;
             for build in from..partners.end {
-                let overlap = counters[build as usize];
-                if overlap == 0 || overlap < bounds.required(self.build.size(build)) {
+                let overlap = counters[(build - first) as usize];
+                if overlap < least || overlap < bounds.required(self.build.size(build)) {
                     continue;
                 }
                 if count_only {
@@ -235,7 +229,7 @@ impl ScanCountCursor {
             matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
             self.funnel.verified += partners.len() as u64;
             probe += 1;
-            from = self.group.get(probe).map_or(0, |probe| probe.partners.start);
+            from = self.group.probes.get(probe).map_or(0, |probe| probe.partners.start);
         }
         self.stage = Stage::Done;
         true
@@ -246,21 +240,30 @@ impl ScanCountCursor {
         let mut steps = STEPS;
         loop {
             match self.stage {
-                Stage::Light { probe, token } => steps = self.count_lists(probe, token, steps),
-                Stage::Heavy { slice, build } => steps = self.count_bits(slice, build, steps),
+                Stage::Gather { slice, probe } => {
+                    steps = steps.saturating_sub(self.gather(slice, probe));
+                }
+                Stage::Light { slice, entry, rest } => {
+                    steps = self.count_lists(slice, entry, rest, steps);
+                }
+                Stage::Mark { slice, probe } => {
+                    steps = steps.saturating_sub(self.mark(slice, probe));
+                }
+                Stage::Heavy { slice, probe, build } => {
+                    steps = self.count_bits(slice, probe, build, steps);
+                }
                 Stage::Give { probe, build } => {
                     if !self.give(probe, build, matches) {
                         return Some(Progress::Full);
                     }
-                    steps = steps.saturating_sub(self.group.len() * self.span.len());
+                    let pairs = self.group.probes.len() * self.group.span.len();
+                    steps = steps.saturating_sub(pairs);
                 }
                 Stage::Done => {
                     if !self.next_group() {
                         return None;
                     }
-                    self.begin_group();
-                    let words = self.bitmaps.len();
-                    steps = steps.saturating_sub(words + self.group.len() * self.span.len() / 8);
+                    steps = steps.saturating_sub(self.begin_group());
                 }
             }
             if steps == 0 {
@@ -268,6 +271,21 @@ impl ScanCountCursor {
             }
         }
     }
+
+    /// Clears the counters of the group. Returns the steps taken.
+    fn begin_group(&mut self) -> usize {
+        let Some(SetUnit { sets, .. }) = &self.unit else { return 0 };
+        let lists = &self.split.lists;
+        let steps = self.group.begin(sets, lists);
+        self.stage = Stage::Gather { slice: self.group.next_slice(sets, lists), probe: 0 };
+        steps
+    }
+}
+
+/// Probe sets of a group whose bits are counted together, from one on; `None` behind the last.
+fn block(probes: &[Probe], from: usize) -> Option<&[Probe]> {
+    let rest = probes.get(from..)?;
+    (!rest.is_empty()).then(|| &rest[..rest.len().min(BLOCK)])
 }
 
 impl Cursor for ScanCountCursor {
@@ -308,23 +326,12 @@ impl Cursor for ScanCountCursor {
 
     fn retire(&mut self, unit: u32, probe: SetId) {
         if self.unit.as_ref().is_some_and(|current| current.number == unit) {
-            let retired = self.group.iter_mut().filter(|each| each.set == probe);
+            let retired = self.group.probes.iter_mut().filter(|each| each.set == probe);
             retired.for_each(|each| each.partners.end = each.partners.start);
         }
     }
 
     fn funnel(&self) -> Funnel {
         self.funnel
-    }
-}
-
-kernels! {
-    /// The number of bits that each of several bitmaps has in common with another one, which is as
-    /// long as each of them.
-    fn common_bits[S: Words, ](probes: &[u64], build: &[u64], counts: &mut [u32]) -> () {
-        for (probe, count) in probes.chunks_exact(build.len()).zip(counts) {
-            let words = probe.iter().zip(build);
-            *count = words.map(|(x, y)| u64::from((x & y).count_ones())).sum::<u64>() as u32;
-        }
     }
 }

@@ -9,46 +9,45 @@
 //! ```text
 //! tokens by frequency:  of one set │ of few sets: lists of sets │ of many sets: bits of each set
 //!                       left out   │ cursor: counters += 1      │ cursor: counters += popcount(and)
+//!
+//! walk.rs    the tokens of many sets, slice of ranks by slice
+//! split.rs   how many sets have each token, and which tokens own bits
+//! lists.rs   lists of sets, in slices of ranks    bits.rs   bitmaps, in slices of words
+//! group.rs   probe sets with their counters       cursor.rs the way of a group through the slices
+//! rates.rs   what all this costs
 //! ```
 //!
-//! The memory for both is at most that of the tokens: a column of bits is taken where it is no
-//! larger than the list.
+//! A group of probe sets goes through the lists slice by slice: what it has in a slice is ordered by
+//! token first, so that lists are read one after the other, once for the whole group, and
+//! counters stay in a cache. Without slices, each token of each set would wait for the memory of its
+//! list.
+//!
+//! The memory for lists and bits grows with the tokens alone, whatever the universe and the number of
+//! pairs: a column of bits is taken where it is no larger than the list.
 //!
 //! Placed on a device, both counts are made [there](crate::set::large).
 
+mod bits;
 mod cursor;
+mod group;
+mod lists;
+pub(super) mod rates;
 mod split;
+pub(super) mod walk;
 
 use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use self::cursor::{GROUP, ScanCountCursor};
-pub(super) use self::split::HEAVY;
+use self::cursor::ScanCountCursor;
+use self::group::Group;
 use self::split::Split;
-use crate::engine::{Cost, Cursor, Pairing, Placement, PreparedJoin};
+use crate::engine::{Cost, Cursor, Placement, PreparedJoin};
 use crate::offload::OnCpu;
 use crate::set::{
     FilterVerify, JoinSpec, JoinStrategy, PrepareContext, SetCollection, Statistics, large, offload,
 };
-
-/// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
-mod nanos {
-    /// Counting a token's sets, and putting it into a list or a bitmap.
-    pub(super) const TOKEN: f64 = 4.0;
-    /// Finding and filling the list of a token of few sets in memory, where no cache holds the lists.
-    pub(super) const MISSED: f64 = 120.0;
-    /// Adding to a counter.
-    pub(super) const INCREMENT: f64 = 1.2;
-    /// Bits of a pair counted in 64 words.
-    pub(super) const WORDS: f64 = 8.0;
-    /// Deciding a pair.
-    pub(super) const PAIR: f64 = 2.0;
-}
-
-/// Tokens of few sets whose lists a core's caches hold.
-const CACHED: f64 = 4e6;
 
 /// The strategy `scancount`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -63,25 +62,12 @@ impl JoinStrategy for ScanCount {
         true
     }
 
-    /// Only collections of large sets have the figures for an estimate.
+    /// Only where frequencies of tokens have been counted there are figures for an estimate.
     fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
-        if placement == Placement::Gpu {
-            return large::estimate(statistics, spec);
+        match placement {
+            Placement::Cpu => Cost::cpu(rates::estimate(statistics, spec)),
+            Placement::Gpu => large::estimate(statistics, spec),
         }
-        let Some(frequencies) = statistics.frequencies else { return Cost::cpu(f64::INFINITY) };
-        let each = match spec.pairing {
-            Pairing::All => 1.0,
-            Pairing::Unordered => 0.5,
-        };
-        let light = statistics.tokens * frequencies.light_share;
-        let increments = light * frequencies.light_sets * each;
-        let words = frequencies.heavy / 64.0;
-        let missed = if light > CACHED { light * nanos::MISSED } else { 0.0 };
-        Cost::cpu(
-            2.0 * (statistics.tokens * nanos::TOKEN + missed)
-                + increments * nanos::INCREMENT
-                + statistics.admissible_pairs * (nanos::PAIR + words / 64.0 * nanos::WORDS),
-        )
     }
 
     fn prepare(
@@ -122,6 +108,7 @@ struct PreparedScanCount {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     split: Arc<Split>,
+    threads: usize,
 }
 
 impl PreparedScanCount {
@@ -130,8 +117,8 @@ impl PreparedScanCount {
         spec: JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let split = Arc::new(Split::try_new(&build, spec.pairing, context)?);
-        Ok(Arc::new(Self { build, spec, split }))
+        let split = Arc::new(Split::try_new(&build, &spec, context)?);
+        Ok(Arc::new(Self { build, spec, split, threads: context.threads }))
     }
 }
 
@@ -141,7 +128,12 @@ impl PreparedJoin for PreparedScanCount {
         Ok(Box::new(ScanCountCursor::try_new(build, split, self.spec, reservation)?))
     }
 
-    fn range_unit(&self) -> u32 {
-        GROUP as u32
+    /// A group of its own, where all threads get several ranges.
+    fn least_range(&self) -> u32 {
+        /// Ranges for each thread.
+        const RANGES: usize = 8;
+        let sets = self.build.len() as usize;
+        let group = Group::capacity(sets).min(sets / (RANGES * self.threads.max(1)));
+        (group as u32).max(1)
     }
 }

@@ -3,6 +3,7 @@
 //! there is nothing.
 
 use crate::gpu::Pod;
+use crate::offload::TileUnit;
 use crate::set::device::abi::{Found, Sets};
 
 /// Sets to be signed.
@@ -76,14 +77,22 @@ pub(super) struct Unit {
     pub stages: u32,
 }
 
+impl TileUnit for Unit {
+    fn stages(&self) -> (u32, u32) {
+        (self.first_stage, self.stages)
+    }
+
+    fn with(self, first_stage: u32, stages: u32) -> Self {
+        Self { first_stage, stages, ..self }
+    }
+}
+
 /// The most stages of a unit.
 pub(super) const MAX_STAGES: u32 = 128;
 /// In a table of required overlaps: no pair matches.
 pub(super) const NEVER: u32 = u32::MAX;
 /// Overlaps that columns require are below this.
 pub(super) const MOST_OVERLAP: u32 = 1 << 30;
-/// The flag of a unit with more hits than a block has room for, among those to be done again.
-pub(super) const TOO_MANY: u32 = 1 << 31;
 /// Sets whose words lie together.
 pub(super) const OCTET: u32 = 8;
 /// Bytes of a hit.

@@ -9,19 +9,17 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Collection, Match, Pairing, ProbeUnit};
 use crate::gpu::DeviceWork;
-use crate::offload::{DeviceFilter, OpenUnit, TicketOf, Undecided};
+use crate::offload::{Again, DeviceFilter, Left, OpenUnit, TicketOf, Undecided};
 use crate::set::offload::TravellingSets;
 use crate::set::tiles::abi::{OCTET, Unit};
 use crate::set::tiles::columns::SignedColumns;
 use crate::set::tiles::pieces::Pieces;
-use crate::set::tiles::plan::{self, Overlaps, Probe, Tiling};
-use crate::set::tiles::work::{Form, Left, TileJob, TileRun, TravellingColumns};
+use crate::set::tiles::plan::{Overlaps, Probe, Tiling};
+use crate::set::tiles::work::{Form, TileJob, TileRun, TravellingColumns};
 use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
 /// The most ranges of a self-join: each is a work or more.
 const WORKS: u32 = 48;
-/// Units that are done again in one job, at least.
-const LEAST_UNITS: usize = 64;
 /// The part of the hits that a job has room for which a smaller job gets, and the least room.
 const SMALLER: u32 = 4;
 const LEAST_CAPACITY: u32 = 1 << 10;
@@ -71,7 +69,7 @@ impl DeviceFilter for Tiles {
     type Unit = SetUnit;
     type Itself = SelfMatches;
     type Job = TileJob;
-    type Left = Left;
+    type Left = Left<Unit>;
     type Scratch = TileScratch;
     type Undecided = UndecidedTiles;
 
@@ -140,22 +138,11 @@ impl DeviceFilter for Tiles {
         Box::new(TileRun::new(job, columns, multiprocessors, ticket))
     }
 
-    fn again(&self, job: &TileJob, left: Left, unit: Option<&OpenUnit>) -> Vec<TileJob> {
-        let Left { again, too_many } = left;
-        let finished = job.units.len().saturating_sub(again.len() + too_many.len());
+    fn again(&self, job: &TileJob, left: Left<Unit>, unit: Option<&OpenUnit>) -> Vec<TileJob> {
         let needed =
             |tile: &Unit| unit.is_none_or(|unit| unit.needs_any(self.probes_of(job, tile)));
-        let mut sparse: Vec<Unit> = again.into_iter().filter(needed).collect();
-        let mut dense = vec![];
-        for unit in too_many.into_iter().filter(needed) {
-            match plan::split(unit) {
-                Some(smaller) => sparse.extend(smaller),
-                None => dense.push(unit),
-            }
-        }
-        // A job of all of them would find no room for most, over and over.
-        let sparse = sparse.chunks((4 * finished).max(LEAST_UNITS));
-        let sparse = sparse.map(|units| job.with(job.form, units.to_vec(), false));
+        let Again { sparse, dense } = left.jobs(job.units.len(), needed);
+        let sparse = sparse.into_iter().map(|units| job.with(job.form, units, false));
         let dense = dense.chunks(job.form.most_dense_units());
         sparse.chain(dense.map(|units| job.with(job.form, units.to_vec(), true))).collect()
     }

@@ -356,15 +356,3 @@ fn admitted(
     let sets = sets.start.max(columns.start)..sets.end.min(columns.end);
     (sets.start < sets.end).then_some((sizes, sets))
 }
-
-/// Smaller units in place of one with too many hits; `None` where it is the smallest.
-pub(super) fn split(unit: Unit) -> Option<impl Iterator<Item = Unit>> {
-    let share = unit.stages.div_ceil(8);
-    let end = unit.first_stage + unit.stages;
-    let smaller = (unit.first_stage..end).step_by(share as usize).map(move |first_stage| Unit {
-        first_stage,
-        stages: share.min(end - first_stage),
-        ..unit
-    });
-    (unit.stages > 1).then_some(smaller)
-}

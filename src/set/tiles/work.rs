@@ -4,12 +4,10 @@ use std::sync::Arc;
 
 use crate::engine::Match;
 use crate::gpu::{DeviceError, DeviceWork, Grid, Results, Stage, Usage};
-use crate::offload::{ALIGNMENT, Figures, Layout, Outcome, Ticket, bytes_of, fetch};
+use crate::offload::{ALIGNMENT, Figures, Layout, Left, Outcome, Ticket, bytes_of, fetch};
 use crate::set::device::abi::Sets;
 use crate::set::offload::{TravelPlaces, TravellingSets};
-use crate::set::tiles::abi::{
-    HIT_BYTES, RowRun, Signed, Signing, Strip, TOO_MANY, Tally, TileWork, Unit,
-};
+use crate::set::tiles::abi::{HIT_BYTES, RowRun, Signed, Signing, Strip, Tally, TileWork, Unit};
 use crate::set::tiles::columns::{Columns, SIGNING_THREADS, SignedColumns, SignedPlaces};
 use crate::set::tiles::plan::Plan;
 use crate::set::tiles::scheme::TileScheme;
@@ -103,14 +101,6 @@ impl TileJob {
     }
 }
 
-/// The units that a device has left.
-#[derive(Debug, Default)]
-pub(super) struct Left {
-    /// Units that found no room, and those that alone have too many hits.
-    pub again: Vec<Unit>,
-    pub too_many: Vec<Unit>,
-}
-
 /// Where the arrays of a work lie in the memory of its stage, behind the tally.
 #[derive(Debug, Clone, Copy)]
 struct Places {
@@ -187,8 +177,8 @@ pub(super) struct TileRun {
     places: Option<Places>,
     tally: Tally,
     matches: Vec<Match>,
-    left: Left,
-    ticket: Ticket<TileJob, Left>,
+    left: Left<Unit>,
+    ticket: Ticket<TileJob, Left<Unit>>,
 }
 
 impl TileRun {
@@ -196,7 +186,7 @@ impl TileRun {
         job: TileJob,
         columns: Option<Arc<SignedColumns>>,
         multiprocessors: u32,
-        ticket: Ticket<TileJob, Left>,
+        ticket: Ticket<TileJob, Left<Unit>>,
     ) -> Self {
         Self {
             job,
@@ -426,16 +416,7 @@ impl DeviceWork for TileRun {
                 units.len()
             )));
         }
-        for number in fetch::<u32>(results, places.redo, redone)? {
-            let unit = units.get((number & !TOO_MANY) as usize).copied();
-            let unit = unit.ok_or_else(|| {
-                DeviceError::Internal(format!("a kernel gave unit {number} back"))
-            })?;
-            match number & TOO_MANY {
-                0 => self.left.again.push(unit),
-                _ => self.left.too_many.push(unit),
-            }
-        }
+        self.left.take(units, fetch(results, places.redo, redone)?)?;
         if !form.counts {
             self.matches = fetch(results, places.matches, matches as usize)?;
         }

@@ -3,13 +3,12 @@
 //! there is nothing.
 
 use crate::gpu::Pod;
+use crate::offload::TileUnit;
 
 /// Rows that a prepared array is read in together: arrays and strips begin at multiples of it.
 pub(super) const OCTET: u32 = 8;
 /// The most columns of a unit.
 pub(super) const MAX_UNIT_COLUMNS: u32 = 1 << 15;
-/// Of a unit to be done again: alone it has more hits than `room`.
-pub(super) const TOO_MANY: u32 = 0x8000_0000;
 /// [`Match::detail`](crate::engine::Match::detail) of a pair that the host decides.
 pub(super) const UNDECIDED: u32 = 1;
 /// Bytes of a `VectorHit`, of `VectorBounds`, and of the halves of a step of a vector.
@@ -42,6 +41,15 @@ pub(super) struct Preparing {
     pub stage_columns: u32,
 }
 
+/// A question about the rounding of a device.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Probe {
+    pub greatest: u64,
+    pub steps: u32,
+    pub reserved: u32,
+}
+
 /// Prepared vectors.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -66,13 +74,24 @@ pub(super) struct VectorRun {
     pub end: u32,
 }
 
-/// The stages that a block tests a strip of rows with.
+/// The stages that a block tests a strip of rows with: those from `first_stage` on, or those listed
+/// from that place on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct VectorUnit {
     pub first_row: u32,
     pub first_stage: u32,
     pub stages: u32,
+}
+
+impl TileUnit for VectorUnit {
+    fn stages(&self) -> (u32, u32) {
+        (self.first_stage, self.stages)
+    }
+
+    fn with(self, first_stage: u32, stages: u32) -> Self {
+        Self { first_stage, stages, ..self }
+    }
 }
 
 /// What the kernels of one work have done.
@@ -100,6 +119,7 @@ pub(super) struct VectorWork {
     pub stage_sure: u64,
     pub runs: u64,
     pub units: u64,
+    pub stages: u64,
     pub hits: u64,
     pub failed: u64,
     pub redo: u64,
@@ -128,8 +148,9 @@ pub(super) struct VectorWork {
 }
 
 const _: () = assert!(size_of::<Preparing>() == 120 && size_of::<VectorSide>() == 56);
+const _: () = assert!(size_of::<Probe>() == 16);
 const _: () = assert!(size_of::<VectorRun>() == 12 && size_of::<VectorUnit>() == 12);
-const _: () = assert!(size_of::<VectorTally>() == 72 && size_of::<VectorWork>() == 264);
+const _: () = assert!(size_of::<VectorTally>() == 72 && size_of::<VectorWork>() == 272);
 
 // SAFETY: fields of 4 bytes, any bits are values.
 unsafe impl Pod for VectorRun {}

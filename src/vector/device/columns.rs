@@ -111,7 +111,7 @@ impl Preparation {
             bounds: at(places.bounds),
             stage_sure: optional(places.stage_sure),
             bound: threshold.bound,
-            rounding: shape.rounding,
+            rounding: shape.kernel.rounding(),
             count: given.count,
             padded: places.padded,
             dimensions,
@@ -140,8 +140,8 @@ impl Preparation {
 }
 
 impl PreparedPlaces {
-    /// The vectors in memory at `start`, the first of which has number `first`: the address of their numbers, and whether these are `f64`;
-    /// that of their row counts.
+    /// The vectors in memory at `start`, the first of which has number `first`. `values`: the address of
+    /// their numbers as they were given, `wide`: whether these are `f64`.
     pub(super) fn side(
         &self,
         start: u64,
@@ -162,7 +162,7 @@ impl PreparedPlaces {
         }
     }
 
-    /// The address of what is known of stages.
+    /// The address of the greatest bounds of stages.
     pub(super) fn stage_sure(&self, start: u64) -> u64 {
         self.stage_sure.map_or(0, |place| start + place)
     }
@@ -172,7 +172,7 @@ impl PreparedPlaces {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Columns {
     pub side: VectorSide,
-    /// The address of what is known of stages.
+    /// The address of the greatest bounds of stages.
     pub stage_sure: u64,
     /// Those of the greatest norm and of the centre.
     pub greatest: u64,

@@ -28,7 +28,12 @@ pub(in crate::vector) fn estimate(build: &Vectors, threshold: Threshold, spec: &
         let pairs = f64::from(run.items.len() as u32).powi(2);
         pairs / VectorShape::new(VectorKernel::of(capability), steps).rate(steps)
     });
-    let all: f64 = pairs.sum();
+    // In a self-join, tiles out of reach are left out.
+    let share = match (spec.pairing, build.boxes()) {
+        (Pairing::Unordered, Some(boxes)) => f64::from(boxes.share),
+        _ => 1.0,
+    };
+    let all = share * pairs.sum::<f64>();
     let numbers = build.number_count() as f64;
     let (pairs, sent) = match spec.pairing {
         Pairing::Unordered => (all / 2.0, numbers),

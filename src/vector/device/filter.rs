@@ -9,19 +9,18 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Collection, ItemId, Match, MatchBuffer, Pairing, ProbeUnit};
 use crate::gpu::DeviceWork;
-use crate::offload::{DeviceFilter, Itself, OpenUnit, TicketOf, Undecided};
+use crate::offload::{Again, DeviceFilter, Itself, Left, OpenUnit, TicketOf, Undecided};
 use crate::vector::collection::Vectors;
 use crate::vector::device::abi::{OCTET, VectorUnit};
 use crate::vector::device::columns::PreparedColumns;
-use crate::vector::device::plan::{self, Plan, Planned, Probe, Tiling};
+use crate::vector::device::plan::{Plan, Planned, Probe, Tiling};
 use crate::vector::device::travel::TravellingVectors;
-use crate::vector::device::work::{Form, Left, TravellingColumns, VectorJob, VectorRunning};
+use crate::vector::device::work::{Form, TravellingColumns, VectorJob, VectorRunning};
 use crate::vector::metric::{Orders, Threshold};
+use crate::vector::order::{Boxes, Reach};
 
 /// The most ranges of a self-join: each is a work or more.
 const WORKS: u32 = 48;
-/// Units that are done again in one job, at least.
-const LEAST_UNITS: usize = 64;
 /// The part of the hits that a job has room for which a smaller job gets, and the least room.
 const SMALLER: u32 = 4;
 const LEAST_CAPACITY: u32 = 1 << 10;
@@ -42,6 +41,15 @@ pub(super) struct VectorFilter {
     pub devices: Vec<Option<(Option<Arc<PreparedColumns>>, u32)>>,
     /// Of a build side that does not fit on the devices.
     pub pieces: Option<Pieces>,
+    /// Which stages are in reach of each other, where the vectors have boxes and are resident.
+    pub reach: Option<OwnReach>,
+}
+
+/// The boxes of stages, with their memory.
+#[derive(Debug)]
+pub(super) struct OwnReach {
+    reach: Reach,
+    _memory: MemoryReservation,
 }
 
 /// A build side that travels with the works, rows and columns, piece by piece.
@@ -81,7 +89,31 @@ impl Itself for NoItself {
     }
 }
 
+impl OwnReach {
+    /// The boxes of the stages of some vectors, where these have boxes.
+    ///
+    /// # Errors
+    ///
+    /// Where memory is refused.
+    pub(super) fn of(
+        vectors: &Vectors,
+        stage_columns: u32,
+        reservation: &MemoryReservation,
+    ) -> Result<Option<Self>> {
+        let Some(boxes) = vectors.boxes() else { return Ok(None) };
+        let memory = reservation.new_empty();
+        memory.try_grow(Reach::bytes(boxes, vectors.len(), stage_columns))?;
+        let reach = Reach::of(boxes, vectors.len(), stage_columns);
+        Ok(Some(Self { reach, _memory: memory }))
+    }
+}
+
 impl VectorFilter {
+    /// The boxes of rows and stages.
+    fn boxes(&self) -> Option<(&Boxes, &Reach)> {
+        self.build.boxes().zip(self.reach.as_ref().map(|own| &own.reach))
+    }
+
     /// The vectors that some rows travel as.
     fn travelling(
         &self,
@@ -156,7 +188,8 @@ impl VectorFilter {
             Some(moving) => Some(moving.items.start),
             None => None,
         };
-        let probe = Probe { items: &unit.items, function, same, first_probe, columns };
+        let boxes = self.boxes();
+        let probe = Probe { items: &unit.items, function, same, first_probe, columns, boxes };
         let planned = tiling.plan(build, probe, &unit.range, left)?;
         if threshold.is_void() {
             return Ok(None);
@@ -211,7 +244,7 @@ impl DeviceFilter for VectorFilter {
     type Unit = Unit;
     type Itself = NoItself;
     type Job = VectorJob;
-    type Left = Left;
+    type Left = Left<VectorUnit>;
     type Scratch = Moving;
     type Undecided = UndecidedTiles;
 
@@ -261,22 +294,16 @@ impl DeviceFilter for VectorFilter {
         Box::new(VectorRunning::new(job, columns, multiprocessors, ticket))
     }
 
-    fn again(&self, job: &VectorJob, left: Left, unit: Option<&OpenUnit>) -> Vec<VectorJob> {
-        let Left { again, too_many } = left;
-        let finished = job.units.len().saturating_sub(again.len() + too_many.len());
+    fn again(
+        &self,
+        job: &VectorJob,
+        left: Left<VectorUnit>,
+        unit: Option<&OpenUnit>,
+    ) -> Vec<VectorJob> {
         let needed =
             |tile: &VectorUnit| unit.is_none_or(|unit| unit.needs_any(self.probes_of(job, tile)));
-        let mut sparse: Vec<VectorUnit> = again.into_iter().filter(needed).collect();
-        let mut dense = vec![];
-        for unit in too_many.into_iter().filter(needed) {
-            match plan::split(unit) {
-                Some(smaller) => sparse.extend(smaller),
-                None => dense.push(unit),
-            }
-        }
-        // A job of all of them would find no room for most, over and over.
-        let sparse = sparse.chunks((4 * finished).max(LEAST_UNITS));
-        let sparse = sparse.map(|units| job.with(job.form, units.to_vec(), false));
+        let Again { sparse, dense } = left.jobs(job.units.len(), needed);
+        let sparse = sparse.into_iter().map(|units| job.with(job.form, units, false));
         let most = match job.dense {
             // They had too many undecided pairs together.
             true => (job.units.len() / 8).max(1),
@@ -337,8 +364,7 @@ impl UndecidedTiles {
     fn new(job: &VectorJob) -> Self {
         let mut stages: BTreeMap<u32, Vec<Range<u32>>> = BTreeMap::new();
         for unit in &job.units {
-            let range = unit.first_stage..unit.first_stage + unit.stages;
-            stages.entry(unit.first_row).or_default().push(range);
+            stages.entry(unit.first_row).or_default().extend(job.plan.stages_of(unit));
         }
         let shape = &job.form.preparation.shape;
         Self {

@@ -9,6 +9,7 @@ use crate::offload::{Devices, OpenDevices};
 use crate::vector::collection::Vectors;
 use crate::vector::device::abi::{OCTET, STEP_BYTES};
 use crate::vector::device::columns::{Preparation, PreparedColumns, Role};
+use crate::vector::device::probe::kernel_of;
 use crate::vector::device::resident::ResidentVectors;
 use crate::vector::device::shape::{VECTORS, VectorKernel, VectorShape, steps};
 use crate::vector::device::work::Form;
@@ -86,8 +87,10 @@ impl VectorDevices {
         let memory = limits.into_iter().min().unwrap_or(0);
         let dimensions = common_dimensions(build);
         let steps = steps(dimensions);
-        let kernels = open.each(|device| Ok(VectorKernel::of(device.capability())))?;
-        let kernel = kernel.unwrap_or_else(|| VectorKernel::of_all(&kernels));
+        let kernel = match kernel {
+            Some(kernel) => kernel,
+            None => VectorKernel::of_all(&open.each(kernel_of)?),
+        };
         let shape = VectorShape::new(kernel, steps);
         let preparation = Preparation { threshold, shape, dimensions };
         let self_join = request.self_join;

@@ -29,6 +29,7 @@ mod join;
 mod late;
 mod pairs;
 mod plan;
+mod probe;
 mod resident;
 mod shape;
 #[cfg(all(test, feature = "cuda"))]
@@ -43,7 +44,7 @@ use datafusion::common::Result;
 
 use self::columns::{Preparation, PreparedColumns};
 pub(super) use self::estimate::estimate;
-use self::filter::{Pieces, VectorFilter};
+use self::filter::{OwnReach, Pieces, VectorFilter};
 pub(super) use self::join::VectorDevices;
 use self::join::{LEAST_ROWS, role, rows_of_work};
 use self::late::VectorsOnCpu;
@@ -95,6 +96,11 @@ pub(super) fn prepare(
         let centre = centre.iter().map(|number| number.to_bits()).collect();
         Pieces { columns, centre: Arc::new(centre) }
     });
+    let resident = self_join && pieces.is_none();
+    let reach = match resident {
+        true => OwnReach::of(build, preparation.shape.stage_columns, context.reservation)?,
+        false => None,
+    };
     let filter = VectorFilter {
         build: Arc::clone(build),
         threshold,
@@ -102,9 +108,10 @@ pub(super) fn prepare(
         pairing: spec.pairing,
         form: *form,
         tiling: tiling(build, preparation, devices.memory),
-        resident: self_join && pieces.is_none(),
+        resident,
         devices: prepared,
         pieces,
+        reach,
     };
     let cpu = VectorsOnCpu { build: Arc::clone(build), join: joining };
     let offload = Offload {

@@ -14,10 +14,12 @@ use crate::engine::ItemId;
 use crate::vector::collection::{Run, Vectors, check_lens};
 use crate::vector::device::abi::{MAX_UNIT_COLUMNS, OCTET, VectorRun, VectorUnit};
 use crate::vector::device::shape::VectorShape;
+use crate::vector::order::{Boxes, Reach};
 
 /// A plan that has reached one of these ends with its strip.
 const MOST_UNITS: usize = 1 << 16;
 const MOST_RUNS: usize = 1 << 16;
+const MOST_LISTED: usize = 1 << 20;
 
 /// The tiles of one join: what they are cut from.
 #[derive(Debug, Clone, Copy)]
@@ -40,6 +42,8 @@ pub(super) struct Plan {
     pub probes: Range<ItemId>,
     pub first_probe: ItemId,
     pub runs: Vec<VectorRun>,
+    /// The stages of units, one behind the other; none where those of a unit follow each other.
+    pub stages: Vec<u32>,
     /// Of the plan itself.
     pub reservation: Option<MemoryReservation>,
 }
@@ -47,7 +51,16 @@ pub(super) struct Plan {
 impl Plan {
     /// The bytes allocated.
     pub(super) fn size_in_bytes(&self) -> usize {
-        self.runs.capacity() * size_of::<VectorRun>()
+        self.runs.capacity() * size_of::<VectorRun>() + self.stages.capacity() * size_of::<u32>()
+    }
+
+    /// The stages of a unit, as ranges.
+    pub(super) fn stages_of(&self, unit: &VectorUnit) -> impl Iterator<Item = Range<u32>> {
+        let whole = unit.first_stage..unit.first_stage + unit.stages;
+        let listed = self.stages.get(whole.start as usize..whole.end as usize).unwrap_or(&[]);
+        let is_listed = !self.stages.is_empty();
+        let whole = (!is_listed).then_some(whole);
+        whole.into_iter().chain(listed.iter().map(|&stage| stage..stage + 1))
     }
 }
 
@@ -72,6 +85,9 @@ pub(super) struct Probe<'a> {
     pub first_probe: Option<ItemId>,
     /// The columns that are looked at.
     pub columns: &'a Range<ItemId>,
+    /// The boxes of groups of rows and of all stages, where rows are columns and some stages are out of
+    /// reach of some rows.
+    pub boxes: Option<(&'a Boxes, &'a Reach)>,
 }
 
 /// Rows of one key and the columns that they meet.
@@ -107,14 +123,18 @@ impl Probe<'_> {
 }
 
 /// A plan in the making.
-struct Planner {
+struct Planner<'a> {
     tiling: Tiling,
     same: bool,
+    boxes: Option<(&'a Boxes, &'a Reach)>,
     runs: Vec<VectorRun>,
+    /// The stages of units, where these are listed.
+    listed: Vec<u32>,
     units: Vec<VectorUnit>,
     pairs: u64,
-    /// The first row.
+    /// The first row, and the one behind the last.
     first: u32,
+    end: u32,
     /// Of the current strip: its first row, and the stages that some of its rows meet, ascending.
     strip: u32,
     stages: Vec<Range<u32>>,
@@ -138,10 +158,13 @@ impl Tiling {
         let mut planner = Planner {
             tiling: *self,
             same: probe.same,
+            boxes: probe.boxes,
             runs: vec![],
+            listed: vec![],
             units: vec![],
             pairs: 0,
             first,
+            end: first,
             strip: first - first % OCTET,
             stages: vec![],
         };
@@ -167,19 +190,21 @@ impl Tiling {
         let probes = if probe.same { unit.clone() } else { left.start..item };
         let rows = first..item - first_probe;
         left.start = item;
-        let Planner { runs, units, .. } = planner;
-        Ok(Planned::Tiles(Plan { rows, probes, first_probe, runs, reservation: None }, units))
+        let Planner { runs, units, listed: stages, .. } = planner;
+        let plan = Plan { rows, probes, first_probe, runs, stages, reservation: None };
+        Ok(Planned::Tiles(plan, units))
     }
 
     fn is_full(&self, planner: &Planner, rows: u32) -> bool {
         planner.units.len() >= MOST_UNITS
             || planner.runs.len() >= MOST_RUNS
+            || planner.listed.len() >= MOST_LISTED
             || planner.pairs >= self.most_pairs
             || rows >= self.most_rows
     }
 }
 
-impl Planner {
+impl Planner<'_> {
     /// Adds rows that meet these columns, strip by strip, until the plan is full; where it ends.
     fn add(&mut self, rows: Range<u32>, columns: Range<ItemId>) -> u32 {
         let Range { start, end } = columns;
@@ -199,6 +224,7 @@ impl Planner {
                 self.add_stages(least / stage..end.div_ceil(stage));
             }
             row = rows.end.min(self.strip_end());
+            self.end = row;
         }
         row
     }
@@ -221,7 +247,12 @@ impl Planner {
     /// Makes units of the current strip.
     fn end_strip(&mut self) {
         let Tiling { shape, unit_stages, .. } = self.tiling;
-        for range in std::mem::take(&mut self.stages) {
+        let ranges = std::mem::take(&mut self.stages);
+        let ranges = match self.boxes {
+            Some((boxes, reach)) if !ranges.is_empty() => self.list(&ranges, boxes, reach),
+            _ => ranges,
+        };
+        for range in ranges {
             self.pairs += shape.tile_pairs() * range.len() as u64;
             for first_stage in range.clone().step_by(unit_stages as usize) {
                 let stages = unit_stages.min(range.end - first_stage);
@@ -229,20 +260,20 @@ impl Planner {
             }
         }
     }
+
+    /// Lists the stages of the current strip that are in its reach; their places.
+    fn list(&mut self, stages: &[Range<u32>], boxes: &Boxes, reach: &Reach) -> Vec<Range<u32>> {
+        let rows = self.strip.max(self.first)..self.end.min(self.strip_end());
+        let (extent, before) = (boxes.extent(rows), self.listed.len() as u32);
+        for range in stages {
+            reach.tiles(&extent, range.clone(), &mut self.listed);
+        }
+        vec![before..self.listed.len() as u32]
+    }
 }
 
 /// The most stages of a unit.
 pub(super) fn unit_stages(columns: u32, shape: &VectorShape) -> u32 {
     let stages = columns.div_ceil(shape.stage_columns);
     (stages / 16).clamp(4, MAX_UNIT_COLUMNS / shape.stage_columns)
-}
-
-/// Smaller units in place of one with too many hits; `None` where it is the smallest.
-pub(super) fn split(unit: VectorUnit) -> Option<impl Iterator<Item = VectorUnit>> {
-    let share = unit.stages.div_ceil(8);
-    let end = unit.first_stage + unit.stages;
-    let smaller = (unit.first_stage..end).step_by(share.max(1) as usize).map(move |first_stage| {
-        VectorUnit { first_stage, stages: share.min(end - first_stage), ..unit }
-    });
-    (unit.stages > 1).then_some(smaller)
 }

@@ -40,7 +40,6 @@ pub(super) struct VectorShape {
     pub blocked: bool,
     /// Words of dynamic shared memory.
     pub shared_words: u32,
-    pub rounding: f64,
 }
 
 impl VectorKernel {
@@ -53,6 +52,33 @@ impl VectorKernel {
         }
     }
 
+    /// The error of a step of 16 products that its bounds take for granted, relative to the sum of
+    /// their magnitudes.
+    pub(super) fn rounding(self) -> f64 {
+        match self {
+            Self::Plain | Self::Warpgroups => WGMMA_ROUNDING,
+            Self::Warps => MMA_ROUNDING,
+        }
+    }
+
+    /// The kernel that finds the greatest such error of a device, and its threads. Products of threads
+    /// round as the language says.
+    pub(super) fn probe(self) -> Option<(&'static str, u32)> {
+        match self {
+            Self::Plain => None,
+            Self::Warps => Some(("vectors_probe", 32)),
+            Self::Warpgroups => Some(("vectors_probe_warpgroup", 128)),
+        }
+    }
+
+    /// The kernel that takes the place of one whose instructions round otherwise.
+    pub(super) fn next_slower(self) -> Self {
+        match self {
+            Self::Warpgroups => Self::Warps,
+            Self::Warps | Self::Plain => Self::Plain,
+        }
+    }
+
     /// That of all devices, where these are the quickest ones.
     pub(super) fn of_all(kernels: &[Self]) -> Self {
         let first = kernels.first().copied();
@@ -61,7 +87,7 @@ impl VectorKernel {
     }
 }
 
-/// Kernels that keep rows of so many steps in registers, from one on, and the stages in their rings.
+/// By steps, from one on: the kernel that keeps rows of them in registers, and the stages in its ring.
 const OF_ROWS: [(&str, u32); 9] = [
     ("vectors_rows_1", 8),
     ("vectors_rows_2", 8),
@@ -87,7 +113,6 @@ impl VectorShape {
                 stage_columns: 64,
                 blocked: false,
                 shared_words: 0,
-                rounding: WGMMA_ROUNDING,
             },
             VectorKernel::Warps => Self {
                 kernel,
@@ -98,7 +123,6 @@ impl VectorShape {
                 stage_columns: 128,
                 blocked: false,
                 shared_words: 0,
-                rounding: MMA_ROUNDING,
             },
             VectorKernel::Warpgroups => Self::of_warpgroups(steps),
         }
@@ -121,7 +145,6 @@ impl VectorShape {
             stage_columns: STAGE,
             blocked,
             shared_words,
-            rounding: WGMMA_ROUNDING,
         }
     }
 

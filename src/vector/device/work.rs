@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use crate::engine::{Match, RowPairCounts};
 use crate::gpu::{DeviceError, DeviceWork, Grid, Results, Stage, Usage};
-use crate::offload::{ALIGNMENT, Counted, Figures, Layout, Outcome, Ticket, bytes_of, fetch};
+use crate::offload::{ALIGNMENT, Counted, Figures, Layout, Left, Outcome, Ticket, bytes_of, fetch};
 use crate::vector::device::abi::{
-    HIT_BYTES, TOO_MANY, UNDECIDED, VectorRun, VectorSide, VectorTally, VectorUnit, VectorWork,
+    HIT_BYTES, UNDECIDED, VectorRun, VectorSide, VectorTally, VectorUnit, VectorWork,
 };
 use crate::vector::device::columns::{Columns, Preparation, PreparedColumns, PreparedPlaces, Role};
 use crate::vector::device::plan::Plan;
@@ -97,14 +97,6 @@ pub(super) struct TravellingColumns {
     pub centre: Arc<Vec<u64>>,
 }
 
-/// The units that a device has left.
-#[derive(Debug, Default)]
-pub(super) struct Left {
-    /// Units that found no room, and those that alone have too many hits or undecided pairs.
-    pub again: Vec<VectorUnit>,
-    pub too_many: Vec<VectorUnit>,
-}
-
 /// Where the arrays of a work lie in the memory of its stage, behind the tally.
 #[derive(Debug, Clone, Copy)]
 struct Places {
@@ -113,6 +105,7 @@ struct Places {
     centre: u64,
     runs: u64,
     units: u64,
+    stages: u64,
     hits: u64,
     failed: u64,
     redo: u64,
@@ -144,6 +137,7 @@ impl Places {
         let mut add = |count: u64, bytes: usize| layout.add(count, bytes as u64);
         let runs = add(plan.runs.len() as u64, size_of::<VectorRun>());
         let of_units = add(units.len() as u64, size_of::<VectorUnit>());
+        let stages = add(plan.stages.len() as u64, size_of::<u32>());
         let of_hits = add(hits, HIT_BYTES as usize);
         let failed = add(units.len() as u64, size_of::<u32>());
         let redo = add(units.len() as u64, size_of::<u32>());
@@ -155,6 +149,7 @@ impl Places {
             centre,
             runs,
             units: of_units,
+            stages,
             hits: of_hits,
             failed,
             redo,
@@ -175,8 +170,8 @@ pub(super) struct VectorRunning {
     tally: VectorTally,
     matches: Vec<Match>,
     undecided: Vec<Match>,
-    left: Left,
-    ticket: Ticket<VectorJob, Left>,
+    left: Left<VectorUnit>,
+    ticket: Ticket<VectorJob, Left<VectorUnit>>,
 }
 
 impl VectorRunning {
@@ -184,7 +179,7 @@ impl VectorRunning {
         job: VectorJob,
         columns: Option<Arc<PreparedColumns>>,
         multiprocessors: u32,
-        ticket: Ticket<VectorJob, Left>,
+        ticket: Ticket<VectorJob, Left<VectorUnit>>,
     ) -> Self {
         Self {
             job,
@@ -215,7 +210,7 @@ impl VectorRunning {
     /// Copies what the kernels read.
     fn copy(&self, stage: &mut Stage<'_>, places: &Places) -> Result<(), DeviceError> {
         let VectorJob { plan, units, probe, columns, form, .. } = &self.job;
-        // SAFETY: the job keeps rows, columns, runs and units as they are until it is answered.
+        // SAFETY: the job keeps rows, columns, runs, units and stages as they are until it is answered.
         unsafe {
             if let (Some(probe), Some((given, _))) = (probe, &places.probe) {
                 probe.copy(stage, given)?;
@@ -226,6 +221,7 @@ impl VectorRunning {
             }
             stage.copy(places.runs, bytes_of(&plan.runs))?;
             stage.copy(places.units, bytes_of(units))?;
+            stage.copy(places.stages, bytes_of(&plan.stages))?;
         }
         for (_, prepared) in [&places.probe, &places.columns].into_iter().flatten() {
             stage.clear(prepared.greatest, size_of::<u64>())?;
@@ -306,6 +302,7 @@ impl VectorRunning {
             stage_sure: columns.stage_sure,
             runs: at(places.runs),
             units: at(places.units),
+            stages: if plan.stages.is_empty() { 0 } else { at(places.stages) },
             hits: at(places.hits),
             failed: at(places.failed),
             redo: at(places.redo),
@@ -350,21 +347,6 @@ impl VectorRunning {
         };
         let blocks = pairs.div_ceil(u64::from(DECIDING_THREADS));
         blocks.clamp(1, u64::from(8 * self.multiprocessors)) as u32
-    }
-
-    /// Takes the units that are to be done again.
-    fn take_left(&mut self, numbers: Vec<u32>) -> Result<(), DeviceError> {
-        for number in numbers {
-            let unit = self.job.units.get((number & !TOO_MANY) as usize).copied();
-            let unit = unit.ok_or_else(|| {
-                DeviceError::Internal(format!("a kernel gave unit {number} back"))
-            })?;
-            match number & TOO_MANY {
-                0 => self.left.again.push(unit),
-                _ => self.left.too_many.push(unit),
-            }
-        }
-        Ok(())
     }
 }
 
@@ -423,8 +405,8 @@ impl DeviceWork for VectorRunning {
             self.left.too_many = self.job.units.clone();
             return Ok(());
         }
-        let units = fetch::<u32>(results, places.redo, if self.job.dense { 0 } else { redone })?;
-        self.take_left(units)?;
+        let redo = fetch(results, places.redo, if self.job.dense { 0 } else { redone })?;
+        self.left.take(&self.job.units, redo)?;
         let given = if form.counts { tally.undecided } else { tally.matches };
         let given: Vec<Match> = fetch(results, places.matches, given as usize)?;
         (self.undecided, self.matches) =

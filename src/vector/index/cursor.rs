@@ -52,7 +52,7 @@ struct Probe {
     visit: Option<Visit>,
     /// The ranks of partners that the function alone decides.
     others: Range<u32>,
-    /// The hit that is being decided, and what is left of it.
+    /// The hit that is being decided, with its undecided places.
     hit: usize,
     near: u16,
 }

@@ -27,14 +27,28 @@ use crate::util::cancel::CancelFlag;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::device::shape::VectorKernel;
 use crate::vector::device::{VectorDevices, prepare};
+use crate::vector::gather::Gathering;
 use crate::vector::metric::{Decision, Metric, Orders, Threshold};
 use crate::vector::nested_loop::{Joining, NestedLoop};
+use crate::vector::order::OrderRequest;
 
 /// A row: its key and vector; `None` for a list with a NULL, of the length given behind.
 pub(super) type Row = (u32, Option<Vec<f64>>, u32);
 
 /// A collection of rows.
 pub(super) fn collection(rows: &[Row]) -> Arc<Vectors> {
+    Arc::new(Vectors::of(&[&read(rows)], &CancelFlag::default()).unwrap())
+}
+
+/// The same with boxes, where some pairs are out of reach.
+fn ordered(rows: &[Row], threshold: Threshold) -> Arc<Vectors> {
+    let order = Some(OrderRequest { threshold, most_share: 1.0 });
+    let cancel = CancelFlag::default();
+    let how = Gathering { order, threads: 2, cancel: &cancel, reserve: &|_| true };
+    Arc::new(Vectors::gather(&[&read(rows)], how).unwrap())
+}
+
+fn read(rows: &[Row]) -> ReadRows {
     let mut read = ReadRows::default();
     for (row, (key, vector, len)) in (0..).zip(rows) {
         let start = read.numbers.len();
@@ -48,7 +62,7 @@ pub(super) fn collection(rows: &[Row]) -> Arc<Vectors> {
         let len = vector.as_ref().map_or(*len, |numbers| numbers.len() as u32);
         read.rows.push(ReadRow { row, key: *key, content, len, start });
     }
-    Arc::new(Vectors::of(&[&read], &CancelFlag::default()).unwrap())
+    read
 }
 
 pub(super) fn reservation() -> MemoryReservation {
@@ -131,6 +145,12 @@ impl Sides {
 
     pub(super) fn itself(rows: &[Row], pairing: Pairing) -> Self {
         let build = collection(rows);
+        Self { probe: Arc::clone(&build), build, pairing }
+    }
+
+    /// The same rows with boxes.
+    pub(super) fn ordered(rows: &[Row], pairing: Pairing, threshold: Threshold) -> Self {
+        let build = ordered(rows, threshold);
         Self { probe: Arc::clone(&build), build, pairing }
     }
 

@@ -1,6 +1,7 @@
 //! Tiles of vectors against all pairs, with buffers so small that units are done again. Without a
 //! GPU the kernels run on the host.
 
+mod boxes;
 mod harness;
 mod sql;
 

@@ -1,0 +1,83 @@
+//! Which kernel a device has: the quickest one whose instructions round as its bounds take for granted.
+//!
+//! No document says how matrix instructions round sums of products. The bounds hold what was measured
+//! on some devices; a device of another name is asked before its products are trusted.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use parking_lot::Mutex;
+
+use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Results, Stage, Usage};
+use crate::vector::device::abi::Probe;
+use crate::vector::device::shape::{VECTORS, VectorKernel};
+
+/// The steps of the longest sums that are asked for.
+const STEPS: u32 = 16;
+
+/// By name and compute capability of devices, the kernel.
+static KERNELS: Mutex<BTreeMap<(String, (i32, i32)), VectorKernel>> = Mutex::new(BTreeMap::new());
+
+/// The kernel of a device.
+///
+/// # Errors
+///
+/// Where the device fails.
+pub(super) fn kernel_of(device: &Arc<Device>) -> Result<VectorKernel, DeviceError> {
+    let name = (device.name().to_string(), device.capability());
+    if let Some(kernel) = KERNELS.lock().get(&name) {
+        return Ok(*kernel);
+    }
+    let mut kernel = VectorKernel::of(device.capability());
+    while let Some((probe, threads)) = kernel.probe() {
+        let rounding = kernel.rounding();
+        if greatest_error(device, probe, threads)? <= rounding {
+            break;
+        }
+        kernel = kernel.next_slower();
+    }
+    KERNELS.lock().insert(name, kernel);
+    Ok(kernel)
+}
+
+/// The greatest error of a step that a kernel finds.
+fn greatest_error(
+    device: &Arc<Device>,
+    kernel: &'static str,
+    threads: u32,
+) -> Result<f64, DeviceError> {
+    let (sender, receiver) = channel();
+    device.submit(Box::new(ProbeWork { kernel, threads, greatest: f64::INFINITY, sender }));
+    let lost = || DeviceError::Internal("a question about rounding has no answer".to_string());
+    receiver.recv().map_err(|_| lost())?
+}
+
+#[derive(Debug)]
+struct ProbeWork {
+    kernel: &'static str,
+    threads: u32,
+    greatest: f64,
+    sender: Sender<Result<f64, DeviceError>>,
+}
+
+impl DeviceWork for ProbeWork {
+    fn issue(&mut self, stage: &mut Stage<'_>) -> Result<(), DeviceError> {
+        let greatest = stage.reserve("the rounding of products", size_of::<u64>() as u64)?;
+        let kernel = stage.kernel(&VECTORS, self.kernel)?;
+        let grid = Grid { blocks: 1, threads: self.threads, shared_words: 0 };
+        // SAFETY: the kernel takes a `Probe`, whose address has room for a number.
+        unsafe { stage.launch(kernel, grid, Probe { greatest, steps: STEPS, reserved: 0 })? };
+        stage.note(0, size_of::<u64>())
+    }
+
+    fn finish(&mut self, results: &mut Results<'_>) -> Result<(), DeviceError> {
+        self.greatest = f64::from_bits(results.note()?);
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<Usage, DeviceError>) {
+        // The receiver waits.
+        let _ = self.sender.send(outcome.map(|_| self.greatest));
+    }
+}

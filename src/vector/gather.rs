@@ -1,0 +1,362 @@
+//! The distinct vectors among the rows of several parts, by several threads.
+
+use std::mem::{MaybeUninit, size_of};
+use std::ops::Range;
+
+use datafusion::common::Result;
+use hashbrown::HashTable;
+
+use super::collection::{Content, ReadRow, ReadRows, Run, Vectors, hash_of, is_equal};
+use super::order::{Arranged, OrderRequest, Resources, arrange};
+use crate::engine::{ItemId, KeyId, RowGroups};
+use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
+use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
+use crate::util::scatter::Scatter;
+
+/// Rows that a task takes on, at least. Tests want many tasks.
+const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
+
+/// Numbers handled between two looks at the flag.
+const CHECK_EVERY: usize = 1 << 16;
+
+/// How a collection is made.
+#[derive(Clone, Copy)]
+pub(super) struct Gathering<'a> {
+    /// What its vectors are ordered for, if at all.
+    pub order: Option<OrderRequest>,
+    pub threads: usize,
+    pub cancel: &'a CancelFlag,
+    /// Reserves this many bytes beyond [`Vectors::footprint`]; whether that is granted.
+    pub reserve: &'a dyn Fn(usize) -> bool,
+}
+
+/// Where a row lies: its number, its part, and its index there.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    row: u32,
+    part: u32,
+    index: u32,
+}
+
+/// Not a place.
+const NONE: u32 = u32::MAX;
+
+/// Rows in the order of the input.
+struct Input<'a> {
+    parts: &'a [&'a ReadRows],
+    places: Vec<Place>,
+    threads: usize,
+    cancel: &'a CancelFlag,
+}
+
+/// The distinct vectors, by the places of their first rows.
+struct Distinct {
+    /// By place, that of the first row with an equal vector; [`NONE`] where there is no item.
+    first: Scatter,
+    items: Vec<u32>,
+}
+
+impl Vectors {
+    /// A bound on the bytes of a collection of `rows` rows with `numbers` numbers in all, and of
+    /// making it.
+    pub(super) fn footprint(rows: usize, numbers: usize) -> usize {
+        // Places and hashes; first rows, items twice, and groups; contents and places of items; the
+        // tables double.
+        let words = size_of::<Place>() + size_of::<u64>() + 8 * size_of::<u32>();
+        let items = size_of::<usize>() + size_of::<u32>() + 1 + size_of::<Run>();
+        let tables = 4 * size_of::<(u64, u32)>() + 4;
+        rows * (words + items + tables) + numbers * size_of::<f64>() + 256
+    }
+
+    /// The collection of rows that were read in several parts, whose numbers differ.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(super) fn gather(parts: &[&ReadRows], how: Gathering<'_>) -> Result<Self> {
+        let input = Input::of(parts, how)?;
+        let Distinct { first, mut items } = input.distinct()?;
+        let key = |place: u32| input.row(place).key;
+        if !items.is_sorted_by_key(|&place| key(place)) {
+            sort_by_key(&mut items, key, how.cancel)?;
+        }
+        let runs = input.runs(&items)?;
+        let arranged = match how.order {
+            Some(request) => {
+                let vector = |item: ItemId| {
+                    let place = items[item as usize];
+                    (input.row(place).content == Content::Vector).then(|| input.vector(place))
+                };
+                let Gathering { threads, cancel, reserve, .. } = how;
+                let resources = Resources { vector: &vector, runs: &runs, threads, cancel };
+                arrange(request, resources, reserve)?
+            }
+            None => None,
+        };
+        let mut boxes = None;
+        if let Some(Arranged { order, boxes: found }) = arranged {
+            items = order.iter().map(|&item| items[item as usize]).collect();
+            boxes = Some(found);
+        }
+        let groups = input.groups(&first, &items)?;
+        drop(first);
+        let mut vectors = input.fill(&items)?;
+        (vectors.runs, vectors.groups, vectors.boxes) = (runs, groups, boxes);
+        Ok(vectors)
+    }
+}
+
+/// Sorts places by key, those of one key ascending, as they were before.
+fn sort_by_key(
+    items: &mut Vec<u32>,
+    key: impl Fn(u32) -> KeyId + Copy,
+    cancel: &CancelFlag,
+) -> Result<()> {
+    let keys = items.iter().map(|&place| key(place) as usize + 1).max().unwrap_or(0);
+    // Few of many keys.
+    if keys > 4 * items.len() + 64 {
+        return sort_unstable_by_key(items, cancel, |&place| (key(place), place));
+    }
+    let mut next = vec![0_u32; keys + 1];
+    items.iter().for_each(|&place| next[key(place) as usize + 1] += 1);
+    for i in 1..next.len() {
+        next[i] += next[i - 1];
+    }
+    let mut sorted = vec![0; items.len()];
+    for (step, &place) in items.iter().enumerate() {
+        cancel.check_at(step)?;
+        let slot = &mut next[key(place) as usize];
+        sorted[*slot as usize] = place;
+        *slot += 1;
+    }
+    *items = sorted;
+    Ok(())
+}
+
+/// Neighbouring rows of the input that lie one behind the other in a part.
+struct Stretch {
+    row: u32,
+    part: u32,
+    indexes: Range<u32>,
+}
+
+impl<'a> Input<'a> {
+    fn of(parts: &'a [&'a ReadRows], how: Gathering<'a>) -> Result<Self> {
+        let Gathering { threads, cancel, .. } = how;
+        let mut stretches: Vec<Stretch> = vec![];
+        for (part, read) in (0..).zip(parts) {
+            let mut next = None;
+            for (index, row) in (0..).zip(&read.rows) {
+                cancel.check_at(index as usize)?;
+                if next != Some(row.row) {
+                    stretches.push(Stretch { row: row.row, part, indexes: index..index });
+                }
+                if let Some(last) = stretches.last_mut() {
+                    last.indexes.end = index + 1;
+                }
+                next = row.row.checked_add(1);
+            }
+        }
+        stretches.sort_unstable_by_key(|stretch| stretch.row);
+        let mut places = Vec::with_capacity(parts.iter().map(|part| part.rows.len()).sum());
+        for Stretch { row, part, indexes } in stretches {
+            cancel.check()?;
+            let indexes = (row..).zip(indexes);
+            places.extend(indexes.map(|(row, index)| Place { row, part, index }));
+        }
+        let numbers: usize = parts.iter().map(|part| part.numbers.len()).sum();
+        let threads = threads_for(threads, 8 * places.len() + numbers);
+        Ok(Self { parts, places, threads, cancel })
+    }
+
+    #[inline]
+    fn row(&self, place: u32) -> &'a ReadRow {
+        let Place { part, index, .. } = self.places[place as usize];
+        &self.parts[part as usize].rows[index as usize]
+    }
+
+    #[inline]
+    fn vector(&self, place: u32) -> &'a [f64] {
+        let part: &'a ReadRows = self.parts[self.places[place as usize].part as usize];
+        part.vector(self.row(place))
+    }
+
+    /// How many rows a task takes on.
+    fn share(&self, rows: usize) -> usize {
+        steps_per_task(self.threads, rows, LEAST_ROWS)
+    }
+
+    /// The hash of each row's item.
+    fn hashes(&self) -> Result<Vec<u64>> {
+        let mut hashes = vec![0; self.places.len()];
+        let share = self.share(hashes.len());
+        let tasks = hashes.chunks_mut(share).enumerate().collect();
+        for_each(self.threads, tasks, |(task, hashes): (usize, &mut [u64])| {
+            let mut numbers = 0;
+            for (place, hash) in (task * share..).zip(hashes) {
+                let (row, vector) = (self.row(place as u32), self.vector(place as u32));
+                numbers += vector.len() + 8;
+                if numbers > CHECK_EVERY {
+                    self.cancel.check()?;
+                    numbers = 0;
+                }
+                *hash = hash_of(row.key, row.content, vector);
+            }
+            Ok(())
+        })?;
+        Ok(hashes)
+    }
+
+    fn is_same(&self, a: u32, b: u32) -> bool {
+        let (of_a, of_b) = (self.row(a), self.row(b));
+        (of_a.key, of_a.content, of_a.len) == (of_b.key, of_b.content, of_b.len)
+            && is_equal(self.vector(a), self.vector(b))
+    }
+
+    /// Finds equal vectors, each thread among those of its share of the hashes.
+    fn distinct(&self) -> Result<Distinct> {
+        let hashes = self.hashes()?;
+        let count = hashes.len();
+        let first = Scatter::new(count, self.threads)?;
+        let shares = self.threads as u64;
+        for_each(self.threads, (0..shares).collect(), |share| {
+            let mut table: HashTable<(u64, u32)> = HashTable::new();
+            for (place, &hash) in (0..).zip(&hashes) {
+                self.cancel.check_at(place as usize)?;
+                // Bits that the table makes no use of.
+                if shares > 1 && u64::from((hash >> 25) as u32) % shares != share {
+                    continue;
+                }
+                if self.row(place).content == Content::None {
+                    first.set(place as usize, NONE);
+                    continue;
+                }
+                let is_same =
+                    |&(other, item): &(u64, u32)| other == hash && self.is_same(item, place);
+                let item = match table.find(hash, is_same) {
+                    Some(&(_, item)) => item,
+                    None => {
+                        table.insert_unique(hash, (hash, place), |&(hash, _)| hash);
+                        place
+                    }
+                };
+                first.set(place as usize, item);
+            }
+            Ok(())
+        })?;
+        let share = self.share(count);
+        let tasks = (0..count).step_by(share).collect();
+        let items = map(self.threads, tasks, |start: usize| {
+            let is_first = |&place: &usize| first.get(place) == place as u32;
+            let places = (start..count.min(start + share)).filter(is_first);
+            Ok(places.map(|place| place as u32).collect::<Vec<u32>>())
+        })?;
+        Ok(Distinct { first, items: items.concat() })
+    }
+
+    /// The runs of items of one key.
+    fn runs(&self, items: &[u32]) -> Result<Vec<Run>> {
+        let mut runs: Vec<Run> = vec![];
+        for (item, &place) in (0..).zip(items) {
+            self.cancel.check_at(item as usize)?;
+            let &ReadRow { key, len, .. } = self.row(place);
+            match runs.last_mut().filter(|run| run.key == key) {
+                Some(run) => {
+                    run.items.end = item + 1;
+                    run.lens = [run.lens[0].min(len), run.lens[1].max(len)];
+                }
+                None => runs.push(Run { key, items: item..item + 1, lens: [len; 2] }),
+            }
+        }
+        Ok(runs)
+    }
+
+    /// The rows of each item.
+    fn groups(&self, first: &Scatter, items: &[u32]) -> Result<RowGroups> {
+        let count = self.places.len();
+        let without = (0..count).filter(|&place| first.get(place) == NONE);
+        let without: Vec<u32> = without.map(|place| self.places[place].row).collect();
+        if items.is_empty() {
+            return Ok(RowGroups::new(vec![], vec![], without));
+        }
+        if items.len() + without.len() == count {
+            let rows = items.iter().map(|&place| self.places[place as usize].row).collect();
+            return Ok(RowGroups::new((0..=items.len() as u32).collect(), rows, without));
+        }
+        let mut ranks = vec![0_u32; count];
+        (0..).zip(items).for_each(|(rank, &place)| ranks[place as usize] = rank);
+        let mut offsets = vec![0_u32; items.len() + 1];
+        let item_of = |place: usize| match first.get(place) {
+            NONE => None,
+            first => Some(ranks[first as usize] as usize),
+        };
+        (0..count).filter_map(item_of).for_each(|item| offsets[item + 1] += 1);
+        for i in 1..offsets.len() {
+            offsets[i] += offsets[i - 1];
+        }
+        let mut next = offsets.clone();
+        let mut rows = vec![0_u32; count - without.len()];
+        for place in 0..count {
+            self.cancel.check_at(place)?;
+            let Some(item) = item_of(place) else { continue };
+            rows[next[item] as usize] = self.places[place].row;
+            next[item] += 1;
+        }
+        Ok(RowGroups::new(offsets, rows, without))
+    }
+
+    /// The collection of these items, without runs and groups.
+    fn fill(&self, items: &[u32]) -> Result<Vectors> {
+        let count = items.len();
+        let mut vectors = Vectors::default();
+        vectors.contents = vec![Content::None; count];
+        vectors.lens = vec![0; count];
+        vectors.starts = vec![0; count];
+        let share = self.share(count);
+        let of_items = vectors.contents.chunks_mut(share).zip(vectors.lens.chunks_mut(share));
+        let tasks = items.chunks(share).zip(of_items).collect();
+        for_each(self.threads, tasks, |(items, (contents, lens))| {
+            self.cancel.check()?;
+            for (&place, (content, len)) in items.iter().zip(contents.iter_mut().zip(lens)) {
+                (*content, *len) = (self.row(place).content, self.row(place).len);
+            }
+            Ok(())
+        })?;
+        let mut end = 0;
+        let of_items = vectors.starts.iter_mut().zip(&vectors.contents).zip(&vectors.lens);
+        for ((start, content), len) in of_items {
+            *start = end;
+            end += if *content == Content::Vector { *len as usize } else { 0 };
+        }
+        vectors.numbers.reserve_exact(end);
+        let mut rest = &mut vectors.numbers.spare_capacity_mut()[..end];
+        let mut tasks = vec![];
+        for (task, items) in items.chunks(share).enumerate() {
+            let next = vectors.starts.get((task + 1) * share).copied().unwrap_or(end);
+            let (own, others) = rest.split_at_mut(next - vectors.starts[task * share]);
+            tasks.push((items, own));
+            rest = others;
+        }
+        for_each(self.threads, tasks, |(items, to)| self.copy(items, to))?;
+        // SAFETY: the capacity is `end` at least, and every item wrote its numbers: all of them.
+        unsafe { vectors.numbers.set_len(end) };
+        Ok(vectors)
+    }
+
+    /// Writes the numbers of some items.
+    fn copy(&self, items: &[u32], mut to: &mut [MaybeUninit<f64>]) -> Result<()> {
+        let mut numbers = 0;
+        for &place in items {
+            let vector = self.vector(place);
+            numbers += vector.len() + 8;
+            if numbers > CHECK_EVERY {
+                self.cancel.check()?;
+                numbers = 0;
+            }
+            let (own, rest) = to.split_at_mut(vector.len());
+            own.write_copy_of_slice(vector);
+            to = rest;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,215 @@
+//! A few coordinates in which points lie far apart.
+//!
+//! The axes are those of the greatest variance (principal components), by orthogonal iteration on a
+//! sample (Golub and Van Loan, *Matrix Computations*, section 7.3.2). They need not be exact: any
+//! orthonormal rows P will do, as ‖PX − PY‖ ≤ ‖P‖‖X − Y‖. What they are off of orthonormal is
+//! bounded by the Frobenius norm, ‖P‖² ≤ 1 + ‖PPᵀ − I‖.
+
+use datafusion::common::Result;
+
+use crate::simd::{Floats, Simd, kernels};
+use crate::util::cancel::CancelFlag;
+use crate::vector::bounds::{SUMS, U32};
+
+/// The most axes: the lanes of a kernel.
+pub(super) const LANES: usize = 16;
+
+/// Points that are projected together.
+pub(super) const ROWS: usize = 8;
+
+/// The axes of coordinates.
+#[derive(Debug, Clone)]
+pub(super) struct Basis {
+    /// By dimension of the points, its part of each axis; zeros behind the last.
+    columns: Vec<f32>,
+    /// The number of axes.
+    pub dims: usize,
+    /// A bound on ‖P‖².
+    pub stretch: f64,
+}
+
+kernels! {
+    /// The products of some points with all axes, each summed in the order of the dimensions.
+    fn project_rows[F: Floats, const R: usize](
+        points: &[f32],
+        columns: &[f32],
+        to: &mut [[f32; LANES]; R],
+    ) {
+        let d = columns.len() / LANES;
+        assert!(points.len() >= R * d);
+        // SAFETY: the caller promises the instructions of the form; the assertion covers the points,
+        // and there are `d` columns.
+        unsafe {
+            let (x, p) = (points.as_ptr(), columns.as_ptr());
+            let mut sums = [F::splat(0.0); R];
+            for k in 0..d {
+                let axes = F::load(p.add(k * LANES));
+                for r in 0..R {
+                    sums[r] = F::add_product(sums[r], F::splat(*x.add(r * d + k)), axes);
+                }
+            }
+            for r in 0..R {
+                F::store(to[r].as_mut_ptr(), sums[r]);
+            }
+        }
+    }
+}
+
+kernels! {
+    /// Adds each point, times its coordinates, to the columns.
+    fn add_rows[F: Floats, const R: usize](
+        points: &[f32],
+        coordinates: &[[f32; LANES]; R],
+        columns: &mut [f32],
+    ) {
+        let d = columns.len() / LANES;
+        assert!(points.len() >= R * d);
+        // SAFETY: as above.
+        unsafe {
+            let (x, p) = (points.as_ptr(), columns.as_mut_ptr());
+            let mut own = [F::splat(0.0); R];
+            for r in 0..R {
+                own[r] = F::load(coordinates[r].as_ptr());
+            }
+            for k in 0..d {
+                let mut sum = F::load(p.add(k * LANES));
+                for r in 0..R {
+                    sum = F::add_product(sum, F::splat(*x.add(r * d + k)), own[r]);
+                }
+                F::store(p.add(k * LANES), sum);
+            }
+        }
+    }
+}
+
+impl Basis {
+    /// The axes for points of `d` dimensions, found from some of them, which are centred.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(super) fn of(
+        points: &mut [f32],
+        d: usize,
+        simd: Simd,
+        cancel: &CancelFlag,
+    ) -> Result<Self> {
+        /// Rounds of the iteration.
+        const ROUNDS: usize = 8;
+        if d <= LANES {
+            return Ok(Self::of_dimensions(d));
+        }
+        centre(points, d);
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut axes: Vec<Vec<f64>> = vec![vec![0.0; d]; LANES];
+        for value in axes.iter_mut().flatten() {
+            // Xorshift.
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            *value = (state >> 40) as f64 / f64::from(1 << 24) - 0.5;
+        }
+        orthonormalise(&mut axes);
+        for _ in 0..ROUNDS {
+            let columns = columns_of(&axes, d);
+            let mut sums = vec![0.0_f32; d * LANES];
+            let mut own = [[0.0; LANES]; ROWS];
+            for points in points.chunks_exact(ROWS * d) {
+                cancel.check()?;
+                project_rows(simd, points, &columns, &mut own);
+                add_rows(simd, points, &own, &mut sums);
+            }
+            for (lane, axis) in axes.iter_mut().enumerate() {
+                let values = sums.iter().skip(lane).step_by(LANES);
+                axis.iter_mut().zip(values).for_each(|(to, value)| *to = f64::from(*value));
+            }
+            orthonormalise(&mut axes);
+        }
+        // Points in fewer dimensions leave axes without a direction.
+        axes.retain(|axis| axis.iter().any(|v| *v != 0.0));
+        let stretch = stretch(&axes);
+        Ok(Self { columns: columns_of(&axes, d), dims: axes.len(), stretch })
+    }
+
+    /// The dimensions themselves.
+    fn of_dimensions(d: usize) -> Self {
+        let mut columns = vec![0.0; d * LANES];
+        (0..d).for_each(|k| columns[k * LANES + k] = 1.0);
+        Self { columns, dims: d, stretch: 1.0 }
+    }
+
+    /// The coordinates of points that lie one behind the other.
+    pub(super) fn project(&self, simd: Simd, points: &[f32], to: &mut [[f32; LANES]; ROWS]) {
+        project_rows(simd, points, &self.columns, to);
+    }
+
+    /// What each coordinate of a point is off: of a point x̂ with the square of its norm, which is
+    /// within `off` of X, from PX.
+    pub(super) fn slack(&self, square: f64, off: f64) -> f32 {
+        let d = (self.columns.len() / LANES) as f64;
+        let norm = self.stretch.sqrt();
+        let sum = (d + 2.0) * U32 * 1.01 * square.sqrt() * norm + (d + 1.0) * 1e-42;
+        let slack = (sum + off * norm) * (1.0 + 1e-6);
+        (slack as f32).next_up()
+    }
+}
+
+/// Subtracts the mean.
+fn centre(points: &mut [f32], d: usize) {
+    let count = (points.len() / d).max(1) as f64;
+    let mut mean = vec![0.0_f64; d];
+    for point in points.chunks_exact(d) {
+        mean.iter_mut().zip(point).for_each(|(sum, v)| *sum += f64::from(*v));
+    }
+    mean.iter_mut().for_each(|sum| *sum /= count);
+    for point in points.chunks_exact_mut(d) {
+        point.iter_mut().zip(&mean).for_each(|(v, mean)| *v -= *mean as f32);
+    }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// Makes axes orthonormal, in their order (Gram and Schmidt, twice); those that others span become
+/// zeros.
+fn orthonormalise(axes: &mut [Vec<f64>]) {
+    for at in 0..axes.len() {
+        let (before, rest) = axes.split_at_mut(at);
+        let own = &mut rest[0];
+        let given = dot(own, own).sqrt();
+        for _ in 0..2 {
+            for other in before.iter() {
+                let part = dot(own, other);
+                own.iter_mut().zip(other).for_each(|(v, o)| *v -= part * o);
+            }
+        }
+        let norm = dot(own, own).sqrt();
+        let is_new = norm.is_finite() && norm > 1e-6 * given && norm > 1e-100;
+        own.iter_mut().for_each(|v| *v = if is_new { *v / norm } else { 0.0 });
+    }
+}
+
+/// The axes in `f32`, dimension by dimension.
+fn columns_of(axes: &[Vec<f64>], d: usize) -> Vec<f32> {
+    let mut columns = vec![0.0; d * LANES];
+    for (lane, axis) in axes.iter().enumerate() {
+        let places = columns.iter_mut().skip(lane).step_by(LANES);
+        places.zip(axis).for_each(|(place, v)| *place = *v as f32);
+    }
+    columns
+}
+
+/// A bound on ‖P‖² of axes rounded to `f32`.
+fn stretch(axes: &[Vec<f64>]) -> f64 {
+    let rounded = |axis: &Vec<f64>| axis.iter().map(|v| f64::from(*v as f32)).collect();
+    let axes: Vec<Vec<f64>> = axes.iter().map(rounded).collect();
+    let mut squares = 0.0;
+    for (i, a) in axes.iter().enumerate() {
+        for (j, b) in axes.iter().enumerate() {
+            let off = dot(a, b) - f64::from(u8::from(i == j));
+            squares += off * off;
+        }
+    }
+    1.0 + squares.sqrt() * (1.0 + SUMS) + SUMS
+}

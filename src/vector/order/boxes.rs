@@ -1,0 +1,136 @@
+//! Boxes around groups of items.
+
+use std::mem::size_of;
+
+use super::basis::{Basis, LANES};
+use crate::engine::ItemId;
+use crate::vector::bounds::Frame;
+
+/// Items of a group: those whose numbers, divided by this, are equal.
+pub(in crate::vector) const BOX_ITEMS: u32 = 64;
+
+/// Boxes around the vectors of groups of items, in a few coordinates.
+///
+/// Two groups hold no pair that satisfies the threshold where the sum, over the coordinates in their
+/// order, of `max(0, low_b − high_a, low_a − high_b)²` exceeds `limit`: computed in `f32`, each step
+/// rounded in any direction.
+#[derive(Debug, Default)]
+pub(in crate::vector) struct Boxes {
+    /// The coordinates of a box.
+    pub dims: u32,
+    /// By group, `dims` lower ends and then `dims` upper ones. Those of a group that holds items of
+    /// several blocking keys, or vectors without a place, are infinite.
+    pub ends: Vec<f32>,
+    pub limit: f32,
+    /// About the share of pairs of groups that are within reach of each other.
+    pub share: f32,
+}
+
+/// Points, with a bound on what their coordinates are off.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Points<'a> {
+    pub dims: usize,
+    /// `dims` coordinates for each point.
+    pub coordinates: &'a [f32],
+    /// Infinite for those that have no place.
+    pub slack: &'a [f32],
+}
+
+impl Points<'_> {
+    #[inline]
+    pub(super) fn of(&self, point: u32) -> &[f32] {
+        &self.coordinates[point as usize * self.dims..][..self.dims]
+    }
+}
+
+impl Boxes {
+    /// Infinite ones for `items` items.
+    pub(super) fn unknown(items: u32, dims: usize, limit: f32, share: f32) -> Self {
+        let groups = items.div_ceil(BOX_ITEMS) as usize;
+        let mut ends = Vec::with_capacity(groups * 2 * dims);
+        for _ in 0..groups {
+            ends.extend(std::iter::repeat_n(f32::NEG_INFINITY, dims));
+            ends.extend(std::iter::repeat_n(f32::INFINITY, dims));
+        }
+        Self { dims: dims as u32, ends, limit, share }
+    }
+
+    pub(super) fn bytes(items: usize, dims: usize) -> usize {
+        items.div_ceil(BOX_ITEMS as usize) * 2 * dims * size_of::<f32>()
+    }
+
+    pub(in crate::vector) fn size_in_bytes(&self) -> usize {
+        self.ends.capacity() * size_of::<f32>()
+    }
+
+    /// The group of an item.
+    #[inline]
+    pub(in crate::vector) fn group(item: ItemId) -> usize {
+        (item / BOX_ITEMS) as usize
+    }
+
+    /// The ends of a group.
+    #[inline]
+    pub(in crate::vector) fn ends_of(&self, group: usize) -> &[f32] {
+        let width = 2 * self.dims as usize;
+        &self.ends[group * width..][..width]
+    }
+
+    /// Whether two groups hold no pair.
+    #[inline]
+    pub(in crate::vector) fn are_apart(&self, a: usize, b: usize) -> bool {
+        gap(self.ends_of(a), self.ends_of(b)) > self.limit
+    }
+}
+
+/// The square of the distance of two boxes.
+#[inline]
+pub(super) fn gap(a: &[f32], b: &[f32]) -> f32 {
+    let (low_a, high_a) = a.split_at(a.len() / 2);
+    let (low_b, high_b) = b.split_at(b.len() / 2);
+    let mut sum = 0.0_f32;
+    for ((low_a, high_a), (low_b, high_b)) in low_a.iter().zip(high_a).zip(low_b.iter().zip(high_b))
+    {
+        let off = (low_b - high_a).max(low_a - high_b).max(0.0);
+        sum += off * off;
+    }
+    sum
+}
+
+/// Writes the ends of the box around some points, all of which have a place. Their coordinates lie
+/// within their slack.
+pub(super) fn enclose(points: Points<'_>, some: impl Iterator<Item = u32>, ends: &mut [f32]) {
+    let mut low = [f64::INFINITY; LANES];
+    let mut high = [f64::NEG_INFINITY; LANES];
+    for point in some {
+        let slack = f64::from(points.slack[point as usize]);
+        for (k, &value) in points.of(point).iter().enumerate() {
+            low[k] = low[k].min(f64::from(value) - slack);
+            high[k] = high[k].max(f64::from(value) + slack);
+        }
+    }
+    let (lower, upper) = ends.split_at_mut(points.dims);
+    for (place, value) in lower.iter_mut().zip(low) {
+        // Sums in `f64` are off by less than a step of `f32`.
+        *place = (value as f32).next_down().next_down();
+    }
+    for (place, value) in upper.iter_mut().zip(high) {
+        *place = (value as f32).next_up().next_up();
+    }
+}
+
+/// The limit for boxes in the coordinates of `basis`: `None` where no box is out of any reach.
+///
+/// Partners X and Y lie at most `far` from each other, hence their images PX and PY at most
+/// ‖P‖ `far`. The box of X holds PX.
+pub(super) fn limit(frame: &Frame, basis: &Basis, dimensions: usize) -> Option<f32> {
+    /// Twice the rounding of an `f32`.
+    const STEP: f64 = 1.0 / (1 << 23) as f64;
+    let far = f64::from(frame.limits(dimensions, 0.0, 0.0)?.reject);
+    // Differences, squares and sums, each rounded in any direction.
+    let rounding = 1.0 + (2.0 * basis.dims as f64 + 16.0) * STEP;
+    let limit = far * basis.stretch * rounding * (1.0 + 1e-6) + 1e-40;
+    let float = limit as f32;
+    let float = if f64::from(float) < limit { float.next_up() } else { float };
+    float.is_finite().then_some(float)
+}

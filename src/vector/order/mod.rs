@@ -1,0 +1,29 @@
+//! An order of vectors in which neighbours lie near each other, with boxes around groups of them: two
+//! groups whose boxes are out of reach of each other hold no pair, and need no comparison.
+//!
+//! ```text
+//! basis.rs    a few principal coordinates of vectors
+//! cells.rs    points cut at medians, again and again
+//! boxes.rs    boxes around groups of 64 items
+//! sample.rs   what the boxes of a sample tell of those of all
+//! reach.rs    tiles of any size, and a tree of the boxes around them
+//! arrange.rs  the order
+//! ```
+//!
+//! The order is that of the leaves of a k-d tree (Bentley, "Multidimensional binary search trees used
+//! for associative searching", 1975) over principal coordinates. It has no part in the answer: a box
+//! only proves that pairs do not match.
+
+mod arrange;
+mod basis;
+mod boxes;
+mod cells;
+mod reach;
+mod sample;
+
+#[cfg(test)]
+mod tests;
+
+pub(super) use arrange::{Arranged, OrderRequest, Resources, arrange};
+pub(super) use boxes::{BOX_ITEMS, Boxes};
+pub(super) use reach::Reach;

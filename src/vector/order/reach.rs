@@ -1,0 +1,254 @@
+//! Which tiles of vectors lie in each other's reach.
+//!
+//! A tile is a range of neighbouring items with a box around them, in a few coordinates that distances
+//! do not exceed; the boxes of sixteen neighbouring tiles have a box in the level above, and so on up
+//! (the directory of Böhm, Noll, Plant and Zherdin, BTW 2009, over tiles). Two tiles whose boxes lie
+//! farther apart than the threshold have no match.
+//!
+//! ```text
+//! block   16 boxes: by coordinate, their lower ends, then their upper ends
+//! level   the blocks of all tiles, or of all blocks of the level below
+//! ```
+
+use std::mem::size_of;
+use std::ops::Range;
+
+use super::basis::LANES;
+use super::boxes::{BOX_ITEMS, Boxes};
+use crate::engine::ItemId;
+use crate::simd::{Floats, Simd, kernels};
+
+/// Boxes of a block.
+const FANOUT: u32 = 16;
+/// The floats of a block for one coordinate.
+const ENDS: usize = 2 * FANOUT as usize;
+
+/// A box: its lower and its upper ends.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::vector) struct Extent {
+    low: [f32; LANES],
+    high: [f32; LANES],
+}
+
+/// The boxes of tiles, level by level.
+#[derive(Debug)]
+pub(in crate::vector) struct Reach {
+    simd: Simd,
+    dims: usize,
+    limit: f32,
+    tiles: u32,
+    /// From the tiles' one up to the one of a single block.
+    levels: Vec<Vec<f32>>,
+}
+
+impl Extent {
+    const EMPTY: Self = Self { low: [f32::INFINITY; LANES], high: [f32::NEG_INFINITY; LANES] };
+
+    fn add(&mut self, low: &[f32], high: &[f32]) {
+        self.low.iter_mut().zip(low).for_each(|(all, low)| *all = all.min(*low));
+        self.high.iter_mut().zip(high).for_each(|(all, high)| *all = all.max(*high));
+    }
+}
+
+impl Boxes {
+    /// The box around some items, and others of their groups.
+    pub(in crate::vector) fn extent(&self, items: Range<ItemId>) -> Extent {
+        let (dims, mut extent) = (self.dims as usize, Extent::EMPTY);
+        for group in Self::group(items.start)..items.end.div_ceil(BOX_ITEMS) as usize {
+            let (low, high) = self.ends_of(group).split_at(dims);
+            extent.add(low, high);
+        }
+        extent
+    }
+}
+
+impl Reach {
+    /// The bytes for `items` items in tiles of `tile` items.
+    pub(in crate::vector) fn bytes(boxes: &Boxes, items: u32, tile: u32) -> usize {
+        let block = boxes.dims as usize * ENDS * size_of::<f32>();
+        let (mut blocks, mut level) = (0, items.div_ceil(tile).div_ceil(FANOUT).max(1));
+        while level > 1 {
+            blocks += level as usize;
+            level = level.div_ceil(FANOUT);
+        }
+        (blocks + 1) * block
+    }
+
+    /// The levels over `items` items in tiles of `tile` items.
+    pub(in crate::vector) fn of(boxes: &Boxes, items: u32, tile: u32) -> Self {
+        let dims = boxes.dims as usize;
+        let tiles = items.div_ceil(tile);
+        let of_tile = |at: u32| {
+            let first = at.saturating_mul(tile);
+            boxes.extent(first..first.saturating_add(tile).min(items))
+        };
+        let mut levels = vec![level(tiles, dims, of_tile)];
+        while levels.last().is_some_and(|level| level.len() > dims * ENDS) {
+            let below = levels.last().map_or(&[][..], Vec::as_slice);
+            let blocks = (below.len() / (dims * ENDS)) as u32;
+            let above = level(blocks, dims, |at| extent_of_block(below, dims, at));
+            levels.push(above);
+        }
+        Self { simd: Simd::detect(), dims, limit: boxes.limit, tiles, levels }
+    }
+
+    /// Adds the tiles of `range` that lie in the reach of a box to `found`, ascending.
+    pub(in crate::vector) fn tiles(
+        &self,
+        extent: &Extent,
+        range: Range<u32>,
+        found: &mut Vec<u32>,
+    ) {
+        let range = range.start..range.end.min(self.tiles);
+        if self.dims == 0 {
+            return found.extend(range);
+        }
+        if !range.is_empty() {
+            self.visit(self.levels.len() - 1, 0, extent, &range, found);
+        }
+    }
+
+    fn visit(
+        &self,
+        level: usize,
+        block: u32,
+        extent: &Extent,
+        range: &Range<u32>,
+        found: &mut Vec<u32>,
+    ) {
+        let boxes = &self.levels[level][block as usize * self.dims * ENDS..][..self.dims * ENDS];
+        let mut near = in_reach(self.simd, boxes, extent, self.limit);
+        // The children that have tiles of the range: some, as the block has.
+        let (first, bits) = (block * FANOUT, 4 * level as u32);
+        let start = (range.start >> bits).saturating_sub(first);
+        let last = ((range.end - 1) >> bits) - first;
+        near &= u16::MAX << start;
+        near &= u16::MAX >> (FANOUT - 1 - last.min(FANOUT - 1));
+        while near != 0 {
+            let child = first + near.trailing_zeros();
+            near &= near - 1;
+            match level {
+                0 => found.push(child),
+                _ => self.visit(level - 1, child, extent, range, found),
+            }
+        }
+    }
+}
+
+/// The blocks of `count` boxes.
+fn level(count: u32, dims: usize, extent: impl Fn(u32) -> Extent) -> Vec<f32> {
+    let mut blocks = vec![0.0; count.div_ceil(FANOUT).max(1) as usize * dims * ENDS];
+    if dims == 0 {
+        return blocks;
+    }
+    for (first, block) in (0..).step_by(FANOUT as usize).zip(blocks.chunks_exact_mut(dims * ENDS)) {
+        for child in 0..FANOUT {
+            let Extent { low, high } =
+                if first + child < count { extent(first + child) } else { Extent::EMPTY };
+            for (k, ends) in block.chunks_exact_mut(ENDS).enumerate() {
+                ends[child as usize] = low[k];
+                ends[(FANOUT + child) as usize] = high[k];
+            }
+        }
+    }
+    blocks
+}
+
+fn extent_of_block(level: &[f32], dims: usize, at: u32) -> Extent {
+    let mut extent = Extent::EMPTY;
+    let block = level[at as usize * dims * ENDS..].chunks_exact(ENDS).take(dims);
+    for (k, ends) in block.enumerate() {
+        let (low, high) = ends.split_at(FANOUT as usize);
+        extent.low[k] = low.iter().copied().fold(f32::INFINITY, f32::min);
+        extent.high[k] = high.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    }
+    extent
+}
+
+kernels! {
+    /// The boxes of a block whose sum of squared gaps to a box is not above the limit.
+    fn in_reach[F: Floats,](block: &[f32], extent: &Extent, limit: f32) -> u16 {
+        let dims = block.len() / ENDS;
+        assert!(dims <= LANES);
+        // SAFETY: the caller promises the instructions of the form; blocks have `ENDS` floats for each
+        // of at most `LANES` coordinates.
+        unsafe {
+            let zero = F::splat(0.0);
+            let mut sum = zero;
+            for k in 0..dims {
+                let ends = block.as_ptr().add(k * ENDS);
+                let below = F::sub(F::load(ends), F::splat(*extent.high.get_unchecked(k)));
+                let above = F::sub(F::splat(*extent.low.get_unchecked(k)), F::load(ends.add(ENDS / 2)));
+                let gap = F::max(F::max(below, above), zero);
+                sum = F::add_product(sum, gap, gap);
+            }
+            !F::less(F::splat(limit), sum)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::rngs::StdRng;
+    use rand::{Rng, SeedableRng};
+
+    use super::*;
+
+    /// Boxes of groups that wander through space; some are infinite.
+    fn ends(rng: &mut StdRng, groups: usize, dims: usize) -> Vec<f32> {
+        let mut place = vec![0.0_f32; dims];
+        let mut ends = vec![];
+        for _ in 0..groups {
+            place.iter_mut().for_each(|place| *place += rng.random_range(-1.0..1.0));
+            let width =
+                if rng.random_bool(0.02) { f32::INFINITY } else { rng.random_range(0.0..1.0) };
+            ends.extend(place.iter().map(|place| place - width));
+            ends.extend(place.iter().map(|place| place + width));
+        }
+        ends
+    }
+
+    /// The sum of squared gaps of two boxes.
+    fn gaps(a: &Extent, b: &Extent, dims: usize) -> f32 {
+        let gap = |k: usize| (b.low[k] - a.high[k]).max(a.low[k] - b.high[k]).max(0.0);
+        (0..dims).map(|k| gap(k) * gap(k)).sum()
+    }
+
+    #[test]
+    fn the_tiles_in_reach_are_those_of_all_tiles() {
+        let mut rng = StdRng::seed_from_u64(5);
+        for round in 0..60 {
+            let dims = [1, 2, 7, 16][rng.random_range(0..4)];
+            let items = rng.random_range(1..40_000_u32);
+            let tile = 64 << rng.random_range(0..3);
+            let ends = ends(&mut rng, items.div_ceil(64) as usize, dims);
+            // No sum is so near to the limit that the way of rounding matters.
+            let limit = rng.random_range(0.0..30.0);
+            let boxes = Boxes { dims: dims as u32, ends, limit, share: 1.0 };
+            let reach = Reach::of(&boxes, items, tile);
+            assert!(
+                reach.levels.iter().map(Vec::len).sum::<usize>() * 4
+                    <= Reach::bytes(&boxes, items, tile)
+            );
+            let tiles = items.div_ceil(tile);
+            for _ in 0..20 {
+                let first = rng.random_range(0..items);
+                let own = boxes.extent(first..items.min(first + rng.random_range(1..300)));
+                let start = rng.random_range(0..tiles);
+                let range = start..rng.random_range(start..tiles + 2);
+                let mut found = vec![];
+                reach.tiles(&own, range.clone(), &mut found);
+                let in_reach = |&at: &u32| {
+                    let other = boxes.extent(at * tile..items.min((at + 1) * tile));
+                    gaps(&own, &other, dims) <= limit
+                };
+                let expected: Vec<u32> =
+                    (range.start..range.end.min(tiles)).filter(in_reach).collect();
+                assert_eq!(
+                    found, expected,
+                    "round {round}: {dims} of {items} by {tile}, {range:?}"
+                );
+            }
+        }
+    }
+}
