@@ -56,14 +56,14 @@ impl FixedLarge {
 impl OnDevices for FixedLarge {
     fn draw(rng: &mut StdRng) -> Self {
         Self {
-            light: *[0.0, 0.3, 0.9, 1.0].choose(rng).unwrap(),
+            light: *[0.0, 0.9, 0.95, 0.99, 1.0].choose(rng).unwrap(),
             postings: *[1, 17, 300].choose(rng).unwrap(),
             lists: *[2, 64, 512].choose(rng).unwrap(),
             // Every work that is cut, or done again, takes its time on the host.
-            cells: *[1 << 12, 1 << 20].choose(rng).unwrap(),
+            cells: *[1 << 14, 1 << 20].choose(rng).unwrap(),
             matches: *[1 << 11, 1 << 16].choose(rng).unwrap(),
             bytes: *[10_000, 1 << 24].choose(rng).unwrap(),
-            large: rng.random_bool(0.05),
+            large: rng.random_bool(0.03),
         }
     }
 
