@@ -31,7 +31,9 @@ PACKAGES = ["nvidia-cuda-nvrtc-cu12==12.4.127", "nvidia-cuda-nvcc-cu12==12.4.131
 # Each becomes an image of its own for each of its architectures.
 PROGRAMS = {
     "indexed": ["80", "90"],
+    "large": ["80", "90"],
     "published": ["80", "90"],
+    "published_large": ["80", "90"],
     # 90a: with the matrix instructions of compute capability 9.0 alone.
     "tiles": ["80", "90a"],
     "vectors": ["80", "90a"],

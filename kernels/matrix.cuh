@@ -65,6 +65,13 @@ __device__ __forceinline__ void end_copies() {
 #endif
 }
 
+// Waits until everything that the thread has begun to copy has been copied.
+__device__ __forceinline__ void wait_for_copies() {
+#ifndef EMULATOR
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 // Waits until all groups of the thread but the last one have been copied.
 __device__ __forceinline__ void wait_for_former_copies() {
 #ifndef EMULATOR

@@ -45,6 +45,13 @@ pub mod set {
         pub use crate::set::tiles::{FixedTiles, Residence, TileKernel};
     }
 
+    /// Intersections of large sets on a GPU.
+    pub mod large {
+        pub use crate::set::large::techniques::{
+            Overlaps, PinnedSets, Technique, Tuning, overlaps,
+        };
+    }
+
     /// Verification on a GPU.
     pub mod device {
         pub use crate::set::device::{

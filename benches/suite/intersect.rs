@@ -13,8 +13,8 @@ use datafusion::prelude::SessionConfig;
 use datafusion_simjoin::internals::set::intersection::{Run, size, size_if_ascending};
 use datafusion_simjoin::internals::simd::Simd;
 
-use crate::data;
 use crate::generate::random::Random;
+use crate::{data, large};
 
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
@@ -35,10 +35,15 @@ pub struct Arguments {
     /// Rounds, of which the median and the least are printed
     #[arg(long, default_value_t = 15)]
     rounds: usize,
+    #[command(flatten)]
+    large: large::Options,
 }
 
 /// Prints microseconds for each share and number of threads.
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.large.is_asked() {
+        return large::run(&arguments.large, arguments.rounds);
+    }
     let simd = Simd::detect().without_masks();
     println!("common,threads,what,median_us,least_us,gb_per_s");
     for &share in &arguments.common {

@@ -19,6 +19,7 @@ mod gpu;
 mod growth;
 mod intersect;
 mod join;
+mod large;
 mod machine;
 mod memory;
 mod partners;

@@ -127,6 +127,10 @@ T atomicOr(T *address, std::common_type_t<T> bits) {
     return __atomic_fetch_or(address, bits, __ATOMIC_RELAXED);
 }
 template <typename T>
+T atomicExch(T *address, std::common_type_t<T> value) {
+    return __atomic_exchange_n(address, value, __ATOMIC_RELAXED);
+}
+template <typename T>
 T atomicCAS(T *address, std::common_type_t<T> expected, std::common_type_t<T> value) {
     __atomic_compare_exchange_n(address, &expected, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
     return expected;

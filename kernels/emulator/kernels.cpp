@@ -4,7 +4,9 @@
 
 #if __has_include("../verify.cu")
 #include "../indexed.cu"
+#include "../large.cu"
 #include "../published.cu"
+#include "../published_large.cu"
 #include "../tiles.cu"
 #include "../vectors.cu"
 #include "../verify.cu"
@@ -52,6 +54,21 @@ constexpr Kernel KERNELS[] = {
     KERNEL(vectors_rows_7),         KERNEL(vectors_rows_8),
     KERNEL(vectors_rows_9),         KERNEL(vectors_shared),
     FORMS(vectors_decide_hits),     FORMS(vectors_decide_units),
+    KERNEL(large_merge_u32),        KERNEL(large_merge_u64),
+    KERNEL(large_merge_u32_short),  KERNEL(large_merge_u64_short),
+    KERNEL(large_search_u32),       KERNEL(large_search_u64),
+    KERNEL(large_starts),           KERNEL(large_bits),
+    KERNEL(large_light_192),        KERNEL(large_light_64),
+    KERNEL(large_heavy),            KERNEL(large_admit),
+    FORMS(large_decide),
+    KERNEL(published_ip),           KERNEL(published_obs),
+    KERNEL(published_ip_obs),       KERNEL(published_hi),
+    KERNEL(published_ip_hi),
+    KERNEL(published_bi_all),       KERNEL(published_bi_one),
+    KERNEL(published_bi_naive),     KERNEL(published_bi_dynamic),
+    KERNEL(published_sf_gssjoin_count),  KERNEL(published_sf_gssjoin_pieces),
+    KERNEL(published_sf_gssjoin_sums),   KERNEL(published_sf_gssjoin_tokens),
+    KERNEL(published_sf_gssjoin_fill),   KERNEL(published_sf_gssjoin),
 #endif
     KERNEL(self_test_indices),
     KERNEL(self_test_shuffles),

@@ -2,8 +2,8 @@
 //!
 //! [`Measure`] defines the similarities, [`Bounds`] the exact integer bounds that follow from a
 //! threshold. `encode` turns Arrow lists into a [`SetCollection`], `filter` proposes candidate
-//! pairs, `scan_count` counts what all sets share, `bitmap` decides pairs by blocks of signatures and `tiles` by those on a GPU, `indexed` joins
-//! by an inverted index on a GPU, `offload` runs both there. `verify` decides candidates on the CPU and
+//! pairs, `scan_count` counts what all sets share, `bitmap` decides pairs by blocks of signatures and `tiles` by those on a GPU, `large` counts what
+//! large sets share on a GPU, `indexed` joins by an inverted index there, `offload` runs all of these there. `verify` decides candidates on the CPU and
 //! `device` on a GPU. `nested_loop` compares all pairs where there is no memory for anything else. `intersection` counts what
 //! large sets of integers share. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
 //! is the form of a side on disk. [`ShapeReader`] tells the size and a hash of each row's set, by
@@ -22,6 +22,7 @@ pub(crate) mod indexed;
 pub(crate) mod intersection;
 pub(crate) mod itself;
 mod join_spec;
+pub(crate) mod large;
 pub(crate) mod matcher;
 pub(crate) mod measure;
 pub(crate) mod nested_loop;

@@ -39,7 +39,7 @@ pub struct Arguments {
 }
 
 #[derive(Debug, Clone, Copy, clap::ValueEnum)]
-enum Distribution {
+pub enum Distribution {
     /// Each value alike
     Uniform,
     /// Around half the universe, with a tenth of the draws as deviation
@@ -92,6 +92,16 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         least.min(greatest),
     );
     Ok(())
+}
+
+/// Some sets of so many draws each.
+pub fn sets(distribution: Distribution, universe: u64, draws: u64, count: u64) -> Vec<Vec<u32>> {
+    let out = PathBuf::new();
+    let seed = super::SEED;
+    let arguments = Arguments { distribution, universe, draws, sets: count, seed, out };
+    let mut random = Random::new(seed);
+    let unsigned = |values: Vec<i32>| values.into_iter().map(|value| value as u32).collect();
+    (0..count).map(|_| unsigned(set(&arguments, &mut random))).collect()
 }
 
 /// The different values of so many draws, ascending.

@@ -24,6 +24,8 @@
 //!
 //! The memory for lists and bits grows with the tokens alone, whatever the universe and the number of
 //! pairs: a column of bits is taken where it is no larger than the list.
+//!
+//! Placed on a device, both counts are made [there](crate::set::large).
 
 mod bits;
 mod cursor;
@@ -42,7 +44,10 @@ use self::cursor::ScanCountCursor;
 use self::group::Group;
 use self::split::Split;
 use crate::engine::{Cost, Cursor, Placement, PreparedJoin};
-use crate::set::{JoinSpec, JoinStrategy, PrepareContext, SetCollection, Statistics};
+use crate::offload::OnCpu;
+use crate::set::{
+    FilterVerify, JoinSpec, JoinStrategy, PrepareContext, SetCollection, Statistics, large, offload,
+};
 
 /// The strategy `scancount`.
 #[derive(Debug, Clone, Copy, Default)]
@@ -53,25 +58,49 @@ impl JoinStrategy for ScanCount {
         "scancount"
     }
 
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
+    fn runs_on(&self, _: Placement) -> bool {
+        true
     }
 
     /// Only where frequencies of tokens have been counted there are figures for an estimate.
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, _: Placement) -> Cost {
-        Cost::cpu(rates::estimate(statistics, spec))
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
+        match placement {
+            Placement::Cpu => Cost::cpu(rates::estimate(statistics, spec)),
+            Placement::Gpu => large::estimate(statistics, spec),
+        }
     }
 
     fn prepare(
         &self,
         build: Arc<SetCollection>,
         spec: JoinSpec,
-        _: &Statistics,
+        statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let split = Arc::new(Split::try_new(&build, &spec, context)?);
-        Ok(Arc::new(PreparedScanCount { build, spec, split, threads: context.threads }))
+        let Some(join) = context.device else {
+            return PreparedScanCount::prepare(build, spec, context);
+        };
+        match large::prepare(&build, spec, join, large::Choice::Cheapest, context)? {
+            Ok(prepared) => Ok(prepared),
+            // The devices lack the memory for large sets. Demanded, they verify what a filter finds.
+            Err(_) if join.devices.demanded && !join.devices.have_failed() => {
+                JoinStrategy::prepare(&FilterVerify::PPJoin, build, spec, statistics, context)
+            }
+            Err(error) => Err(error.into()),
+        }
     }
+}
+
+/// The join on the CPU for what devices fail to do.
+pub(super) fn on_cpu(
+    build: &Arc<SetCollection>,
+    spec: JoinSpec,
+    context: PrepareContext<'_>,
+) -> OnCpu {
+    let sets = Arc::clone(build);
+    offload::on_cpu(build, spec, context.reservation, move |spec, context| {
+        PreparedScanCount::prepare(Arc::clone(&sets), spec, context)
+    })
 }
 
 #[derive(Debug)]
@@ -80,6 +109,17 @@ struct PreparedScanCount {
     spec: JoinSpec,
     split: Arc<Split>,
     threads: usize,
+}
+
+impl PreparedScanCount {
+    fn prepare(
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let split = Arc::new(Split::try_new(&build, &spec, context)?);
+        Ok(Arc::new(Self { build, spec, split, threads: context.threads }))
+    }
 }
 
 impl PreparedJoin for PreparedScanCount {

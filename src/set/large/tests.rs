@@ -1,0 +1,171 @@
+//! Large sets on a device against the nested loop, with tokens cut anywhere and buffers so small that
+//! all work is cut. Without a GPU the kernels run on the host.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::cut::{Pairs, TokenCut};
+use super::shape::LightShape;
+use super::work::Form;
+use super::{Choice, pairs};
+use crate::config::GpuOptions;
+use crate::emulator::gpu;
+use crate::engine::{Cost, Placement, PreparedJoin};
+use crate::set::tests::harness::{OnDevice, Sides, spec};
+use crate::set::tests::on_devices::{
+    OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes,
+};
+use crate::set::tests::shapes;
+use crate::set::{
+    JoinSpec, JoinStrategy, Measure, PrepareContext, ScanCount, SetCollection, Statistics,
+    scan_count,
+};
+
+/// `scancount` on a device, with room and a cut given.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::set) struct FixedLarge {
+    /// The share of the universe that is light.
+    light: f64,
+    postings: u32,
+    lists: u32,
+    cells: u64,
+    matches: u32,
+    bytes: u64,
+    /// The kernel for devices of compute capability 9.0.
+    large: bool,
+}
+
+impl FixedLarge {
+    /// Room for few tokens.
+    pub(super) fn apply(&self, build: &SetCollection, form: Form) -> (Form, TokenCut) {
+        let of = if self.large { LightShape::LARGE } else { LightShape::SMALL };
+        let shape = LightShape { postings: self.postings, lists: self.lists, ..of };
+        let (cells, bytes) = (self.cells, self.bytes);
+        let capacity = self.matches.max(build.len());
+        let form = Form { shape, cells, capacity, starts_bytes: bytes, bits_bytes: bytes, ..form };
+        let heavy = (f64::from(build.universe()) * self.light) as u32;
+        let cut = TokenCut::at(build, heavy, pairs(build, &form), &shape);
+        (form, cut)
+    }
+}
+
+impl OnDevices for FixedLarge {
+    fn draw(rng: &mut StdRng) -> Self {
+        Self {
+            light: *[0.0, 0.9, 0.95, 0.99, 1.0].choose(rng).unwrap(),
+            postings: *[1, 17, 300].choose(rng).unwrap(),
+            lists: *[2, 64, 512].choose(rng).unwrap(),
+            // Every work that is cut, or done again, takes its time on the host.
+            cells: *[1 << 14, 1 << 20].choose(rng).unwrap(),
+            matches: *[1 << 11, 1 << 16].choose(rng).unwrap(),
+            bytes: *[10_000, 1 << 24].choose(rng).unwrap(),
+            large: rng.random_bool(0.03),
+        }
+    }
+
+    fn ranges(&self) -> &'static [u32] {
+        // Blocks of many threads take their time on the host.
+        &[64, u32::MAX]
+    }
+}
+
+impl JoinStrategy for FixedLarge {
+    fn name(&self) -> &'static str {
+        "fixed large sets"
+    }
+
+    fn runs_on(&self, placement: Placement) -> bool {
+        placement == Placement::Gpu
+    }
+
+    fn estimate(&self, _: &Statistics, _: &JoinSpec, _: Placement) -> Cost {
+        Cost::default()
+    }
+
+    fn prepare(
+        &self,
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        _: &Statistics,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let cpu = || scan_count::on_cpu(&build, spec, context).into_prepared();
+        let Some(join) = context.device else { return cpu() };
+        match super::prepare(&build, spec, join, Choice::Fixed(*self), context)? {
+            Ok(prepared) => Ok(prepared),
+            Err(error) if join.devices.demanded => Err(error.into()),
+            Err(_) => cpu(),
+        }
+    }
+}
+
+#[test]
+fn large_sets_under_keys() {
+    check_shapes::<FixedLarge>(71, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
+}
+
+#[test]
+fn large_sets_and_unknown_tokens() {
+    check_shapes::<FixedLarge>(72, |rng| vec![shapes::sizes(rng, 2500), shapes::unknown(rng)]);
+}
+
+#[test]
+fn large_sets_of_frequent_tokens() {
+    check_shapes::<FixedLarge>(73, |rng| vec![shapes::zipfian(rng, 12), shapes::dense(rng, 300)]);
+}
+
+#[test]
+fn the_cpu_counts_what_a_failing_device_drops() {
+    check_faults::<FixedLarge>(74, 60, 30);
+}
+
+#[test]
+fn a_device_counts_what_another_one_drops() {
+    check_faults_of_one_of_two::<FixedLarge>(75, 40);
+}
+
+/// Sets that do not fit on the device are left to the CPU, or, where the query insists on the device, to
+/// a filter in front of it; the reason is told.
+#[test]
+fn large_sets_that_do_not_fit_are_left_to_the_cpu() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(76);
+    let [sides, _] = both_sides(&mut rng);
+    let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+    let expected = sides.expected(&spec);
+    for (limit, demanded) in [(1, false), (1, true)] {
+        spec.gpu = GpuOptions { memory_limit: Some(limit), ..GpuOptions::default() };
+        let on = OnDevice { ordinal: 0, second: None, demanded, fault: None };
+        let strategy: &dyn JoinStrategy =
+            if demanded { &ScanCount } else { &FixedLarge::draw(&mut rng) };
+        let (found, told) = sides.run_within(strategy, spec, on, 256 << 20);
+        let mut found = found.unwrap();
+        found.sort_unstable();
+        assert_eq!(found, expected);
+        assert!(told.iter().any(|why| why.starts_with("without overlaps: ")), "{told:?}");
+    }
+}
+
+/// Cuts ascend from 0 to the first heavy token, which lies in the universe.
+#[test]
+fn cuts_ascend_to_the_first_heavy_token() {
+    let mut rng = StdRng::seed_from_u64(77);
+    for _ in 0..50 {
+        let shape = shapes::zipfian(&mut rng, 12);
+        let build = Sides::itself(&shape.name, &shape.build).build;
+        let of = LightShape { postings: rng.random_range(1..500), ..LightShape::SMALL };
+        let sets = f64::from(build.len());
+        let rows = sets * *[1.0, 0.1].choose(&mut rng).unwrap();
+        let pairs = Pairs { rows, columns: sets, same: rows == sets };
+        let cut = TokenCut::new(&build, pairs, &of);
+        assert!(cut.cuts.is_sorted_by(|a, b| a < b) && cut.cuts[0] == 0, "{cut:?}");
+        assert_eq!(*cut.cuts.last().unwrap(), cut.heavy);
+        assert!(cut.heavy <= cut.universe);
+    }
+}
