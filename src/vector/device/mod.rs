@@ -107,7 +107,7 @@ pub(super) fn prepare(
         orders,
         pairing: spec.pairing,
         form: *form,
-        tiling: tiling(build, preparation, devices.memory),
+        tiling: tiling(build, preparation, devices.memory, resident),
         resident,
         devices: prepared,
         pieces,
@@ -125,8 +125,8 @@ pub(super) fn prepare(
     Ok(Arc::new(PreparedOffload::new(offload)))
 }
 
-/// What plans are cut by.
-fn tiling(build: &Vectors, preparation: &Preparation, memory: u64) -> Tiling {
+/// What plans are cut by. Rows that are not `resident` travel with their work.
+fn tiling(build: &Vectors, preparation: &Preparation, memory: u64, resident: bool) -> Tiling {
     /// The time of a work, in which the device takes up nothing else, in nanoseconds.
     const SLICE: f64 = 1e7;
     let Preparation { shape, dimensions, .. } = *preparation;
@@ -136,7 +136,10 @@ fn tiling(build: &Vectors, preparation: &Preparation, memory: u64) -> Tiling {
         dimensions,
         unit_stages: unit_stages(build.len(), &shape),
         most_pairs: (SLICE * shape.rate(steps(dimensions))) as u64,
-        most_rows: rows.clamp(LEAST_ROWS, MOST_ROWS) as u32,
+        most_rows: match resident {
+            true => u32::MAX,
+            false => rows.clamp(LEAST_ROWS, MOST_ROWS) as u32,
+        },
     }
 }
 
