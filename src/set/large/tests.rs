@@ -120,12 +120,12 @@ fn large_sets_of_frequent_tokens() {
 
 #[test]
 fn the_cpu_counts_what_a_failing_device_drops() {
-    check_faults::<FixedLarge>(74, 60, 30);
+    check_faults::<FixedLarge>(74, 20, 30);
 }
 
 #[test]
 fn a_device_counts_what_another_one_drops() {
-    check_faults_of_one_of_two::<FixedLarge>(75, 40);
+    check_faults_of_one_of_two::<FixedLarge>(75, 12);
 }
 
 /// Sets that do not fit on the device are left to the CPU, or, where the query insists on the device, to
