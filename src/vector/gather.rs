@@ -64,7 +64,7 @@ impl Vectors {
         // tables double.
         let words = size_of::<Place>() + size_of::<[u32; 10]>();
         let items = size_of::<usize>() + size_of::<u32>() + 1 + size_of::<Run>();
-        let tables = 4 * size_of::<(u64, u32)>() + 4;
+        let tables = 4 * size_of::<(u64, u32)>() + size_of::<u32>();
         rows * (words + items + tables) + numbers * size_of::<f64>() + 256
     }
 

@@ -249,7 +249,10 @@ impl Planner<'_> {
         let Tiling { shape, unit_stages, .. } = self.tiling;
         let ranges = std::mem::take(&mut self.stages);
         let ranges = match self.boxes {
-            Some((boxes, reach)) if !ranges.is_empty() => self.list(&ranges, boxes, reach),
+            Some((boxes, reach)) if !ranges.is_empty() => {
+                let listed = self.list(&ranges, boxes, reach);
+                vec![listed]
+            }
             _ => ranges,
         };
         for range in ranges {
@@ -262,13 +265,13 @@ impl Planner<'_> {
     }
 
     /// Lists the stages of the current strip that are in its reach; their places.
-    fn list(&mut self, stages: &[Range<u32>], boxes: &Boxes, reach: &Reach) -> Vec<Range<u32>> {
+    fn list(&mut self, stages: &[Range<u32>], boxes: &Boxes, reach: &Reach) -> Range<u32> {
         let rows = self.strip.max(self.first)..self.end.min(self.strip_end());
         let (extent, before) = (boxes.extent(rows), self.listed.len() as u32);
         for range in stages {
             reach.tiles(&extent, range.clone(), &mut self.listed);
         }
-        vec![before..self.listed.len() as u32]
+        before..self.listed.len() as u32
     }
 }
 

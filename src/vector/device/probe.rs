@@ -16,8 +16,11 @@ use crate::vector::device::shape::{VECTORS, VectorKernel};
 /// The steps of the longest sums that are asked for.
 const STEPS: u32 = 16;
 
-/// By name and compute capability of devices, the kernel.
-static KERNELS: Mutex<BTreeMap<(String, (i32, i32)), VectorKernel>> = Mutex::new(BTreeMap::new());
+/// The name and compute capability of a device.
+type Model = (String, (i32, i32));
+
+/// By model of devices, the kernel.
+static KERNELS: Mutex<BTreeMap<Model, VectorKernel>> = Mutex::new(BTreeMap::new());
 
 /// The kernel of a device.
 ///
