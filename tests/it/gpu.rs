@@ -215,6 +215,27 @@ async fn filters_on_a_gpu_alone_need_one() {
     }
 }
 
+/// Overlaps of large sets are counted on a device, which EXPLAIN ANALYZE names, or says why not.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn overlaps_are_counted_on_a_device() {
+    let Some(lease) = Lease::new() else { return };
+    let device = lease.option();
+    let ctx = context(&[("device", &device), ("strategy", "scancount")]);
+    for sql in STATEMENTS {
+        let expected = rows(&context(&[("device", "cpu")]), sql).await;
+        assert_same_rows(&rows(&ctx, sql).await, &expected, sql);
+    }
+    let text = explain(&ctx, &format!("ANALYZE {COUNT}")).await;
+    assert_contains(&text, &[&device, "chosen=scancount ", "device_kernel_time_large_light"]);
+    let options =
+        [("device", device.as_str()), ("strategy", "scancount"), ("gpu.memory_limit", "4000")];
+    let text = explain(&context(&options), &format!("ANALYZE {COUNT}")).await;
+    assert_contains(&text, &["without overlaps"]);
+    if let Lease::Emulated(device) = &lease {
+        device.expect_nothing_left(Device::close, "after all overlaps");
+    }
+}
+
 #[tokio::test]
 async fn devices_that_cannot_be_used_are_errors_with_advice() {
     let Some(_lease) = Lease::new() else { return };
