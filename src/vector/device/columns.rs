@@ -5,9 +5,11 @@ use std::sync::mpsc::{Sender, channel};
 
 use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Resident, Results, Stage, Usage};
 use crate::offload::Layout;
-use crate::vector::device::abi::{BOUNDS_BYTES, OCTET, Preparing, STEP_BYTES, VectorSide};
+use crate::vector::device::abi::{
+    BOUNDS_BYTES, OCTET, Preparing, STEP_BYTES, SUM_BOUNDS_BYTES, TERM_BYTES, VectorSide,
+};
 use crate::vector::device::resident::ResidentVectors;
-use crate::vector::device::shape::{VECTORS, VectorShape, steps};
+use crate::vector::device::shape::{Numbers, VECTORS, VectorShape};
 use crate::vector::metric::{Metric, Threshold};
 
 /// Threads of a block that prepares.
@@ -19,6 +21,8 @@ pub(super) struct Preparation {
     pub threshold: Threshold,
     pub shape: VectorShape,
     pub dimensions: u32,
+    /// Of distances of integers: what is subtracted from all numbers.
+    pub centre: i32,
 }
 
 /// Where the arrays of prepared vectors lie.
@@ -65,8 +69,13 @@ impl Preparation {
             Role::Both => strips.next_multiple_of(stage_columns.into()),
             Role::Rows(_) => strips.next_multiple_of(OCTET.into()),
         };
-        let numbers = layout.add(padded, STEP_BYTES * u64::from(steps(self.dimensions)));
-        let tails = (role != Role::Columns).then(|| layout.add(padded, STEP_BYTES));
+        let steps = STEP_BYTES * u64::from(self.shape.numbers.steps(self.dimensions));
+        let (each, tail) = match self.shape.numbers {
+            Numbers::Halves => (steps, STEP_BYTES),
+            Numbers::Integers => (steps + TERM_BYTES, SUM_BOUNDS_BYTES),
+        };
+        let numbers = layout.add(padded, each);
+        let tails = (role != Role::Columns).then(|| layout.add(padded, tail));
         let bounds = layout.add(padded, BOUNDS_BYTES);
         let stages = padded / u64::from(stage_columns);
         let is_columns = matches!(role, Role::Columns | Role::Both);
@@ -89,12 +98,14 @@ impl Preparation {
         role: Role,
         multiprocessors: u32,
     ) -> Result<(), DeviceError> {
-        let Self { threshold, shape, dimensions } = *self;
+        let Self { threshold, shape, dimensions, .. } = *self;
         let at = |place: u64| start + place;
         let optional = |place: Option<u64>| place.map_or(0, at);
         let own = at(places.greatest);
+        let integers = shape.numbers == Numbers::Integers;
         // Rows of distances are scaled as the columns are.
         let (greatest, partner, measures) = match (threshold.metric, role) {
+            _ if integers => (own, own, false),
             (Metric::Cosine, _) => (0, 0, false),
             (Metric::Euclidean, Role::Rows(columns)) => (columns, 0, false),
             (Metric::InnerProduct, Role::Rows(columns)) => (own, columns, true),
@@ -115,7 +126,7 @@ impl Preparation {
             count: given.count,
             padded: places.padded,
             dimensions,
-            steps: steps(dimensions),
+            steps: shape.numbers.steps(dimensions),
             blocked: shape.blocked.into(),
             metric: threshold.metric as u32,
             wide: given.wide.into(),
@@ -127,7 +138,7 @@ impl Preparation {
         let grid = Grid { blocks, threads: PREPARING_THREADS, shared_words: 0 };
         let names = [
             measures.then_some("vectors_measure"),
-            Some("vectors_prepare"),
+            Some(if integers { "vectors_prepare_integers" } else { "vectors_prepare" }),
             places.stage_sure.map(|_| "vectors_stages"),
         ];
         for name in names.into_iter().flatten() {

@@ -17,6 +17,9 @@
 //! none counts for nothing and is done again; one that has too many alone is split, and in the end
 //! decided pair by pair. [`crate::offload`] has the way of jobs to devices and back.
 //!
+//! Where the numbers of the build side are integers of 8 bits, or are less a centre, products of those
+//! are exact and quicker (`kernels/vector_integers.cuh`). A kernel looks at them ([`range`]).
+//!
 //! A device has vectors of one number of dimensions, that of most. Keys with others are left to the
 //! CPU. Where the build side does not fit on the devices, columns travel with the works as rows do, and
 //! are prepared there.
@@ -30,6 +33,7 @@ mod late;
 mod pairs;
 mod plan;
 mod probe;
+mod range;
 mod resident;
 mod shape;
 #[cfg(all(test, feature = "cuda"))]
@@ -50,7 +54,7 @@ use self::join::{LEAST_ROWS, role, rows_of_work};
 use self::late::VectorsOnCpu;
 use self::plan::{Tiling, unit_stages};
 pub(super) use self::resident::VectorCopies;
-use self::shape::steps;
+use self::shape::Numbers;
 use super::collection::Vectors;
 use super::metric::Metric;
 use super::nested_loop::Joining;
@@ -77,9 +81,12 @@ pub(super) fn prepare(
     let VectorDevices { devices, copies, form, pieces } = &**join;
     let Joining { threshold, orders, spec } = joining;
     let preparation = &form.preparation;
-    let centre = match threshold.metric {
-        Metric::Euclidean => mean(build, preparation.dimensions),
-        Metric::InnerProduct | Metric::Cosine => vec![],
+    let centre = match (threshold.metric, preparation.shape.numbers) {
+        (Metric::Euclidean, Numbers::Halves) => mean(build, preparation.dimensions),
+        (Metric::Euclidean, Numbers::Integers) => {
+            vec![preparation.centre.into(); preparation.dimensions as usize]
+        }
+        (Metric::InnerProduct | Metric::Cosine, _) => vec![],
     };
     let self_join = devices.self_join;
     let prepared = match pieces {
@@ -135,7 +142,7 @@ fn tiling(build: &Vectors, preparation: &Preparation, memory: u64, resident: boo
         shape,
         dimensions,
         unit_stages: unit_stages(build.len(), &shape),
-        most_pairs: (SLICE * shape.rate(steps(dimensions))) as u64,
+        most_pairs: (SLICE * shape.rate(dimensions)) as u64,
         most_rows: match resident {
             true => u32::MAX,
             false => rows.clamp(LEAST_ROWS, MOST_ROWS) as u32,

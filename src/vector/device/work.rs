@@ -10,7 +10,7 @@ use crate::vector::device::abi::{
 };
 use crate::vector::device::columns::{Columns, Preparation, PreparedColumns, PreparedPlaces, Role};
 use crate::vector::device::plan::Plan;
-use crate::vector::device::shape::{VECTORS, VectorShape, steps};
+use crate::vector::device::shape::{VECTORS, VectorShape};
 use crate::vector::device::travel::{TravelPlaces, TravellingVectors};
 
 /// Threads of a block that decides.
@@ -294,7 +294,7 @@ impl VectorRunning {
     ) -> VectorWork {
         let VectorJob { form, plan, units, column_count, .. } = &self.job;
         let at = |place: u64| start + place;
-        let Preparation { threshold, shape, dimensions } = form.preparation;
+        let Preparation { threshold, shape, dimensions, .. } = form.preparation;
         let counts_rows = rows.row_counts != 0 || columns.side.row_counts != 0;
         VectorWork {
             rows,
@@ -317,7 +317,7 @@ impl VectorRunning {
             run_count: plan.runs.len() as u32,
             unit_count: units.len() as u32,
             dimensions,
-            steps: steps(dimensions),
+            steps: shape.numbers.steps(dimensions),
             blocked: shape.blocked.into(),
             metric: threshold.metric as u32,
             strip_rows: shape.strip_rows,

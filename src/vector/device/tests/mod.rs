@@ -3,6 +3,7 @@
 
 mod boxes;
 mod harness;
+mod integers;
 mod sql;
 
 use std::sync::Arc;
