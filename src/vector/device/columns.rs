@@ -188,6 +188,8 @@ pub(super) struct Columns {
     /// Those of the greatest norm and of the centre.
     pub greatest: u64,
     pub centre: u64,
+    /// That of a directory; 0 where there is none.
+    pub directory: u64,
 }
 
 /// The vectors of a collection on a device, prepared.
@@ -197,23 +199,24 @@ pub(super) struct PreparedColumns {
     memory: Resident,
     places: PreparedPlaces,
     centre: u64,
+    directory: Option<u64>,
 }
 
 impl PreparedColumns {
-    fn layout(preparation: &Preparation, count: u32, role: Role) -> (PreparedPlaces, u64, u64) {
+    fn layout(preparation: &Preparation, count: u32, role: Role) -> (PreparedPlaces, u64, Layout) {
         let mut layout = Layout::default();
         let places = preparation.places(&mut layout, count, role);
         let centre = layout.add(preparation.dimensions.into(), 8);
-        (places, centre, layout.end())
+        (places, centre, layout)
     }
 
     /// The bytes that prepared vectors take on a device, beside the vectors.
     pub(super) fn bytes_of(preparation: &Preparation, count: u32, role: Role) -> u64 {
-        Self::layout(preparation, count, role).2
+        Self::layout(preparation, count, role).2.end()
     }
 
     /// Prepares `count` vectors that are on the device, and waits for it. `centre`: by dimension,
-    /// what is subtracted.
+    /// what is subtracted. `directory`: its words, none where there is none.
     ///
     /// # Errors
     ///
@@ -222,15 +225,20 @@ impl PreparedColumns {
         device: &Arc<Device>,
         vectors: ResidentVectors,
         (preparation, role): (&Preparation, Role),
-        count: u32,
-        centre: &[f64],
+        (count, centre, words): (u32, &[f64], &[u32]),
     ) -> Result<Self, DeviceError> {
-        let (places, at, bytes) = Self::layout(preparation, count, role);
+        let (places, at, mut layout) = Self::layout(preparation, count, role);
+        let directory =
+            (!words.is_empty()).then(|| layout.add(words.len() as u64, size_of::<u32>() as u64));
+        let bytes = layout.end();
         let memory = device.resident("the prepared vectors of the join", bytes, |upload| {
             upload.copy(places.greatest, &[0_u64])?;
+            if let Some(place) = directory {
+                upload.copy(place, words)?;
+            }
             upload.copy_each(at, centre.len(), |i| centre[i].to_bits())
         })?;
-        let this = Arc::new(Self { vectors, memory, places, centre: at });
+        let this = Arc::new(Self { vectors, memory, places, centre: at, directory });
         let (sender, receiver) = channel();
         let multiprocessors = device.multiprocessors();
         let (holds, preparation) = (Arc::clone(&this), *preparation);
@@ -251,6 +259,7 @@ impl PreparedColumns {
             stage_sure: self.places.stage_sure(start),
             greatest: start + self.places.greatest,
             centre: self.centre(),
+            directory: self.directory.map_or(0, |place| start + place),
         }
     }
 

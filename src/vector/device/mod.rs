@@ -26,6 +26,7 @@
 
 mod abi;
 mod columns;
+mod directory;
 mod estimate;
 mod filter;
 mod join;
@@ -33,6 +34,7 @@ mod late;
 mod pairs;
 mod plan;
 mod probe;
+mod published;
 mod range;
 mod resident;
 mod shape;
@@ -53,6 +55,7 @@ pub(super) use self::join::VectorDevices;
 use self::join::{LEAST_ROWS, role, rows_of_work};
 use self::late::VectorsOnCpu;
 use self::plan::{Tiling, unit_stages};
+pub(super) use self::published::Published;
 pub(super) use self::resident::VectorCopies;
 use self::shape::Numbers;
 use super::collection::Vectors;
@@ -67,7 +70,7 @@ const MOST_NUMBERS: u64 = 1 << 20;
 /// Such rows, at most.
 const MOST_ROWS: u64 = 1 << 17;
 
-/// Prepares the build side on the devices of a join.
+/// Prepares the build side on the devices of a join, which may be a published one.
 ///
 /// # Errors
 ///
@@ -76,9 +79,14 @@ pub(super) fn prepare(
     build: &Arc<Vectors>,
     joining: Joining,
     join: &Arc<VectorDevices>,
+    published: Option<Published>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
     let VectorDevices { devices, copies, form, pieces } = &**join;
+    let (form, directory) = match published {
+        Some(published) => published.form(form, build, pieces.is_some(), context)?,
+        None => (*form, None),
+    };
     let Joining { threshold, orders, spec } = joining;
     let preparation = &form.preparation;
     let centre = match (threshold.metric, preparation.shape.numbers) {
@@ -95,7 +103,9 @@ pub(super) fn prepare(
             let vectors = copies.get(number).cloned().flatten();
             let vectors = vectors.ok_or(DeviceError::NoDevice)?;
             let how = (preparation, role(self_join));
-            let columns = PreparedColumns::prepare(device, vectors, how, build.len(), &centre)?;
+            let words = directory.as_ref().map_or(&[][..], |directory| &directory.words);
+            let given = (build.len(), &centre[..], words);
+            let columns = PreparedColumns::prepare(device, vectors, how, given)?;
             Ok((Some(Arc::new(columns)), device.multiprocessors()))
         })?,
     };
@@ -104,7 +114,7 @@ pub(super) fn prepare(
         Pieces { columns, centre: Arc::new(centre) }
     });
     let resident = self_join && pieces.is_none();
-    let reach = match resident {
+    let reach = match resident && published.is_none() {
         true => OwnReach::of(build, preparation.shape.stage_columns, context.reservation)?,
         false => None,
     };
@@ -113,7 +123,7 @@ pub(super) fn prepare(
         threshold,
         orders,
         pairing: spec.pairing,
-        form: *form,
+        form,
         tiling: tiling(build, preparation, devices.memory, resident),
         resident,
         devices: prepared,

@@ -218,6 +218,11 @@ impl VectorShape {
         const WARPS: f64 = 60_000.0;
         const WARPGROUPS: f64 = 300_000.0;
         const PAIRS: f64 = 10_000.0;
+        /// Pairs passed by.
+        const DIRECTORY: f64 = 1e7;
+        if self.walks_directory() {
+            return DIRECTORY;
+        }
         let products = match self.kernel {
             VectorKernel::Plain => PLAIN,
             VectorKernel::Warps => WARPS,

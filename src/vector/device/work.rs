@@ -260,6 +260,7 @@ impl VectorRunning {
             stage_sure: prepared.stage_sure(start),
             greatest: start + prepared.greatest,
             centre,
+            directory: 0,
         })
     }
 
@@ -302,7 +303,11 @@ impl VectorRunning {
             stage_sure: columns.stage_sure,
             runs: at(places.runs),
             units: at(places.units),
-            stages: if plan.stages.is_empty() { 0 } else { at(places.stages) },
+            stages: match plan.stages.is_empty() {
+                _ if self.walks_directory() => columns.directory,
+                true => 0,
+                false => at(places.stages),
+            },
             hits: at(places.hits),
             failed: at(places.failed),
             redo: at(places.redo),
@@ -330,6 +335,11 @@ impl VectorRunning {
             same: form.same.into(),
             counts_sure: (form.counts && !counts_rows && !form.first_only).into(),
         }
+    }
+
+    /// Whether a kernel walks a directory. Units that are dense have none.
+    fn walks_directory(&self) -> bool {
+        !self.job.dense && self.job.form.shape().walks_directory()
     }
 
     /// The number of blocks that filter, at least 1.
@@ -370,6 +380,12 @@ impl DeviceWork for VectorRunning {
             // and of the columns, which the work holds; the plan's units name no row or stage beyond
             // the prepared ones.
             unsafe { stage.launch(kernel, Grid { blocks, threads, shared_words }, work)? };
+        }
+        if self.walks_directory() {
+            // It has decided all pairs.
+            stage.note(0, size_of::<VectorTally>())?;
+            self.places = Some(places);
+            return Ok(());
         }
         let decide = match (dense, form.counts) {
             (false, false) => "vectors_decide_hits_pairs",

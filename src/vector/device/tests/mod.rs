@@ -4,6 +4,7 @@
 mod boxes;
 mod harness;
 mod integers;
+mod published;
 mod sql;
 
 use std::sync::Arc;
