@@ -112,6 +112,9 @@ struct HalfLayout {
     __device__ __forceinline__ static u64 within(u32 vector, u32 chunk, u32 width) {
         return (u64{vector / OCTET} * width + chunk) * (OCTET * CHUNK_BYTES) + vector % OCTET * CHUNK_BYTES;
     }
+
+    // The bytes of all vectors.
+    __device__ __forceinline__ u64 end() const { return u64{padded} * chunks * CHUNK_BYTES; }
 };
 
 // Where a chunk of a row or column lies. A row's last step is in its tail.

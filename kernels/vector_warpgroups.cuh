@@ -266,6 +266,12 @@ struct Multiplier {
                 }
             }
         }
+        give(row, header, open, sure);
+    }
+
+    // Notes pairs of the lane's rows `row` and `row` + 8, by half and half of the columns: two of each
+    // octet.
+    __device__ __forceinline__ void give(u32 row, const SlotHeader &header, u32 (&open)[4], u32 (&sure)[4]) {
         const u32 column = header.place * HALF_COLUMNS;
         const u32 of_columns = header.stage * HALF_COLUMNS;
         u32 clipped = shared.unit.clips(row, of_columns, HALF_COLUMNS) ? 3 : 0;

@@ -83,7 +83,7 @@ options! {
     /// signatures (bitmap), by counting what all sets share (scancount), by an index on a GPU (bwjoin),
     /// or by the strategy with the least estimated cost (auto). For comparison there are the GPU's
     /// published filters (bwjoin-published, fgssjoin, sf-gssjoin). Vectors are joined by nested-loop,
-    /// grid or directory.
+    /// grid or directory and, for comparison, on a GPU by nested-loop-published or directory-published.
     "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
     /// Where signatures are tested or candidates verified: on a GPU where that is estimated to pay
     /// (auto), on the CPU (cpu), on all GPUs (cuda; an error where none can be used), or on GPU
@@ -341,7 +341,7 @@ mod tests {
         assert!(
             error.contains(
                 "bitmap, scancount, bwjoin, bwjoin-published, fgssjoin, sf-gssjoin, nested-loop, \
-                 grid or directory"
+                 grid, directory, nested-loop-published or directory-published"
             ),
             "{error}"
         );

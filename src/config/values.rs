@@ -38,11 +38,15 @@ pub enum StrategyChoice {
     Grid,
     /// Boxes around neighbours by quantiles, for vectors.
     Directory,
+    /// The published nested loop of points on a GPU, for measurements.
+    NestedLoopPublished,
+    /// The published directory of points on a GPU, for measurements.
+    DirectoryPublished,
 }
 
 impl StrategyChoice {
     /// Every choice, in the order of the documentation.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::Auto,
         Self::AllPairs,
         Self::PPJoin,
@@ -56,6 +60,8 @@ impl StrategyChoice {
         Self::NestedLoop,
         Self::Grid,
         Self::Directory,
+        Self::NestedLoopPublished,
+        Self::DirectoryPublished,
     ];
     /// The choices for sets that need no GPU.
     pub const ON_CPU: [Self; 6] =
@@ -77,6 +83,8 @@ impl StrategyChoice {
             Self::NestedLoop => Some("nested-loop"),
             Self::Grid => Some("grid"),
             Self::Directory => Some("directory"),
+            Self::NestedLoopPublished => Some("nested-loop-published"),
+            Self::DirectoryPublished => Some("directory-published"),
         }
     }
 }
@@ -324,8 +332,8 @@ impl fmt::Display for PartitionCount {
 
 impl OptionValue for StrategyChoice {
     const ACCEPTS: &'static str = "auto, allpairs, ppjoin, groupjoin, bitmap, scancount, bwjoin, \
-                                   bwjoin-published, fgssjoin, sf-gssjoin, nested-loop, grid or \
-                                   directory";
+                                   bwjoin-published, fgssjoin, sf-gssjoin, nested-loop, grid, \
+                                   directory, nested-loop-published or directory-published";
 
     fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|c| c.to_string() == text)

@@ -8,7 +8,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use super::axis::OnePlace;
 use super::collection::Vectors;
 use super::cursor::CURSOR_BYTES;
-use super::device::VectorDevices;
+use super::device::{Published, VectorDevices};
 use super::encode::{VectorEncoder, finish};
 use super::index::{self, DIRECTORY, GRID, Order, VectorIndex};
 use super::metric::{Metric, Threshold};
@@ -23,7 +23,10 @@ use crate::engine::{
 use crate::spec::{Call, Side};
 
 /// Of distances.
-static STRATEGIES: [&dyn Strategy; 3] = [&NestedLoop, &GRID, &DIRECTORY];
+static OF_DISTANCES: [&dyn Strategy; 5] =
+    [&NestedLoop, &GRID, &DIRECTORY, &Published::Loop, &Published::Directory];
+/// Of cosines.
+static OF_COSINES: [&dyn Strategy; 3] = [&NestedLoop, &GRID, &DIRECTORY];
 /// Of inner products, which no box bounds.
 static OF_PRODUCTS: [&dyn Strategy; 1] = [&NestedLoop];
 
@@ -88,7 +91,8 @@ impl Matcher for VectorMatcher {
     fn strategies(&self) -> &[&'static dyn Strategy] {
         match self.threshold.metric {
             Metric::InnerProduct => &OF_PRODUCTS,
-            Metric::Euclidean | Metric::Cosine => &STRATEGIES,
+            Metric::Euclidean => &OF_DISTANCES,
+            Metric::Cosine => &OF_COSINES,
         }
     }
 

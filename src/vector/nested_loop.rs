@@ -38,7 +38,7 @@ pub(super) struct Figures {
     /// An index that takes less time.
     pub sampled: Option<Sampled>,
     /// The cost on a device.
-    on_device: Cost,
+    pub on_device: Cost,
 }
 
 impl Evidence for Figures {}
@@ -162,7 +162,7 @@ impl Strategy for NestedLoop {
         let build = build.shared()?;
         let join = Joining { threshold, orders, spec };
         match device {
-            Some(device) => device::prepare(&build, join, &device.shared()?, context),
+            Some(device) => device::prepare(&build, join, &device.shared()?, None, context),
             None => Self::on_cpu(build, join, context),
         }
     }

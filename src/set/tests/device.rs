@@ -520,8 +520,11 @@ fn the_choice_of_a_device_says_why() {
     let cpu = choose(StrategyChoice::Auto, DeviceChoice::Cpu).unwrap().to_string();
     assert!(cpu.ends_with(", cpu"), "{cpu}");
     let joins_on_gpu = |choice: &StrategyChoice| {
-        use StrategyChoice::{Directory, Grid, NestedLoop};
-        !matches!(choice, NestedLoop | Grid | Directory)
+        use StrategyChoice::{
+            Directory, DirectoryPublished, Grid, NestedLoop, NestedLoopPublished,
+        };
+        let of_vectors = [NestedLoop, Grid, Directory, NestedLoopPublished, DirectoryPublished];
+        !of_vectors.contains(choice)
     };
     for strategy in StrategyChoice::ALL.into_iter().filter(joins_on_gpu) {
         let chosen = choose(strategy, DeviceChoice::Cuda(Some(0))).unwrap();

@@ -15,6 +15,11 @@ pub(super) const UNDECIDED: u32 = 1;
 pub(super) const HIT_BYTES: u64 = 8;
 pub(super) const BOUNDS_BYTES: u64 = 8;
 pub(super) const STEP_BYTES: u64 = 32;
+/// Bytes of what sums of integers begin with for a vector as a column, and of a `SumBounds`.
+pub(super) const TERM_BYTES: u64 = 4;
+pub(super) const SUM_BOUNDS_BYTES: u64 = 8;
+/// Numbers of a [`NumberRange`] are integers of smaller magnitude.
+pub(super) const RANGE_OFFSET: i32 = 1 << 20;
 
 /// Vectors to be prepared.
 #[derive(Debug, Clone, Copy)]
@@ -39,6 +44,30 @@ pub(super) struct Preparing {
     pub metric: u32,
     pub wide: u32,
     pub stage_columns: u32,
+}
+
+/// Vectors whose numbers are looked at.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Ranging {
+    pub values: u64,
+    pub present: u64,
+    pub range: u64,
+    pub count: u32,
+    pub dimensions: u32,
+    pub wide: u32,
+    pub reserved: u32,
+}
+
+/// What their numbers are: integers from `RANGE_OFFSET - below` to `above - RANGE_OFFSET`, where these are
+/// not 0, and whether there are others.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct NumberRange {
+    pub below: u32,
+    pub above: u32,
+    pub others: u32,
+    pub reserved: u32,
 }
 
 /// A question about the rounding of a device.
@@ -149,6 +178,7 @@ pub(super) struct VectorWork {
 
 const _: () = assert!(size_of::<Preparing>() == 120 && size_of::<VectorSide>() == 56);
 const _: () = assert!(size_of::<Probe>() == 16);
+const _: () = assert!(size_of::<Ranging>() == 40 && size_of::<NumberRange>() == 16);
 const _: () = assert!(size_of::<VectorRun>() == 12 && size_of::<VectorUnit>() == 12);
 const _: () = assert!(size_of::<VectorTally>() == 72 && size_of::<VectorWork>() == 272);
 
@@ -156,5 +186,7 @@ const _: () = assert!(size_of::<VectorTally>() == 72 && size_of::<VectorWork>() 
 unsafe impl Pod for VectorRun {}
 // SAFETY: as above.
 unsafe impl Pod for VectorUnit {}
+// SAFETY: as above.
+unsafe impl Pod for NumberRange {}
 // SAFETY: fields of 8 bytes, then two of 4; any bits are values.
 unsafe impl Pod for VectorTally {}

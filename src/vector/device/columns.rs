@@ -5,9 +5,11 @@ use std::sync::mpsc::{Sender, channel};
 
 use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Resident, Results, Stage, Usage};
 use crate::offload::Layout;
-use crate::vector::device::abi::{BOUNDS_BYTES, OCTET, Preparing, STEP_BYTES, VectorSide};
+use crate::vector::device::abi::{
+    BOUNDS_BYTES, OCTET, Preparing, STEP_BYTES, SUM_BOUNDS_BYTES, TERM_BYTES, VectorSide,
+};
 use crate::vector::device::resident::ResidentVectors;
-use crate::vector::device::shape::{VECTORS, VectorShape, steps};
+use crate::vector::device::shape::{Numbers, VECTORS, VectorShape};
 use crate::vector::metric::{Metric, Threshold};
 
 /// Threads of a block that prepares.
@@ -19,6 +21,8 @@ pub(super) struct Preparation {
     pub threshold: Threshold,
     pub shape: VectorShape,
     pub dimensions: u32,
+    /// Of distances of integers: what is subtracted from all numbers.
+    pub centre: i32,
 }
 
 /// Where the arrays of prepared vectors lie.
@@ -65,8 +69,13 @@ impl Preparation {
             Role::Both => strips.next_multiple_of(stage_columns.into()),
             Role::Rows(_) => strips.next_multiple_of(OCTET.into()),
         };
-        let numbers = layout.add(padded, STEP_BYTES * u64::from(steps(self.dimensions)));
-        let tails = (role != Role::Columns).then(|| layout.add(padded, STEP_BYTES));
+        let steps = STEP_BYTES * u64::from(self.shape.numbers.steps(self.dimensions));
+        let (each, tail) = match self.shape.numbers {
+            Numbers::Halves => (steps, STEP_BYTES),
+            Numbers::Integers => (steps + TERM_BYTES, SUM_BOUNDS_BYTES),
+        };
+        let numbers = layout.add(padded, each);
+        let tails = (role != Role::Columns).then(|| layout.add(padded, tail));
         let bounds = layout.add(padded, BOUNDS_BYTES);
         let stages = padded / u64::from(stage_columns);
         let is_columns = matches!(role, Role::Columns | Role::Both);
@@ -89,12 +98,14 @@ impl Preparation {
         role: Role,
         multiprocessors: u32,
     ) -> Result<(), DeviceError> {
-        let Self { threshold, shape, dimensions } = *self;
+        let Self { threshold, shape, dimensions, .. } = *self;
         let at = |place: u64| start + place;
         let optional = |place: Option<u64>| place.map_or(0, at);
         let own = at(places.greatest);
+        let integers = shape.numbers == Numbers::Integers;
         // Rows of distances are scaled as the columns are.
         let (greatest, partner, measures) = match (threshold.metric, role) {
+            _ if integers => (own, own, false),
             (Metric::Cosine, _) => (0, 0, false),
             (Metric::Euclidean, Role::Rows(columns)) => (columns, 0, false),
             (Metric::InnerProduct, Role::Rows(columns)) => (own, columns, true),
@@ -115,7 +126,7 @@ impl Preparation {
             count: given.count,
             padded: places.padded,
             dimensions,
-            steps: steps(dimensions),
+            steps: shape.numbers.steps(dimensions),
             blocked: shape.blocked.into(),
             metric: threshold.metric as u32,
             wide: given.wide.into(),
@@ -127,7 +138,7 @@ impl Preparation {
         let grid = Grid { blocks, threads: PREPARING_THREADS, shared_words: 0 };
         let names = [
             measures.then_some("vectors_measure"),
-            Some("vectors_prepare"),
+            Some(if integers { "vectors_prepare_integers" } else { "vectors_prepare" }),
             places.stage_sure.map(|_| "vectors_stages"),
         ];
         for name in names.into_iter().flatten() {
@@ -177,6 +188,8 @@ pub(super) struct Columns {
     /// Those of the greatest norm and of the centre.
     pub greatest: u64,
     pub centre: u64,
+    /// That of a directory; 0 where there is none.
+    pub directory: u64,
 }
 
 /// The vectors of a collection on a device, prepared.
@@ -186,23 +199,24 @@ pub(super) struct PreparedColumns {
     memory: Resident,
     places: PreparedPlaces,
     centre: u64,
+    directory: Option<u64>,
 }
 
 impl PreparedColumns {
-    fn layout(preparation: &Preparation, count: u32, role: Role) -> (PreparedPlaces, u64, u64) {
+    fn layout(preparation: &Preparation, count: u32, role: Role) -> (PreparedPlaces, u64, Layout) {
         let mut layout = Layout::default();
         let places = preparation.places(&mut layout, count, role);
         let centre = layout.add(preparation.dimensions.into(), 8);
-        (places, centre, layout.end())
+        (places, centre, layout)
     }
 
     /// The bytes that prepared vectors take on a device, beside the vectors.
     pub(super) fn bytes_of(preparation: &Preparation, count: u32, role: Role) -> u64 {
-        Self::layout(preparation, count, role).2
+        Self::layout(preparation, count, role).2.end()
     }
 
     /// Prepares `count` vectors that are on the device, and waits for it. `centre`: by dimension,
-    /// what is subtracted.
+    /// what is subtracted. `directory`: its words, none where there is none.
     ///
     /// # Errors
     ///
@@ -211,15 +225,20 @@ impl PreparedColumns {
         device: &Arc<Device>,
         vectors: ResidentVectors,
         (preparation, role): (&Preparation, Role),
-        count: u32,
-        centre: &[f64],
+        (count, centre, words): (u32, &[f64], &[u32]),
     ) -> Result<Self, DeviceError> {
-        let (places, at, bytes) = Self::layout(preparation, count, role);
+        let (places, at, mut layout) = Self::layout(preparation, count, role);
+        let directory =
+            (!words.is_empty()).then(|| layout.add(words.len() as u64, size_of::<u32>() as u64));
+        let bytes = layout.end();
         let memory = device.resident("the prepared vectors of the join", bytes, |upload| {
             upload.copy(places.greatest, &[0_u64])?;
+            if let Some(place) = directory {
+                upload.copy(place, words)?;
+            }
             upload.copy_each(at, centre.len(), |i| centre[i].to_bits())
         })?;
-        let this = Arc::new(Self { vectors, memory, places, centre: at });
+        let this = Arc::new(Self { vectors, memory, places, centre: at, directory });
         let (sender, receiver) = channel();
         let multiprocessors = device.multiprocessors();
         let (holds, preparation) = (Arc::clone(&this), *preparation);
@@ -240,6 +259,7 @@ impl PreparedColumns {
             stage_sure: self.places.stage_sure(start),
             greatest: start + self.places.greatest,
             centre: self.centre(),
+            directory: self.directory.map_or(0, |place| start + place),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::engine::{Cost, MatchSpec, Pairing};
 use crate::gpu::Device;
 use crate::vector::collection::Vectors;
-use crate::vector::device::shape::{VectorKernel, VectorShape, steps};
+use crate::vector::device::shape::{VectorKernel, VectorShape};
 use crate::vector::metric::Threshold;
 
 /// The cost on the device that is taken where none is named: as reckoned for an H200, or by the device
@@ -23,10 +23,10 @@ pub(in crate::vector) fn estimate(build: &Vectors, threshold: Threshold, spec: &
     };
     let slower = 132.0 / f64::from(multiprocessors.max(1));
     let pairs = build.runs().iter().map(|run| {
-        let steps = steps(run.lens[1]);
+        let dimensions = run.lens[1];
         // Of two inputs, the probe side is taken to be as large as the build side.
         let pairs = f64::from(run.items.len() as u32).powi(2);
-        pairs / VectorShape::new(VectorKernel::of(capability), steps).rate(steps)
+        pairs / VectorShape::new(VectorKernel::of(capability), dimensions).rate(dimensions)
     });
     // In a self-join, tiles out of reach are left out.
     let share = match (spec.pairing, build.boxes()) {

@@ -10,8 +10,9 @@ use crate::vector::collection::Vectors;
 use crate::vector::device::abi::{OCTET, STEP_BYTES};
 use crate::vector::device::columns::{Preparation, PreparedColumns, Role};
 use crate::vector::device::probe::kernel_of;
+use crate::vector::device::range::prepared_as_integers;
 use crate::vector::device::resident::ResidentVectors;
-use crate::vector::device::shape::{VECTORS, VectorKernel, VectorShape, steps};
+use crate::vector::device::shape::{Numbers, VECTORS, VectorKernel, VectorShape};
 use crate::vector::device::work::Form;
 use crate::vector::metric::Threshold;
 
@@ -86,15 +87,14 @@ impl VectorDevices {
         // A work may go to any device, so it suits the smallest.
         let memory = limits.into_iter().min().unwrap_or(0);
         let dimensions = common_dimensions(build);
-        let steps = steps(dimensions);
         let kernel = match kernel {
             Some(kernel) => kernel,
             None => VectorKernel::of_all(&open.each(kernel_of)?),
         };
-        let shape = VectorShape::new(kernel, steps);
-        let preparation = Preparation { threshold, shape, dimensions };
+        let shape = VectorShape::new(kernel, dimensions);
+        let preparation = Preparation { threshold, shape, dimensions, centre: 0 };
         let self_join = request.self_join;
-        let form = form(preparation, spec, memory, self_join);
+        let mut form = form(preparation, spec, memory, self_join);
         let counts_rows = form.counts && !(self_join && build.groups().has_no_repeats());
         let role = role(self_join);
         let beside = PreparedColumns::bytes_of(&preparation, build.len(), role)
@@ -114,8 +114,17 @@ impl VectorDevices {
             // Numbers may be wider than thought.
             let bytes = vectors.bytes();
             let fits = bytes.saturating_add(beside) <= memory;
-            if fits { Ok(Some(vectors)) } else { Err(unfit(bytes)) }
+            if !fits {
+                return Err(unfit(bytes));
+            }
+            let integers = prepared_as_integers(device, &vectors, preparation, build.len())?;
+            Ok(Some((vectors, integers)))
         })?;
+        // All have the same numbers.
+        let integers = copies.iter().flatten().next().and_then(|(_, integers)| *integers);
+        let copies: Vec<_> = copies.into_iter().map(|copy| copy.map(|(copy, _)| copy)).collect();
+        // Integers take no more room than halves.
+        form.preparation = integers.unwrap_or(form.preparation);
         let pieces = match copies.iter().any(Option::is_some) {
             true => None,
             false => Some(columns_of_work(build, &form, memory).ok_or_else(|| unfit(least))?),
@@ -129,7 +138,8 @@ impl VectorDevices {
 /// A bound on the bytes that a vector takes in the memory of a work.
 fn travelling_bytes(preparation: &Preparation) -> u64 {
     let dimensions = preparation.dimensions;
-    8 * u64::from(dimensions) + STEP_BYTES * u64::from(steps(dimensions) + 1) + 32
+    let steps = Numbers::Halves.steps(dimensions);
+    8 * u64::from(dimensions) + STEP_BYTES * u64::from(steps + 1) + 32
 }
 
 /// The bytes of a device that a work may take: idle memory of the queue is kept, at most one and a

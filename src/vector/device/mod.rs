@@ -17,12 +17,16 @@
 //! none counts for nothing and is done again; one that has too many alone is split, and in the end
 //! decided pair by pair. [`crate::offload`] has the way of jobs to devices and back.
 //!
+//! Where the numbers of the build side are integers of 8 bits, or are less a centre, products of those
+//! are exact and quicker (`kernels/vector_integers.cuh`). A kernel looks at them ([`range`]).
+//!
 //! A device has vectors of one number of dimensions, that of most. Keys with others are left to the
 //! CPU. Where the build side does not fit on the devices, columns travel with the works as rows do, and
 //! are prepared there.
 
 mod abi;
 mod columns;
+mod directory;
 mod estimate;
 mod filter;
 mod join;
@@ -30,6 +34,8 @@ mod late;
 mod pairs;
 mod plan;
 mod probe;
+mod published;
+mod range;
 mod resident;
 mod shape;
 #[cfg(all(test, feature = "cuda"))]
@@ -49,8 +55,9 @@ pub(super) use self::join::VectorDevices;
 use self::join::{LEAST_ROWS, role, rows_of_work};
 use self::late::VectorsOnCpu;
 use self::plan::{Tiling, unit_stages};
+pub(super) use self::published::Published;
 pub(super) use self::resident::VectorCopies;
-use self::shape::steps;
+use self::shape::Numbers;
 use super::collection::Vectors;
 use super::metric::Metric;
 use super::nested_loop::Joining;
@@ -63,7 +70,7 @@ const MOST_NUMBERS: u64 = 1 << 20;
 /// Such rows, at most.
 const MOST_ROWS: u64 = 1 << 17;
 
-/// Prepares the build side on the devices of a join.
+/// Prepares the build side on the devices of a join, which may be a published one.
 ///
 /// # Errors
 ///
@@ -72,14 +79,22 @@ pub(super) fn prepare(
     build: &Arc<Vectors>,
     joining: Joining,
     join: &Arc<VectorDevices>,
+    published: Option<Published>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
     let VectorDevices { devices, copies, form, pieces } = &**join;
+    let (form, directory) = match published {
+        Some(published) => published.form(form, build, pieces.is_some(), context)?,
+        None => (*form, None),
+    };
     let Joining { threshold, orders, spec } = joining;
     let preparation = &form.preparation;
-    let centre = match threshold.metric {
-        Metric::Euclidean => mean(build, preparation.dimensions),
-        Metric::InnerProduct | Metric::Cosine => vec![],
+    let centre = match (threshold.metric, preparation.shape.numbers) {
+        (Metric::Euclidean, Numbers::Halves) => mean(build, preparation.dimensions),
+        (Metric::Euclidean, Numbers::Integers) => {
+            vec![preparation.centre.into(); preparation.dimensions as usize]
+        }
+        (Metric::InnerProduct | Metric::Cosine, _) => vec![],
     };
     let self_join = devices.self_join;
     let prepared = match pieces {
@@ -88,7 +103,9 @@ pub(super) fn prepare(
             let vectors = copies.get(number).cloned().flatten();
             let vectors = vectors.ok_or(DeviceError::NoDevice)?;
             let how = (preparation, role(self_join));
-            let columns = PreparedColumns::prepare(device, vectors, how, build.len(), &centre)?;
+            let words = directory.as_ref().map_or(&[][..], |directory| &directory.words);
+            let given = (build.len(), &centre[..], words);
+            let columns = PreparedColumns::prepare(device, vectors, how, given)?;
             Ok((Some(Arc::new(columns)), device.multiprocessors()))
         })?,
     };
@@ -97,7 +114,7 @@ pub(super) fn prepare(
         Pieces { columns, centre: Arc::new(centre) }
     });
     let resident = self_join && pieces.is_none();
-    let reach = match resident {
+    let reach = match resident && published.is_none() {
         true => OwnReach::of(build, preparation.shape.stage_columns, context.reservation)?,
         false => None,
     };
@@ -106,7 +123,7 @@ pub(super) fn prepare(
         threshold,
         orders,
         pairing: spec.pairing,
-        form: *form,
+        form,
         tiling: tiling(build, preparation, devices.memory, resident),
         resident,
         devices: prepared,
@@ -135,7 +152,7 @@ fn tiling(build: &Vectors, preparation: &Preparation, memory: u64, resident: boo
         shape,
         dimensions,
         unit_stages: unit_stages(build.len(), &shape),
-        most_pairs: (SLICE * shape.rate(steps(dimensions))) as u64,
+        most_pairs: (SLICE * shape.rate(dimensions)) as u64,
         most_rows: match resident {
             true => u32::MAX,
             false => rows.clamp(LEAST_ROWS, MOST_ROWS) as u32,

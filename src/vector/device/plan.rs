@@ -277,6 +277,10 @@ impl Planner<'_> {
 
 /// The most stages of a unit.
 pub(super) fn unit_stages(columns: u32, shape: &VectorShape) -> u32 {
+    // A row walks past all of them.
+    if shape.walks_directory() {
+        return u32::MAX;
+    }
     let stages = columns.div_ceil(shape.stage_columns);
     (stages / 16).clamp(4, MAX_UNIT_COLUMNS / shape.stage_columns)
 }

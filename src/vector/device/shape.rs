@@ -10,9 +10,26 @@ pub(in crate::vector) static VECTORS: Images = images!("vectors", "sm_90a");
 const WGMMA_ROUNDING: f64 = 6.5625 / (1 << 23) as f64;
 const MMA_ROUNDING: f64 = 16.0 / (1 << 23) as f64;
 
-/// The steps of 16 products of vectors of some dimensions, with the six places of their bounds.
-pub(super) fn steps(dimensions: u32) -> u32 {
-    (dimensions + 6).div_ceil(16)
+/// Vectors of more dimensions are no integers to the kernels (`kernels/vector_integers.cuh`).
+const MOST_INTEGER_DIMENSIONS: u32 = 4096;
+
+/// What the numbers of vectors are to the kernels that filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Numbers {
+    /// `f16`, with the six places of their bounds.
+    Halves,
+    /// Integers of 8 bits, of which the columns consist, less a centre.
+    Integers,
+}
+
+impl Numbers {
+    /// The steps of products, of 32 bytes of each vector, of vectors of some dimensions.
+    pub(super) fn steps(self, dimensions: u32) -> u32 {
+        match self {
+            Self::Halves => (dimensions + 6).div_ceil(16),
+            Self::Integers => dimensions.div_ceil(32),
+        }
+    }
 }
 
 /// The instructions by which vectors are multiplied.
@@ -30,6 +47,7 @@ pub(super) enum VectorKernel {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct VectorShape {
     pub kernel: VectorKernel,
+    pub numbers: Numbers,
     pub name: &'static str,
     pub threads: u32,
     /// Blocks of a multiprocessor.
@@ -100,12 +118,29 @@ const OF_ROWS: [(&str, u32); 9] = [
     ("vectors_rows_9", 3),
 ];
 
+/// The same for integers.
+const OF_INTEGERS: [(&str, u32); 9] = [
+    ("vectors_integers_1", 8),
+    ("vectors_integers_2", 8),
+    ("vectors_integers_3", 8),
+    ("vectors_integers_4", 6),
+    ("vectors_integers_5", 5),
+    ("vectors_integers_6", 4),
+    ("vectors_integers_7", 3),
+    ("vectors_integers_8", 3),
+    ("vectors_integers_9", 3),
+];
+
+/// Columns of a stage of warpgroups.
+const STAGE: u32 = 256;
+
 impl VectorShape {
-    /// For vectors of some steps.
-    pub(super) fn new(kernel: VectorKernel, steps: u32) -> Self {
+    /// For vectors of some dimensions.
+    pub(super) fn new(kernel: VectorKernel, dimensions: u32) -> Self {
         match kernel {
             VectorKernel::Plain => Self {
                 kernel,
+                numbers: Numbers::Halves,
                 name: "vectors_plain",
                 threads: 128,
                 blocks: 4,
@@ -116,6 +151,7 @@ impl VectorShape {
             },
             VectorKernel::Warps => Self {
                 kernel,
+                numbers: Numbers::Halves,
                 name: "vectors_mma",
                 threads: 256,
                 blocks: 2,
@@ -124,12 +160,33 @@ impl VectorShape {
                 blocked: false,
                 shared_words: 0,
             },
-            VectorKernel::Warpgroups => Self::of_warpgroups(steps),
+            VectorKernel::Warpgroups => Self::of_warpgroups(Numbers::Halves.steps(dimensions)),
+        }
+    }
+
+    /// For columns of integers of 8 bits; `None` where there is no kernel for them.
+    pub(super) fn of_integers(kernel: VectorKernel, dimensions: u32) -> Option<Self> {
+        if !(1..=MOST_INTEGER_DIMENSIONS).contains(&dimensions) {
+            return None;
+        }
+        let numbers = Numbers::Integers;
+        let steps = numbers.steps(dimensions);
+        match kernel {
+            VectorKernel::Plain => None,
+            VectorKernel::Warps => {
+                let name = "vectors_mma_integers";
+                Some(Self { numbers, name, ..Self::new(kernel, dimensions) })
+            }
+            VectorKernel::Warpgroups => {
+                let (name, ring) = *OF_INTEGERS.get(steps as usize - 1)?;
+                // A stage comes with a word for each of its columns.
+                let shared_words = STAGE * (8 * steps + 1) * ring;
+                Some(Self { numbers, name, shared_words, ..Self::of_warpgroups(1) })
+            }
         }
     }
 
     fn of_warpgroups(steps: u32) -> Self {
-        const STAGE: u32 = 256;
         let kept = OF_ROWS.get(steps.saturating_sub(1) as usize);
         // A step of a column is 32 bytes, eight words; stages of long vectors come in four blocks.
         let (name, strip_rows, blocked, shared_words) = match kept {
@@ -138,6 +195,7 @@ impl VectorShape {
         };
         Self {
             kernel: VectorKernel::Warpgroups,
+            numbers: Numbers::Halves,
             name,
             threads: 384,
             blocks: 1,
@@ -153,18 +211,24 @@ impl VectorShape {
         u64::from(self.strip_rows) * u64::from(self.stage_columns)
     }
 
-    /// Pairs that a device of 132 multiprocessors tests in a nanosecond, of vectors of some steps.
-    pub(super) fn rate(&self, steps: u32) -> f64 {
+    /// Pairs that a device of 132 multiprocessors tests in a nanosecond, of vectors of some dimensions.
+    pub(super) fn rate(&self, dimensions: u32) -> f64 {
         /// Products of numbers, and pairs at most, which are compared one by one.
         const PLAIN: f64 = 5000.0;
         const WARPS: f64 = 60_000.0;
         const WARPGROUPS: f64 = 300_000.0;
         const PAIRS: f64 = 10_000.0;
+        /// Pairs passed by.
+        const DIRECTORY: f64 = 1e7;
+        if self.walks_directory() {
+            return DIRECTORY;
+        }
         let products = match self.kernel {
             VectorKernel::Plain => PLAIN,
             VectorKernel::Warps => WARPS,
             VectorKernel::Warpgroups => WARPGROUPS,
         };
-        (products / f64::from(16 * steps)).min(PAIRS)
+        // Steps of integers are as quick, and of twice as many.
+        (products / f64::from(16 * self.numbers.steps(dimensions))).min(PAIRS)
     }
 }

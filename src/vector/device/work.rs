@@ -10,7 +10,7 @@ use crate::vector::device::abi::{
 };
 use crate::vector::device::columns::{Columns, Preparation, PreparedColumns, PreparedPlaces, Role};
 use crate::vector::device::plan::Plan;
-use crate::vector::device::shape::{VECTORS, VectorShape, steps};
+use crate::vector::device::shape::{VECTORS, VectorShape};
 use crate::vector::device::travel::{TravelPlaces, TravellingVectors};
 
 /// Threads of a block that decides.
@@ -260,6 +260,7 @@ impl VectorRunning {
             stage_sure: prepared.stage_sure(start),
             greatest: start + prepared.greatest,
             centre,
+            directory: 0,
         })
     }
 
@@ -294,7 +295,7 @@ impl VectorRunning {
     ) -> VectorWork {
         let VectorJob { form, plan, units, column_count, .. } = &self.job;
         let at = |place: u64| start + place;
-        let Preparation { threshold, shape, dimensions } = form.preparation;
+        let Preparation { threshold, shape, dimensions, .. } = form.preparation;
         let counts_rows = rows.row_counts != 0 || columns.side.row_counts != 0;
         VectorWork {
             rows,
@@ -302,7 +303,11 @@ impl VectorRunning {
             stage_sure: columns.stage_sure,
             runs: at(places.runs),
             units: at(places.units),
-            stages: if plan.stages.is_empty() { 0 } else { at(places.stages) },
+            stages: match plan.stages.is_empty() {
+                _ if self.walks_directory() => columns.directory,
+                true => 0,
+                false => at(places.stages),
+            },
             hits: at(places.hits),
             failed: at(places.failed),
             redo: at(places.redo),
@@ -317,7 +322,7 @@ impl VectorRunning {
             run_count: plan.runs.len() as u32,
             unit_count: units.len() as u32,
             dimensions,
-            steps: steps(dimensions),
+            steps: shape.numbers.steps(dimensions),
             blocked: shape.blocked.into(),
             metric: threshold.metric as u32,
             strip_rows: shape.strip_rows,
@@ -330,6 +335,11 @@ impl VectorRunning {
             same: form.same.into(),
             counts_sure: (form.counts && !counts_rows && !form.first_only).into(),
         }
+    }
+
+    /// Whether a kernel walks a directory. Units that are dense have none.
+    fn walks_directory(&self) -> bool {
+        !self.job.dense && self.job.form.shape().walks_directory()
     }
 
     /// The number of blocks that filter, at least 1.
@@ -370,6 +380,12 @@ impl DeviceWork for VectorRunning {
             // and of the columns, which the work holds; the plan's units name no row or stage beyond
             // the prepared ones.
             unsafe { stage.launch(kernel, Grid { blocks, threads, shared_words }, work)? };
+        }
+        if self.walks_directory() {
+            // It has decided all pairs.
+            stage.note(0, size_of::<VectorTally>())?;
+            self.places = Some(places);
+            return Ok(());
         }
         let decide = match (dense, form.counts) {
             (false, false) => "vectors_decide_hits_pairs",

@@ -302,7 +302,12 @@ async fn simjoin_insists_and_names_what_is_wrong() -> Result<()> {
     }
     context.sql("SET simjoin.strategy = 'ppjoin'").await?.collect().await?;
     let error = error(&context, &format!("{joined} <= 1")).await;
-    assert!(error.contains("use auto, nested-loop, grid or directory"), "{error}");
+    assert!(
+        error.contains(
+            "use auto, nested-loop, grid, directory, nested-loop-published or directory-published"
+        ),
+        "{error}"
+    );
     Ok(())
 }
 

@@ -26,7 +26,7 @@ use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::device::shape::VectorKernel;
-use crate::vector::device::{VectorDevices, prepare};
+use crate::vector::device::{Published, VectorDevices, prepare};
 use crate::vector::gather::Gathering;
 use crate::vector::metric::{Decision, Metric, Orders, Threshold};
 use crate::vector::nested_loop::{Joining, NestedLoop};
@@ -92,6 +92,8 @@ pub(super) struct Drive {
     pub ordinal: u32,
     pub second: Option<u32>,
     pub demanded: bool,
+    /// A published join in place of ours.
+    pub published: Option<Published>,
     /// What goes wrong once the build side is there: a call of the driver (`None`: a kernel), which
     /// of those to come, and a `CUresult`.
     pub fault: Option<(Option<&'static str>, u32, i32)>,
@@ -110,6 +112,7 @@ impl Drive {
             ordinal,
             second: None,
             demanded: true,
+            published: None,
             fault: None,
         }
     }
@@ -263,7 +266,7 @@ impl Sides {
         let (memory, cancel) = (reservation(), CancelFlag::default());
         let context = PrepareContext { reservation: &memory, cancel: &cancel, threads: 2 };
         let joining = self.joining(threshold, spec);
-        let prepared = match prepare(&self.build, joining, &join, context) {
+        let prepared = match prepare(&self.build, joining, &join, drive.published, context) {
             Err(_) if !drive.demanded => {
                 NestedLoop::on_cpu(Arc::clone(&self.build), joining, context)?
             }

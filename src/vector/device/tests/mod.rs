@@ -3,6 +3,8 @@
 
 mod boxes;
 mod harness;
+mod integers;
+mod published;
 mod sql;
 
 use std::sync::Arc;

@@ -85,6 +85,38 @@ async fn statements_on_a_device_answer_as_nested_loops_do() -> Result<()> {
     Ok(())
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn published_joins_answer_as_nested_loops_do() -> Result<()> {
+    if gpu().is_none() {
+        return Ok(());
+    }
+    let (oracle, device) =
+        (session(None).await?, session(Some(DeviceChoice::Cuda(Some(0)))).await?);
+    for strategy in ["nested-loop-published", "directory-published"] {
+        device.sql(&format!("SET simjoin.strategy = '{strategy}'")).await?.collect().await?;
+        for (columns, condition) in [
+            ("count(*)", "a.id < b.id"),
+            ("count(*)", "a.k = b.k"),
+            ("a.id, b.id, array_distance(a.v, b.v)", "a.id < b.id"),
+        ] {
+            let sql = format!(
+                "SELECT {columns} FROM a JOIN a b ON array_distance(a.v, b.v) <= 2 AND {condition}"
+            );
+            let expected = oracle.sql(&sql).await?.collect().await?;
+            let expected = pretty_format_batches(&expected)?.to_string();
+            let mut expected: Vec<_> = expected.lines().map(str::to_string).collect();
+            expected.sort_unstable();
+            assert_eq!(rows(&device, &sql).await?, expected, "{strategy}: {sql}");
+        }
+        let sql = "EXPLAIN SELECT count(*) FROM a JOIN b ON array_distance(a.v, b.v) <= 2";
+        assert!(rows(&device, sql).await?.join("\n").contains(strategy), "{strategy}");
+    }
+    let error = rows(&device, "SELECT 1 FROM a JOIN b ON cosine_distance(a.v, b.v) <= 0.1").await;
+    let error = error.err().map(|error| error.to_string()).unwrap_or_default();
+    assert!(error.contains("use auto, nested-loop"), "{error}");
+    Ok(())
+}
+
 /// EXPLAIN ANALYZE names the device, and the metrics of its work.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn explain_analyze_names_the_device() -> Result<()> {

@@ -1,0 +1,119 @@
+//! Whether the numbers of vectors are integers of 8 bits, or are less a centre: products of such vectors
+//! are exact. A device looks at them where they lie.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+
+use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Results, Stage, Usage};
+use crate::vector::device::abi::{NumberRange, RANGE_OFFSET, Ranging};
+use crate::vector::device::columns::Preparation;
+use crate::vector::device::resident::ResidentVectors;
+use crate::vector::device::shape::{VECTORS, VectorShape};
+use crate::vector::metric::Metric;
+
+const THREADS: u32 = 256;
+
+/// The preparation of `count` vectors as integers instead of as halves; `None` where these are other
+/// numbers, or the kernels have no form for them.
+///
+/// # Errors
+///
+/// Where the device fails.
+pub(super) fn prepared_as_integers(
+    device: &Arc<Device>,
+    vectors: &ResidentVectors,
+    halves: Preparation,
+    count: u32,
+) -> Result<Option<Preparation>, DeviceError> {
+    let Preparation { threshold, shape, dimensions, .. } = halves;
+    // Sums of integers do not decide cosines.
+    let has_form = threshold.metric != Metric::Cosine && !threshold.is_void();
+    let shape = VectorShape::of_integers(shape.kernel, dimensions).filter(|_| has_form);
+    let Some(shape) = shape else { return Ok(None) };
+    let centre = range_of(device, vectors, count, dimensions)?.centre(threshold.metric);
+    Ok(centre.map(|centre| Preparation { shape, centre, ..halves }))
+}
+
+impl NumberRange {
+    /// The integer that leaves integers of 8 bits when it is subtracted from all numbers. Products have
+    /// no centre but 0.
+    pub(super) fn centre(self, metric: Metric) -> Option<i32> {
+        if self.others != 0 || self.below == 0 || self.above == 0 {
+            return None;
+        }
+        let least = RANGE_OFFSET - self.below as i32;
+        let greatest = self.above as i32 - RANGE_OFFSET;
+        let fits = |centre: i32| {
+            let range = i32::from(i8::MIN)..=i32::from(i8::MAX);
+            range.contains(&(least - centre)) && range.contains(&(greatest - centre))
+        };
+        let other = (metric == Metric::Euclidean).then_some(least - i32::from(i8::MIN));
+        [Some(0), other].into_iter().flatten().find(|&centre| fits(centre))
+    }
+}
+
+/// What the numbers of `count` vectors on a device are.
+fn range_of(
+    device: &Arc<Device>,
+    vectors: &ResidentVectors,
+    count: u32,
+    dimensions: u32,
+) -> Result<NumberRange, DeviceError> {
+    let (sender, receiver) = channel();
+    let blocks = count.div_ceil(THREADS / 8).clamp(1, 8 * device.multiprocessors());
+    let range = NumberRange::default();
+    let vectors = vectors.clone();
+    device.submit(Box::new(RangeWork { vectors, count, dimensions, blocks, range, sender }));
+    let lost = || DeviceError::Internal("a question about numbers has no answer".to_string());
+    receiver.recv().map_err(|_| lost())?
+}
+
+#[derive(Debug)]
+struct RangeWork {
+    vectors: ResidentVectors,
+    count: u32,
+    dimensions: u32,
+    blocks: u32,
+    range: NumberRange,
+    sender: Sender<Result<NumberRange, DeviceError>>,
+}
+
+impl DeviceWork for RangeWork {
+    fn issue(&mut self, stage: &mut Stage<'_>) -> Result<(), DeviceError> {
+        let Self { vectors, count, dimensions, blocks, .. } = self;
+        if !vectors.is_at(stage) {
+            return Err(DeviceError::Internal("numbers of another device".to_string()));
+        }
+        let bytes = size_of::<NumberRange>();
+        let range = stage.reserve("the range of numbers", bytes as u64)?;
+        stage.clear(0, bytes)?;
+        let kernel = stage.kernel(&VECTORS, "vectors_range")?;
+        let ranging = Ranging {
+            values: vectors.values(),
+            present: vectors.present(),
+            range,
+            count: *count,
+            dimensions: *dimensions,
+            wide: vectors.are_wide().into(),
+            reserved: 0,
+        };
+        let grid = Grid { blocks: *blocks, threads: THREADS, shared_words: 0 };
+        // SAFETY: the kernel takes a `Ranging`. The work holds the vectors, and the range has been
+        // cleared.
+        unsafe { stage.launch(kernel, grid, ranging)? };
+        stage.note(0, bytes)
+    }
+
+    fn finish(&mut self, results: &mut Results<'_>) -> Result<(), DeviceError> {
+        self.range = results.note()?;
+        Ok(())
+    }
+
+    fn answer(self: Box<Self>, outcome: Result<Usage, DeviceError>) {
+        let Self { vectors, range, sender, .. } = *self;
+        // The receiver may free them.
+        drop(vectors);
+        // The receiver waits.
+        let _ = sender.send(outcome.map(|_| range));
+    }
+}

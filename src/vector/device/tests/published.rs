@@ -1,0 +1,72 @@
+//! The published joins against all pairs.
+
+use rand::prelude::*;
+
+use crate::config::GpuOptions;
+use crate::emulator::gpu;
+use crate::engine::{MatchNeed, PrepareContext};
+use crate::util::cancel::CancelFlag;
+use crate::vector::device::Published;
+use crate::vector::device::tests::harness::{Drive, Sides, reservation};
+use crate::vector::device::tests::{KINDS, bound, drive, need, rounds, sides};
+use crate::vector::metric::{Metric, Threshold};
+
+fn check(published: Published, seed: u64, counts: bool) {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(seed);
+    let mut walked = 0;
+    for round in 0..rounds(if counts { 60 } else { 20 }) {
+        let kind = KINDS[round % KINDS.len()];
+        let d = *[1, 2, 3, 8, 17].choose(&mut rng).unwrap();
+        let sides = sides(&mut rng, kind, d, 190);
+        let metric = Metric::Euclidean;
+        let threshold = Threshold { metric, bound: bound(&mut rng, &sides, metric) };
+        let expected = sides.expected(threshold);
+        let need = if counts { MatchNeed::Count } else { need(&mut rng, &sides) };
+        let drive = Drive { published: Some(published), ..drive(&mut rng) };
+        walked += u32::from(walks(published, &sides, threshold, need, drive));
+        let (given, told) = sides.run(threshold, need, drive).unwrap();
+        assert!(told.is_empty(), "{told:?}");
+        let what = format!(
+            "round {round}, {kind:?}, {d} dimensions, {threshold:?}, {need:?}, {:?}, {drive:?}",
+            sides.pairing
+        );
+        sides.check(need, &given, &expected, &what);
+    }
+    if published == Published::Directory && counts {
+        assert!(walked > 10, "{walked} directories");
+    }
+}
+
+/// Whether a join that lies on the device walks a directory.
+fn walks(
+    published: Published,
+    sides: &Sides,
+    threshold: Threshold,
+    need: MatchNeed,
+    drive: Drive,
+) -> bool {
+    let (join, _) = sides.open(threshold, &sides.spec(need, GpuOptions::default()), drive).unwrap();
+    let (memory, cancel) = (reservation(), CancelFlag::default());
+    let context = PrepareContext { reservation: &memory, cancel: &cancel, threads: 2 };
+    let (form, _) = published.form(&join.form, &sides.build, drive.travels, context).unwrap();
+    form.preparation.shape.walks_directory()
+}
+
+#[test]
+fn the_published_loop() {
+    check(Published::Loop, 101, false);
+}
+
+#[test]
+fn the_published_directory() {
+    check(Published::Directory, 102, true);
+}
+
+/// Few joins count: others take the loop.
+#[test]
+fn the_published_directory_of_any_statement() {
+    check(Published::Directory, 103, false);
+}
