@@ -16,9 +16,11 @@ const TOKENS: u32 = 1 << 16;
 /// Nanoseconds of trying a pair, and the share of a join's time that the tries may take.
 const PAIR: f64 = 15.0;
 const SHARE: f64 = 0.02;
-/// Partners of a set of the pool under which postings are tried, and how many of these, about.
+/// Partners of a set of the pool under which postings are tried, and how many of these, about; tokens
+/// that finding the postings passes at most.
 const SUFFIX_PAIRS: usize = 12;
 const POSTINGS: f64 = 4096.0;
+const PASSED: usize = 1 << 21;
 
 /// Joins of more pairs take several times as long as trying columns of several sets.
 const PAIRS_OF_UNIONS: f64 = if cfg!(test) { 0.0 } else { 5e7 };
@@ -64,8 +66,14 @@ impl Sampled {
         for (&set, signature) in sets.iter().zip(signatures.chunks_exact_mut(scheme.words())) {
             scheme.sign(build.tokens(set), signature);
         }
-        let pool =
-            Pool { sets, signatures, words: scheme.words(), every: (expected / tries) as u32 + 1 };
+        let passed = 2 * sets.len().max(1) * average as usize;
+        let pool = Pool {
+            signatures,
+            words: scheme.words(),
+            every: (expected / tries) as u32 + 1,
+            suffix_pairs: (PASSED / passed).min(SUFFIX_PAIRS),
+            sets,
+        };
         let tally = pool.try_all(build, spec, context)?;
         let pairs = tally.pairs.max(1) as f64;
         let (suffixes, signed) = (tally.suffixes, tally.signed);
@@ -94,6 +102,8 @@ struct Pool {
     words: usize,
     /// One common token in this many is tried as a posting.
     every: u32,
+    /// Partners of a set under which postings are tried, about.
+    suffix_pairs: usize,
 }
 
 /// Pairs and postings that were tried, and those that passed.
@@ -166,7 +176,7 @@ impl Pool {
         let Some((partners, bounds)) = partners(build, spec, cache, probe) else { return };
         let first = self.sets.partition_point(|&s| s < partners.start);
         let end = self.sets.partition_point(|&s| s < partners.end);
-        let step = (end - first) / SUFFIX_PAIRS + 1;
+        let step = (end - first) / self.suffix_pairs.max(1) + 1;
         // No set begins at the same token as its neighbours.
         let mut every = Every::new(self.every, i as u32);
         for (j, &partner) in self.sets.iter().enumerate().take(end).skip(first) {
@@ -182,7 +192,7 @@ impl Pool {
                 passes_all = common + rest[0].min(rest[1]) >= required;
                 tally.passing[word] += u64::from(passes_all);
             }
-            if (i + j).is_multiple_of(step) {
+            if self.suffix_pairs > 0 && (i + j).is_multiple_of(step) {
                 let every = &mut every;
                 SuffixTest::postings(build, spec, &bounds, probe, partner, every, |passes| {
                     tally.met += 1;

@@ -217,12 +217,16 @@ impl Frequencies {
         let bytes = build.universe() as usize + threads * Walk::footprint(sampled().count());
         context.reservation.try_grow(bytes)?;
         let mut counts = vec![0_u8; build.universe() as usize];
-        parallel::for_each(threads, pieces(0, &mut counts, threads), |(first, counts)| {
-            count(build, sampled(), first, counts, context.cancel)
-        })?;
-        let of_each = counts.iter().fold([0_u64; 256], |mut of_each, &count| {
-            of_each[count as usize] += 1;
-            of_each
+        let of_each =
+            parallel::map(threads, pieces(0, &mut counts, threads), |(first, counts)| {
+                count(build, sampled(), first, counts, context.cancel)?;
+                let mut of_each = [0_u64; 256];
+                counts.iter().for_each(|&count| of_each[count as usize] += 1);
+                Ok(of_each)
+            })?;
+        let of_each = of_each.iter().fold([0_u64; 256], |mut sum, of_each| {
+            sum.iter_mut().zip(of_each).for_each(|(sum, part)| *sum += part);
+            sum
         });
         drop(counts);
         context.reservation.shrink(bytes);

@@ -56,7 +56,7 @@ impl SetEvidence {
         if is_only(counted) || is_long && statistics.has_large_sets() {
             statistics.count_frequencies(build, &spec, indexed.cpu, context.into())?;
         }
-        if is_only(bitmap) || is_long {
+        if is_only(bitmap) || is_long && !is_only(counted) {
             statistics.sample(build, &spec, indexed.cpu, context.into())?;
         }
         Ok(Self { statistics, spec })

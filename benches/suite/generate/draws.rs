@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::thread::{available_parallelism, scope};
 
 use arrow::array::{Int32Array, Int64Array, ListArray, RecordBatch};
 use arrow::buffer::OffsetBuffer;
@@ -61,10 +62,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     ]));
     let mut writer =
         ArrowWriter::try_new(File::create(&arguments.out)?, Arc::clone(&schema), None)?;
-    let mut random = Random::new(arguments.seed);
     let (mut least, mut greatest, mut sum) = (usize::MAX, 0, 0);
-    for id in 0..arguments.sets {
-        let values = set(arguments, &mut random);
+    for (id, values) in (0..).zip(drawn(arguments)) {
         least = least.min(values.len());
         greatest = greatest.max(values.len());
         sum += values.len();
@@ -75,7 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             Arc::new(Int32Array::from(values)),
             None,
         )?;
-        let ids = Int64Array::from(vec![id as i64]);
+        let ids = Int64Array::from(vec![id]);
         let batch =
             RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(ids), Arc::new(lists)])?;
         writer.write(&batch)?;
@@ -99,9 +98,25 @@ pub fn sets(distribution: Distribution, universe: u64, draws: u64, count: u64) -
     let out = PathBuf::new();
     let seed = super::SEED;
     let arguments = Arguments { distribution, universe, draws, sets: count, seed, out };
-    let mut random = Random::new(seed);
     let unsigned = |values: Vec<i32>| values.into_iter().map(|value| value as u32).collect();
-    (0..count).map(|_| unsigned(set(&arguments, &mut random))).collect()
+    drawn(&arguments).map(unsigned).collect()
+}
+
+/// The sets in turn. Each has a seed of its own, so that all cores draw, one set each at a time.
+fn drawn(arguments: &Arguments) -> impl Iterator<Item = Vec<i32>> {
+    let cores = available_parallelism().map_or(1, |cores| cores.get() as u64);
+    let mut seeds = Random::new(arguments.seed);
+    let at_once = move |first: u64| {
+        let ids = first..arguments.sets.min(first + cores);
+        let randoms: Vec<_> = ids.map(|_| Random::new(seeds.next())).collect();
+        scope(|scope| {
+            let draw = |mut random| scope.spawn(move || set(arguments, &mut random));
+            let draws: Vec<_> = randoms.into_iter().map(draw).collect();
+            let drawn = draws.into_iter().map(|draw| draw.join().expect("drawing does not panic"));
+            drawn.collect::<Vec<_>>()
+        })
+    };
+    (0..arguments.sets).step_by(cores as usize).flat_map(at_once)
 }
 
 /// The different values of so many draws, ascending.
