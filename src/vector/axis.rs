@@ -56,7 +56,12 @@ impl PlaceReader for Places {
             places.push(match found {
                 Some(key_hash) => {
                     let hash = hash_of(0, content, &self.buffer);
-                    RowPlace { position: 1, hash: (hash >> 32) as u32 ^ hash as u32, key_hash }
+                    RowPlace {
+                        position: 1,
+                        kind: 0,
+                        hash: (hash >> 32) as u32 ^ hash as u32,
+                        key_hash,
+                    }
                 }
                 None => RowPlace::default(),
             });

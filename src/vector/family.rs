@@ -70,7 +70,12 @@ impl Family for VectorFamily {
         Ok(Arc::new(OnePlace { dimensions: USUAL_DIMENSIONS }))
     }
 
-    fn place_reader(&self, side: Side, argument: &DataType) -> Result<Box<dyn PlaceReader>> {
+    fn place_reader(
+        &self,
+        _: Predicate,
+        side: Side,
+        argument: &DataType,
+    ) -> Result<Box<dyn PlaceReader>> {
         match holds_vectors(argument) {
             true => Ok(Box::<Places>::default()),
             false => plan_err!(
