@@ -27,7 +27,9 @@ pub(super) const BLOCK: usize = 8 * ROW_UNIT;
 const PANELS: usize = 2;
 
 /// Panels whose boxes are held against a block's at once.
-const LISTED: usize = 1 << 7;
+const LISTED: usize = 1 << 12;
+/// As many where there are few, or where memory is short.
+const FEW_LISTED: usize = 1 << 7;
 
 /// Fewer pairs are decided in `f64` at once.
 const FEW_PAIRS: usize = 64;
@@ -35,7 +37,7 @@ const FEW_PAIRS: usize = 64;
 /// About the bytes of a cursor, besides the vectors of its block.
 pub(super) const CURSOR_BYTES: usize = BLOCK
     * (PANEL * PANELS * size_of::<Survivor>() + 2 * size_of::<Bounds>())
-    + LISTED * size_of::<u32>()
+    + FEW_LISTED * size_of::<u32>()
     + 4096;
 
 /// The time of a poll; the operator allows 10 ms.
@@ -98,6 +100,8 @@ pub(super) struct NestedLoopCursor {
     units: UnitQueue<ProbeUnit>,
     unit: Option<Unit>,
     block: Block,
+    /// Panels that are listed at once, where they are more than a few.
+    most_listed: usize,
     survivors: Vec<Survivor>,
     /// Those that have been decided.
     decided: usize,
@@ -121,6 +125,7 @@ impl NestedLoopCursor {
             units: UnitQueue::default(),
             unit: None,
             block: Block::default(),
+            most_listed: 0,
             survivors: vec![],
             decided: 0,
             funnel: Funnel::default(),
@@ -213,9 +218,14 @@ impl NestedLoopCursor {
 
     /// Lists panels in reach of the block, of the next ones.
     fn list(&mut self) {
+        // Of a few thousand vectors, few are listed in any case.
+        if self.most_listed == 0 && self.block.panels.len() > 8 * FEW_LISTED {
+            let more = self.reservation.try_grow(LISTED * size_of::<u32>());
+            self.most_listed = if more.is_ok() { LISTED } else { FEW_LISTED };
+        }
         let Block { panels, extent: Some(extent), listed, .. } = &mut self.block else { return };
         let Some(reach) = &self.side.reach else { return };
-        let end = panels.end.min(panels.start + LISTED);
+        let end = panels.end.min(panels.start + self.most_listed.max(FEW_LISTED));
         self.funnel.postings += (end - panels.start) as u64;
         reach.tiles(extent, panels.start as u32..end as u32, listed);
         listed.reverse();
@@ -224,7 +234,7 @@ impl NestedLoopCursor {
 
     /// Compares the block with the next panels.
     fn compare(&mut self) {
-        if self.block.listed.is_empty() {
+        if self.block.extent.is_some() && self.block.listed.is_empty() {
             self.list();
         }
         let Block { items, partners, dimensions, numbers, reject, panels, extent, listed, .. } =
