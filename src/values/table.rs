@@ -26,18 +26,29 @@ pub(crate) struct Table<S> {
     /// A power of two, or none at all.
     slots: Vec<S>,
     len: usize,
+    /// The entries are one of so many shares by their hashes, whose places are all of these: a power
+    /// of two.
+    shares: usize,
 }
 
 impl<S> Default for Table<S> {
     fn default() -> Self {
-        Self { slots: vec![], len: 0 }
+        Self::with_shares(1)
+    }
+}
+
+impl<S> Table<S> {
+    /// A table of one of `shares` [shares](Self::share).
+    pub(crate) fn with_shares(shares: usize) -> Self {
+        Self { slots: vec![], len: 0, shares }
     }
 }
 
 impl<S: Slot> Table<S> {
     #[inline]
     fn index(&self, hash: u32) -> usize {
-        index(hash, self.slots.len())
+        let places = self.slots.len();
+        index(hash, places * self.shares) & places.wrapping_sub(1)
     }
 
     /// The slot where a search for `hash` begins.
@@ -99,7 +110,7 @@ impl<S: Slot> Table<S> {
         S: Send + Sync,
     {
         let len = shares.iter().map(Vec::len).sum();
-        let mut table = Self { slots: filled(threads, slots_for(len, 0), S::FREE), len };
+        let mut table = Self { slots: filled(threads, slots_for(len, 0), S::FREE), len, shares: 1 };
         let width = table.slots.len() / shares.len().max(1);
         if width == 0 {
             shares.into_iter().flatten().for_each(|slot| table.place(slot));
@@ -128,15 +139,22 @@ impl<S: Slot> Table<S> {
         self.len
     }
 
-    /// Adds an entry that is not there.
+    /// Adds an entry that is not there. Entries that come in the order of their hashes, as another
+    /// table has them, would crowd the first places of a table that grows meanwhile: it is grown for
+    /// [all of them](Self::reserve) before.
     pub(crate) fn insert(&mut self, slot: S) {
-        let slots = slots_for(self.len + 1, self.slots.len());
+        self.reserve(1);
+        self.place(slot);
+        self.len += 1;
+    }
+
+    /// Has places for `count` more entries.
+    pub(crate) fn reserve(&mut self, count: usize) {
+        let slots = slots_for(self.len + count, self.slots.len());
         if slots > self.slots.len() {
             let old = std::mem::replace(&mut self.slots, vec![S::FREE; slots]);
             old.into_iter().filter(|s| !s.is_free()).for_each(|s| self.place(s));
         }
-        self.place(slot);
-        self.len += 1;
     }
 
     fn place(&mut self, slot: S) {
@@ -231,6 +249,64 @@ mod tests {
         // Many collisions, and runs that wrap around the end.
         fn hash(&self) -> u32 {
             u32::MAX - self.0 % 7
+        }
+    }
+
+    #[derive(Debug, Clone, Copy)]
+    struct Spread(u32);
+
+    impl Slot for Spread {
+        const FREE: Self = Self(u32::MAX);
+
+        fn is_free(&self) -> bool {
+            self.0 == u32::MAX
+        }
+
+        fn hash(&self) -> u32 {
+            (self.0.wrapping_mul(0x9e37_79b9) ^ self.0 >> 7).wrapping_mul(0x85eb_ca6b)
+        }
+    }
+
+    impl Table<Spread> {
+        /// The places that a search for the farthest entry visits.
+        fn farthest(&self) -> usize {
+            let places = self.slots.len();
+            let steps = |(at, slot): (usize, &Spread)| match slot.is_free() {
+                true => 0,
+                false => (at + places - self.index(slot.hash())) % places + 1,
+            };
+            self.slots.iter().enumerate().map(steps).max().unwrap_or(0)
+        }
+    }
+
+    /// Shares of two tables, which come in the order of their hashes, are found near their places.
+    #[test]
+    fn shares_of_tables_spread_over_all_places() {
+        let halves = [0, 1].map(|half| {
+            let mut table = Table::default();
+            (0..40_000).for_each(|i| table.insert(Spread(2 * i + half)));
+            table
+        });
+        for shares in [1, 8, 64] {
+            let tables: Vec<_> = (0..shares)
+                .map(|share| {
+                    let mut table = Table::with_shares(shares);
+                    for half in &halves {
+                        let slots: Vec<Spread> = half.share(share, shares).copied().collect();
+                        table.reserve(slots.len());
+                        slots.into_iter().for_each(|slot| table.insert(slot));
+                    }
+                    table
+                })
+                .collect();
+            assert_eq!(tables.iter().map(Table::len).sum::<usize>(), 80_000);
+            let farthest = tables.iter().map(Table::farthest).max();
+            assert!(farthest < Some(100), "{shares} shares: {farthest:?} places");
+            for token in (0..80_000).step_by(7) {
+                let slot = Spread(token);
+                let table = &tables[share_of(slot.hash(), shares)];
+                assert!(table.find(slot.hash(), |other| other.0 == token).is_some());
+            }
         }
     }
 

@@ -271,10 +271,12 @@ impl Union<'_> {
         let threads = threads_for(self.threads, STEPS_PER_TOKEN * tokens);
         let shares = shares(threads, tokens);
         map(threads, (0..shares).collect(), |share| {
-            let mut found = Table::<Found<S>>::default();
+            let mut found = Table::<Found<S>>::with_shares(shares);
             for (number, dictionary) in self.dictionaries.iter().enumerate() {
                 self.cancel.check()?;
-                let slots = table(dictionary).share(share, shares);
+                let table = table(dictionary);
+                found.reserve(table.len().div_ceil(shares));
+                let slots = table.share(share, shares);
                 for slot in slots.filter(|slot| !skip(slot)) {
                     let at = self.positions[number][slot.id() as usize];
                     match found.find_mut(slot.hash(), |found| is_same(found, number, slot)) {
