@@ -4,9 +4,9 @@
 /// The boundary to a family of similarities.
 pub mod engine {
     pub use crate::engine::{
-        Argument, Axis, Collection, DeviceRequest, EncodeInput, Family, FinishContext, Funnel,
-        KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Matcher, Pairing, PrepareContext,
-        PreparedJoin, ProbeUnit, Progress, RowPlace, choose,
+        ANYWHERE, Argument, Axis, Collection, DeviceRequest, EncodeInput, Family, FinishContext,
+        Funnel, KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Matcher, Pairing,
+        PrepareContext, PreparedJoin, ProbeUnit, Progress, RowPlace, choose,
     };
 }
 

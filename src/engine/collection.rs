@@ -99,6 +99,11 @@ pub trait BuildEncoder: Any + Send {
     /// `count` of them.
     fn positions(&self, count: usize) -> Vec<u32>;
 
+    /// The [kind](super::RowPlace::kind) that some of the rows are of.
+    fn kind(&self) -> u32 {
+        0
+    }
+
     /// Gives the rows back, to be stored on disk. `keys` are the keys of this encoder's rows, where
     /// the join has some.
     fn unload<'a>(&'a self, keys: Option<&'a KeyDictionary>) -> Box<dyn Unload + 'a>;

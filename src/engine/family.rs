@@ -56,12 +56,17 @@ pub trait Family: Debug + Send + Sync {
     /// An internal error when another family has the function.
     fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>>;
 
-    /// A reader of the places of rows with an argument of this type.
+    /// A reader of the places of rows with an argument of this type on the axis of a predicate.
     ///
     /// # Errors
     ///
     /// A plan error that names the type when it cannot be joined.
-    fn place_reader(&self, side: Side, argument: &DataType) -> Result<Box<dyn PlaceReader>>;
+    fn place_reader(
+        &self,
+        predicate: Predicate,
+        side: Side,
+        argument: &DataType,
+    ) -> Result<Box<dyn PlaceReader>>;
 }
 
 /// An argument of a predicate.

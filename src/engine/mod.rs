@@ -24,7 +24,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 pub(crate) use axis::PlaceReader;
-pub use axis::{Axis, RowPlace};
+pub use axis::{ANYWHERE, Axis, RowPlace};
 #[cfg(test)]
 pub(crate) use choose::Choice;
 pub(crate) use choose::admitted;

@@ -39,8 +39,14 @@ pub trait StoredForm: Debug + Send + Sync {
     /// When a row is too large to be stored.
     fn store(&self, input: &EncodeInput<'_>) -> Result<Vec<StoredRows>>;
 
-    /// The positions of stored values on the family's [`Axis`](super::Axis); 0 for NULL.
+    /// The positions of stored values on the family's [`Axis`](super::Axis), among values of their kind;
+    /// 0 for NULL.
     fn positions(&self, values: &dyn Array) -> Vec<u32>;
+
+    /// The [kinds](super::RowPlace::kind) of stored values; `None` where all are of one.
+    fn kinds(&self, _values: &dyn Array) -> Option<Vec<u32>> {
+        None
+    }
 
     /// The size of the [`Domain`] of stored values; `None` where a domain is of no use for them.
     /// The size for several arrays is the greatest one, or `None` if one is `None`.

@@ -98,7 +98,12 @@ impl Family for SetFamily {
         Ok(Arc::new(SizeAxis::try_new(predicate)?))
     }
 
-    fn place_reader(&self, side: Side, argument: &DataType) -> Result<Box<dyn PlaceReader>> {
+    fn place_reader(
+        &self,
+        _: Predicate,
+        side: Side,
+        argument: &DataType,
+    ) -> Result<Box<dyn PlaceReader>> {
         match TokenKind::of_list(argument) {
             Some(_) => Ok(Box::new(ShapeReader::default())),
             None => plan_err!(

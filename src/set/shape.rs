@@ -53,7 +53,7 @@ impl PlaceReader for ShapeReader {
                 }
                 check_size(size)?;
                 let hash = (mix(hash) >> 32) as u32;
-                shapes.push(RowPlace { position: size as u32, hash, key_hash: row.key });
+                shapes.push(RowPlace { position: size as u32, kind: 0, hash, key_hash: row.key });
             }
             from = to;
         }

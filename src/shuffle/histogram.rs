@@ -57,6 +57,8 @@ impl Resolution {
 
 /// Stands in place of a key's class where an entry is a count for [`HeavyItems`].
 const HEAVY: u32 = u32::MAX;
+/// Stands in place of a key's class where an entry is a kind of rows.
+const KIND: u32 = u32::MAX - 1;
 
 /// The rows of one side that can match something, by the class of their blocking key, by the class
 /// of the position of their item, and where many rows have one item, by that item's block of
@@ -69,6 +71,8 @@ pub struct Histogram {
     pub resolution: Resolution,
     /// The rows by class of key, class of position and block of places.
     pub rows: BTreeMap<(u32, u32, Place), u64>,
+    /// The greatest [kind](RowPlace::kind) of a row.
+    pub kind: u32,
     heavy: HeavyItems,
 }
 
@@ -76,7 +80,7 @@ impl Histogram {
     /// A histogram of no rows; `keyed` says whether the join has blocking keys.
     pub fn new(keyed: bool) -> Self {
         let resolution = if keyed { Resolution::Coarse } else { Resolution::Fine };
-        Self { resolution, rows: BTreeMap::new(), heavy: HeavyItems::default() }
+        Self { resolution, rows: BTreeMap::new(), kind: 0, heavy: HeavyItems::default() }
     }
 
     /// The class of a row's key.
@@ -110,8 +114,10 @@ impl Histogram {
             blocks.append_value(block);
             rows.append_value(count);
         }
-        for (number, count) in self.heavy.counts() {
-            keys.append_value(HEAVY);
+        let heavy = self.heavy.counts().map(|(number, count)| (HEAVY, number, count));
+        let kind = (self.kind > 0).then_some((KIND, self.kind, 1));
+        for (key, number, count) in heavy.chain(kind) {
+            keys.append_value(key);
             positions.append_value(number);
             blocks.append_value(0);
             rows.append_value(count);
@@ -143,7 +149,9 @@ impl Histogram {
         };
         for row in 0..batch.num_rows() {
             let entry = (keys.value(row), positions.value(row), blocks.value(row));
-            if entry.0 != HEAVY {
+            if entry.0 == KIND {
+                self.kind = self.kind.max(entry.1);
+            } else if entry.0 != HEAVY {
                 let (key, position, block) = entry;
                 // Histograms of other tasks tell no heavy items apart yet.
                 if key >= key_classes || !self.resolution.has_class(position) || block != 0 {
@@ -200,6 +208,7 @@ impl Counter {
             let class = resolution.class(shape.position);
             *self.histogram.rows.entry((key, class, 0)).or_default() += 1;
             self.histogram.heavy.add(key, block_of(shape));
+            self.histogram.kind = self.histogram.kind.max(shape.kind);
         }
     }
 
@@ -241,9 +250,10 @@ mod tests {
         // Every third row has the same item.
         let shapes: Vec<RowPlace> = (0..9_000_u32)
             .map(|i| match i % 3 {
-                0 => RowPlace { position: 40, hash: 77 << 20, key_hash: 5 },
+                0 => RowPlace { position: 40, kind: 0, hash: 77 << 20, key_hash: 5 },
                 _ => RowPlace {
                     position: i % 97,
+                    kind: 0,
                     hash: i.wrapping_mul(0x9E37_79B9),
                     key_hash: i % 7,
                 },
@@ -269,6 +279,7 @@ mod tests {
         let mut shapes = shapes;
         shapes.extend((0..3000).map(|i| RowPlace {
             position: 3 + i % 9,
+            kind: 0,
             hash: 5 << 20,
             key_hash: 9,
         }));

@@ -9,13 +9,15 @@ use datafusion::common::{NullEquality, Result, exec_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::engine::{EncodeInput, Family, KeyConverter, PlaceReader, RowPlace};
-use crate::spec::Side;
+use crate::spec::{Predicate, Side};
 
 /// The expressions of one side of a similarity join that say where its rows are joined, over the
 /// schema of that side's input.
 #[derive(Debug, Clone)]
 pub(crate) struct PlacedRows {
     pub family: Arc<dyn Family>,
+    /// On whose axis they lie.
+    pub predicate: Predicate,
     pub side: Side,
     /// The argument of the similarity predicate.
     pub argument: PhysicalExprRef,
@@ -40,7 +42,7 @@ impl PlacedRows {
     /// A reader of the places of rows of `schema`.
     pub(crate) fn reader(&self, schema: &Schema) -> Result<PlacedReader> {
         let data_type = self.argument.data_type(schema)?;
-        let reader = self.family.place_reader(self.side, &data_type)?;
+        let reader = self.family.place_reader(self.predicate, self.side, &data_type)?;
         let converter = match self.is_keyed() {
             true => {
                 let types = self.keys.iter().map(|key| key.data_type(schema));

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::engine::Axis;
+use crate::engine::{ANYWHERE, Axis};
 use crate::shuffle::histogram::Histogram;
 use crate::shuffle::tiling::{BLOCK, Grid, Place, Tile};
 use crate::shuffle::triangle::{Cut as TriangleCut, WeighedTiles};
@@ -104,7 +104,10 @@ impl Region {
             let histogram = histograms[side as usize];
             let mut cells: Vec<Cell> = vec![];
             for (&(key, class, block), &rows) in &histogram.rows {
-                let (least, greatest) = histogram.resolution.positions(class);
+                let (least, greatest) = match histogram.resolution.positions(class) {
+                    (_, greatest) if grid.is_anywhere(greatest) => (ANYWHERE, ANYWHERE),
+                    positions => positions,
+                };
                 let of_class = u64::from(least) << 32..u64::from(greatest) << 32 | LAST;
                 let (places, least, greatest) = match block {
                     0 => (of_class, least, greatest),
@@ -113,8 +116,7 @@ impl Region {
                         (block..block.saturating_add(BLOCK), position, position)
                     }
                 };
-                let partners = grid.partners(side, least).zip(grid.partners(side, greatest));
-                let partners = partners.map(|((least, _), (_, greatest))| (least, greatest));
+                let partners = grid.partners(side, least, greatest);
                 let cell = Cell { key, places, rows: rows as f64, partners };
                 // Of a class, the block of a heavy item follows the rest of the items.
                 match cells.pop_if(|last| block > 0 && last.holds(&cell)) {
@@ -146,8 +148,17 @@ impl Region {
     /// The estimates of joining the region.
     pub(crate) fn estimate(&self, grid: &Grid<'_>) -> Estimate {
         let mut all = Estimate::default();
-        self.by_key().for_each(|(_, cells)| all.add(estimate(grid, cells)));
+        let is_sent = self.sends_all(grid);
+        self.by_key().for_each(|(_, cells)| all.add(estimate(grid, cells, is_sent)));
         all
+    }
+
+    /// Per side, whether rows are sent that have no partner as far as is known.
+    fn sends_all(&self, grid: &Grid<'_>) -> [bool; 2] {
+        [Side::Left, Side::Right].map(|side| {
+            let others = &self.tile.places[side.other() as usize];
+            grid.visits_once[side as usize] || grid.is_anywhere((others.end >> 32) as u32)
+        })
     }
 
     /// The estimates of joining the rows of the region with themselves. Both sides have the same
@@ -229,8 +240,9 @@ impl Region {
 
     /// Between two classes of keys.
     fn cut_keys(&self, grid: &Grid<'_>, tasks: usize) -> Option<Cut> {
+        let is_sent = self.sends_all(grid);
         let work: Vec<(u32, f64)> =
-            self.by_key().map(|(key, cells)| (key, estimate(grid, cells).work)).collect();
+            self.by_key().map(|(key, cells)| (key, estimate(grid, cells, is_sent).work)).collect();
         let total: f64 = work.iter().map(|(_, work)| work).sum();
         let mut lower = 0.0;
         let mut best: Option<(f64, u32, usize)> = None;
@@ -309,6 +321,7 @@ impl Region {
             let has_partners = |cell: &&Cell| {
                 cell.partners.zip(positions).is_some_and(|(partners, (least, greatest))| {
                     u64::from(partners.0) <= greatest && u64::from(partners.1) >= least
+                        || greatest >= u64::from(ANYWHERE)
                 })
             };
             let others = self.cells[side.other() as usize].iter().filter(has_partners);
@@ -332,15 +345,17 @@ fn part(places: &Range<Place>, place: Place) -> f64 {
     below as f64 / (places.end - places.start) as f64
 }
 
-/// The estimates of joining the cells of one key.
-fn estimate(grid: &Grid<'_>, cells: [&[Cell]; 2]) -> Estimate {
+/// The estimates of joining the cells of one key. `is_sent` says, per side, whether rows without a
+/// partner are sent as well.
+fn estimate(grid: &Grid<'_>, cells: [&[Cell]; 2], is_sent: [bool; 2]) -> Estimate {
     let mut all = Estimate::default();
     for side in [Side::Left, Side::Right] {
         let others = Cumulated::of(cells[side.other() as usize]);
         for cell in cells[side as usize] {
             let Some(partners) = others.partners(cell) else { continue };
-            // Rows without a partner are not sent, unless they are part of the answer.
-            if partners > 0.0 || grid.visits_once[side as usize] {
+            // Rows without a partner are not sent, unless they are part of the answer, or rows that lie
+            // anywhere would be their partners.
+            if partners > 0.0 || is_sent[side as usize] {
                 // The pairs once for both sides.
                 all.work += cell.rows * (work_per_row(cell, grid.axis) + partners / 2.0);
                 all.bytes += cell.rows * (BYTES_PER_ROW + BYTES_PER_VALUE * cell.weight(grid.axis));
@@ -379,6 +394,12 @@ impl<'a> Cumulated<'a> {
     fn partners(&self, cell: &Cell) -> Option<f64> {
         let (least, greatest) = cell.partners?;
         let end = (u64::from(greatest) << 32).saturating_add(1 << 32);
-        Some(self.below(end) - self.below(u64::from(least) << 32))
+        let anywhere = u64::from(ANYWHERE) << 32;
+        // None of them is counted twice.
+        let anywhere = match self.cells.last() {
+            Some(last) if end <= anywhere && last.places.start >= anywhere => last.rows,
+            _ => 0.0,
+        };
+        Some(self.below(end) - self.below(u64::from(least) << 32) + anywhere)
     }
 }

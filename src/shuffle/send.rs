@@ -17,7 +17,7 @@ use datafusion::physical_plan::repartition::{BatchPartitioner, REPARTITION_RANDO
 use futures::StreamExt;
 use hashbrown::{HashMap, HashSet};
 
-use crate::engine::Axis;
+use crate::engine::{ANYWHERE, Axis, RowPlace};
 use crate::shuffle::expand::TILE_COLUMN;
 use crate::shuffle::histogram::{Histogram, Resolution};
 use crate::shuffle::placed::PlacedReader;
@@ -73,6 +73,8 @@ pub(crate) struct Routes {
     tasks: Vec<u32>,
     /// For the classes of keys.
     histogram: Histogram,
+    /// Rows of another kind lie anywhere.
+    kind: u32,
 }
 
 impl Routes {
@@ -87,7 +89,16 @@ impl Routes {
         let all: Vec<u32> = tiling.tasks.iter().copied().chain((0..).take(spec.tasks)).collect();
         let mut tiles = values_of_tasks(&all, spec.tasks)?;
         let tasks = tiles.split_off(tiling.tiles.len());
-        Ok(Self { spec, axis, side, tiling, tiles, tasks, histogram })
+        let kind = histograms[0].kind.max(histograms[1].kind);
+        Ok(Self { spec, axis, side, tiling, tiles, tasks, histogram, kind })
+    }
+
+    /// Where a row lies among rows of all kinds.
+    fn settled(&self, place: RowPlace) -> RowPlace {
+        match place.kind == self.kind || place.position == 0 || !self.axis.has_anywhere() {
+            true => place,
+            false => RowPlace { position: ANYWHERE, ..place },
+        }
     }
 
     /// How many tasks have a tile.
@@ -232,6 +243,7 @@ impl Sender {
         let mut alone = vec![];
         let mut dropped = 0;
         for (row, &shape) in (0..).zip(&shapes) {
+            let shape = routes.settled(shape);
             let sent = rows.len();
             if shape.position > 0 {
                 let key = routes.histogram.key_class(shape);

@@ -1,6 +1,7 @@
 //! Where rows are sent.
 
 use std::collections::{BTreeMap, HashSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, RecordBatch, UInt32Array};
@@ -12,7 +13,7 @@ use datafusion::physical_plan::repartition::BatchPartitioner;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::engine::RowPlace;
+use crate::engine::{ANYWHERE, Axis, RowPlace};
 use crate::set::axis::SizeAxis;
 use crate::set::{Bounds, Measure, Role};
 use crate::shuffle::histogram::{Counter, Histogram, KEY_CLASSES};
@@ -40,7 +41,7 @@ pub(crate) fn axis(spec: &GridSpec) -> SizeAxis {
 pub(crate) const ROWS: usize = 40_000;
 
 pub(crate) fn shape(rng: &mut StdRng, size: u32) -> RowPlace {
-    RowPlace { position: size, hash: rng.random(), key_hash: 0 }
+    RowPlace { position: size, kind: 0, hash: rng.random(), key_hash: 0 }
 }
 
 /// The rows, each with the hash of its content.
@@ -118,6 +119,7 @@ fn rows_that_may_match_meet_in_exactly_one_task() {
                     rows.truncate(120);
                     rows.extend((0..30).map(|i| RowPlace {
                         position: 1 << (i % 20),
+                        kind: 0,
                         hash: rng.random(),
                         key_hash: rng.random(),
                     }));
@@ -131,7 +133,7 @@ fn rows_that_may_match_meet_in_exactly_one_task() {
                 });
                 for side in [Side::Left, Side::Right] {
                     for ((row, _), tasks) in rows[side as usize].iter().zip(&sent[side as usize]) {
-                        let may_match = grid.partners(side, row.position).is_some();
+                        let may_match = grid.partners(side, row.position, row.position).is_some();
                         if visits_once[side as usize] && may_match {
                             assert_eq!(tasks.len(), 1, "{spec:?} {side} {row:?}");
                         }
@@ -154,6 +156,99 @@ fn rows_that_may_match_meet_in_exactly_one_task() {
         }
     }
     assert!(met > 10_000, "{met}");
+}
+
+/// Numbers that match within a distance, some of which lie anywhere.
+#[derive(Debug)]
+struct Line(u32);
+
+impl Axis for Line {
+    fn reach(&self, _: Side, positions: Range<u32>) -> Option<Range<u64>> {
+        let Self(reach) = *self;
+        let greatest = u64::from(positions.end) + u64::from(reach);
+        Some(u64::from(positions.start.saturating_sub(reach).max(1))..greatest)
+    }
+
+    fn has_anywhere(&self) -> bool {
+        true
+    }
+
+    fn weight(&self, _: u32) -> u64 {
+        100
+    }
+}
+
+/// Rows that lie anywhere meet all rows, each once, whether the histograms know of them or not.
+#[test]
+fn rows_that_lie_anywhere_meet_all_in_exactly_one_task() {
+    let mut rng = StdRng::seed_from_u64(11);
+    let (mut met, mut all) = (0, 0);
+    for round in 0..60 {
+        let tasks = [1, 2, 3, 7, 16][round % 5];
+        let keyed = round % 4 == 3;
+        let line = Line([0, 5, 300][round % 3]);
+        let visits_once = [[false, false], [true, false], [false, true]][round / 5 % 3];
+        let mut rows = |count: usize, share: f64| -> Vec<RowPlace> {
+            let mut row = || RowPlace {
+                position: match rng.random_bool(share) {
+                    true => ANYWHERE,
+                    false => 1 + 1000 * rng.random_range(0..20_u32) + rng.random_range(0..30_u32),
+                },
+                kind: 3,
+                hash: rng.random(),
+                key_hash: if keyed { rng.random_range(0..5) * 0x9E37 } else { 0 },
+            };
+            (0..count).map(|_| row()).collect()
+        };
+        let known = if round % 2 == 0 { 0.05 } else { 0.0 };
+        let counted = [rows(400, known), rows(300, known)];
+        let both = [rows(120, 0.05), rows(90, 0.05)].map(|rows| numbered(&rows));
+        let histograms = counted.each_ref().map(|rows| histogram(rows, keyed));
+        let may_match = |a: &RowPlace, b: &RowPlace| {
+            let is_near = a.position.abs_diff(b.position) <= line.0;
+            let alike = a.key_hash % KEY_CLASSES == b.key_hash % KEY_CLASSES;
+            alike && (is_near || a.position == ANYWHERE || b.position == ANYWHERE)
+        };
+        let common = |a: &[u32], b: &[u32]| a.iter().filter(|t| b.contains(t)).count();
+        let mut spec = spec(Measure::Jaccard, 0.5, tasks, visits_once);
+        let grid = Grid { spec, axis: &line };
+        let tiling = Tiling::new(&grid, histograms.each_ref());
+        let sent = [Side::Left, Side::Right].map(|side| {
+            let rows = both[side as usize].iter();
+            rows.map(|row| tiles_of(&tiling, &grid, side, *row, keyed)).collect::<Vec<_>>()
+        });
+        for side in [Side::Left, Side::Right] {
+            let once = visits_once[side as usize];
+            assert!(sent[side as usize].iter().all(|tiles| !once || tiles.len() == 1));
+        }
+        for ((l, _), of_left) in both[0].iter().zip(&sent[0]) {
+            for ((r, _), of_right) in both[1].iter().zip(&sent[1]) {
+                let common = common(of_left, of_right);
+                met += common;
+                all += 1;
+                assert!(!may_match(l, r) || common == 1, "{round} {l:?} {r:?} {tiling:?}");
+            }
+        }
+        // The rows of one side with themselves.
+        spec.visits_once = [false, false];
+        let [within, across] = [GridPairs::Within, GridPairs::Across].map(|pairs| {
+            let grid = Grid { spec: GridSpec { pairs, ..spec }, axis: &line };
+            let tiling = Tiling::new(&grid, [&histograms[0]; 2]);
+            [Side::Left, Side::Right].map(|side| {
+                let rows = both[0].iter();
+                rows.map(|row| tiles_of(&tiling, &grid, side, *row, keyed)).collect::<Vec<_>>()
+            })
+        });
+        for (i, (a, _)) in both[0].iter().enumerate() {
+            for (j, (b, _)) in both[0].iter().enumerate().skip(i) {
+                let near = common(&within[0][i], &within[0][j]);
+                let apart =
+                    common(&across[0][i], &across[1][j]) + common(&across[0][j], &across[1][i]);
+                assert!(!may_match(a, b) || near + apart == 1, "{round} {a:?} {b:?}");
+            }
+        }
+    }
+    assert!(met < all * 3 / 4, "{met} of {all}");
 }
 
 /// The work of each task, pairs of rows that it compares and what each row takes, and the rows

@@ -25,7 +25,7 @@
 
 use std::ops::{Deref, Range};
 
-use crate::engine::{Axis, RowPlace};
+use crate::engine::{ANYWHERE, Axis, RowPlace};
 use crate::shuffle::histogram::{Histogram, KEY_CLASSES};
 use crate::shuffle::region::{Estimate, Region};
 use crate::shuffle::triangle::{Grain, WeighedTiles, triangles_and_rectangles};
@@ -97,11 +97,20 @@ impl Deref for Grid<'_> {
 }
 
 impl Grid<'_> {
-    /// The least and the greatest position that partners of a row of `side` may have.
-    pub(crate) fn partners(&self, side: Side, position: u32) -> Option<(u32, u32)> {
-        let reach = self.axis.reach(side, position..position.checked_add(1)?)?;
+    /// The least and the greatest position that partners of rows of `side` may have, which lie between
+    /// `least` and `greatest`; besides [`ANYWHERE`].
+    pub(crate) fn partners(&self, side: Side, least: u32, greatest: u32) -> Option<(u32, u32)> {
+        if self.is_anywhere(greatest) {
+            return Some((0, u32::MAX));
+        }
+        let reach = self.axis.reach(side, least..greatest.saturating_add(1))?;
         let greatest = u32::try_from(reach.end.checked_sub(1)?).unwrap_or(u32::MAX);
         Some((u32::try_from(reach.start).ok()?, greatest))
+    }
+
+    /// Whether rows whose greatest position is this one may lie anywhere.
+    pub(crate) fn is_anywhere(&self, greatest: u32) -> bool {
+        greatest >= ANYWHERE && self.axis.has_anywhere()
     }
 }
 
@@ -193,7 +202,11 @@ impl Tiling {
         key_class: u32,
         position: u32,
     ) -> Vec<PlacesOfTile> {
-        let Some((least, greatest)) = grid.partners(side, position) else { return vec![] };
+        // Those that lie anywhere are partners in any case, whether a histogram knows of them or not.
+        let partners = grid.partners(side, position, position);
+        if partners.is_none() && !grid.axis.has_anywhere() {
+            return vec![];
+        }
         let first = u64::from(position) << 32;
         let last = first | u64::from(u32::MAX);
         (0..)
@@ -204,8 +217,10 @@ impl Tiling {
                 tile.keys.contains(&key_class)
                     && places.start <= last
                     && places.end > first
-                    && other_least <= greatest
-                    && other_greatest >= least
+                    && (grid.is_anywhere(other_greatest)
+                        || partners.is_some_and(|(least, greatest)| {
+                            other_least <= greatest && other_greatest >= least
+                        }))
             })
             .map(|(number, tile)| (tile.places[side as usize].clone(), number))
             .collect()

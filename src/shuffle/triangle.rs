@@ -140,6 +140,7 @@ mod tests {
                     rows.truncate(120);
                     rows.extend((0..30).map(|i| RowPlace {
                         position: 1 << (i % 20),
+                        kind: 0,
                         hash: rng.random(),
                         key_hash: rng.random(),
                     }));
@@ -230,7 +231,11 @@ mod tests {
             ("two sizes", of_sizes(&|_, i| if i % 10 == 0 { 100 } else { 20 })),
             (
                 "one set",
-                of_sizes(&|_, _| 28).into_iter().take(ROWS / 10).chain([heavy; ROWS]).collect(),
+                of_sizes(&|_, _| 28)
+                    .into_iter()
+                    .take(ROWS / 10)
+                    .chain(std::iter::repeat_n(heavy, ROWS))
+                    .collect(),
             ),
         ];
         for (name, rows) in &shapes {

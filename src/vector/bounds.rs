@@ -116,7 +116,7 @@ fn scale_for(norm: f64) -> f64 {
     }
 }
 
-fn square_of(vector: impl Iterator<Item = f64>) -> f64 {
+pub(super) fn square_of(vector: impl Iterator<Item = f64>) -> f64 {
     vector.map(|v| v * v).sum()
 }
 

@@ -13,7 +13,7 @@ use super::bounds::Bounds;
 use super::collection::{Vectors, check_lens};
 use super::metric::{Decision, Orders, Threshold};
 use super::nested_loop::BuildPanels;
-use super::order::{BOX_ITEMS, Boxes};
+use super::order::{BLOCK_ITEMS, Extent};
 use super::tile::{PANEL, ROW_UNIT, Rows, place_in_rows, products};
 use crate::engine::{
     Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, ProbeUnit, Progress,
@@ -26,15 +26,19 @@ pub(super) const BLOCK: usize = 8 * ROW_UNIT;
 /// Panels that a block meets before its survivors are decided.
 const PANELS: usize = 2;
 
-/// Panels of a group that has a box: a multiple of those above.
-const BOX_PANELS: usize = BOX_ITEMS as usize / PANEL;
+/// Panels whose boxes are held against a block's at once.
+const LISTED: usize = 1 << 12;
+/// As many where there are few, or where memory is short.
+const FEW_LISTED: usize = 1 << 7;
 
 /// Fewer pairs are decided in `f64` at once.
 const FEW_PAIRS: usize = 64;
 
 /// About the bytes of a cursor, besides the vectors of its block.
-pub(super) const CURSOR_BYTES: usize =
-    BLOCK * (PANEL * PANELS * size_of::<Survivor>() + 2 * size_of::<Bounds>()) + 4096;
+pub(super) const CURSOR_BYTES: usize = BLOCK
+    * (PANEL * PANELS * size_of::<Survivor>() + 2 * size_of::<Bounds>())
+    + FEW_LISTED * size_of::<u32>()
+    + 4096;
 
 /// The time of a poll; the operator allows 10 ms.
 const SLICE: Duration = Duration::from_millis(4);
@@ -73,6 +77,17 @@ struct Block {
     accept: Vec<f32>,
     /// The next panel, and the end.
     panels: Range<usize>,
+    /// The box around the vectors; none where all panels are compared with them.
+    extent: Option<Extent>,
+    /// Panels before those above that are in reach of the vectors and have not been compared, the next
+    /// one last.
+    listed: Vec<u32>,
+}
+
+impl Block {
+    fn is_over(&self) -> bool {
+        self.panels.is_empty() && self.listed.is_empty()
+    }
 }
 
 /// See [`super::nested_loop::NestedLoop`].
@@ -85,6 +100,8 @@ pub(super) struct NestedLoopCursor {
     units: UnitQueue<ProbeUnit>,
     unit: Option<Unit>,
     block: Block,
+    /// Panels that are listed at once, where they are more than a few.
+    most_listed: usize,
     survivors: Vec<Survivor>,
     /// Those that have been decided.
     decided: usize,
@@ -108,6 +125,7 @@ impl NestedLoopCursor {
             units: UnitQueue::default(),
             unit: None,
             block: Block::default(),
+            most_listed: 0,
             survivors: vec![],
             decided: 0,
             funnel: Funnel::default(),
@@ -126,12 +144,22 @@ impl NestedLoopCursor {
         let dimensions = items.dimensions(first);
         let Some(run) = items.run_of(first) else { return Ok(false) };
         let is_alike = |item: &ItemId| items.dimensions(*item) == dimensions;
-        let end = rest.end.min(run.items.end).min(first + BLOCK as ItemId);
+        let extent = match (&self.side.reach, self.side.vectors.boxes()) {
+            (Some(_), Some(boxes)) if Arc::ptr_eq(items, &self.side.vectors) => Some(boxes),
+            _ => None,
+        };
+        let len = match extent {
+            Some(_) => BLOCK_ITEMS - first % BLOCK_ITEMS,
+            None => BLOCK as ItemId,
+        };
+        let end = rest.end.min(run.items.end).min(first.saturating_add(len));
         let count = (first..end).take_while(is_alike).count();
         let key = run.key;
         rest.start = first + count as ItemId;
         self.block.items = first..rest.start;
         self.block.panels = 0..0;
+        self.block.listed.clear();
+        self.block.extent = extent.map(|boxes| boxes.extent(self.block.items.clone()));
         let Some(run) = self.side.vectors.run(key) else { return Ok(true) };
         check_lens(self.threshold.metric.function().name(), dimensions, run.lens)?;
         let mut partners = run.items.clone();
@@ -151,7 +179,7 @@ impl NestedLoopCursor {
     /// Converts the vectors of the block.
     fn begin_block(&mut self) -> Result<()> {
         let Some(Unit { items, .. }) = &self.unit else { return Ok(()) };
-        let Block { items: range, partners, dimensions, numbers, reject, accept, panels } =
+        let Block { items: range, partners, dimensions, numbers, reject, accept, panels, .. } =
             &mut self.block;
         let (count, d) = (range.len(), *dimensions);
         let rows = count.next_multiple_of(ROW_UNIT);
@@ -188,37 +216,47 @@ impl NestedLoopCursor {
         Ok(())
     }
 
-    /// Passes over groups of panels that are out of reach of all vectors of the block.
-    fn pass_over(&mut self) {
-        /// Groups that are passed over between two looks at the clock.
-        const GROUPS: usize = 1 << 14;
-        let Some(Unit { items, .. }) = &self.unit else { return };
-        let build = &self.side.vectors;
-        let Some(boxes) = build.boxes().filter(|_| Arc::ptr_eq(items, build)) else { return };
-        let Block { items, panels, .. } = &mut self.block;
-        let own = Boxes::group(items.start)..=Boxes::group(items.end - 1);
-        for _ in 0..GROUPS {
-            let group = panels.start / BOX_PANELS;
-            if panels.start >= panels.end {
-                return;
-            }
-            self.funnel.postings += 1;
-            if own.clone().any(|own| !boxes.are_apart(own, group)) {
-                return;
-            }
-            panels.start = panels.end.min((group + 1) * BOX_PANELS);
+    /// Lists panels in reach of the block, of the next ones.
+    fn list(&mut self) {
+        // Of a few thousand vectors, few are listed in any case.
+        if self.most_listed == 0 && self.block.panels.len() > 8 * FEW_LISTED {
+            let more = self.reservation.try_grow(LISTED * size_of::<u32>());
+            self.most_listed = if more.is_ok() { LISTED } else { FEW_LISTED };
         }
+        let Block { panels, extent: Some(extent), listed, .. } = &mut self.block else { return };
+        let Some(reach) = &self.side.reach else { return };
+        let end = panels.end.min(panels.start + self.most_listed.max(FEW_LISTED));
+        self.funnel.postings += (end - panels.start) as u64;
+        reach.tiles(extent, panels.start as u32..end as u32, listed);
+        listed.reverse();
+        panels.start = end;
     }
 
     /// Compares the block with the next panels.
     fn compare(&mut self) {
-        self.pass_over();
-        let Block { items, partners, dimensions, numbers, reject, panels, .. } = &mut self.block;
-        if panels.start >= panels.end {
-            return;
+        if self.block.extent.is_some() && self.block.listed.is_empty() {
+            self.list();
         }
-        let (part, count) = self.side.panels(panels.start, PANELS.min(panels.len()));
-        let first = (panels.start * PANEL) as ItemId;
+        let Block { items, partners, dimensions, numbers, reject, panels, extent, listed, .. } =
+            &mut self.block;
+        let (panel, (part, count)) = match (extent, listed.pop()) {
+            (Some(_), None) => return,
+            (Some(_), Some(panel)) => {
+                let other = listed.last().map(|&other| other as usize);
+                let pair = self.side.pair(panel as usize, other);
+                if pair.1 > 1 {
+                    listed.pop();
+                }
+                (panel as usize, pair)
+            }
+            (None, _) => {
+                let some = self.side.panels(panels.start, PANELS.min(panels.len()));
+                let panel = panels.start;
+                panels.start += some.1;
+                (panel, some)
+            }
+        };
+        let first = (panel * PANEL) as ItemId;
         let rows = Rows { dimensions: *dimensions, numbers, reject };
         let (survivors, is_unordered) =
             (&mut self.survivors, self.spec.pairing == Pairing::Unordered);
@@ -230,7 +268,6 @@ impl NestedLoopCursor {
                 survivors.push(Survivor { probe, build, product });
             }
         });
-        panels.start += count;
         self.funnel.prefix_pairs += (count * PANEL * items.len()) as u64;
     }
 
@@ -350,7 +387,7 @@ impl Cursor for NestedLoopCursor {
                 Some(_) => continue,
                 None => {}
             }
-            if !self.block.panels.is_empty() {
+            if !self.block.is_over() {
                 self.compare();
             } else if !self.next_block()? {
                 self.unit = None;

@@ -8,6 +8,7 @@ use arrow::array::{ArrayRef, BinaryArray};
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
+use super::axis::NormAxis;
 use super::collection::{Content, ReadRow, ReadRows, Vectors};
 use super::gather::Gathering;
 use super::metric::{Metric, Threshold};
@@ -58,6 +59,7 @@ fn read(
 #[derive(Debug)]
 pub(super) struct VectorEncoder {
     metric: Metric,
+    axis: NormAxis,
     read: ReadRows,
     /// Rows that were added together.
     pushes: Vec<Range<usize>>,
@@ -65,8 +67,8 @@ pub(super) struct VectorEncoder {
 }
 
 impl VectorEncoder {
-    pub(super) fn new(metric: Metric) -> Self {
-        Self { metric, read: ReadRows::default(), pushes: vec![], reserved: 0 }
+    pub(super) fn new(metric: Metric, axis: NormAxis) -> Self {
+        Self { metric, axis, read: ReadRows::default(), pushes: vec![], reserved: 0 }
     }
 
     pub(super) fn number_count(&self) -> usize {
@@ -127,7 +129,12 @@ impl BuildEncoder for VectorEncoder {
 
     fn positions(&self, count: usize) -> Vec<u32> {
         let rows = self.read.rows.iter().filter(|row| row.content != Content::None);
-        rows.take(count).map(|_| 1).collect()
+        rows.take(count).map(|row| self.axis.position(self.read.vector(row))).collect()
+    }
+
+    fn kind(&self) -> u32 {
+        let rows = self.read.rows.iter().filter(|row| row.content != Content::None);
+        rows.map(|row| row.len).max().unwrap_or(0)
     }
 
     fn unload<'a>(&'a self, keys: Option<&'a KeyDictionary>) -> Box<dyn Unload + 'a> {

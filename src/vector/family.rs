@@ -8,7 +8,7 @@ use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::CastExpr;
 
-use super::axis::{OnePlace, Places};
+use super::axis::{NormAxis, Places};
 use super::matcher::VectorMatcher;
 use super::metric::{FAMILY, Metric, Threshold};
 use super::numbers::holds_vectors;
@@ -60,19 +60,25 @@ impl Family for VectorFamily {
         let (threshold, first) = (Threshold::of(&predicate)?, predicate.call.first);
         let sources: Vec<_> = arguments.iter().filter_map(source).collect();
         let dimensions = sources.iter().find_map(|(_, child)| child.dimensions);
-        let axis = OnePlace { dimensions: dimensions.unwrap_or(USUAL_DIMENSIONS) };
+        let axis = NormAxis::new(threshold, dimensions.unwrap_or(USUAL_DIMENSIONS));
         let sources = sources.into_iter().map(|(argument, child)| (argument, child.expression));
         Ok(Arc::new(VectorMatcher { threshold, first, axis, sources: sources.collect() }))
     }
 
     fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>> {
-        Threshold::of(&predicate)?;
-        Ok(Arc::new(OnePlace { dimensions: USUAL_DIMENSIONS }))
+        Ok(Arc::new(NormAxis::new(Threshold::of(&predicate)?, USUAL_DIMENSIONS)))
     }
 
-    fn place_reader(&self, side: Side, argument: &DataType) -> Result<Box<dyn PlaceReader>> {
+    fn place_reader(
+        &self,
+        predicate: Predicate,
+        side: Side,
+        argument: &DataType,
+    ) -> Result<Box<dyn PlaceReader>> {
+        let threshold = Threshold::of(&predicate)?;
+        let axis = NormAxis::new(threshold, USUAL_DIMENSIONS);
         match holds_vectors(argument) {
-            true => Ok(Box::<Places>::default()),
+            true => Ok(Box::new(Places::new(threshold.metric, axis))),
             false => plan_err!(
                 "rows are placed by a list of numbers, but the {side} argument is {argument}"
             ),

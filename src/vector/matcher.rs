@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
-use super::axis::OnePlace;
+use super::axis::NormAxis;
 use super::collection::Vectors;
 use super::cursor::CURSOR_BYTES;
 use super::device::{Published, VectorDevices};
@@ -36,7 +36,7 @@ pub(super) struct VectorMatcher {
     pub threshold: Threshold,
     /// The side that gives the first argument.
     pub first: Side,
-    pub axis: OnePlace,
+    pub axis: NormAxis,
     /// Arguments that are casts, and what they are casts of.
     pub sources: Vec<(PhysicalExprRef, PhysicalExprRef)>,
 }
@@ -52,11 +52,11 @@ impl Matcher for VectorMatcher {
     }
 
     fn stored(&self, _: Side) -> Arc<dyn StoredForm> {
-        Arc::new(StoredVectors { metric: self.threshold.metric })
+        Arc::new(StoredVectors { metric: self.threshold.metric, axis: self.axis })
     }
 
     fn encoder(&self, _: Side, _: Option<&Arc<dyn Domain>>) -> Result<Box<dyn BuildEncoder>> {
-        Ok(Box::new(VectorEncoder::new(self.threshold.metric)))
+        Ok(Box::new(VectorEncoder::new(self.threshold.metric, self.axis)))
     }
 
     fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {

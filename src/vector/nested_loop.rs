@@ -12,7 +12,7 @@ use super::cursor::{BLOCK, NestedLoopCursor};
 use super::device;
 use super::index::{Order, Sampled, sample};
 use super::metric::{Orders, Threshold};
-use super::order::{BOX_ITEMS, Boxes};
+use super::order::{BLOCK_ITEMS, Boxes, Reach};
 use super::tile::{PANEL, Panels};
 use crate::engine::{
     Collection, Cost, Cursor, DevicePlace, Evidence, ItemId, MatchSpec, Pairing, Placement,
@@ -62,13 +62,12 @@ pub(super) fn pair_cost(dimensions: u32) -> f64 {
 
 /// The time to hold the boxes of a self-join against each other, in nanoseconds of a core.
 fn passing_cost(items: u32, boxes: &Boxes) -> f64 {
-    /// Of two boxes, and of a coordinate.
-    const PAIR: f64 = 4.0;
-    const COORDINATE: f64 = 1.2;
-    /// Groups that a block of probe vectors lies in.
-    const GROUPS: f64 = 2.5;
-    let pairs = f64::from(items / BOX_ITEMS) * f64::from(items) / BLOCK as f64 / 2.0;
-    pairs * GROUPS * (PAIR + COORDINATE * f64::from(boxes.dims))
+    /// Of a block and the box of a panel, and of a coordinate.
+    const PAIR: f64 = 1.0;
+    const COORDINATE: f64 = 0.15;
+    let pairs = f64::from(items / BLOCK_ITEMS) * f64::from(items) / PANEL as f64 / 2.0;
+    // As many of those above the panels' as of them.
+    pairs * f64::from(2.0 * boxes.share).min(1.0) * (PAIR + COORDINATE * f64::from(boxes.dims))
 }
 
 impl Figures {
@@ -108,7 +107,10 @@ impl NestedLoop {
     pub(super) fn prepared_bytes(vectors: usize, numbers: usize) -> usize {
         let panels = vectors.div_ceil(PANEL);
         // A panel is as wide as its widest vector: about twice the mean one.
+        // The boxes of panels, sixteen coordinates at most.
+        let reach = 9 * vectors + 4096;
         2 * numbers * size_of::<f32>()
+            + reach
             + panels * (PANEL * size_of::<Bounds>() + size_of::<usize>())
             + numbers
             + 4096
@@ -178,6 +180,8 @@ pub(super) struct BuildPanels {
     numbers: Vec<f32>,
     reject: Vec<f32>,
     accept: Vec<f32>,
+    /// The boxes of panels, where vectors are ordered.
+    pub reach: Option<Reach>,
 }
 
 impl BuildPanels {
@@ -234,7 +238,8 @@ impl BuildPanels {
             }
             Ok(())
         })?;
-        Ok(Self { vectors, frame, starts, numbers, reject, accept })
+        let reach = reach(&vectors, context);
+        Ok(Self { vectors, frame, starts, numbers, reject, accept, reach })
     }
 
     /// A panel and those that follow it with the same stride, `most` at most.
@@ -244,12 +249,30 @@ impl BuildPanels {
         let last = (panel..panel + most).take_while(is_alike).count();
         let numbers = &self.numbers[self.starts[panel]..self.starts[panel + last]];
         let reject = &self.reject[panel * PANEL..(panel + last) * PANEL];
-        (Panels { numbers, stride, reject }, last)
+        (Panels { numbers, stride, step: 1, reject }, last)
+    }
+
+    /// A panel and, where it has as many numbers, another one behind it; how many.
+    pub(super) fn pair(&self, panel: usize, other: Option<usize>) -> (Panels<'_>, usize) {
+        let len = |panel: usize| self.starts[panel + 1] - self.starts[panel];
+        let other = other.filter(|&other| other > panel && len(other) == len(panel));
+        let Some(other) = other else { return self.panels(panel, 1) };
+        let numbers = &self.numbers[self.starts[panel]..self.starts[other + 1]];
+        let reject = &self.reject[panel * PANEL..(other + 1) * PANEL];
+        let stride = self.starts[other] - self.starts[panel];
+        (Panels { numbers, stride, step: other - panel, reject }, 2)
     }
 
     pub(super) fn accept(&self, item: ItemId) -> f32 {
         self.accept[item as usize]
     }
+}
+
+/// The boxes of panels, where there are boxes and memory for them.
+fn reach(vectors: &Vectors, context: PrepareContext<'_>) -> Option<Reach> {
+    let boxes = vectors.boxes()?;
+    context.reservation.try_grow(Reach::bytes(boxes, vectors.len(), PANEL as u32)).ok()?;
+    Some(Reach::of(boxes, vectors.len(), PANEL as u32))
 }
 
 #[derive(Debug)]
@@ -273,6 +296,6 @@ impl PreparedJoin for Prepared {
     }
 
     fn range_unit(&self) -> u32 {
-        BLOCK as u32
+        if self.side.reach.is_some() { BLOCK_ITEMS } else { BLOCK as u32 }
     }
 }

@@ -9,16 +9,18 @@ use arrow::buffer::{NullBuffer, OffsetBuffer};
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 
+use super::axis::NormAxis;
 use super::collection::Content;
 use super::metric::Metric;
 use super::numbers::{Numbers, Row};
-use crate::engine::{EncodeInput, StoredForm, StoredRows};
+use crate::engine::{Axis, EncodeInput, StoredForm, StoredRows};
 
 /// `LargeList<Float64>`. A row that matches nothing is NULL; a list with a NULL element whose
 /// length counts holds NULLs alone.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StoredVectors {
     pub metric: Metric,
+    pub axis: NormAxis,
 }
 
 /// Rows in one array, so that the bytes of keys fit it.
@@ -97,6 +99,33 @@ impl StoredForm for StoredVectors {
     }
 
     fn positions(&self, values: &dyn Array) -> Vec<u32> {
-        (0..values.len()).map(|row| u32::from(values.is_valid(row))).collect()
+        let Ok(numbers) = Numbers::try_new(values) else {
+            // No stored values are of another type.
+            return vec![self.axis.position(&[f64::NAN]); values.len()];
+        };
+        let mut vector = vec![];
+        let position = |row: usize| {
+            vector.clear();
+            match numbers.row(row) {
+                Row::Null => return 0,
+                Row::WithNull(_) => {}
+                Row::Vector(range) => numbers.append(range, &mut vector),
+            }
+            self.axis.position(&vector)
+        };
+        (0..numbers.len()).map(position).collect()
+    }
+
+    fn kinds(&self, values: &dyn Array) -> Option<Vec<u32>> {
+        if !self.axis.has_anywhere() {
+            return None;
+        }
+        let numbers = Numbers::try_new(values).ok()?;
+        let len = |row: usize| match numbers.row(row) {
+            Row::Null => 0,
+            Row::WithNull(len) => len as u32,
+            Row::Vector(range) => range.len() as u32,
+        };
+        Some((0..numbers.len()).map(len).collect())
     }
 }

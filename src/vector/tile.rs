@@ -20,12 +20,14 @@ pub(super) struct Rows<'a> {
     pub reject: &'a [f32],
 }
 
-/// Neighbouring panels.
+/// Panels at equal distances.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Panels<'a> {
-    /// For each panel the dimensions of its sixteen vectors; `stride` numbers a panel.
+    /// For each panel the dimensions of its sixteen vectors, `stride` numbers behind those of the last.
     pub numbers: &'a [f32],
     pub stride: usize,
+    /// How many panels one lies behind the last.
+    pub step: usize,
     /// By vector.
     pub reject: &'a [f32],
 }
@@ -45,13 +47,14 @@ pub(super) fn products(
         let two = wide && panel + 1 < count;
         let part = Panels {
             numbers: &panels.numbers[panel * panels.stride..],
-            reject: &panels.reject[panel * PANEL..],
+            reject: &panels.reject[panel * panels.step * PANEL..],
             ..panels
         };
+        let first = panel * panels.step * PANEL;
         match (wide, two) {
-            (true, true) => of_panels::<12, 2>(simd, rows, part, panel * PANEL, &mut survivor),
-            (true, false) => of_panels::<12, 1>(simd, rows, part, panel * PANEL, &mut survivor),
-            (false, _) => of_panels::<6, 1>(simd, rows, part, panel * PANEL, &mut survivor),
+            (true, true) => of_panels::<12, 2>(simd, rows, part, first, &mut survivor),
+            (true, false) => of_panels::<12, 1>(simd, rows, part, first, &mut survivor),
+            (false, _) => of_panels::<6, 1>(simd, rows, part, first, &mut survivor),
         }
         panel += if two { 2 } else { 1 };
     }
@@ -92,7 +95,7 @@ fn of_panels<const ROWS: usize, const PANELS: usize>(
                 while rest != 0 {
                     let lane = rest.trailing_zeros() as usize;
                     rest &= rest - 1;
-                    survivor(row + i, first + p * PANEL + lane, products[lane]);
+                    survivor(row + i, first + p * panels.step * PANEL + lane, products[lane]);
                 }
             }
         }
@@ -111,7 +114,7 @@ kernels! {
         let d = rows.dimensions;
         assert!(rows.reject.len() >= ROWS);
         assert!(d == 0 || rows.numbers.len() >= (d - 1) * ROW_UNIT + ROWS);
-        assert!(panels.stride >= d * PANEL && panels.reject.len() >= PANELS * PANEL);
+        assert!(panels.reject.len() >= ((PANELS - 1) * panels.step + 1) * PANEL);
         assert!(panels.numbers.len() >= (PANELS - 1) * panels.stride + d * PANEL);
         let (x, y) = (rows.numbers.as_ptr(), panels.numbers.as_ptr());
         // SAFETY: the caller promises the instructions of the form; the assertions above cover every
@@ -132,7 +135,7 @@ kernels! {
             }
             let mut any = 0;
             for p in 0..PANELS {
-                let of_panel = F::load(panels.reject.as_ptr().add(p * PANEL));
+                let of_panel = F::load(panels.reject.as_ptr().add(p * panels.step * PANEL));
                 for r in 0..ROWS {
                     let least = F::add(F::splat(rows.reject[r]), of_panel);
                     masks[r][p] = !F::less(sums[r][p], least);

@@ -49,7 +49,7 @@ impl Counts {
 fn row_place(content: &Content, side: &Side, place: usize) -> RowPlace {
     // The upper half, so that sets ascend on the axis as in `Side`.
     let hash = (content.hash(side.sets[place]) >> 32) as u32;
-    RowPlace { position: side.size(place), hash, key_hash: 0 }
+    RowPlace { position: side.size(place), kind: 0, hash, key_hash: 0 }
 }
 
 /// Rows of one set at one place of the product's axis.

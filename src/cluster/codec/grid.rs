@@ -72,6 +72,7 @@ pub(super) fn read_histogram(
 fn write_rows(rows: &PlacedRows, writer: &Writer<'_>) -> Result<PlacedRowsNode> {
     Ok(PlacedRowsNode {
         family: rows.family.name().to_string(),
+        predicate: write_predicate(rows.predicate),
         side: write_side(rows.side),
         argument: writer.expression(&rows.argument)?,
         keys: rows.keys.iter().map(|key| writer.expression(key)).collect::<Result<_>>()?,
@@ -89,6 +90,7 @@ fn read_rows(
     let keys = node.keys.iter().map(|key| reader.expression(key, &schema));
     Ok(PlacedRows {
         family: reader.family(&node.family)?,
+        predicate: reader.predicate(node.predicate)?,
         side: read_side(node.side)?,
         argument: reader.expression(&node.argument, &schema)?,
         keys: keys.collect::<Result<_>>()?,

@@ -279,6 +279,8 @@ pub(super) struct PlacedRowsNode {
     pub filter: Option<PhysicalExprNode>,
     #[prost(string, tag = "6")]
     pub family: String,
+    #[prost(message, required, tag = "7")]
+    pub predicate: PredicateNode,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enumeration)]

@@ -167,6 +167,7 @@ async fn the_grid_survives() {
         let join = join.join();
         let rows = PlacedRows {
             family: sets(),
+            predicate: join.predicate,
             side,
             argument: Arc::clone(join.argument(side)),
             keys: join
@@ -340,6 +341,7 @@ async fn columns_and_counts_that_cannot_be_are_errors() {
 
     let rows = PlacedRows {
         family: sets(),
+        predicate: join.join().predicate,
         side: Side::Left,
         argument: Arc::clone(join.join().argument(Side::Left)),
         keys: vec![],

@@ -13,7 +13,7 @@ use datafusion::physical_plan::SpillManager;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, TryStreamExt, stream};
 
-use crate::engine::Domain;
+use crate::engine::{ANYWHERE, Axis, Domain};
 use crate::exec::rows::payload::stored_bytes;
 
 /// Rows of one band. The unit that is read again, and that pieces of a build side are made of.
@@ -31,6 +31,13 @@ pub(crate) struct Segment {
     /// The number of the first row among the rows of its side.
     pub first_row: u64,
     pub file: Arc<dyn SpillFile>,
+}
+
+impl Segment {
+    /// Whether its rows lie anywhere on the axis.
+    pub(crate) fn lies_anywhere(&self, axis: &dyn Axis) -> bool {
+        axis.has_anywhere() && self.positions.start == ANYWHERE
+    }
 }
 
 impl fmt::Debug for Segment {

@@ -506,6 +506,8 @@ struct Meetings {
     probe: Arc<SpilledSide>,
     /// By probe segment, the positions of its partners.
     partners: Vec<Option<Range<u64>>>,
+    /// By build segment, whether its rows lie anywhere.
+    anywhere: Vec<bool>,
     /// By probe segment, the last build segment that it meets.
     last: Vec<Option<usize>>,
     /// Which probe rows have a match, where the answer depends on it.
@@ -522,7 +524,10 @@ impl Meetings {
     ) -> Result<Self> {
         let layout = &context.plan.cross;
         let axis = layout.matcher.axis();
-        let reach = |segment: &Segment| axis.reach(layout.probe, segment.positions.clone());
+        let reach = |segment: &Segment| match segment.lies_anywhere(axis) {
+            true => Some(0..u64::MAX),
+            false => axis.reach(layout.probe, segment.positions.clone()),
+        };
         let partners: Vec<_> = probe.segments.iter().map(reach).collect();
         let asked = layout.pads(layout.probe)
             || matches!(layout.yields, Yield::RowsOf(side, _) if side == layout.probe);
@@ -537,6 +542,7 @@ impl Meetings {
             _reservation: reservation,
             probe,
             partners,
+            anywhere: build.segments.iter().map(|segment| segment.lies_anywhere(axis)).collect(),
         };
         let segments = 0..build.segments.len();
         meetings.last = (0..meetings.probe.segments.len())
@@ -546,11 +552,13 @@ impl Meetings {
     }
 
     fn meets(&self, probe: usize, build: usize) -> bool {
-        let Some(partners) = &self.partners[probe] else { return false };
+        let (partners, anywhere) = (&self.partners[probe], self.anywhere[build]);
         let (probe, build) = (&self.probe.segments[probe], &self.build.segments[build]);
-        probe.key_part == build.key_part
-            && partners.start < u64::from(build.positions.end)
-            && u64::from(build.positions.start) < partners.end
+        let is_near = |partners: &Range<u64>| {
+            partners.start < u64::from(build.positions.end)
+                && u64::from(build.positions.start) < partners.end
+        };
+        probe.key_part == build.key_part && (anywhere || partners.as_ref().is_some_and(is_near))
     }
 
     /// The probe segments among `with` that meet a piece.

@@ -193,11 +193,17 @@ impl SpillContext {
             .iter()
             .flat_map(|share| share.encoder.positions(SAMPLED_ROWS / shares.len()))
             .collect();
+        let kind = shares.iter().map(|share| share.encoder.kind()).max().unwrap_or(0);
         // The rows read are about to leave memory.
         let room = self.available().map_or(usize::MAX, |bytes| bytes + reserved);
         let count = self.bands.min((room / 8 / OPEN_FILE_BYTES).max(4));
-        let bands =
-            Arc::new(Bands::new(positions, self.layout.matcher.axis(), count, self.plan.has_keys));
+        let bands = Arc::new(Bands::new(
+            positions,
+            kind,
+            self.layout.matcher.axis(),
+            count,
+            self.plan.has_keys,
+        ));
         // In a self-join these are the probe rows as well.
         let keeps = self.layout.lists_unmatched(side)
             || self.layout.self_join && self.layout.lists_unmatched(self.layout.probe);

@@ -14,7 +14,7 @@ use datafusion::execution::spill_file::SpillFile;
 use datafusion::physical_plan::SpillManager;
 
 use super::bands::Bands;
-use crate::engine::{StoredForm, StoredRows};
+use crate::engine::{ANYWHERE, StoredForm, StoredRows};
 use crate::exec::rows::payload::stored_bytes;
 use crate::exec::rows::segment::{Segment, SpilledSide};
 
@@ -100,7 +100,8 @@ impl SideWriter {
     /// Adds rows with the columns stored for them besides value and key.
     pub(super) fn push(&mut self, rows: StoredRows, stored: Vec<ArrayRef>) -> Result<()> {
         let positions = self.form.positions(rows.values.as_ref());
-        let bands = self.bands.of_rows(&positions, rows.keys.as_ref());
+        let kinds = self.form.kinds(rows.values.as_ref());
+        let bands = self.bands.of_rows(&positions, kinds.as_deref(), rows.keys.as_ref());
         let mut columns: Vec<ArrayRef> = vec![rows.values];
         columns.extend(rows.keys.map(|keys| Arc::new(keys) as ArrayRef));
         columns.extend(stored);
@@ -184,7 +185,10 @@ impl SideWriter {
         self.done.push(Segment {
             band,
             key_part: self.bands.key_part(band),
-            positions: open.positions,
+            positions: match self.bands.is_anywhere(band) {
+                true => ANYWHERE..ANYWHERE + 1,
+                false => open.positions,
+            },
             rows: open.rows,
             domain_size: open.domain_size,
             bytes: open.bytes,
@@ -316,7 +320,7 @@ mod tests {
         };
         let family = SetFamily::new(crate::functions::measure_of);
         let axis = family.axis(predicate).unwrap();
-        let bands = Arc::new(Bands::new(vec![], axis.as_ref(), 1, false));
+        let bands = Arc::new(Bands::new(vec![], 0, axis.as_ref(), 1, false));
         let form = Arc::new(kind);
         let mut writer = SideWriter::new(manager, form, bands, false, limits, reservation);
         let lists = arrow::array::ListArray::from_iter_primitive::<arrow::datatypes::Int64Type, _, _>(

@@ -91,6 +91,7 @@ impl Distribution<'_> {
         });
         PlacedRows {
             family: Arc::clone(&self.family),
+            predicate: join.predicate,
             side,
             argument: Arc::clone(join.argument(side)),
             keys: keys.collect(),

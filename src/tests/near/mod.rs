@@ -69,7 +69,7 @@ impl Family for NearFamily {
         Ok(Arc::new(Distance::of(&predicate)))
     }
 
-    fn place_reader(&self, _: Side, _: &DataType) -> Result<Box<dyn PlaceReader>> {
+    fn place_reader(&self, _: Predicate, _: Side, _: &DataType) -> Result<Box<dyn PlaceReader>> {
         Ok(Box::new(Places))
     }
 }
@@ -124,7 +124,7 @@ impl PlaceReader for Places {
                 Some(key_hash) => {
                     let value = values.value(row);
                     let hash = (value as u32).wrapping_mul(0x9E37_79B9);
-                    RowPlace { position: position(value), hash, key_hash }
+                    RowPlace { position: position(value), kind: 0, hash, key_hash }
                 }
                 None => RowPlace::default(),
             });

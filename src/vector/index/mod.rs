@@ -23,7 +23,7 @@ mod strategy;
 mod visit;
 
 #[cfg(test)]
-mod tests;
+pub(in crate::vector) mod tests;
 
 pub(super) use built::VectorIndex;
 pub(super) use cursor::CURSOR_BYTES;

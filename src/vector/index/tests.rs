@@ -12,8 +12,8 @@ use super::boxes::{FANOUT, PANEL, Shape};
 use super::strategy::{DIRECTORY, GRID};
 use crate::config::GpuOptions;
 use crate::engine::{
-    Collection, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, PrepareContext, ProbeUnit,
-    Progress, Strategy,
+    Collection, Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, PrepareContext,
+    ProbeUnit, Progress, Strategy,
 };
 use crate::simd::Simd;
 use crate::spec::Side;
@@ -55,15 +55,16 @@ fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32)
     Vectors::of(&[&read], &CancelFlag::default()).unwrap()
 }
 
-/// All matches of a strategy, whose cursor is given units of some items and a small buffer.
-fn matches(
+/// All matches of a strategy, whose cursor is given units of some items and a small buffer; and how
+/// they were found.
+pub(in crate::vector) fn matches(
     strategy: &dyn Strategy,
     probe: &Arc<Vectors>,
     build: &Arc<Vectors>,
     threshold: Threshold,
     spec: &MatchSpec,
     threads: usize,
-) -> Vec<[u32; 2]> {
+) -> (Vec<[u32; 2]>, Funnel) {
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     let reservation = MemoryConsumer::new("test").register(&pool);
     let cancel = CancelFlag::default();
@@ -87,13 +88,17 @@ fn matches(
         buffer.clear();
         if progress.unwrap() == Progress::Ended {
             found.sort_unstable();
-            return found;
+            return (found, cursor.funnel());
         }
     }
 }
 
 /// Every pair by definition.
-fn expected(probe: &Vectors, build: &Vectors, threshold: Threshold) -> Vec<[u32; 2]> {
+pub(in crate::vector) fn expected(
+    probe: &Vectors,
+    build: &Vectors,
+    threshold: Threshold,
+) -> Vec<[u32; 2]> {
     let mut pairs = vec![];
     for p in 0..probe.len() {
         let Some(run) = probe.run_of(p).and_then(|run| build.run(run.key)) else { continue };
@@ -145,7 +150,8 @@ fn indexes_find_the_pairs_of_the_definition() {
                     simd,
                     gpu: GpuOptions::default(),
                 };
-                let mut found = matches(strategy, &probe, &build, threshold, &spec, 1 + round % 3);
+                let (mut found, _) =
+                    matches(strategy, &probe, &build, threshold, &spec, 1 + round % 3);
                 if unordered {
                     for pair in &mut found {
                         pair.sort_unstable();

@@ -7,7 +7,7 @@ use datafusion::common::Result;
 
 use super::basis::{Basis, LANES, ROWS};
 use super::boxes::{BOX_ITEMS, Boxes, Points, enclose, limit};
-use super::cells::{Cuts, refine};
+use super::cells::{Cuts, Sizes, refine};
 use super::sample::share_in_reach;
 use crate::engine::ItemId;
 use crate::simd::Simd;
@@ -23,7 +23,7 @@ const LEAST_ITEMS: usize = if cfg!(test) { 1 << 7 } else { 1 << 12 };
 /// Items of a leaf, of which each is ordered by itself. Tests want many.
 const LEAF: usize = if cfg!(test) { 1 << 8 } else { 1 << 12 };
 
-/// The share of pairs of groups within reach above which an order is not worth making.
+/// The share of pairs of blocks within reach above which an order is not worth making.
 const MOST_SHARE: f64 = 0.75;
 
 /// How many vectors of `d` dimensions the axes are found from.
@@ -35,7 +35,7 @@ fn of_axes(d: usize) -> usize {
 #[derive(Debug, Clone, Copy)]
 pub(in crate::vector) struct OrderRequest {
     pub threshold: Threshold,
-    /// Of the pairs of groups in the sample, more must not be within reach.
+    /// Of the pairs of blocks, as a sample has it, more must not be within reach.
     pub most_share: f64,
 }
 
@@ -91,8 +91,8 @@ pub(in crate::vector) fn arrange(
         return Ok(None);
     };
     // The longest run speaks for all.
-    let mut sample = space.points(strided(longest.items.clone(), space.sample_len()))?;
-    let share = sample.share(space.limit, resources.cancel)?;
+    let sample = space.points(strided(longest.items.clone(), space.sample_len()))?;
+    let share = sample.share(longest.items.len(), space.limit, resources.cancel)?;
     if share > most_share {
         return Ok(None);
     }
@@ -155,8 +155,9 @@ impl Projected {
         slack.filter(|(_, slack)| slack.is_finite()).map(|(point, _)| point).collect()
     }
 
-    fn share(&mut self, limit: f32, cancel: &CancelFlag) -> Result<f64> {
-        share_in_reach(self.points(), &mut self.usual(), limit, cancel)
+    /// See [`share_in_reach`].
+    fn share(&self, all: usize, limit: f32, cancel: &CancelFlag) -> Result<f64> {
+        share_in_reach(self.points(), &mut self.usual(), all, limit, cancel)
     }
 }
 
@@ -266,7 +267,9 @@ impl<'a> Space<'a> {
             rest = others;
         }
         let threads = threads_for(threads, usual * self.basis.dims);
-        for_each(threads, tasks, |(own, first)| refine(points.points(), own, first, cancel))?;
+        for_each(threads, tasks, |(own, first)| {
+            refine(points.points(), own, first, Sizes::OF_ITEMS, cancel)
+        })?;
         // Whole groups, and a last one.
         let is_last = items.end == all && usual == order.len();
         let end = if is_last { all } else { (items.start + usual as u32) / BOX_ITEMS * BOX_ITEMS };

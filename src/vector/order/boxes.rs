@@ -7,7 +7,11 @@ use crate::engine::ItemId;
 use crate::vector::bounds::Frame;
 
 /// Items of a group: those whose numbers, divided by this, are equal.
-pub(in crate::vector) const BOX_ITEMS: u32 = 64;
+pub(in crate::vector) const BOX_ITEMS: u32 = 16;
+
+/// Items whose numbers, divided by this, are equal are neighbours in the order, whatever lies beside
+/// them: what is compared at once had better be such a block, or several.
+pub(in crate::vector) const BLOCK_ITEMS: u32 = 64;
 
 /// Boxes around the vectors of groups of items, in a few coordinates.
 ///
@@ -22,7 +26,7 @@ pub(in crate::vector) struct Boxes {
     /// several blocking keys, or vectors without a place, are infinite.
     pub ends: Vec<f32>,
     pub limit: f32,
-    /// About the share of pairs of groups that are within reach of each other.
+    /// About the share of pairs of blocks that are within reach of each other.
     pub share: f32,
 }
 
@@ -77,7 +81,7 @@ impl Boxes {
     }
 
     /// Whether two groups hold no pair.
-    #[inline]
+    #[cfg(test)]
     pub(in crate::vector) fn are_apart(&self, a: usize, b: usize) -> bool {
         gap(self.ends_of(a), self.ends_of(b)) > self.limit
     }

@@ -1,28 +1,31 @@
-//! Points cut at medians of their widest coordinate.
+//! Points cut at medians of the coordinate of their greatest variance.
 
 use datafusion::common::Result;
 
 use super::basis::LANES;
-use super::boxes::{BOX_ITEMS, Points};
+use super::boxes::{BLOCK_ITEMS, BOX_ITEMS, Points};
 use crate::util::cancel::{CancelFlag, select_nth_unstable_by};
 
-/// The coordinate in which some points spread most; of many points, of a sample.
+/// The coordinate of the greatest variance of some points; of many points, of a sample. Compared with
+/// the widest coordinate, blocks are out of reach of a quarter more of the others.
 fn widest(points: Points<'_>, some: &[u32]) -> usize {
     const SAMPLE: usize = 1 << 8;
     let step = (some.len() / SAMPLE).max(1);
-    let mut low = [f32::INFINITY; LANES];
-    let mut high = [f32::NEG_INFINITY; LANES];
+    let Some(&first) = some.first() else { return 0 };
+    let (mut sums, mut squares, mut count) = ([0.0_f32; LANES], [0.0_f32; LANES], 0.0);
     for &point in some.iter().step_by(step) {
-        for (k, &value) in points.of(point).iter().enumerate() {
-            low[k] = low[k].min(value);
-            high[k] = high[k].max(value);
+        count += 1.0;
+        for (k, (value, from)) in points.of(point).iter().zip(points.of(first)).enumerate() {
+            let off = value - from;
+            sums[k] += off;
+            squares[k] += off * off;
         }
     }
     let mut best = (f32::NEG_INFINITY, 0);
     for k in 0..points.dims {
-        let width = high[k] - low[k];
-        if width > best.0 {
-            best = (width, k);
+        let variance = squares[k] - sums[k] * sums[k] / count;
+        if variance > best.0 {
+            best = (variance, k);
         }
     }
     best.1
@@ -42,6 +45,19 @@ fn cut(
     })
 }
 
+/// Into what points are cut: items whose numbers, divided by `block`, are equal, and those again by
+/// `group`, a part of it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sizes {
+    pub block: usize,
+    pub group: usize,
+}
+
+impl Sizes {
+    pub(super) const OF_ITEMS: Self =
+        Self { block: BLOCK_ITEMS as usize, group: BOX_ITEMS as usize };
+}
+
 /// Cuts points down to groups, whose points then ascend. The first one is going to be item `first`.
 ///
 /// # Errors
@@ -51,20 +67,21 @@ pub(super) fn refine(
     points: Points<'_>,
     some: &mut [u32],
     first: usize,
+    sizes: Sizes,
     cancel: &CancelFlag,
 ) -> Result<()> {
-    const GROUP: usize = BOX_ITEMS as usize;
     let mut rest = vec![(some, first)];
     while let Some((some, first)) = rest.pop() {
         let end = first + some.len();
         // The first end of a group behind the first item.
-        let next = (first + 1).next_multiple_of(GROUP);
+        let next = (first + 1).next_multiple_of(sizes.group);
         if next >= end {
             some.sort_unstable();
             continue;
         }
-        let middle = first.midpoint(end).next_multiple_of(GROUP);
-        let middle = if middle >= end { (end - 1) / GROUP * GROUP } else { middle };
+        let unit = if some.len() > sizes.block { sizes.block } else { sizes.group };
+        let middle = first.midpoint(end).next_multiple_of(unit);
+        let middle = if middle >= end { (end - 1) / unit * unit } else { middle };
         let dim = widest(points, some);
         cut(points, some, middle - first, dim, cancel)?;
         let (low, high) = some.split_at_mut(middle - first);

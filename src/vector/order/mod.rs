@@ -4,7 +4,7 @@
 //! ```text
 //! basis.rs    a few principal coordinates of vectors
 //! cells.rs    points cut at medians, again and again
-//! boxes.rs    boxes around groups of 64 items
+//! boxes.rs    boxes around groups of 16 items
 //! sample.rs   what the boxes of a sample tell of those of all
 //! reach.rs    tiles of any size, and a tree of the boxes around them
 //! arrange.rs  the order
@@ -25,5 +25,7 @@ mod sample;
 mod tests;
 
 pub(super) use arrange::{Arranged, OrderRequest, Resources, arrange};
-pub(super) use boxes::{BOX_ITEMS, Boxes};
-pub(super) use reach::Reach;
+#[cfg(test)]
+pub(super) use boxes::BOX_ITEMS;
+pub(super) use boxes::{BLOCK_ITEMS, Boxes};
+pub(super) use reach::{Extent, Reach};

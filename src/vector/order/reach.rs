@@ -220,8 +220,8 @@ mod tests {
         for round in 0..60 {
             let dims = [1, 2, 7, 16][rng.random_range(0..4)];
             let items = rng.random_range(1..40_000_u32);
-            let tile = 64 << rng.random_range(0..3);
-            let ends = ends(&mut rng, items.div_ceil(64) as usize, dims);
+            let tile = BOX_ITEMS << rng.random_range(0..5);
+            let ends = ends(&mut rng, items.div_ceil(BOX_ITEMS) as usize, dims);
             // No sum is so near to the limit that the way of rounding matters.
             let limit = rng.random_range(0.0..30.0);
             let boxes = Boxes { dims: dims as u32, ends, limit, share: 1.0 };

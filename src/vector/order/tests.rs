@@ -1,15 +1,22 @@
 //! Orders and boxes, against all pairs.
 
+use std::sync::Arc;
+
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::{BOX_ITEMS, Boxes, OrderRequest};
-use crate::engine::Collection;
+use crate::config::GpuOptions;
+use crate::engine::{Collection, MatchNeed, MatchSpec, Pairing};
+use crate::simd::Simd;
+use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::gather::Gathering;
+use crate::vector::index::tests::{expected, matches};
 use crate::vector::metric::{Metric, Threshold};
+use crate::vector::nested_loop::NestedLoop;
 
 /// Rows of vectors of `d` dimensions near a few centres, or anywhere; some are repeated, some are
 /// unusual, some have another key.
@@ -148,6 +155,85 @@ fn boxes_part_only_what_does_not_match() {
         apart += check_boxes(&vectors, boxes, threshold);
     }
     assert!(ordered > 20 && apart > 1000, "{ordered} {apart}");
+}
+
+/// A self-join that passes over panels by their boxes finds the pairs of the definition.
+#[test]
+fn panels_in_reach_hold_all_pairs() {
+    let mut rng = StdRng::seed_from_u64(154);
+    let (mut some, mut ordered) = (0, 0);
+    for round in 0..24_usize {
+        let (shape, d) = (round % 4, [2, 8, 17, 40][round % 5 % 4]);
+        let metric = if round % 3 == 2 { Metric::Cosine } else { Metric::Euclidean };
+        let parts = rows(&mut rng, [500, 1400][round % 2], d, shape, [1, 3][round / 2 % 2]);
+        let threshold = threshold(&mut rng, &gathered(&parts, None, 1), metric);
+        let request = OrderRequest { threshold, most_share: 1.0 };
+        let vectors = Arc::new(gathered(&parts, Some(request), 1));
+        ordered += usize::from(vectors.boxes().is_some());
+        let mut pairs = expected(&vectors, &vectors, threshold);
+        pairs.retain(|pair| pair[0] >= pair[1]);
+        some += pairs.len();
+        for &simd in Simd::available() {
+            let spec = MatchSpec {
+                probe: Side::Left,
+                pairing: Pairing::Unordered,
+                both_orders: false,
+                need: MatchNeed::Pairs,
+                candidate_chunk: 64,
+                match_buffer: 100,
+                simd,
+                gpu: GpuOptions::default(),
+            };
+            let (found, _) = matches(&NestedLoop, &vectors, &vectors, threshold, &spec, 1);
+            assert_eq!(found, pairs, "{round} {simd} {threshold:?} {d}");
+        }
+    }
+    assert!(some > 1000 && ordered > 12, "{some} {ordered}");
+}
+
+/// Clusters of a few dimensions in many, and noise.
+fn latent(rng: &mut StdRng, count: usize, d: usize) -> ReadRows {
+    let latent = 8;
+    let map: Vec<f64> = (0..latent * d).map(|_| rng.random_range(-1.0..1.0)).collect();
+    let centres: Vec<Vec<f64>> =
+        (0..20).map(|_| (0..latent).map(|_| rng.random_range(-3.0..3.0)).collect()).collect();
+    let mut read = ReadRows::default();
+    for row in 0..count as u32 {
+        let centre = centres.choose(rng).unwrap();
+        let place: Vec<f64> = centre.iter().map(|c| c + rng.random_range(-0.6..0.6)).collect();
+        let (start, len) = (read.numbers.len(), d as u32);
+        read.rows.push(ReadRow { row, key: 0, content: Content::Vector, len, start });
+        read.numbers.extend((0..d).map(|k| {
+            let mapped: f64 = (0..latent).map(|l| place[l] * map[l * d + k]).sum();
+            mapped + rng.random_range(-0.02..0.02)
+        }));
+    }
+    read
+}
+
+/// How many pairs are compared is a count, which needs no quiet machine.
+#[test]
+fn few_pairs_of_clusters_are_compared() {
+    let mut rng = StdRng::seed_from_u64(155);
+    let (count, d) = (8000, 32);
+    let read = latent(&mut rng, count, d);
+    let threshold = Threshold { metric: Metric::Euclidean, bound: 1.0 };
+    let vectors = Arc::new(gathered(&[read], Some(OrderRequest::of(threshold)), 2));
+    let share = vectors.boxes().expect("an order").share;
+    let spec = MatchSpec {
+        probe: Side::Left,
+        pairing: Pairing::Unordered,
+        both_orders: false,
+        need: MatchNeed::Count,
+        candidate_chunk: 64,
+        match_buffer: 1000,
+        simd: Simd::detect(),
+        gpu: GpuOptions::default(),
+    };
+    let (_, funnel) = matches(&NestedLoop, &vectors, &vectors, threshold, &spec, 1);
+    let all = (count * count) as f64 / 2.0;
+    let compared = funnel.prefix_pairs as f64 / all;
+    assert!(compared < 0.1 && f64::from(share) < 0.2, "{compared} {share}");
 }
 
 /// Vectors on the faces of their boxes, exactly as far from each other as the threshold allows, or a

@@ -99,7 +99,7 @@ fn products_prove_only_what_is_true() {
         for &simd in Simd::available() {
             let mut found = vec![None; rows * items];
             let of_rows = Rows { dimensions: d, numbers: &own, reject: &row_reject };
-            let of_panels = Panels { numbers: &numbers, stride, reject: &reject };
+            let of_panels = Panels { numbers: &numbers, stride, step: 1, reject: &reject };
             products(simd, of_rows, of_panels, panels, |row, vector, product| {
                 assert!(found[row * items + vector].replace(product).is_none());
             });

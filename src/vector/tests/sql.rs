@@ -13,7 +13,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::SimJoinContextExt;
-use crate::config::StrategyChoice;
+use crate::config::{DistributionChoice, RowLimit, StrategyChoice};
 use crate::session::install;
 use crate::tests::statements::{
     Drawn, Setup, Tally, Way, error, oracle, pick, plan_and_rows, sorted, statement, table,
@@ -35,6 +35,8 @@ enum Kind {
     Wild,
     /// Near a few centres.
     Clusters,
+    /// Of spread norms, which often differ by a threshold, or lie in its neighbourhood.
+    Norms,
 }
 
 fn number(rng: &mut StdRng, kind: Kind) -> f64 {
@@ -42,6 +44,7 @@ fn number(rng: &mut StdRng, kind: Kind) -> f64 {
         Kind::Whole => f64::from(rng.random_range(-2_i8..=2)),
         Kind::Unit => rng.random_range(-1.0..1.0),
         Kind::Clusters => rng.random_range(-0.1..0.1),
+        Kind::Norms => f64::from(rng.random_range(-1_i8..=1)),
         Kind::Wild => *[
             0.0,
             -0.0,
@@ -64,6 +67,11 @@ fn number(rng: &mut StdRng, kind: Kind) -> f64 {
         .choose(rng)
         .unwrap(),
     }
+}
+
+fn norm(rng: &mut StdRng) -> f64 {
+    let norms = [1.0, 1.0, 2.0, 3.0, 4.5, 5.0, 9.0, 40.0, 300.0, 1e-3, 7.0_f64.next_up()];
+    norms[rng.random_range(0..norms.len())]
 }
 
 fn column_type(rng: &mut StdRng, kind: Kind, d: usize) -> DataType {
@@ -92,11 +100,18 @@ fn vectors(rng: &mut StdRng, rows: usize, kind: Kind, d: usize) -> Result<Arc<Me
     let data_type = column_type(rng, kind, d);
     table(rng, rows, "v", |rng, rows| {
         let mut lists = ListBuilder::new(Float64Builder::new());
-        for _ in 0..rows {
+        for row in 0..rows {
+            let factor = if kind == Kind::Norms { norm(rng) } else { 1.0 };
             let null = rng.random_range(0..12);
             let centre = if kind == Kind::Clusters { rng.random_range(1..16) } else { 0 };
             for i in 0..d {
-                let number = number(rng, kind) + (centre * (7 + i) % 16) as f64;
+                let number = match kind {
+                    Kind::Norms if null == 3 => number(rng, Kind::Wild),
+                    // Along the axes, and next to them.
+                    Kind::Norms if null > 7 => f64::from(u8::from(i == row % d)) * factor,
+                    Kind::Norms => number(rng, kind) * factor,
+                    _ => number(rng, kind) + (centre * (7 + i) % 16) as f64,
+                };
                 let number = Some(number).filter(|_| null != 1 || i > 0);
                 lists.values().append_option(number.map(|v| if null == 2 { 0.0 } else { v }));
             }
@@ -114,6 +129,7 @@ fn draw(rng: &mut StdRng, kind: Kind) -> Drawn {
         Kind::Unit => pick(rng, &["0.05", "0.3", "0.5", "0.9", "1.2"]),
         Kind::Wild => pick(rng, &["0", "0.3", "1", "1e30", "1e-30", "1e-200"]),
         Kind::Clusters => pick(rng, &["0.01", "0.2", "0.3", "0.5", "2"]),
+        Kind::Norms => pick(rng, &["0", "1", "2", "0.5", "4", "2e-3", "25", "1600"]),
     };
     let distance =
         pick(rng, &["array_distance", "list_distance", "array_distance", "cosine_distance"]);
@@ -187,6 +203,70 @@ async fn clusters_join_as_a_nested_loop_does() -> Result<()> {
         compare(&mut rng, &mut tally, round, Kind::Clusters, [500, 300]).await?;
     }
     assert!(tally.with_rows > 18, "{}", tally.with_rows);
+    Ok(())
+}
+
+/// Vectors whose norms part them, on disk and among tasks, with some of which norms tell nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn vectors_of_spread_norms_join_as_a_nested_loop_does() -> Result<()> {
+    let mut rng = StdRng::seed_from_u64(17);
+    let mut tally = Tally::default();
+    let rounds = std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|v| v.parse::<usize>().ok());
+    for round in 0..rounds.map_or(120, |cases| 15 * cases) {
+        compare(&mut rng, &mut tally, round, Kind::Norms, [110, 70]).await?;
+    }
+    let Tally { with_rows, grids, once } = tally;
+    assert!(with_rows > 80 && grids > 5 && once > 1, "{with_rows} {grids} {once}");
+    Ok(())
+}
+
+/// How many pairs of vectors a statement compared, by products or, of few, by the function.
+async fn compared(context: &SessionContext, sql: &str) -> Result<f64> {
+    let shown = context.simjoin_sql(&format!("EXPLAIN ANALYZE {sql}")).await?.collect().await?;
+    let shown = arrow::util::pretty::pretty_format_batches(&shown)?.to_string();
+    let number = |text: &str| {
+        let mut words = text.split([',', ']']).next().unwrap_or_default().split(' ');
+        let number = words.next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
+        match words.next() {
+            Some("K") => 1e3 * number,
+            Some("M") => 1e6 * number,
+            _ => number,
+        }
+    };
+    let sum = |name: &str| shown.split(name).skip(1).map(number).sum::<f64>();
+    Ok(sum(" prefix_pairs=") + sum(" candidates="))
+}
+
+/// Rows whose norms are out of reach do not meet: not from disk, and not in tasks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn norms_part_rows_on_disk_and_in_tasks() -> Result<()> {
+    // Four tasks have a quarter of the rows of either side, or more.
+    let ways = [(Way::Disk, 0.1), (Way::Tasks(DistributionChoice::Repartition), 0.5)];
+    for (way, most) in ways {
+        let mut setup = Setup::of(way);
+        setup.options.strategy = StrategyChoice::NestedLoop;
+        setup.options.spill_piece_rows = RowLimit(Some(40));
+        setup.partitions = 4;
+        let context = setup.session(install)?;
+        context.sql("SET simjoin.device = 'cpu'").await?.collect().await?;
+        // Rings around the origin, of norms 10, 20 …, in no order.
+        for name in ["p", "q"] {
+            let sql = format!(
+                "CREATE TABLE {name} AS SELECT value AS id,                  [10 * (value * 7919 % 20 + 1) * cos(value), 10 * (value * 7919 % 20 + 1) * sin(value)]                  AS v FROM generate_series(1, 800)"
+            );
+            context.sql(&sql).await?.collect().await?;
+        }
+        let join = |function: &str, bound: &str| {
+            let condition = format!("{function}(a.v, b.v) {bound}");
+            format!("SELECT count(*) FROM p a SIMJOIN q b ON {condition}")
+        };
+        let all = compared(&context, &join("cosine_distance", "<= 0.001")).await?;
+        assert!(all >= 6.4e5, "{way:?} {all}");
+        let near = compared(&context, &join("array_distance", "<= 1")).await?;
+        assert!(near < most * all, "{way:?} {near} of {all}");
+        let great = compared(&context, &join("inner_product", ">= 36000")).await?;
+        assert!(great < most * all, "{way:?} {great} of {all}");
+    }
     Ok(())
 }
 
@@ -338,6 +418,28 @@ async fn different_lengths_are_an_error() -> Result<()> {
             }
             let sql = format!("SELECT count(*) FROM a SIMJOIN c b ON {condition}");
             assert_eq!(plan_and_rows(&context, &sql).await?.1, ["0"]);
+        }
+        // However far from each other they lie, and however few they are.
+        context
+            .sql(
+                "CREATE TABLE d AS SELECT value AS id, value % 50 AS k, CASE value WHEN 77 \
+                 THEN [1e9, 1e9, 1e9] ELSE [value, 1.0] END AS v FROM generate_series(0, 199)",
+            )
+            .await?
+            .collect()
+            .await?;
+        for condition in [
+            "array_distance(a.v, b.v) <= 0.5",
+            "inner_product(a.v, b.v) >= 1e5",
+            "cosine_distance(a.v, b.v) <= 1e-9",
+        ] {
+            let sql = format!("SELECT count(*) FROM d a SIMJOIN d b ON {condition}");
+            for keys in ["", " AND a.k = b.k"] {
+                let error = error(&context, &format!("{sql}{keys}")).await;
+                assert!(error.contains("vectors of the same length"), "{way:?} {error}");
+            }
+            let apart = format!("{sql} AND a.k = b.k AND (a.id = 77) = (b.id = 77)");
+            assert!(plan_and_rows(&context, &apart).await.is_ok(), "{way:?} {apart}");
         }
     }
     Ok(())
