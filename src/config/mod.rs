@@ -141,6 +141,9 @@ options! {
     /// Sets that the GPU's published filters (bwjoin-published, fgssjoin, sf-gssjoin) index together,
     /// at least 1.
     "debug.gpu_partition" gpu_partition: PositiveCount = PositiveCount(50_000);
+    /// Whether the GPU multiplies vectors of integers of 8 bits as integers. These kernels have run on
+    /// the emulator of the tests alone.
+    "debug.gpu_integers" gpu_integers: bool = false;
 }
 
 impl ConfigExtension for SimJoinOptions {
@@ -215,6 +218,8 @@ pub struct GpuOptions {
     pub block_size: Option<u32>,
     /// Sets of a part of an index, for measurements.
     pub partition: u32,
+    /// Whether vectors of integers of 8 bits are multiplied as such.
+    pub integers: bool,
 }
 
 impl SimJoinOptions {
@@ -226,6 +231,7 @@ impl SimJoinOptions {
             layout: self.gpu_layout,
             block_size: self.gpu_block_size.0,
             partition: self.gpu_partition.get() as u32,
+            integers: self.gpu_integers,
         }
     }
 }

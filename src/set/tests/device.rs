@@ -35,6 +35,7 @@ fn options(rng: &mut StdRng) -> GpuOptions {
         layout: *LayoutChoice::ALL.choose(rng).unwrap(),
         block_size: rng.random_bool(0.9).then(|| *[32, 64, 128, 256].choose(rng).unwrap()),
         partition: 50,
+        integers: false,
     }
 }
 

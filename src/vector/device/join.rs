@@ -117,7 +117,10 @@ impl VectorDevices {
             if !fits {
                 return Err(unfit(bytes));
             }
-            let integers = prepared_as_integers(device, &vectors, preparation, build.len())?;
+            let integers = match spec.gpu.integers {
+                true => prepared_as_integers(device, &vectors, preparation, build.len())?,
+                false => None,
+            };
             Ok(Some((vectors, integers)))
         })?;
         // All have the same numbers.

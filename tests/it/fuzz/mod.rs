@@ -128,6 +128,7 @@ fn draw_session(rng: &mut StdRng, joins: Joins, gpu: Option<&VerifiedOn>) -> Ses
         .option("gpu.candidate_memory", pick(rng, &["1", "600", "2M"]))
         .option("gpu.memory_limit", pick(rng, &["1", "auto"]))
         .option("debug.gpu_partition", pick(rng, &["10", "50000"]))
+        .option("debug.gpu_integers", rng.random_bool(0.5))
         .option("device", device);
     if session.tasks_of.is_some() {
         session = session

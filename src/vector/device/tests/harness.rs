@@ -210,7 +210,7 @@ impl Sides {
             candidate_chunk: 1 << 14,
             match_buffer: 1000,
             simd: Simd::detect(),
-            gpu,
+            gpu: GpuOptions { integers: true, ..gpu },
         }
     }
 
