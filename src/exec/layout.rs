@@ -171,6 +171,13 @@ impl Layout {
         self.spec.buffer_bytes() + self.matcher.cursor_bytes(&self.spec)
     }
 
+    /// The bytes that a probe partition keeps as long as it runs: its cursor, and a batch of a row
+    /// of usual size.
+    pub(crate) fn partition_bytes(&self) -> usize {
+        const SMALL_BATCH: usize = 64 << 10;
+        self.cursor_bytes() + SMALL_BATCH
+    }
+
     pub(crate) fn build(&self) -> Side {
         self.probe.other()
     }

@@ -58,9 +58,11 @@ const MOST_PARTITIONS: usize = 1 << 16;
 /// ```
 ///
 /// Partitioning, in [`JoinMode::Shared`]: the build input must be one partition, the probe input
-/// may have any number, and so has the output. A self-join reads its one input as one partition;
-/// the output partitions take ranges of its items as they get ready, so that one consumer alone
-/// gets every row. Slices of a large probe batch go to any partition that is ready. The other
+/// may have any number. The output has no fewer: its partitions share the batches of the probe
+/// input, whichever partition of it they come from, and slices of a large batch go to any partition
+/// that is ready. So the operator asks for no repartitioning of its inputs. A self-join reads its
+/// one input as one partition; the output partitions take ranges of its items as they get ready,
+/// so that one consumer alone gets every row. The other
 /// [modes](JoinMode) are for engines that run the partitions in processes of their own. The output
 /// has no order. Memory grows with the build side, not with the output.
 #[derive(Debug)]
@@ -164,14 +166,13 @@ impl SetSimilarityJoinExec {
             layout.give_both_orders();
         }
         let layout = Arc::new(layout);
+        let of_probe = input.side(layout.probe).output_partitioning().partition_count();
         let partitions = match (mode, &input) {
             (JoinMode::Single, _) => 1,
-            (_, JoinInput::Two { .. }) => {
-                input.side(layout.probe).output_partitioning().partition_count()
+            (JoinMode::Shared, JoinInput::Two { partitions, .. }) => {
+                of_probe.max((*partitions).min(MOST_PARTITIONS))
             }
-            (JoinMode::Partitioned { .. }, JoinInput::Itself { input, .. }) => {
-                input.output_partitioning().partition_count()
-            }
+            (JoinMode::Partitioned { .. }, _) | (_, JoinInput::Two { .. }) => of_probe,
             (_, JoinInput::Itself { partitions, .. }) => (*partitions).clamp(1, MOST_PARTITIONS),
         };
         let unbounded = |side: Side| input.side(side).boundedness().is_unbounded();
@@ -294,11 +295,11 @@ impl SetSimilarityJoinExec {
             metrics: self.metrics.clone(),
             task: Arc::clone(context),
         };
-        let memory = Headroom::new(context.memory_pool(), "SetSimilarityJoin build side");
+        let memory = Headroom::of_build(context.memory_pool());
         Ok(async move {
             let (layout, converter) = (Arc::clone(&plan.layout), plan.converter.clone());
             match plan.run_or_overflow(input, Arc::clone(&memory)).await? {
-                Ok(side) => Ok(Built::Memory { side, layout, converter, starts: Some(memory) }),
+                Ok(side) => Ok(Built::Memory { side, layout, converter, starts: memory }),
                 Err((overflow, _)) => request.build(overflow, memory).await,
             }
         })
@@ -406,6 +407,12 @@ impl ExecutionPlan for SetSimilarityJoinExec {
         self.input_distribution_requirements().into_per_child()
     }
 
+    /// The partitions of one process share the batches of the probe input.
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        let benefits = self.mode != JoinMode::Shared;
+        vec![benefits; self.children().len()]
+    }
+
     fn apply_expressions(
         &self,
         f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
@@ -431,9 +438,12 @@ impl ExecutionPlan for SetSimilarityJoinExec {
             None => internal_err!("SetSimilarityJoinExec lacks a child"),
         };
         let input = match &self.input {
-            JoinInput::Two { build, .. } => {
-                JoinInput::Two { left: next()?, right: next()?, build: *build }
-            }
+            JoinInput::Two { build, partitions, .. } => JoinInput::Two {
+                left: next()?,
+                right: next()?,
+                build: *build,
+                partitions: *partitions,
+            },
             JoinInput::Itself { partitions, .. } => {
                 JoinInput::Itself { input: next()?, partitions: *partitions }
             }
@@ -471,13 +481,12 @@ impl ExecutionPlan for SetSimilarityJoinExec {
         if let Some(probe) = &probe {
             probe.ask(partition)?;
         }
-        let reservation = MemoryConsumer::new(format!("SetSimilarityJoin probe[{partition}]"))
-            .register(context.memory_pool());
+        let consumer = MemoryConsumer::new(format!("SetSimilarityJoin probe[{partition}]"));
         let partition = ProbePartition {
             build,
             probe,
             partition,
-            reservation,
+            memory: Headroom::new(context.memory_pool(), consumer),
             pool: Arc::clone(context.memory_pool()),
             metrics: ProbeMetrics::new(&self.metrics, partition),
             limits: BatchLimits::of(&context, self.partition_count()),

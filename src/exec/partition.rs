@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::MemoryPool;
 
 use crate::engine::KeyConverter;
 use crate::exec::answer::output::BatchLimits;
+use crate::exec::build::headroom::Headroom;
 use crate::exec::layout::Layout;
 use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
@@ -27,8 +28,8 @@ pub(crate) struct ProbePartition {
     pub probe: Option<Arc<ProbeInputs>>,
     pub partition: usize,
     /// For the cursor, and for probe batches.
-    pub reservation: MemoryReservation,
-    /// The pool of the reservation.
+    pub memory: Arc<Headroom>,
+    /// The pool of `memory`.
     pub pool: Arc<dyn MemoryPool>,
     pub metrics: ProbeMetrics,
     pub limits: BatchLimits,
@@ -49,9 +50,8 @@ impl ProbePartition {
                     match &*built {
                         Built::Memory { side, layout, converter, starts } => {
                             let (layout, converter) = (Arc::clone(layout), converter.clone());
-                            if let Some(starts) = starts {
-                                starts.release_part(layout.cursor_bytes());
-                            }
+                            starts.release_part(layout.partition_bytes());
+                            partition.memory.keep(layout.partition_bytes())?;
                             let setup = partition.setup(layout, converter)?;
                             Stage::InMemory(Box::new(setup.start(Arc::clone(side))?))
                         }
@@ -79,12 +79,14 @@ impl ProbePartition {
         layout: Arc<Layout>,
         converter: Option<Arc<KeyConverter>>,
     ) -> Result<ProbeSetup> {
-        let Self { probe, partition, reservation, pool, metrics, limits, .. } = self;
+        let Self { probe, partition, memory, pool, metrics, limits, .. } = self;
         let input = match probe {
             Some(inputs) => ProbeInput::Stream(Some(ProbeRows::new(&inputs, partition))),
             None => ProbeInput::Itself,
         };
-        Ok(ProbeSetup { layout, input, converter, reservation, pool, metrics, limits })
+        let reservation = memory.reservation("probe");
+        let kept = Some(memory);
+        Ok(ProbeSetup { layout, input, converter, reservation, pool, kept, metrics, limits })
     }
 
     /// Takes part in the join from disk.

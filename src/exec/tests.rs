@@ -25,6 +25,7 @@ use crate::functions::measure_of;
 use crate::set::{Measure, SetFamily};
 use crate::spec::*;
 
+mod memory;
 mod modes;
 mod probe;
 
@@ -303,7 +304,8 @@ async fn the_operator_equals_nested_loops() {
                 Side::Left => l = single(l),
                 Side::Right => r = single(r),
             }
-            let input = JoinInput::Two { left: l, right: r, build };
+            let input =
+                JoinInput::Two { left: l, right: r, build, partitions: [1, 2, 5][round % 3] };
             for need in [Need::Rows, Need::Counts(None)] {
                 let join = case.join(need);
                 let exec = SetSimilarityJoinExec::try_new(

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::{Field, FieldRef, Schema};
 use async_trait::async_trait;
 use datafusion::catalog::Session;
+use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
 use datafusion::common::{
     Column, DFSchema, DFSchemaRef, Result, TableReference, internal_datafusion_err, internal_err,
@@ -142,12 +143,26 @@ impl Compiler<'_> {
                 input: Arc::clone(input),
                 partitions: self.session.config().target_partitions(),
             }),
-            ([left, right], None) => Ok(JoinInput::Two {
-                left: Arc::clone(left),
-                right: Arc::clone(right),
-                build: self.build_side(left, right, options),
-            }),
+            ([left, right], None) => {
+                let build = self.build_side(left, right, options);
+                let probe = if build == Side::Left { right } else { left };
+                Ok(JoinInput::Two {
+                    left: Arc::clone(left),
+                    right: Arc::clone(right),
+                    build,
+                    partitions: self.partitions(probe),
+                })
+            }
             _ => internal_err!("SetSimilarityJoin was planned with {} inputs", inputs.len()),
+        }
+    }
+
+    /// How many partitions share the rows of `probe`: one for less than a batch.
+    fn partitions(&self, probe: &Arc<dyn ExecutionPlan>) -> usize {
+        let config = self.session.config();
+        match cost::statistics(probe).map(|statistics| statistics.num_rows) {
+            Some(Precision::Exact(rows)) if rows <= config.batch_size() => 1,
+            _ => config.target_partitions(),
         }
     }
 

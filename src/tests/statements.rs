@@ -3,6 +3,7 @@
 //! A family brings its tables, its predicates and what it can select; the forms of the statements, the
 //! ways to run them and the comparison are the same for all.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch};
@@ -10,6 +11,9 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::Result;
 use datafusion::datasource::MemTable;
 use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::memory_pool::{
+    GreedyMemoryPool, MemoryLimit, MemoryPool, MemoryReservation,
+};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::displayable;
 use datafusion::prelude::{SessionConfig, SessionContext};
@@ -82,7 +86,7 @@ impl Setup {
                 options.spill = SpillChoice::Always;
                 options.spill_piece_rows = RowLimit(Some(7));
             }
-            Way::Limit(kib) => runtime = runtime.with_memory_limit(kib << 10, 1.0),
+            Way::Limit(kib) => runtime = runtime.with_memory_pool(Arc::new(Limit::of(kib))),
             Way::Tasks(distribution) => {
                 options.distribution = distribution;
                 config = config.with_extension(Arc::new(ClusterPlanning::default()));
@@ -93,6 +97,60 @@ impl Setup {
             .with_config(config)
             .with_runtime_env(runtime.build_arc()?);
         Ok(SessionContext::new_with_state(install(builder)?.build()))
+    }
+}
+
+/// A memory limit for all operators but `RepartitionExec`, which in DataFusion 55.2 may wait for ever
+/// where it is refused memory (<https://github.com/apache/datafusion/issues/24883>).
+#[derive(Debug)]
+struct Limit(GreedyMemoryPool);
+
+impl Limit {
+    fn of(kib: usize) -> Self {
+        Self(GreedyMemoryPool::new(kib << 10))
+    }
+
+    fn spares(reservation: &MemoryReservation) -> bool {
+        reservation.consumer().name().starts_with("RepartitionExec")
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl MemoryPool for Limit {
+    fn name(&self) -> &str {
+        "limit"
+    }
+
+    fn grow(&self, reservation: &MemoryReservation, additional: usize) {
+        if !Self::spares(reservation) {
+            self.0.grow(reservation, additional);
+        }
+    }
+
+    fn shrink(&self, reservation: &MemoryReservation, bytes: usize) {
+        if !Self::spares(reservation) {
+            self.0.shrink(reservation, bytes);
+        }
+    }
+
+    fn try_grow(&self, reservation: &MemoryReservation, additional: usize) -> Result<()> {
+        match Self::spares(reservation) {
+            true => Ok(()),
+            false => self.0.try_grow(reservation, additional),
+        }
+    }
+
+    fn reserved(&self) -> usize {
+        self.0.reserved()
+    }
+
+    fn memory_limit(&self) -> MemoryLimit {
+        self.0.memory_limit()
     }
 }
 

@@ -18,7 +18,10 @@ use crate::spec::{
 /// The node without its inputs.
 pub(super) fn write(node: &SetSimilarityJoinExec, writer: &Writer<'_>) -> Result<JoinNode> {
     let input = match node.input() {
-        JoinInput::Two { build, .. } => JoinInputKind::Two(write_side(*build)),
+        JoinInput::Two { build, partitions, .. } => JoinInputKind::Two(TwoInputsNode {
+            build: write_side(*build),
+            partitions: *partitions as u64,
+        }),
         JoinInput::Itself { partitions, .. } => JoinInputKind::Itself(*partitions as u64),
     };
     let mode = match node.mode() {
@@ -44,10 +47,11 @@ pub(super) fn read(
     reader: &Reader<'_>,
 ) -> Result<SetSimilarityJoinExec> {
     let input = match (node.input.kind, inputs) {
-        (Some(JoinInputKind::Two(build)), [left, right]) => JoinInput::Two {
+        (Some(JoinInputKind::Two(two)), [left, right]) => JoinInput::Two {
             left: Arc::clone(left),
             right: Arc::clone(right),
-            build: read_side(build)?,
+            build: read_side(two.build)?,
+            partitions: count(two.partitions)?,
         },
         (Some(JoinInputKind::Itself(partitions)), [input]) => {
             JoinInput::Itself { input: Arc::clone(input), partitions: count(partitions)? }

@@ -63,12 +63,20 @@ pub(super) struct JoinInputNode {
 
 #[derive(Clone, PartialEq, Oneof)]
 pub(super) enum JoinInputKind {
-    /// Two inputs: the side that is built.
-    #[prost(enumeration = "SideNode", tag = "1")]
-    Two(i32),
+    #[prost(message, tag = "1")]
+    Two(TwoInputsNode),
     /// One input that is both sides: the partitions of the output.
     #[prost(uint64, tag = "2")]
     Itself(u64),
+}
+
+/// Two inputs: the side that is built, and the fewest partitions of the output.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct TwoInputsNode {
+    #[prost(enumeration = "SideNode", tag = "1")]
+    pub build: i32,
+    #[prost(uint64, tag = "2")]
+    pub partitions: u64,
 }
 
 #[derive(Clone, PartialEq, Message)]

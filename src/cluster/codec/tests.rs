@@ -129,7 +129,7 @@ async fn every_mode_survives() {
         let join = find_join(plan).unwrap();
         // A build side that any mode takes.
         let JoinInput::Two { left, right, .. } = join.input().clone() else { unreachable!() };
-        let input = JoinInput::Two { left, right, build: Side::Right };
+        let input = JoinInput::Two { left, right, build: Side::Right, partitions: 3 };
         let reason = Some(format!("because of {mode}"));
         let join = join.join().clone();
         let options = crate::SimJoinOptions::default();

@@ -13,7 +13,8 @@ use parking_lot::Mutex;
 ///
 /// The build side of a join grows while it is read, and needs more when it is indexed. Headroom
 /// for that is taken from the session's pool while the rows that cause it can still go elsewhere,
-/// and drawn from later: a build side that was read is indexed.
+/// and drawn from later: a build side that was read is indexed. A probe partition keeps the bytes of
+/// its cursor and of a small batch as long as it runs: others cannot starve it.
 #[derive(Debug)]
 pub(crate) struct Headroom {
     /// The reservation in the session's pool: the bytes in use and the headroom.
@@ -26,14 +27,22 @@ pub(crate) struct Headroom {
 struct State {
     used: usize,
     headroom: usize,
+    /// The bytes that are held in any case, in use or not.
+    kept: usize,
     peak: usize,
 }
 
 impl Headroom {
-    /// A part of `pool` whose consumer is called `name`.
-    pub(crate) fn new(pool: &Arc<dyn MemoryPool>, name: &str) -> Arc<Self> {
-        let held = MemoryConsumer::new(name).with_can_spill(true).register(pool);
+    /// A part of `pool` that belongs to `consumer`.
+    pub(crate) fn new(pool: &Arc<dyn MemoryPool>, consumer: MemoryConsumer) -> Arc<Self> {
+        let held = consumer.register(pool);
         Arc::new(Self { held, pool: Arc::clone(pool), state: Mutex::default() })
+    }
+
+    /// The part of `pool` that a build side takes.
+    pub(crate) fn of_build(pool: &Arc<dyn MemoryPool>) -> Arc<Self> {
+        let consumer = MemoryConsumer::new("SetSimilarityJoin build side").with_can_spill(true);
+        Self::new(pool, consumer)
     }
 
     /// A reservation in this part.
@@ -53,9 +62,21 @@ impl Headroom {
         Ok(())
     }
 
-    /// Gives the headroom back. The bytes in use stay reserved.
+    /// Holds at least `bytes` from now on, in use or not.
+    pub(crate) fn keep(&self, bytes: usize) -> Result<()> {
+        let mut state = self.state.lock();
+        if bytes > self.held.size() {
+            self.held.try_resize(bytes)?;
+        }
+        state.kept = bytes;
+        Ok(())
+    }
+
+    /// Gives back what is not in use.
     pub(crate) fn release(&self) {
-        self.release_to(0);
+        let mut state = self.state.lock();
+        (state.headroom, state.kept) = (0, 0);
+        state.give_back(&self.held);
     }
 
     /// Gives the headroom back down to `bytes`.
@@ -84,9 +105,9 @@ impl State {
         self.peak = self.peak.max(used);
     }
 
-    /// Gives back what is neither in use nor headroom.
+    /// Gives back what is neither in use nor to be held.
     fn give_back(&self, held: &MemoryReservation) {
-        let keep = self.used + self.headroom;
+        let keep = (self.used + self.headroom).max(self.kept);
         if held.size() > keep {
             held.resize(keep);
         }
@@ -148,7 +169,7 @@ mod tests {
     #[test]
     fn headroom_is_held_and_drawn_from() {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1000));
-        let headroom = Headroom::new(&pool, "part");
+        let headroom = Headroom::new(&pool, MemoryConsumer::new("part"));
         let part = headroom.reservation("inner");
         part.try_grow(300).unwrap();
         headroom.ensure(500).unwrap();
@@ -174,6 +195,28 @@ mod tests {
         headroom.release();
         assert_eq!(pool.reserved(), 100);
         drop(part);
+        assert_eq!(pool.reserved(), 0);
+    }
+
+    #[test]
+    fn kept_bytes_are_there_whatever_others_take() {
+        let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(1000));
+        let memory = Headroom::new(&pool, MemoryConsumer::new("part"));
+        memory.keep(300).unwrap();
+        let [first, second] = ["first", "second"].map(|name| memory.reservation(name));
+        first.try_grow(200).unwrap();
+        let other = MemoryConsumer::new("other").register(&pool);
+        other.try_grow(700).unwrap();
+        second.try_grow(100).unwrap();
+        assert!(second.try_grow(1).is_err());
+        other.free();
+        second.try_grow(500).unwrap();
+        assert_eq!(pool.reserved(), 800);
+        second.free();
+        first.free();
+        assert_eq!((pool.reserved(), memory.reserved()), (300, 0));
+        assert!(memory.keep(1001).is_err());
+        memory.release();
         assert_eq!(pool.reserved(), 0);
     }
 }

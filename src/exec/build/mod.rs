@@ -27,7 +27,7 @@ use crate::exec::rows::payload::PayloadBuilder;
 use crate::exec::rows::ranks::{Partners, Ranks};
 use crate::exec::rows::visited::Visited;
 use crate::util::cancel::CancelFlag;
-use crate::util::errors::is_out_of_memory;
+use crate::util::errors::{is_out_of_device_memory, is_out_of_memory};
 
 /// Called with a description of the chosen strategy, and with another one when a device fails.
 pub(crate) type OnChoice = Arc<dyn Fn(String) + Send + Sync>;
@@ -78,8 +78,8 @@ impl BuildPlan {
     }
 
     /// Like [`Self::run`]. Where memory gets short while tasks read, returns the rows read so far
-    /// and the reason. Of the headroom held in `memory`, the part for the cursors of all partitions
-    /// stays: each releases [`Layout::cursor_bytes`] when it starts.
+    /// and the reason. Of the headroom held in `memory`, the part that all partitions start with
+    /// stays: each releases [`Layout::partition_bytes`] when it starts.
     pub(crate) async fn run_or_overflow(
         self,
         input: SendableRecordBatchStream,
@@ -101,7 +101,7 @@ impl BuildPlan {
         let indexed = on_thread(move |cancel| plan.index(shares, reservation, cancel)).await;
         let build = indexed.map_err(|e| out_of_memory(e, &layout, rows))?;
         // A partition that starts late finds its memory, whatever the others have taken.
-        memory.release_to(partitions * layout.cursor_bytes());
+        memory.release_to(partitions * layout.partition_bytes());
         Ok(Ok(build))
     }
 
@@ -311,13 +311,13 @@ async fn on_thread(
     }
 }
 
-/// Says which side did not fit, and what would help.
+/// Says which side did not fit, and what would help. The error of a device says so itself.
 pub(crate) fn out_of_memory(
     error: DataFusionError,
     layout: &Layout,
     rows: usize,
 ) -> DataFusionError {
-    if !is_out_of_memory(&error) {
+    if !is_out_of_memory(&error) || is_out_of_device_memory(&error) {
         return error;
     }
     let side = layout.build();

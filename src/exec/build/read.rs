@@ -184,12 +184,12 @@ impl BuildCollector {
         Ok(())
     }
 
-    /// Holds `bytes` for the shares, and memory for the cursors of all partitions.
+    /// Holds `bytes` for the shares, and what all partitions start with.
     fn hold(&self, bytes: usize) {
-        let cursors = self.plan.partitions * self.plan.layout.cursor_bytes();
+        let starts = self.plan.partitions * self.plan.layout.partition_bytes();
         let held = match self.plan.spill {
             SpillChoice::Never => Ok(()),
-            SpillChoice::Auto => self.memory.ensure(bytes + cursors),
+            SpillChoice::Auto => self.memory.ensure(bytes + starts),
             SpillChoice::Always => Err(DataFusionError::ResourcesExhausted(
                 "simjoin.spill = 'always' keeps nothing in memory".to_string(),
             )),

@@ -13,6 +13,7 @@ use futures::future::poll_fn;
 use crate::engine::{Collection, ItemId, KeyConverter, ProbeUnit, Scratch};
 use crate::exec::answer::ProbeBatch;
 use crate::exec::answer::batch::Counted;
+use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
 use crate::exec::build_side::schedule::SpareSlices;
 use crate::exec::layout::{Layout, Yield};
@@ -106,6 +107,7 @@ pub(super) struct ProbeSource {
     counters: ProbeCounters,
     pool: Arc<dyn MemoryPool>,
     reservation: MemoryReservation,
+    kept: Option<Arc<Headroom>>,
     scratch: Scratch,
     /// Parts that were too large for the memory there was, the next one last.
     waiting: Vec<Part>,
@@ -124,7 +126,7 @@ impl ProbeSource {
         input: ProbeInput,
         converter: Option<Arc<KeyConverter>>,
         counters: &ProbeCounters,
-        (pool, reservation): (Arc<dyn MemoryPool>, MemoryReservation),
+        (pool, reservation, kept): (Arc<dyn MemoryPool>, MemoryReservation, Option<Arc<Headroom>>),
     ) -> Self {
         Self {
             layout,
@@ -134,6 +136,7 @@ impl ProbeSource {
             counters: counters.clone(),
             pool,
             reservation,
+            kept,
             scratch: Scratch::default(),
             waiting: vec![],
             short: false,
@@ -181,6 +184,7 @@ impl ProbeSource {
     /// last one. A worker that waits for memory finds that of this one free.
     pub(super) fn finish(&mut self) -> bool {
         self.free();
+        self.kept.iter().for_each(|kept| kept.release());
         let is_last = self.build.finish_partition();
         self.build.shortage.freed.notify_waiters();
         is_last

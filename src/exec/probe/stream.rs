@@ -13,6 +13,7 @@ use datafusion::physical_plan::metrics::RecordOutput;
 use crate::engine::{Cursor, KeyConverter, MatchBuffer, Progress};
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::answer::{Answer, Taken};
+use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
 use crate::exec::metrics::ProbeMetrics;
@@ -27,8 +28,10 @@ pub(crate) struct ProbeSetup {
     pub input: ProbeInput,
     pub converter: Option<Arc<KeyConverter>>,
     pub reservation: MemoryReservation,
-    /// The pool of the reservation.
+    /// The pool of the session.
     pub pool: Arc<dyn MemoryPool>,
+    /// Where the reservation keeps bytes until the input ends.
+    pub kept: Option<Arc<Headroom>>,
     pub metrics: ProbeMetrics,
     pub limits: BatchLimits,
 }
@@ -60,14 +63,14 @@ pub(crate) struct ProbeStream {
 impl ProbeSetup {
     /// Opens the source, the cursor and the answer that probe `build`.
     pub(crate) fn start(self, build: Arc<BuildSide>) -> Result<ProbeStream> {
-        let Self { layout, input, converter, reservation, pool, metrics, limits } = self;
+        let Self { layout, input, converter, reservation, pool, kept, metrics, limits } = self;
         let matches = MatchBuffer::new(layout.spec.match_buffer);
         let cursor_reservation = reservation.new_empty();
         cursor_reservation.try_grow(matches.footprint())?;
         let cursor = build.prepared.open(&cursor_reservation)?;
         metrics.counters.peak_bytes.set_max(cursor_reservation.size());
         let counters = &metrics.counters;
-        let (shared, memory) = (Arc::clone(&layout), (pool, reservation));
+        let (shared, memory) = (Arc::clone(&layout), (pool, reservation, kept));
         Ok(ProbeStream {
             source: ProbeSource::new(
                 shared,

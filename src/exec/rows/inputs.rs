@@ -138,8 +138,8 @@ impl ProbeInputs {
 }
 
 /// The rows that a partition of the join probes: those of the same partition of the input, then, in
-/// one process, those that the other partitions have not come to. So all cores take part where one
-/// partition has most rows, as in a Parquet file of one row group.
+/// one process, those that the other partitions have not come to. So all cores take part where the
+/// input has few partitions, or one of them has most rows, as in a Parquet file of one row group.
 pub(crate) struct ProbeRows {
     inputs: Arc<ProbeInputs>,
     partition: usize,
@@ -158,7 +158,7 @@ impl ProbeRows {
         }
         let count = self.inputs.partitions.len();
         let mut all = Poll::Ready(None);
-        for after in 1..count {
+        for after in 0..count {
             match self.inputs.poll((self.partition + after) % count, cx) {
                 Poll::Ready(None) => {}
                 Poll::Pending => all = Poll::Pending,
@@ -211,6 +211,14 @@ mod tests {
         assert!(inputs.take_all().unwrap().is_empty());
     }
 
+    /// A join with more partitions than its input.
+    #[tokio::test]
+    async fn a_partition_without_rows_of_its_own_reads_those_of_all() {
+        let inputs = inputs(&[2, 3], true);
+        assert_eq!(rest(&ProbeRows::new(&inputs, 5)).await, [1000, 1001, 1002, 0, 1]);
+        assert!(rest(&ProbeRows::new(&inputs, 1)).await.is_empty());
+    }
+
     /// Where the other partitions run elsewhere.
     #[tokio::test]
     async fn partitions_that_are_not_shared_are_left_alone() {
@@ -223,7 +231,7 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn tasks_share_a_partition_and_all_of_them_end() {
         let inputs = inputs(&[0, 500, 0, 0], true);
-        let tasks = (0..4).map(|partition| {
+        let tasks = (0..6).map(|partition| {
             let rows = ProbeRows::new(&inputs, partition);
             tokio::spawn(async move { rest(&rows).await })
         });

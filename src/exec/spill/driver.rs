@@ -9,15 +9,12 @@ use datafusion::common::runtime::{JoinSet, SpawnedTask};
 use datafusion::common::{Result, exec_err, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::bands::Bands;
 use super::queue::BatchQueue;
 use super::store::SpillContext;
-use crate::config::SpillChoice;
+use super::stored::StoredBuild;
 use crate::exec::answer::output::BatchLimits;
-use crate::exec::build::headroom::Headroom;
-use crate::exec::build::{BuildPlan, KnownValues};
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::ProbeMetrics;
@@ -30,8 +27,6 @@ use crate::util::errors::is_out_of_memory;
 
 /// The least bytes for the probe rows of a worker, where there are several workers.
 const ROWS_BYTES: usize = 256 << 10;
-/// The bytes that the domain of a piece may take in any case, where memory is left.
-const LEAST_VALUES_BYTES: usize = 64 << 10;
 /// Timeout after which a join whose consumer has stopped reading releases its permit.
 const READ_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -41,17 +36,6 @@ pub(crate) struct SpilledBuild {
     /// The join that all partitions share. It ends with the last partition: none of its tasks holds
     /// this build side.
     shared: Mutex<Option<Arc<SpilledJoin>>>,
-}
-
-/// A build side on disk, and how it comes back.
-pub(crate) struct StoredBuild {
-    pub(crate) context: Arc<SpillContext>,
-    pub(crate) side: Arc<SpilledSide>,
-    pub(crate) bands: Arc<Bands>,
-    /// Bytes in memory for each byte stored, at the peak, as far as that is known.
-    pub(crate) growth: Mutex<f64>,
-    /// One piece at a time is in memory, unless no partition reads its output.
-    pub(crate) permits: Arc<Semaphore>,
 }
 
 /// Ends a queue when dropped, also where the task that fills the queue panics.
@@ -124,117 +108,6 @@ impl SpilledBuild {
         let end = QueueEnd(Arc::clone(&queue));
         let task = SpawnedTask::spawn(async move { end.end(driver.run(probe).await) });
         Arc::new(SpilledJoin { queue, _driver: task })
-    }
-}
-
-impl StoredBuild {
-    /// The whole side in memory after all, if that is likely to succeed: its rows have fewer
-    /// distinct items than feared, or other queries have freed memory.
-    pub(crate) async fn reload(&self) -> Result<Option<(Arc<BuildSide>, Arc<Layout>)>> {
-        let context = &self.context;
-        if context.piece_rows.is_some() || self.side.rows > u64::from(u32::MAX) {
-            return Ok(None);
-        }
-        let bytes = self.side.bytes();
-        if let Some(available) = context.available()
-            && bytes as f64 * *self.growth.lock() > 0.9 * self.budget(available) as f64
-        {
-            return Ok(None);
-        }
-        let plan = &context.plan;
-        // The layouts need the same of the build side.
-        let (layout, probing) = match (&plan.itself, &plan.direct) {
-            (Some(itself), _) => (itself, itself),
-            (None, Some(direct)) => (&plan.cross, direct),
-            (None, None) => return Ok(None),
-        };
-        let all = 0..self.side.segments.len();
-        match self.build(all, layout, context.partitions, context.threads).await {
-            Ok(build) => Ok(Some((build, Arc::clone(probing)))),
-            Err(error) if is_out_of_memory(&error) => Ok(None),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// The bytes that a piece may take of the `available` ones.
-    fn budget(&self, available: usize) -> usize {
-        let context = &self.context;
-        let cursor = context.layout.cursor_bytes();
-        let workers = context.threads.max(1) * (cursor + (512 << 10));
-        available.saturating_sub(workers.min(available / 2))
-    }
-
-    /// Segments from `from` on that make a piece.
-    fn piece(&self, from: usize) -> Range<usize> {
-        let segments = &self.side.segments;
-        let growth = *self.growth.lock();
-        let available = self.context.available();
-        let target = available.map(|bytes| 0.8 * self.budget(bytes) as f64 / growth);
-        let rows_limit = self.context.piece_rows.unwrap_or(u32::MAX as usize);
-        let (mut end, mut bytes, mut rows) = (from, 0, 0);
-        while let Some(segment) = segments.get(end) {
-            bytes += segment.bytes;
-            rows += segment.rows;
-            if end > from && (target.is_some_and(|t| bytes as f64 > t) || rows > rows_limit) {
-                break;
-            }
-            end += 1;
-        }
-        from..end
-    }
-
-    fn plan(&self, layout: &Arc<Layout>, partitions: usize, threads: usize) -> BuildPlan {
-        let context = &self.context;
-        BuildPlan {
-            layout: Arc::clone(layout),
-            converter: context.plan.converter.clone(),
-            strategy: context.strategy,
-            device: context.device,
-            partitions,
-            threads,
-            metrics: context.build_metrics.of_stored(),
-            on_choice: Arc::clone(&context.on_choice),
-            spill: SpillChoice::Never,
-            values: None,
-        }
-    }
-
-    /// Collects and indexes some segments on `threads` threads, for `partitions` probe partitions.
-    async fn build(
-        &self,
-        segments: Range<usize>,
-        layout: &Arc<Layout>,
-        partitions: usize,
-        threads: usize,
-    ) -> Result<Arc<BuildSide>> {
-        let bytes: usize = self.side.segments[segments.clone()].iter().map(|s| s.bytes).sum();
-        let pool = self.context.task.memory_pool();
-        let memory = Headroom::new(pool, "SetSimilarityJoin build side");
-        let mut plan = self.plan(layout, partitions, threads);
-        // Values that are all known need no table to be numbered, where the domain is small beside
-        // the rows, and beside the memory that is left.
-        let form = &self.context.plan.forms[layout.build() as usize];
-        let limit = self.context.available().unwrap_or(usize::MAX) / 8;
-        let limit = limit.min((bytes / 2).max(LEAST_VALUES_BYTES)) as u64;
-        let size = self.side.domain_size(segments.clone());
-        let size = size.filter(|&size| form.domain_bytes(size) <= limit);
-        if let Some((size, domain)) = size.and_then(|size| Some((size, form.domain(size)?))) {
-            let reservation = memory.reservation("values");
-            reservation.try_grow(form.domain_bytes(size) as usize)?;
-            let domain = self.side.fill(domain, segments.clone()).await?;
-            plan.values = Some(Arc::new(KnownValues::new(domain, reservation)));
-        }
-        let built = plan.run(self.side.read_all(segments), Arc::clone(&memory)).await;
-        // The bytes of a small piece are mostly those that every piece takes, whatever its rows.
-        if bytes > 1 << 20 {
-            let peak = memory.peak() as f64 / bytes as f64;
-            let mut growth = self.growth.lock();
-            match &built {
-                Ok(_) => *growth = peak.max(0.25),
-                Err(_) => *growth = growth.max(1.5 * peak),
-            }
-        }
-        built
     }
 }
 
@@ -439,6 +312,7 @@ impl Driver {
                 converter: context.plan.converter.clone(),
                 reservation: MemoryConsumer::new(name).register(pool),
                 pool: Arc::clone(pool),
+                kept: None,
                 metrics: metrics.again(),
                 limits: BatchLimits::of(&context.task, self.workers),
             };

@@ -25,6 +25,7 @@ mod driver;
 mod plan;
 mod queue;
 mod store;
+mod stored;
 mod writer;
 
 pub(crate) use driver::{SpilledBuild, SpilledJoin};

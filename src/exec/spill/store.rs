@@ -14,8 +14,9 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::bands::Bands;
-use super::driver::{SpilledBuild, StoredBuild, all_of};
+use super::driver::{SpilledBuild, all_of};
 use super::plan::StoredPlan;
+use super::stored::{Reloaded, StoredBuild};
 use super::writer::{SideWriter, WriterLimits};
 use crate::config::{DeviceChoice, SimJoinOptions, StrategyChoice};
 use crate::engine::KeyConverter;
@@ -39,7 +40,7 @@ pub(crate) enum Built {
         side: Arc<BuildSide>,
         layout: Arc<Layout>,
         converter: Option<Arc<KeyConverter>>,
-        starts: Option<Arc<Headroom>>,
+        starts: Arc<Headroom>,
     },
     /// A build side that did not fit into memory.
     Disk(Arc<SpilledBuild>),
@@ -89,10 +90,10 @@ impl SpillRequest {
         });
         let build = context.store_build(overflow, memory).await?;
         Ok(match build.reload().await? {
-            Some((side, layout)) => {
+            Some(Reloaded { side, layout, starts }) => {
                 // The converter is for keys of rows of the probe input; a self-join uses none.
                 let converter = context.converter.clone();
-                Built::Memory { side, layout, converter, starts: None }
+                Built::Memory { side, layout, converter, starts }
             }
             None => Built::Disk(Arc::new(SpilledBuild::new(build))),
         })

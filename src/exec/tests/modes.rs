@@ -131,7 +131,7 @@ async fn tasks_that_each_read_the_build_side_give_the_join_together() {
                         Side::Right => (probe, l),
                     };
                     SetSimilarityJoinExec::of_family(
-                        JoinInput::Two { left, right, build },
+                        JoinInput::Two { left, right, build, partitions: 1 },
                         case.join(need),
                         sets(),
                         SimJoinOptions::default(),
@@ -169,7 +169,7 @@ async fn tasks_with_parts_of_both_sides_give_the_join_together() {
                     let [left, right] =
                         [&left, &right].map(|rows| left_with(&by_key(rows, partitions), task));
                     SetSimilarityJoinExec::of_family(
-                        JoinInput::Two { left, right, build },
+                        JoinInput::Two { left, right, build, partitions: 1 },
                         case.join(need),
                         sets(),
                         SimJoinOptions::default(),
@@ -241,7 +241,7 @@ async fn pairs_that_stand_for_both_orders_are_found_in_one() {
                         let [left, right] =
                             [lower, upper].map(|rows| left_with(&by_key(rows, partitions), task));
                         let mode = JoinMode::Mirrored { keys: 1 };
-                        plan(JoinInput::Two { left, right, build }, mode, need)
+                        plan(JoinInput::Two { left, right, build, partitions: 1 }, mode, need)
                     };
                     let mut batches = tasks(how, partitions, 7, |task| near(lower, task)).await;
                     batches.extend(tasks(how, partitions, 7, |task| near(upper, task)).await);
@@ -262,7 +262,7 @@ async fn one_task_gives_every_join_type() {
     for (round, case, left, right) in cases() {
         let [l, r] = [&left, &right].map(|rows| single(source(rows, 7, 2)));
         let itself = JoinInput::Itself { input: Arc::clone(&l), partitions: 5 };
-        let two = JoinInput::Two { left: l, right: r, build: Side::Left };
+        let two = JoinInput::Two { left: l, right: r, build: Side::Left, partitions: 1 };
         for (input, right) in [(two, &right), (itself, &left)] {
             let plan = SetSimilarityJoinExec::of_family(
                 input,
@@ -296,7 +296,7 @@ async fn inputs_that_do_not_fit_the_mode_are_refused() {
         SetSimilarityJoinExec::of_family(input, join, sets(), options, mode, None)
     };
     let many = || source(&rows, 3, 3);
-    let two = |left, right| JoinInput::Two { left, right, build: Side::Left };
+    let two = |left, right| JoinInput::Two { left, right, build: Side::Left, partitions: 1 };
     let itself = JoinInput::Itself { input: single(many()), partitions: 3 };
     let error = plan(itself, JoinMode::Broadcast).unwrap_err().to_string();
     assert!(error.contains("read its input twice"), "{error}");

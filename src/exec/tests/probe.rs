@@ -216,7 +216,7 @@ impl Probe<'_> {
             values: None,
         };
         let stream = |rows: &[Row]| source(rows, 13, 1).execute(0, Arc::default()).unwrap();
-        let memory = Headroom::new(&shared, "build");
+        let memory = Headroom::of_build(&shared);
         let build = plan.run(stream(self.rows[0]), memory).await.unwrap();
         let mut build: BuildSide = Arc::try_unwrap(build).unwrap();
         let seen = Arc::new(Mutex::new(Seen::default()));
@@ -236,6 +236,7 @@ impl Probe<'_> {
             converter: None,
             reservation: MemoryConsumer::new("probe").register(&shared),
             pool: Arc::clone(&shared),
+            kept: None,
             metrics: ProbeMetrics::new(&metrics, 0),
             limits: BatchLimits { rows: self.batch_size, bytes: 1 << 20 },
             layout,
@@ -399,6 +400,7 @@ async fn batches_of_two_inputs_are_on_the_device_together() {
             left: source(&left, 60, 1),
             right: source(&right, 60, 1),
             build: Side::Right,
+            partitions: 1,
         };
         let options = SimJoinOptions {
             strategy: StrategyChoice::PPJoin,

@@ -23,10 +23,11 @@ impl Distribution<'_> {
         let left = SimilarityJoin { join_type: JoinType::Left, ..self.join.clone() };
         let (right, padding) = self.unmatched_right_rows()?;
         let input = match &self.input {
-            JoinInput::Two { left, right, build } => JoinInput::Two {
+            JoinInput::Two { left, right, build, partitions } => JoinInput::Two {
                 left: reset_plan_states(Arc::clone(left))?,
                 right: reset_plan_states(Arc::clone(right))?,
                 build: *build,
+                partitions: *partitions,
             },
             JoinInput::Itself { input, partitions } => JoinInput::Itself {
                 input: reset_plan_states(Arc::clone(input))?,

@@ -108,7 +108,7 @@ impl Distribution<'_> {
             Shared::Broadcast(build, reason) => {
                 let [left, right] = self.sides()?;
                 Ok(Arc::new(SetSimilarityJoinExec::of_family(
-                    JoinInput::Two { left, right, build },
+                    JoinInput::Two { left, right, build, partitions: 1 },
                     self.join,
                     self.family,
                     self.options.clone(),

@@ -121,7 +121,7 @@ impl Distribution<'_> {
         let mut join = over_tiles(self.join, [&left, &right])?;
         join.on.insert(0, (Arc::new(left.tile_column()), Arc::new(right.tile_column())));
         Ok(Arc::new(SetSimilarityJoinExec::of_family(
-            JoinInput::Two { left: Arc::new(left), right: Arc::new(right), build },
+            JoinInput::Two { left: Arc::new(left), right: Arc::new(right), build, partitions: 1 },
             join,
             self.family,
             self.options.clone(),

@@ -1,0 +1,173 @@
+//! A build side on disk, and how it comes back into memory.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+
+use super::bands::Bands;
+use super::store::SpillContext;
+use crate::config::SpillChoice;
+use crate::exec::build::headroom::Headroom;
+use crate::exec::build::{BuildPlan, KnownValues};
+use crate::exec::build_side::BuildSide;
+use crate::exec::layout::Layout;
+use crate::exec::rows::segment::SpilledSide;
+use crate::util::errors::is_out_of_memory;
+
+/// The bytes that the domain of a piece may take in any case, where memory is left.
+const LEAST_VALUES_BYTES: usize = 64 << 10;
+
+/// A build side on disk, and how it comes back.
+pub(crate) struct StoredBuild {
+    pub(crate) context: Arc<SpillContext>,
+    pub(crate) side: Arc<SpilledSide>,
+    pub(crate) bands: Arc<Bands>,
+    /// Bytes in memory for each byte stored, at the peak, as far as that is known.
+    pub(crate) growth: Mutex<f64>,
+    /// One piece at a time is in memory, unless no partition reads its output.
+    pub(crate) permits: Arc<Semaphore>,
+}
+
+/// A build side that fits into memory after all.
+pub(crate) struct Reloaded {
+    pub side: Arc<BuildSide>,
+    /// To probe it with.
+    pub layout: Arc<Layout>,
+    /// The headroom for the start of each partition.
+    pub starts: Arc<Headroom>,
+}
+
+impl StoredBuild {
+    /// The whole side in memory after all, if that is likely to succeed: its rows have fewer
+    /// distinct items than feared, or other queries have freed memory.
+    pub(crate) async fn reload(&self) -> Result<Option<Reloaded>> {
+        let context = &self.context;
+        if context.piece_rows.is_some() || self.side.rows > u64::from(u32::MAX) {
+            return Ok(None);
+        }
+        let starts = context.partitions * context.layout.partition_bytes();
+        if let Some(available) = context.available() {
+            let room = self.budget(available).min(available.saturating_sub(starts));
+            if self.side.bytes() as f64 * *self.growth.lock() > 0.9 * room as f64 {
+                return Ok(None);
+            }
+        }
+        let plan = &context.plan;
+        // The layouts need the same of the build side.
+        let (layout, probing) = match (&plan.itself, &plan.direct) {
+            (Some(itself), _) => (itself, itself),
+            (None, Some(direct)) => (&plan.cross, direct),
+            (None, None) => return Ok(None),
+        };
+        let all = 0..self.side.segments.len();
+        let memory = Headroom::of_build(context.task.memory_pool());
+        let built = self.build_in(&memory, all, layout, context.partitions, context.threads).await;
+        // As for a build side that has never left memory.
+        let built = built.and_then(|side| memory.ensure(starts).map(|()| side));
+        match built {
+            Ok(side) => Ok(Some(Reloaded { side, layout: Arc::clone(probing), starts: memory })),
+            Err(error) if is_out_of_memory(&error) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The bytes that a piece may take of the `available` ones.
+    fn budget(&self, available: usize) -> usize {
+        let context = &self.context;
+        let cursor = context.layout.cursor_bytes();
+        let workers = context.threads.max(1) * (cursor + (512 << 10));
+        available.saturating_sub(workers.min(available / 2))
+    }
+
+    /// Segments from `from` on that make a piece.
+    pub(super) fn piece(&self, from: usize) -> Range<usize> {
+        let segments = &self.side.segments;
+        let growth = *self.growth.lock();
+        let available = self.context.available();
+        let target = available.map(|bytes| 0.8 * self.budget(bytes) as f64 / growth);
+        let rows_limit = self.context.piece_rows.unwrap_or(u32::MAX as usize);
+        let (mut end, mut bytes, mut rows) = (from, 0, 0);
+        while let Some(segment) = segments.get(end) {
+            bytes += segment.bytes;
+            rows += segment.rows;
+            if end > from && (target.is_some_and(|t| bytes as f64 > t) || rows > rows_limit) {
+                break;
+            }
+            end += 1;
+        }
+        from..end
+    }
+
+    pub(super) fn plan(
+        &self,
+        layout: &Arc<Layout>,
+        partitions: usize,
+        threads: usize,
+    ) -> BuildPlan {
+        let context = &self.context;
+        BuildPlan {
+            layout: Arc::clone(layout),
+            converter: context.plan.converter.clone(),
+            strategy: context.strategy,
+            device: context.device,
+            partitions,
+            threads,
+            metrics: context.build_metrics.of_stored(),
+            on_choice: Arc::clone(&context.on_choice),
+            spill: SpillChoice::Never,
+            values: None,
+        }
+    }
+
+    /// Collects and indexes some segments on `threads` threads, for `partitions` probe partitions.
+    pub(super) async fn build(
+        &self,
+        segments: Range<usize>,
+        layout: &Arc<Layout>,
+        partitions: usize,
+        threads: usize,
+    ) -> Result<Arc<BuildSide>> {
+        let memory = Headroom::of_build(self.context.task.memory_pool());
+        self.build_in(&memory, segments, layout, partitions, threads).await
+    }
+
+    /// The same within `memory`.
+    async fn build_in(
+        &self,
+        memory: &Arc<Headroom>,
+        segments: Range<usize>,
+        layout: &Arc<Layout>,
+        partitions: usize,
+        threads: usize,
+    ) -> Result<Arc<BuildSide>> {
+        let bytes: usize = self.side.segments[segments.clone()].iter().map(|s| s.bytes).sum();
+        let mut plan = self.plan(layout, partitions, threads);
+        // Values that are all known need no table to be numbered, where the domain is small beside
+        // the rows, and beside the memory that is left.
+        let form = &self.context.plan.forms[layout.build() as usize];
+        let limit = self.context.available().unwrap_or(usize::MAX) / 8;
+        let limit = limit.min((bytes / 2).max(LEAST_VALUES_BYTES)) as u64;
+        let size = self.side.domain_size(segments.clone());
+        let size = size.filter(|&size| form.domain_bytes(size) <= limit);
+        if let Some((size, domain)) = size.and_then(|size| Some((size, form.domain(size)?))) {
+            let reservation = memory.reservation("values");
+            reservation.try_grow(form.domain_bytes(size) as usize)?;
+            let domain = self.side.fill(domain, segments.clone()).await?;
+            plan.values = Some(Arc::new(KnownValues::new(domain, reservation)));
+        }
+        let built = plan.run(self.side.read_all(segments), Arc::clone(memory)).await;
+        // The bytes of a small piece are mostly those that every piece takes, whatever its rows.
+        if bytes > 1 << 20 {
+            let peak = memory.peak() as f64 / bytes as f64;
+            let mut growth = self.growth.lock();
+            match &built {
+                Ok(_) => *growth = peak.max(0.25),
+                Err(_) => *growth = growth.max(1.5 * peak),
+            }
+        }
+        built
+    }
+}
