@@ -7,7 +7,6 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use crate::config::nearest;
-use crate::util::errors::{is_out_of_device_memory, is_out_of_memory};
 
 /// Advice for the errors that a newcomer meets.
 pub(super) fn hint(error: &DataFusionError, message: &str, sql: &str) -> Option<String> {
@@ -30,7 +29,8 @@ pub(super) fn hint(error: &DataFusionError, message: &str, sql: &str) -> Option<
     if message.contains("No suitable object store") {
         return Some("simjoin reads local files: give a path without a scheme".to_string());
     }
-    if is_out_of_memory(error) && !is_out_of_device_memory(error) {
+    // Errors of devices advise by themselves.
+    if matches!(error.find_root(), DataFusionError::ResourcesExhausted(m) if !m.contains("CUDA")) {
         return Some(
             "allow more with --memory-limit, or lower datafusion.execution.target_partitions"
                 .to_string(),

@@ -182,6 +182,7 @@ impl From<DeviceError> for DataFusionError {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::util::errors::is_out_of_device_memory;
 
     #[test]
     fn errors_name_what_was_found_and_what_would_work() {
@@ -198,6 +199,12 @@ mod tests {
         assert!(matches!(error, DataFusionError::ResourcesExhausted(_)), "{error}");
         let pinned = DataFusionError::from(DeviceError::HostOutOfMemory { bytes: 1 << 20 });
         assert!(matches!(pinned, DataFusionError::ResourcesExhausted(_)), "{pinned}");
+        let unknown = DeviceError::OutOfMemory { what: "chunks", bytes: 0, free: 0 };
+        for error in [error, pinned, unknown.into()] {
+            assert!(is_out_of_device_memory(&error.context("the build side")));
+        }
+        let of_host = DataFusionError::ResourcesExhausted("the pool".to_string());
+        assert!(!is_out_of_device_memory(&of_host));
     }
 
     #[test]

@@ -370,13 +370,16 @@ async fn simjoin_insists_and_names_what_is_wrong() -> Result<()> {
     for (condition, reason) in [
         (">= 2", "bounds the distance from below only"),
         ("+ 1 <= 3", "the distance must be compared by <=, <, =, or BETWEEN with a constant"),
-        ("<= 'NaN'::double", "NaN"),
+        ("<= 'NaN'::double", "every number satisfies it; the threshold must be a number"),
     ] {
         let error = error(&context, &format!("{joined} {condition}")).await;
         assert!(error.contains(reason), "{error}");
         let example = "a correct example: a SIMJOIN b ON array_distance(a.x, b.x) <= 0.5";
         assert!(error.contains(example), "{error}");
     }
+    let products = joined.replace("array_distance", "inner_product");
+    let above = error(&context, &format!("{products} > 'inf'::double")).await;
+    assert!(above.contains("only NaN satisfies it; the threshold must be a number"), "{above}");
     for (condition, expected) in [("<= -1", "0"), ("<= NULL", "0"), ("< 1", "100")] {
         let (_, rows) = plan_and_rows(&context, &format!("{joined} {condition}")).await?;
         assert_eq!(rows, [expected], "{condition}");

@@ -111,7 +111,8 @@ fn draw_session(rng: &mut StdRng, joins: Joins, gpu: Option<&VerifiedOn>) -> Ses
         (Joins::Sets, Some(gpu)) if rng.random() => (pick(rng, &ON_GPU), gpu.option.as_str()),
         (Joins::Sets, Some(gpu)) => (pick(rng, &WITH_GPU), gpu.option.as_str()),
         (Joins::Sets, None) => (pick(rng, &STRATEGIES), "cpu"),
-        (Joins::Vectors, gpu) => (pick(rng, &OF_VECTORS), gpu.map_or("cpu", |_| "auto")),
+        (Joins::Vectors, Some(gpu)) => (pick(rng, &OF_VECTORS), gpu.option.as_str()),
+        (Joins::Vectors, None) => (pick(rng, &OF_VECTORS), "cpu"),
         (Joins::Both, gpu) => ("auto".to_string(), gpu.map_or("cpu", |_| "auto")),
     };
     let mut session = session
@@ -130,6 +131,10 @@ fn draw_session(rng: &mut StdRng, joins: Joins, gpu: Option<&VerifiedOn>) -> Ses
         .option("debug.gpu_partition", pick(rng, &["10", "50000"]))
         .option("debug.gpu_integers", rng.random_bool(0.5))
         .option("device", device);
+    if joins == Joins::Vectors {
+        // All vectors of a join have to fit on the device.
+        session = session.option("gpu.memory_limit", "auto");
+    }
     if session.tasks_of.is_some() {
         session = session
             .option("distribution", pick(rng, &["auto", "broadcast", "repartition", "repartition"]))

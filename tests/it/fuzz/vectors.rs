@@ -218,7 +218,11 @@ pub fn similarity(generator: &mut Generator<'_>, first: &Text, second: &Text) ->
     let value = threshold(generator, metric);
     let bound = literal(value);
     let name = if generator.rng.random_bool(0.2) { metric.alias() } else { metric.sql() };
-    let form = generator.pick(10);
+    // Only NaN is above infinity: no threshold of a similarity.
+    let form = match generator.pick(10) {
+        0 if value == f64::INFINITY => 2,
+        form => form,
+    };
     let flipped = metric.is_distance();
     let condition = |call: String| {
         let [below, at_most, above] = if flipped { ["<", "<=", ">"] } else { [">", ">=", "<"] };

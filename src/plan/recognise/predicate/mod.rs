@@ -290,7 +290,11 @@ impl Comparison {
         }
         let value = evaluator.value(admitted);
         if value.is_nan() {
-            return Err("the threshold is NaN".to_string());
+            return Err(match function.info().order {
+                Order::Similarity => "only NaN satisfies it; the threshold must be a number",
+                Order::Distance => "every number satisfies it; the threshold must be a number",
+            }
+            .to_string());
         }
         Ok(Threshold { value, exact: self.extent == Extent::All && !overflows && !self.tries })
     }
