@@ -217,6 +217,7 @@ pub fn encode(name: &str, lists: &[ArrayRef], threads: usize) -> Result<Encoded>
         cancel: &cancel,
         threads,
         meets_others: true,
+        self_join: true,
     };
     let (sets, ..) = finish(encoders, &context)?;
     let seconds = start.elapsed().as_secs_f64();

@@ -171,6 +171,7 @@ impl Encoded {
             cancel: &cancel,
             threads: std::thread::available_parallelism().map_or(1, NonZero::get),
             meets_others: true,
+            self_join: true,
         };
         let encoded = matcher.finish(vec![(encoder, keys)], &context)?;
         Ok(Self {

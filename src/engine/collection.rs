@@ -151,6 +151,8 @@ pub struct FinishContext<'a> {
     pub threads: usize,
     /// Whether the encoder that comes out is going to be used: a self-join meets no other rows.
     pub meets_others: bool,
+    /// Whether the items meet each other.
+    pub self_join: bool,
 }
 
 impl FinishContext<'_> {

@@ -173,8 +173,8 @@ impl Unload for Unloading<'_> {
     }
 }
 
-/// The items of the rows that several encoders have read, in an order that serves `threshold` where
-/// one pays.
+/// The items of the rows that several encoders have read; of a self-join in an order that serves
+/// `threshold`, where one pays.
 pub(super) fn finish(
     parts: Vec<EncodedPart>,
     threshold: Threshold,
@@ -205,7 +205,8 @@ pub(super) fn finish(
     let items = Vectors::gather(
         &read,
         Gathering {
-            order: Some(OrderRequest::of(threshold)),
+            // Rows of another input have no order that could meet this one.
+            order: context.self_join.then(|| OrderRequest::of(threshold)),
             threads: context.threads,
             cancel: context.cancel,
             reserve: &|more| context.reserve(bytes + more).is_ok(),

@@ -134,6 +134,7 @@ impl BuildPlan {
             cancel,
             threads: self.threads,
             meets_others: self.layout.meets_others,
+            self_join: self.layout.self_join,
         };
         let Encoded { mut items, encoder, keys: key_ids } =
             self.layout.matcher.finish(encoders, &context)?;

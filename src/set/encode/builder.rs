@@ -238,8 +238,15 @@ impl BuildEncoder {
         peak: &dyn Fn(),
         cancel: &CancelFlag,
     ) -> Result<(SetCollection, ProbeEncoder)> {
-        let (threads, meets_others) = (1, true);
-        let context = FinishContext { reservation, base, peak, cancel, threads, meets_others };
+        let context = FinishContext {
+            reservation,
+            base,
+            peak,
+            cancel,
+            threads: 1,
+            meets_others: true,
+            self_join: false,
+        };
         let (sets, encoder, _) = finish(vec![(self, KeyDictionary::default())], &context)?;
         Ok((sets, encoder))
     }

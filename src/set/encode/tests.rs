@@ -145,6 +145,7 @@ impl Side<'_> {
             cancel: &CancelFlag::default(),
             threads,
             meets_others,
+            self_join: !meets_others,
         };
         let finished = finish(parts, &context).unwrap();
         let held =
@@ -297,6 +298,7 @@ fn the_limit_of_memory_holds_while_encoding_and_finishing() {
                 cancel: &CancelFlag::default(),
                 threads: 2,
                 meets_others: true,
+                self_join: false,
             };
             finish(parts, &context)
         };
