@@ -55,6 +55,12 @@ pub trait PreparedJoin: Debug + Send + Sync {
         1
     }
 
+    /// The most rows of another input that one partition should take at once, at least 1: as many as
+    /// take some milliseconds, so that few rows are work for all partitions. A hint, too.
+    fn probe_rows(&self) -> usize {
+        usize::MAX
+    }
+
     /// The fewest items of a self-join that are worth a range, at least 1, even where some partitions
     /// then get none: for devices, which all partitions share. A hint, too.
     fn least_range(&self) -> u32 {

@@ -298,4 +298,18 @@ impl PreparedJoin for Prepared {
     fn range_unit(&self) -> u32 {
         if self.side.reach.is_some() { BLOCK_ITEMS } else { BLOCK as u32 }
     }
+
+    fn probe_rows(&self) -> usize {
+        /// Nanoseconds that a slice of rows takes about.
+        const SLICE: f64 = 5e6;
+        // The keys of the rows are taken to be those of the build side.
+        let vectors = &self.side.vectors;
+        let pairs = vectors
+            .runs()
+            .iter()
+            .map(|run| pair_cost(run.lens[1]) * f64::from(run.items.len() as u32).powi(2));
+        let row = pairs.sum::<f64>() / f64::from(vectors.len()).max(1.0);
+        let rows = (SLICE / row.max(1.0)) as usize;
+        rows.next_multiple_of(BLOCK).max(BLOCK)
+    }
 }

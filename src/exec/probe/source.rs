@@ -206,7 +206,8 @@ impl ProbeSource {
         }
         Ok(match &mut self.input {
             ProbeInput::Stream(input) => {
-                let slice = next_slice(input, &self.build.spare).await?;
+                let rows = ROWS_PER_SLICE.min(self.build.prepared.probe_rows());
+                let slice = next_slice(input, &self.build.spare, rows).await?;
                 self.counters.rows.add(slice.as_ref().map_or(0, RecordBatch::num_rows));
                 slice.map(|rows| Part::Rows(Slice { rows, visit: None }))
             }
@@ -366,10 +367,12 @@ impl ProbeSource {
     }
 }
 
-/// The next rows of the probe input: slices that another partition left, or rows of the input.
+/// The next rows of the probe input, `most` at most: slices that another partition left, or rows of
+/// the input.
 async fn next_slice(
     input: &mut Option<ProbeRows>,
     spare: &SpareSlices,
+    most: usize,
 ) -> Result<Option<RecordBatch>> {
     loop {
         if let Some(slice) = spare.pop() {
@@ -379,7 +382,7 @@ async fn next_slice(
         tokio::select! {
             biased;
             batch = poll_fn(|cx| rows.poll_next(cx)) => match batch.transpose()? {
-                Some(batch) => return Ok(Some(spare.cut(batch, ROWS_PER_SLICE))),
+                Some(batch) => return Ok(Some(spare.cut(batch, most))),
                 None => *input = None,
             },
             () = spare.added() => {}

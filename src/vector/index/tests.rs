@@ -19,8 +19,9 @@ use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
+use crate::vector::cursor::BLOCK;
 use crate::vector::metric::{Metric, Threshold};
-use crate::vector::nested_loop::Figures;
+use crate::vector::nested_loop::{Figures, NestedLoop};
 
 /// Vectors in runs by key; a key of three has no run that a tree grows in.
 fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Vectors {
@@ -175,4 +176,34 @@ fn trees_have_a_root() {
         assert_eq!(shape.panels as usize, points.div_ceil(PANEL));
     }
     assert_eq!(Shape::of(0).height(), 0);
+}
+
+/// A partition takes few rows where each meets many vectors, and more where it meets few.
+#[test]
+fn rows_of_another_input_are_taken_by_their_work() {
+    let mut rng = StdRng::seed_from_u64(16);
+    let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+    let reservation = MemoryConsumer::new("test").register(&pool);
+    let cancel = CancelFlag::default();
+    let context = PrepareContext { reservation: &reservation, cancel: &cancel, threads: 1 };
+    let threshold = Threshold { metric: Metric::Euclidean, bound: 0.1 };
+    let spec = MatchSpec {
+        probe: Side::Left,
+        pairing: Pairing::All,
+        both_orders: false,
+        need: MatchNeed::Pairs,
+        candidate_chunk: 64,
+        match_buffer: 64,
+        simd: Simd::detect(),
+        gpu: GpuOptions::default(),
+    };
+    let mut rows_of = |count: usize, d: usize| {
+        let build = Arc::new(collection(&mut rng, count, d, 0, 1));
+        let figures = Figures::gather(&build, threshold, Side::Left, &spec, &[], context).unwrap();
+        let items: Arc<dyn Collection> = build;
+        NestedLoop.prepare(&items, &figures, None, context).unwrap().probe_rows()
+    };
+    let [few, some, many] = [(30_000, 64), (3_000, 64), (20, 64)].map(|(n, d)| rows_of(n, d));
+    assert!(few < 512 && few < some && some < 4_096 && many > 8_192, "{few} {some} {many}");
+    assert_eq!((few % BLOCK, some % BLOCK), (0, 0));
 }
