@@ -157,7 +157,7 @@ impl Compiler<'_> {
         }
     }
 
-    /// How many partitions share the rows of `probe`: one for less than a batch.
+    /// How many partitions share the rows of `probe`: one for a batch or less.
     fn partitions(&self, probe: &Arc<dyn ExecutionPlan>) -> usize {
         let config = self.session.config();
         match cost::statistics(probe).map(|statistics| statistics.num_rows) {

@@ -130,7 +130,8 @@ impl NestedLoop {
     ) -> Result<Arc<dyn PreparedJoin>> {
         let Joining { threshold, orders, spec } = join;
         let side = BuildPanels::of(build, threshold, context)?;
-        Ok(Arc::new(Prepared { side: Arc::new(side), threshold, orders, spec }))
+        let probe_rows = probe_rows(&side.vectors);
+        Ok(Arc::new(Prepared { side: Arc::new(side), threshold, orders, spec, probe_rows }))
     }
 }
 
@@ -281,6 +282,21 @@ struct Prepared {
     threshold: Threshold,
     orders: Orders,
     spec: MatchSpec,
+    probe_rows: usize,
+}
+
+/// The rows of another input that take some milliseconds. Their keys are taken to be those of the
+/// build side.
+fn probe_rows(build: &Vectors) -> usize {
+    /// Nanoseconds that the rows take about.
+    const SLICE: f64 = 5e6;
+    let pairs = build
+        .runs()
+        .iter()
+        .map(|run| pair_cost(run.lens[1]) * f64::from(run.items.len() as u32).powi(2));
+    let row = pairs.sum::<f64>() / f64::from(build.len()).max(1.0);
+    let rows = (SLICE / row.max(1.0)) as usize;
+    rows.next_multiple_of(BLOCK).max(BLOCK)
 }
 
 impl PreparedJoin for Prepared {
@@ -300,16 +316,6 @@ impl PreparedJoin for Prepared {
     }
 
     fn probe_rows(&self) -> usize {
-        /// Nanoseconds that a slice of rows takes about.
-        const SLICE: f64 = 5e6;
-        // The keys of the rows are taken to be those of the build side.
-        let vectors = &self.side.vectors;
-        let pairs = vectors
-            .runs()
-            .iter()
-            .map(|run| pair_cost(run.lens[1]) * f64::from(run.items.len() as u32).powi(2));
-        let row = pairs.sum::<f64>() / f64::from(vectors.len()).max(1.0);
-        let rows = (SLICE / row.max(1.0)) as usize;
-        rows.next_multiple_of(BLOCK).max(BLOCK)
+        self.probe_rows
     }
 }
