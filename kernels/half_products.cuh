@@ -77,6 +77,20 @@ __device__ __forceinline__ void add_halves_of_warp(float *sums, const u32 (&a)[4
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 #endif
 }
+
+// The same in place of the sums.
+__device__ __forceinline__ void begin_halves_of_warp(float *sums, const u32 (&a)[4], const u32 (&b)[2]) {
+#ifdef EMULATOR
+    sums[0] = sums[1] = sums[2] = sums[3] = 0;
+    add_halves_of_warp(sums, a, b);
+#else
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+        "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%10, %10, %10, %10};"
+        : "=f"(sums[0]), "=f"(sums[1]), "=f"(sums[2]), "=f"(sums[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]), "f"(0.0f));
+#endif
+}
 #endif
 
 #ifdef HAS_WARPGROUP_PRODUCTS

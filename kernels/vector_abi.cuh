@@ -115,6 +115,20 @@ struct VectorUnit {
     u32 stages;
 };
 
+// Boxes around the columns, where rows are columns, from their first on: of groups of 16, of blocks of 64,
+// and of stages. Two that have a pair which matches are in reach: the sum, over the coordinates, of the squared gaps
+// between them is at most `limit`.
+struct VectorBoxes {
+    // Of four neighbours, coordinates in chunks of four: by chunk, the lower ends of each, then the upper
+    // ones. Of those that enclose nothing lower ends are infinite, and upper ones minus infinite.
+    const void *groups;
+    const void *blocks;
+    const void *stages;
+    // At most 4.
+    u32 chunks;
+    float limit;
+};
+
 constexpr u32 MAX_UNIT_COLUMNS = 1u << 15;
 
 // A pair that the filter does not reject: the number of its unit, and
@@ -194,6 +208,8 @@ struct VectorWork {
     // Whether the filter counts pairs that are sure, instead of noting them: count form, one row a
     // vector, no `seen`.
     u32 counts_sure;
+    // For kernels that need them.
+    VectorBoxes boxes;
 
     // Stage `place` of a unit.
     __device__ __forceinline__ u32 stage_of(const VectorUnit &unit, u32 place) const {
@@ -214,4 +230,4 @@ static_assert(sizeof(VectorBounds) == 8 && sizeof(Preparing) == 120, "as in src/
 static_assert(sizeof(Probe) == 16, "as in src/vector/device/abi.rs");
 static_assert(sizeof(VectorSide) == 56 && sizeof(VectorRun) == 12, "as in src/vector/device/abi.rs");
 static_assert(sizeof(VectorUnit) == 12 && sizeof(VectorHit) == 8, "as in src/vector/device/abi.rs");
-static_assert(sizeof(VectorTally) == 72 && sizeof(VectorWork) == 272, "as in src/vector/device/abi.rs");
+static_assert(sizeof(VectorTally) == 72 && sizeof(VectorWork) == 304, "as in src/vector/device/abi.rs");

@@ -18,6 +18,8 @@ struct OpenUnit {
     u32 found;
     u32 sure;
     u32 failed;
+    // Pairs of groups that were tested, of kernels that do not test all pairs.
+    u32 tested;
     // By row of the strip: the columns low .. high that it meets, and its bound.
     u32 low[ROWS];
     u32 high[ROWS];
@@ -32,6 +34,7 @@ struct OpenUnit {
             found = 0;
             sure = 0;
             failed = 0;
+            tested = 0;
         }
         for (u32 place = thread; place < ROWS; place += threads) {
             const u32 row = begun.first_row + place;
@@ -56,15 +59,24 @@ struct OpenUnit {
         return first <= low[row] || first + columns > high[row];
     }
 
-    // Ends a unit, by one thread. A barrier stands in front.
+    __device__ __forceinline__ u64 all_pairs(const VectorWork &work) const {
+        return u64{work.strip_rows} * work.stage_columns * unit.stages;
+    }
+
+    // Ends a unit all of whose pairs were tested, by one thread. A barrier stands in front.
     __device__ __forceinline__ void finish(const VectorWork &work) {
+        finish(work, all_pairs(work));
+    }
+
+    // The same where `tests` pairs were.
+    __device__ __forceinline__ void finish(const VectorWork &work, u64 tests) {
         const bool is_whole = failed == 0 && found <= work.room;
         work.failed[number] = !is_whole;
         if (!is_whole) {
             work.redo[atomicAdd(&work.tally->redone, 1u)] = number | (found > work.room ? TOO_MANY : 0);
             return;
         }
-        atomicAdd(&work.tally->tests, u64{work.strip_rows} * work.stage_columns * unit.stages);
+        atomicAdd(&work.tally->tests, tests);
         if (sure > 0) {
             atomicAdd(&work.tally->found.matches, u64{sure});
             atomicAdd(&work.tally->found.cross, u64{sure});
@@ -208,12 +220,12 @@ private:
     }
 };
 
-// Has a block of `threads` threads test unit after unit: `test(room, stage)` tests a stage of `unit`, by all
-// threads.
-template <u32 ROWS, class Test>
-__device__ __forceinline__ void test_units(const VectorWork &work, OpenUnit<ROWS> &unit, u32 threads, Test test) {
+// Has a block of `threads` threads test unit after unit, with room for hits of each warp: `test` tests
+// `unit` and settles, by all threads; `tests` is how many pairs it has tested, by one.
+template <u32 ROWS, class Test, class Tests>
+__device__ __forceinline__ void walk_units(const VectorWork &work, OpenUnit<ROWS> &unit, u32 threads, Test test,
+                                           Tests tests) {
     __shared__ u32 taken;
-    HitRoom room;
     while (true) {
         __syncthreads();
         if (threadIdx.x == 0) {
@@ -225,14 +237,25 @@ __device__ __forceinline__ void test_units(const VectorWork &work, OpenUnit<ROWS
         }
         unit.begin(work, taken, threadIdx.x, threads);
         __syncthreads();
+        test();
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            unit.finish(work, tests());
+        }
+    }
+}
+
+// Has a block of `threads` threads test unit after unit: `test(room, stage)` tests a stage of `unit`, by all
+// threads.
+template <u32 ROWS, class Test>
+__device__ __forceinline__ void test_units(const VectorWork &work, OpenUnit<ROWS> &unit, u32 threads, Test test) {
+    HitRoom room;
+    const auto test_all = [&] {
         for (u32 stage = 0; stage < unit.unit.stages; ++stage) {
             test(room, stage);
         }
         room.settle(unit);
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            unit.finish(work);
-        }
-    }
+    };
+    walk_units(work, unit, threads, test_all, [&] { return unit.all_pairs(work); });
     room.close(work);
 }

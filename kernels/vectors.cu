@@ -4,6 +4,7 @@
 //     measure, prepare, stages   vectors as the filter reads them          vector_prepare.cuh
 //     plain                      the filter by products of threads         vector_plain.cuh
 //     mma                        the same of warps, 8.0                    vector_products.cuh
+//     boxed_N                    the same, of boxes in reach, 8.0          vector_boxed.cuh
 //     probe                      how a device rounds those                 vector_probe.cuh
 //     rows_N, shared             the same of warpgroups, 9.0               vector_warpgroups.cuh
 //     range, prepare_integers    vectors of integers                       vector_integers.cuh
@@ -16,6 +17,7 @@
 //
 // Filters have blocks of the size that their shape says; any grid is right. `pairs` appends matches,
 // `count` adds up the pairs of rows behind them.
+#include "vector_boxed.cuh"
 #include "vector_decide.cuh"
 #include "vector_integer_groups.cuh"
 #include "vector_integer_warps.cuh"
@@ -82,6 +84,8 @@ extern "C" __global__ void __launch_bounds__(256, 2) vectors_mma(VectorWork work
 extern "C" __global__ void __launch_bounds__(256, 2) vectors_mma_integers(VectorWork work) {
     filter_by_products<IntegerNumbers>(work);
 }
+extern "C" __global__ void __launch_bounds__(256, 4) vectors_boxed_1(VectorWork work) { filter_boxed_rows<1>(work); }
+extern "C" __global__ void __launch_bounds__(256, 3) vectors_boxed_2(VectorWork work) { filter_boxed_rows<2>(work); }
 extern "C" __global__ void __launch_bounds__(32) vectors_probe(Probe probing) { probe_warp(probing); }
 #endif
 

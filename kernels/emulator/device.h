@@ -31,6 +31,9 @@
 #define gridDim (emulator::grid_size())
 constexpr int warpSize = emulator::WARP;
 
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };

@@ -47,6 +47,7 @@ constexpr Kernel KERNELS[] = {
     KERNEL(vectors_measure),        KERNEL(vectors_prepare),
     KERNEL(vectors_stages),         KERNEL(vectors_plain),
     KERNEL(vectors_mma),            KERNEL(vectors_probe),
+    KERNEL(vectors_boxed_1),        KERNEL(vectors_boxed_2),
     KERNEL(vectors_probe_warpgroup), KERNEL(vectors_published_loop),
     KERNEL(vectors_published_directory),
     KERNEL(vectors_rows_1),         KERNEL(vectors_rows_2),

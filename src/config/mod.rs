@@ -141,9 +141,8 @@ options! {
     /// Sets that the GPU's published filters (bwjoin-published, fgssjoin, sf-gssjoin) index together,
     /// at least 1.
     "debug.gpu_partition" gpu_partition: PositiveCount = PositiveCount(50_000);
-    /// Whether the GPU multiplies vectors of integers of 8 bits as integers. These kernels have run on
-    /// the emulator of the tests alone.
-    "debug.gpu_integers" gpu_integers: bool = false;
+    /// Whether the GPU multiplies vectors of integers of 8 bits as integers.
+    "debug.gpu_integers" gpu_integers: bool = true;
 }
 
 impl ConfigExtension for SimJoinOptions {

@@ -83,6 +83,10 @@ impl Choice {
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} (estimated {}", self.strategy.name(), Nanos(self.cost.work()))?;
+        let manner = self.strategy.manner(self.evidence.as_ref());
+        if let Some(manner) = manner.filter(|_| self.device.is_none()) {
+            write!(f, " {manner}")?;
+        }
         // A strategy that is no match for the data has no estimate.
         let others = self.others.iter().filter(|(_, cost)| cost.work().is_finite());
         for (i, (name, cost)) in others.enumerate() {
@@ -174,10 +178,10 @@ struct Ranked {
 impl Ranked {
     /// The time by which it is ranked: a GPU that is not demanded must save a noticeable part of
     /// the time.
-    fn handicapped(&self, device: DeviceChoice) -> f64 {
-        match (self.placement, device) {
-            (Placement::Gpu, DeviceChoice::Auto) => self.elapsed / (1.0 - WORTH_A_DEVICE),
-            _ => self.elapsed,
+    fn handicapped(&self, placements: &[Placement]) -> f64 {
+        match self.placement {
+            Placement::Gpu if placements.len() > 1 => self.elapsed / (1.0 - WORTH_A_DEVICE),
+            Placement::Gpu | Placement::Cpu => self.elapsed,
         }
     }
 }
@@ -197,8 +201,13 @@ pub fn choose(
     context: PrepareContext<'_>,
 ) -> Result<Choice> {
     let strategies = admitted(matcher, choice, request.choice)?;
-    let evidence = matcher.evidence(build, spec, &strategies, context)?;
-    let ranked = rank(&strategies, evidence.as_ref(), request.choice, context.threads)?;
+    let placements: &[Placement] = match request.choice {
+        DeviceChoice::Auto => &[Placement::Cpu, Placement::Gpu],
+        DeviceChoice::Cpu => &[Placement::Cpu],
+        DeviceChoice::Cuda(_) => &[Placement::Gpu],
+    };
+    let evidence = matcher.evidence(build, spec, &strategies, placements, context)?;
+    let ranked = rank(&strategies, evidence.as_ref(), placements, context.threads)?;
     let mut refused = None;
     for (place, first) in ranked.iter().enumerate() {
         let (device, reason) = match (first.placement, request.choice) {
@@ -243,14 +252,9 @@ pub fn choose(
 fn rank(
     strategies: &[&'static dyn Strategy],
     evidence: &dyn Evidence,
-    device: DeviceChoice,
+    placements: &[Placement],
     threads: usize,
 ) -> Result<Vec<Ranked>> {
-    let placements: &[Placement] = match device {
-        DeviceChoice::Auto => &[Placement::Cpu, Placement::Gpu],
-        DeviceChoice::Cpu => &[Placement::Cpu],
-        DeviceChoice::Cuda(_) => &[Placement::Gpu],
-    };
     let mut ranked = vec![];
     for &placement in placements {
         for &strategy in strategies.iter().filter(|strategy| strategy.runs_on(placement)) {
@@ -259,7 +263,7 @@ fn rank(
             ranked.push(Ranked { strategy, placement, cost, elapsed });
         }
     }
-    ranked.sort_by(|a, b| a.handicapped(device).total_cmp(&b.handicapped(device)));
+    ranked.sort_by(|a, b| a.handicapped(placements).total_cmp(&b.handicapped(placements)));
     Ok(ranked)
 }
 

@@ -10,8 +10,8 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use super::{
     Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
-    Evidence, FinishContext, Growth, ItemId, KeyDictionary, MatchSpec, PlaceReader, PrepareContext,
-    StoredForm, Strategy, WorkStep,
+    Evidence, FinishContext, Growth, ItemId, KeyDictionary, MatchSpec, PlaceReader, Placement,
+    PrepareContext, StoredForm, Strategy, WorkStep,
 };
 use crate::config::StrategyChoice;
 use crate::spec::{Call, Function, Predicate, Side};
@@ -145,7 +145,8 @@ pub trait Matcher: Debug + Send + Sync {
         None
     }
 
-    /// The figures by which `strategies`, which are to be compared, estimate their costs.
+    /// The figures by which `strategies`, which are to be compared, estimate their costs in some
+    /// placements.
     ///
     /// # Errors
     ///
@@ -155,6 +156,7 @@ pub trait Matcher: Debug + Send + Sync {
         build: &Arc<dyn Collection>,
         spec: &MatchSpec,
         strategies: &[&'static dyn Strategy],
+        placements: &[Placement],
         context: PrepareContext<'_>,
     ) -> Result<Box<dyn Evidence>>;
 

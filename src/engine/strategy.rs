@@ -203,6 +203,12 @@ pub trait Strategy: Debug + Send + Sync {
         false
     }
 
+    /// How the CPU does the work, where there are several ways: words behind the estimate in EXPLAIN
+    /// ANALYZE.
+    fn manner(&self, _: &dyn Evidence) -> Option<&'static str> {
+        None
+    }
+
     /// What the join costs.
     ///
     /// # Errors

@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 use std::time::Duration;
@@ -146,6 +147,15 @@ impl Upload<'_> {
     }
 
     pub fn copy_each<T: Pod>(&mut self, _: u64, _: usize, _: impl Fn(usize) -> T) -> Result<()> {
+        match self.0 {}
+    }
+
+    pub fn copy_filled<T: Pod>(
+        &mut self,
+        _: u64,
+        _: usize,
+        _: impl Fn(Range<usize>, &mut [T]),
+    ) -> Result<()> {
         match self.0 {}
     }
 }

@@ -134,6 +134,20 @@ impl<'a> Upload<'a> {
         })
     }
 
+    /// Copies `len` values to place `at`. `fill` sets those at some places of the `len`, zeros at first.
+    pub fn copy_filled<T: Pod>(
+        &mut self,
+        at: u64,
+        len: usize,
+        fill: impl Fn(Range<usize>, &mut [T]) + Sync,
+    ) -> Result<()> {
+        self.copy_with(at, len, |places, out: &mut [MaybeUninit<T>]| {
+            out.fill(MaybeUninit::zeroed());
+            // SAFETY: zeros are a value of a plain type.
+            fill(places, unsafe { out.assume_init_mut() });
+        })
+    }
+
     /// `fill` writes the values at some places, all of them.
     fn copy_with<T: Pod>(
         &mut self,

@@ -71,6 +71,10 @@ pub struct Grid {
 /// The type has no padding, any bits are a value of it, and its alignment divides 256.
 pub unsafe trait Pod: Copy + Send + Sync + 'static {}
 
+// SAFETY: floating-point numbers.
+unsafe impl Pod for f32 {}
+// SAFETY: as above.
+unsafe impl Pod for f64 {}
 // SAFETY: integers.
 unsafe impl Pod for u8 {}
 // SAFETY: as above.

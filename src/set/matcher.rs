@@ -12,7 +12,7 @@ use crate::config::StrategyChoice;
 use crate::engine::{
     self, Argument, Axis, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput, Encoded,
     EncodedPart, Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher,
-    Pairing, PrepareContext, RowGroups, Scratch, StoredForm, Strategy, WorkStep,
+    Pairing, Placement, PrepareContext, RowGroups, Scratch, StoredForm, Strategy, WorkStep,
 };
 use crate::set::axis::SizeAxis;
 use crate::set::encode::builder::Tokenizers;
@@ -132,6 +132,7 @@ impl Matcher for SetMatcher {
         build: &Arc<dyn Collection>,
         spec: &MatchSpec,
         strategies: &[&'static dyn Strategy],
+        _: &[Placement],
         context: PrepareContext<'_>,
     ) -> Result<Box<dyn Evidence>> {
         let spec = JoinSpec::new(&self.predicate, spec)?;

@@ -6,7 +6,7 @@
 
 use std::arch::x86_64::*;
 
-use super::{Floats, Lanes, Words};
+use super::{Bytes, Floats, Lanes, Words};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Avx2;
@@ -263,5 +263,63 @@ impl Floats for Avx2 {
             let bits = |a, b| _mm256_movemask_ps(_mm256_cmp_ps::<_CMP_LT_OQ>(a, b)) as u16;
             bits(a[0], b[0]) | bits(a[1], b[1]) << 8
         }
+    }
+}
+
+impl Bytes for Avx2 {
+    type Vector = [__m256i; 2];
+
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set and readable values.
+        unsafe { [_mm256_loadu_si256(from.cast()), _mm256_loadu_si256(from.add(8).cast())] }
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut i32, value: [__m256i; 2]) {
+        // SAFETY: the caller promises the instruction set and a writable place.
+        unsafe {
+            _mm256_storeu_si256(to.cast(), value[0]);
+            _mm256_storeu_si256(to.add(8).cast(), value[1]);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: i32) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { [_mm256_set1_epi32(value); 2] }
+    }
+
+    #[inline(always)]
+    unsafe fn add(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { halves!(_mm256_add_epi32, a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn and(a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { halves!(_mm256_and_si256, a, b) }
+    }
+
+    /// As sums of products of 16-bit numbers: sums of products of bytes would saturate.
+    #[inline(always)]
+    unsafe fn add_products(sum: [__m256i; 2], a: [__m256i; 2], b: [__m256i; 2]) -> [__m256i; 2] {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            let low = [_mm256_set1_epi16(0xFF); 2];
+            let even = |v: __m256i| _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(v));
+            let odd = |v: __m256i| _mm256_srai_epi16::<8>(v);
+            let evens = halves!(_mm256_madd_epi16, halves!(_mm256_and_si256, a, low), b.map(even));
+            let high = a.map(|v| _mm256_srli_epi16::<8>(v));
+            let odds = halves!(_mm256_madd_epi16, high, b.map(odd));
+            halves!(_mm256_add_epi32, sum, halves!(_mm256_add_epi32, evens, odds))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn negative(value: [__m256i; 2]) -> u16 {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { mask(value) }
     }
 }

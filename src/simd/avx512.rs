@@ -1,11 +1,11 @@
-//! AVX-512 with VPOPCNTDQ: one register holds all lanes.
+//! AVX-512 with VPOPCNTDQ and VNNI: one register holds all lanes.
 //!
 //! Every `unsafe` block here calls intrinsics alone: the caller of the traits has promised their
 //! instruction set and, of loads, that what they read is readable.
 
 use std::arch::x86_64::*;
 
-use super::{Floats, Lanes, Words};
+use super::{Bytes, Floats, Lanes, Words};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Avx512;
@@ -186,5 +186,51 @@ impl Floats for Avx512 {
     unsafe fn less(a: __m512, b: __m512) -> u16 {
         // SAFETY: the caller promises the instruction set.
         unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(a, b) }
+    }
+}
+
+impl Bytes for Avx512 {
+    type Vector = __m512i;
+
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> __m512i {
+        // SAFETY: the caller promises the instruction set and readable values.
+        unsafe { _mm512_loadu_si512(from.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut i32, value: __m512i) {
+        // SAFETY: the caller promises the instruction set and a writable place.
+        unsafe { _mm512_storeu_si512(to.cast(), value) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: i32) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { _mm512_set1_epi32(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { _mm512_add_epi32(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn and(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { _mm512_and_si512(a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn add_products(sum: __m512i, a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { _mm512_dpbusd_epi32(sum, a, b) }
+    }
+
+    #[inline(always)]
+    unsafe fn negative(value: __m512i) -> u16 {
+        // SAFETY: the caller promises the instruction set.
+        unsafe { _mm512_cmplt_epi32_mask(value, _mm512_setzero_si512()) }
     }
 }

@@ -1,6 +1,6 @@
 //! Arrays of lanes, for every processor.
 
-use super::{Floats, Lanes, Words};
+use super::{Bytes, Floats, Lanes, Words};
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Portable;
@@ -169,5 +169,50 @@ impl Floats for Portable {
     #[inline(always)]
     unsafe fn less(a: [f32; 16], b: [f32; 16]) -> u16 {
         mask::<16>(|i| a[i] < b[i])
+    }
+}
+
+impl Bytes for Portable {
+    type Vector = [i32; 16];
+
+    #[inline(always)]
+    unsafe fn load(from: *const i32) -> [i32; 16] {
+        // SAFETY: the caller promises sixteen readable values.
+        unsafe { from.cast::<[i32; 16]>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut i32, value: [i32; 16]) {
+        // SAFETY: the caller promises a writable place for sixteen values.
+        unsafe { to.cast::<[i32; 16]>().write_unaligned(value) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: i32) -> [i32; 16] {
+        [value; 16]
+    }
+
+    #[inline(always)]
+    unsafe fn add(a: [i32; 16], b: [i32; 16]) -> [i32; 16] {
+        std::array::from_fn(|i| a[i].wrapping_add(b[i]))
+    }
+
+    #[inline(always)]
+    unsafe fn and(a: [i32; 16], b: [i32; 16]) -> [i32; 16] {
+        std::array::from_fn(|i| a[i] & b[i])
+    }
+
+    #[inline(always)]
+    unsafe fn add_products(sum: [i32; 16], a: [i32; 16], b: [i32; 16]) -> [i32; 16] {
+        std::array::from_fn(|i| {
+            let bytes = a[i].to_ne_bytes().into_iter().zip(b[i].to_ne_bytes());
+            let products = bytes.map(|(a, b)| i32::from(a) * i32::from(b as i8));
+            sum[i].wrapping_add(products.sum())
+        })
+    }
+
+    #[inline(always)]
+    unsafe fn negative(value: [i32; 16]) -> u16 {
+        mask::<16>(|i| value[i] < 0)
     }
 }

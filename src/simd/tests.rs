@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{Lanes, Simd, Words};
+use super::{Bytes, Lanes, Simd, Words};
 
 #[repr(align(64))]
 struct Aligned([u64; 8]);
@@ -60,6 +60,51 @@ kernels! {
                 let lanes = S::equal(S::load_part(part.as_ptr(), count), x);
                 assert_eq!(lanes & ((1_u32 << count) - 1) as u16, (1_u32 << count).wrapping_sub(1) as u16);
             }
+        }
+    }
+}
+
+kernels! {
+    /// Compares what each operation on bytes gives with what it should give.
+    fn check_bytes[S: Bytes, ](a: &[i32; 16], b: &[i32; 16], sum: &[i32; 16]) -> () {
+        // SAFETY: `kernels!` provides the instruction set; the lanes come from references.
+        unsafe {
+            let [x, y, z] = [a, b, sum].map(|lanes| S::load(lanes.as_ptr()));
+            let check = |what: &str, found: S::Vector, expected: &dyn Fn(usize) -> i32| {
+                let mut lanes = [0; 16];
+                S::store(lanes.as_mut_ptr(), found);
+                assert_eq!(lanes, std::array::from_fn(expected), "{what}");
+            };
+            check("add", S::add(x, y), &|i| a[i].wrapping_add(b[i]));
+            check("and", S::and(x, y), &|i| a[i] & b[i]);
+            check("splat", S::splat(b[7]), &|_| b[7]);
+            check("add_products", S::add_products(z, x, y), &|i| {
+                let byte = |k: i32| (a[i] >> (8 * k) & 0xFF) * i32::from((b[i] >> (8 * k)) as i8);
+                (0..4).fold(sum[i], |sum, k| sum.wrapping_add(byte(k)))
+            });
+            let negative = (0..16).map(|i| u16::from(a[i] < 0) << i).sum::<u16>();
+            assert_eq!(S::negative(x), negative);
+        }
+    }
+}
+
+#[test]
+fn bytes_do_what_they_say_in_every_form() {
+    let mut rng = StdRng::seed_from_u64(5);
+    for _ in 0..2000 {
+        let mut lanes = || -> [i32; 16] {
+            std::array::from_fn(|_| match rng.random_range(0..3) {
+                // The greatest bytes, of either sign.
+                0 => i32::from_ne_bytes(
+                    [(); 4].map(|()| [0, 1, 127, 128, 255][rng.random_range(0..5)]),
+                ),
+                1 => rng.random_range(-100..100),
+                _ => rng.random(),
+            })
+        };
+        let (a, b, sum) = (lanes(), lanes(), lanes());
+        for &simd in Simd::available() {
+            check_bytes(simd, &a, &b, &sum);
         }
     }
 }

@@ -28,6 +28,7 @@ use datafusion::common::Result;
 
 use super::collection::Vectors;
 use super::metric::{Metric, Threshold};
+use super::tile::Element;
 use crate::engine::ItemId;
 use crate::util::cancel::CancelFlag;
 
@@ -46,21 +47,21 @@ pub(super) const SUMS: f64 = 1e-9;
 /// The rounding of an `f32`.
 pub(super) const U32: f64 = 1.0 / (1 << 24) as f64;
 /// 2⁻⁴³, far above the rounding of a single `f64`.
-const U64: f64 = U32 * U32 * 32.0;
+pub(super) const U64: f64 = U32 * U32 * 32.0;
 
 /// What a product proves: of a pair whose product is less than the sum of both `reject`, that it does
-/// not match; greater than the sum of both `accept`, that it does.
+/// not match; greater than the sum of both `accept`, that it does. Of bytes, see [`super::bytes`].
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Bounds {
-    pub reject: f32,
-    pub accept: f32,
+pub(super) struct Bounds<T = f32> {
+    pub reject: T,
+    pub accept: T,
 }
 
 impl Bounds {
     /// Of a vector that matches nothing.
-    pub(super) const NEVER: Self = Self { reject: f32::INFINITY, accept: f32::INFINITY };
+    pub(super) const NEVER: Self = Self { reject: f32::NEVER, accept: f32::UNSURE };
     /// Of a vector whose products prove nothing.
-    const UNKNOWN: Self = Self { reject: f32::NEG_INFINITY, accept: f32::INFINITY };
+    const UNKNOWN: Self = Self { reject: f32::ALWAYS, accept: f32::UNSURE };
 
     /// Bounds in `f32` that are safe for an addition in `f32`.
     fn of(reject: f64, accept: f64) -> Self {
@@ -155,6 +156,32 @@ impl Sums {
 
     fn total(&self) -> [f64; 3] {
         self.0.map(|lanes| lanes.iter().sum())
+    }
+}
+
+impl Threshold {
+    /// Partners are at most `far` apart, and vectors nearer than `near` are partners, in a scale:
+    /// vectors divided by their norms where the metric is that of angles. The function's rounding is
+    /// allowed for. `None` of products.
+    pub(super) fn distances(self, dimensions: usize, scale: f64) -> Option<[f64; 2]> {
+        let (d, bound) = (dimensions as f64, self.bound);
+        match self.metric {
+            Metric::InnerProduct => None,
+            Metric::Euclidean => {
+                // The function's value is within this of the distance, relatively, or underflows.
+                let (scaled, relative) = (bound * scale, (d + 8.0) * U64 / 256.0);
+                Some([
+                    scaled.max(0.0) * (1.0 + relative) + 1e-36,
+                    scaled * (1.0 - relative) - 1e-36,
+                ])
+            }
+            Metric::Cosine => {
+                let slack = 8.0 * (4.0 * d + 64.0) * U64 / 512.0 + bound.abs() * SUMS;
+                let chord = |distance: f64| scale * (2.0 * distance.max(0.0)).sqrt();
+                let (far, near) = (chord(bound + slack), chord(bound - slack));
+                Some([far * (1.0 + SUMS) + 1e-36, near * (1.0 - SUMS) - 1e-36])
+            }
+        }
     }
 }
 
@@ -357,21 +384,7 @@ impl Frame {
     /// points lie on the unit sphere, where 1 − X·Y = ½‖X − Y‖².
     pub(super) fn limits(&self, dimensions: usize, off: f64, most_off: f64) -> Option<Limits> {
         let d = dimensions as f64;
-        let bound = self.threshold.bound;
-        // Partners are at most `far` apart, points nearer than `near` are partners.
-        let (far, near) = match self.threshold.metric {
-            Metric::InnerProduct => return None,
-            Metric::Euclidean => {
-                let (scaled, relative) = (bound * self.scale, (d + 8.0) * U64 / 256.0);
-                (scaled.max(0.0) * (1.0 + relative) + 1e-36, scaled * (1.0 - relative) - 1e-36)
-            }
-            Metric::Cosine => {
-                let slack = 8.0 * (4.0 * d + 64.0) * U64 / 512.0 + bound.abs() * SUMS;
-                let chord = |distance: f64| (2.0 * distance.max(0.0)).sqrt();
-                let (far, near) = (chord(bound + slack), chord(bound - slack));
-                (far * (1.0 + SUMS) + 1e-36, near * (1.0 - SUMS) - 1e-36)
-            }
-        };
+        let [far, near] = self.threshold.distances(dimensions, self.scale)?;
         let both = (off + most_off) * (1.0 + SUMS);
         // Not a number, either.
         if !(far + both <= 1e15 && dimensions <= MOST_DIMENSIONS) {
@@ -403,14 +416,12 @@ impl Frame {
         let d = dimensions as f64;
         let gamma = (d + 2.0) * U32 * 1.01 + 4.0 * SUMS;
         let underflow = (d + 1.0) * 1e-42;
-        let scaled = self.threshold.bound * self.scale;
-        if !scaled.is_finite() || scaled.abs() > 1e30 {
+        let Some([far, near]) = self.threshold.distances(dimensions, self.scale) else {
+            return Bounds::UNKNOWN;
+        };
+        if far.is_nan() || far > 1e30 {
             return Bounds::UNKNOWN;
         }
-        // The function's value is within this of the distance, relatively, or underflows.
-        let relative = (d + 8.0) * U64 / 256.0;
-        let far = scaled.max(0.0) * (1.0 + relative) + 1e-36;
-        let near = scaled * (1.0 - relative) - 1e-36;
         let reject = 0.5 * (square * (1.0 - gamma) - far * far / 2.0 * (1.0 + SUMS))
             - (far * off + off * off) * (1.0 + SUMS)
             - underflow;

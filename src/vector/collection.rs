@@ -37,13 +37,24 @@ pub(super) struct ReadRow {
 }
 
 /// Rows that have been read, with their numbers.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct ReadRows {
     pub rows: Vec<ReadRow>,
     pub numbers: Vec<f64>,
 }
 
 impl ReadRows {
+    /// Nothing yet, with room for some rows and numbers.
+    pub(super) fn with_room(rows: usize, numbers: usize) -> Self {
+        Self { rows: Vec::with_capacity(rows), numbers: Vec::with_capacity(numbers) }
+    }
+
+    /// Whether more rows and numbers need no more memory.
+    pub(super) fn has_room(&self, rows: usize, numbers: usize) -> bool {
+        rows <= self.rows.capacity() - self.rows.len()
+            && numbers <= self.numbers.capacity() - self.numbers.len()
+    }
+
     pub(super) fn vector(&self, row: &ReadRow) -> &[f64] {
         match row.content {
             Content::Vector => &self.numbers[row.start..row.start + row.len as usize],
@@ -69,15 +80,26 @@ pub(super) struct Run {
     pub lens: [u32; 2],
 }
 
+/// Where the numbers of an item lie; it has none where it is no vector.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct NumbersPlace {
+    pub part: u32,
+    pub len: u32,
+    pub start: usize,
+}
+
 /// The distinct vectors of each blocking key, by the key and the order of their first rows or, with
 /// boxes, one in which neighbours lie near each other. Vectors are equal when their bits are.
 #[derive(Debug, Default)]
 pub(super) struct Vectors {
     pub(super) contents: Vec<Content>,
     pub(super) lens: Vec<u32>,
-    /// By item, the place of its first number.
-    pub(super) starts: Vec<usize>,
-    pub(super) numbers: Vec<f64>,
+    /// By item, where its numbers lie.
+    pub(super) places: Vec<NumbersPlace>,
+    /// As they were read, or one behind the other.
+    pub(super) parts: Vec<Vec<f64>>,
+    /// The numbers of all items.
+    pub(super) number_count: usize,
     pub(super) runs: Vec<Run>,
     pub(super) groups: RowGroups,
     pub(super) boxes: Option<Boxes>,
@@ -103,7 +125,7 @@ impl Vectors {
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub(super) fn of(parts: &[&ReadRows], cancel: &CancelFlag) -> Result<Self> {
+    pub(super) fn of(parts: Vec<ReadRows>, cancel: &CancelFlag) -> Result<Self> {
         let how = Gathering { order: None, threads: 1, cancel, reserve: &|_| false };
         Self::gather(parts, how)
     }
@@ -114,17 +136,28 @@ impl Vectors {
     }
 
     /// The numbers of a vector; none where the item is not one.
+    #[inline]
     pub(super) fn vector(&self, item: ItemId) -> &[f64] {
-        let (start, end) = (self.starts[item as usize], self.starts.get(item as usize + 1));
-        &self.numbers[start..end.copied().unwrap_or(self.numbers.len())]
+        let NumbersPlace { part, len, start } = self.places[item as usize];
+        match len {
+            0 => &[],
+            _ => &self.parts[part as usize][start..start + len as usize],
+        }
     }
 
-    /// The numbers of some items, one behind the other.
-    pub(super) fn numbers_of(&self, items: Range<ItemId>) -> &[f64] {
-        let place = |item: ItemId| self.starts.get(item as usize).copied();
-        let [start, end] =
-            [items.start, items.end].map(|item| place(item).unwrap_or(self.numbers.len()));
-        &self.numbers[start..end]
+    /// The numbers of some items, where they lie one behind the other.
+    pub(super) fn numbers_of(&self, items: Range<ItemId>) -> Option<&[f64]> {
+        let places = &self.places[items.start as usize..items.end as usize];
+        let mut places = places.iter().filter(|place| place.len > 0);
+        let Some(&NumbersPlace { part, len, start }) = places.next() else { return Some(&[]) };
+        let mut end = start + len as usize;
+        for place in places {
+            if (place.part, place.start) != (part, end) {
+                return None;
+            }
+            end += place.len as usize;
+        }
+        Some(&self.parts[part as usize][start..end])
     }
 
     /// Boxes around groups of neighbours, where there are any.
@@ -148,7 +181,7 @@ impl Vectors {
 
     /// The numbers of all vectors.
     pub(super) fn number_count(&self) -> usize {
-        self.numbers.len()
+        self.number_count
     }
 
     pub(super) fn runs(&self) -> &[Run] {
@@ -179,8 +212,9 @@ impl Collection for Vectors {
     fn size_in_bytes(&self) -> usize {
         self.contents.capacity() * size_of::<Content>()
             + self.lens.capacity() * size_of::<u32>()
-            + self.starts.capacity() * size_of::<usize>()
-            + self.numbers.capacity() * size_of::<f64>()
+            + self.places.capacity() * size_of::<NumbersPlace>()
+            + self.parts.iter().map(|part| part.capacity() * size_of::<f64>()).sum::<usize>()
+            + self.parts.capacity() * size_of::<Vec<f64>>()
             + self.runs.capacity() * size_of::<Run>()
             + self.groups.size_in_bytes()
             + self.boxes.as_ref().map_or(0, Boxes::size_in_bytes)

@@ -11,12 +11,16 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::bounds::Bounds;
 use super::collection::{Vectors, check_lens};
-use super::metric::{Decision, Orders, Threshold};
-use super::nested_loop::BuildPanels;
+use super::filter::{Bound, Filter};
+use super::metric::Decision;
+use super::nested_loop::Joining;
 use super::order::{BLOCK_ITEMS, Extent};
-use super::tile::{PANEL, ROW_UNIT, Rows, place_in_rows, products};
+use super::panels::BuildPanels;
+use super::second::Second;
+use super::tile::{Element, PANEL, ROW_UNIT, Rows, place_in_rows, products};
+use super::verify;
 use crate::engine::{
-    Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, ProbeUnit, Progress,
+    Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress,
     RowPairCounts, UnitQueue,
 };
 
@@ -51,8 +55,8 @@ const WORK: usize = 1 << 16;
 struct Survivor {
     probe: ItemId,
     build: ItemId,
-    /// NaN where none was computed.
-    product: f32,
+    /// Whether its product accepts it.
+    is_accepted: bool,
 }
 
 /// A unit on its way.
@@ -65,16 +69,18 @@ struct Unit {
 }
 
 /// Probe vectors of one key and one length.
-#[derive(Debug, Default)]
-struct Block {
+#[derive(Debug)]
+struct Block<F: Filter> {
     items: Range<ItemId>,
     /// The build items of the key that they are compared with.
     partners: Range<ItemId>,
     dimensions: usize,
-    numbers: Vec<f32>,
+    numbers: Vec<F::Element>,
     /// By row, to a multiple of [`ROW_UNIT`].
-    reject: Vec<f32>,
-    accept: Vec<f32>,
+    reject: Vec<Bound<F>>,
+    accept: Vec<Bound<F>>,
+    /// By row, whether no more matches are asked for.
+    retired: Vec<bool>,
     /// The next panel, and the end.
     panels: Range<usize>,
     /// The box around the vectors; none where all panels are compared with them.
@@ -82,9 +88,36 @@ struct Block {
     /// Panels before those above that are in reach of the vectors and have not been compared, the next
     /// one last.
     listed: Vec<u32>,
+    /// For when products leave too many pairs open.
+    second: Second,
 }
 
-impl Block {
+impl<F: Filter> Block<F> {
+    fn new() -> Self {
+        Self {
+            items: 0..0,
+            partners: 0..0,
+            dimensions: 0,
+            numbers: vec![],
+            reject: vec![],
+            accept: vec![],
+            retired: vec![],
+            panels: 0..0,
+            extent: None,
+            listed: vec![],
+            second: Second::default(),
+        }
+    }
+
+    /// Rejects what follows of a row.
+    fn retire(&mut self, row: usize) {
+        if let (Some(retired), Some(reject)) = (self.retired.get_mut(row), self.reject.get_mut(row))
+        {
+            (*retired, *reject) = (true, F::Element::NEVER);
+        }
+        self.second.retire(row);
+    }
+
     fn is_over(&self) -> bool {
         self.panels.is_empty() && self.listed.is_empty()
     }
@@ -92,14 +125,12 @@ impl Block {
 
 /// See [`super::nested_loop::NestedLoop`].
 #[derive(Debug)]
-pub(super) struct NestedLoopCursor {
-    side: Arc<BuildPanels>,
-    threshold: Threshold,
-    orders: Orders,
-    spec: MatchSpec,
+pub(super) struct NestedLoopCursor<F: Filter> {
+    side: Arc<BuildPanels<F>>,
+    join: Joining,
     units: UnitQueue<ProbeUnit>,
     unit: Option<Unit>,
-    block: Block,
+    block: Block<F>,
     /// Panels that are listed at once, where they are more than a few.
     most_listed: usize,
     survivors: Vec<Survivor>,
@@ -109,22 +140,18 @@ pub(super) struct NestedLoopCursor {
     reservation: MemoryReservation,
 }
 
-impl NestedLoopCursor {
+impl<F: Filter> NestedLoopCursor<F> {
     pub(super) fn new(
-        side: Arc<BuildPanels>,
-        threshold: Threshold,
-        orders: Orders,
-        spec: MatchSpec,
+        side: Arc<BuildPanels<F>>,
+        join: Joining,
         reservation: MemoryReservation,
     ) -> Self {
         Self {
             side,
-            threshold,
-            orders,
-            spec,
+            join,
             units: UnitQueue::default(),
             unit: None,
-            block: Block::default(),
+            block: Block::new(),
             most_listed: 0,
             survivors: vec![],
             decided: 0,
@@ -161,15 +188,15 @@ impl NestedLoopCursor {
         self.block.listed.clear();
         self.block.extent = extent.map(|boxes| boxes.extent(self.block.items.clone()));
         let Some(run) = self.side.vectors.run(key) else { return Ok(true) };
-        check_lens(self.threshold.metric.function().name(), dimensions, run.lens)?;
+        check_lens(self.join.threshold.metric.function().name(), dimensions, run.lens)?;
         let mut partners = run.items.clone();
-        if self.spec.pairing == Pairing::Unordered {
+        if self.join.spec.pairing == Pairing::Unordered {
             // With themselves and those before them.
             partners.end = partners.end.min(self.block.items.end);
         }
         self.block.partners = partners;
         self.block.dimensions = dimensions as usize;
-        if self.threshold.is_void() || self.block.partners.is_empty() {
+        if self.join.threshold.is_void() || self.block.partners.is_empty() {
             return Ok(true);
         }
         self.begin_block()?;
@@ -179,19 +206,31 @@ impl NestedLoopCursor {
     /// Converts the vectors of the block.
     fn begin_block(&mut self) -> Result<()> {
         let Some(Unit { items, .. }) = &self.unit else { return Ok(()) };
-        let Block { items: range, partners, dimensions, numbers, reject, accept, panels, .. } =
-            &mut self.block;
-        let (count, d) = (range.len(), *dimensions);
+        let Block {
+            items: range,
+            partners,
+            dimensions,
+            numbers,
+            reject,
+            accept,
+            retired,
+            panels,
+            second,
+            ..
+        } = &mut self.block;
+        let (count, places) = (range.len(), F::places(*dimensions));
         let rows = count.next_multiple_of(ROW_UNIT);
         reject.clear();
-        reject.resize(rows, f32::INFINITY);
+        reject.resize(rows, F::Element::NEVER);
         accept.clear();
-        accept.resize(rows, f32::INFINITY);
+        accept.resize(rows, F::Element::UNSURE);
+        retired.clear();
+        retired.resize(rows, false);
+        second.reset();
         if count * partners.len() <= FEW_PAIRS {
-            reject.fill(f32::NEG_INFINITY);
             for probe in range.clone() {
-                let survivor = |build| Survivor { probe, build, product: f32::NAN };
-                let end = match self.spec.pairing {
+                let survivor = |build| Survivor { probe, build, is_accepted: false };
+                let end = match self.join.spec.pairing {
                     Pairing::All => partners.end,
                     Pairing::Unordered => partners.end.min(probe + 1),
                 };
@@ -199,17 +238,19 @@ impl NestedLoopCursor {
             }
             return Ok(());
         }
-        if rows * d > numbers.capacity() {
-            self.reservation.try_grow((rows * d - numbers.capacity()) * size_of::<f32>())?;
-            numbers.reserve_exact(rows * d - numbers.len());
+        let len = rows * places;
+        if len > numbers.capacity() {
+            let more = (len - numbers.capacity()) * size_of::<F::Element>();
+            self.reservation.try_grow(more)?;
+            numbers.reserve_exact(len - numbers.len());
         }
         numbers.clear();
-        numbers.resize(rows * d, 0.0);
-        let frame = &self.side.frame;
-        let scale = frame.probe_scale(range.clone().map(|item| items.vector(item)));
+        numbers.resize(len, F::Element::ZERO);
+        let filter = &self.side.filter;
+        let scale = filter.probe_scale(range.clone().map(|item| items.vector(item)));
         for (row, item) in range.clone().enumerate() {
-            let to = numbers[place_in_rows(row, d)..].iter_mut().step_by(ROW_UNIT);
-            let bounds = frame.probe(items, item, scale, to);
+            let to = numbers[place_in_rows(row, places)..].iter_mut().step_by(ROW_UNIT);
+            let bounds = filter.probe(items, item, scale, to);
             (reject[row], accept[row]) = (bounds.reject, bounds.accept);
         }
         *panels = partners.start as usize / PANEL..(partners.end as usize).div_ceil(PANEL);
@@ -237,8 +278,19 @@ impl NestedLoopCursor {
         if self.block.extent.is_some() && self.block.listed.is_empty() {
             self.list();
         }
-        let Block { items, partners, dimensions, numbers, reject, panels, extent, listed, .. } =
-            &mut self.block;
+        let Block {
+            items,
+            partners,
+            dimensions,
+            numbers,
+            reject,
+            accept,
+            panels,
+            extent,
+            listed,
+            second,
+            ..
+        } = &mut self.block;
         let (panel, (part, count)) = match (extent, listed.pop()) {
             (Some(_), None) => return,
             (Some(_), Some(panel)) => {
@@ -257,26 +309,46 @@ impl NestedLoopCursor {
             }
         };
         let first = (panel * PANEL) as ItemId;
-        let rows = Rows { dimensions: *dimensions, numbers, reject };
-        let (survivors, is_unordered) =
-            (&mut self.survivors, self.spec.pairing == Pairing::Unordered);
-        products(self.spec.simd, rows, part, count, |row, vector, product| {
-            let (probe, build) = (items.start + row as ItemId, first + vector as ItemId);
+        let (simd, side) = (self.join.spec.simd, &self.side);
+        let is_unordered = self.join.spec.pairing == Pairing::Unordered;
+        let (survivors, mut open) = (&mut self.survivors, 0);
+        let mut survivor = |row: usize, build: ItemId, is_accepted: bool| {
+            let probe = items.start + row as ItemId;
             let is_pair =
                 probe < items.end && partners.contains(&build) && (!is_unordered || build <= probe);
             if is_pair {
-                survivors.push(Survivor { probe, build, product });
+                survivors.push(Survivor { probe, build, is_accepted });
+                open += u64::from(!is_accepted);
             }
+        };
+        let pairs = (count * PANEL * items.len()) as u64;
+        self.funnel.prefix_pairs += pairs;
+        if let (Some(frame), true) = (&side.second, second.is_on) {
+            let last = side.vectors.len();
+            let starts = (first..last).step_by(part.step * PANEL).take(count);
+            let panels = starts.map(|start| start..last.min(start + PANEL as ItemId));
+            second.products(frame, &side.vectors, panels, simd, survivor);
+            return;
+        }
+        let rows = Rows { places: F::places(*dimensions), numbers, reject };
+        products(simd, rows, part, count, |row, vector, product| {
+            let build = first + vector as ItemId;
+            // A panel's last places may be no items.
+            let accept = [accept[row], side.accept(build)];
+            survivor(row, build, F::Element::is_accepted(product, accept));
         });
-        self.funnel.prefix_pairs += (count * PANEL * items.len()) as u64;
+        second.count(pairs, open);
+        if let (Some(frame), Some(unit)) = (&side.second, &self.unit)
+            && second.would_pay(*dimensions)
+        {
+            second.begin(frame, &unit.items, items.clone(), &self.reservation);
+        }
     }
 
     /// Whether a survivor matches.
     fn is_match(&mut self, pair: Survivor, work: &mut usize) -> Result<Decision> {
         let Some(Unit { items, .. }) = &self.unit else { return Ok(Decision::Neither) };
-        let row = (pair.probe - self.block.items.start) as usize;
-        let accept = f64::from(self.block.accept[row]) + f64::from(self.side.accept(pair.build));
-        if f64::from(pair.product) > accept {
+        if pair.is_accepted {
             return Ok(Decision::Match);
         }
         let build = &self.side.vectors;
@@ -286,7 +358,12 @@ impl NestedLoopCursor {
         self.funnel.verified += 1;
         *work += 8 + self.block.dimensions;
         let (x, y) = (items.vector(pair.probe), build.vector(pair.build));
-        self.threshold.decide(x, y, self.orders)
+        match verify::is_match(self.join.spec.simd, self.join.threshold, x, y) {
+            Some(true) => return Ok(Decision::Match),
+            Some(false) => return Ok(Decision::Neither),
+            None => {}
+        }
+        self.join.threshold.decide(x, y, self.join.orders)
     }
 
     /// Decides survivors; why it stopped, unless all are decided.
@@ -303,21 +380,20 @@ impl NestedLoopCursor {
             self.decided += 1;
             work += 1;
             let row = (pair.probe - self.block.items.start) as usize;
-            // Retired.
-            if self.block.reject[row] == f32::INFINITY {
+            if self.block.retired[row] {
                 continue;
             }
             self.funnel.candidates += 1;
             let decision = self.is_match(pair, &mut work)?;
             let Some(detail) = decision.detail() else { continue };
             self.funnel.matches += 1;
-            match self.spec.need {
+            match self.join.spec.need {
                 MatchNeed::Count if decision == Decision::Match => self.count(pair, &mut counts),
                 need => {
                     let Survivor { probe, build, .. } = pair;
                     matches.push(Match { probe, build, detail });
                     if need == MatchNeed::Exists {
-                        self.block.reject[row] = f32::INFINITY;
+                        self.block.retire(row);
                     }
                 }
             }
@@ -335,7 +411,7 @@ impl NestedLoopCursor {
     fn count(&self, pair: Survivor, counts: &mut RowPairCounts) {
         let Some(Unit { items, .. }) = &self.unit else { return };
         let Survivor { probe, build, .. } = pair;
-        count_rows(self.spec.pairing, [items, &self.side.vectors], [probe, build], counts);
+        count_rows(self.join.spec.pairing, [items, &self.side.vectors], [probe, build], counts);
     }
 }
 
@@ -356,7 +432,7 @@ pub(super) fn count_rows(
     }
 }
 
-impl Cursor for NestedLoopCursor {
+impl<F: Filter> Cursor for NestedLoopCursor<F> {
     fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
         self.units.push(unit);
         Ok(())
@@ -399,8 +475,8 @@ impl Cursor for NestedLoopCursor {
 
     fn retire(&mut self, number: u32, probe: ItemId) {
         let is_open = self.unit.as_ref().is_some_and(|unit| unit.number == number);
-        if is_open && self.block.items.contains(&probe) && !self.block.reject.is_empty() {
-            self.block.reject[(probe - self.block.items.start) as usize] = f32::INFINITY;
+        if is_open && self.block.items.contains(&probe) {
+            self.block.retire((probe - self.block.items.start) as usize);
         }
     }
 

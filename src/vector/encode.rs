@@ -60,29 +60,42 @@ fn read(
 pub(super) struct VectorEncoder {
     metric: Metric,
     axis: NormAxis,
-    read: ReadRows,
-    /// Rows that were added together.
-    pushes: Vec<Range<usize>>,
+    /// Rows are added to the last part, as long as it has room: no number moves.
+    read: Vec<ReadRows>,
+    /// Rows that were added together: their part, and their places there.
+    pushes: Vec<(usize, Range<usize>)>,
     reserved: usize,
 }
 
 impl VectorEncoder {
     pub(super) fn new(metric: Metric, axis: NormAxis) -> Self {
-        Self { metric, axis, read: ReadRows::default(), pushes: vec![], reserved: 0 }
+        Self { metric, axis, read: vec![], pushes: vec![], reserved: 0 }
     }
 
     pub(super) fn number_count(&self) -> usize {
-        self.read.numbers.len()
+        self.read.iter().map(|part| part.numbers.len()).sum()
     }
 
     fn size_in_bytes(&self) -> usize {
-        self.read.size_in_bytes() + self.pushes.capacity() * size_of::<Range<usize>>()
+        self.read.iter().map(ReadRows::size_in_bytes).sum::<usize>()
+            + self.read.capacity() * size_of::<ReadRows>()
+            + self.pushes.capacity() * size_of::<(usize, Range<usize>)>()
     }
-}
 
-/// The capacity that a vector gets to hold `needed` values.
-fn grown(capacity: usize, needed: usize) -> usize {
-    if needed <= capacity { capacity } else { needed.max(capacity + capacity / 2) }
+    /// The rows and numbers that a part gets room for, which begins with this many: as many times of
+    /// them as make half of all that was read, or some megabytes.
+    fn room_of_part(&self, rows: usize, numbers: usize) -> (usize, usize) {
+        const MOST: usize = 1 << 23;
+        let all =
+            self.read.iter().map(|part| ReadRows::footprint(part.rows.len(), part.numbers.len()));
+        let room = (all.sum::<usize>() / 2).min(MOST);
+        let times = (room / ReadRows::footprint(rows, numbers).max(1)).max(1);
+        (times * rows, times * numbers)
+    }
+
+    fn rows(&self) -> impl Iterator<Item = (&ReadRows, &ReadRow)> {
+        self.read.iter().flat_map(|part| part.rows.iter().map(move |row| (part, row)))
+    }
 }
 
 impl BuildEncoder for VectorEncoder {
@@ -95,32 +108,42 @@ impl BuildEncoder for VectorEncoder {
         base: usize,
     ) -> Result<()> {
         let numbers = Numbers::try_new(input.values)?;
-        let (rows, count) = (self.read.rows.len(), self.read.numbers.len());
-        let row_room = grown(self.read.rows.capacity(), rows + numbers.len());
-        let room = grown(self.read.numbers.capacity(), count + numbers.element_count());
-        // A dictionary of keys at most doubles with a batch.
-        let pushes = 2 * (self.pushes.len() + 4) * size_of::<Range<usize>>();
-        let bytes = ReadRows::footprint(row_room, room) + pushes + 2 * keys.size_in_bytes();
+        let (more_rows, more) = (numbers.len(), numbers.element_count());
+        let has_room = self.read.last().is_some_and(|part| part.has_room(more_rows, more));
+        let (row_room, room) = match has_room {
+            true => (0, 0),
+            false => self.room_of_part(more_rows, more),
+        };
+        // The lists of parts and of pushes double, a dictionary of keys at most doubles with a batch.
+        let lists = 2 * size_of::<ReadRows>() * (self.read.len() + 4)
+            + 2 * size_of::<(usize, Range<usize>)>() * (self.pushes.len() + 4);
+        let of_parts: usize = self.read.iter().map(ReadRows::size_in_bytes).sum();
+        let bytes =
+            of_parts + ReadRows::footprint(row_room, room) + lists + 2 * keys.size_in_bytes();
         let bytes = (base + bytes + 64).max(self.reserved);
         reservation.try_grow(bytes - self.reserved)?;
         self.reserved = bytes;
-        self.read.rows.reserve_exact(row_room - rows);
-        self.read.numbers.reserve_exact(room - count);
-        let added = read(self.metric, first_row, input, &mut self.read, |row| match input.keys {
+        if !has_room {
+            self.read.push(ReadRows::with_room(row_room, room));
+        }
+        let last = self.read.len() - 1;
+        let part = &mut self.read[last];
+        let (rows, count) = (part.rows.len(), part.numbers.len());
+        let added = read(self.metric, first_row, input, part, |row| match input.keys {
             Some(batch_keys) => keys.insert(batch_keys, row),
             None => Ok(Some(0)),
         });
         if added.is_err() {
-            self.read.rows.truncate(rows);
-            self.read.numbers.truncate(count);
+            part.rows.truncate(rows);
+            part.numbers.truncate(count);
             return added;
         }
-        self.pushes.push(rows..self.read.rows.len());
+        self.pushes.push((last, rows..part.rows.len()));
         Ok(())
     }
 
     fn row_count(&self) -> usize {
-        self.read.rows.len()
+        self.read.iter().map(|part| part.rows.len()).sum()
     }
 
     fn reserved(&self) -> usize {
@@ -128,13 +151,13 @@ impl BuildEncoder for VectorEncoder {
     }
 
     fn positions(&self, count: usize) -> Vec<u32> {
-        let rows = self.read.rows.iter().filter(|row| row.content != Content::None);
-        rows.take(count).map(|row| self.axis.position(self.read.vector(row))).collect()
+        let rows = self.rows().filter(|(_, row)| row.content != Content::None);
+        rows.take(count).map(|(part, row)| self.axis.position(part.vector(row))).collect()
     }
 
     fn kind(&self) -> u32 {
-        let rows = self.read.rows.iter().filter(|row| row.content != Content::None);
-        rows.map(|row| row.len).max().unwrap_or(0)
+        let rows = self.rows().filter(|(_, row)| row.content != Content::None);
+        rows.map(|(_, row)| row.len).max().unwrap_or(0)
     }
 
     fn unload<'a>(&'a self, keys: Option<&'a KeyDictionary>) -> Box<dyn Unload + 'a> {
@@ -159,8 +182,9 @@ impl Unload for Unloading<'_> {
     }
 
     fn rows(&self, push: usize) -> Result<Vec<StoredRows>> {
-        let read = &self.encoder.read;
-        let rows = &read.rows[self.encoder.pushes[push].clone()];
+        let (part, rows) = self.encoder.pushes[push].clone();
+        let read = &self.encoder.read[part];
+        let rows = &read.rows[rows];
         let contents = rows.iter().map(|row| (row.content, row.len, read.vector(row)));
         let values: ArrayRef = Arc::new(StoredVectors::array(contents));
         let keys = self.keys.as_ref().map(|keys| {
@@ -192,18 +216,20 @@ pub(super) fn finish(
             let ids = keys.adopt(&part_keys)?;
             // Joins without keys have one, which no dictionary knows.
             let id = |key: KeyId| ids.get(key as usize).copied().unwrap_or(key);
-            encoder.read.rows.iter_mut().for_each(|row| row.key = id(row.key));
+            let rows = encoder.read.iter_mut().flat_map(|part| &mut part.rows);
+            rows.for_each(|row| row.key = id(row.key));
         }
         encoders.push(encoder);
     }
     let held: usize = encoders.iter().map(VectorEncoder::size_in_bytes).sum();
     let rows: usize = encoders.iter().map(BuildEncoder::row_count).sum();
-    let numbers: usize = encoders.iter().map(VectorEncoder::number_count).sum();
-    let bytes = held + Vectors::footprint(rows, numbers) + of_parts;
+    let parts: usize = encoders.iter().map(|encoder| encoder.read.len()).sum();
+    // The lists of parts besides.
+    let bytes = held + Vectors::footprint(rows) + of_parts + 2 * parts * size_of::<ReadRows>();
     context.reserve(bytes)?;
-    let read: Vec<&ReadRows> = encoders.iter().map(|encoder| &encoder.read).collect();
+    let read: Vec<ReadRows> = encoders.into_iter().flat_map(|encoder| encoder.read).collect();
     let items = Vectors::gather(
-        &read,
+        read,
         Gathering {
             // Rows of another input have no order that could meet this one.
             order: context.self_join.then(|| OrderRequest::of(threshold)),
@@ -212,7 +238,6 @@ pub(super) fn finish(
             reserve: &|more| context.reserve(bytes + more).is_ok(),
         },
     )?;
-    drop(encoders);
     context.reserve(items.size_in_bytes() + keys.size_in_bytes())?;
     let encoder = VectorProbeEncoder { metric, numbers: items.number_count() };
     Ok(Encoded { items: Box::new(items), encoder: Arc::new(encoder), keys })
@@ -237,16 +262,14 @@ impl ProbeEncoder for VectorProbeEncoder {
     ) -> Result<Arc<dyn Collection>> {
         let numbers = Numbers::try_new(input.values)?;
         let (rows, count) = (numbers.len(), numbers.element_count());
-        let bytes = ReadRows::footprint(rows, count) + Vectors::footprint(rows, count);
+        let bytes = ReadRows::footprint(rows, count) + Vectors::footprint(rows);
         reservation.try_resize(base + bytes)?;
-        let mut batch = ReadRows::default();
-        batch.rows.reserve_exact(rows);
-        batch.numbers.reserve_exact(count);
+        let mut batch = ReadRows::with_room(rows, count);
         read(self.metric, 0, input, &mut batch, |row| match input.keys {
             Some(batch_keys) => Ok(keys.find(batch_keys, row)),
             None => Ok(Some(0)),
         })?;
-        let vectors = Vectors::of(&[&batch], &CancelFlag::default())?;
+        let vectors = Vectors::of(vec![batch], &CancelFlag::default())?;
         reservation.try_resize(base + vectors.size_in_bytes())?;
         Ok(Arc::new(vectors))
     }

@@ -6,7 +6,9 @@ use std::ops::Range;
 use datafusion::common::Result;
 use hashbrown::HashTable;
 
-use super::collection::{Content, ReadRow, ReadRows, Run, Vectors, hash_of, is_equal};
+use super::collection::{
+    Content, NumbersPlace, ReadRow, ReadRows, Run, Vectors, hash_of, is_equal,
+};
 use super::order::{Arranged, OrderRequest, Resources, arrange};
 use crate::engine::{ItemId, KeyId, RowGroups};
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
@@ -43,7 +45,7 @@ const NONE: u32 = u32::MAX;
 
 /// Rows in the order of the input.
 struct Input<'a> {
-    parts: &'a [&'a ReadRows],
+    parts: &'a [ReadRows],
     places: Vec<Place>,
     threads: usize,
     cancel: &'a CancelFlag,
@@ -57,15 +59,14 @@ struct Distinct {
 }
 
 impl Vectors {
-    /// A bound on the bytes of a collection of `rows` rows with `numbers` numbers in all, and of
-    /// making it.
-    pub(super) fn footprint(rows: usize, numbers: usize) -> usize {
+    /// A bound on the bytes of a collection of `rows` rows, and of making it, besides their numbers.
+    pub(super) fn footprint(rows: usize) -> usize {
         // Places and hashes; first rows, items twice, and groups; contents and places of items; the
         // tables double.
         let words = size_of::<Place>() + size_of::<[u32; 10]>();
-        let items = size_of::<usize>() + size_of::<u32>() + 1 + size_of::<Run>();
+        let items = size_of::<NumbersPlace>() + size_of::<u32>() + 1 + size_of::<Run>();
         let tables = 4 * size_of::<(u64, u32)>() + size_of::<u32>();
-        rows * (words + items + tables) + numbers * size_of::<f64>() + 256
+        rows * (words + items + tables) + 256
     }
 
     /// The collection of rows that were read in several parts, whose numbers differ.
@@ -73,8 +74,8 @@ impl Vectors {
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub(super) fn gather(parts: &[&ReadRows], how: Gathering<'_>) -> Result<Self> {
-        let input = Input::of(parts, how)?;
+    pub(super) fn gather(parts: Vec<ReadRows>, how: Gathering<'_>) -> Result<Self> {
+        let input = Input::of(&parts, how)?;
         let Distinct { first, mut items } = input.distinct()?;
         let key = |place: u32| input.row(place).key;
         if !items.is_sorted_by_key(|&place| key(place)) {
@@ -100,7 +101,17 @@ impl Vectors {
         }
         let groups = input.groups(&first, &items)?;
         drop(first);
-        let mut vectors = input.fill(&items)?;
+        let mut vectors = input.collect(&items)?;
+        let given: usize = parts.iter().map(|part| part.numbers.capacity()).sum();
+        // Where most rows are equal to others, their numbers are not worth their memory.
+        let is_waste = vectors.number_count < given / 2
+            && (how.reserve)(vectors.number_count * size_of::<f64>());
+        if is_waste {
+            input.copy_numbers(&items, &mut vectors)?;
+        } else {
+            drop(input);
+            vectors.parts = parts.into_iter().map(|part| part.numbers).collect();
+        }
         (vectors.runs, vectors.groups, vectors.boxes) = (runs, groups, boxes);
         Ok(vectors)
     }
@@ -141,7 +152,7 @@ struct Stretch {
 }
 
 impl<'a> Input<'a> {
-    fn of(parts: &'a [&'a ReadRows], how: Gathering<'a>) -> Result<Self> {
+    fn of(parts: &'a [ReadRows], how: Gathering<'a>) -> Result<Self> {
         let Gathering { threads, cancel, .. } = how;
         let mut stretches: Vec<Stretch> = vec![];
         for (part, read) in (0..).zip(parts) {
@@ -177,8 +188,7 @@ impl<'a> Input<'a> {
 
     #[inline]
     fn vector(&self, place: u32) -> &'a [f64] {
-        let part: &'a ReadRows = self.parts[self.places[place as usize].part as usize];
-        part.vector(self.row(place))
+        self.parts[self.places[place as usize].part as usize].vector(self.row(place))
     }
 
     /// How many rows a task takes on.
@@ -305,42 +315,57 @@ impl<'a> Input<'a> {
         Ok(RowGroups::new(offsets, rows, without))
     }
 
-    /// The collection of these items, without runs and groups.
-    fn fill(&self, items: &[u32]) -> Result<Vectors> {
+    /// The collection of these items, whose numbers lie where they were read, without these, runs and
+    /// groups.
+    fn collect(&self, items: &[u32]) -> Result<Vectors> {
         let count = items.len();
         let mut vectors = Vectors::default();
         vectors.contents = vec![Content::None; count];
         vectors.lens = vec![0; count];
-        vectors.starts = vec![0; count];
+        vectors.places = vec![NumbersPlace::default(); count];
         let share = self.share(count);
         let of_items = vectors.contents.chunks_mut(share).zip(vectors.lens.chunks_mut(share));
+        let of_items = of_items.zip(vectors.places.chunks_mut(share));
         let tasks = items.chunks(share).zip(of_items).collect();
-        for_each(self.threads, tasks, |(items, (contents, lens))| {
+        for_each(self.threads, tasks, |(items, ((contents, lens), places))| {
             self.cancel.check()?;
-            for (&place, (content, len)) in items.iter().zip(contents.iter_mut().zip(lens)) {
-                (*content, *len) = (self.row(place).content, self.row(place).len);
+            let of_items = contents.iter_mut().zip(lens).zip(places);
+            for (&place, ((content, len), at)) in items.iter().zip(of_items) {
+                let &ReadRow { content: of_row, len: dimensions, start, .. } = self.row(place);
+                (*content, *len) = (of_row, dimensions);
+                let numbers = if of_row == Content::Vector { dimensions } else { 0 };
+                let part = self.places[place as usize].part;
+                *at = NumbersPlace { part, len: numbers, start };
             }
             Ok(())
         })?;
+        vectors.number_count = vectors.places.iter().map(|place| place.len as usize).sum();
+        Ok(vectors)
+    }
+
+    /// Copies the numbers of the items of a collection, one behind the other.
+    fn copy_numbers(&self, items: &[u32], vectors: &mut Vectors) -> Result<()> {
+        let count = vectors.number_count;
         let mut end = 0;
-        let of_items = vectors.starts.iter_mut().zip(&vectors.contents).zip(&vectors.lens);
-        for ((start, content), len) in of_items {
-            *start = end;
-            end += if *content == Content::Vector { *len as usize } else { 0 };
+        for place in &mut vectors.places {
+            (place.part, place.start) = (0, end);
+            end += place.len as usize;
         }
-        vectors.numbers.reserve_exact(end);
-        let mut rest = &mut vectors.numbers.spare_capacity_mut()[..end];
+        let mut numbers = Vec::with_capacity(count);
+        let mut rest = &mut numbers.spare_capacity_mut()[..count];
         let mut tasks = vec![];
+        let share = self.share(items.len());
         for (task, items) in items.chunks(share).enumerate() {
-            let next = vectors.starts.get((task + 1) * share).copied().unwrap_or(end);
-            let (own, others) = rest.split_at_mut(next - vectors.starts[task * share]);
+            let next = vectors.places.get((task + 1) * share).map_or(count, |place| place.start);
+            let (own, others) = rest.split_at_mut(next - vectors.places[task * share].start);
             tasks.push((items, own));
             rest = others;
         }
         for_each(self.threads, tasks, |(items, to)| self.copy(items, to))?;
-        // SAFETY: the capacity is `end` at least, and every item wrote its numbers: all of them.
-        unsafe { vectors.numbers.set_len(end) };
-        Ok(vectors)
+        // SAFETY: the capacity is `count` at least, and every item wrote its numbers: all of them.
+        unsafe { numbers.set_len(count) };
+        vectors.parts = vec![numbers];
+        Ok(())
     }
 
     /// Writes the numbers of some items.

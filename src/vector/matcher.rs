@@ -6,19 +6,20 @@ use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::axis::NormAxis;
+use super::choice::pair_cost;
 use super::collection::Vectors;
 use super::cursor::CURSOR_BYTES;
 use super::device::{Published, VectorDevices};
 use super::encode::{VectorEncoder, finish};
 use super::index::{self, DIRECTORY, GRID, Order, VectorIndex};
-use super::metric::{Metric, Threshold};
-use super::nested_loop::{Figures, NestedLoop, pair_cost};
+use super::metric::{Metric, Orders, Threshold};
+use super::nested_loop::{Figures, Joining, NestedLoop};
 use super::stored::StoredVectors;
 use crate::config::StrategyChoice;
 use crate::engine::{
     Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
     Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
-    PrepareContext, StoredForm, Strategy, WorkStep,
+    Placement, PrepareContext, StoredForm, Strategy, WorkStep,
 };
 use crate::spec::{Call, Side};
 
@@ -75,7 +76,7 @@ impl Matcher for VectorMatcher {
             numbers += encoder.number_count();
             keys += of_part.size_in_bytes();
         }
-        let finish = Vectors::footprint(rows, numbers) + 2 * keys;
+        let finish = Vectors::footprint(rows) + 2 * keys;
         let panels = NestedLoop::prepared_bytes(rows, numbers);
         let prepare = match self.threshold.metric {
             Metric::InnerProduct => panels,
@@ -105,6 +106,7 @@ impl Matcher for VectorMatcher {
         build: &Arc<dyn Collection>,
         spec: &MatchSpec,
         strategies: &[&'static dyn Strategy],
+        placements: &[Placement],
         context: PrepareContext<'_>,
     ) -> Result<Box<dyn Evidence>> {
         // A strategy that is named needs no estimate.
@@ -112,9 +114,10 @@ impl Matcher for VectorMatcher {
         let indexes = [(GRID.name(), Order::Cells), (DIRECTORY.name(), Order::Quantiles)];
         let indexes: Vec<Order> =
             indexes.into_iter().filter(|(name, _)| has(name)).map(|(_, order)| order).collect();
-        let (threshold, first) = (self.threshold, self.first);
         let build = build.shared()?;
-        Ok(Box::new(Figures::gather(&build, threshold, first, spec, &indexes, context)?))
+        let orders = Orders::of(spec, self.first);
+        let join = Joining { threshold: self.threshold, orders, spec: *spec };
+        Ok(Box::new(Figures::gather(&build, join, &indexes, placements, context)?))
     }
 
     fn open_device(

@@ -7,26 +7,31 @@
 //! encode.rs       rows to items       collection.rs  the distinct vectors of some rows
 //! gather.rs       how they are found  order/         neighbours near each other, with boxes
 //! stored.rs       rows on disk        axis.rs        their places
-//! bounds.rs       what a product in f32 proves of a pair
-//! tile.rs         products of a block of vectors with panels of sixteen
-//! nested_loop.rs  every vector with every other      cursor.rs      one partition of it
+//! bounds.rs       what a product in f32 proves      bytes.rs       the same of 8-bit integers
+//! filter.rs       what both have in common          choice.rs      which of them a join takes
+//! panels.rs       the build side, written for it    tile.rs        products with its panels
+//! nested_loop.rs  every vector with every other     cursor.rs      one partition of it
+//! second.rs       f32 where bytes do not do         verify.rs      pairs in f64, by sums in lanes
 //! index/          boxes around neighbours, by cells or by quantiles
 //! device/         the nested loop on GPUs
 //! family.rs, matcher.rs               what the operator sees
 //! ```
 //!
 //! The answer is exact: a pair matches if and only if the function, evaluated in `f64` from left to
-//! right, satisfies the threshold. The kernel computes inner products in `f32`; with the bounds of
+//! right, satisfies the threshold. The kernel computes inner products in `f32` or of bytes; with the bounds of
 //! both vectors a product proves that a pair matches, that it does not, or nothing, and then the
 //! function decides.
 
 mod axis;
 mod bounds;
+mod bytes;
+mod choice;
 mod collection;
 mod cursor;
 mod device;
 mod encode;
 mod family;
+mod filter;
 mod gather;
 mod index;
 mod matcher;
@@ -34,8 +39,11 @@ mod metric;
 mod nested_loop;
 mod numbers;
 mod order;
+mod panels;
+mod second;
 mod stored;
 mod tile;
+mod verify;
 
 #[cfg(test)]
 mod tests;

@@ -1,45 +1,76 @@
 //! Inner products of rows of vectors with panels, compared as they are computed.
 //!
-//! A panel holds sixteen neighbouring vectors, dimension by dimension: a register takes one
-//! dimension of all of them. The kernel keeps the products of a few rows with one or two panels in
-//! registers, as matrix multiplication does (Goto and van de Geijn, "Anatomy of high-performance
-//! matrix multiplication", 2008), and its end is the comparison with both bounds.
+//! A panel holds sixteen neighbouring vectors, place by place: a register takes one place of all of
+//! them, which is one coordinate as an `f32`, or four as bytes. The kernel keeps the products of a few
+//! rows with one or two panels in registers, as matrix multiplication does (Goto and van de Geijn,
+//! "Anatomy of high-performance matrix multiplication", 2008), and its end is the comparison with both
+//! bounds.
 
-use crate::simd::{Floats, Form, Simd, kernels};
+use std::fmt::Debug;
+
+use crate::simd::{Bytes, Floats, Form, Simd, kernels};
 
 /// The vectors of a panel.
 pub(super) const PANEL: usize = 16;
 
+/// What a place of a vector holds, and what products are compared with: a pair survives unless its
+/// product is rejected by the sum of its two bounds.
+pub(super) trait Element: Debug + Copy + Send + Sync + 'static {
+    type Bound: Debug + Copy + Default + Send + Sync + 'static;
+
+    const ZERO: Self;
+    /// Rejects all pairs of a row, but those with vectors of [`Self::ALWAYS`].
+    const NEVER: Self::Bound;
+    /// Rejects none.
+    const ALWAYS: Self::Bound;
+    /// Accepts none.
+    const UNSURE: Self::Bound;
+
+    /// Whether the survivor's product proves that the pair matches, by what accepts it.
+    fn is_accepted(product: Self::Bound, accept: [Self::Bound; 2]) -> bool;
+
+    /// The products of some rows with some panels, and masks of those that are not rejected; whether
+    /// there are any. Without one, the products are left as they were.
+    fn tile<const ROWS: usize, const PANELS: usize>(
+        simd: Simd,
+        rows: Rows<'_, Self>,
+        panels: Panels<'_, Self>,
+        products: &mut [[[Self::Bound; PANEL]; PANELS]; ROWS],
+        masks: &mut [[u16; PANELS]; ROWS],
+    ) -> bool;
+}
+
 /// Rows of vectors, packed in groups of [`ROW_UNIT`], with what rejects their pairs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Rows<'a> {
-    pub dimensions: usize,
-    /// For each group the dimensions of its rows; see [`place_in_rows`].
-    pub numbers: &'a [f32],
+pub(super) struct Rows<'a, E: Element> {
+    /// The places of a vector.
+    pub places: usize,
+    /// For each group the places of its rows; see [`place_in_rows`].
+    pub numbers: &'a [E],
     /// By row.
-    pub reject: &'a [f32],
+    pub reject: &'a [E::Bound],
 }
 
 /// Panels at equal distances.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Panels<'a> {
-    /// For each panel the dimensions of its sixteen vectors, `stride` numbers behind those of the last.
-    pub numbers: &'a [f32],
+pub(super) struct Panels<'a, E: Element> {
+    /// For each panel the places of its sixteen vectors, `stride` elements behind those of the last.
+    pub numbers: &'a [E],
     pub stride: usize,
     /// How many panels one lies behind the last.
     pub step: usize,
     /// By vector.
-    pub reject: &'a [f32],
+    pub reject: &'a [E::Bound],
 }
 
 /// Gives each pair that a product does not reject to `survivor`, by row, vector and product.
-/// There are `panels` panels, and rows in a multiple of [`row_unit`].
-pub(super) fn products(
+/// There are `panels` panels, and rows in a multiple of [`ROW_UNIT`].
+pub(super) fn products<E: Element>(
     simd: Simd,
-    rows: Rows<'_>,
-    panels: Panels<'_>,
+    rows: Rows<'_, E>,
+    panels: Panels<'_, E>,
     count: usize,
-    mut survivor: impl FnMut(usize, usize, f32),
+    mut survivor: impl FnMut(usize, usize, E::Bound),
 ) {
     let wide = matches!(simd.form(), Form::Avx512);
     let mut panel = 0;
@@ -52,9 +83,9 @@ pub(super) fn products(
         };
         let first = panel * panels.step * PANEL;
         match (wide, two) {
-            (true, true) => of_panels::<12, 2>(simd, rows, part, first, &mut survivor),
-            (true, false) => of_panels::<12, 1>(simd, rows, part, first, &mut survivor),
-            (false, _) => of_panels::<6, 1>(simd, rows, part, first, &mut survivor),
+            (true, true) => of_panels::<E, 12, 2>(simd, rows, part, first, &mut survivor),
+            (true, false) => of_panels::<E, 12, 1>(simd, rows, part, first, &mut survivor),
+            (false, _) => of_panels::<E, 6, 1>(simd, rows, part, first, &mut survivor),
         }
         panel += if two { 2 } else { 1 };
     }
@@ -64,21 +95,21 @@ pub(super) fn products(
 /// cache, whatever the length of the vectors.
 pub(super) const ROW_UNIT: usize = 12;
 
-/// The place of a row's first number; the next ones follow in steps of [`ROW_UNIT`].
-pub(super) fn place_in_rows(row: usize, dimensions: usize) -> usize {
-    let group = ROW_UNIT * dimensions;
+/// Where a row of so many places begins; they follow each other in steps of [`ROW_UNIT`].
+pub(super) fn place_in_rows(row: usize, places: usize) -> usize {
+    let group = ROW_UNIT * places;
     row / ROW_UNIT * group + (row % ROW_UNIT).min(group)
 }
 
-fn of_panels<const ROWS: usize, const PANELS: usize>(
+fn of_panels<E: Element, const ROWS: usize, const PANELS: usize>(
     simd: Simd,
-    rows: Rows<'_>,
-    panels: Panels<'_>,
+    rows: Rows<'_, E>,
+    panels: Panels<'_, E>,
     first: usize,
-    survivor: &mut impl FnMut(usize, usize, f32),
+    survivor: &mut impl FnMut(usize, usize, E::Bound),
 ) {
-    let d = rows.dimensions;
-    let mut products = [[[0.0; PANEL]; PANELS]; ROWS];
+    let d = rows.places;
+    let mut products = [[[E::Bound::default(); PANEL]; PANELS]; ROWS];
     let mut masks = [[0; PANELS]; ROWS];
     for row in (0..rows.reject.len()).step_by(ROWS) {
         let some = Rows {
@@ -86,7 +117,7 @@ fn of_panels<const ROWS: usize, const PANELS: usize>(
             reject: &rows.reject[row..row + ROWS],
             ..rows
         };
-        if !tile::<ROWS, PANELS>(simd, some, panels, &mut products, &mut masks) {
+        if !E::tile::<ROWS, PANELS>(simd, some, panels, &mut products, &mut masks) {
             continue;
         }
         for (i, (masks, products)) in masks.iter().zip(&products).enumerate() {
@@ -102,26 +133,54 @@ fn of_panels<const ROWS: usize, const PANELS: usize>(
     }
 }
 
-kernels! {
-    /// The products of some rows with some panels, and masks of those that are not rejected; whether
-    /// there are any. Without one, the products are left as they were.
-    fn tile[F: Floats, const ROWS: usize, const PANELS: usize](
-        rows: Rows<'_>,
-        panels: Panels<'_>,
+/// Fails where a tile would read beyond what there is.
+#[inline(always)]
+fn check<E: Element>(rows: Rows<'_, E>, panels: Panels<'_, E>, row_count: usize, count: usize) {
+    let d = rows.places;
+    assert!(rows.reject.len() >= row_count);
+    assert!(d == 0 || rows.numbers.len() >= (d - 1) * ROW_UNIT + row_count);
+    assert!(panels.reject.len() >= ((count - 1) * panels.step + 1) * PANEL);
+    assert!(panels.numbers.len() >= (count - 1) * panels.stride + d * PANEL);
+}
+
+impl Element for f32 {
+    type Bound = f32;
+
+    const ZERO: Self = 0.0;
+    const NEVER: Self = f32::INFINITY;
+    const ALWAYS: Self = f32::NEG_INFINITY;
+    const UNSURE: Self = f32::INFINITY;
+
+    fn is_accepted(product: f32, accept: [f32; 2]) -> bool {
+        f64::from(product) > f64::from(accept[0]) + f64::from(accept[1])
+    }
+
+    /// A product is rejected that is less than the sum of both bounds.
+    fn tile<const ROWS: usize, const PANELS: usize>(
+        simd: Simd,
+        rows: Rows<'_, f32>,
+        panels: Panels<'_, f32>,
         products: &mut [[[f32; PANEL]; PANELS]; ROWS],
         masks: &mut [[u16; PANELS]; ROWS],
     ) -> bool {
-        let d = rows.dimensions;
-        assert!(rows.reject.len() >= ROWS);
-        assert!(d == 0 || rows.numbers.len() >= (d - 1) * ROW_UNIT + ROWS);
-        assert!(panels.reject.len() >= ((PANELS - 1) * panels.step + 1) * PANEL);
-        assert!(panels.numbers.len() >= (PANELS - 1) * panels.stride + d * PANEL);
+        tile_of_floats::<ROWS, PANELS>(simd, rows, panels, products, masks)
+    }
+}
+
+kernels! {
+    fn tile_of_floats[F: Floats, const ROWS: usize, const PANELS: usize](
+        rows: Rows<'_, f32>,
+        panels: Panels<'_, f32>,
+        products: &mut [[[f32; PANEL]; PANELS]; ROWS],
+        masks: &mut [[u16; PANELS]; ROWS],
+    ) -> bool {
+        check(rows, panels, ROWS, PANELS);
         let (x, y) = (rows.numbers.as_ptr(), panels.numbers.as_ptr());
-        // SAFETY: the caller promises the instructions of the form; the assertions above cover every
-        // place that is read, and the products have one for each lane.
+        // SAFETY: the caller promises the instructions of the form; every place that is read has been
+        // checked, and the products have one for each lane.
         unsafe {
             let mut sums = [[F::splat(0.0); PANELS]; ROWS];
-            for k in 0..d {
+            for k in 0..rows.places {
                 let mut of_panels = [F::splat(0.0); PANELS];
                 for p in 0..PANELS {
                     of_panels[p] = F::load(y.add(p * panels.stride + k * PANEL));
@@ -148,6 +207,84 @@ kernels! {
             for r in 0..ROWS {
                 for p in 0..PANELS {
                     F::store(products[r][p].as_mut_ptr(), sums[r][p]);
+                }
+            }
+            true
+        }
+    }
+}
+
+/// Four coordinates as bytes, those of rows signed and those of panels unsigned.
+///
+/// Bounds are added to products, from which nothing overflows: products lie within 2²⁸ of 0, and so
+/// does every bound but the two that outweigh the others.
+impl Element for i32 {
+    type Bound = i32;
+
+    const ZERO: Self = 0;
+    const NEVER: Self = -(1 << 29) - 1;
+    const ALWAYS: Self = 1 << 29;
+    const UNSURE: Self = i32::MAX;
+
+    fn is_accepted(product: i32, accept: [i32; 2]) -> bool {
+        i64::from(product) > i64::from(accept[0]) + i64::from(accept[1])
+    }
+
+    /// A product is rejected that is below 0 with both bounds added, which it is given with.
+    fn tile<const ROWS: usize, const PANELS: usize>(
+        simd: Simd,
+        rows: Rows<'_, i32>,
+        panels: Panels<'_, i32>,
+        products: &mut [[[i32; PANEL]; PANELS]; ROWS],
+        masks: &mut [[u16; PANELS]; ROWS],
+    ) -> bool {
+        tile_of_bytes::<ROWS, PANELS>(simd, rows, panels, products, masks)
+    }
+}
+
+kernels! {
+    fn tile_of_bytes[B: Bytes, const ROWS: usize, const PANELS: usize](
+        rows: Rows<'_, i32>,
+        panels: Panels<'_, i32>,
+        products: &mut [[[i32; PANEL]; PANELS]; ROWS],
+        masks: &mut [[u16; PANELS]; ROWS],
+    ) -> bool {
+        check(rows, panels, ROWS, PANELS);
+        let (x, y) = (rows.numbers.as_ptr(), panels.numbers.as_ptr());
+        // SAFETY: as above.
+        unsafe {
+            let mut sums = [[B::splat(0); PANELS]; ROWS];
+            for p in 0..PANELS {
+                let of_panel = B::load(panels.reject.as_ptr().add(p * panels.step * PANEL));
+                for r in 0..ROWS {
+                    sums[r][p] = B::add(of_panel, B::splat(rows.reject[r]));
+                }
+            }
+            for k in 0..rows.places {
+                let mut of_panels = [B::splat(0); PANELS];
+                for p in 0..PANELS {
+                    of_panels[p] = B::load(y.add(p * panels.stride + k * PANEL));
+                }
+                for r in 0..ROWS {
+                    let number = B::splat(*x.add(k * ROW_UNIT + r));
+                    for p in 0..PANELS {
+                        sums[r][p] = B::add_products(sums[r][p], of_panels[p], number);
+                    }
+                }
+            }
+            let mut all = sums[0][0];
+            for r in 0..ROWS {
+                for p in 0..PANELS {
+                    all = B::and(all, sums[r][p]);
+                }
+            }
+            if B::negative(all) == u16::MAX {
+                return false;
+            }
+            for r in 0..ROWS {
+                for p in 0..PANELS {
+                    masks[r][p] = !B::negative(sums[r][p]);
+                    B::store(products[r][p].as_mut_ptr(), sums[r][p]);
                 }
             }
             true

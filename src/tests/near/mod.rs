@@ -25,8 +25,8 @@ use self::strategy::{BISECTION, Figures};
 use crate::engine::{
     Argument, Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput,
     Encoded, EncodedPart, Evidence, Family, FinishContext, Growth, ItemPair, KeyDictionary,
-    MatchSpec, Matcher, PlaceReader, PrepareContext, RowPlace, StoredForm, StoredRows, Strategy,
-    WorkStep,
+    MatchSpec, Matcher, PlaceReader, Placement, PrepareContext, RowPlace, StoredForm, StoredRows,
+    Strategy, WorkStep,
 };
 use crate::spec::{Call, Function, Predicate, Side};
 
@@ -215,6 +215,7 @@ impl Matcher for Near {
         build: &Arc<dyn Collection>,
         spec: &MatchSpec,
         _: &[&'static dyn Strategy],
+        _: &[Placement],
         _: PrepareContext<'_>,
     ) -> Result<Box<dyn Evidence>> {
         Ok(Box::new(Figures { items: build.groups().len(), distance: self.0, spec: *spec }))

@@ -139,6 +139,17 @@ pub(super) struct VectorTally {
     pub redone: u32,
 }
 
+/// Boxes around prepared vectors.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct VectorBoxes {
+    pub groups: u64,
+    pub blocks: u64,
+    pub stages: u64,
+    pub chunks: u32,
+    pub limit: f32,
+}
+
 /// A work: the only argument of the kernels that filter and decide.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
@@ -174,13 +185,15 @@ pub(super) struct VectorWork {
     pub undecided_room: u32,
     pub same: u32,
     pub counts_sure: u32,
+    pub boxes: VectorBoxes,
 }
 
 const _: () = assert!(size_of::<Preparing>() == 120 && size_of::<VectorSide>() == 56);
 const _: () = assert!(size_of::<Probe>() == 16);
 const _: () = assert!(size_of::<Ranging>() == 40 && size_of::<NumberRange>() == 16);
 const _: () = assert!(size_of::<VectorRun>() == 12 && size_of::<VectorUnit>() == 12);
-const _: () = assert!(size_of::<VectorTally>() == 72 && size_of::<VectorWork>() == 272);
+const _: () = assert!(size_of::<VectorTally>() == 72 && size_of::<VectorWork>() == 304);
+const _: () = assert!(size_of::<VectorBoxes>() == 32);
 
 // SAFETY: fields of 4 bytes, any bits are values.
 unsafe impl Pod for VectorRun {}

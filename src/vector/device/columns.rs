@@ -6,11 +6,14 @@ use std::sync::mpsc::{Sender, channel};
 use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Resident, Results, Stage, Usage};
 use crate::offload::Layout;
 use crate::vector::device::abi::{
-    BOUNDS_BYTES, OCTET, Preparing, STEP_BYTES, SUM_BOUNDS_BYTES, TERM_BYTES, VectorSide,
+    BOUNDS_BYTES, OCTET, Preparing, STEP_BYTES, SUM_BOUNDS_BYTES, TERM_BYTES, VectorBoxes,
+    VectorSide,
 };
+use crate::vector::device::boxes::BoxPlaces;
 use crate::vector::device::resident::ResidentVectors;
 use crate::vector::device::shape::{Numbers, VECTORS, VectorShape};
 use crate::vector::metric::{Metric, Threshold};
+use crate::vector::order::{Boxes, Reach};
 
 /// Threads of a block that prepares.
 const PREPARING_THREADS: u32 = 256;
@@ -36,6 +39,8 @@ pub(super) struct PreparedPlaces {
     stage_sure: Option<u64>,
     /// The greatest norm.
     pub greatest: u64,
+    /// The boxes around them, where the kernel reads some.
+    boxes: Option<BoxPlaces>,
 }
 
 /// Addresses of vectors as they were given.
@@ -61,9 +66,9 @@ pub(super) enum Role {
 impl Preparation {
     /// Where `count` vectors lie when they are prepared. Strips and stages are read to their ends.
     pub(super) fn places(&self, layout: &mut Layout, count: u32, role: Role) -> PreparedPlaces {
-        let VectorShape { strip_rows, stage_columns, .. } = self.shape;
+        let VectorShape { strip_rows, stage_columns, box_chunks, .. } = self.shape;
         // The first row of a strip may lie in front of the first that counts.
-        let strips = u64::from(count) + u64::from(strip_rows) + u64::from(OCTET);
+        let strips = u64::from(count) + u64::from(strip_rows) + u64::from(self.shape.strip_step());
         let padded = match role {
             Role::Columns => u64::from(count).next_multiple_of(stage_columns.into()),
             Role::Both => strips.next_multiple_of(stage_columns.into()),
@@ -81,7 +86,10 @@ impl Preparation {
         let is_columns = matches!(role, Role::Columns | Role::Both);
         let stage_sure = is_columns.then(|| layout.add(stages, 4));
         let greatest = layout.add(1, 8);
-        PreparedPlaces { padded: padded as u32, numbers, tails, bounds, stage_sure, greatest }
+        let padded = padded as u32;
+        let has_boxes = self.shape.reads_boxes() && role == Role::Both;
+        let boxes = has_boxes.then(|| BoxPlaces::add(layout, padded, box_chunks));
+        PreparedPlaces { padded, numbers, tails, bounds, stage_sure, greatest, boxes }
     }
 
     /// Has the kernels prepare vectors in memory at `start`.
@@ -122,7 +130,7 @@ impl Preparation {
             bounds: at(places.bounds),
             stage_sure: optional(places.stage_sure),
             bound: threshold.bound,
-            rounding: shape.kernel.rounding(),
+            rounding: shape.products().rounding(),
             count: given.count,
             padded: places.padded,
             dimensions,
@@ -190,6 +198,20 @@ pub(super) struct Columns {
     pub centre: u64,
     /// That of a directory; 0 where there is none.
     pub directory: u64,
+    /// The boxes around them, where the kernel reads some.
+    pub boxes: VectorBoxes,
+}
+
+/// Vectors that are prepared on a device, with what lies beside them there.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Preparable<'a> {
+    pub count: u32,
+    /// By dimension, what is subtracted; none for products.
+    pub centre: &'a [f64],
+    /// The words of a directory; none where there is none.
+    pub directory: &'a [u32],
+    /// Those around them, and around their stages.
+    pub boxes: Option<(&'a Boxes, &'a Reach)>,
 }
 
 /// The vectors of a collection on a device, prepared.
@@ -200,6 +222,8 @@ pub(super) struct PreparedColumns {
     places: PreparedPlaces,
     centre: u64,
     directory: Option<u64>,
+    /// That of the boxes.
+    limit: f32,
 }
 
 impl PreparedColumns {
@@ -215,8 +239,7 @@ impl PreparedColumns {
         Self::layout(preparation, count, role).2.end()
     }
 
-    /// Prepares `count` vectors that are on the device, and waits for it. `centre`: by dimension,
-    /// what is subtracted. `directory`: its words, none where there is none.
+    /// Prepares vectors that are on the device, and waits for it.
     ///
     /// # Errors
     ///
@@ -225,20 +248,32 @@ impl PreparedColumns {
         device: &Arc<Device>,
         vectors: ResidentVectors,
         (preparation, role): (&Preparation, Role),
-        (count, centre, words): (u32, &[f64], &[u32]),
+        given: Preparable<'_>,
     ) -> Result<Self, DeviceError> {
+        let Preparable { count, centre, directory: words, boxes } = given;
         let (places, at, mut layout) = Self::layout(preparation, count, role);
         let directory =
             (!words.is_empty()).then(|| layout.add(words.len() as u64, size_of::<u32>() as u64));
         let bytes = layout.end();
+        let of_boxes = match (places.boxes, boxes) {
+            (None, _) => None,
+            (Some(places), Some((boxes, stages))) => Some(places.ends(boxes, stages)),
+            (Some(_), None) => {
+                return Err(DeviceError::Internal("vectors without boxes".to_string()));
+            }
+        };
         let memory = device.resident("the prepared vectors of the join", bytes, |upload| {
             upload.copy(places.greatest, &[0_u64])?;
             if let Some(place) = directory {
                 upload.copy(place, words)?;
             }
+            for ends in of_boxes.iter().flatten() {
+                upload.copy_filled(ends.place, ends.len(), |places, to| ends.write(places, to))?;
+            }
             upload.copy_each(at, centre.len(), |i| centre[i].to_bits())
         })?;
-        let this = Arc::new(Self { vectors, memory, places, centre: at, directory });
+        let limit = boxes.map_or(f32::INFINITY, |(boxes, _)| boxes.limit);
+        let this = Arc::new(Self { vectors, memory, places, centre: at, directory, limit });
         let (sender, receiver) = channel();
         let multiprocessors = device.multiprocessors();
         let (holds, preparation) = (Arc::clone(&this), *preparation);
@@ -260,6 +295,7 @@ impl PreparedColumns {
             greatest: start + self.places.greatest,
             centre: self.centre(),
             directory: self.directory.map_or(0, |place| start + place),
+            boxes: self.places.boxes.map(|boxes| boxes.at(start, self.limit)).unwrap_or_default(),
         }
     }
 

@@ -3,8 +3,10 @@
 use crate::engine::{Cost, MatchSpec, Pairing};
 use crate::gpu::Device;
 use crate::vector::collection::Vectors;
+use crate::vector::device::abi::NumberRange;
+use crate::vector::device::boxes::boxes_to_read;
 use crate::vector::device::shape::{VectorKernel, VectorShape};
-use crate::vector::metric::Threshold;
+use crate::vector::metric::{Metric, Threshold};
 
 /// The cost on the device that is taken where none is named: as reckoned for an H200, or by the device
 /// that is open.
@@ -22,11 +24,17 @@ pub(in crate::vector) fn estimate(build: &Vectors, threshold: Threshold, spec: &
         None => ((9, 0), 132),
     };
     let slower = 132.0 / f64::from(multiprocessors.max(1));
+    let kernel = VectorKernel::of(capability);
+    let has_integers = spec.gpu.integers && are_integers(build, threshold.metric);
+    let boxes = boxes_to_read(build, spec.pairing);
     let pairs = build.runs().iter().map(|run| {
         let dimensions = run.lens[1];
+        let integers = VectorShape::of_integers(kernel, dimensions).filter(|_| has_integers);
+        let boxed = boxes.and_then(|b| VectorShape::of_boxes(kernel, dimensions, b));
+        let shape = boxed.or(integers).unwrap_or_else(|| VectorShape::new(kernel, dimensions));
         // Of two inputs, the probe side is taken to be as large as the build side.
         let pairs = f64::from(run.items.len() as u32).powi(2);
-        pairs / VectorShape::new(VectorKernel::of(capability), dimensions).rate(dimensions)
+        pairs / shape.rate(dimensions)
     });
     // In a self-join, tiles out of reach are left out.
     let share = match (spec.pairing, build.boxes()) {
@@ -50,4 +58,9 @@ pub(in crate::vector) fn estimate(build: &Vectors, threshold: Threshold, spec: &
         transfer: 4.0 * sent / BUS,
         setup,
     }
+}
+
+/// Whether kernels of integers may take the vectors, as a sample has it.
+fn are_integers(vectors: &Vectors, metric: Metric) -> bool {
+    metric != Metric::Cosine && NumberRange::of_sample(vectors).centre(metric).is_some()
 }

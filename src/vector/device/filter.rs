@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Collection, ItemId, Match, MatchBuffer, Pairing, ProbeUnit};
+use crate::engine::{Collection, ItemId, Match, MatchBuffer, Pairing, PrepareContext, ProbeUnit};
 use crate::gpu::DeviceWork;
 use crate::offload::{Again, DeviceFilter, Itself, Left, OpenUnit, TicketOf, Undecided};
 use crate::vector::collection::Vectors;
@@ -98,20 +98,25 @@ impl OwnReach {
     pub(super) fn of(
         vectors: &Vectors,
         stage_columns: u32,
-        reservation: &MemoryReservation,
+        context: PrepareContext<'_>,
     ) -> Result<Option<Self>> {
         let Some(boxes) = vectors.boxes() else { return Ok(None) };
-        let memory = reservation.new_empty();
+        let memory = context.reservation.new_empty();
         memory.try_grow(Reach::bytes(boxes, vectors.len(), stage_columns))?;
-        let reach = Reach::of(boxes, vectors.len(), stage_columns);
+        let reach = Reach::of(boxes, vectors.len(), stage_columns, context.threads);
         Ok(Some(Self { reach, _memory: memory }))
+    }
+
+    /// The boxes.
+    pub(super) fn reach(&self) -> &Reach {
+        &self.reach
     }
 }
 
 impl VectorFilter {
     /// The boxes of rows and stages.
     fn boxes(&self) -> Option<(&Boxes, &Reach)> {
-        self.build.boxes().zip(self.reach.as_ref().map(|own| &own.reach))
+        self.build.boxes().zip(self.reach.as_ref().map(OwnReach::reach))
     }
 
     /// The vectors that some rows travel as.

@@ -8,8 +8,9 @@ use crate::gpu::{Device, DeviceError};
 use crate::offload::{Devices, OpenDevices};
 use crate::vector::collection::Vectors;
 use crate::vector::device::abi::{OCTET, STEP_BYTES};
+use crate::vector::device::boxes::boxes_to_read;
 use crate::vector::device::columns::{Preparation, PreparedColumns, Role};
-use crate::vector::device::probe::kernel_of;
+use crate::vector::device::probe::{is_exact_enough, kernel_of};
 use crate::vector::device::range::prepared_as_integers;
 use crate::vector::device::resident::ResidentVectors;
 use crate::vector::device::shape::{Numbers, VECTORS, VectorKernel, VectorShape};
@@ -87,37 +88,52 @@ impl VectorDevices {
         // A work may go to any device, so it suits the smallest.
         let memory = limits.into_iter().min().unwrap_or(0);
         let dimensions = common_dimensions(build);
+        let self_join = request.self_join;
+        let is_given = kernel.is_some();
         let kernel = match kernel {
             Some(kernel) => kernel,
             None => VectorKernel::of_all(&open.each(kernel_of)?),
         };
-        let shape = VectorShape::new(kernel, dimensions);
-        let preparation = Preparation { threshold, shape, dimensions, centre: 0 };
-        let self_join = request.self_join;
-        let mut form = form(preparation, spec, memory, self_join);
-        let counts_rows = form.counts && !(self_join && build.groups().has_no_repeats());
-        let role = role(self_join);
-        let beside = PreparedColumns::bytes_of(&preparation, build.len(), role)
-            .saturating_add(Device::SLOTS as u64 * form.buffer_bytes());
+        let boxed = boxes_to_read(build, spec.pairing)
+            .filter(|_| self_join)
+            .and_then(|boxes| VectorShape::of_boxes(kernel, dimensions, boxes));
+        let boxed = match boxed {
+            Some(shape) if !is_given => trusted(shape, &mut open)?,
+            boxed => boxed,
+        };
+        // Of a shape: what the works have in common, and the bytes beside the vectors.
+        let with = |shape: VectorShape| {
+            let preparation = Preparation { threshold, shape, dimensions, centre: 0 };
+            let form = form(preparation, spec, memory, self_join);
+            let beside = PreparedColumns::bytes_of(&preparation, build.len(), role(self_join))
+                .saturating_add(Device::SLOTS as u64 * form.buffer_bytes());
+            (form, beside)
+        };
+        let counts_rows =
+            spec.need == MatchNeed::Count && !(self_join && build.groups().has_no_repeats());
+        let least = ResidentVectors::bytes_of(build, dimensions, counts_rows);
+        let fits = |bytes: u64, beside: u64| bytes.saturating_add(beside) <= memory;
+        let plain = VectorShape::new(kernel, dimensions);
+        let boxed = boxed.map(with).filter(|(_, beside)| fits(least, *beside));
+        let (mut form, beside) = boxed.unwrap_or_else(|| with(plain));
+        let preparation = form.preparation;
         let unfit = |bytes: u64| DeviceError::OutOfMemory {
             what: "the vectors of the join",
             bytes: bytes.saturating_add(beside),
             free: memory,
         };
-        let least = ResidentVectors::bytes_of(build, dimensions, counts_rows);
-        let fits = least.saturating_add(beside) <= memory;
         let copies = open.place("the vectors", |device| {
-            if !fits {
+            if !fits(least, beside) {
                 return Ok(None);
             }
             let vectors = ResidentVectors::on(device, build, dimensions, counts_rows)?;
             // Numbers may be wider than thought.
             let bytes = vectors.bytes();
-            let fits = bytes.saturating_add(beside) <= memory;
-            if !fits {
+            if !fits(bytes, beside) {
                 return Err(unfit(bytes));
             }
-            let integers = match spec.gpu.integers {
+            // Boxes leave less to be tested than integers save.
+            let integers = match spec.gpu.integers && !preparation.shape.reads_boxes() {
                 true => prepared_as_integers(device, &vectors, preparation, build.len())?,
                 false => None,
             };
@@ -130,12 +146,21 @@ impl VectorDevices {
         form.preparation = integers.unwrap_or(form.preparation);
         let pieces = match copies.iter().any(Option::is_some) {
             true => None,
-            false => Some(columns_of_work(build, &form, memory).ok_or_else(|| unfit(least))?),
+            false => {
+                (form, _) = with(plain);
+                Some(columns_of_work(build, &form, memory).ok_or_else(|| unfit(least))?)
+            }
         };
         let remark = pieces.map(|_| "vectors travel in pieces");
         let devices = Arc::new(Devices::new(open, memory, remark, request));
         Ok(Arc::new(Self { devices, copies, form, pieces }))
     }
+}
+
+/// A shape whose products all devices round as its bounds take for granted.
+fn trusted(shape: VectorShape, open: &mut OpenDevices) -> Result<Option<VectorShape>, DeviceError> {
+    let exact = open.each(|device| is_exact_enough(device, shape.products()))?;
+    Ok(exact.iter().all(|exact| *exact).then_some(shape))
 }
 
 /// A bound on the bytes that a vector takes in the memory of a work.

@@ -17,6 +17,9 @@
 //! none counts for nothing and is done again; one that has too many alone is split, and in the end
 //! decided pair by pair. [`crate::offload`] has the way of jobs to devices and back.
 //!
+//! Self-joins of few dimensions whose vectors have boxes multiply only groups of 16 vectors in reach of
+//! each other (`kernels/vector_boxed.cuh`). A device has the boxes beside its columns ([`boxes`]).
+//!
 //! Where the numbers of the build side are integers of 8 bits, or are less a centre, products of those
 //! are exact and quicker (`kernels/vector_integers.cuh`). A kernel looks at them ([`range`]).
 //!
@@ -25,6 +28,7 @@
 //! are prepared there.
 
 mod abi;
+mod boxes;
 mod columns;
 mod directory;
 mod estimate;
@@ -48,7 +52,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use self::columns::{Preparation, PreparedColumns};
+use self::columns::{Preparable, Preparation, PreparedColumns};
 pub(super) use self::estimate::estimate;
 use self::filter::{OwnReach, Pieces, VectorFilter};
 pub(super) use self::join::VectorDevices;
@@ -97,14 +101,23 @@ pub(super) fn prepare(
         (Metric::InnerProduct | Metric::Cosine, _) => vec![],
     };
     let self_join = devices.self_join;
+    let resident = self_join && pieces.is_none();
+    let reach = match resident && published.is_none() {
+        true => OwnReach::of(build, preparation.shape.stage_columns, context)?,
+        false => None,
+    };
     let prepared = match pieces {
         Some(_) => devices.iter().map(|device| Some((None, device.multiprocessors()))).collect(),
         None => devices.on_each(|number, device| {
             let vectors = copies.get(number).cloned().flatten();
             let vectors = vectors.ok_or(DeviceError::NoDevice)?;
             let how = (preparation, role(self_join));
-            let words = directory.as_ref().map_or(&[][..], |directory| &directory.words);
-            let given = (build.len(), &centre[..], words);
+            let given = Preparable {
+                count: build.len(),
+                centre: &centre,
+                directory: directory.as_ref().map_or(&[], |directory| &directory.words),
+                boxes: build.boxes().zip(reach.as_ref().map(OwnReach::reach)),
+            };
             let columns = PreparedColumns::prepare(device, vectors, how, given)?;
             Ok((Some(Arc::new(columns)), device.multiprocessors()))
         })?,
@@ -113,11 +126,6 @@ pub(super) fn prepare(
         let centre = centre.iter().map(|number| number.to_bits()).collect();
         Pieces { columns, centre: Arc::new(centre) }
     });
-    let resident = self_join && pieces.is_none();
-    let reach = match resident && published.is_none() {
-        true => OwnReach::of(build, preparation.shape.stage_columns, context.reservation)?,
-        false => None,
-    };
     let filter = VectorFilter {
         build: Arc::clone(build),
         threshold,

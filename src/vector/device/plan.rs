@@ -12,7 +12,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::ItemId;
 use crate::vector::collection::{Run, Vectors, check_lens};
-use crate::vector::device::abi::{MAX_UNIT_COLUMNS, OCTET, VectorRun, VectorUnit};
+use crate::vector::device::abi::{MAX_UNIT_COLUMNS, VectorRun, VectorUnit};
 use crate::vector::device::shape::VectorShape;
 use crate::vector::order::{Boxes, Reach};
 
@@ -165,7 +165,7 @@ impl Tiling {
             pairs: 0,
             first,
             end: first,
-            strip: first - first % OCTET,
+            strip: first - first % self.shape.strip_step(),
             stages: vec![],
         };
         let mut item = left.start;
@@ -213,7 +213,7 @@ impl Planner<'_> {
         while row < rows.end {
             if row >= self.strip_end() {
                 self.end_strip();
-                self.strip = row - row % OCTET;
+                self.strip = row - row % self.tiling.shape.strip_step();
                 if row > rows.start && self.tiling.is_full(self, row - self.first) {
                     return row;
                 }
@@ -282,5 +282,6 @@ pub(super) fn unit_stages(columns: u32, shape: &VectorShape) -> u32 {
         return u32::MAX;
     }
     let stages = columns.div_ceil(shape.stage_columns);
-    (stages / 16).clamp(4, MAX_UNIT_COLUMNS / shape.stage_columns)
+    let least = if shape.reads_boxes() { 1 } else { 4 };
+    (stages / 16).clamp(least, MAX_UNIT_COLUMNS / shape.stage_columns)
 }

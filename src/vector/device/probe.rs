@@ -19,8 +19,8 @@ const STEPS: u32 = 16;
 /// The name and compute capability of a device.
 type Model = (String, (i32, i32));
 
-/// By model of devices, the kernel.
-static KERNELS: Mutex<BTreeMap<Model, VectorKernel>> = Mutex::new(BTreeMap::new());
+/// By model of devices and kernel that asks, the greatest error of a step.
+static ERRORS: Mutex<BTreeMap<(Model, &'static str), f64>> = Mutex::new(BTreeMap::new());
 
 /// The kernel of a device.
 ///
@@ -28,20 +28,34 @@ static KERNELS: Mutex<BTreeMap<Model, VectorKernel>> = Mutex::new(BTreeMap::new(
 ///
 /// Where the device fails.
 pub(super) fn kernel_of(device: &Arc<Device>) -> Result<VectorKernel, DeviceError> {
-    let name = (device.name().to_string(), device.capability());
-    if let Some(kernel) = KERNELS.lock().get(&name) {
-        return Ok(*kernel);
-    }
     let mut kernel = VectorKernel::of(device.capability());
-    while let Some((probe, threads)) = kernel.probe() {
-        let rounding = kernel.rounding();
-        if greatest_error(device, probe, threads)? <= rounding {
-            break;
-        }
+    while !is_exact_enough(device, kernel)? {
         kernel = kernel.next_slower();
     }
-    KERNELS.lock().insert(name, kernel);
     Ok(kernel)
+}
+
+/// Whether the products of a kernel round on a device as its bounds take for granted.
+///
+/// # Errors
+///
+/// Where the device fails.
+pub(super) fn is_exact_enough(
+    device: &Arc<Device>,
+    kernel: VectorKernel,
+) -> Result<bool, DeviceError> {
+    let Some((probe, threads)) = kernel.probe() else { return Ok(true) };
+    let name = ((device.name().to_string(), device.capability()), probe);
+    let known = ERRORS.lock().get(&name).copied();
+    let error = match known {
+        Some(error) => error,
+        None => {
+            let error = greatest_error(device, probe, threads)?;
+            ERRORS.lock().insert(name, error);
+            error
+        }
+    };
+    Ok(error <= kernel.rounding())
 }
 
 /// The greatest error of a step that a kernel finds.

@@ -63,6 +63,7 @@ impl VectorShape {
         stage_columns: 32,
         blocked: false,
         shared_words: 0,
+        box_chunks: 0,
     };
     const PUBLISHED_DIRECTORY: Self =
         Self { name: "vectors_published_directory", ..Self::PUBLISHED_LOOP };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Results, Stage, Usage};
+use crate::vector::collection::Vectors;
 use crate::vector::device::abi::{NumberRange, RANGE_OFFSET, Ranging};
 use crate::vector::device::columns::Preparation;
 use crate::vector::device::resident::ResidentVectors;
@@ -35,6 +36,23 @@ pub(super) fn prepared_as_integers(
 }
 
 impl NumberRange {
+    /// That of the numbers of some vectors.
+    pub(super) fn of_sample(vectors: &Vectors) -> Self {
+        const SAMPLED: u32 = 1 << 8;
+        let mut range = Self::default();
+        for item in (0..vectors.len()).step_by((vectors.len() / SAMPLED).max(1) as usize) {
+            for &number in vectors.vector(item) {
+                if number.abs() < f64::from(RANGE_OFFSET) && number.fract() == 0.0 {
+                    range.below = range.below.max((RANGE_OFFSET - number as i32) as u32);
+                    range.above = range.above.max((RANGE_OFFSET + number as i32) as u32);
+                } else {
+                    range.others = 1;
+                }
+            }
+        }
+        range
+    }
+
     /// The integer that leaves integers of 8 bits when it is subtracted from all numbers. Products have
     /// no centre but 0.
     pub(super) fn centre(self, metric: Metric) -> Option<i32> {

@@ -171,19 +171,26 @@ impl Numbers {
         let (present, end) = places(values, wide);
         let all = values.are_all_present();
         let fits = AtomicBool::new(true);
-        let narrow = |number: f64| {
-            if !is_narrow(number) {
-                fits.store(false, Ordering::Relaxed);
-            }
-            (number as f32).to_bits()
-        };
         let memory = device.resident("the vectors of the join", end, |upload| {
-            let (slice, count) = (values.slice(), values.len());
-            match (wide, slice) {
-                (true, Some(slice)) => upload.copy_each(0, count, |i| slice[i].to_bits()),
-                (true, None) => upload.copy_each(0, count, |i| values.number(i).to_bits()),
-                (false, Some(slice)) => upload.copy_each(0, count, |i| narrow(slice[i])),
-                (false, None) => upload.copy_each(0, count, |i| narrow(values.number(i))),
+            let count = values.len();
+            match wide {
+                true => upload.copy_filled(0, count, |places, out: &mut [f64]| {
+                    values.for_each(places, |at, numbers| {
+                        out[at..at + numbers.len()].copy_from_slice(numbers);
+                    });
+                }),
+                false => upload.copy_filled(0, count, |places, out: &mut [f32]| {
+                    let mut all_fit = true;
+                    values.for_each(places, |at, numbers| {
+                        for (out, &number) in out[at..].iter_mut().zip(numbers) {
+                            *out = number as f32;
+                            all_fit &= is_narrow(number);
+                        }
+                    });
+                    if !all_fit {
+                        fits.store(false, Ordering::Relaxed);
+                    }
+                }),
             }?;
             match all || !fits.load(Ordering::Relaxed) {
                 true => Ok(()),

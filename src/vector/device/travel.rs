@@ -65,9 +65,11 @@ impl TravellingVectors {
     ) -> Result<Self> {
         let values = Values { vectors: collection, items: items.clone(), dimensions };
         let slice = values.slice();
-        let number = |place: usize| slice.map_or_else(|| values.number(place), |all| all[place]);
         let count = values.len();
-        let wide = !(0..count).all(|place| is_narrow(number(place)));
+        let mut wide = false;
+        values.for_each(0..count, |_, numbers| {
+            wide |= !numbers.iter().all(|&number| is_narrow(number));
+        });
         let row_counts = match counts && !collection.groups().has_no_repeats() {
             true => items.len(),
             false => 0,
@@ -81,8 +83,21 @@ impl TravellingVectors {
         memory.try_grow(bytes + (values.words() + row_counts) * size_of::<u32>())?;
         let numbers = match (wide, slice) {
             (true, Some(_)) => Numbers::Whole,
-            (true, None) => Numbers::Wide((0..count).map(number).collect()),
-            (false, _) => Numbers::Narrow((0..count).map(|place| number(place) as f32).collect()),
+            (true, None) => {
+                let mut wide = vec![0.0; count];
+                values.for_each(0..count, |at, numbers| {
+                    wide[at..at + numbers.len()].copy_from_slice(numbers);
+                });
+                Numbers::Wide(wide)
+            }
+            (false, _) => {
+                let mut narrow = vec![0.0; count];
+                values.for_each(0..count, |at, numbers| {
+                    let places = narrow[at..].iter_mut().zip(numbers);
+                    places.for_each(|(place, number)| *place = *number as f32);
+                });
+                Numbers::Narrow(narrow)
+            }
         };
         let present = match values.are_all_present() {
             true => vec![],
@@ -116,7 +131,9 @@ impl TravellingVectors {
         match &self.numbers {
             Numbers::Narrow(numbers) => as_bytes(numbers),
             Numbers::Wide(numbers) => as_bytes(numbers),
-            Numbers::Whole => as_bytes(self.collection.numbers_of(self.items.clone())),
+            Numbers::Whole => {
+                as_bytes(self.collection.numbers_of(self.items.clone()).unwrap_or(&[]))
+            }
         }
     }
 

@@ -52,17 +52,25 @@ impl<'a> Values<'a> {
         if start >= end || !self.are_all_present() {
             return None;
         }
-        let numbers = self.vectors.numbers_of(start..end);
+        let numbers = self.vectors.numbers_of(start..end)?;
         (numbers.len() == self.len()).then_some(numbers)
     }
 
-    /// The number at a place, 0 where its item is not present.
-    pub(super) fn number(&self, place: usize) -> f64 {
+    /// Gives the numbers at some places, item by item, each with where they begin among the places.
+    /// Items that are not present have none: their places are 0.
+    pub(super) fn for_each(&self, places: Range<usize>, mut give: impl FnMut(usize, &[f64])) {
         let dimensions = self.dimensions.max(1) as usize;
-        let item = self.items.start + (place / dimensions) as ItemId;
-        match self.is_present(item) {
-            true => self.vectors.vector(item).get(place % dimensions).copied().unwrap_or(0.0),
-            false => 0.0,
+        let mut place = places.start;
+        while place < places.end {
+            let (item, first) = (place / dimensions, place % dimensions);
+            let count = (dimensions - first).min(places.end - place);
+            let item = self.items.start + item as ItemId;
+            if self.is_present(item)
+                && let Some(numbers) = self.vectors.vector(item).get(first..first + count)
+            {
+                give(place - places.start, numbers);
+            }
+            place += count;
         }
     }
 }

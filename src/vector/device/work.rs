@@ -6,7 +6,7 @@ use crate::engine::{Match, RowPairCounts};
 use crate::gpu::{DeviceError, DeviceWork, Grid, Results, Stage, Usage};
 use crate::offload::{ALIGNMENT, Counted, Figures, Layout, Left, Outcome, Ticket, bytes_of, fetch};
 use crate::vector::device::abi::{
-    HIT_BYTES, UNDECIDED, VectorRun, VectorSide, VectorTally, VectorUnit, VectorWork,
+    HIT_BYTES, UNDECIDED, VectorBoxes, VectorRun, VectorSide, VectorTally, VectorUnit, VectorWork,
 };
 use crate::vector::device::columns::{Columns, Preparation, PreparedColumns, PreparedPlaces, Role};
 use crate::vector::device::plan::Plan;
@@ -261,6 +261,7 @@ impl VectorRunning {
             greatest: start + prepared.greatest,
             centre,
             directory: 0,
+            boxes: VectorBoxes::default(),
         })
     }
 
@@ -334,6 +335,7 @@ impl VectorRunning {
             undecided_room: form.most_matches() as u32,
             same: form.same.into(),
             counts_sure: (form.counts && !counts_rows && !form.first_only).into(),
+            boxes: columns.boxes,
         }
     }
 

@@ -12,16 +12,16 @@ use super::boxes::{FANOUT, PANEL, Shape};
 use super::strategy::{DIRECTORY, GRID};
 use crate::config::GpuOptions;
 use crate::engine::{
-    Collection, Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, PrepareContext,
-    ProbeUnit, Progress, Strategy,
+    Collection, Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, Placement,
+    PrepareContext, ProbeUnit, Progress, Strategy,
 };
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::cursor::BLOCK;
-use crate::vector::metric::{Metric, Threshold};
-use crate::vector::nested_loop::{Figures, NestedLoop};
+use crate::vector::metric::{Metric, Orders, Threshold};
+use crate::vector::nested_loop::{Figures, Joining, NestedLoop};
 
 /// Vectors in runs by key; a key of three has no run that a tree grows in.
 fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Vectors {
@@ -53,7 +53,7 @@ fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32)
             read.numbers.extend(vector);
         }
     }
-    Vectors::of(&[&read], &CancelFlag::default()).unwrap()
+    Vectors::of(vec![read], &CancelFlag::default()).unwrap()
 }
 
 /// All matches of a strategy, whose cursor is given units of some items and a small buffer; and how
@@ -70,7 +70,8 @@ pub(in crate::vector) fn matches(
     let reservation = MemoryConsumer::new("test").register(&pool);
     let cancel = CancelFlag::default();
     let context = PrepareContext { reservation: &reservation, cancel: &cancel, threads };
-    let figures = Figures::gather(build, threshold, Side::Left, spec, &[], context).unwrap();
+    let join = Joining { threshold, orders: Orders::of(spec, Side::Left), spec: *spec };
+    let figures = Figures::gather(build, join, &[], &[Placement::Cpu], context).unwrap();
     let items: Arc<dyn Collection> = Arc::clone(build) as _;
     let prepared = strategy.prepare(&items, &figures, None, context).unwrap();
     let mut cursor = prepared.open(&reservation).unwrap();
@@ -199,7 +200,8 @@ fn rows_of_another_input_are_taken_by_their_work() {
     };
     let mut rows_of = |count: usize, d: usize| {
         let build = Arc::new(collection(&mut rng, count, d, 0, 1));
-        let figures = Figures::gather(&build, threshold, Side::Left, &spec, &[], context).unwrap();
+        let join = Joining { threshold, orders: Orders::of(&spec, Side::Left), spec };
+        let figures = Figures::gather(&build, join, &[], &[Placement::Cpu], context).unwrap();
         let items: Arc<dyn Collection> = build;
         NestedLoop.prepare(&items, &figures, None, context).unwrap().probe_rows()
     };

@@ -1,8 +1,10 @@
 //! Boxes around groups of items.
 
 use std::mem::size_of;
+use std::sync::OnceLock;
 
 use super::basis::{Basis, LANES};
+use super::reach::Extent;
 use crate::engine::ItemId;
 use crate::vector::bounds::Frame;
 
@@ -28,6 +30,8 @@ pub(in crate::vector) struct Boxes {
     pub limit: f32,
     /// About the share of pairs of blocks that are within reach of each other.
     pub share: f32,
+    /// What [`Self::shares`] gives.
+    pub shares: OnceLock<[f32; 2]>,
 }
 
 /// Points, with a bound on what their coordinates are off.
@@ -56,7 +60,7 @@ impl Boxes {
             ends.extend(std::iter::repeat_n(f32::NEG_INFINITY, dims));
             ends.extend(std::iter::repeat_n(f32::INFINITY, dims));
         }
-        Self { dims: dims as u32, ends, limit, share }
+        Self { dims: dims as u32, ends, limit, share, shares: OnceLock::new() }
     }
 
     pub(super) fn bytes(items: usize, dims: usize) -> usize {
@@ -78,6 +82,38 @@ impl Boxes {
     pub(in crate::vector) fn ends_of(&self, group: usize) -> &[f32] {
         let width = 2 * self.dims as usize;
         &self.ends[group * width..][..width]
+    }
+
+    /// The number of groups.
+    pub(in crate::vector) fn groups(&self) -> usize {
+        self.ends.len() / (2 * self.dims.max(1) as usize)
+    }
+
+    /// About the shares of pairs of groups, and of tiles of sixteen groups, that are within reach of
+    /// each other.
+    pub(in crate::vector) fn shares(&self) -> [f32; 2] {
+        *self.shares.get_or_init(|| [1, 16].map(|groups| self.share_of_tiles(groups)))
+    }
+
+    /// The same of tiles of `groups` neighbouring groups.
+    pub(in crate::vector) fn share_of_tiles(&self, groups: usize) -> f32 {
+        const SAMPLED: usize = 1 << 7;
+        let tiles = self.groups().div_ceil(groups);
+        let items = |tile: usize| (tile * groups) as u32 * BOX_ITEMS;
+        let end = self.groups() as u32 * BOX_ITEMS;
+        let sample: Vec<Extent> = (0..tiles)
+            .step_by(tiles.div_ceil(SAMPLED).max(1))
+            .map(|tile| self.extent(items(tile)..items(tile + 1).min(end)))
+            .collect();
+        let pairs = sample.len() * sample.len().saturating_sub(1) / 2;
+        if pairs == 0 {
+            return 1.0;
+        }
+        let near = |(place, a): (usize, &Extent)| {
+            sample[..place].iter().filter(|b| a.gap(b, self.dims as usize) <= self.limit).count()
+        };
+        let near: usize = sample.iter().enumerate().map(near).sum();
+        near as f32 / pairs as f32
     }
 
     /// Whether two groups hold no pair.

@@ -25,7 +25,5 @@ mod sample;
 mod tests;
 
 pub(super) use arrange::{Arranged, OrderRequest, Resources, arrange};
-#[cfg(test)]
-pub(super) use boxes::BOX_ITEMS;
-pub(super) use boxes::{BLOCK_ITEMS, Boxes};
+pub(super) use boxes::{BLOCK_ITEMS, BOX_ITEMS, Boxes};
 pub(super) use reach::{Extent, Reach};

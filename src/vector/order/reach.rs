@@ -17,6 +17,7 @@ use super::basis::LANES;
 use super::boxes::{BOX_ITEMS, Boxes};
 use crate::engine::ItemId;
 use crate::simd::{Floats, Simd, kernels};
+use crate::util::parallel::{for_each, steps_per_task};
 
 /// Boxes of a block.
 const FANOUT: u32 = 16;
@@ -43,6 +44,13 @@ pub(in crate::vector) struct Reach {
 
 impl Extent {
     const EMPTY: Self = Self { low: [f32::INFINITY; LANES], high: [f32::NEG_INFINITY; LANES] };
+
+    /// The square of the distance of two boxes in `dims` coordinates.
+    pub(super) fn gap(&self, other: &Self, dims: usize) -> f32 {
+        let gap =
+            |k: usize| (other.low[k] - self.high[k]).max(self.low[k] - other.high[k]).max(0.0);
+        (0..dims).map(|k| gap(k) * gap(k)).sum()
+    }
 
     fn add(&mut self, low: &[f32], high: &[f32]) {
         self.low.iter_mut().zip(low).for_each(|(all, low)| *all = all.min(*low));
@@ -74,22 +82,36 @@ impl Reach {
         (blocks + 1) * block
     }
 
-    /// The levels over `items` items in tiles of `tile` items.
-    pub(in crate::vector) fn of(boxes: &Boxes, items: u32, tile: u32) -> Self {
+    /// The levels over `items` items in tiles of `tile` items, made on up to `threads` threads.
+    pub(in crate::vector) fn of(boxes: &Boxes, items: u32, tile: u32, threads: usize) -> Self {
         let dims = boxes.dims as usize;
         let tiles = items.div_ceil(tile);
         let of_tile = |at: u32| {
             let first = at.saturating_mul(tile);
             boxes.extent(first..first.saturating_add(tile).min(items))
         };
-        let mut levels = vec![level(tiles, dims, of_tile)];
+        let mut levels = vec![level(tiles, dims, threads, of_tile)];
         while levels.last().is_some_and(|level| level.len() > dims * ENDS) {
             let below = levels.last().map_or(&[][..], Vec::as_slice);
             let blocks = (below.len() / (dims * ENDS)) as u32;
-            let above = level(blocks, dims, |at| extent_of_block(below, dims, at));
+            let above = level(blocks, dims, 1, |at| extent_of_block(below, dims, at));
             levels.push(above);
         }
         Self { simd: Simd::detect(), dims, limit: boxes.limit, tiles, levels }
+    }
+
+    /// The lower or the upper end of the box of a tile in a coordinate; `None` where there is no such
+    /// tile.
+    pub(in crate::vector) fn end(
+        &self,
+        tile: u32,
+        coordinate: usize,
+        is_upper: bool,
+    ) -> Option<f32> {
+        let block = (tile / FANOUT) as usize * self.dims * ENDS;
+        let place = (tile % FANOUT + if is_upper { FANOUT } else { 0 }) as usize;
+        let level = self.levels.first().filter(|_| tile < self.tiles && coordinate < self.dims)?;
+        level.get(block + coordinate * ENDS + place).copied()
     }
 
     /// Adds the tiles of `range` that lie in the reach of a box to `found`, ascending.
@@ -136,12 +158,18 @@ impl Reach {
 }
 
 /// The blocks of `count` boxes.
-fn level(count: u32, dims: usize, extent: impl Fn(u32) -> Extent) -> Vec<f32> {
-    let mut blocks = vec![0.0; count.div_ceil(FANOUT).max(1) as usize * dims * ENDS];
+fn level(
+    count: u32,
+    dims: usize,
+    threads: usize,
+    extent: impl Fn(u32) -> Extent + Sync,
+) -> Vec<f32> {
+    let number = count.div_ceil(FANOUT).max(1) as usize;
+    let mut blocks = vec![0.0; number * dims * ENDS];
     if dims == 0 {
         return blocks;
     }
-    for (first, block) in (0..).step_by(FANOUT as usize).zip(blocks.chunks_exact_mut(dims * ENDS)) {
+    let write = |first: u32, block: &mut [f32]| {
         for child in 0..FANOUT {
             let Extent { low, high } =
                 if first + child < count { extent(first + child) } else { Extent::EMPTY };
@@ -150,7 +178,18 @@ fn level(count: u32, dims: usize, extent: impl Fn(u32) -> Extent) -> Vec<f32> {
                 ends[(FANOUT + child) as usize] = high[k];
             }
         }
-    }
+    };
+    let share = steps_per_task(threads, number, 4);
+    let tasks = (0..).step_by(share * FANOUT as usize).zip(blocks.chunks_mut(share * dims * ENDS));
+    let written = for_each(threads, tasks.collect(), |(first, blocks)| {
+        let blocks = blocks.chunks_exact_mut(dims * ENDS);
+        (first..)
+            .step_by(FANOUT as usize)
+            .zip(blocks)
+            .for_each(|(first, block)| write(first, block));
+        Ok(())
+    });
+    debug_assert!(written.is_ok());
     blocks
 }
 
@@ -208,12 +247,6 @@ mod tests {
         ends
     }
 
-    /// The sum of squared gaps of two boxes.
-    fn gaps(a: &Extent, b: &Extent, dims: usize) -> f32 {
-        let gap = |k: usize| (b.low[k] - a.high[k]).max(a.low[k] - b.high[k]).max(0.0);
-        (0..dims).map(|k| gap(k) * gap(k)).sum()
-    }
-
     #[test]
     fn the_tiles_in_reach_are_those_of_all_tiles() {
         let mut rng = StdRng::seed_from_u64(5);
@@ -224,13 +257,21 @@ mod tests {
             let ends = ends(&mut rng, items.div_ceil(BOX_ITEMS) as usize, dims);
             // No sum is so near to the limit that the way of rounding matters.
             let limit = rng.random_range(0.0..30.0);
-            let boxes = Boxes { dims: dims as u32, ends, limit, share: 1.0 };
-            let reach = Reach::of(&boxes, items, tile);
+            let boxes = Boxes { dims: dims as u32, ends, limit, ..Boxes::default() };
+            let reach = Reach::of(&boxes, items, tile, rng.random_range(1..4));
             assert!(
                 reach.levels.iter().map(Vec::len).sum::<usize>() * 4
                     <= Reach::bytes(&boxes, items, tile)
             );
             let tiles = items.div_ceil(tile);
+            for at in [0, tiles / 2, tiles - 1, tiles] {
+                let own = boxes.extent((at * tile).min(items)..items.min((at + 1) * tile));
+                for k in 0..dims {
+                    let ends = [false, true].map(|is_upper| reach.end(at, k, is_upper));
+                    let own = (at < tiles).then_some([own.low[k], own.high[k]]);
+                    assert_eq!(ends, own.map_or([None; 2], |own| own.map(Some)));
+                }
+            }
             for _ in 0..20 {
                 let first = rng.random_range(0..items);
                 let own = boxes.extent(first..items.min(first + rng.random_range(1..300)));
@@ -240,7 +281,7 @@ mod tests {
                 reach.tiles(&own, range.clone(), &mut found);
                 let in_reach = |&at: &u32| {
                     let other = boxes.extent(at * tile..items.min((at + 1) * tile));
-                    gaps(&own, &other, dims) <= limit
+                    own.gap(&other, dims) <= limit
                 };
                 let expected: Vec<u32> =
                     (range.start..range.end.min(tiles)).filter(in_reach).collect();

@@ -70,7 +70,7 @@ fn rows(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Ve
 fn gathered(parts: &[ReadRows], order: Option<OrderRequest>, threads: usize) -> Vectors {
     let cancel = CancelFlag::default();
     let how = Gathering { order, threads, cancel: &cancel, reserve: &|_| true };
-    Vectors::gather(&parts.iter().collect::<Vec<_>>(), how).unwrap()
+    Vectors::gather(parts.to_vec(), how).unwrap()
 }
 
 /// The rows of each key's vectors, by the bits of these.
@@ -301,6 +301,6 @@ fn what_cannot_be_parted_keeps_its_order() {
         cancel: &CancelFlag::default(),
         reserve: &|_| false,
     };
-    let vectors = Vectors::gather(&clusters.iter().collect::<Vec<_>>(), refused).unwrap();
+    let vectors = Vectors::gather(clusters.to_vec(), refused).unwrap();
     assert!(vectors.boxes().is_none());
 }

@@ -1,15 +1,25 @@
 //! What products prove is true, for adversarial vectors and thresholds.
 
+use std::sync::Arc;
+
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
+use crate::config::GpuOptions;
+use crate::engine::{MatchNeed, MatchSpec, Pairing, PrepareContext};
 use crate::simd::Simd;
+use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::bounds::Frame;
+use crate::vector::bytes::ByteFrame;
+use crate::vector::choice::Choice;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
+use crate::vector::filter::Filter;
 use crate::vector::metric::{Metric, Threshold};
-use crate::vector::tile::{PANEL, Panels, ROW_UNIT, Rows, place_in_rows, products};
+use crate::vector::tile::{Element, PANEL, Panels, ROW_UNIT, Rows, place_in_rows, products};
+use crate::vector::verify;
 
 /// The vectors as the items of a collection, and the item of each.
 fn collection(vectors: &[Vec<f64>]) -> Vectors {
@@ -19,7 +29,7 @@ fn collection(vectors: &[Vec<f64>]) -> Vectors {
         read.rows.push(ReadRow { row, key: 0, content: Content::Vector, len, start });
         read.numbers.extend_from_slice(vector);
     }
-    Vectors::of(&[&read], &CancelFlag::default()).unwrap()
+    Vectors::of(vec![read], &CancelFlag::default()).unwrap()
 }
 
 fn number(rng: &mut StdRng, shape: usize) -> f64 {
@@ -54,78 +64,177 @@ fn sides(rng: &mut StdRng, shape: usize, d: usize) -> [Vec<Vec<f64>>; 2] {
     [build, probe]
 }
 
-/// No product rejects a pair that matches or accepts one that does not, for every form of the kernel,
-/// where thresholds are values of pairs or lie beside them.
+/// A threshold, and both sides of a join.
+struct Case {
+    what: String,
+    threshold: Threshold,
+    sides: [Vectors; 2],
+}
+
+/// Holds what the products of a filter prove against the function, in every form of the kernel; how many
+/// pairs were rejected, left open, and accepted.
+fn proven<F: Filter>(filter: &F, case: &Case) -> [u64; 3] {
+    let Case { what, threshold, sides: [build, probe] } = case;
+    let (d, mut proven) = (build.dimensions(0) as usize, [0; 3]);
+    let panels = (build.len() as usize).div_ceil(PANEL);
+    let (places, items) = (F::places(d), panels * PANEL);
+    let stride = places * PANEL;
+    let (never, unsure) = (F::Element::NEVER, F::Element::UNSURE);
+    let mut numbers = vec![F::Element::ZERO; panels * stride];
+    let (mut reject, mut accept) = (vec![never; items], vec![unsure; items]);
+    for item in 0..build.len() {
+        let i = item as usize;
+        let to = numbers[i / PANEL * stride..][..stride].iter_mut();
+        let bounds = filter.build(build, item, to.skip(i % PANEL).step_by(PANEL));
+        (reject[i], accept[i]) = (bounds.reject, bounds.accept);
+    }
+    let rows = (probe.len() as usize).next_multiple_of(ROW_UNIT);
+    let mut own = vec![F::Element::ZERO; rows * places];
+    let (mut row_reject, mut row_accept) = (vec![never; rows], vec![unsure; rows]);
+    let scale = filter.probe_scale((0..probe.len()).map(|item| probe.vector(item)));
+    for item in 0..probe.len() {
+        let i = item as usize;
+        let to = own[place_in_rows(i, places)..].iter_mut().step_by(ROW_UNIT);
+        let bounds = filter.probe(probe, item, scale, to);
+        (row_reject[i], row_accept[i]) = (bounds.reject, bounds.accept);
+    }
+    for &simd in Simd::available() {
+        let mut found = vec![None; rows * items];
+        let of_rows = Rows { places, numbers: &own, reject: &row_reject };
+        let of_panels = Panels { numbers: &numbers, stride, step: 1, reject: &reject };
+        products(simd, of_rows, of_panels, panels, |row, vector, product| {
+            assert!(found[row * items + vector].replace(product).is_none());
+        });
+        for p in 0..probe.len() {
+            for b in 0..build.len() {
+                let (x, y) = (probe.vector(p), build.vector(b));
+                let matches = threshold.matches(x, y).unwrap();
+                let (row, vector) = (p as usize, b as usize);
+                let accepted = found[row * items + vector].map(|product| {
+                    F::Element::is_accepted(product, [row_accept[row], accept[vector]])
+                });
+                let what = || format!("{what} {simd} {threshold:?} {filter:?}\n{x:?}\n{y:?}");
+                match accepted {
+                    None => assert!(!matches, "rejected: {}", what()),
+                    Some(true) => assert!(matches, "accepted: {}", what()),
+                    Some(false) => {}
+                }
+                proven[accepted.map_or(0, |accepted| 1 + usize::from(accepted))] += 1;
+            }
+        }
+    }
+    proven
+}
+
+/// A case of this round: its threshold is the value of a pair, or lies beside one.
+fn case(rng: &mut StdRng, round: usize) -> Case {
+    let (shape, metric) = (round % 8, Metric::ALL[round / 8 % 3]);
+    let d = *[1, 2, 3, 4, 5, 8, 31, 130].choose(rng).unwrap();
+    let [build, probe] = sides(rng, shape, d);
+    let (x, y) = (probe.choose(rng).unwrap(), build.choose(rng).unwrap());
+    let value = metric.value(x, y).unwrap().filter(|v| v.is_finite()).unwrap_or(0.5);
+    let bound = match round % 5 {
+        0 => value,
+        1 => value.next_up(),
+        2 => value.next_down(),
+        3 => value * (1.0 + 1e-7),
+        _ => value * 1.5,
+    };
+    let sides = [collection(&build), collection(&probe)];
+    Case { what: format!("round {round}"), threshold: Threshold { metric, bound }, sides }
+}
+
+/// No product rejects a pair that matches or accepts one that does not.
 #[test]
 fn products_prove_only_what_is_true() {
     let mut rng = StdRng::seed_from_u64(15);
-    let mut proven = [[0_u64; 3]; 8];
+    let mut all = [[0_u64; 3]; 8];
     for round in 0..960 {
-        let (shape, metric) = (round % 8, Metric::ALL[round / 8 % 3]);
-        let d = *[1, 2, 3, 8, 31, 130].choose(&mut rng).unwrap();
-        let [build, probe] = sides(&mut rng, shape, d);
-        let (x, y) = (probe.choose(&mut rng).unwrap(), build.choose(&mut rng).unwrap());
-        let value = metric.value(x, y).unwrap().filter(|v| v.is_finite()).unwrap_or(0.5);
-        let bound = match round % 5 {
-            0 => value,
-            1 => value.next_up(),
-            2 => value.next_down(),
-            3 => value * (1.0 + 1e-7),
-            _ => value * 1.5,
+        let case = case(&mut rng, round);
+        let frame = Frame::of(&case.sides[0], case.threshold, &CancelFlag::default()).unwrap();
+        let proven = proven(&frame, &case);
+        all[round % 8].iter_mut().zip(proven).for_each(|(all, of_case)| *all += of_case);
+    }
+    // On numbers of usual range the products decide nearly all pairs.
+    for [rejected, open, accepted] in &all[..2] {
+        assert!(rejected + accepted > 20 * open, "{all:?}");
+    }
+}
+
+/// The same of bytes, with centres and scales that fit the vectors, and others.
+#[test]
+fn products_of_bytes_prove_only_what_is_true() {
+    let mut rng = StdRng::seed_from_u64(16);
+    let (mut all, mut fitting) = ([[0_u64; 3]; 8], 0);
+    let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+    let memory = MemoryConsumer::new("test").register(&pool);
+    let spec = MatchSpec {
+        probe: Side::Left,
+        pairing: Pairing::All,
+        both_orders: false,
+        need: MatchNeed::Pairs,
+        candidate_chunk: 1024,
+        match_buffer: 1024,
+        simd: Simd::detect(),
+        gpu: GpuOptions::default(),
+    };
+    for round in 0..1920 {
+        let case = case(&mut rng, round);
+        let threshold = case.threshold;
+        let cancel = CancelFlag::default();
+        let context = PrepareContext { reservation: &memory, cancel: &cancel, threads: 1 };
+        let chosen = Choice::of(&case.sides[0], threshold, &spec, context).unwrap();
+        assert_eq!(memory.size(), 0);
+        let of_choice = match chosen {
+            Choice::Bytes { frame, .. } if round % 4 < 3 => {
+                fitting += 1;
+                Some(frame)
+            }
+            _ => None,
         };
-        let threshold = Threshold { metric, bound };
-        let (build, probe) = (collection(&build), collection(&probe));
-        let frame = Frame::of(&build, threshold, &CancelFlag::default()).unwrap();
-        let panels = (build.len() as usize).div_ceil(PANEL);
-        let (stride, items) = (d * PANEL, panels * PANEL);
-        let mut numbers = vec![0.0; panels * stride];
-        let (mut reject, mut accept) = (vec![f32::INFINITY; items], vec![f32::INFINITY; items]);
-        for item in 0..build.len() {
-            let i = item as usize;
-            let to = numbers[i / PANEL * stride..][..stride].iter_mut();
-            let bounds = frame.build(&build, item, to.skip(i % PANEL).step_by(PANEL));
-            (reject[i], accept[i]) = (bounds.reject, bounds.accept);
+        let is_fitting = of_choice.is_some();
+        let frame = of_choice.unwrap_or_else(|| {
+            let d = case.sides[0].dimensions(0) as usize;
+            let centre = match threshold.metric {
+                Metric::InnerProduct => vec![],
+                _ => (0..rng.random_range(0..=d + 1)).map(|_| number(&mut rng, 0)).collect(),
+            };
+            let scale = 10_f64.powf(rng.random_range(-8.0..8.0));
+            ByteFrame::new(threshold, centre, scale, 10_f64.powf(rng.random_range(-3.0..6.0)))
+        });
+        let proven = proven(&frame, &case);
+        if is_fitting {
+            all[round % 8].iter_mut().zip(proven).for_each(|(all, of_case)| *all += of_case);
         }
-        let rows = (probe.len() as usize).next_multiple_of(ROW_UNIT);
-        let mut own = vec![0.0; rows * d];
-        let (mut row_reject, mut row_accept) = (vec![f32::INFINITY; rows], vec![0.0; rows]);
-        let scale = frame.probe_scale((0..probe.len()).map(|item| probe.vector(item)));
-        for item in 0..probe.len() {
-            let i = item as usize;
-            let to = own[place_in_rows(i, d)..].iter_mut().step_by(ROW_UNIT);
-            let bounds = frame.probe(&probe, item, scale, to);
-            (row_reject[i], row_accept[i]) = (bounds.reject, bounds.accept);
-        }
-        for &simd in Simd::available() {
-            let mut found = vec![None; rows * items];
-            let of_rows = Rows { dimensions: d, numbers: &own, reject: &row_reject };
-            let of_panels = Panels { numbers: &numbers, stride, step: 1, reject: &reject };
-            products(simd, of_rows, of_panels, panels, |row, vector, product| {
-                assert!(found[row * items + vector].replace(product).is_none());
-            });
-            for p in 0..probe.len() {
-                for b in 0..build.len() {
-                    let matches = threshold.matches(probe.vector(p), build.vector(b)).unwrap();
-                    let (row, vector) = (p as usize, b as usize);
-                    let accepted = found[row * items + vector].map(|product| {
-                        f64::from(product) > f64::from(row_accept[row]) + f64::from(accept[vector])
-                    });
-                    let what = || {
-                        let (x, y) = (probe.vector(p), build.vector(b));
-                        format!("round {round} {simd} {metric:?} {bound:e}\n{x:?}\n{y:?}")
-                    };
-                    match accepted {
-                        None => assert!(!matches, "rejected: {}", what()),
-                        Some(true) => assert!(matches, "accepted: {}", what()),
-                        Some(false) => {}
-                    }
-                    proven[shape][accepted.map_or(0, |accepted| 1 + usize::from(accepted))] += 1;
+    }
+    assert!(fitting > 1000, "{fitting}");
+    // Numbers between 0 and 1, and integers.
+    assert!(all[0][0] + all[0][2] > 4 * all[0][1], "{all:?}");
+    assert!(all[1][0] + all[1][2] > 10 * all[1][1], "{all:?}");
+}
+
+/// Sums in lanes decide as the function does, and most pairs.
+#[test]
+fn sums_in_lanes_decide_as_the_function_does() {
+    let mut rng = StdRng::seed_from_u64(17);
+    let (mut decided, mut open) = (0, 0);
+    for round in 0..960 {
+        let Case { what, threshold, sides: [build, probe] } = case(&mut rng, round);
+        for (p, b) in (0..probe.len()).flat_map(|p| (0..build.len()).map(move |b| (p, b))) {
+            let (x, y) = (probe.vector(p), build.vector(b));
+            let expected = threshold.matches(x, y).unwrap();
+            for &simd in Simd::available() {
+                let found = verify::is_match(simd, threshold, x, y);
+                assert!(
+                    found.is_none_or(|found| found == expected),
+                    "{what} {simd} {threshold:?}\n{x:?}\n{y:?}"
+                );
+                if round % 8 < 2 && x.len() > 16 {
+                    decided += usize::from(found.is_some());
+                    open += usize::from(found.is_none());
                 }
             }
         }
     }
-    // On numbers of usual range the products decide nearly all pairs.
-    for [rejected, open, accepted] in &proven[..2] {
-        assert!(rejected + accepted > 20 * open, "{proven:?}");
-    }
+    assert!(decided > 20 * open, "{decided} {open}");
 }

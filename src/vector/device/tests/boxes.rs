@@ -1,4 +1,5 @@
-//! Joins of vectors with boxes: stages out of the reach of a strip are not tested.
+//! Joins of vectors with boxes: stages out of the reach of a strip are not tested, and, of few dimensions,
+//! groups of columns out of the reach of a group of rows.
 
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -6,8 +7,11 @@ use rand::{Rng, SeedableRng};
 
 use super::harness::{Drive, Row, Sides};
 use super::{bound, drive, need, rounds, rows, vector};
-use crate::emulator::gpu;
-use crate::engine::Pairing;
+use crate::config::GpuOptions;
+use crate::emulator::{Emulator, gpu};
+use crate::engine::{MatchNeed, Pairing};
+use crate::gpu::Device;
+use crate::vector::device::shape::{VectorKernel, VectorShape};
 use crate::vector::device::tests::Kind;
 use crate::vector::metric::{Metric, Threshold};
 
@@ -68,4 +72,168 @@ fn stages_out_of_reach_are_left_out() {
     }
     assert!(matches > 1000, "only {matches} matches");
     assert!(left_out > 0, "{left_out} of {with_boxes} left stages out");
+}
+
+/// Whole numbers in place of all, of rows that have such.
+fn make_whole(rows: &mut Vec<Row>) {
+    rows.retain(|(_, vector, _)| vector.iter().flatten().all(|number| number.abs() < 1e3));
+    for number in rows.iter_mut().filter_map(|row| row.1.as_mut()).flatten() {
+        *number = number.round();
+    }
+}
+
+fn shape_of(sides: &Sides, threshold: Threshold, need: MatchNeed, drive: Drive) -> VectorShape {
+    let spec = sides.spec(need, GpuOptions::default());
+    let (join, _) = sides.open(threshold, &spec, drive).unwrap();
+    join.form.preparation.shape
+}
+
+/// Ordered rows, with a threshold that few pairs satisfy.
+fn near(rng: &mut StdRng, rows: &[Row], pairing: Pairing) -> (Sides, Threshold) {
+    let metric = *[Metric::Euclidean, Metric::Euclidean, Metric::Cosine].choose(rng).unwrap();
+    let bound = match (rng.random_range(0..3), metric) {
+        (0, _) => bound(rng, &Sides::itself(rows, pairing), metric),
+        (_, Metric::Cosine) => rng.random_range(0.0..0.05),
+        _ => rng.random_range(0.0..2.0),
+    };
+    let threshold = Threshold { metric, bound };
+    (Sides::ordered(rows, pairing, threshold), threshold)
+}
+
+/// One kernel is for up to 10 dimensions, one for up to 26; each unordered pair is tested once.
+#[test]
+fn groups_out_of_reach_are_not_multiplied() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(88);
+    let (mut boxed, mut matches, mut few) = ([0; 2], 0, 0);
+    for round in 0..rounds(30) {
+        let d = *[2, 3, 4, 5, 8, 10, 11, 17, 26, 27].choose(&mut rng).unwrap();
+        // Many have several stages.
+        let has_stages = round % 3 == 0;
+        let count = rng.random_range(if has_stages { 2100..5000 } else { 200..1300 });
+        let mut rows = clusters(&mut rng, d, count);
+        if round % 4 == 0 {
+            make_whole(&mut rows);
+        }
+        let pairing = if round % 8 == 7 { Pairing::All } else { Pairing::Unordered };
+        let (sides, threshold) = near(&mut rng, &rows, pairing);
+        let kernels = [VectorKernel::Warps, VectorKernel::Warpgroups];
+        let drive = Drive {
+            kernel: Emulator::get().map(|_| *kernels.choose(&mut rng).unwrap()),
+            range: *[64, 200, u32::MAX, u32::MAX].choose(&mut rng).unwrap(),
+            travels: round % 10 == 8,
+            ..drive(&mut rng)
+        };
+        // Units that are done again test all pairs.
+        let drive = match has_stages {
+            true => Drive { capacity: None, range: drive.range.max(2048), ..drive },
+            false => drive,
+        };
+        let need = need(&mut rng, &sides);
+        let what = format!("round {round}, {d} dimensions, {threshold:?}, {need:?}, {drive:?}");
+        let has_boxes = sides.build.boxes().is_some() && pairing == Pairing::Unordered && d <= 26;
+        let shape = shape_of(&sides, threshold, need, drive);
+        if drive.kernel.is_some() {
+            assert_eq!(shape.reads_boxes(), has_boxes, "{what}");
+        }
+        let expected = sides.expected(threshold);
+        let (given, told) = sides.run(threshold, need, drive).unwrap();
+        assert!(told.is_empty(), "{told:?}");
+        sides.check(need, &given, &expected, &what);
+        matches += expected.len();
+        if shape.reads_boxes() && !drive.travels {
+            let steps = usize::from(d > 10);
+            assert_eq!(shape.name, ["vectors_boxed_1", "vectors_boxed_2"][steps]);
+            boxed[steps] += 1;
+            let pairs = u64::from(sides.build.len()).pow(2) / 2;
+            few += usize::from(has_stages && given.funnel.postings < pairs / 2);
+        }
+    }
+    assert!(matches > 1000, "only {matches} matches");
+    if Emulator::get().is_some() {
+        assert!(boxed.iter().all(|&rounds| rounds > 3) && few > 1, "{boxed:?} {few}");
+    }
+}
+
+/// Whatever fails, the pairs of the strips that the device drops are found, and once.
+#[test]
+fn the_cpu_decides_the_strips_that_a_failing_device_drops() {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(89);
+    let calls = [
+        (None, 719),
+        (Some("cuLaunchKernel"), 700),
+        (Some("cuMemcpyHtoDAsync"), 1),
+        (Some("cuMemcpyDtoHAsync"), 1),
+        (Some("cuMemAlloc"), 2),
+        (Some("cuEventSynchronize"), 719),
+    ];
+    let mut faults = 0;
+    for (call, error) in calls {
+        for nth in [1, 4, 8] {
+            let (d, count) = (rng.random_range(2..20), rng.random_range(600..1200));
+            let rows = clusters(&mut rng, d, count);
+            let threshold = Threshold { metric: Metric::Euclidean, bound: 0.5 };
+            let sides = Sides::ordered(&rows, Pairing::Unordered, threshold);
+            let need = need(&mut rng, &sides);
+            let lease = emulator.device();
+            let drive = Drive {
+                ordinal: lease.ordinal(),
+                kernel: Some(VectorKernel::Warps),
+                range: 300,
+                ahead: 3,
+                capacity: *[None, Some(100)].choose(&mut rng).unwrap(),
+                demanded: false,
+                fault: Some((call, nth, error)),
+                ..Drive::on(0)
+            };
+            let (given, _) = sides.run(threshold, need, drive).unwrap();
+            let what = format!("{need:?} {drive:?}");
+            sides.check(need, &given, &sides.expected(threshold), &what);
+            faults += lease.stat("faults");
+            sides.build.copies().clear();
+            lease.expect_nothing_left(Device::close, &what);
+        }
+    }
+    assert!(faults > 8, "{faults} faults happened");
+}
+
+/// With less memory the kernel takes its place that needs no boxes, and at last the build side travels.
+#[test]
+fn boxes_take_memory_of_the_device() {
+    let Some(emulator) = Emulator::get() else { return };
+    let mut rng = StdRng::seed_from_u64(90);
+    let rows = clusters(&mut rng, 8, 500);
+    let threshold = Threshold { metric: Metric::Euclidean, bound: 0.5 };
+    let sides = Sides::ordered(&rows, Pairing::Unordered, threshold);
+    assert!(sides.build.boxes().is_some());
+    let expected = sides.expected(threshold);
+    let lease = emulator.device();
+    let mut ran = vec![];
+    let mut limit = 1_u64 << 28;
+    while limit > 1 << 12 {
+        let drive = Drive {
+            ordinal: lease.ordinal(),
+            kernel: Some(VectorKernel::Warpgroups),
+            limit: Some(limit),
+            ..Drive::on(0)
+        };
+        let gpu = GpuOptions { memory_limit: drive.limit, ..GpuOptions::default() };
+        let spec = sides.spec(MatchNeed::Pairs, gpu);
+        let Ok((join, _)) = sides.open(threshold, &spec, drive) else { break };
+        let state = (join.form.preparation.shape.reads_boxes(), join.pieces.is_some());
+        drop(join);
+        if !ran.contains(&state) {
+            let (given, _) = sides.run(threshold, MatchNeed::Pairs, drive).unwrap();
+            sides.check(MatchNeed::Pairs, &given, &expected, &format!("{drive:?}"));
+            ran.push(state);
+        }
+        sides.build.copies().clear();
+        limit -= limit / 8;
+    }
+    assert!(ran.starts_with(&[(true, false), (false, false)]), "{ran:?}");
+    assert!(!ran.contains(&(true, true)));
+    lease.expect_nothing_left(Device::close, "boxes");
 }

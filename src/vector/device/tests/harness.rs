@@ -25,7 +25,8 @@ use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
-use crate::vector::device::shape::VectorKernel;
+use crate::vector::device::columns::Preparation;
+use crate::vector::device::shape::{VectorKernel, VectorShape};
 use crate::vector::device::{Published, VectorDevices, prepare};
 use crate::vector::gather::Gathering;
 use crate::vector::metric::{Decision, Metric, Orders, Threshold};
@@ -37,7 +38,7 @@ pub(super) type Row = (u32, Option<Vec<f64>>, u32);
 
 /// A collection of rows.
 pub(super) fn collection(rows: &[Row]) -> Arc<Vectors> {
-    Arc::new(Vectors::of(&[&read(rows)], &CancelFlag::default()).unwrap())
+    Arc::new(Vectors::of(vec![read(rows)], &CancelFlag::default()).unwrap())
 }
 
 /// The same with boxes, where some pairs are out of reach.
@@ -45,7 +46,7 @@ fn ordered(rows: &[Row], threshold: Threshold) -> Arc<Vectors> {
     let order = Some(OrderRequest { threshold, most_share: 1.0 });
     let cancel = CancelFlag::default();
     let how = Gathering { order, threads: 2, cancel: &cancel, reserve: &|_| true };
-    Arc::new(Vectors::gather(&[&read(rows)], how).unwrap())
+    Arc::new(Vectors::gather(vec![read(rows)], how).unwrap())
 }
 
 fn read(rows: &[Row]) -> ReadRows {
@@ -254,7 +255,11 @@ impl Sides {
             join.form.capacity = drive.capacity.unwrap_or(join.form.capacity);
             let lens = [join.form.preparation.dimensions; 2];
             if drive.travels && self.build.runs().iter().all(|run| run.lens == lens) {
-                join.pieces = Some(join.form.preparation.shape.stage_columns);
+                let Preparation { shape, dimensions, .. } = &mut join.form.preparation;
+                if shape.reads_boxes() {
+                    *shape = VectorShape::new(shape.kernel, *dimensions);
+                }
+                join.pieces = Some(shape.stage_columns);
             }
         }
         if let (Some((call, nth, error)), Some(emulator)) = (drive.fault, Emulator::get()) {

@@ -120,8 +120,9 @@ fn check(seed: u64, metric: Metric, grains: &[Grain], numbers: Numbers) {
         if kernel.is_some() {
             let spec = sides.spec(need, GpuOptions::default());
             let (join, _) = sides.open(threshold, &spec, drive).unwrap();
-            let is_long = d > 288 && kernel == Some(VectorKernel::Warpgroups);
-            let numbers = if is_long { Numbers::Halves } else { numbers };
+            // Of others, halves are quicker, or the only ones.
+            let is_usual = (27..=288).contains(&d) || kernel == Some(VectorKernel::Warps);
+            let numbers = if is_usual { numbers } else { Numbers::Halves };
             assert_eq!(join.form.preparation.shape.numbers, numbers, "{what}");
         }
         let (given, told) = sides.run(threshold, need, drive).unwrap();

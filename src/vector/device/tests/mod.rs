@@ -100,7 +100,7 @@ fn bound(rng: &mut StdRng, sides: &Sides, metric: Metric) -> f64 {
     let value = values.choose(rng).copied().unwrap_or(1.0);
     // Most of the time few pairs match.
     let few = match metric {
-        Metric::InnerProduct => values.get(values.len() - values.len() / 10 - 1),
+        Metric::InnerProduct => values.get((values.len() - values.len() / 10).saturating_sub(1)),
         Metric::Euclidean | Metric::Cosine => values.get(values.len() / 10),
     };
     let few = few.copied().unwrap_or(1.0);

@@ -1,0 +1,277 @@
+//! Whether products in `f32` or of bytes decide most pairs of a join.
+
+use std::mem::size_of;
+
+use datafusion::common::Result;
+
+use super::bounds::{Bounds, square_of};
+use super::bytes::{ByteFrame, MOST_DIMENSIONS, Quantised};
+use super::collection::{Run, Vectors};
+use super::filter::Filter;
+use super::metric::{Metric, Threshold};
+use super::nested_loop::all_pairs;
+use super::tile::{Element, PANEL, Panels, ROW_UNIT, Rows, place_in_rows, products};
+use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
+use crate::simd::Simd;
+
+/// The time for a pair of vectors in `f32`, in nanoseconds of a core: measured on an EPYC (Zen 4) with
+/// 8 to 960 dimensions.
+pub(super) fn pair_cost(dimensions: u32) -> f64 {
+    /// Of the comparison, and of a dimension.
+    const PAIR: f64 = 0.05;
+    const DIMENSION: f64 = 0.019;
+    PAIR + DIMENSION * f64::from(dimensions)
+}
+
+/// The same for bytes.
+fn byte_cost(dimensions: u32) -> f64 {
+    const PAIR: f64 = 0.02;
+    const DIMENSION: f64 = 0.0047;
+    PAIR + DIMENSION * f64::from(dimensions)
+}
+
+/// The time of products of bytes by that of products in `f32`, at least.
+pub(super) const LEAST_RATIO: f64 = 0.24;
+
+/// The time to decide a pair in `f64`.
+pub(super) fn decision_cost(dimensions: u32) -> f64 {
+    const PAIR: f64 = 30.0;
+    const DIMENSION: f64 = 0.5;
+    PAIR + DIMENSION * f64::from(dimensions)
+}
+
+/// What decides most pairs.
+#[derive(Debug, Clone)]
+pub(super) enum Choice {
+    Floats,
+    Bytes {
+        frame: ByteFrame,
+        /// The time that a pair takes, by that of a product in `f32`.
+        ratio: f64,
+    },
+}
+
+/// The run whose pairs take the most time, thinned.
+struct Sample<'a> {
+    vectors: &'a Vectors,
+    threshold: Threshold,
+    simd: Simd,
+    dimensions: u32,
+    build: Vec<ItemId>,
+    probe: Vec<ItemId>,
+}
+
+impl Choice {
+    /// The choice for a join of a build side with vectors like its own.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(super) fn of(
+        vectors: &Vectors,
+        threshold: Threshold,
+        spec: &MatchSpec,
+        context: PrepareContext<'_>,
+    ) -> Result<Self> {
+        /// Less work than this, in nanoseconds, is not worth a sample.
+        const LEAST: f64 = 4e6;
+        // In tests, every other join of a few vectors is by bytes.
+        let is_tested = cfg!(test) && vectors.len() < 1 << 15;
+        let pays = spec.simd.has_quick_bytes() && all_pairs(vectors) >= LEAST;
+        let is_wanted = if is_tested { vectors.len().is_multiple_of(2) } else { pays };
+        let fits = vectors.runs().iter().all(|run| run.lens[1] as usize <= MOST_DIMENSIONS);
+        let Some(sample) = Sample::of(vectors, threshold, spec).filter(|_| is_wanted && fits)
+        else {
+            return Ok(Self::Floats);
+        };
+        let bytes = sample.bytes();
+        if context.reservation.try_grow(bytes).is_err() {
+            return Ok(Self::Floats);
+        }
+        let best = sample.best(context);
+        context.reservation.shrink(bytes);
+        let Some((frame, undecided)) = best? else { return Ok(Self::Floats) };
+        // Pairs that no box leaves out hold all that are near.
+        let share = match (spec.pairing, vectors.boxes()) {
+            (Pairing::Unordered, Some(boxes)) => f64::from(boxes.share).clamp(1e-6, 1.0),
+            _ => 1.0,
+        };
+        let d = sample.dimensions;
+        let time = byte_cost(d) + undecided / share * decision_cost(d);
+        let ratio = (time / pair_cost(d)).min(1.0);
+        Ok(if ratio < 1.0 || is_tested { Self::Bytes { frame, ratio } } else { Self::Floats })
+    }
+
+    /// The time that a pair takes, by that of a product in `f32`.
+    pub(super) fn ratio(&self) -> f64 {
+        match self {
+            Self::Floats => 1.0,
+            Self::Bytes { ratio, .. } => *ratio,
+        }
+    }
+}
+
+impl<'a> Sample<'a> {
+    fn of(vectors: &'a Vectors, threshold: Threshold, spec: &MatchSpec) -> Option<Self> {
+        /// The places of what becomes panels, and its vectors, at most; and those that meet them.
+        const PLACES: usize = 1 << 16;
+        const BUILD: usize = 1 << 10;
+        const PROBE: usize = 8 * ROW_UNIT;
+        let work = |run: &Run| pair_cost(run.lens[1]) * (run.items.len() as f64).powi(2);
+        let by_work = |a: &&Run, b: &&Run| work(a).total_cmp(&work(b));
+        let run = vectors.runs().iter().max_by(by_work)?;
+        let is_like =
+            |item: &ItemId| vectors.is_vector(*item) && vectors.dimensions(*item) == run.lens[1];
+        let thinned = |most: usize, offset: usize| {
+            let step = run.items.len().div_ceil(most).max(1);
+            let items = run.items.clone().skip(offset * step / 2).step_by(step);
+            items.filter(is_like).collect::<Vec<_>>()
+        };
+        let places = ByteFrame::places(run.lens[1] as usize).max(1);
+        let most = (PLACES / places).clamp(2 * PANEL, BUILD);
+        Some(Self {
+            vectors,
+            threshold,
+            simd: spec.simd,
+            dimensions: run.lens[1],
+            build: thinned(most, 0),
+            probe: thinned(PROBE.min(most), 1),
+        })
+    }
+
+    /// A bound on the bytes that [`Self::best`] takes.
+    fn bytes(&self) -> usize {
+        let d = self.dimensions as usize;
+        let vectors = self.build.len() + self.probe.len() + PANEL + ROW_UNIT;
+        let of_vector = ByteFrame::places(d) * size_of::<i32>() + size_of::<Bounds<i32>>();
+        vectors * of_vector + 4 * d * size_of::<f64>()
+    }
+
+    /// The frame that leaves the fewest pairs undecided, and their share. `None` where no vector is
+    /// usual.
+    fn best(&self, context: PrepareContext<'_>) -> Result<Option<(ByteFrame, f64)>> {
+        /// Scales are tried in steps of this factor, for as long as they do not get worse.
+        const STEP: f64 = std::f64::consts::SQRT_2;
+        const STEPS: usize = 12;
+        // So few that their time does not matter.
+        let few = 0.03 * byte_cost(self.dimensions) / decision_cost(self.dimensions);
+        let mut best: Option<(ByteFrame, f64)> = None;
+        // Whether the frame is no worse than the best one, and leaves more than a few.
+        let mut try_one = |centre: &[f64], scale: f64| -> Result<bool> {
+            context.cancel.check()?;
+            let frame = self.frame(centre, scale);
+            let undecided = self.undecided(&frame);
+            let least = best.as_ref().map_or(f64::INFINITY, |(_, least)| *least);
+            if undecided < least {
+                best = Some((frame, undecided));
+            }
+            Ok(undecided <= least && undecided > few)
+        };
+        let centre = self.centre();
+        let Some(greatest) = self.greatest(&centre) else { return Ok(None) };
+        let mut scale = ByteFrame::scale_for(greatest);
+        for _ in 0..STEPS {
+            if !try_one(&centre, scale)? {
+                break;
+            }
+            scale *= STEP;
+        }
+        if self.is_whole() {
+            // Integers stay exact.
+            let centre: Vec<f64> = centre.iter().map(|c| c.round()).collect();
+            try_one(&centre, 1.0)?;
+        }
+        Ok(best)
+    }
+
+    /// The numbers of the vectors that are usual, as they are before they are moved.
+    fn vectors(&self) -> impl Iterator<Item = (&'a [f64], f64)> {
+        let metric = self.threshold.metric;
+        let usual = |vector: &[f64]| square_of(vector.iter().copied()) < 1e300;
+        let vectors = self.build.iter().map(|&item| self.vectors.vector(item));
+        vectors.filter(move |v| usual(v)).filter_map(move |vector| {
+            ByteFrame::divisor(metric, vector).map(|divisor| (vector, divisor))
+        })
+    }
+
+    /// The mean; none for products.
+    fn centre(&self) -> Vec<f64> {
+        if self.threshold.metric == Metric::InnerProduct {
+            return vec![];
+        }
+        let (mut centre, mut count) = (vec![0.0; self.dimensions as usize], 0.0);
+        for (vector, divisor) in self.vectors() {
+            centre.iter_mut().zip(vector).for_each(|(sum, v)| *sum += v / divisor);
+            count += 1.0;
+        }
+        let mean = |sum: f64| Some(sum / count).filter(|mean| mean.is_finite());
+        centre.into_iter().map(|sum| mean(sum).unwrap_or(0.0)).collect()
+    }
+
+    /// The greatest absolute value of a coordinate.
+    fn greatest(&self, centre: &[f64]) -> Option<f64> {
+        let moved = |(vector, divisor): (&[f64], f64)| {
+            let centres = centre.iter().copied().chain(std::iter::repeat(0.0));
+            vector.iter().zip(centres).map(|(v, c)| (v / divisor - c).abs()).fold(0.0, f64::max)
+        };
+        self.vectors().map(moved).reduce(f64::max)
+    }
+
+    fn is_whole(&self) -> bool {
+        let is_whole = |v: &f64| v.fract() == 0.0 && v.abs() < 1e6;
+        self.threshold.metric != Metric::Cosine
+            && self.vectors().all(|(vector, _)| vector.iter().all(is_whole))
+    }
+
+    /// The frame of this centre and scale.
+    fn frame(&self, centre: &[f64], scale: f64) -> ByteFrame {
+        let frame = |ratio| ByteFrame::new(self.threshold, centre.to_vec(), scale, ratio);
+        let first = frame(1.0);
+        if self.threshold.metric != Metric::InnerProduct {
+            return first;
+        }
+        let (mut square, mut off) = (0.0, 0.0);
+        for (vector, _) in self.vectors() {
+            if let Quantised::Usual(sums) = first.quantise(vector, scale, 0, std::iter::empty()) {
+                square += sums.square;
+                off += sums.all_off * sums.all_off;
+            }
+        }
+        frame((square / off).sqrt())
+    }
+
+    /// The share of the pairs of both samples that products leave undecided.
+    fn undecided(&self, frame: &ByteFrame) -> f64 {
+        let places = ByteFrame::places(self.dimensions as usize);
+        let panels = self.build.len().div_ceil(PANEL);
+        let stride = places * PANEL;
+        let mut numbers = vec![0; panels * stride];
+        let never = Bounds { reject: i32::NEVER, accept: i32::UNSURE };
+        let mut accept = vec![i32::UNSURE; panels * PANEL];
+        let mut reject = vec![i32::NEVER; panels * PANEL];
+        for (place, &item) in self.build.iter().enumerate() {
+            let to = numbers[place / PANEL * stride..][..stride].iter_mut();
+            let to = to.skip(place % PANEL).step_by(PANEL);
+            Bounds { reject: reject[place], accept: accept[place] } =
+                frame.build(self.vectors, item, to);
+        }
+        let rows = self.probe.len().next_multiple_of(ROW_UNIT);
+        let mut of_rows = vec![0; rows * places];
+        let mut bounds = vec![never; rows];
+        let scale = frame.probe_scale(self.probe.iter().map(|&item| self.vectors.vector(item)));
+        for (row, &item) in self.probe.iter().enumerate() {
+            let to = of_rows[place_in_rows(row, places)..].iter_mut().step_by(ROW_UNIT);
+            bounds[row] = frame.probe(self.vectors, item, scale, to);
+        }
+        let row_reject: Vec<i32> = bounds.iter().map(|bounds| bounds.reject).collect();
+        let of_rows = Rows { places, numbers: &of_rows, reject: &row_reject };
+        let of_panels = Panels { numbers: &numbers, stride, step: 1, reject: &reject };
+        let mut undecided = 0_u64;
+        products(self.simd, of_rows, of_panels, panels, |row, place, product| {
+            let pair = [self.probe.get(row), self.build.get(place)];
+            let is_open = !i32::is_accepted(product, [bounds[row].accept, accept[place]]);
+            undecided += u64::from(is_open && pair[0] != pair[1]);
+        });
+        undecided as f64 / (self.build.len() * self.probe.len()).max(1) as f64
+    }
+}

@@ -1,0 +1,76 @@
+//! Where the numbers of a collection lie.
+
+use crate::engine::Collection;
+use crate::util::cancel::CancelFlag;
+use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
+use crate::vector::gather::Gathering;
+
+/// Vectors of three numbers in parts of `of_part` rows: `count` rows with `distinct` vectors.
+fn parts(count: u32, of_part: u32, distinct: u32) -> Vec<ReadRows> {
+    let rows: Vec<u32> = (0..count).collect();
+    let part = |rows: &[u32]| {
+        let mut read = ReadRows::with_room(rows.len(), 3 * rows.len());
+        for &row in rows {
+            let start = read.numbers.len();
+            let content = if row % 7 == 3 { Content::WithNull } else { Content::Vector };
+            if content == Content::Vector {
+                read.numbers.extend(vector(row % distinct));
+            }
+            read.rows.push(ReadRow { row, key: 0, content, len: 3, start });
+        }
+        read
+    };
+    rows.chunks(of_part as usize).map(part).collect()
+}
+
+fn vector(number: u32) -> [f64; 3] {
+    [number, number / 2, 7].map(f64::from)
+}
+
+fn gathered(parts: Vec<ReadRows>, grants: bool) -> Vectors {
+    let cancel = CancelFlag::default();
+    let how = Gathering { order: None, threads: 3, cancel: &cancel, reserve: &|_| grants };
+    Vectors::gather(parts, how).unwrap()
+}
+
+/// Every row's item has its numbers.
+fn check(vectors: &Vectors, distinct: u32) {
+    let mut rows = 0;
+    for item in 0..vectors.len() {
+        for &row in vectors.groups().rows(item) {
+            let expected = vector(row % distinct);
+            let is_vector = row % 7 != 3;
+            assert_eq!(vectors.is_vector(item), is_vector);
+            assert_eq!(vectors.vector(item), if is_vector { &expected[..] } else { &[] });
+            assert_eq!(vectors.dimensions(item), 3);
+            rows += 1;
+        }
+    }
+    assert_eq!(rows, 1000);
+}
+
+#[test]
+fn numbers_stay_where_they_were_read() {
+    let vectors = gathered(parts(1000, 90, 1000), true);
+    check(&vectors, 1000);
+    assert_eq!(vectors.parts.len(), 12);
+    assert_eq!(vectors.number_count(), 3 * (1000 - 143));
+    let some: Vec<f64> = (4..10).flat_map(vector).collect();
+    assert_eq!(vectors.numbers_of(4..10), Some(&some[..]));
+    assert_eq!(vectors.numbers_of(3..10), Some(&some[..]), "an item without numbers");
+    assert_eq!(vectors.numbers_of(70..90), None, "of two parts");
+    assert_eq!(vectors.numbers_of(3..4), Some(&[][..]));
+    assert_eq!(vectors.numbers_of(5..5), Some(&[][..]));
+}
+
+#[test]
+fn numbers_of_few_among_many_equal_vectors_are_copied() {
+    let vectors = gathered(parts(1000, 90, 21), true);
+    check(&vectors, 21);
+    assert_eq!(vectors.parts.len(), 1);
+    assert!(vectors.size_in_bytes() < 8000, "{}", vectors.size_in_bytes());
+    // Where the memory is refused, they stay.
+    let vectors = gathered(parts(1000, 90, 21), false);
+    check(&vectors, 21);
+    assert_eq!(vectors.parts.len(), 12);
+}
