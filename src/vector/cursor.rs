@@ -15,7 +15,7 @@ use super::filter::{Bound, Filter};
 use super::metric::Decision;
 use super::nested_loop::Joining;
 use super::order::{BLOCK_ITEMS, Extent};
-use super::panels::BuildPanels;
+use super::panels::{BuildPanels, SomePanels};
 use super::second::Second;
 use super::tile::{Element, PANEL, ROW_UNIT, Rows, place_in_rows, products};
 use super::verify;
@@ -120,6 +120,23 @@ impl<F: Filter> Block<F> {
 
     fn is_over(&self) -> bool {
         self.panels.is_empty() && self.listed.is_empty()
+    }
+
+    /// The number of the next panel, and as many panels from it on as are compared at once; `None`
+    /// where all listed ones have been.
+    fn next_panels<'a>(&mut self, side: &'a BuildPanels<F>) -> Option<(usize, SomePanels<'a, F>)> {
+        if self.extent.is_none() {
+            let panel = self.panels.start;
+            let some = side.panels(panel, PANELS.min(self.panels.len()));
+            self.panels.start += some.1;
+            return Some((panel, some));
+        }
+        let panel = self.listed.pop()? as usize;
+        let some = side.pair(panel, self.listed.last().map(|&other| other as usize));
+        if some.1 > 1 {
+            self.listed.pop();
+        }
+        Some((panel, some))
     }
 }
 
@@ -278,36 +295,9 @@ impl<F: Filter> NestedLoopCursor<F> {
         if self.block.extent.is_some() && self.block.listed.is_empty() {
             self.list();
         }
-        let Block {
-            items,
-            partners,
-            dimensions,
-            numbers,
-            reject,
-            accept,
-            panels,
-            extent,
-            listed,
-            second,
-            ..
-        } = &mut self.block;
-        let (panel, (part, count)) = match (extent, listed.pop()) {
-            (Some(_), None) => return,
-            (Some(_), Some(panel)) => {
-                let other = listed.last().map(|&other| other as usize);
-                let pair = self.side.pair(panel as usize, other);
-                if pair.1 > 1 {
-                    listed.pop();
-                }
-                (panel as usize, pair)
-            }
-            (None, _) => {
-                let some = self.side.panels(panels.start, PANELS.min(panels.len()));
-                let panel = panels.start;
-                panels.start += some.1;
-                (panel, some)
-            }
-        };
+        let Some((panel, (part, count))) = self.block.next_panels(&self.side) else { return };
+        let Block { items, partners, dimensions, numbers, reject, accept, second, .. } =
+            &mut self.block;
         let first = (panel * PANEL) as ItemId;
         let (simd, side) = (self.join.spec.simd, &self.side);
         let is_unordered = self.join.spec.pairing == Pairing::Unordered;

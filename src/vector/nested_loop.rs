@@ -1,7 +1,7 @@
 //! Every probe vector with every build vector of its key.
 
 use std::mem::size_of;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -21,6 +21,7 @@ use crate::engine::{
     Collection, Cost, Cursor, DevicePlace, Evidence, MatchSpec, Pairing, Placement, PrepareContext,
     PreparedJoin, Strategy,
 };
+use crate::gpu::Device;
 
 /// Tiles of products in `f32`, or of bytes, reject and accept pairs; `f64` decides those between.
 #[derive(Debug)]
@@ -36,8 +37,8 @@ pub(super) struct Figures {
     pub pairs: f64,
     /// The numbers of the build side.
     pub numbers: f64,
-    /// What decides pairs on the CPU, where that may be chosen.
-    filter: Option<Choice>,
+    /// What decides pairs on the CPU, once that is chosen.
+    filter: OnceLock<Choice>,
     /// An index that takes less time.
     pub sampled: Option<Sampled>,
     /// The cost on a device.
@@ -96,15 +97,17 @@ impl Figures {
                 (Pairing::All, _) => all,
             }
         };
-        // Where a device takes less than half the time, whatever the CPU does, no sample is taken.
+        // Where an open device takes less than half the time, whatever the CPU does, bytes are not
+        // looked at.
         let least = 0.5 * Cost::cpu(pairs(LEAST_RATIO)).elapsed(context.threads);
-        let is_for_device =
-            placements.contains(&Placement::Gpu) && on_device.elapsed(context.threads) < least;
+        let is_for_device = placements.contains(&Placement::Gpu)
+            && Device::opened(0).is_some()
+            && on_device.elapsed(context.threads) < least;
         let filter = match placements.contains(&Placement::Cpu) && !is_for_device {
-            true => Some(Choice::of(build, threshold, spec, context)?),
-            false => None,
+            true => OnceLock::from(Choice::of(build, threshold, spec, context)?),
+            false => OnceLock::new(),
         };
-        let pairs = pairs(filter.as_ref().map_or(1.0, Choice::ratio));
+        let pairs = pairs(filter.get().map_or(1.0, Choice::ratio));
         let sampled = sample(build, threshold, indexes, spec, pairs, context)?;
         let numbers = build.number_count() as f64;
         Ok(Self { threshold, orders, spec: *spec, pairs, numbers, filter, sampled, on_device })
@@ -175,7 +178,7 @@ impl Strategy for NestedLoop {
 
     fn manner(&self, evidence: &dyn Evidence) -> Option<&'static str> {
         let figures: &Figures = evidence.of().ok()?;
-        matches!(figures.filter, Some(Choice::Bytes { .. })).then_some("by products of bytes")
+        matches!(figures.filter.get(), Some(Choice::Bytes { .. })).then_some("by products of bytes")
     }
 
     fn estimate(&self, evidence: &dyn Evidence, placement: Placement) -> Result<Cost> {
@@ -199,11 +202,17 @@ impl Strategy for NestedLoop {
         let Figures { threshold, orders, spec, .. } = *figures;
         let build = build.shared()?;
         let join = Joining { threshold, orders, spec };
-        match (device, &figures.filter) {
-            (Some(device), _) => device::prepare(&build, join, &device.shared()?, None, context),
-            (None, Some(filter)) => Self::filtered(build, join, filter.clone(), context),
-            (None, None) => Self::on_cpu(build, join, context),
+        if let Some(device) = device {
+            return device::prepare(&build, join, &device.shared()?, None, context);
         }
+        let filter = match figures.filter.get() {
+            Some(filter) => filter.clone(),
+            None => {
+                let filter = Choice::of(&build, threshold, &spec, context)?;
+                figures.filter.get_or_init(|| filter).clone()
+            }
+        };
+        Self::filtered(build, join, filter, context)
     }
 }
 

@@ -29,6 +29,9 @@ pub(super) struct BuildPanels<F: Filter> {
     pub reach: Option<Reach>,
 }
 
+/// Panels that are compared at once, and how many.
+pub(super) type SomePanels<'a, F> = (Panels<'a, <F as Filter>::Element>, usize);
+
 impl<F: Filter> BuildPanels<F> {
     /// # Errors
     ///
@@ -91,7 +94,7 @@ impl<F: Filter> BuildPanels<F> {
     }
 
     /// A panel and those that follow it with the same stride, `most` at most.
-    pub(super) fn panels(&self, panel: usize, most: usize) -> (Panels<'_, F::Element>, usize) {
+    pub(super) fn panels(&self, panel: usize, most: usize) -> SomePanels<'_, F> {
         let stride = self.starts[panel + 1] - self.starts[panel];
         let is_alike = |&next: &usize| self.starts[next + 1] - self.starts[next] == stride;
         let last = (panel..panel + most).take_while(is_alike).count();
@@ -101,11 +104,7 @@ impl<F: Filter> BuildPanels<F> {
     }
 
     /// A panel and, where it has as many numbers, another one behind it; how many.
-    pub(super) fn pair(
-        &self,
-        panel: usize,
-        other: Option<usize>,
-    ) -> (Panels<'_, F::Element>, usize) {
+    pub(super) fn pair(&self, panel: usize, other: Option<usize>) -> SomePanels<'_, F> {
         let len = |panel: usize| self.starts[panel + 1] - self.starts[panel];
         let other = other.filter(|&other| other > panel && len(other) == len(panel));
         let Some(other) = other else { return self.panels(panel, 1) };

@@ -27,11 +27,14 @@ struct Written {
 impl Written {
     /// Room for `vectors` vectors that match nothing.
     fn clear(&mut self, vectors: usize, dimensions: usize) {
-        self.numbers.clear();
-        self.numbers.resize(vectors * dimensions, 0.0);
-        for (bounds, none) in [(&mut self.reject, f32::NEVER), (&mut self.accept, f32::UNSURE)] {
-            bounds.clear();
-            bounds.resize(vectors, none);
+        let (reject, accept) = (f32::NEVER, f32::UNSURE);
+        let room = [vectors * dimensions, vectors, vectors];
+        let of = [&mut self.numbers, &mut self.reject, &mut self.accept];
+        for ((places, count), none) in of.into_iter().zip(room).zip([0.0, reject, accept]) {
+            places.clear();
+            // No more than was reserved.
+            places.reserve_exact(count);
+            places.resize(count, none);
         }
     }
 

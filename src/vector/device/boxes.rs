@@ -24,12 +24,18 @@ const ENDS: u32 = 2 * FANOUT * BOX_CHUNK;
 /// Kernels that read boxes take five times as long for a pair of groups in reach as others take for as
 /// many pairs, but the others test all of a strip and a stage in reach, sixteen groups each or about so.
 const TIME_OF_PAIR: f32 = 5.0;
+
 /// The boxes that had better be read by the kernel of a join: it is one of vectors with themselves, each
 /// unordered pair once, and groups pass by most pairs of tiles in reach. Tests want them to be read.
 pub(super) fn boxes_to_read(build: &Vectors, pairing: Pairing) -> Option<&Boxes> {
     let boxes = build.boxes().filter(|_| pairing == Pairing::Unordered)?;
-    let [of_groups, of_tiles] = boxes.shares();
-    (TIME_OF_PAIR * of_groups <= of_tiles || cfg!(test)).then_some(boxes)
+    (is_quicker(boxes.shares()) || cfg!(test)).then_some(boxes)
+}
+
+/// Whether the kernel that reads boxes is the quicker one: of the shares of pairs of groups, and of
+/// tiles, that are in reach.
+fn is_quicker([of_groups, of_tiles]: [f32; 2]) -> bool {
+    TIME_OF_PAIR * of_groups <= of_tiles
 }
 
 /// Ends of a box in the coordinates of a chunk.
@@ -119,7 +125,7 @@ impl BoxEnds<'_> {
         while to.len() > 0 {
             let number = four * fanout + rest % fanout;
             let ends = self.chunk(number, rest / (2 * fanout) * chunk, rest / fanout % 2 == 1);
-            to.by_ref().zip(&ends[skipped..]).for_each(|(place, end)| *place = *end);
+            ends[skipped..].iter().zip(to.by_ref()).for_each(|(end, place)| *place = *end);
             (skipped, rest) = (0, rest + 1);
             if rest == of_four {
                 (four, rest) = (four + 1, 0);
@@ -183,6 +189,21 @@ mod tests {
         assert_eq!(share(12_800, 99.0 * 99.0, 1), 0.0);
         assert_eq!(share(1000, f32::MAX, 1), 1.0);
         assert_eq!(share(1, 0.0, 16), 1.0);
+    }
+
+    /// The kernel that reads boxes tests a pair in five times the time of others.
+    #[test]
+    fn boxes_are_read_where_groups_leave_out_most_of_tiles() {
+        for (shares, quicker) in [
+            ([0.01, 0.05], true),
+            ([0.0101, 0.05], false),
+            ([0.0, 0.0], true),
+            ([1.0, 1.0], false),
+            ([0.2, 1.0], true),
+            ([1e-6, 1e-6], false),
+        ] {
+            assert_eq!(is_quicker(shares), quicker, "{shares:?}");
+        }
     }
 
     #[test]

@@ -36,14 +36,16 @@ pub(super) struct VectorFilter {
     pub tiling: Tiling,
     /// The devices hold the probe vectors: these are the build vectors.
     pub resident: bool,
-    /// By number of the device: the columns, unless they travel with the works, and its
-    /// multiprocessors; `None` where it has failed before.
-    pub devices: Vec<Option<(Option<Arc<PreparedColumns>>, u32)>>,
+    /// By number of the device; `None` where it has failed before.
+    pub devices: Vec<Option<ColumnsOnDevice>>,
     /// Of a build side that does not fit on the devices.
     pub pieces: Option<Pieces>,
     /// Which stages are in reach of each other, where the vectors have boxes and are resident.
     pub reach: Option<OwnReach>,
 }
+
+/// The columns on a device, unless they travel with the works, and its multiprocessors.
+pub(super) type ColumnsOnDevice = (Option<Arc<PreparedColumns>>, u32);
 
 /// The boxes of stages, with their memory.
 #[derive(Debug)]
@@ -229,9 +231,11 @@ impl VectorFilter {
                 Some(self.travelling(&unit.items, items, reservation)?)
             }
         };
-        // Units that are done again are split into eight.
+        // Units that are done again are split into eight, or cut for each of their pairs.
+        let parts = form.dense_parts().max(8) as usize;
         let memory = reservation.new_empty();
-        memory.try_grow(plan.size_in_bytes() + 9 * units.len() * size_of::<VectorUnit>())?;
+        let of_units = (1 + parts) * units.len() * size_of::<VectorUnit>();
+        memory.try_grow(plan.size_in_bytes() + of_units)?;
         plan.reservation = Some(memory);
         Ok(Some(job(plan, units, probe, false)))
     }
@@ -314,8 +318,7 @@ impl DeviceFilter for VectorFilter {
             true => (job.units.len() / 8).max(1),
             false => job.form.most_dense_units(),
         };
-        let dense = dense.chunks(most);
-        sparse.chain(dense.map(|units| job.with(job.form, units.to_vec(), true))).collect()
+        sparse.chain(job.densely(&dense, most)).collect()
     }
 
     /// Jobs with room for fewer hits and matches, where these are what takes the memory.
@@ -369,7 +372,7 @@ impl UndecidedTiles {
     fn new(job: &VectorJob) -> Self {
         let mut stages: BTreeMap<u32, Vec<Range<u32>>> = BTreeMap::new();
         for unit in &job.units {
-            stages.entry(unit.first_row).or_default().extend(job.plan.stages_of(unit));
+            stages.entry(unit.first_row).or_default().extend(job.stages_of(*unit));
         }
         let shape = &job.form.preparation.shape;
         Self {

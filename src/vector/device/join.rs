@@ -89,33 +89,17 @@ impl VectorDevices {
         let memory = limits.into_iter().min().unwrap_or(0);
         let dimensions = common_dimensions(build);
         let self_join = request.self_join;
-        let is_given = kernel.is_some();
-        let kernel = match kernel {
-            Some(kernel) => kernel,
-            None => VectorKernel::of_all(&open.each(kernel_of)?),
-        };
-        let boxed = boxes_to_read(build, spec.pairing)
-            .filter(|_| self_join)
-            .and_then(|boxes| VectorShape::of_boxes(kernel, dimensions, boxes));
-        let boxed = match boxed {
-            Some(shape) if !is_given => trusted(shape, &mut open)?,
-            boxed => boxed,
-        };
-        // Of a shape: what the works have in common, and the bytes beside the vectors.
-        let with = |shape: VectorShape| {
-            let preparation = Preparation { threshold, shape, dimensions, centre: 0 };
-            let form = form(preparation, spec, memory, self_join);
-            let beside = PreparedColumns::bytes_of(&preparation, build.len(), role(self_join))
-                .saturating_add(Device::SLOTS as u64 * form.buffer_bytes());
-            (form, beside)
-        };
+        let join = Shaped { build, threshold, spec, memory, dimensions, self_join };
+        let (kernel, boxed) = join.kernel(kernel, &mut open)?;
         let counts_rows =
             spec.need == MatchNeed::Count && !(self_join && build.groups().has_no_repeats());
         let least = ResidentVectors::bytes_of(build, dimensions, counts_rows);
         let fits = |bytes: u64, beside: u64| bytes.saturating_add(beside) <= memory;
         let plain = VectorShape::new(kernel, dimensions);
-        let boxed = boxed.map(with).filter(|(_, beside)| fits(least, *beside));
-        let (mut form, beside) = boxed.unwrap_or_else(|| with(plain));
+        // Numbers may be twice as wide as thought, and boxes are no reason for them to travel.
+        let boxed = boxed.map(|shape| join.with(shape));
+        let boxed = boxed.filter(|(_, beside)| fits(least.saturating_mul(2), *beside));
+        let (mut form, beside) = boxed.unwrap_or_else(|| join.with(plain));
         let preparation = form.preparation;
         let unfit = |bytes: u64| DeviceError::OutOfMemory {
             what: "the vectors of the join",
@@ -127,7 +111,6 @@ impl VectorDevices {
                 return Ok(None);
             }
             let vectors = ResidentVectors::on(device, build, dimensions, counts_rows)?;
-            // Numbers may be wider than thought.
             let bytes = vectors.bytes();
             if !fits(bytes, beside) {
                 return Err(unfit(bytes));
@@ -147,7 +130,7 @@ impl VectorDevices {
         let pieces = match copies.iter().any(Option::is_some) {
             true => None,
             false => {
-                (form, _) = with(plain);
+                (form, _) = join.with(plain);
                 Some(columns_of_work(build, &form, memory).ok_or_else(|| unfit(least))?)
             }
         };
@@ -155,12 +138,6 @@ impl VectorDevices {
         let devices = Arc::new(Devices::new(open, memory, remark, request));
         Ok(Arc::new(Self { devices, copies, form, pieces }))
     }
-}
-
-/// A shape whose products all devices round as its bounds take for granted.
-fn trusted(shape: VectorShape, open: &mut OpenDevices) -> Result<Option<VectorShape>, DeviceError> {
-    let exact = open.each(|device| is_exact_enough(device, shape.products()))?;
-    Ok(exact.iter().all(|exact| *exact).then_some(shape))
 }
 
 /// A bound on the bytes that a vector takes in the memory of a work.
@@ -199,23 +176,66 @@ pub(super) fn role(self_join: bool) -> Role {
     if self_join { Role::Both } else { Role::Columns }
 }
 
-/// What the works of a join have in common.
-fn form(preparation: Preparation, spec: &MatchSpec, memory: u64, self_join: bool) -> Form {
-    /// Nanoseconds of an H200 for a pair that `f64` decides: always, and for each dimension; and the
-    /// time of a work, in which the device takes up nothing else.
-    const PAIR: f64 = 0.05;
-    const DIMENSION: f64 = 0.0004;
-    const SLICE: f64 = 1e7;
-    // Every work on a device has room for hits, and for the matches behind them.
-    let each = memory / 4 / (2 * Device::SLOTS as u64);
-    let capacity = (spec.gpu.candidate_memory / 8).min(each / 20).clamp(CAPACITY.0, CAPACITY.1);
-    let pair = PAIR + DIMENSION * f64::from(preparation.dimensions);
-    Form {
-        preparation,
-        capacity: capacity as u32,
-        dense_pairs: (SLICE / pair) as u64,
-        counts: spec.need == MatchNeed::Count,
-        first_only: spec.need == MatchNeed::Exists,
-        same: self_join && spec.pairing == Pairing::Unordered,
+/// A join that kernels of several shapes may do.
+struct Shaped<'a> {
+    build: &'a Vectors,
+    threshold: Threshold,
+    spec: &'a MatchSpec,
+    /// The bytes of a device that there are.
+    memory: u64,
+    dimensions: u32,
+    self_join: bool,
+}
+
+impl Shaped<'_> {
+    /// The kernel that is given or the quickest one, and the shape that reads the boxes around the
+    /// vectors, if that had better be taken and all devices round its products as its bounds take for
+    /// granted.
+    fn kernel(
+        &self,
+        given: Option<VectorKernel>,
+        open: &mut OpenDevices,
+    ) -> Result<(VectorKernel, Option<VectorShape>), DeviceError> {
+        let kernel = match given {
+            Some(kernel) => kernel,
+            None => VectorKernel::of_all(&open.each(kernel_of)?),
+        };
+        let boxed = boxes_to_read(self.build, self.spec.pairing)
+            .filter(|_| self.self_join)
+            .and_then(|boxes| VectorShape::of_boxes(kernel, self.dimensions, boxes));
+        let Some(shape) = boxed.filter(|_| given.is_none()) else { return Ok((kernel, boxed)) };
+        let exact = open.each(|device| is_exact_enough(device, shape.products()))?;
+        Ok((kernel, boxed.filter(|_| exact.iter().all(|exact| *exact))))
+    }
+
+    /// What works of a shape have in common, and the bytes that a device needs beside the vectors.
+    fn with(&self, shape: VectorShape) -> (Form, u64) {
+        let Self { build, threshold, dimensions, .. } = *self;
+        let form = self.form(Preparation { threshold, shape, dimensions, centre: 0 });
+        let columns =
+            PreparedColumns::bytes_of(&form.preparation, build.len(), role(self.self_join));
+        (form, columns.saturating_add(Device::SLOTS as u64 * form.buffer_bytes()))
+    }
+
+    /// What the works have in common.
+    fn form(&self, preparation: Preparation) -> Form {
+        /// Nanoseconds of an H200 for a pair that `f64` decides: always, and for each dimension; and the
+        /// time of a work, in which the device takes up nothing else.
+        const PAIR: f64 = 0.05;
+        const DIMENSION: f64 = 0.0004;
+        const SLICE: f64 = 1e7;
+        let Self { spec, memory, self_join, .. } = *self;
+        // Every work on a device has room for hits, and for the matches behind them.
+        let each = memory / 4 / (2 * Device::SLOTS as u64);
+        let capacity = (spec.gpu.candidate_memory / 8).min(each / 20).clamp(CAPACITY.0, CAPACITY.1);
+        let pair = PAIR + DIMENSION * f64::from(preparation.dimensions);
+        Form {
+            preparation,
+            capacity: capacity as u32,
+            dense_pairs: (SLICE / pair) as u64,
+            counts: spec.need == MatchNeed::Count,
+            first_only: spec.need == MatchNeed::Exists,
+            same: self_join && spec.pairing == Pairing::Unordered,
+        }
     }
 }

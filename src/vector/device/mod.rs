@@ -54,7 +54,7 @@ use datafusion::common::Result;
 
 use self::columns::{Preparable, Preparation, PreparedColumns};
 pub(super) use self::estimate::estimate;
-use self::filter::{OwnReach, Pieces, VectorFilter};
+use self::filter::{ColumnsOnDevice, OwnReach, Pieces, VectorFilter};
 pub(super) use self::join::VectorDevices;
 use self::join::{LEAST_ROWS, role, rows_of_work};
 use self::late::VectorsOnCpu;
@@ -86,20 +86,14 @@ pub(super) fn prepare(
     published: Option<Published>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
-    let VectorDevices { devices, copies, form, pieces } = &**join;
+    let VectorDevices { devices, form, pieces, .. } = &**join;
     let (form, directory) = match published {
         Some(published) => published.form(form, build, pieces.is_some(), context)?,
         None => (*form, None),
     };
     let Joining { threshold, orders, spec } = joining;
     let preparation = &form.preparation;
-    let centre = match (threshold.metric, preparation.shape.numbers) {
-        (Metric::Euclidean, Numbers::Halves) => mean(build, preparation.dimensions),
-        (Metric::Euclidean, Numbers::Integers) => {
-            vec![preparation.centre.into(); preparation.dimensions as usize]
-        }
-        (Metric::InnerProduct | Metric::Cosine, _) => vec![],
-    };
+    let centre = centre(build, preparation);
     let self_join = devices.self_join;
     let resident = self_join && pieces.is_none();
     let reach = match resident && published.is_none() {
@@ -108,19 +102,15 @@ pub(super) fn prepare(
     };
     let prepared = match pieces {
         Some(_) => devices.iter().map(|device| Some((None, device.multiprocessors()))).collect(),
-        None => devices.on_each(|number, device| {
-            let vectors = copies.get(number).cloned().flatten();
-            let vectors = vectors.ok_or(DeviceError::NoDevice)?;
-            let how = (preparation, role(self_join));
-            let given = Preparable {
+        None => join.columns_on_each(
+            preparation,
+            Preparable {
                 count: build.len(),
                 centre: &centre,
                 directory: directory.as_ref().map_or(&[], |directory| &directory.words),
                 boxes: build.boxes().zip(reach.as_ref().map(OwnReach::reach)),
-            };
-            let columns = PreparedColumns::prepare(device, vectors, how, given)?;
-            Ok((Some(Arc::new(columns)), device.multiprocessors()))
-        })?,
+            },
+        )?,
     };
     let pieces = pieces.map(|columns| {
         let centre = centre.iter().map(|number| number.to_bits()).collect();
@@ -148,6 +138,36 @@ pub(super) fn prepare(
         on_cpu: OnCpu::new(cpu, context.reservation),
     };
     Ok(Arc::new(PreparedOffload::new(offload)))
+}
+
+impl VectorDevices {
+    /// The vectors on each device as the kernels read them, and the device's multiprocessors; `None`
+    /// where it has failed.
+    fn columns_on_each(
+        &self,
+        preparation: &Preparation,
+        given: Preparable<'_>,
+    ) -> Result<Vec<Option<ColumnsOnDevice>>, DeviceError> {
+        let how = (preparation, role(self.devices.self_join));
+        self.devices.on_each(|number, device| {
+            let vectors = self.copies.get(number).cloned().flatten();
+            let vectors = vectors.ok_or(DeviceError::NoDevice)?;
+            let columns = PreparedColumns::prepare(device, vectors, how, given)?;
+            Ok((Some(Arc::new(columns)), device.multiprocessors()))
+        })
+    }
+}
+
+/// By dimension, what the kernels subtract; none for products.
+fn centre(build: &Vectors, preparation: &Preparation) -> Vec<f64> {
+    let dimensions = preparation.dimensions;
+    match (preparation.threshold.metric, preparation.shape.numbers) {
+        (Metric::Euclidean, Numbers::Halves) => mean(build, dimensions),
+        (Metric::Euclidean, Numbers::Integers) => {
+            vec![preparation.centre.into(); dimensions as usize]
+        }
+        (Metric::InnerProduct | Metric::Cosine, _) => vec![],
+    }
 }
 
 /// What plans are cut by. Rows that are not `resident` travel with their work.

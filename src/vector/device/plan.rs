@@ -53,15 +53,6 @@ impl Plan {
     pub(super) fn size_in_bytes(&self) -> usize {
         self.runs.capacity() * size_of::<VectorRun>() + self.stages.capacity() * size_of::<u32>()
     }
-
-    /// The stages of a unit, as ranges.
-    pub(super) fn stages_of(&self, unit: &VectorUnit) -> impl Iterator<Item = Range<u32>> {
-        let whole = unit.first_stage..unit.first_stage + unit.stages;
-        let listed = self.stages.get(whole.start as usize..whole.end as usize).unwrap_or(&[]);
-        let is_listed = !self.stages.is_empty();
-        let whole = (!is_listed).then_some(whole);
-        whole.into_iter().chain(listed.iter().map(|&stage| stage..stage + 1))
-    }
 }
 
 /// The next rows of a unit.

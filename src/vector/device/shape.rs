@@ -144,6 +144,8 @@ const BOXED_WARPS: u32 = 8;
 
 /// Columns of a stage of warpgroups.
 const STAGE: u32 = 256;
+/// Columns of what a stage with boxes is cut into where each pair is decided.
+const DENSE_COLUMNS: u32 = BOX_STAGE / 16;
 
 impl VectorShape {
     /// For vectors of some dimensions.
@@ -258,6 +260,13 @@ impl VectorShape {
     /// The instructions by which the kernel multiplies: those that read boxes do so by warps everywhere.
     pub(super) fn products(&self) -> VectorKernel {
         if self.reads_boxes() { VectorKernel::Warps } else { self.kernel }
+    }
+
+    /// The shape of units whose pairs are decided one by one: room for all their matches is kept, so
+    /// stages that few matches are expected of are cut.
+    pub(super) fn dense(&self) -> Self {
+        let stage_columns = if self.reads_boxes() { DENSE_COLUMNS } else { self.stage_columns };
+        Self { stage_columns, ..*self }
     }
 
     /// Pairs of a strip and a stage.

@@ -1,5 +1,6 @@
 //! Tiles of vectors as work for a device.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::{Match, RowPairCounts};
@@ -35,21 +36,32 @@ pub(super) struct Form {
 }
 
 impl Form {
-    fn shape(&self) -> &VectorShape {
+    pub(super) fn shape(&self) -> &VectorShape {
         &self.preparation.shape
     }
 
     /// The most matches that a work gives, or, where they are counted, pairs that it leaves
-    /// undecided: those of all hits, or of the smallest unit.
+    /// undecided: those of all hits, or of the smallest unit whose pairs are decided one by one.
     pub(super) fn most_matches(&self) -> u64 {
-        let tile = self.shape().tile_pairs();
-        if self.counts { tile } else { u64::from(self.capacity).max(tile) }
+        let unit = self.shape().dense().tile_pairs();
+        if self.counts { unit } else { u64::from(self.capacity).max(unit) }
     }
 
     /// The smallest units that a work decides pair by pair.
     pub(super) fn most_dense_units(&self) -> usize {
         let pairs = if self.counts { self.dense_pairs } else { self.most_matches() };
-        (pairs / self.shape().tile_pairs()).clamp(1, 1 << 16) as usize
+        (pairs / self.shape().dense().tile_pairs()).clamp(1, 1 << 16) as usize
+    }
+
+    /// The units that one of a stage becomes where each pair is decided.
+    pub(super) fn dense_parts(&self) -> u32 {
+        self.shape().stage_columns / self.shape().dense().stage_columns
+    }
+
+    /// That of works which decide each pair.
+    pub(super) fn dense(&self) -> Self {
+        let shape = self.shape().dense();
+        Self { preparation: Preparation { shape, ..self.preparation }, ..*self }
     }
 
     /// The bytes of a work that grow with its capacities.
@@ -64,7 +76,8 @@ pub(super) struct VectorJob {
     pub form: Form,
     pub plan: Arc<Plan>,
     pub units: Vec<VectorUnit>,
-    /// The units have too many hits: each of their pairs is decided.
+    /// The units have too many hits: each of their pairs is decided. They are of the form's
+    /// [dense](VectorShape::dense) shape, and list no stages.
     pub dense: bool,
     /// The rows; `None`: they are on the device.
     pub probe: Option<Arc<TravellingVectors>>,
@@ -81,6 +94,34 @@ impl VectorJob {
         let plan = Arc::clone(&self.plan);
         let (probe, columns) = (self.probe.clone(), self.columns.clone());
         Self { form, plan, units, dense, probe, columns, ..*self }
+    }
+
+    /// Jobs of up to `most` units each that decide each pair of some units of this one.
+    pub(super) fn densely(&self, units: &[VectorUnit], most: usize) -> Vec<Self> {
+        let (form, parts) = (self.form.dense(), self.form.dense_parts());
+        let cut = |unit: VectorUnit| {
+            let first_row = unit.first_row;
+            let stages = self.stages_of(unit).flatten();
+            let parts = stages.flat_map(move |stage| stage * parts..(stage + 1) * parts);
+            parts.map(move |first_stage| VectorUnit { first_row, first_stage, stages: 1 })
+        };
+        let mut units = units.iter().copied().flat_map(cut);
+        let next = || Some(units.by_ref().take(most).collect::<Vec<_>>());
+        let chunks = std::iter::from_fn(next).take_while(|units| !units.is_empty());
+        chunks.map(|units| self.with(form, units, true)).collect()
+    }
+
+    /// The stages of the plan that units of the job list.
+    fn listed(&self) -> &[u32] {
+        if self.dense { &[] } else { &self.plan.stages }
+    }
+
+    /// The stages of a unit, as ranges.
+    pub(super) fn stages_of(&self, unit: VectorUnit) -> impl Iterator<Item = Range<u32>> {
+        let whole = unit.first_stage..unit.first_stage + unit.stages;
+        let listed = self.listed().get(whole.start as usize..whole.end as usize).unwrap_or(&[]);
+        let whole = self.listed().is_empty().then_some(whole);
+        whole.into_iter().chain(listed.iter().map(|&stage| stage..stage + 1))
     }
 
     /// The bytes that the work takes on a device.
@@ -137,7 +178,7 @@ impl Places {
         let mut add = |count: u64, bytes: usize| layout.add(count, bytes as u64);
         let runs = add(plan.runs.len() as u64, size_of::<VectorRun>());
         let of_units = add(units.len() as u64, size_of::<VectorUnit>());
-        let stages = add(plan.stages.len() as u64, size_of::<u32>());
+        let stages = add(job.listed().len() as u64, size_of::<u32>());
         let of_hits = add(hits, HIT_BYTES as usize);
         let failed = add(units.len() as u64, size_of::<u32>());
         let redo = add(units.len() as u64, size_of::<u32>());
@@ -221,7 +262,7 @@ impl VectorRunning {
             }
             stage.copy(places.runs, bytes_of(&plan.runs))?;
             stage.copy(places.units, bytes_of(units))?;
-            stage.copy(places.stages, bytes_of(&plan.stages))?;
+            stage.copy(places.stages, bytes_of(self.job.listed()))?;
         }
         for (_, prepared) in [&places.probe, &places.columns].into_iter().flatten() {
             stage.clear(prepared.greatest, size_of::<u64>())?;
@@ -304,7 +345,7 @@ impl VectorRunning {
             stage_sure: columns.stage_sure,
             runs: at(places.runs),
             units: at(places.units),
-            stages: match plan.stages.is_empty() {
+            stages: match self.job.listed().is_empty() {
                 _ if self.walks_directory() => columns.directory,
                 true => 0,
                 false => at(places.stages),

@@ -119,15 +119,19 @@ impl Boxes {
     /// Whether two groups hold no pair.
     #[cfg(test)]
     pub(in crate::vector) fn are_apart(&self, a: usize, b: usize) -> bool {
-        gap(self.ends_of(a), self.ends_of(b)) > self.limit
+        gap(halves(self.ends_of(a)), halves(self.ends_of(b))) > self.limit
     }
 }
 
-/// The square of the distance of two boxes.
+/// The lower and the upper ends of a box that lie one behind the other.
+pub(super) fn halves(ends: &[f32]) -> [&[f32]; 2] {
+    let (low, high) = ends.split_at(ends.len() / 2);
+    [low, high]
+}
+
+/// The square of the distance of two boxes, of their lower and their upper ends.
 #[inline]
-pub(super) fn gap(a: &[f32], b: &[f32]) -> f32 {
-    let (low_a, high_a) = a.split_at(a.len() / 2);
-    let (low_b, high_b) = b.split_at(b.len() / 2);
+pub(super) fn gap([low_a, high_a]: [&[f32]; 2], [low_b, high_b]: [&[f32]; 2]) -> f32 {
     let mut sum = 0.0_f32;
     for ((low_a, high_a), (low_b, high_b)) in low_a.iter().zip(high_a).zip(low_b.iter().zip(high_b))
     {

@@ -14,7 +14,7 @@ use std::mem::size_of;
 use std::ops::Range;
 
 use super::basis::LANES;
-use super::boxes::{BOX_ITEMS, Boxes};
+use super::boxes::{BOX_ITEMS, Boxes, gap};
 use crate::engine::ItemId;
 use crate::simd::{Floats, Simd, kernels};
 use crate::util::parallel::{for_each, steps_per_task};
@@ -47,9 +47,11 @@ impl Extent {
 
     /// The square of the distance of two boxes in `dims` coordinates.
     pub(super) fn gap(&self, other: &Self, dims: usize) -> f32 {
-        let gap =
-            |k: usize| (other.low[k] - self.high[k]).max(self.low[k] - other.high[k]).max(0.0);
-        (0..dims).map(|k| gap(k) * gap(k)).sum()
+        gap(self.ends(dims), other.ends(dims))
+    }
+
+    fn ends(&self, dims: usize) -> [&[f32]; 2] {
+        [&self.low[..dims], &self.high[..dims]]
     }
 
     fn add(&mut self, low: &[f32], high: &[f32]) {

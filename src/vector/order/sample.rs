@@ -2,7 +2,7 @@
 
 use datafusion::common::Result;
 
-use super::boxes::{BLOCK_ITEMS, Points, enclose, gap};
+use super::boxes::{BLOCK_ITEMS, Points, enclose, gap, halves};
 use super::cells::{Sizes, refine};
 use crate::util::cancel::CancelFlag;
 
@@ -35,12 +35,12 @@ pub(super) fn share_in_reach(
         ends.resize(start + 2 * points.dims, 0.0);
         enclose(points, block, &mut ends[start..]);
     }
-    let blocks: Vec<&[f32]> = ends.chunks_exact(2 * points.dims).collect();
+    let blocks: Vec<[&[f32]; 2]> = ends.chunks_exact(2 * points.dims).map(halves).collect();
     let (mut within, mut pairs) = (0_usize, 0_usize);
     for row in blocks.iter().step_by((blocks.len() / ROWS).max(1)) {
         cancel.check()?;
         pairs += blocks.len();
-        within += blocks.iter().filter(|other| gap(row, other) <= limit).count();
+        within += blocks.iter().filter(|other| gap(*row, **other) <= limit).count();
     }
     Ok(within as f64 / pairs.max(1) as f64)
 }

@@ -13,7 +13,7 @@ use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::bounds::Frame;
-use crate::vector::bytes::ByteFrame;
+use crate::vector::bytes::{ByteFrame, MOST_DIMENSIONS};
 use crate::vector::choice::Choice;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::filter::Filter;
@@ -211,6 +211,50 @@ fn products_of_bytes_prove_only_what_is_true() {
     // Numbers between 0 and 1, and integers.
     assert!(all[0][0] + all[0][2] > 4 * all[0][1], "{all:?}");
     assert!(all[1][0] + all[1][2] > 10 * all[1][1], "{all:?}");
+}
+
+/// Sums of the longest vectors, of coordinates at the ends of the range, stay within 32 bits with their
+/// bounds. Of longer vectors products tell nothing.
+#[test]
+fn products_of_the_longest_vectors_stay_in_range() {
+    let mut rng = StdRng::seed_from_u64(18);
+    for (round, d) in (0..6).map(|round| (round, MOST_DIMENSIONS + round / 3)) {
+        let metric = Metric::ALL[round % 3];
+        let mut vectors = vec![vec![127.0; d], vec![-127.0; d], vec![0.0; d], vec![126.5; d]];
+        vectors.push((0..d).map(|k| if k % 2 == 0 { 127.0 } else { -127.0 }).collect());
+        vectors.push((0..d).map(|k| if k < d / 2 { 127.0 } else { 0.0 }).collect());
+        let ends = (0..d).map(|_| if rng.random_bool(0.5) { 127.0 } else { -127.0 });
+        vectors.push(ends.collect());
+        // Far outside.
+        vectors.push((0..d).map(|k| if k == d / 3 { 1e9 } else { 1.0 }).collect());
+        let mut bounds = vec![];
+        for (x, y) in vectors.iter().flat_map(|x| vectors.iter().map(move |y| (x, y))) {
+            bounds.extend(metric.value(x, y).unwrap());
+        }
+        bounds.sort_by(f64::total_cmp);
+        bounds.dedup();
+        vectors.push((0..d).map(|k| if k == d - 1 { f64::NAN } else { 1.0 }).collect());
+        let mut all = [0; 3];
+        for bound in bounds {
+            let threshold = Threshold { metric, bound };
+            let sides = [collection(&vectors), collection(&vectors)];
+            let case = Case { what: format!("{d} dimensions"), threshold, sides };
+            // The coordinates of vectors of length 1 are small.
+            let scale = if metric == Metric::Cosine { 127.0 * (d as f64).sqrt() } else { 1.0 };
+            for ratio in [1.0, 1e3] {
+                let frame = ByteFrame::new(threshold, vec![], scale, ratio);
+                all.iter_mut().zip(proven(&frame, &case)).for_each(|(all, of)| *all += of);
+            }
+        }
+        let [rejected, _, accepted] = all;
+        match d > MOST_DIMENSIONS {
+            // A vector of zeros has no cosine.
+            true => {
+                assert!((rejected == 0 || metric == Metric::Cosine) && accepted == 0, "{all:?}")
+            }
+            false => assert!(rejected > 100 && accepted > 100, "{metric:?} {all:?}"),
+        }
+    }
 }
 
 /// Sums in lanes decide as the function does, and most pairs.

@@ -334,6 +334,27 @@ async fn plans_name_the_strategy_and_see_through_casts() -> Result<()> {
     Ok(())
 }
 
+/// EXPLAIN ANALYZE tells of products of bytes. In tests, even numbers of vectors are joined by them.
+#[tokio::test]
+async fn plans_tell_of_products_of_bytes() -> Result<()> {
+    let context = points().await?;
+    context.sql("CREATE TABLE odd AS SELECT * FROM p WHERE id > 0").await?.collect().await?;
+    context.sql("SET simjoin.strategy = 'nested-loop'").await?.collect().await?;
+    for device in ["cpu", "auto"] {
+        context.sql(&format!("SET simjoin.device = '{device}'")).await?.collect().await?;
+        for (of, by_bytes) in [("p", true), ("odd", false)] {
+            let explain = format!(
+                "EXPLAIN ANALYZE SELECT a.id, b.id FROM {of} a SIMJOIN {of} b \
+                 ON array_distance(a.v, b.v) <= 1"
+            );
+            let shown = context.simjoin_sql(&explain).await?.collect().await?;
+            let shown = arrow::util::pretty::pretty_format_batches(&shown)?.to_string();
+            assert_eq!(shown.contains("by products of bytes"), by_bytes, "{shown}");
+        }
+    }
+    Ok(())
+}
+
 /// Where comparing all pairs takes long, a sample makes an index or the vectors an order, and EXPLAIN
 /// ANALYZE shows how few pairs are left.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

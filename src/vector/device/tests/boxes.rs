@@ -1,6 +1,8 @@
 //! Joins of vectors with boxes: stages out of the reach of a strip are not tested, and, of few dimensions,
 //! groups of columns out of the reach of a group of rows.
 
+use std::sync::Arc;
+
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
@@ -11,8 +13,11 @@ use crate::config::GpuOptions;
 use crate::emulator::{Emulator, gpu};
 use crate::engine::{MatchNeed, Pairing};
 use crate::gpu::Device;
+use crate::vector::device::abi::VectorUnit;
+use crate::vector::device::plan::Plan;
 use crate::vector::device::shape::{VectorKernel, VectorShape};
 use crate::vector::device::tests::Kind;
+use crate::vector::device::work::{Form, VectorJob};
 use crate::vector::metric::{Metric, Threshold};
 
 /// Rows near a few centres, under some keys; some are wild.
@@ -157,6 +162,57 @@ fn groups_out_of_reach_are_not_multiplied() {
     }
 }
 
+/// Of a stage with too many hits each pair is decided, a part of it at a time: room for the matches of
+/// a part is all that a work takes.
+#[test]
+fn stages_with_too_many_hits_are_cut() {
+    if Emulator::get().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(91);
+    for round in 0..3 {
+        let d = [2, 4, 11][round];
+        let rows = clusters(&mut rng, d, 4300);
+        let threshold = Threshold { metric: Metric::Euclidean, bound: 0.01 };
+        let sides = Sides::ordered(&rows, Pairing::Unordered, threshold);
+        let need = [MatchNeed::Count, MatchNeed::Pairs, MatchNeed::Exists][round % 3];
+        let kernel = Some(VectorKernel::Warps);
+        let drive = Drive { kernel, capacity: Some(100), ..Drive::on(0) };
+        let (join, _) =
+            sides.open(threshold, &sides.spec(need, GpuOptions::default()), drive).unwrap();
+        let form = Form { capacity: 100, ..join.form };
+        assert!(form.shape().reads_boxes());
+        assert_eq!(form.most_matches(), 512 * 128);
+        let unit = |first_stage, stages| VectorUnit { first_row: 64, first_stage, stages };
+        let plan = Plan { stages: vec![1, 3, 7], ..Plan::default() };
+        let job = VectorJob {
+            form,
+            plan: Arc::new(plan),
+            units: vec![],
+            dense: false,
+            probe: None,
+            columns: None,
+            column_count: 1 << 14,
+            left_to_cpu: false,
+        };
+        let cut = job.densely(&[unit(1, 1), unit(2, 1)], 20);
+        let units: Vec<Vec<u32>> =
+            cut.iter().map(|job| job.units.iter().map(|unit| unit.first_stage).collect()).collect();
+        assert_eq!(units, [(48..64).chain(112..116).collect::<Vec<_>>(), (116..128).collect()]);
+        for job in &cut {
+            assert!(job.dense && job.units.iter().all(|u| (u.first_row, u.stages) == (64, 1)));
+            assert_eq!(job.stages_of(job.units[0]).next().unwrap().start, job.units[0].first_stage);
+            // They are not cut again.
+            assert_eq!(job.densely(&job.units[..2], 9)[0].units, job.units[..2]);
+        }
+        let (given, told) = sides.run(threshold, need, drive).unwrap();
+        assert!(told.is_empty(), "{told:?}");
+        sides.check(need, &given, &sides.expected(threshold), &format!("{d} dimensions, {need:?}"));
+        // Each vector meets itself, so many stages have too many hits.
+        assert!(given.funnel.verified > 1 << 20, "{:?}", given.funnel);
+    }
+}
+
 /// Whatever fails, the pairs of the strips that the device drops are found, and once.
 #[test]
 fn the_cpu_decides_the_strips_that_a_failing_device_drops() {
@@ -173,7 +229,9 @@ fn the_cpu_decides_the_strips_that_a_failing_device_drops() {
     let mut faults = 0;
     for (call, error) in calls {
         for nth in [1, 4, 8] {
-            let (d, count) = (rng.random_range(2..20), rng.random_range(600..1200));
+            let d = rng.random_range(2..20);
+            // One stage, and two.
+            let count = rng.random_range(if nth == 4 { 2100..2500 } else { 600..1200 });
             let rows = clusters(&mut rng, d, count);
             let threshold = Threshold { metric: Metric::Euclidean, bound: 0.5 };
             let sides = Sides::ordered(&rows, Pairing::Unordered, threshold);
@@ -212,7 +270,7 @@ fn boxes_take_memory_of_the_device() {
     let expected = sides.expected(threshold);
     let lease = emulator.device();
     let mut ran = vec![];
-    let mut limit = 1_u64 << 28;
+    let mut limit = 1_u64 << 24;
     while limit > 1 << 12 {
         let drive = Drive {
             ordinal: lease.ordinal(),
@@ -231,9 +289,34 @@ fn boxes_take_memory_of_the_device() {
             ran.push(state);
         }
         sides.build.copies().clear();
-        limit -= limit / 8;
+        limit -= limit / 64;
     }
     assert!(ran.starts_with(&[(true, false), (false, false)]), "{ran:?}");
     assert!(!ran.contains(&(true, true)));
+    // They never are why numbers that prove to be wide travel.
+    let state = |limit: u64| {
+        let gpu = GpuOptions { memory_limit: Some(limit), ..GpuOptions::default() };
+        let drive = Drive {
+            ordinal: lease.ordinal(),
+            kernel: Some(VectorKernel::Warpgroups),
+            limit: Some(limit),
+            ..Drive::on(0)
+        };
+        let opened = sides.open(threshold, &sides.spec(MatchNeed::Pairs, gpu), drive);
+        sides.build.copies().clear();
+        opened.ok().map(|(join, _)| (join.form.preparation.shape.reads_boxes(), join.pieces))
+    };
+    let (mut without, mut with) = (1_u64 << 12, 1_u64 << 24);
+    while without + 1 < with {
+        let limit = without.midpoint(with);
+        match state(limit) {
+            Some((true, pieces)) => {
+                assert_eq!(pieces, None);
+                with = limit;
+            }
+            _ => without = limit,
+        }
+    }
+    assert_eq!(state(without), Some((false, None)));
     lease.expect_nothing_left(Device::close, "boxes");
 }
