@@ -93,6 +93,7 @@ pub(crate) mod shuffle;
 pub(crate) mod simd;
 pub mod spec;
 pub mod sql;
+pub mod storage;
 pub(crate) mod util;
 pub(crate) mod values;
 pub(crate) mod vector;

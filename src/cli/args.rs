@@ -21,6 +21,15 @@ pub struct Args {
     #[arg(long, value_name = "HOST:PORT")]
     pub scheduler: Option<String>,
 
+    /// File with the secret of that cluster [default: that of a scheduler of this account]
+    #[arg(long, value_name = "FILE", requires = "scheduler")]
+    pub secret_file: Option<PathBuf>,
+
+    /// Folder that statements may read and write, with all below it; repeatable [default: all files
+    /// of this account]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Vec<PathBuf>,
+
     /// Run the SQL or backslash command and exit; repeatable
     #[arg(short = 'c', long, value_name = "SQL", num_args = 1..)]
     pub command: Vec<String>,

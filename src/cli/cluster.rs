@@ -1,23 +1,27 @@
 //! Clusters at the command line: the scheduler, the executors, and statements that they run.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use ballista_core::config::{BALLISTA_JOB_NAME, BallistaConfig};
 use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement;
 use indicatif::HumanCount;
-use log::{LevelFilter, Log, Metadata, Record};
 
-use super::cluster_args::{ExecutorArgs, LogLevel, Process, SchedulerArgs};
-use super::errors::CliError;
+use super::cluster_args::{ExecutorArgs, LogArgs, LogFormat, LogLevel, Process, SchedulerArgs};
+use super::errors::{self, CliError};
 use super::output::print_line;
-use crate::cluster::client;
-use crate::cluster::client::{ClusterQueryExec, Phase, SchedulerAddress};
+use super::{cluster_control, log};
+use crate::cluster::client::{self, ClusterQueryExec, Phase, SchedulerAddress};
 use crate::cluster::executor::{Executor, ExecutorOptions, stop_signal};
 use crate::cluster::scheduler::{Scheduler, SchedulerOptions};
+use crate::cluster::{Access, Secret, is_readable_by_others};
+use crate::storage::DataDirs;
 
 /// The stack of the threads that read plans, which go deep.
 const STACK_BYTES: usize = 16 << 20;
@@ -34,6 +38,7 @@ pub(super) fn run(process: Process) -> std::result::Result<(), CliError> {
         let process = match process {
             Process::Scheduler(args) => tokio::spawn(scheduler(args)),
             Process::Executor(args) => tokio::spawn(executor(args)),
+            Process::Cluster(args) => tokio::spawn(cluster_control::run(args)),
         };
         match process.await {
             Ok(result) => result,
@@ -44,8 +49,49 @@ pub(super) fn run(process: Process) -> std::result::Result<(), CliError> {
     result
 }
 
+/// The processes that a process serves, by its flags.
+pub(super) fn access(
+    secret_file: Option<&Path>,
+    no_secret: bool,
+) -> std::result::Result<Access, CliError> {
+    let Some(file) = secret_file else {
+        return Ok(if no_secret { Access::Open } else { Access::Account });
+    };
+    if is_readable_by_others(file) {
+        errors::tell(&format!(
+            "Warning: other accounts can read the secret in {file}; chmod 600 {file} ends that",
+            file = file.display()
+        ));
+    }
+    Ok(Access::Secret(Secret::read(file)?))
+}
+
+/// Ends a process with its error as the last message of its log, in its form.
+async fn logged(
+    args: LogArgs,
+    process: impl Future<Output = std::result::Result<(), CliError>>,
+) -> std::result::Result<(), CliError> {
+    log::to_stderr(args.log_level, args.log_format);
+    match process.await {
+        Err(error) if args.log_format == LogFormat::Json && args.log_level != LogLevel::Off => {
+            ::log::error!("{}", errors::text(&error));
+            Err(CliError::Reported)
+        }
+        ended => ended,
+    }
+}
+
 async fn scheduler(args: SchedulerArgs) -> std::result::Result<(), CliError> {
-    log_to_stderr(args.log_level);
+    let log = LogArgs { ..args.log };
+    logged(log, run_scheduler(args)).await
+}
+
+async fn executor(args: ExecutorArgs) -> std::result::Result<(), CliError> {
+    let log = LogArgs { ..args.log };
+    logged(log, run_executor(args)).await
+}
+
+async fn run_scheduler(args: SchedulerArgs) -> std::result::Result<(), CliError> {
     let external_host = match args.external_host {
         Some(host) => host,
         None if args.bind_host.is_unspecified() => {
@@ -63,14 +109,24 @@ async fn scheduler(args: SchedulerArgs) -> std::result::Result<(), CliError> {
         bind_port: args.bind_port,
         external_host: external_host.clone(),
         executor_timeout_seconds: args.executor_timeout_seconds,
+        access: access(args.access.secret_file.as_deref(), args.access.no_secret)?,
+        data_dirs: DataDirs::new(&args.access.data_dir)?,
     })
     .await?;
     let port = scheduler.port();
+    let secret = match (&args.access.secret_file, args.access.no_secret) {
+        (Some(file), _) => format!(" --secret-file {}", file.display()),
+        (None, true) => " --no-secret".to_string(),
+        (None, false) => String::new(),
+    };
+    if let Some(file) = scheduler.secret_file() {
+        ::log::info!("the secret of this scheduler is in {}", file.display());
+    }
     print_line(
         io::stdout(),
         &format!(
             "Scheduler at {external_host}:{port}. Start executors with: simjoin executor \
-             --scheduler {external_host}:{port}"
+             --scheduler {external_host}:{port}{secret}"
         ),
     )?;
     tokio::select! {
@@ -79,8 +135,7 @@ async fn scheduler(args: SchedulerArgs) -> std::result::Result<(), CliError> {
     }
 }
 
-async fn executor(args: ExecutorArgs) -> std::result::Result<(), CliError> {
-    log_to_stderr(args.log_level);
+async fn run_executor(args: ExecutorArgs) -> std::result::Result<(), CliError> {
     let scheduler = SchedulerAddress::parse(&args.scheduler)?;
     let executor = Executor::prepare(ExecutorOptions {
         scheduler: scheduler.clone(),
@@ -91,6 +146,9 @@ async fn executor(args: ExecutorArgs) -> std::result::Result<(), CliError> {
         work_dir: args.work_dir,
         cores: args.cores,
         memory_limit: args.memory_limit,
+        work_dir_limit: args.work_dir_limit,
+        data_dirs: DataDirs::new(&args.access.data_dir)?,
+        access: access(args.access.secret_file.as_deref(), args.access.no_secret)?,
         connect_patience: Duration::from_secs(args.scheduler_connect_timeout_seconds),
     });
     // A signal while the scheduler is looked for ends the process at once.
@@ -115,8 +173,32 @@ async fn executor(args: ExecutorArgs) -> std::result::Result<(), CliError> {
     Ok(run.await?)
 }
 
-pub(super) fn connect(scheduler: &str, builder: SessionStateBuilder) -> Result<SessionContext> {
-    client::connect(scheduler, builder)
+/// A session whose statements run on a cluster.
+pub(super) fn connect(
+    scheduler: &str,
+    secret_file: Option<&Path>,
+    builder: SessionStateBuilder,
+) -> Result<SessionContext> {
+    let access = match secret_file {
+        Some(file) => Access::Secret(Secret::read(file)?),
+        None => Access::Account,
+    };
+    client::connect_with(scheduler, &access, builder)
+}
+
+/// Characters of a statement's text that a cluster hears.
+const TEXT_TOLD: usize = 500;
+
+/// Tells the cluster what the next statement of a session is, for lists of statements.
+pub(super) fn name_statement(ctx: &SessionContext, statement: &Statement) -> Result<()> {
+    let state = ctx.state_ref();
+    let mut state = state.write();
+    let options = state.config_mut().options_mut();
+    if options.extensions.get::<BallistaConfig>().is_none() {
+        return Ok(());
+    }
+    let text: String = statement.to_string().chars().take(TEXT_TOLD).collect();
+    options.set(BALLISTA_JOB_NAME, &text)
 }
 
 /// The phase of a statement on a cluster, as a line for the user.
@@ -144,35 +226,4 @@ pub(super) async fn cancelled(plan: &Arc<dyn ExecutionPlan>) {
     if let Some(query) = plan.downcast_ref::<ClusterQueryExec>() {
         let _ = tokio::time::timeout(CANCEL_PATIENCE, query.job().ended()).await;
     }
-}
-
-/// Tells what Ballista logs on standard error.
-fn log_to_stderr(level: LogLevel) {
-    let level = match level {
-        LogLevel::Off => LevelFilter::Off,
-        LogLevel::Error => LevelFilter::Error,
-        LogLevel::Warn => LevelFilter::Warn,
-        LogLevel::Info => LevelFilter::Info,
-        LogLevel::Debug => LevelFilter::Debug,
-    };
-    if log::set_logger(&StderrLog).is_ok() {
-        log::set_max_level(level);
-    }
-}
-
-struct StderrLog;
-
-impl Log for StderrLog {
-    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        // The network crates log every frame of each connection.
-        !["h2", "hyper", "tower", "tonic"].iter().any(|name| metadata.target().starts_with(name))
-    }
-
-    fn log(&self, record: &Record<'_>) {
-        if self.enabled(record.metadata()) {
-            eprintln!("[{} {}] {}", record.level(), record.target(), record.args());
-        }
-    }
-
-    fn flush(&self) {}
 }

@@ -14,9 +14,93 @@ pub enum Process {
     Scheduler(SchedulerArgs),
     /// Start an executor of a cluster, which runs tasks
     Executor(ExecutorArgs),
+    /// Show what a cluster is doing, or cancel one of its statements
+    Cluster(ControlArgs),
+}
+
+/// The end of the help of each command that opens a port.
+const WARNING: &str = "Whoever reaches the ports of a cluster and has its secret reads and writes \
+                       every file that the account of its executors can read and write, unless \
+                       --data-dir names the folders that statements may touch. Nothing is \
+                       encrypted.";
+
+/// The processes that may use one of a cluster, and the files that it may use.
+#[derive(Debug, clap::Args)]
+pub struct AccessArgs {
+    /// File with the secret that all processes and clients of the cluster have to give [default:
+    /// one that the scheduler makes, for processes of its account on this machine]
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+
+    /// Serve whoever reaches the port
+    #[arg(long, conflicts_with = "secret_file")]
+    pub no_secret: bool,
+
+    /// Folder that statements may read and write, with all below it; repeatable [default: all
+    /// files of this account]
+    #[arg(long, value_name = "DIR")]
+    pub data_dir: Vec<PathBuf>,
+}
+
+/// The log of a process of a cluster.
+#[derive(Debug, clap::Args)]
+pub struct LogArgs {
+    /// Least severity of the messages on standard error
+    #[arg(long, value_name = "LEVEL", default_value = "warn")]
+    pub log_level: LogLevel,
+
+    /// Form of the messages on standard error
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
 }
 
 #[derive(Debug, clap::Args)]
+pub struct ControlArgs {
+    #[command(subcommand)]
+    pub command: ControlCommand,
+}
+
+/// The commands on a cluster that runs.
+#[derive(Debug, Subcommand)]
+pub enum ControlCommand {
+    /// List executors and the statements that wait or run
+    Status {
+        #[command(flatten)]
+        connection: ConnectionArgs,
+
+        /// Form of the list
+        #[arg(long, value_name = "FORMAT", default_value = "text")]
+        format: StatusFormat,
+
+        /// List statements that have ended as well
+        #[arg(long)]
+        all: bool,
+    },
+    /// Cancel statements
+    Cancel {
+        #[command(flatten)]
+        connection: ConnectionArgs,
+
+        /// Names of statements, as simjoin cluster status lists them
+        #[arg(value_name = "JOB", required = true)]
+        jobs: Vec<String>,
+    },
+}
+
+/// The address of a scheduler, and its secret.
+#[derive(Debug, clap::Args)]
+pub struct ConnectionArgs {
+    /// Address of the scheduler
+    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:50050")]
+    pub scheduler: String,
+
+    /// File with the secret of the cluster [default: that of a scheduler of this account]
+    #[arg(long, value_name = "FILE")]
+    pub secret_file: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = WARNING)]
 pub struct SchedulerArgs {
     /// Address to listen on; 0.0.0.0 for every network that this machine is in
     #[arg(long, value_name = "IP", default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
@@ -34,12 +118,15 @@ pub struct SchedulerArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = at_least_5())]
     pub executor_timeout_seconds: u64,
 
-    /// Least severity of the messages on standard error
-    #[arg(long, value_name = "LEVEL", default_value = "warn")]
-    pub log_level: LogLevel,
+    #[command(flatten)]
+    pub access: AccessArgs,
+
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 #[derive(Debug, clap::Args)]
+#[command(after_help = WARNING)]
 pub struct ExecutorArgs {
     /// Address of the scheduler
     #[arg(long, value_name = "HOST:PORT", default_value = "localhost:50050")]
@@ -66,6 +153,11 @@ pub struct ExecutorArgs {
     #[arg(long, value_name = "DIR")]
     pub work_dir: Option<PathBuf>,
 
+    /// Greatest size of all files in that folder, such as 100g; a statement that passes it fails
+    /// [default: no limit]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub work_dir_limit: Option<u64>,
+
     /// Tasks that run at the same time; 0 for as many as the machine has cores
     #[arg(short = 'c', long, alias = "vcores", value_name = "N", default_value_t = 0)]
     pub cores: usize,
@@ -80,9 +172,11 @@ pub struct ExecutorArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 10)]
     pub scheduler_connect_timeout_seconds: u64,
 
-    /// Least severity of the messages on standard error
-    #[arg(long, value_name = "LEVEL", default_value = "warn")]
-    pub log_level: LogLevel,
+    #[command(flatten)]
+    pub access: AccessArgs,
+
+    #[command(flatten)]
+    pub log: LogArgs,
 }
 
 /// How much the processes of a cluster tell.
@@ -93,6 +187,24 @@ pub enum LogLevel {
     Warn,
     Info,
     Debug,
+}
+
+/// The form of a log.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// Time, severity, place in the program, statement and message
+    Text,
+    /// An object a line, with the same as its fields
+    Json,
+}
+
+/// The form of a list of what a cluster does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StatusFormat {
+    /// Two tables
+    Text,
+    /// One object
+    Json,
 }
 
 /// Executors tell of themselves every two seconds.

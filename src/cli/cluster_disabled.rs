@@ -1,11 +1,13 @@
 //! What a build without the feature `ballista` says of clusters.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use datafusion::common::{Result, not_impl_err};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement;
 
 use super::cluster_args::Process;
 use super::errors::CliError;
@@ -17,8 +19,17 @@ pub(super) fn run(_process: Process) -> std::result::Result<(), CliError> {
     Err(CliError::Usage(MISSING.to_string()))
 }
 
-pub(super) fn connect(_scheduler: &str, _builder: SessionStateBuilder) -> Result<SessionContext> {
+pub(super) fn connect(
+    _scheduler: &str,
+    _secret_file: Option<&Path>,
+    _builder: SessionStateBuilder,
+) -> Result<SessionContext> {
     not_impl_err!("{MISSING}")
+}
+
+/// Tells the cluster what the next statement is.
+pub(super) fn name_statement(_ctx: &SessionContext, _statement: &Statement) -> Result<()> {
+    Ok(())
 }
 
 /// What a statement on a cluster is doing.

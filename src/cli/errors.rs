@@ -7,6 +7,7 @@ use datafusion::common::{DataFusionError, SchemaError};
 
 use super::hints;
 use super::interrupt::Signal;
+use crate::storage;
 
 /// Why the command line stops.
 #[derive(Debug)]
@@ -49,6 +50,17 @@ pub(super) fn print(error: &CliError, place: Option<&str>, sql: &str) {
     }
 }
 
+/// The message of an error, in one line.
+#[cfg(feature = "ballista")]
+pub(super) fn text(error: &CliError) -> String {
+    match error {
+        CliError::Sql(error) => one_line(&message(error)),
+        CliError::Usage(message) => one_line(message),
+        CliError::Io(error) => one_line(&error.to_string()),
+        CliError::Stopped(_) | CliError::ClosedPipe | CliError::Reported => String::new(),
+    }
+}
+
 /// Writes a line to standard error, and ignores a reader that has closed it.
 pub(super) fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "{line}");
@@ -56,6 +68,9 @@ pub(super) fn tell(line: &str) {
 
 /// The message without the names of the layers that it came through.
 pub(super) fn message(error: &DataFusionError) -> String {
+    if let Some(outside) = storage::outside(error) {
+        return outside.to_string();
+    }
     match error {
         DataFusionError::Context(context, inner) if names_a_rule(context) => message(inner),
         DataFusionError::Context(context, inner) => format!("{context}: {}", message(inner)),

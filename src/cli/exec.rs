@@ -21,7 +21,7 @@ use super::output::{PrintOptions, ResultWriter, Written, print_line};
 use super::progress::Progress;
 use super::statement;
 use super::threads::stack_for_trees;
-use super::{warnings, writes};
+use super::{folders, warnings, writes};
 use crate::sql::{check_depth, parse_sql_at_line};
 
 /// How long a cancelled statement may take to end before it is left to itself.
@@ -143,10 +143,12 @@ async fn execute(
     progress: Progress,
     running: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
 ) -> Result<Option<Written>, CliError> {
+    cluster::name_statement(&ctx, &statement)?;
     let plan = statement::plan(&ctx, statement).await?;
     if statement::reset(&ctx, &plan)? {
         return Ok(None);
     }
+    folders::check_settings(&ctx.copied_config(), &plan)?;
     let frame = ctx.execute_logical_plan(plan).await?;
     writes::check_columns(frame.logical_plan())?;
     let file = writes::destination(frame.logical_plan())?;
@@ -154,6 +156,7 @@ async fn execute(
     let format = task_ctx.session_config().options().format.clone();
     let plan = frame.create_physical_plan().await?;
     if let Some(file) = file {
+        folders::check_destination(task_ctx.session_config(), &file)?;
         writes::check_destination(&file, &plan)?;
     }
     for warning in warnings::of_plan(&plan) {

@@ -9,7 +9,7 @@
 //! turns an error into one line and a hint.
 //!
 //! With `--scheduler`, statements run on a cluster; the sub-commands `scheduler` and `executor`
-//! start its processes ([`cluster`]).
+//! start its processes, `cluster` shows what it does ([`cluster`]).
 //!
 //! Results go to standard output, errors and progress to standard error. The exit status is 0 only
 //! when every statement succeeded, 1 when one failed, 2 for a wrong command line and 130 after
@@ -23,16 +23,21 @@ mod cluster;
 #[path = "cluster_disabled.rs"]
 mod cluster;
 mod cluster_args;
+#[cfg(feature = "ballista")]
+mod cluster_control;
 mod commands;
 mod editor;
 mod errors;
 mod exec;
+mod folders;
 mod function_page;
 mod helper;
 mod hints;
 mod input;
 mod interrupt;
 mod lines;
+#[cfg(feature = "ballista")]
+mod log;
 mod output;
 mod progress;
 mod prompt;

@@ -13,9 +13,10 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::args::{Args, PoolType};
-use super::cluster;
+use super::{cluster, folders};
 use crate::config::SimJoinOptions;
 use crate::session::install;
+use crate::storage::DataDirs;
 
 /// Builds the session: options from the environment (`DATAFUSION_*`, `SIMJOIN_*`) and the flags,
 /// the similarity join, and tables by file name. With `--scheduler`, its statements run on that
@@ -34,6 +35,10 @@ pub fn build(args: &Args) -> Result<SessionContext> {
     }
 
     let mut runtime = RuntimeEnvBuilder::new();
+    if let Some(data_dirs) = DataDirs::new(&args.data_dir)? {
+        runtime = runtime.with_object_store_registry(data_dirs.registry());
+        config = config.with_extension(Arc::new(data_dirs));
+    }
     if let Some(bytes) = args.memory_limit {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         runtime = runtime.with_memory_pool(memory_pool(args, bytes));
@@ -51,10 +56,10 @@ pub fn build(args: &Args) -> Result<SessionContext> {
         .with_runtime_env(runtime.build_arc()?)
         .with_default_features();
     let ctx = match &args.scheduler {
-        Some(scheduler) => cluster::connect(scheduler, builder)?,
+        Some(scheduler) => cluster::connect(scheduler, args.secret_file.as_deref(), builder)?,
         None => SessionContext::new_with_state(install(builder)?.build()),
     };
-    Ok(ctx.enable_url_table())
+    Ok(folders::with_tables_by_name(ctx))
 }
 
 fn memory_pool(args: &Args, bytes: usize) -> Arc<dyn MemoryPool> {

@@ -14,6 +14,7 @@ use datafusion::physical_plan::{ExecutionPlan, collect};
 
 use crate::plan::SimJoinQueryPlanner;
 use crate::session::families;
+use crate::storage;
 
 /// The planner of a scheduler's sessions: [`SimJoinQueryPlanner`], with an EXPLAIN that shows the
 /// plan which the stages are cut from.
@@ -39,7 +40,8 @@ impl QueryPlanner for SchedulerPlanner {
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         if !matches!(plan, LogicalPlan::Explain(_)) {
-            return self.0.create_physical_plan(plan, session).await;
+            let planned = self.0.create_physical_plan(plan, session).await;
+            return planned.map_err(storage::without_layers);
         }
         let Some(state) = session.as_any().downcast_ref::<SessionState>() else {
             return internal_err!("a scheduler's session is no SessionState");
@@ -47,7 +49,8 @@ impl QueryPlanner for SchedulerPlanner {
         let state = SessionStateBuilder::new_from_existing(state.clone())
             .with_physical_optimizer_rules(PhysicalOptimizer::new().rules)
             .build();
-        let explain = self.0.create_physical_plan(plan, &state).await?;
+        let explain = self.0.create_physical_plan(plan, &state).await;
+        let explain = explain.map_err(storage::without_layers)?;
         let schema = explain.schema();
         let rows = collect(explain, state.task_ctx()).await?;
         Ok(MemorySourceConfig::try_new_exec(&[rows], schema, None)?)

@@ -37,15 +37,19 @@
 
 pub mod client;
 mod codec;
+pub mod control;
 pub mod executor;
 mod explain;
+pub mod log;
 mod memory_table;
 pub mod scheduler;
+mod secret;
 mod session;
 mod state;
 
 pub use codec::SimJoinPhysicalCodec;
 pub use memory_table::SimJoinLogicalCodec;
+pub use secret::{Access, Secret, is_readable_by_others};
 pub use session::{
     client_session, configure_executor, configure_scheduler, function_registry, logical_codec,
     physical_codec, scheduler_session, session_config,

@@ -9,17 +9,20 @@ use ballista_core::utils::default_session_builder;
 use ballista_executor::executor_process::ExecutorProcessConfig;
 use ballista_scheduler::config::SchedulerConfig;
 use datafusion::common::Result;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use datafusion_proto::physical_plan::PhysicalExtensionCodec;
 
 use super::explain::SchedulerPlanner;
+use super::secret::Access;
 use super::{SimJoinLogicalCodec, SimJoinPhysicalCodec};
 use crate::config::SimJoinOptions;
 use crate::functions;
 use crate::plan::{ClusterPlanning, marker_functions};
 use crate::session::install_parts;
+use crate::storage::DataDirs;
 
 /// The codec of physical plans: this crate's around Ballista's.
 pub fn physical_codec() -> Arc<dyn PhysicalExtensionCodec> {
@@ -49,6 +52,19 @@ pub fn session_config() -> SessionConfig {
 ///
 /// Those of DataFusion's runtime.
 pub fn scheduler_session(config: SessionConfig) -> Result<SessionState> {
+    scheduler_session_in(config, None)
+}
+
+/// [`scheduler_session`] over the files of some folders alone.
+pub(super) fn scheduler_session_in(
+    config: SessionConfig,
+    data_dirs: Option<&DataDirs>,
+) -> Result<SessionState> {
+    // Files that come while a session lasts are seen by its next statement.
+    let mut runtime = RuntimeEnvBuilder::new().with_object_list_cache_limit(0);
+    if let Some(data_dirs) = data_dirs {
+        runtime = runtime.with_object_store_registry(data_dirs.registry());
+    }
     let config = config
         .with_extension(Arc::new(ClusterPlanning::default()))
         // Ballista's adaptive planner plans again after each stage, by rules that know DataFusion's
@@ -58,7 +74,9 @@ pub fn scheduler_session(config: SessionConfig) -> Result<SessionState> {
         .with_ballista_adaptive_query_planner(false);
     let state = default_session_builder(config)?;
     let session_id = state.session_id().to_string();
-    let builder = SessionStateBuilder::new_from_existing(state).with_session_id(session_id);
+    let builder = SessionStateBuilder::new_from_existing(state)
+        .with_session_id(session_id)
+        .with_runtime_env(runtime.build_arc()?);
     let planner = Arc::new(SchedulerPlanner::new());
     Ok(install_parts(builder)?.with_query_planner(planner).build())
 }
@@ -96,7 +114,9 @@ pub fn configure_executor(mut config: ExecutorProcessConfig) -> ExecutorProcessC
 }
 
 /// Prepares a session for statements that a scheduler runs: Ballista's settings, planner and
-/// functions, and this crate's functions, options and SIMJOIN on top.
+/// functions, and this crate's functions, options and SIMJOIN on top. Connections carry the secret
+/// of this account, unless the configuration of the session changes them already
+/// ([`Secret::endpoints`](super::Secret::endpoints)).
 ///
 /// The planner is [`client::ClusterPlanner`](super::client::ClusterPlanner), in place of the one
 /// that the session has; Ballista's own sends the same plans.
@@ -109,7 +129,12 @@ pub fn client_session(builder: SessionStateBuilder, scheduler: &str) -> Result<S
     let address = super::client::SchedulerAddress::parse(scheduler)?;
     let planner = super::client::ClusterPlanner::new(address.clone());
     let mut builder = install_parts(builder)?;
-    let config = std::mem::take(builder.config()).unwrap_or_default();
+    let mut config = std::mem::take(builder.config()).unwrap_or_default();
+    if config.ballista_override_create_grpc_client_endpoint().is_none()
+        && let Some(endpoints) = Access::Account.endpoints(&address)
+    {
+        config = config.with_ballista_override_create_grpc_client_endpoint(endpoints);
+    }
     let config = config
         .upgrade_for_ballista()
         .with_ballista_grpc_client_max_message_size(super::MAX_MESSAGE_BYTES as usize)

@@ -92,7 +92,7 @@ fn has_rows_on(graph: &ExecutionGraphBox, executor_id: &str) -> bool {
 }
 
 /// The cores that the tasks of statements use, by executor.
-async fn in_use(jobs: &HashMap<JobId, JobInfoCache>) -> HashMap<String, u32> {
+pub(super) async fn in_use(jobs: &HashMap<JobId, JobInfoCache>) -> HashMap<String, u32> {
     let mut used: HashMap<String, u32> = HashMap::new();
     for job in jobs.values() {
         let graph = job.execution_graph.read().await;

@@ -6,25 +6,25 @@ use crate::processes::{Cluster, shared};
 use crate::program::simjoin;
 use crate::support::assert_contains;
 
-fn text(bytes: &[u8]) -> String {
+pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 /// Standard output of a run that must succeed.
-fn succeeded(output: &Output) -> String {
+pub fn succeeded(output: &Output) -> String {
     assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
     text(&output.stdout)
 }
 
 /// Standard error of a run that must fail.
-fn failed(output: &Output) -> String {
+pub fn failed(output: &Output) -> String {
     assert!(!output.status.success(), "{}", text(&output.stdout));
     let error = text(&output.stderr);
     assert!(!error.contains("panicked"), "{error}");
     error
 }
 
-const REFERENCES: &str = "sql-examples/data/references.parquet";
+pub const REFERENCES: &str = "sql-examples/data/references.parquet";
 
 #[test]
 fn a_statement_over_a_file_gives_the_local_answer() {
@@ -135,7 +135,7 @@ fn errors_of_tasks_are_told_without_the_layers_that_they_came_through() {
 }
 
 /// A join that would take minutes, on every core of the cluster.
-const LONG: &str = "SELECT count(*) FROM \
+pub const LONG: &str = "SELECT count(*) FROM \
     (SELECT make_array(value % 7, value % 11, value % 13, value % 17) AS toks, value AS id FROM t) a \
     SIMJOIN (SELECT make_array(value % 7, value % 11, value % 13, value % 17) AS toks, \
     value AS id FROM t) b \

@@ -24,7 +24,11 @@ mod stages;
 #[allow(dead_code)]
 mod support;
 
+mod access;
 mod answers;
 mod command_line;
+mod control;
+mod data_dirs;
 mod faults;
+mod operation;
 mod processes;

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::SessionContext;
@@ -28,7 +28,12 @@ pub struct Process {
 impl Process {
     /// Starts `simjoin` with `args` and waits for its first line.
     pub fn start(args: &[&str]) -> Self {
-        let mut child = simjoin()
+        Self::start_command(simjoin(), args)
+    }
+
+    /// Starts a command with `args` and waits for its first line.
+    pub fn start_command(mut command: Command, args: &[&str]) -> Self {
+        let mut child = command
             .args(args)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -71,6 +76,24 @@ impl Process {
         let _ = self.child.wait();
     }
 
+    /// Waits until it has said all of `parts` on standard error.
+    pub fn wait_for(&self, parts: &[&str]) {
+        let started = Instant::now();
+        while !parts.iter().all(|part| self.stderr().contains(part)) {
+            assert!(started.elapsed() < PATIENCE, "not told of {parts:?}: {}", self.stderr());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// The ports of an executor for rows and for tasks.
+    pub fn ports(&self) -> (u16, u16) {
+        let ports = self.first_line.split_once(" at ports ").and_then(|(_, rest)| {
+            let (rows, rest) = rest.split_once(" (rows) and ")?;
+            Some((rows.parse().ok()?, rest.split_once(" (tasks)")?.0.parse().ok()?))
+        });
+        ports.unwrap_or_else(|| panic!("no ports in {:?}", self.first_line))
+    }
+
     /// Asks it to end, and waits; whether it succeeded.
     pub fn terminate(&mut self) -> bool {
         let id = self.child.id().to_string();
@@ -99,8 +122,18 @@ pub struct Cluster {
 impl Cluster {
     /// A scheduler that gives a lost executor up after five seconds, with as many executors.
     pub fn start(executors: usize) -> Self {
-        let scheduler =
-            Process::start(&["scheduler", "--bind-port", "0", "--executor-timeout-seconds", "5"]);
+        let mut cluster = Self::start_with(&[]);
+        for _ in 0..executors {
+            cluster.add_executor(&[]);
+        }
+        cluster
+    }
+
+    /// Such a scheduler with more arguments, without executors.
+    pub fn start_with(args: &[&str]) -> Self {
+        let mut all = vec!["scheduler", "--bind-port", "0", "--executor-timeout-seconds", "5"];
+        all.extend(args);
+        let scheduler = Process::start(&all);
         let address = scheduler
             .first_line
             .strip_prefix("Scheduler at ")
@@ -109,11 +142,7 @@ impl Cluster {
             .0
             .to_string();
         let work_dir = tempfile::tempdir().expect("a folder");
-        let mut cluster = Self { scheduler, executors: vec![], address, work_dir };
-        for _ in 0..executors {
-            cluster.add_executor(&[]);
-        }
-        cluster
+        Self { scheduler, executors: vec![], address, work_dir }
     }
 
     /// Starts an executor of two cores with more arguments; the scheduler knows it.
@@ -153,6 +182,15 @@ impl Cluster {
         let mut files = vec![];
         collect(self.work_dir.path(), &mut files);
         files
+    }
+}
+
+impl Drop for Cluster {
+    /// Ends the scheduler as its user would: it removes the file of its secret.
+    fn drop(&mut self) {
+        if self.scheduler.child.try_wait().is_ok_and(|ended| ended.is_none()) {
+            self.scheduler.terminate();
+        }
     }
 }
 

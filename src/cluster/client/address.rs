@@ -1,6 +1,7 @@
 //! Where a scheduler is.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::time::Duration;
 
 use ballista_core::extension::SessionConfigExt;
@@ -73,6 +74,13 @@ impl SchedulerAddress {
         self.port
     }
 
+    /// Whether only processes of this machine can be meant.
+    pub fn is_loopback(&self) -> bool {
+        let host = self.host.trim_start_matches('[').trim_end_matches(']');
+        host.eq_ignore_ascii_case("localhost")
+            || host.parse().is_ok_and(|address: IpAddr| address.is_loopback())
+    }
+
     /// With its scheme.
     pub fn url(&self) -> &str {
         &self.url
@@ -87,6 +95,18 @@ impl SchedulerAddress {
         &self,
         config: &SessionConfig,
     ) -> Result<SchedulerGrpcClient<Channel>> {
+        let bytes = config.ballista_config().grpc_client_max_message_size();
+        Ok(SchedulerGrpcClient::new(self.channel(config).await?)
+            .max_encoding_message_size(bytes)
+            .max_decoding_message_size(bytes))
+    }
+
+    /// A connection to the scheduler.
+    ///
+    /// # Errors
+    ///
+    /// An execution error within five seconds when it cannot be reached.
+    pub(crate) async fn channel(&self, config: &SessionConfig) -> Result<Channel> {
         let grpc = GrpcClientConfig::from(&config.ballista_config());
         let mut endpoint = create_grpc_client_endpoint(self.url.clone(), Some(&grpc))
             .map_err(|e| self.unreachable(&e))?
@@ -95,11 +115,7 @@ impl SchedulerAddress {
             endpoint =
                 customize.configure_endpoint(endpoint).map_err(|e| self.unreachable(e.as_ref()))?;
         }
-        let channel = endpoint.connect().await.map_err(|e| self.unreachable(&e))?;
-        let bytes = grpc.max_message_size;
-        Ok(SchedulerGrpcClient::new(channel)
-            .max_encoding_message_size(bytes)
-            .max_decoding_message_size(bytes))
+        endpoint.connect().await.map_err(|e| self.unreachable(&e))
     }
 
     fn unreachable(&self, error: &dyn std::error::Error) -> DataFusionError {
@@ -135,6 +151,16 @@ mod tests {
             let address = SchedulerAddress::parse(text).unwrap();
             assert_eq!(address.url(), url, "{text}");
             assert_eq!(SchedulerAddress::parse(&address.to_string()).unwrap(), address);
+        }
+        for (text, is_loopback) in [
+            ("localhost", true),
+            ("127.1.2.3:7", true),
+            ("[::1]:7", true),
+            ("10.0.0.1", false),
+            ("localhost.example.org", false),
+        ] {
+            let address = SchedulerAddress::parse(text).unwrap();
+            assert_eq!(address.is_loopback(), is_loopback, "{text}");
         }
         for wrong in ["", "http://", "https://a:1", "a:b", "a:0", "a:99999", "a/b", "u@a:1", "a b"]
         {

@@ -15,18 +15,51 @@ mod reason;
 use ballista_core::extension::SessionConfigExt;
 use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::prelude::SessionContext;
+use datafusion::prelude::{SessionConfig, SessionContext};
+
+use super::Access;
 
 pub use address::SchedulerAddress;
 pub use job::{Job, Phase};
 pub use planner::ClusterPlanner;
 pub use query::ClusterQueryExec;
+pub(super) use reason::plain;
+
+/// The configuration of a session that talks to `scheduler`, with what its connections carry.
+pub fn session(scheduler: &SchedulerAddress, access: &Access) -> SessionConfig {
+    match access.endpoints(scheduler) {
+        Some(endpoints) => {
+            super::session_config().with_ballista_override_create_grpc_client_endpoint(endpoints)
+        }
+        None => super::session_config(),
+    }
+}
+
+/// [`connect`] with the secret of `access`.
+///
+/// # Errors
+///
+/// Those of [`connect`].
+pub fn connect_with(
+    scheduler: &str,
+    access: &Access,
+    mut builder: SessionStateBuilder,
+) -> Result<SessionContext> {
+    let address = SchedulerAddress::parse(scheduler)?;
+    if let Some(endpoints) = access.endpoints(&address) {
+        let config = std::mem::take(builder.config()).unwrap_or_default();
+        let config = config.with_ballista_override_create_grpc_client_endpoint(endpoints);
+        builder = builder.with_config(config);
+    }
+    connect(scheduler, builder)
+}
 
 /// A session whose statements run on the cluster of `scheduler`, such as `localhost:50050`.
 ///
 /// Tables, views and settings live in this session: `SET` travels with each statement, files are
 /// named by it and read by the executors, which must see them under the same path. No connection
-/// is made before the first statement.
+/// is made before the first statement. A scheduler of the same account on this machine is given the
+/// secret that it has left; [`connect_with`] gives others theirs.
 ///
 /// # Errors
 ///

@@ -35,6 +35,7 @@ use super::explain;
 use super::job::{Job, Phase};
 use super::reason;
 use super::reason::plain;
+use crate::cluster::control;
 
 /// How long an abandoned statement waits for the scheduler's first answer.
 const SUBMIT_PATIENCE: Duration = Duration::from_secs(10);
@@ -221,6 +222,9 @@ impl Run {
             self.job.submit(&mut client, self.query.clone()).await?;
             match self.job.wait(&mut client).await {
                 Ok(partitions) => break partitions,
+                Err(e) if reason::is_loss(&e) && self.was_cancelled().await => {
+                    return exec_err!("the statement was cancelled on the cluster");
+                }
                 // No row has been given yet, and a query changes nothing.
                 Err(e) if self.repeatable && attempt < ATTEMPTS && reason::is_loss(&e) => {
                     self.job.forget(&mut client).await;
@@ -246,6 +250,13 @@ impl Run {
             .try_flatten();
         let end = futures::stream::once(end(client, self.job)).filter_map(|()| async { None });
         Ok(parts.chain(end).boxed())
+    }
+}
+
+impl Run {
+    async fn was_cancelled(&self) -> bool {
+        let Some(job) = self.job.id() else { return false };
+        control::was_cancelled(&self.scheduler, &self.config, &job).await
     }
 }
 

@@ -6,7 +6,9 @@
 
 use datafusion::common::DataFusionError;
 
+use crate::cluster::executor::WORK_DIR_LIMIT;
 use crate::cluster::state::LOST;
+use crate::storage::OUTSIDE;
 
 /// Prefixes that the layers put before an error.
 const LAYERS: [&str; 11] = [
@@ -33,6 +35,9 @@ pub(super) fn failure(text: &str) -> DataFusionError {
              datafusion_simjoin::cluster::configure_executor: {reason}",
             env!("CARGO_PKG_VERSION")
         ));
+    }
+    if reason.contains(WORK_DIR_LIMIT) || reason.contains(OUTSIDE) {
+        return DataFusionError::Execution(format!("the cluster refuses: {reason}"));
     }
     if reason.contains("No space left on device") {
         return DataFusionError::Execution(format!(
@@ -62,7 +67,7 @@ pub(super) fn is_loss(error: &DataFusionError) -> bool {
 const NOT_FETCHED: &str = "failed 1 times, most recent failure reason";
 
 /// The text of an error without the layers that it came through.
-pub(super) fn plain(text: &str) -> String {
+pub(in crate::cluster) fn plain(text: &str) -> String {
     let mut rest = text.trim();
     loop {
         let shorter = LAYERS.iter().find_map(|layer| rest.strip_prefix(layer));
