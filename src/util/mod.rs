@@ -1,7 +1,8 @@
 //! Helpers that know nothing of joins: cancellation, kinds of errors, threads and the
-//! numbers that they share, shared futures.
+//! numbers that they share, shared futures, checksums.
 
 pub(crate) mod cancel;
+pub(crate) mod checksum;
 pub(crate) mod errors;
 pub(crate) mod once;
 pub(crate) mod parallel;

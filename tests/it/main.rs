@@ -60,6 +60,7 @@ mod scores;
 mod self_joins;
 mod slt;
 mod spill;
+mod spill_faults;
 mod strategies;
 mod texts;
 mod thresholds;

@@ -19,8 +19,11 @@
 //! self-join that finds each pair once a piece is joined with itself, then with the rows behind it.
 //!
 //! Too little memory for a piece halves it, before any of its answer has been given.
+//!
+//! The bytes of every file are checked before they are decoded ([`checked`]).
 
 mod bands;
+mod checked;
 mod driver;
 mod plan;
 mod queue;

@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::bands::Bands;
+use super::checked;
 use super::driver::{SpilledBuild, all_of};
 use super::plan::StoredPlan;
 use super::stored::{Reloaded, StoredBuild};
@@ -134,12 +135,12 @@ impl SpillContext {
         }
     }
 
-    fn manager(&self, side: Side) -> SpillManager {
+    fn manager(&self, side: Side) -> Result<SpillManager> {
         let compression = self.task.session_config().spill_compression();
         let metrics = SpillMetrics::new(&self.plan_metrics, 0);
         let schema = Arc::clone(&self.plan.schemas[side as usize]);
-        SpillManager::new(self.task.runtime_env(), metrics, schema)
-            .with_compression_type(compression)
+        let checked = checked::environment(&self.task.runtime_env())?;
+        Ok(SpillManager::new(checked, metrics, schema).with_compression_type(compression))
     }
 
     /// A writer that shares `room` bytes with others.
@@ -149,7 +150,7 @@ impl SpillContext {
         bands: &Arc<Bands>,
         keeps_itemless: bool,
         room: usize,
-    ) -> SideWriter {
+    ) -> Result<SideWriter> {
         let limits = WriterLimits {
             buffer_bytes: (room / 16).clamp(LEAST_BUFFER_BYTES, BUFFER_BYTES),
             // A piece is at least a segment, and must fit in a fraction of the memory left.
@@ -169,9 +170,10 @@ impl SpillContext {
             // The rows read may have taken all memory; the writer needs this little to free it.
             reservation.grow(2 * LEAST_BUFFER_BYTES);
         }
-        let manager = self.manager(side);
+        let manager = self.manager(side)?;
         let form = Arc::clone(&self.plan.forms[side as usize]);
-        SideWriter::new(manager, form, Arc::clone(bands), keeps_itemless, limits, reservation)
+        let bands = Arc::clone(bands);
+        Ok(SideWriter::new(manager, form, bands, keeps_itemless, limits, reservation))
     }
 
     /// Stores the build side: the rows that have been read, and the rest. `memory` holds the rows
@@ -208,7 +210,7 @@ impl SpillContext {
         // In a self-join these are the probe rows as well.
         let keeps = self.layout.lists_unmatched(side)
             || self.layout.self_join && self.layout.lists_unmatched(self.layout.probe);
-        let mut writer = self.writer(side, &bands, keeps, room);
+        let mut writer = self.writer(side, &bands, keeps, room)?;
         let mut unloaded = 0;
         for share in shares {
             let keys = self.plan.has_keys.then_some(&share.keys);
@@ -256,7 +258,7 @@ impl SpillContext {
     ) -> Result<SpilledSide> {
         let side = self.layout.probe;
         let room = self.available().unwrap_or(usize::MAX);
-        let writer = self.writer(side, bands, self.layout.lists_unmatched(side), room);
+        let writer = self.writer(side, bands, self.layout.lists_unmatched(side), room)?;
         let limit = self.task.memory_pool().memory_limit();
         let inputs = inputs.into_iter().map(|input| input.within(&limit)).collect();
         let stored = self.store(side, inputs, writer).await?;
