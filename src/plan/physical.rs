@@ -17,7 +17,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
-use super::columns::{column_at, map_columns};
+use super::columns::{column_at, fresh_name, map_columns};
 use super::distribute::{ClusterPlanning, Distribution};
 use super::logical::SetSimilarityJoin;
 use super::readings::{are_deterministic, is_exact};
@@ -241,12 +241,12 @@ impl Compiler<'_> {
                 if !calls.contains(&call) {
                     calls.push(call);
                 }
-                let name = residual_score(call);
+                let name = self.residual_score(call);
                 Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name))))
             })
             .data()?;
         for call in &calls {
-            let name = residual_score(*call);
+            let name = self.residual_score(*call);
             fields.push(Arc::new(Field::new(name, call.function.data_type(), true)));
             columns.push(ResidualColumn::Score(*call));
         }
@@ -267,7 +267,8 @@ impl Compiler<'_> {
         }
         let numbered = Numbered::of(&fields)?;
         let number = |column: &Column| {
-            let of_score = || calls.iter().position(|call| residual_score(*call) == column.name);
+            let of_score =
+                || calls.iter().position(|call| self.residual_score(*call) == column.name);
             let of_side = |side: Side| {
                 let index = self.node.input(side).schema().maybe_index_of_column(column)?;
                 numbers[side as usize].get(&index).copied()
@@ -285,6 +286,13 @@ impl Compiler<'_> {
             columns,
             schema: Arc::new(Schema::new(fields)),
         })
+    }
+
+    /// The name of a score of the match in the schema of the residual: that of no column of the
+    /// inputs, which may have scores of joins below, and columns of any name.
+    fn residual_score(&self, call: Call) -> String {
+        let name = format!("__simjoin_match_{}_{}", call.function, call.first);
+        fresh_name(&name, &[self.node.left.schema(), self.node.right.schema()])
     }
 }
 
@@ -308,10 +316,4 @@ impl Numbered {
     fn column(&self, index: usize) -> Expr {
         Expr::Column(column_at(&self.0, index))
     }
-}
-
-/// The name of a score of the match in the schema of the residual. It differs from those of the
-/// score columns that a join below may give.
-fn residual_score(call: Call) -> String {
-    format!("__simjoin_match_{}_{}", call.function, call.first)
 }

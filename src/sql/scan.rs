@@ -235,7 +235,9 @@ impl Scanner<'_> {
         let in_condition = matches!(state, State::Condition { .. });
         let unaliased = state == State::Table { aliased: false };
         if self.is_simjoin(position) {
-            if unaliased && !self.starts_table(position + 1, true) {
+            if unaliased
+                && (!self.starts_table(position + 1, true) || self.is_join_alone(position + 1))
+            {
                 return self.simjoin_as_alias(position);
             }
             return self.simjoin(position, position);
@@ -409,13 +411,32 @@ impl Scanner<'_> {
         }
     }
 
+    /// Whether a SIMJOIN behind SIMJOIN is the join and no table, as in `FROM a simjoin SIMJOIN b c`:
+    /// a table and its alias follow, where a table would have an alias alone.
+    fn is_join_alone(&self, position: usize) -> bool {
+        if !self.is_simjoin(position) || !self.starts_table(position + 1, false) {
+            return false;
+        }
+        match self.token(position + 1) {
+            Token::LParen => {
+                self.starts_query(position + 2) || *self.token(position + 2) == Token::LParen
+            }
+            Token::SingleQuotedString(_) => true,
+            Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::LATERAL => {
+                true
+            }
+            Token::Word(_) => match self.token(position + 2) {
+                Token::Period => true,
+                Token::LParen => !self.is_column_list(position + 2),
+                _ => self.keyword(position + 2) == Keyword::AS || self.is_alias(position + 2),
+            },
+            _ => false,
+        }
+    }
+
     /// Whether the bracket holds the column names of an alias, `simjoin (x, y)`, and no table.
     fn is_column_list(&self, open: usize) -> bool {
-        let starts_query = matches!(
-            self.keyword(open + 1),
-            Keyword::SELECT | Keyword::WITH | Keyword::VALUES | Keyword::FROM | Keyword::TABLE
-        );
-        if starts_query || !matches!(self.token(open + 1), Token::Word(_)) {
+        if self.starts_query(open + 1) || !matches!(self.token(open + 1), Token::Word(_)) {
             return false;
         }
         let mut depth = 0;
@@ -434,6 +455,11 @@ impl Scanner<'_> {
             }
         }
         false
+    }
+
+    fn starts_query(&self, position: usize) -> bool {
+        use Keyword::{FROM, SELECT, TABLE, VALUES, WITH};
+        matches!(self.keyword(position), SELECT | WITH | VALUES | FROM | TABLE)
     }
 
     fn is_alias(&self, position: usize) -> bool {

@@ -104,6 +104,22 @@ fn joins_are_marked() {
         "SELECT * FROM a «SIMJOIN» simjoin b ON! p",
         "SELECT * FROM a «SIMJOIN» sample ON! p",
         "SELECT * FROM a «SIMJOIN» b simjoin ON! a.x = simjoin.x WHERE simjoin.y",
+        // An alias without AS before the join.
+        "SELECT * FROM t simjoin «SIMJOIN» t b ON! simjoin.x = b.x",
+        "SELECT * FROM t simjoin «SIMJOIN» t AS b ON! p",
+        "SELECT * FROM t simjoin «SIMJOIN» t \"b\" ON! p",
+        "SELECT * FROM t simjoin «SIMJOIN» s.t ON! p",
+        "SELECT * FROM t simjoin «SIMJOIN» (SELECT 1) b ON! p",
+        "SELECT * FROM t simjoin «SIMJOIN» ((b JOIN c ON q)) ON! p",
+        "SELECT * FROM t simjoin «SIMJOIN» range(1, 2) b ON! p",
+        "SELECT * FROM t simjoin «SIMJOIN» LATERAL (SELECT 1) b ON! p",
+        "SELECT * FROM 't.csv' simjoin «SIMJOIN» 'b.csv' ON! p «SIMJOIN» c ON! q",
+        "SELECT * FROM t simjoin LEFT «SIMJOIN» t b ON! p",
+        "SELECT * FROM a JOIN t simjoin «SIMJOIN» t b ON! p ON q",
+        // The first SIMJOIN is the join where both readings are right.
+        "SELECT * FROM a «SIMJOIN» simjoin b(x, y) ON! p",
+        "SELECT * FROM a «SIMJOIN» simjoin(1, 2) ON! p",
+        "SELECT * FROM a «SIMJOIN» simjoin LEFT JOIN c ON q ON! p",
     ] {
         check(&GenericDialect {}, marked);
     }

@@ -49,6 +49,7 @@ mod gpu_faults;
 mod gpu_kernels;
 mod joins;
 mod limits;
+mod names;
 mod options;
 mod plans;
 mod plans_declined;

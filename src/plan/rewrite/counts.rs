@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
-use datafusion::common::{Column, JoinType, Result};
+use datafusion::common::{Column, DFSchemaRef, DataFusionError, JoinType, Result};
 use datafusion::functions_aggregate::count::Count;
 use datafusion::functions_aggregate::sum::sum_udaf;
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
@@ -66,6 +66,22 @@ fn count_in_join(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         return Ok(None);
     }
 
+    let summed = sum_multiplicities(&aggregate.schema, flat, grouping, &counts);
+    match summed {
+        Ok(plan) => Ok(Some(plan)),
+        // A column of the user's has the name of a count, or of its sum.
+        Err(error) if matches!(error.find_root(), DataFusionError::SchemaError(..)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The aggregate that sums `counts`, under a projection with the columns of `schema`.
+fn sum_multiplicities(
+    schema: &DFSchemaRef,
+    flat: Flat<'_>,
+    grouping: Grouping,
+    counts: &[CountOf],
+) -> Result<LogicalPlan> {
     let mut node = flat.node.clone();
     node.need = Need::Counts(grouping.side);
     node.output = grouping.columns.into_iter().collect();
@@ -88,7 +104,6 @@ fn count_in_join(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         .collect();
 
     // Group columns keep their names; the sums get the names of the counts.
-    let schema = &aggregate.schema;
     let groups = flat.groups.len();
     let group_exprs = flat
         .groups
@@ -107,7 +122,7 @@ fn count_in_join(aggregate: &Aggregate) -> Result<Option<LogicalPlan>> {
         exprs.push(named(count, column_at(schema, groups + index)));
     }
     let plan = Projection::try_new(exprs, Arc::new(LogicalPlan::Aggregate(summed)))?;
-    Ok(Some(LogicalPlan::Projection(plan)))
+    Ok(LogicalPlan::Projection(plan))
 }
 
 /// `expr` under the qualified name of `column`.

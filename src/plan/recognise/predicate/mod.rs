@@ -290,11 +290,14 @@ impl Comparison {
         }
         let value = evaluator.value(admitted);
         if value.is_nan() {
-            return Err(match function.info().order {
-                Order::Similarity => "only NaN satisfies it; the threshold must be a number",
-                Order::Distance => "every number satisfies it; the threshold must be a number",
-            }
-            .to_string());
+            // NaN lies beyond infinity, on the side of its sign.
+            let beyond_all = match function.info().order {
+                Order::Similarity => value.is_sign_positive(),
+                Order::Distance => value.is_sign_negative(),
+            };
+            let satisfied =
+                if beyond_all { "only NaN satisfies" } else { "every number satisfies" };
+            return Err(format!("{satisfied} it; the threshold must be a number"));
         }
         Ok(Threshold { value, exact: self.extent == Extent::All && !overflows && !self.tries })
     }
