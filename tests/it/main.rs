@@ -50,6 +50,7 @@ mod gpu_kernels;
 mod joins;
 mod limits;
 mod names;
+mod not_in;
 mod options;
 mod plans;
 mod plans_declined;

@@ -230,6 +230,8 @@ impl<'a> Converter<'a> {
     }
 
     fn convert_join(&mut self, join: &Join) -> Result<Outcome> {
+        let without_nulls = as_anti_join(join);
+        let join = without_nulls.as_ref().unwrap_or(join);
         let Some(filter) = &join.filter else { return Ok(Outcome::Unchanged) };
         if !mentions_similarity(filter, self.context.families) && !is_marked(filter) {
             return Ok(Outcome::Unchanged);
@@ -424,6 +426,28 @@ fn unsupported(join: &Join) -> Option<&'static str> {
             Some("it is a mark join (a subquery under OR or in the select list)")
         }
     }
+}
+
+/// `x NOT IN (SELECT y … WHERE <condition>)` as an anti join: of the rows that satisfy the condition,
+/// one that has `y = x`, or NULL in its place, is enough to refuse a row. `None` for other joins, and
+/// where it is not plain which equality is that of NOT IN.
+///
+/// DataFusion 55 lets every NULL of the subquery refuse all rows, before it looks at the condition.
+fn as_anti_join(join: &Join) -> Option<Join> {
+    let [(x, y)] = join.on.as_slice() else { return None };
+    let filter = join.filter.as_ref().filter(|_| join.null_aware)?;
+    let equates = |conjunct: &&Expr| {
+        matches!(conjunct, Expr::BinaryExpr(BinaryExpr { op: Operator::Eq, .. }))
+    };
+    if join.join_type != JoinType::LeftAnti
+        || join.null_equality != NullEquality::NullEqualsNothing
+        || split_conjunction(filter).iter().any(equates)
+    {
+        return None;
+    }
+    let refuses = Expr::IsNotFalse(Box::new(x.clone().eq(y.clone())));
+    let filter = Some(filter.clone().and(refuses));
+    Some(Join { on: vec![], filter, null_aware: false, ..join.clone() })
 }
 
 fn reads_both_sides(expr: &Expr, sides: Sides<'_>) -> bool {
