@@ -86,8 +86,8 @@ options! {
     /// grid or directory and, for comparison, on a GPU by nested-loop-published or directory-published.
     "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
     /// Where signatures are tested or candidates verified: on a GPU where that is estimated to pay
-    /// (auto), on the CPU (cpu), on all GPUs (cuda; an error where none can be used), or on GPU
-    /// number N (cuda:N).
+    /// (auto), on the CPU (cpu), on as many GPUs as there is work for (cuda; an error where none can
+    /// be used), or on GPU number N (cuda:N).
     "device" device: DeviceChoice = DeviceChoice::Auto;
     /// The input that is collected and indexed: the smaller one by statistics (auto), left or
     /// right.
@@ -141,6 +141,9 @@ options! {
     /// Sets that the GPU's published filters (bwjoin-published, fgssjoin, sf-gssjoin) index together,
     /// at least 1.
     "debug.gpu_partition" gpu_partition: PositiveCount = PositiveCount(50_000);
+    /// Estimated work of GPUs, in microseconds, for which simjoin.device = cuda takes one more of
+    /// them, at least 1.
+    "debug.gpu_work" gpu_work: PositiveCount = PositiveCount(10_000);
     /// Whether the GPU multiplies vectors of integers of 8 bits as integers.
     "debug.gpu_integers" gpu_integers: bool = true;
 }
@@ -217,6 +220,8 @@ pub struct GpuOptions {
     pub block_size: Option<u32>,
     /// Sets of a part of an index, for measurements.
     pub partition: u32,
+    /// Nanoseconds of estimated work for which a join takes one more device.
+    pub work: u64,
     /// Whether vectors of integers of 8 bits are multiplied as such.
     pub integers: bool,
 }
@@ -230,6 +235,7 @@ impl SimJoinOptions {
             layout: self.gpu_layout,
             block_size: self.gpu_block_size.0,
             partition: self.gpu_partition.get() as u32,
+            work: self.gpu_work.get() as u64 * 1000,
             integers: self.gpu_integers,
         }
     }

@@ -210,6 +210,8 @@ pub fn choose(
     let ranked = rank(&strategies, evidence.as_ref(), placements, context.threads)?;
     let mut refused = None;
     for (place, first) in ranked.iter().enumerate() {
+        let work = first.cost.device + first.cost.transfer;
+        let request = &DeviceRequest { work, ..request.clone() };
         let (device, reason) = match (first.placement, request.choice) {
             (Placement::Cpu, _) => (None, why_cpu(&ranked, request.choice, refused.take())),
             (Placement::Gpu, _) if refused.is_some() => continue,

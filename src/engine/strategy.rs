@@ -148,6 +148,9 @@ pub struct DeviceRequest {
     pub choice: DeviceChoice,
     /// Whether the probe items are the build items.
     pub self_join: bool,
+    /// The estimated work of devices and of copies to them, in nanoseconds: little work is for few
+    /// devices.
+    pub work: f64,
     /// Told when the device fails in mid-join, or host memory for it is refused.
     pub on_failure: Arc<dyn Fn(String) + Send + Sync>,
 }

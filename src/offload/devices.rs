@@ -8,7 +8,7 @@ use std::thread;
 use datafusion::common::DataFusionError;
 use parking_lot::Mutex;
 
-use crate::config::DeviceChoice;
+use crate::config::{DeviceChoice, GpuOptions};
 use crate::engine::DeviceRequest;
 use crate::gpu::{Device, DeviceError, Images};
 
@@ -17,31 +17,56 @@ use crate::gpu::{Device, DeviceError, Images};
 pub(crate) struct OpenDevices {
     devices: Vec<Arc<Device>>,
     left_out: Vec<String>,
+    /// Visible devices for which the join has too little work.
+    idle: usize,
 }
 
 impl From<Vec<Arc<Device>>> for OpenDevices {
     fn from(devices: Vec<Arc<Device>>) -> Self {
-        Self { devices, left_out: vec![] }
+        Self { devices, left_out: vec![], idle: 0 }
     }
 }
 
 impl OpenDevices {
-    /// Opens the devices that a query names: `cuda` means all that are visible, less those that
-    /// cannot be used; `auto` the first one.
+    /// Opens the devices that a query names, and makes the join on them: `auto` names the first
+    /// one, `cuda` all that are visible, of which the join takes as many as it has work for. Those
+    /// that cannot be used are left out; where none of them can, all others are tried.
     ///
     /// # Errors
     ///
     /// Where none can be used.
-    pub(crate) fn open(choice: DeviceChoice) -> Result<Self, DeviceError> {
-        let ordinals = match choice {
-            DeviceChoice::Cuda(None) => (0..Device::count()?).collect(),
+    pub(crate) fn open<T>(
+        request: &DeviceRequest,
+        options: &GpuOptions,
+        join: impl Fn(Self) -> Result<T, DeviceError>,
+    ) -> Result<T, DeviceError> {
+        let mut ordinals = match request.choice {
+            DeviceChoice::Cuda(None) => at_hand(Device::count()?),
             DeviceChoice::Cuda(Some(ordinal)) => vec![ordinal],
             DeviceChoice::Auto | DeviceChoice::Cpu => vec![0],
         };
-        let mut open = Self::from(vec![]);
-        let opened = side_by_side(&ordinals, |&ordinal| Device::open(ordinal));
-        let named = ordinals.into_iter().zip(opened);
-        open.devices = open.keep(named)?;
+        // Saturates.
+        let most = 1 + (request.work / options.work as f64) as usize;
+        let mut others = ordinals.split_off(most.min(ordinals.len()));
+        ordinals.sort_unstable();
+        let idle = others.len();
+        let outcome = Self::with(&ordinals, idle, vec![]).and_then(&join);
+        match outcome {
+            Err(error) if idle > 0 => {
+                let left_out = ordinals.iter().map(|ordinal| format!("cuda:{ordinal} ({error})"));
+                others.sort_unstable();
+                let outcome = Self::with(&others, 0, left_out.collect()).and_then(join);
+                outcome.map_err(|_| error)
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// The devices of `ordinals` that can be opened.
+    fn with(ordinals: &[u32], idle: usize, left_out: Vec<String>) -> Result<Self, DeviceError> {
+        let mut open = Self { devices: vec![], left_out, idle };
+        let opened = side_by_side(ordinals, |&ordinal| Device::open(ordinal));
+        open.devices = open.keep(ordinals.iter().copied().zip(opened))?;
         Ok(open)
     }
 
@@ -143,6 +168,15 @@ impl OpenDevices {
     }
 }
 
+/// The numbers of `count` devices: first those that are open, the shortest queue first.
+fn at_hand(count: u32) -> Vec<u32> {
+    let mut ordinals: Vec<u32> = (0..count).collect();
+    ordinals.sort_by_cached_key(|&ordinal| {
+        Device::opened(ordinal).map_or(usize::MAX, |device| device.pending())
+    });
+    ordinals
+}
+
 /// Does work for each item on a thread of its own; for a single item on the caller's thread.
 fn side_by_side<I: Sync, T: Send>(
     items: &[I],
@@ -167,6 +201,8 @@ pub(crate) struct Devices {
     next: AtomicUsize,
     /// Visible devices that the join cannot use, and why.
     left_out: Vec<String>,
+    /// Visible devices for which the join has too little work.
+    idle: usize,
     /// What EXPLAIN says of the build side besides.
     remark: Option<&'static str>,
     /// The probe items are the build items: units are ranges of one collection.
@@ -211,6 +247,7 @@ impl Devices {
             members: open.devices.into_iter().map(member).collect(),
             next: AtomicUsize::new(0),
             left_out: open.left_out,
+            idle: open.idle,
             remark,
             self_join: request.self_join,
             demanded: matches!(request.choice, DeviceChoice::Cuda(_)),
@@ -339,6 +376,9 @@ impl fmt::Display for Devices {
         write!(f, "cuda:{} {}", ordinals.join(","), names.join(" and "))?;
         if let Some(remark) = self.remark {
             write!(f, ", {remark}")?;
+        }
+        if self.idle > 0 {
+            write!(f, ", too little work for {} more", self.idle)?;
         }
         if !self.left_out.is_empty() {
             write!(f, ", without {}", self.left_out.join(", "))?;

@@ -2,6 +2,7 @@
 //! it may be small, and that its failures are errors which leave nothing behind. On a real GPU
 //! where there is one, on the emulator elsewhere; failures on the emulator alone.
 
+use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -314,12 +315,50 @@ async fn failures_of_a_demanded_device_are_errors_of_the_query() {
     device.expect_nothing_left(Device::close, "upload");
 }
 
+/// The emulator has 64 devices. A process of its own opens them, for other tests use some as well.
+#[test]
+fn a_join_opens_as_many_devices_as_it_has_work_for() {
+    const ALONE: &str = "SIMJOIN_TEST_ALONE";
+    let Some(emulator) = Emulator::get() else { return };
+    if std::env::var_os(ALONE).is_none() {
+        let mut command = Command::new(std::env::current_exe().expect("a path"));
+        let test = "gpu::a_join_opens_as_many_devices_as_it_has_work_for";
+        let output = command.args(["--exact", test]).env(ALONE, "1").output().expect("it starts");
+        let ran = cli::Ran::from(output);
+        assert!(ran.ok, "{}{}", ran.out, ran.err);
+        assert_contains(&ran.out, &["1 passed"]);
+        return;
+    }
+    let opened = || (0..64).map(|ordinal| emulator.stat(ordinal, "contexts")).sum::<u64>();
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let ctx = context(&[("device", "cuda")]);
+        for statement in STATEMENTS {
+            rows(&ctx, statement).await;
+        }
+        let vectors =
+            "CREATE TABLE v AS SELECT value AS id, [sin(value), cos(value), value % 7] AS v
+                       FROM generate_series(1, 500)";
+        rows(&ctx, vectors).await;
+        let near = "SELECT count(*) FROM v a SIMJOIN v b ON array_distance(a.v, b.v) <= 0.01";
+        rows(&ctx, "SET simjoin.strategy = 'auto'").await;
+        let expected = rows(&ctx, near).await;
+        assert_eq!(opened(), 1);
+        let text = explain(&ctx, &format!("ANALYZE {near}")).await;
+        assert_contains(&text, &["cuda:0 CUDA emulator", "too little work for 63 more"]);
+        // Two milliseconds of work, by the estimate.
+        rows(&ctx, "SET simjoin.debug.gpu_work = 500").await;
+        assert_eq!(rows(&ctx, near).await, expected);
+        assert!((3..10).contains(&opened()), "{}", opened());
+    });
+}
+
 #[test]
 fn a_process_uses_all_devices_or_says_why_not() {
     let Some(emulator) = Emulator::get() else { return };
     let library = emulator.path().parent().expect("a folder");
     let folder = tempfile::tempdir().expect("a folder");
-    let sql = "SET simjoin.device = 'cuda'; \
+    let sql = "SET simjoin.device = 'cuda'; SET simjoin.debug.gpu_work = 1; \
                SELECT count(*) FROM (VALUES ([1, 2])) a(t) SIMJOIN (VALUES ([1, 2, 3])) b(t) \
                ON jaccard(a.t, b.t) >= 0.5; \
                EXPLAIN ANALYZE SELECT a.t FROM (VALUES ([1, 2])) a(t) \

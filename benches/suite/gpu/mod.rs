@@ -68,6 +68,7 @@ fn on_device(sets: &SetCollection, spec: &JoinSpec) -> Result<Arc<DeviceJoin>> {
     let request = DeviceRequest {
         choice: DeviceChoice::Cuda(Some(0)),
         self_join: true,
+        work: f64::INFINITY,
         on_failure: Arc::new(|_| {}),
     };
     let device =

@@ -247,6 +247,8 @@ impl BuildPlan {
         let request = DeviceRequest {
             choice: self.device,
             self_join: self.layout.self_join,
+            // Known once a strategy is chosen.
+            work: 0.0,
             on_failure: {
                 let (described, early) = (Arc::clone(&described), Arc::clone(&early));
                 let on_choice = Arc::clone(&self.on_choice);

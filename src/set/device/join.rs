@@ -47,8 +47,7 @@ impl fmt::Display for DeviceJoin {
 }
 
 impl DeviceJoin {
-    /// Opens the devices that the request names, and brings the build side there if it fits:
-    /// `cuda` names all that are visible, `auto` the first one.
+    /// Opens the devices that the request names, and brings the build side there if it fits.
     ///
     /// # Errors
     ///
@@ -58,7 +57,7 @@ impl DeviceJoin {
         spec: &JoinSpec,
         request: &DeviceRequest,
     ) -> Result<Arc<Self>, DeviceError> {
-        Self::on(OpenDevices::open(request.choice)?, build, spec, request)
+        OpenDevices::open(request, &spec.gpu, |open| Self::on(open, build, spec, request))
     }
 
     /// The same on devices that are open.

@@ -36,6 +36,7 @@ fn options(rng: &mut StdRng) -> GpuOptions {
         block_size: rng.random_bool(0.9).then(|| *[32, 64, 128, 256].choose(rng).unwrap()),
         partition: 50,
         integers: false,
+        ..GpuOptions::default()
     }
 }
 

@@ -159,7 +159,8 @@ impl Sides {
         let context =
             engine::PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2 };
         let self_join = Arc::ptr_eq(&self.build, &self.probe);
-        let request = DeviceRequest { choice: device, self_join, on_failure: Arc::new(|_| {}) };
+        let on_failure = Arc::new(|_| {});
+        let request = DeviceRequest { choice: device, self_join, work: f64::INFINITY, on_failure };
         let types = DataType::new_list(DataType::UInt32, true);
         let arguments = [Argument::of_type(&types); 2];
         let matcher = SetFamily::new(measure_of).bind(predicate_of(spec), arguments)?;

@@ -55,8 +55,8 @@ pub(super) fn common_dimensions(vectors: &Vectors) -> u32 {
 }
 
 impl VectorDevices {
-    /// Opens the devices that the request names, and brings the build side there: `cuda` names all
-    /// that are visible, `auto` the first one. Where it does not fit it travels with the works.
+    /// Opens the devices that the request names, and brings the build side there. Where it does not
+    /// fit it travels with the works.
     ///
     /// # Errors
     ///
@@ -67,8 +67,9 @@ impl VectorDevices {
         spec: &MatchSpec,
         request: &DeviceRequest,
     ) -> Result<Arc<Self>, DeviceError> {
-        let open = OpenDevices::open(request.choice)?;
-        Self::on(open, build, (threshold, spec), None, request)
+        OpenDevices::open(request, &spec.gpu, |open| {
+            Self::on(open, build, (threshold, spec), None, request)
+        })
     }
 
     /// The same on devices that are open, with a given kernel or the quickest one.

@@ -151,6 +151,7 @@ impl Sides {
         let request = DeviceRequest {
             choice: device.choice(),
             self_join: false,
+            work: f64::INFINITY,
             on_failure: {
                 let told = Arc::clone(&told);
                 Arc::new(move |what| told.lock().push(what))
@@ -190,6 +191,7 @@ impl Sides {
         let request = DeviceRequest {
             choice: device.choice(),
             self_join: Arc::ptr_eq(&self.build, &self.probe),
+            work: f64::INFINITY,
             on_failure: Arc::new(move |what| assert!(fault.is_some(), "{what}")),
         };
         let join = DeviceJoin::try_new(device.open(), &self.build, spec, &request).unwrap();

@@ -229,6 +229,7 @@ impl Sides {
                 false => DeviceChoice::Auto,
             },
             self_join: self.is_self_join(),
+            work: f64::INFINITY,
             on_failure: {
                 let told = Arc::clone(&told);
                 Arc::new(move |what| told.lock().push(what))
