@@ -162,7 +162,8 @@ async fn rows_that_go_with_their_executor_are_an_error_and_no_shorter_answer() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_executor_without_the_join_is_a_clear_error() {
-    let cluster = Cluster::start(0);
+    // Ballista's own executor has no secret to give.
+    let cluster = Cluster::start_with(&["--no-secret"]);
     let (host, port) = cluster.address.split_once(':').unwrap();
     let free = || std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let stock = ExecutorProcessConfig {

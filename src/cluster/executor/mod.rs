@@ -129,8 +129,12 @@ impl Executor {
         });
         let cores = Arc::new(ProcessCores(config.vcores));
         let given = secret.clone();
+        let data_dirs = options.data_dirs.clone().map(Arc::new);
         config.override_config_producer = Some(Arc::new(move || {
-            let session = session_config().with_extension(Arc::clone(&cores));
+            let mut session = session_config().with_extension(Arc::clone(&cores));
+            if let Some(data_dirs) = &data_dirs {
+                session = session.with_extension(Arc::clone(data_dirs));
+            }
             with_secret(session, given.as_ref())
         }));
         Ok(Self {
