@@ -180,7 +180,8 @@ pub fn self_join_of(
 
     let processor_start = machine::processor_seconds();
     let start = Instant::now();
-    let context = PrepareContext { reservation: &reservation, cancel: &cancel, threads };
+    let context =
+        PrepareContext { reservation: &reservation, cancel: &cancel, threads, probes: None };
     let (self_join, work, on_failure) = (true, f64::INFINITY, Arc::new(|_| {}));
     let of_device = DeviceRequest { choice: device, self_join, work, on_failure };
     let mut choice = choose(matcher, strategy, build, &spec, &of_device, context)?;

@@ -80,27 +80,69 @@ impl Choice {
     }
 }
 
+/// A choice as EXPLAIN ANALYZE shows it.
+#[derive(Debug, Clone)]
+pub struct Chosen {
+    pub strategy: &'static str,
+    /// The estimated work in nanoseconds.
+    pub work: f64,
+    /// How the CPU does it, where there are several ways.
+    pub manner: Option<&'static str>,
+    /// The other strategies in the same placement, and their work.
+    pub others: Vec<(&'static str, f64)>,
+    /// Where it runs, and why.
+    pub place: String,
+    pub reason: String,
+    /// What happened since.
+    pub notes: String,
+}
+
+impl Choice {
+    /// The choice as EXPLAIN ANALYZE shows it.
+    pub fn chosen(&self) -> Chosen {
+        let manner = self.strategy.manner(self.evidence.as_ref());
+        // A strategy that is no match for the data has no estimate.
+        let others = self.others.iter().map(|(name, cost)| (*name, cost.work()));
+        Chosen {
+            strategy: self.strategy.name(),
+            work: self.cost.work(),
+            manner: manner.filter(|_| self.device.is_none()),
+            others: others.filter(|(_, work)| work.is_finite()).collect(),
+            place: self.device.as_ref().map_or("cpu".to_string(), |device| device.to_string()),
+            reason: self.reason.clone(),
+            notes: String::new(),
+        }
+    }
+}
+
+impl Chosen {
+    /// The same choice with a further note.
+    pub fn noting(&self, note: &str) -> Self {
+        let notes = format!("{}{note}", self.notes);
+        Self { notes, ..self.clone() }
+    }
+}
+
 impl fmt::Display for Choice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} (estimated {}", self.strategy.name(), Nanos(self.cost.work()))?;
-        let manner = self.strategy.manner(self.evidence.as_ref());
-        if let Some(manner) = manner.filter(|_| self.device.is_none()) {
+        self.chosen().fmt(f)
+    }
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (estimated {}", self.strategy, Nanos(self.work))?;
+        if let Some(manner) = self.manner {
             write!(f, " {manner}")?;
         }
-        // A strategy that is no match for the data has no estimate.
-        let others = self.others.iter().filter(|(_, cost)| cost.work().is_finite());
-        for (i, (name, cost)) in others.enumerate() {
-            write!(f, "{} {name} {}", if i == 0 { ";" } else { "," }, Nanos(cost.work()))?;
+        for (i, (name, work)) in self.others.iter().enumerate() {
+            write!(f, "{} {name} {}", if i == 0 { ";" } else { "," }, Nanos(*work))?;
         }
-        f.write_str("), ")?;
-        match &self.device {
-            Some(device) => write!(f, "{device}")?,
-            None => f.write_str("cpu")?,
-        }
+        write!(f, "), {}", self.place)?;
         if !self.reason.is_empty() {
             write!(f, " ({})", self.reason)?;
         }
-        Ok(())
+        f.write_str(&self.notes)
     }
 }
 

@@ -27,8 +27,8 @@ pub(crate) use axis::PlaceReader;
 pub use axis::{ANYWHERE, Axis, RowPlace};
 #[cfg(test)]
 pub(crate) use choose::Choice;
-pub(crate) use choose::admitted;
 pub use choose::choose;
+pub(crate) use choose::{Chosen, admitted};
 pub(crate) use collection::{BuildEncoder, Encoded, EncodedPart, Growth, ProbeEncoder, Scratch};
 pub use collection::{Collection, EncodeInput, FinishContext};
 pub(crate) use cursor::{Cursor, RowPairCounts, UnitQueue};
@@ -40,7 +40,9 @@ pub use keys::KeyDictionary;
 pub(crate) use keys::{KeyConverter, KeyId, KeyRows, Keys};
 pub(crate) use row_groups::{ItemId, RowGroups};
 pub(crate) use stored::{Domain, StoredForm, StoredRows, Unload};
-pub(crate) use strategy::{Cost, DevicePlace, Evidence, Placement, Strategy, WorkStep};
+pub(crate) use strategy::{
+    Cost, DevicePlace, Evidence, Nanos, Placement, Probes, Strategy, WorkStep,
+};
 pub use strategy::{DeviceRequest, MatchNeed, MatchSpec, Pairing, PrepareContext};
 
 /// A build side ready to be probed by any number of partitions.

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 use std::fmt::{self, Debug, Display};
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -114,7 +115,7 @@ impl Cost {
 }
 
 /// Nanoseconds, shown in a readable unit.
-pub(super) struct Nanos(pub f64);
+pub(crate) struct Nanos(pub f64);
 
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -191,6 +192,28 @@ pub struct PrepareContext<'a> {
     pub cancel: &'a CancelFlag,
     /// How many threads may work on it at once, at least 1.
     pub threads: usize,
+    /// The rows that will probe the build collection, where they are known: otherwise estimates take
+    /// them to be like those of the build side.
+    pub probes: Option<&'a Probes>,
+}
+
+/// The rows that will probe a build collection. A piece of a join from disk is probed by the rows of
+/// all segments in its reach.
+#[derive(Debug, Clone, Default)]
+pub struct Probes {
+    /// Ranges of positions on the [`Axis`](super::Axis), and how many rows lie there.
+    pub parts: Vec<(Range<u32>, u64)>,
+}
+
+impl Probes {
+    /// The number of rows.
+    pub fn len(&self) -> u64 {
+        self.parts.iter().map(|(_, rows)| rows).sum()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
 /// An algorithm of a family.

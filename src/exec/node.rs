@@ -37,7 +37,7 @@ use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
 use crate::exec::mode::JoinMode;
 use crate::exec::partition::{BuildFuture, ProbePartition};
 use crate::exec::rows::inputs::ProbeInputs;
-use crate::exec::spill::{Built, SpillRequest};
+use crate::exec::spill::{Built, ShowChoices, SpillRequest};
 use crate::spec::{ResidualColumn, Side, SimilarityJoin};
 use crate::util::once::{OnceExecution, once_fut};
 
@@ -263,6 +263,7 @@ impl SetSimilarityJoinExec {
         context: &Arc<TaskContext>,
     ) -> Result<impl Future<Output = Result<Built>> + Send + use<>> {
         let chosen = Arc::clone(&self.chosen);
+        let show: ShowChoices = Arc::new(move |text| *chosen.lock() = Some(text));
         let threads = ProcessCores::threads(context.session_config());
         let builds = self.partition_count() / partitions.max(1);
         let has_disk = context.runtime_env().disk_manager.tmp_files_enabled();
@@ -274,7 +275,10 @@ impl SetSimilarityJoinExec {
             partitions,
             threads: (threads / builds.max(1)).max(1),
             metrics: BuildMetrics::new(&self.metrics),
-            on_choice: Arc::new(move |choice| *chosen.lock() = Some(choice)),
+            on_choice: {
+                let show = Arc::clone(&show);
+                Arc::new(move |chosen| show(chosen.to_string()))
+            },
             spill: match self.options.spill {
                 SpillChoice::Auto if !has_disk => SpillChoice::Never,
                 SpillChoice::Always if !has_disk => {
@@ -286,6 +290,7 @@ impl SetSimilarityJoinExec {
                 choice => choice,
             },
             values: None,
+            probes: None,
         };
         let input = self.input.side(self.layout.build()).execute(from, Arc::clone(context))?;
         let request = SpillRequest {
@@ -294,6 +299,7 @@ impl SetSimilarityJoinExec {
             options: self.options.clone(),
             metrics: self.metrics.clone(),
             task: Arc::clone(context),
+            show,
         };
         let memory = Headroom::of_build(context.memory_pool());
         Ok(async move {

@@ -96,7 +96,7 @@ fn prepare_with(
     cancel: &CancelFlag,
 ) -> Result<Arc<dyn PreparedJoin>> {
     // Queries that run have the other threads.
-    cpu.prepare(wanted, PrepareContext { reservation, cancel, threads: 1 })
+    cpu.prepare(wanted, PrepareContext { reservation, cancel, threads: 1, probes: None })
 }
 
 /// A join that a thread prepares once a cursor over it has work. The thread is cancelled when the

@@ -1,6 +1,6 @@
 //! What joins by filter and verification cost.
 
-use crate::engine::{Cost, Pairing};
+use crate::engine::Cost;
 use crate::gpu::Device;
 use crate::set::JoinSpec;
 use crate::set::filter::SuffixTest;
@@ -82,12 +82,7 @@ impl Filtered {
             let cost = Cost { cpu: nanos + filter + behind.cpu, ..behind };
             Parts { words, signed, cost }
         };
-        let signed = match spec.pairing {
-            Pairing::All => 2.0,
-            // The probe sets have their signatures already.
-            Pairing::Unordered => 1.0,
-        };
-        let sign = signed * statistics.tokens * nanos::SIGN;
+        let sign = statistics.signed_tokens(spec) * nanos::SIGN;
         let bytes = 8.0 * statistics.sets * statistics.signature_words() as f64;
         let uncached = (bytes / CACHE).min(1.0);
         let compare = candidates * (nanos::SIGNATURE + uncached * nanos::UNCACHED_SIGNATURE);
@@ -169,7 +164,7 @@ fn postings(statistics: &Statistics, spec: &JoinSpec, width: usize, words: usize
     }
     let nanos = statistics.probed * nanos::SET
         + statistics.indexed * index
-        + 2.0 * statistics.tokens * sign
+        + (statistics.tokens + statistics.probe_tokens) * sign
         + statistics.lookups * (nanos::LOOKUP + uncached * nanos::UNCACHED_LOOKUP)
         + statistics.postings * scan;
     let candidates = statistics.postings * statistics.suffix_share(width);
@@ -182,6 +177,7 @@ mod tests {
     use rand::rngs::StdRng;
 
     use super::*;
+    use crate::engine::Pairing;
     use crate::set::Measure;
     use crate::set::tests::harness::{Sides, spec};
     use crate::set::tests::shapes;

@@ -169,7 +169,7 @@ impl PrepareContext<'_> {
 impl<'a> From<engine::PrepareContext<'a>> for PrepareContext<'a> {
     /// On the CPU.
     fn from(context: engine::PrepareContext<'a>) -> Self {
-        let engine::PrepareContext { reservation, cancel, threads } = context;
+        let engine::PrepareContext { reservation, cancel, threads, .. } = context;
         Self { reservation, cancel, threads, device: None }
     }
 }

@@ -42,10 +42,11 @@ const RUNS: usize = 1 << 12;
 #[derive(Debug, Clone)]
 pub struct Statistics {
     pub sets: f64,
-    /// Sets that have partners by blocking key and size.
+    /// Probe sets that have partners by blocking key and size.
     pub probed: f64,
-    /// Tokens in all sets.
+    /// Tokens in all build sets, and in the probe sets that have partners.
     pub tokens: f64,
+    pub probe_tokens: f64,
     /// Pairs of sets whose blocking keys and sizes admit a match.
     pub admissible_pairs: f64,
     /// Tokens of a set of a candidate: the larger sets are, the more candidates they are in.
@@ -55,11 +56,13 @@ pub struct Statistics {
     /// Posting lists looked up, and the postings of admissible size in them.
     pub lookups: f64,
     pub postings: f64,
+    /// Postings of any size in a list that is looked up, on average.
+    pub(crate) list_length: f64,
     /// Threads that share the work of the CPU, at least 1.
     pub threads: usize,
     /// How frequent tokens are, where that has been counted.
     pub(crate) frequencies: Option<Frequencies>,
-    sampled: Option<Sampled>,
+    pub(super) sampled: Option<Sampled>,
 }
 
 /// Frequencies of tokens, from a sample of sets.
@@ -80,17 +83,20 @@ impl Statistics {
         spec: &JoinSpec,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let (indexed, lookups, postings) = prefix_figures(build, spec, context)?;
+        let Prefixes { indexed, lookups, listed, postings } = Prefixes::of(build, spec, context)?;
         let Admissible { probed, pairs, common, sizes } = Admissible::of(build, spec);
+        let (sets, tokens) = (f64::from(build.len()), build.token_count() as f64);
         Ok(Self {
-            sets: f64::from(build.len()),
+            sets,
             probed,
-            tokens: build.token_count() as f64,
+            tokens,
+            probe_tokens: tokens * probed / sets.max(1.0),
             admissible_pairs: pairs,
             candidate_size: if common > 0.0 { sizes / common } else { 0.0 },
             indexed,
             lookups,
             postings,
+            list_length: listed / lookups.max(1.0),
             threads: context.threads,
             frequencies: None,
             sampled: None,
@@ -139,6 +145,15 @@ impl Statistics {
         let sets = affordable.clamp(COUNTED_SETS / 2, COUNTED_SETS);
         self.frequencies = Some(Frequencies::of(build, spec, sets, context)?);
         Ok(())
+    }
+
+    /// The tokens of the sets that a join signs.
+    pub(crate) fn signed_tokens(&self, spec: &JoinSpec) -> f64 {
+        match spec.pairing {
+            Pairing::All => self.tokens + self.probe_tokens,
+            // The probe sets have their signatures already.
+            Pairing::Unordered => self.tokens,
+        }
     }
 
     /// Tokens of an average set.
@@ -257,61 +272,73 @@ impl Frequencies {
     }
 }
 
-/// Indexed tokens, lookups and postings.
-fn prefix_figures(
-    build: &SetCollection,
-    spec: &JoinSpec,
-    context: PrepareContext<'_>,
-) -> Result<(f64, f64, f64)> {
-    let bytes = build.universe() as usize * size_of::<u32>();
-    context.reservation.try_grow(bytes)?;
-    let mut counts = vec![0_u32; build.universe() as usize];
-    let tokens = build.token_count();
-    let counted = (tokens / COUNTED).clamp(COUNTED_TOKENS.start, COUNTED_TOKENS.end);
-    let step = tokens.div_ceil(counted).max(1);
-    let mut indexed = 0.0;
-    for (run, sets) in build.runs().iter() {
-        context.cancel.check()?;
-        // The same residues in every run, so that short ones are not left out.
-        let offset = (step - sets.start as usize % step) % step;
-        if offset >= sets.len() {
-            continue;
+/// Indexed tokens, lookups, the postings in the lists looked up, and those of admissible size.
+struct Prefixes {
+    indexed: f64,
+    lookups: f64,
+    listed: f64,
+    postings: f64,
+}
+
+impl Prefixes {
+    fn of(build: &SetCollection, spec: &JoinSpec, context: PrepareContext<'_>) -> Result<Self> {
+        let bytes = build.universe() as usize * size_of::<u32>();
+        context.reservation.try_grow(bytes)?;
+        let mut counts = vec![0_u32; build.universe() as usize];
+        let tokens = build.token_count();
+        let counted = (tokens / COUNTED).clamp(COUNTED_TOKENS.start, COUNTED_TOKENS.end);
+        let step = tokens.div_ceil(counted).max(1);
+        let mut indexed = 0.0;
+        for (run, sets) in build.runs().iter() {
+            context.cancel.check()?;
+            // The same residues in every run, so that short ones are not left out.
+            let offset = (step - sets.start as usize % step) % step;
+            if offset >= sets.len() {
+                continue;
+            }
+            let prefix = spec.indexed_prefix(run.size) as usize;
+            for set in sets.skip(offset).step_by(step) {
+                let tokens = build.tokens(set);
+                let prefix = &tokens[..tokens.len().min(prefix)];
+                indexed += prefix.len() as f64;
+                prefix.iter().for_each(|&t| counts[t as usize] += 1);
+            }
         }
-        let prefix = spec.indexed_prefix(run.size) as usize;
-        for set in sets.skip(offset).step_by(step) {
-            let tokens = build.tokens(set);
-            let prefix = &tokens[..tokens.len().min(prefix)];
-            indexed += prefix.len() as f64;
-            prefix.iter().for_each(|&t| counts[t as usize] += 1);
+        let probes = (build.len() / PROBED).clamp(PROBES.start, PROBES.end);
+        let sample_step = build.len().div_ceil(probes).max(1);
+        let (mut lookups, mut listed, mut postings) = (0.0, 0.0, 0.0);
+        let mut run = None;
+        for probe in (sample_step / 2..build.len()).step_by(sample_step as usize) {
+            if run.as_ref().is_none_or(|run: &ProbedRun| !run.ids.contains(&probe)) {
+                run = ProbedRun::of(build, spec, probe);
+            }
+            let Some(ProbedRun { partners, prefix, .. }) = &run else { continue };
+            let unordered = spec.pairing == Pairing::Unordered;
+            let end = if unordered { partners.end.min(probe) } else { partners.end };
+            if end <= partners.start {
+                continue;
+            }
+            let share = f64::from(end - partners.start) / f64::from(build.len());
+            let tokens = build.tokens(probe);
+            let prefix = &tokens[..tokens.len().min(*prefix as usize)];
+            lookups += prefix.len() as f64;
+            // Of a long prefix, one token of several.
+            let every = prefix.len().div_ceil(LOOKED_UP).max(1);
+            let found = prefix.iter().step_by(every).map(|&t| f64::from(counts[t as usize]));
+            let found = every as f64 * found.sum::<f64>();
+            listed += found;
+            postings += share * found;
         }
+        drop(counts);
+        context.reservation.shrink(bytes);
+        let (step, sample_step) = (step as f64, f64::from(sample_step));
+        Ok(Self {
+            indexed: indexed * step,
+            lookups: lookups * sample_step,
+            listed: listed * step * sample_step,
+            postings: postings * step * sample_step,
+        })
     }
-    let probes = (build.len() / PROBED).clamp(PROBES.start, PROBES.end);
-    let sample_step = build.len().div_ceil(probes).max(1);
-    let (mut lookups, mut postings) = (0.0, 0.0);
-    let mut run = None;
-    for probe in (sample_step / 2..build.len()).step_by(sample_step as usize) {
-        if run.as_ref().is_none_or(|run: &ProbedRun| !run.ids.contains(&probe)) {
-            run = ProbedRun::of(build, spec, probe);
-        }
-        let Some(ProbedRun { partners, prefix, .. }) = &run else { continue };
-        let unordered = spec.pairing == Pairing::Unordered;
-        let end = if unordered { partners.end.min(probe) } else { partners.end };
-        if end <= partners.start {
-            continue;
-        }
-        let share = f64::from(end - partners.start) / f64::from(build.len());
-        let tokens = build.tokens(probe);
-        let prefix = &tokens[..tokens.len().min(*prefix as usize)];
-        lookups += prefix.len() as f64;
-        // Of a long prefix, one token of several.
-        let every = prefix.len().div_ceil(LOOKED_UP).max(1);
-        let found = prefix.iter().step_by(every).map(|&t| f64::from(counts[t as usize]));
-        postings += share * every as f64 * found.sum::<f64>();
-    }
-    drop(counts);
-    context.reservation.shrink(bytes);
-    let (step, sample_step) = (step as f64, f64::from(sample_step));
-    Ok((indexed * step, lookups * sample_step, postings * step * sample_step))
 }
 
 /// Probe sets of one key and size.

@@ -47,6 +47,9 @@ impl SetEvidence {
         context: engine::PrepareContext<'_>,
     ) -> Result<Self> {
         let mut statistics = Statistics::gather(build, &spec, context.into())?;
+        if let Some(probes) = context.probes {
+            statistics = statistics.probed_by(build, &spec, probes);
+        }
         let ppjoin = FilterVerify::PPJoin;
         let indexed = JoinStrategy::estimate(&ppjoin, &statistics, &spec, Placement::Cpu);
         let bitmap = JoinStrategy::name(&BitmapBlocks);

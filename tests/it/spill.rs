@@ -324,6 +324,30 @@ async fn explain_analyze_tells_of_the_disk() {
     assert!(!explain(&ctx, &sql).await.contains("spill_bands"));
 }
 
+/// The choice is shown for all pieces together, with the estimates of all.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn explain_analyze_shows_the_choice_of_every_piece() {
+    let (a, b) = (related(6_000, 0), related(4_000, 100_000));
+    let ctx = spilling().context();
+    register_many(&ctx, "a", &a);
+    register_many(&ctx, "b", &b);
+    for from in ["a SIMJOIN b", "a SIMJOIN a b"] {
+        let sql = format!("ANALYZE SELECT count(*) FROM {from} ON {ALIKE}");
+        let text = explain(&ctx, &sql).await;
+        let pieces = metric(&text, "spill_passes");
+        let chosen = text.split_once("chosen=").expect("a choice").1;
+        let (chosen, figures) = chosen.split_once(" (estimated ").expect("an estimate");
+        // `ppjoin in 7 of 9 pieces, bitmap in 2`
+        assert!(chosen.contains(&format!(" of {pieces} pieces")), "{text}");
+        let counted = chosen.split(", ").map(|group| {
+            let number = group.split_once(" in ").and_then(|(_, rest)| rest.split(' ').next());
+            number.and_then(|number| number.parse::<f64>().ok()).expect("a number of pieces")
+        });
+        assert_eq!(counted.sum::<f64>(), pieces, "{text}");
+        assert!(figures.contains("; all by "), "{text}");
+    }
+}
+
 /// A row whose set alone is large, and tokens that are long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn large_sets_and_long_tokens_travel_too() {

@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use crate::config::{DeviceChoice, SpillChoice, StrategyChoice};
 use crate::engine::{
-    Collection, DeviceRequest, Domain, Encoded, FinishContext, KeyConverter, MatchNeed,
-    PrepareContext, RowGroups, choose,
+    Chosen, Collection, DeviceRequest, Domain, Encoded, FinishContext, KeyConverter, MatchNeed,
+    PrepareContext, Probes, RowGroups, choose,
 };
 use crate::exec::answer::consume::items_tell_total;
 use crate::exec::build::headroom::Headroom;
@@ -29,8 +29,8 @@ use crate::exec::rows::visited::Visited;
 use crate::util::cancel::CancelFlag;
 use crate::util::errors::{is_out_of_device_memory, is_out_of_memory};
 
-/// Called with a description of the chosen strategy, and with another one when a device fails.
-pub(crate) type OnChoice = Arc<dyn Fn(String) + Send + Sync>;
+/// Called with what has been chosen, and again with the notes of a device that fails.
+pub(crate) type OnChoice = Arc<dyn Fn(Chosen) + Send + Sync>;
 
 /// Everything that building needs.
 #[derive(Clone)]
@@ -48,6 +48,8 @@ pub(crate) struct BuildPlan {
     pub spill: SpillChoice,
     /// All values of the rows, where they are known.
     pub values: Option<Arc<KnownValues>>,
+    /// The rows that will probe the build side, where they are known.
+    pub probes: Option<Arc<Probes>>,
 }
 
 /// The values of a build side, gathered before its rows are encoded.
@@ -234,14 +236,15 @@ impl BuildPlan {
         let peak = || self.metrics.peak_bytes.set_max(reservation.size());
         let items = &rows.items;
         let threads = self.threads.max(1);
-        let context = PrepareContext { reservation: &reservation, cancel, threads };
+        let probes = self.probes.as_deref();
+        let context = PrepareContext { reservation: &reservation, cancel, threads, probes };
         let matcher = self.layout.matcher.as_ref();
         let mut spec = self.layout.spec;
         if self.layout.yields == Yield::Total && items_tell_total(&self.layout, rows.ranks.as_ref())
         {
             spec.need = MatchNeed::Count;
         }
-        let described = Arc::new(OnceLock::new());
+        let described: Arc<OnceLock<Chosen>> = Arc::default();
         // Of a device that fails while the join is prepared.
         let early = Arc::new(Mutex::new(String::new()));
         let request = DeviceRequest {
@@ -253,7 +256,7 @@ impl BuildPlan {
                 let (described, early) = (Arc::clone(&described), Arc::clone(&early));
                 let on_choice = Arc::clone(&self.on_choice);
                 Arc::new(move |what: String| match described.get() {
-                    Some(choice) => on_choice(format!("{choice}, {what}")),
+                    Some(chosen) => on_choice(chosen.noting(&format!(", {what}"))),
                     None => *early.lock() = format!(", {what}"),
                 })
             },
@@ -261,8 +264,8 @@ impl BuildPlan {
         let prepare = |strategy: StrategyChoice, request: &DeviceRequest, why: &str| {
             let mut choice = choose(matcher, strategy, items, &spec, request, context)?;
             let prepared = choice.prepare(items, context)?;
-            let what = || format!("{choice}{why}");
-            (self.on_choice)(format!("{}{}", described.get_or_init(what), early.lock()));
+            let chosen = described.get_or_init(|| choice.chosen().noting(why));
+            (self.on_choice)(chosen.noting(&early.lock()));
             Ok(prepared)
         };
         let smallest = matcher.smallest().filter(|_| self.is_free_to_choose());

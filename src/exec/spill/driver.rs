@@ -11,9 +11,11 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::choices::PieceChoice;
 use super::queue::BatchQueue;
 use super::store::SpillContext;
-use super::stored::StoredBuild;
+use super::stored::{PieceJoin, StoredBuild};
+use crate::engine::Probes;
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::{Layout, Yield};
@@ -200,14 +202,17 @@ impl Driver {
         let Some(itself) = &context.plan.itself else {
             return internal_err!("a join of two inputs is no self-join");
         };
-        let built = self.build.build(piece.clone(), itself, self.workers, self.workers).await;
+        let choice = PieceChoice::default();
+        let built = self.build.build(piece.clone(), self.join_of(itself, None, &choice)).await;
         let Some(build) = self.unless_out_of_memory(built, job)? else { return Ok(()) };
         let started = self.start(&build, itself, None).await;
         let Some(workers) = self.unless_out_of_memory(started, job)? else { return Ok(()) };
         context.metrics.passes.add(1);
         self.finish(workers).await?;
         let behind = piece.end..self.build.side.segments.len();
-        if meetings.of_piece(piece, &behind).is_empty() {
+        let met = meetings.of_piece(piece, &behind);
+        if met.is_empty() {
+            context.note_choices(&choice);
             return Ok(());
         }
         // The same build items once more, for probe items of other pieces.
@@ -216,15 +221,16 @@ impl Driver {
         let Ok(build) = Arc::try_unwrap(build) else {
             return internal_err!("a worker still probes a piece of a similarity join");
         };
-        let plan = self.build.plan(cross, self.workers, self.workers);
+        let probes = meetings.probes(&met);
+        let plan = self.build.plan(self.join_of(cross, Some(probes), &choice));
         let built = plan.again(build).await;
         let Some(build) = self.unless_out_of_memory(built, &rest)? else { return Ok(()) };
-        let feed = meetings.feed(piece, &behind, &context);
+        let feed = meetings.feed(piece, met, &context);
         let started = self.start(&build, cross, Some(feed)).await;
-        match self.unless_out_of_memory(started, &rest)? {
-            Some(workers) => self.finish(workers).await,
-            None => Ok(()),
-        }
+        let Some(workers) = self.unless_out_of_memory(started, &rest)? else { return Ok(()) };
+        self.finish(workers).await?;
+        context.note_choices(&choice);
+        Ok(())
     }
 
     async fn join_cross(
@@ -236,16 +242,32 @@ impl Driver {
     ) -> Result<()> {
         let context = Arc::clone(&self.build.context);
         let cross = &context.plan.cross;
-        if meetings.of_piece(piece, with).is_empty() && !cross.marks_build() {
+        let met = meetings.of_piece(piece, with);
+        if met.is_empty() && !cross.marks_build() {
             return Ok(());
         }
-        let built = self.build.build(piece.clone(), cross, self.workers, self.workers).await;
+        let choice = PieceChoice::default();
+        let join = self.join_of(cross, Some(meetings.probes(&met)), &choice);
+        let built = self.build.build(piece.clone(), join).await;
         let Some(build) = self.unless_out_of_memory(built, job)? else { return Ok(()) };
-        let feed = meetings.feed(piece, with, &context);
+        let feed = meetings.feed(piece, met, &context);
         let started = self.start(&build, cross, Some(feed)).await;
         let Some(workers) = self.unless_out_of_memory(started, job)? else { return Ok(()) };
         context.metrics.passes.add(1);
-        self.finish(workers).await
+        self.finish(workers).await?;
+        context.note_choices(&choice);
+        Ok(())
+    }
+
+    /// How a piece is joined with itself, or with the rows of `probes`.
+    fn join_of<'a>(
+        &self,
+        layout: &'a Arc<Layout>,
+        probes: Option<Arc<Probes>>,
+        choice: &PieceChoice,
+    ) -> PieceJoin<'a> {
+        let (partitions, threads) = (self.workers, self.workers);
+        PieceJoin { layout, partitions, threads, probes, on_choice: choice.on_choice() }
     }
 
     /// Gives out the probe rows that meet no piece, where the answer lists them.
@@ -258,7 +280,9 @@ impl Driver {
         }
         let feed = meetings.feed_of(lonely, &context);
         loop {
-            let started = match self.build.build(0..0, cross, self.workers, self.workers).await {
+            // What joins no row is no choice.
+            let join = self.join_of(cross, None, &PieceChoice::default());
+            let started = match self.build.build(0..0, join).await {
                 Ok(build) => self.start(&build, cross, Some(Arc::clone(&feed))).await,
                 Err(error) => Err(error),
             };
@@ -445,13 +469,22 @@ impl Meetings {
         (0..self.last.len()).filter(|&p| self.last[p].is_none()).collect()
     }
 
+    /// The rows of some probe segments, for estimates.
+    fn probes(&self, segments: &[usize]) -> Arc<Probes> {
+        let rows = |&p: &usize| {
+            let segment = &self.probe.segments[p];
+            (segment.positions.clone(), segment.rows as u64)
+        };
+        Arc::new(Probes { parts: segments.iter().map(rows).collect() })
+    }
+
+    /// The rows of the probe segments that meet a piece.
     fn feed(
         &self,
         piece: &Range<usize>,
-        with: &Range<usize>,
+        mut segments: Vec<usize>,
         context: &SpillContext,
     ) -> Arc<SegmentFeed> {
-        let mut segments = self.of_piece(piece, with);
         // Far positions first: on an axis of sizes they take longest.
         segments.reverse();
         let is_last = |&p: &usize| (p, self.last[p].is_none_or(|last| last < piece.end));

@@ -24,6 +24,7 @@
 
 mod bands;
 mod checked;
+mod choices;
 mod driver;
 mod plan;
 mod queue;
@@ -31,5 +32,6 @@ mod store;
 mod stored;
 mod writer;
 
+pub(crate) use choices::ShowChoices;
 pub(crate) use driver::{SpilledBuild, SpilledJoin};
 pub(crate) use store::{Built, SpillRequest};

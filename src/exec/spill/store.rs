@@ -15,6 +15,7 @@ use tokio::sync::Semaphore;
 
 use super::bands::Bands;
 use super::checked;
+use super::choices::{PieceChoices, ShowChoices};
 use super::driver::{SpilledBuild, all_of};
 use super::plan::StoredPlan;
 use super::stored::{Reloaded, StoredBuild};
@@ -65,13 +66,15 @@ pub(crate) struct SpillRequest {
     pub options: SimJoinOptions,
     pub metrics: ExecutionPlanMetricsSet,
     pub task: Arc<TaskContext>,
+    /// Shows what is chosen for the pieces of the build side.
+    pub show: ShowChoices,
 }
 
 impl SpillRequest {
     /// Stores the build side, and reads it back where it is likely to fit after all. `memory` holds
     /// the rows that have been read.
     pub(crate) async fn build(self, overflow: Overflow, memory: Arc<Headroom>) -> Result<Built> {
-        let Self { plan, inputs, options, metrics, task } = self;
+        let Self { plan, inputs, options, metrics, task, show } = self;
         let stored = StoredPlan::try_new(&plan.layout, inputs, &options)?;
         let context = Arc::new(SpillContext {
             layout: plan.layout,
@@ -88,6 +91,8 @@ impl SpillRequest {
             metrics: DiskMetrics::new(&metrics),
             plan_metrics: metrics,
             on_choice: plan.on_choice,
+            choices: Mutex::default(),
+            show,
         });
         let build = context.store_build(overflow, memory).await?;
         Ok(match build.reload().await? {
@@ -122,7 +127,11 @@ pub(crate) struct SpillContext {
     pub build_metrics: BuildMetrics,
     pub metrics: DiskMetrics,
     pub plan_metrics: ExecutionPlanMetricsSet,
+    /// Called with what is chosen for the whole build side, should it fit into memory.
     pub on_choice: OnChoice,
+    /// What was chosen for the pieces that have been joined.
+    pub choices: Mutex<PieceChoices>,
+    pub show: ShowChoices,
 }
 
 impl SpillContext {

@@ -10,8 +10,9 @@ use tokio::sync::Semaphore;
 use super::bands::Bands;
 use super::store::SpillContext;
 use crate::config::SpillChoice;
+use crate::engine::Probes;
 use crate::exec::build::headroom::Headroom;
-use crate::exec::build::{BuildPlan, KnownValues};
+use crate::exec::build::{BuildPlan, KnownValues, OnChoice};
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
 use crate::exec::rows::segment::SpilledSide;
@@ -29,6 +30,17 @@ pub(crate) struct StoredBuild {
     pub(crate) growth: Mutex<f64>,
     /// One piece at a time is in memory, unless no partition reads its output.
     pub(crate) permits: Arc<Semaphore>,
+}
+
+/// How a piece is joined.
+pub(super) struct PieceJoin<'a> {
+    pub layout: &'a Arc<Layout>,
+    /// Probe partitions, and threads that collect and index the piece.
+    pub partitions: usize,
+    pub threads: usize,
+    /// The rows that will probe the piece, where they are others than its own.
+    pub probes: Option<Arc<Probes>>,
+    pub on_choice: OnChoice,
 }
 
 /// A build side that fits into memory after all.
@@ -64,7 +76,14 @@ impl StoredBuild {
         };
         let all = 0..self.side.segments.len();
         let memory = Headroom::of_build(context.task.memory_pool());
-        let built = self.build_in(&memory, all, layout, context.partitions, context.threads).await;
+        let join = PieceJoin {
+            layout,
+            partitions: context.partitions,
+            threads: context.threads,
+            probes: None,
+            on_choice: Arc::clone(&context.on_choice),
+        };
+        let built = self.build_in(&memory, all, join).await;
         // As for a build side that has never left memory.
         let built = built.and_then(|side| memory.ensure(starts).map(|()| side));
         match built {
@@ -101,13 +120,9 @@ impl StoredBuild {
         from..end
     }
 
-    pub(super) fn plan(
-        &self,
-        layout: &Arc<Layout>,
-        partitions: usize,
-        threads: usize,
-    ) -> BuildPlan {
+    pub(super) fn plan(&self, join: PieceJoin<'_>) -> BuildPlan {
         let context = &self.context;
+        let PieceJoin { layout, partitions, threads, probes, on_choice } = join;
         BuildPlan {
             layout: Arc::clone(layout),
             converter: context.plan.converter.clone(),
@@ -116,22 +131,21 @@ impl StoredBuild {
             partitions,
             threads,
             metrics: context.build_metrics.of_stored(),
-            on_choice: Arc::clone(&context.on_choice),
+            on_choice,
             spill: SpillChoice::Never,
             values: None,
+            probes,
         }
     }
 
-    /// Collects and indexes some segments on `threads` threads, for `partitions` probe partitions.
+    /// Collects and indexes some segments.
     pub(super) async fn build(
         &self,
         segments: Range<usize>,
-        layout: &Arc<Layout>,
-        partitions: usize,
-        threads: usize,
+        join: PieceJoin<'_>,
     ) -> Result<Arc<BuildSide>> {
         let memory = Headroom::of_build(self.context.task.memory_pool());
-        self.build_in(&memory, segments, layout, partitions, threads).await
+        self.build_in(&memory, segments, join).await
     }
 
     /// The same within `memory`.
@@ -139,15 +153,13 @@ impl StoredBuild {
         &self,
         memory: &Arc<Headroom>,
         segments: Range<usize>,
-        layout: &Arc<Layout>,
-        partitions: usize,
-        threads: usize,
+        join: PieceJoin<'_>,
     ) -> Result<Arc<BuildSide>> {
         let bytes: usize = self.side.segments[segments.clone()].iter().map(|s| s.bytes).sum();
-        let mut plan = self.plan(layout, partitions, threads);
+        let mut plan = self.plan(join);
         // Values that are all known need no table to be numbered, where the domain is small beside
         // the rows, and beside the memory that is left.
-        let form = &self.context.plan.forms[layout.build() as usize];
+        let form = &self.context.plan.forms[plan.layout.build() as usize];
         let limit = self.context.available().unwrap_or(usize::MAX) / 8;
         let limit = limit.min((bytes / 2).max(LEAST_VALUES_BYTES)) as u64;
         let size = self.side.domain_size(segments.clone());

@@ -214,6 +214,7 @@ impl Probe<'_> {
             on_choice: Arc::new(|_| {}),
             spill: SpillChoice::Never,
             values: None,
+            probes: None,
         };
         let stream = |rows: &[Row]| source(rows, 13, 1).execute(0, Arc::default()).unwrap();
         let memory = Headroom::of_build(&shared);

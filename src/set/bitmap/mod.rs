@@ -33,7 +33,7 @@ use self::blocks::{ABREAST, Blocks, FRONT_WIDTHS, GROUP};
 use self::cursor::BitmapCursor;
 use self::traversal::Traversal;
 pub(super) use self::unions::{UnionShape, passing_shares};
-use crate::engine::{Cost, Cursor, Pairing, Placement, PreparedJoin};
+use crate::engine::{Cost, Cursor, Placement, PreparedJoin};
 use crate::offload::OnCpu;
 use crate::set::FilterVerify;
 use crate::set::SetCollection;
@@ -167,14 +167,9 @@ impl PreparedJoin for PreparedBitmap {
 /// found.
 fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (Front, f64) {
     let slower = Rates::of(spec.simd).test;
-    let signed = match spec.pairing {
-        Pairing::All => 1.0 + statistics.probed / statistics.sets.max(1.0),
-        // The probe sets have their signatures already.
-        Pairing::Unordered => 1.0,
-    };
-    let signing = signed * statistics.tokens * nanos::TOKEN + statistics.sets * nanos::SET;
+    let signing = statistics.signed_tokens(spec) * nanos::TOKEN + statistics.sets * nanos::SET;
     // The probe sets have no columns.
-    let uniting = (1.0 + statistics.probed / statistics.sets.max(1.0)) * statistics.tokens;
+    let uniting = statistics.tokens + statistics.probe_tokens;
     let test = |words: usize| slower * (nanos::TEST + nanos::WORD * words as f64);
     let all = statistics.signature_share(statistics.signature_words());
     let cost = |front: Front| {

@@ -1,6 +1,5 @@
 //! What counting costs, and the frequency from which on bits are cheaper than lists.
 
-use crate::engine::Pairing;
 use crate::set::rates::Rates;
 use crate::set::{JoinSpec, Statistics};
 use crate::simd::Simd;
@@ -41,18 +40,16 @@ pub(in crate::set) fn heavy_from(sets: u64, simd: Simd) -> u64 {
 /// Nanoseconds of one core; infinite where the frequencies of tokens are not known.
 pub(super) fn estimate(statistics: &Statistics, spec: &JoinSpec) -> f64 {
     let Some(frequencies) = statistics.frequencies else { return f64::INFINITY };
-    let each = match spec.pairing {
-        Pairing::All => 2.0,
-        Pairing::Unordered => 1.0,
-    };
-    let light = statistics.tokens * frequencies.light_share;
+    // The entries of lists, and finding the lists again, are of both sides.
+    let tokens = (statistics.tokens + statistics.probe_tokens) / 2.0;
+    let light = tokens * frequencies.light_share;
     let words = frequencies.heavy / 64.0;
     let pairs = statistics.admissible_pairs;
-    // The share of all pairs that keys and sizes admit.
-    let admissible = (2.0 * pairs / each / statistics.sets.max(1.0).powi(2)).min(1.0);
+    // By those pairs of different build sets whose tokens have been counted.
+    let times = 2.0 * pairs / statistics.sets.max(1.0).powi(2);
     statistics.tokens * nanos::COUNT
         + light * nanos::LIST
-        + (statistics.tokens - light) * nanos::MARK
-        + frequencies.light_pairs * each * admissible * nanos::ADD
+        + (tokens - light) * nanos::MARK
+        + frequencies.light_pairs * times * nanos::ADD
         + pairs * (nanos::PAIR + words * nanos::WORD * Rates::of(spec.simd).test)
 }

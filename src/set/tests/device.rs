@@ -559,7 +559,8 @@ fn the_next_strategy_joins_where_devices_refuse() {
     let _device = Device::open(0).unwrap();
     let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(&sides.build);
     let (reservation, cancel) = (reservation(), CancelFlag::default());
-    let context = PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2 };
+    let context =
+        PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
     let mut chosen = sides.choose(StrategyChoice::Auto, DeviceChoice::Auto, &spec).unwrap();
     let before = chosen.to_string();
     assert!(before.starts_with("bitmap ") && chosen.is_on_device(), "{before}");

@@ -156,8 +156,12 @@ impl Sides {
         spec: &JoinSpec,
     ) -> Result<Choice> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context =
-            engine::PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2 };
+        let context = engine::PrepareContext {
+            reservation: &reservation,
+            cancel: &cancel,
+            threads: 2,
+            probes: None,
+        };
         let self_join = Arc::ptr_eq(&self.build, &self.probe);
         let on_failure = Arc::new(|_| {});
         let request = DeviceRequest { choice: device, self_join, work: f64::INFINITY, on_failure };

@@ -69,7 +69,8 @@ pub(in crate::vector) fn matches(
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     let reservation = MemoryConsumer::new("test").register(&pool);
     let cancel = CancelFlag::default();
-    let context = PrepareContext { reservation: &reservation, cancel: &cancel, threads };
+    let context =
+        PrepareContext { reservation: &reservation, cancel: &cancel, threads, probes: None };
     let join = Joining { threshold, orders: Orders::of(spec, Side::Left), spec: *spec };
     let figures = Figures::gather(build, join, &[], &[Placement::Cpu], context).unwrap();
     let items: Arc<dyn Collection> = Arc::clone(build) as _;
@@ -186,7 +187,8 @@ fn rows_of_another_input_are_taken_by_their_work() {
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     let reservation = MemoryConsumer::new("test").register(&pool);
     let cancel = CancelFlag::default();
-    let context = PrepareContext { reservation: &reservation, cancel: &cancel, threads: 1 };
+    let context =
+        PrepareContext { reservation: &reservation, cancel: &cancel, threads: 1, probes: None };
     let threshold = Threshold { metric: Metric::Euclidean, bound: 0.1 };
     let spec = MatchSpec {
         probe: Side::Left,

@@ -270,7 +270,8 @@ impl Sides {
             }
         }
         let (memory, cancel) = (reservation(), CancelFlag::default());
-        let context = PrepareContext { reservation: &memory, cancel: &cancel, threads: 2 };
+        let context =
+            PrepareContext { reservation: &memory, cancel: &cancel, threads: 2, probes: None };
         let joining = self.joining(threshold, spec);
         let prepared = match prepare(&self.build, joining, &join, drive.published, context) {
             Err(_) if !drive.demanded => {

@@ -50,7 +50,8 @@ fn walks(
 ) -> bool {
     let (join, _) = sides.open(threshold, &sides.spec(need, GpuOptions::default()), drive).unwrap();
     let (memory, cancel) = (reservation(), CancelFlag::default());
-    let context = PrepareContext { reservation: &memory, cancel: &cancel, threads: 2 };
+    let context =
+        PrepareContext { reservation: &memory, cancel: &cancel, threads: 2, probes: None };
     let (form, _) = published.form(&join.form, &sides.build, drive.travels, context).unwrap();
     form.preparation.shape.walks_directory()
 }
