@@ -218,6 +218,7 @@ pub fn encode(name: &str, lists: &[ArrayRef], threads: usize) -> Result<Encoded>
         threads,
         meets_others: true,
         self_join: true,
+        probe: None,
     };
     let (sets, ..) = finish(encoders, &context)?;
     let seconds = start.elapsed().as_secs_f64();

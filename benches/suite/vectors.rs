@@ -172,6 +172,7 @@ impl Encoded {
             threads: std::thread::available_parallelism().map_or(1, NonZero::get),
             meets_others: true,
             self_join: true,
+            probe: None,
         };
         let encoded = matcher.finish(vec![(encoder, keys)], &context)?;
         Ok(Self {

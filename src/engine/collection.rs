@@ -9,6 +9,7 @@ use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::{KeyDictionary, Keys, RowGroups, Unload};
+use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 
 /// The distinct items of some rows, as their family holds them.
@@ -153,6 +154,9 @@ pub struct FinishContext<'a> {
     pub meets_others: bool,
     /// Whether the items meet each other.
     pub self_join: bool,
+    /// The side of the rows that will probe: of these, the encoder may leave out what matches none of
+    /// the items. `None` where it must not.
+    pub probe: Option<Side>,
 }
 
 impl FinishContext<'_> {
@@ -203,6 +207,22 @@ pub trait ProbeEncoder: Debug + Send + Sync {
         reservation: &MemoryReservation,
         base: usize,
     ) -> Result<Arc<dyn Collection>>;
+
+    /// Like [`Self::encode`], for rows in [stored form](super::StoredForm).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::encode`].
+    fn encode_stored(
+        &self,
+        input: &EncodeInput<'_>,
+        keys: &KeyDictionary,
+        scratch: &mut Scratch,
+        reservation: &MemoryReservation,
+        base: usize,
+    ) -> Result<Arc<dyn Collection>> {
+        self.encode(input, keys, scratch, reservation, base)
+    }
 
     /// The number of distinct elementary values of the build side (tokens of sets), for metrics.
     fn value_count(&self) -> usize;

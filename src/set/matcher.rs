@@ -17,10 +17,11 @@ use crate::engine::{
 use crate::set::axis::SizeAxis;
 use crate::set::encode::builder::Tokenizers;
 use crate::set::encode::merge::{finish, finish_growth};
+use crate::set::encode::partners::Partners;
 use crate::set::strategies::{STRATEGIES, SetEvidence};
 use crate::set::{
-    BuildEncoder, DeviceJoin, JoinSpec, Measure, ProbeEncoder, ProbeScratch, SetCollection,
-    StoredTokens, Unload,
+    Bounds, BuildEncoder, DeviceJoin, JoinSpec, Measure, ProbeEncoder, ProbeScratch, Role,
+    SetCollection, StoredTokens, Unload,
 };
 use crate::spec::{Call, Predicate, Side};
 use crate::values::{TextTokenizer, ValueSet};
@@ -98,6 +99,14 @@ impl Matcher for SetMatcher {
     fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {
         let parts = parts.into_iter().map(|(encoder, keys)| Ok((encoder.into()?, keys)));
         let (sets, encoder, keys) = finish(parts.collect::<Result<_>>()?, context)?;
+        let partners = match context.probe {
+            Some(side) => {
+                let bounds = Bounds::of(&self.predicate)?;
+                Some(Partners::new(bounds, Role::of(self.predicate.call, side), sets.runs()))
+            }
+            None => None,
+        };
+        let encoder = encoder.meeting(partners);
         Ok(Encoded { items: Box::new(sets), encoder: Arc::new(encoder), keys })
     }
 
@@ -254,6 +263,21 @@ impl engine::ProbeEncoder for ProbeEncoder {
     ) -> Result<Arc<dyn Collection>> {
         let mut buffers = scratch.take::<ProbeScratch>();
         let sets = self.encode(input, keys, &mut buffers, reservation, base)?;
+        let bytes = buffers.size_in_bytes();
+        scratch.put_back(buffers, bytes);
+        Ok(Arc::new(sets))
+    }
+
+    fn encode_stored(
+        &self,
+        input: &EncodeInput<'_>,
+        keys: &KeyDictionary,
+        scratch: &mut Scratch,
+        reservation: &MemoryReservation,
+        base: usize,
+    ) -> Result<Arc<dyn Collection>> {
+        let mut buffers = scratch.take::<ProbeScratch>();
+        let sets = self.encode_rows(input, true, keys, &mut buffers, reservation, base)?;
         let bytes = buffers.size_in_bytes();
         scratch.put_back(buffers, bytes);
         Ok(Arc::new(sets))

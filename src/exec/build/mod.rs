@@ -137,6 +137,7 @@ impl BuildPlan {
             threads: self.threads,
             meets_others: self.layout.meets_others,
             self_join: self.layout.self_join,
+            probe: Some(self.layout.probe),
         };
         let Encoded { mut items, encoder, keys: key_ids } =
             self.layout.matcher.finish(encoders, &context)?;

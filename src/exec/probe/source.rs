@@ -331,13 +331,14 @@ impl ProbeSource {
             arguments.filter = visit.without_match(rows.num_rows());
         }
         let payload = Payload::footprint(rows, carried) + rows.num_rows() * size_of::<u32>();
-        let items = self.build.encoder.encode(
-            &arguments.as_input(),
-            &self.build.key_ids,
-            &mut self.scratch,
-            &self.reservation,
-            held.bytes + payload,
-        )?;
+        let (encoder, input) = (&self.build.encoder, arguments.as_input());
+        let (keys, scratch, memory) = (&self.build.key_ids, &mut self.scratch, &self.reservation);
+        let base = held.bytes + payload;
+        // Rows that come back from disk visit.
+        let items = match visit {
+            Some(_) => encoder.encode_stored(&input, keys, scratch, memory, base)?,
+            None => encoder.encode(&input, keys, scratch, memory, base)?,
+        };
         let ranks = match (&self.build.ranks, self.layout.row_order) {
             (Some(ranks), Some(order)) => {
                 Some(ranks.of_others(rows.column(order.columns[side as usize]), items.groups())?)

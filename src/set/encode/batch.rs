@@ -158,6 +158,15 @@ impl BatchTokens {
         }
     }
 
+    /// The number of elements of a row's list; `None` for a text.
+    #[inline]
+    pub(crate) fn size(&self, row: usize) -> Option<usize> {
+        match self {
+            Self::Lists(lists) => Some(lists.row(row).map_or(0, |range| range.len())),
+            Self::Texts(..) => None,
+        }
+    }
+
     /// The rows from `from` on that are encoded together, at least one of them.
     pub(crate) fn chunk(&self, from: usize) -> Chunk {
         let mut chunk = Chunk { end: from, tokens: 0, bytes: None, scratch: 0 };

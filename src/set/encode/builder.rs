@@ -246,6 +246,7 @@ impl BuildEncoder {
             threads: 1,
             meets_others: true,
             self_join: false,
+            probe: None,
         };
         let (sets, encoder, _) = finish(vec![(self, KeyDictionary::default())], &context)?;
         Ok((sets, encoder))

@@ -7,7 +7,7 @@
 //! by blocking key and size, `rows` finds the rows of each, `arrange` lays them out in CSR form
 //! ([`SetCollection`](super::SetCollection)).
 //! [`ProbeEncoder`] does the same for each probe batch with the build side's dictionary, whose ids
-//! have become ranks.
+//! have become ranks, and leaves out sets that can have no partner (`partners`).
 
 pub(crate) mod arena;
 pub(crate) mod arrange;
@@ -17,6 +17,7 @@ pub(crate) mod builder;
 pub(crate) mod distinct;
 pub(crate) mod merge;
 mod order;
+pub(crate) mod partners;
 pub(crate) mod probe_encoder;
 mod rows;
 mod shares;

@@ -5,14 +5,14 @@ use std::mem::size_of;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::EncodeInput;
-use crate::engine::KeyDictionary;
+use crate::engine::{EncodeInput, KeyDictionary, KeyId};
 use crate::set::collection::SetCollection;
 use crate::set::encode::arrange::Gathered;
 use crate::set::encode::ascending::Ascending;
 use crate::set::encode::batch::{BatchTokens, Chunk, LocatedRows};
 use crate::set::encode::builder::check_size;
 use crate::set::encode::distinct::{DistinctSets, SetHash};
+use crate::set::encode::partners::{LeastOverlaps, Partners};
 use crate::util::cancel::CancelFlag;
 use crate::values::TextTokenizer;
 use crate::values::byte_tokens::ByteTokens;
@@ -26,6 +26,8 @@ pub struct ProbeEncoder {
     dictionary: Dictionary,
     /// Of texts.
     tokenizer: Option<TextTokenizer>,
+    /// What probe sets need for a match, where that is known: other ones are left out.
+    partners: Option<Partners>,
 }
 
 /// Buffers that one probe partition reuses from batch to batch.
@@ -36,6 +38,7 @@ pub struct ProbeScratch {
     unknown: Vec<u32>,
     /// For the tokens of one build side.
     ascending: Option<Ascending>,
+    overlaps: LeastOverlaps,
 }
 
 impl ProbeScratch {
@@ -44,12 +47,18 @@ impl ProbeScratch {
         self.located.size_in_bytes()
             + (self.ids.capacity() + self.unknown.capacity()) * size_of::<u32>()
             + self.ascending.as_ref().map_or(0, Ascending::size_in_bytes)
+            + self.overlaps.size_in_bytes()
     }
 }
 
 impl ProbeEncoder {
     pub(crate) fn new(dictionary: Dictionary, tokenizer: Option<TextTokenizer>) -> Self {
-        Self { dictionary, tokenizer }
+        Self { dictionary, tokenizer, partners: None }
+    }
+
+    /// The same encoder, which leaves out probe sets that can have no partner.
+    pub(crate) fn meeting(self, partners: Option<Partners>) -> Self {
+        Self { partners, ..self }
     }
 
     /// The sets of a probe batch. `reservation` holds the scratch space and the collection, on
@@ -62,10 +71,24 @@ impl ProbeEncoder {
         reservation: &MemoryReservation,
         base: usize,
     ) -> Result<SetCollection> {
+        self.encode_rows(input, false, keys, scratch, reservation, base)
+    }
+
+    /// The same; where the rows `are_sets`, their lists have no token twice and no NULL elements.
+    pub(crate) fn encode_rows(
+        &self,
+        input: &EncodeInput<'_>,
+        are_sets: bool,
+        keys: &KeyDictionary,
+        scratch: &mut ProbeScratch,
+        reservation: &MemoryReservation,
+        base: usize,
+    ) -> Result<SetCollection> {
         let batch = BatchTokens::try_new(input.values, self.tokenizer)?;
         let rows = batch.len();
         let universe = self.dictionary.len();
-        let ProbeScratch { located, ids, unknown, ascending } = scratch;
+        let ProbeScratch { located, ids, unknown, ascending, overlaps } = scratch;
+        overlaps.start(self.partners);
         let mut sets = DistinctSets::default();
         let mut from = 0;
         let (mut elements, mut texts) = (0, 0);
@@ -76,7 +99,7 @@ impl ProbeEncoder {
             // The sets twice, because ordering them copies them.
             let working = 2 * (sets.size_in_bytes() + sets.growth(to - from, tokens));
             let buffers = 5 * elements * size_of::<u32>() + LocatedRows::footprint(rows) + texts;
-            let marks = Ascending::footprint(universe);
+            let marks = Ascending::footprint(universe) + LeastOverlaps::FOOTPRINT;
             reservation.try_resize(base + working + buffers + marks)?;
             if ascending.as_ref().is_some_and(|other| other.universe() != universe) {
                 *ascending = None;
@@ -87,7 +110,12 @@ impl ProbeEncoder {
                     Some(batch_keys) => keys.find(batch_keys, row),
                     None => Some(0),
                 };
-                Ok(key.filter(|_| input.may_match(row)))
+                let may_match = |_: &KeyId| {
+                    // Only their sizes tell, as long as no token has been looked up.
+                    let admits = |size| overlaps.admit(size, size);
+                    input.may_match(row) && (!are_sets || batch.size(row).is_none_or(admits))
+                };
+                Ok(key.filter(may_match))
             };
             batch.encode(from..to, key_of, &self.dictionary, located, ids)?;
             let mut start = 0;
@@ -95,14 +123,20 @@ impl ProbeEncoder {
                 let ids = &mut ids[start..located.end];
                 start = located.end;
                 let known = known_first(ids);
+                if known == 0 || are_sets && !overlaps.admit(ids.len(), known) {
+                    // With too few known tokens there is nothing to match.
+                    check_size(ids.len())?;
+                    sets.push_setless()?;
+                    continue;
+                }
                 let unknown = match ids.len() - known {
                     count @ (0 | 1) => count,
+                    count if are_sets => count,
                     _ => self.count_unknown(&batch, row, unknown),
                 };
                 let known = ascending.sort(&mut ids[..known]);
                 check_size(known + unknown)?;
-                if known == 0 {
-                    // Without a known token there is nothing to match.
+                if !overlaps.admit(known + unknown, known) {
                     sets.push_setless()?;
                     continue;
                 }

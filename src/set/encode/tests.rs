@@ -146,6 +146,7 @@ impl Side<'_> {
             threads,
             meets_others,
             self_join: !meets_others,
+            probe: None,
         };
         let finished = finish(parts, &context).unwrap();
         let held =
@@ -299,6 +300,7 @@ fn the_limit_of_memory_holds_while_encoding_and_finishing() {
                 threads: 2,
                 meets_others: true,
                 self_join: false,
+                probe: None,
             };
             finish(parts, &context)
         };
