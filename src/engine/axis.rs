@@ -27,6 +27,12 @@ pub trait Axis: Debug + Send + Sync {
         false
     }
 
+    /// The position up to which rows match only rows with an equal item, on either side; 0 where there
+    /// is none. Such rows may be kept apart by a hash of their items.
+    fn equal_up_to(&self) -> u32 {
+        0
+    }
+
     /// The elementary values (tokens of a set, dimensions of a vector) of an item at a position,
     /// which its bytes and the work for it follow.
     fn weight(&self, position: u32) -> u64;

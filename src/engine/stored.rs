@@ -48,6 +48,12 @@ pub trait StoredForm: Debug + Send + Sync {
         None
     }
 
+    /// Hashes of stored values, the same for equal values of either side; asked for where the
+    /// [`Axis`](super::Axis) has positions of rows that match only equal ones.
+    fn hashes(&self, values: &dyn Array) -> Vec<u32> {
+        vec![0; values.len()]
+    }
+
     /// The size of the [`Domain`] of stored values; `None` where a domain is of no use for them.
     /// The size for several arrays is the greatest one, or `None` if one is `None`.
     fn domain_size(&self, _values: &dyn Array) -> Option<u64> {

@@ -14,15 +14,30 @@ use crate::spec::{Call, Predicate, Side};
 pub(crate) struct SizeAxis {
     call: Call,
     bounds: Bounds,
+    equal_up_to: u32,
 }
+
+/// Sizes that are looked at for sets that match only equal ones.
+const MOST_EQUAL: u32 = 1 << 10;
 
 impl SizeAxis {
     /// # Errors
     ///
     /// An internal error when another family has the function.
     pub(crate) fn try_new(predicate: Predicate) -> Result<Self> {
-        Ok(Self { call: predicate.call, bounds: Bounds::of(&predicate)? })
+        let bounds = Bounds::of(&predicate)?;
+        let size = (1..=MOST_EQUAL).find(|&size| !matches_only_equal(&bounds, size));
+        let equal_up_to = size.unwrap_or(MOST_EQUAL + 1) - 1;
+        Ok(Self { call: predicate.call, bounds, equal_up_to })
     }
+}
+
+/// Whether sets of this size match only equal sets, on either side.
+fn matches_only_equal(bounds: &Bounds, size: u32) -> bool {
+    [Role::First, Role::Second].into_iter().all(|role| match bounds.size_range(role, size) {
+        Some(range) => range == (size, size) && bounds.min_overlap(role, size, size) == Some(size),
+        None => true,
+    })
 }
 
 impl Axis for SizeAxis {
@@ -35,6 +50,10 @@ impl Axis for SizeAxis {
         Some(u64::from(least)..u64::from(greatest) + 1)
     }
 
+    fn equal_up_to(&self) -> u32 {
+        self.equal_up_to
+    }
+
     fn weight(&self, size: u32) -> u64 {
         u64::from(size)
     }
@@ -44,6 +63,34 @@ impl Axis for SizeAxis {
 mod tests {
     use super::*;
     use crate::set::Measure;
+
+    /// Up to the size that the axis names, sets match equal sets alone.
+    #[test]
+    fn small_sets_match_only_equal_ones() {
+        let up_to = |measure: Measure, bound: f64| {
+            let call = Call { function: measure.function(), first: Side::Left };
+            SizeAxis::try_new(Predicate { call, bound }).unwrap().equal_up_to()
+        };
+        assert_eq!(up_to(Measure::Jaccard, 0.8), 3);
+        assert_eq!(up_to(Measure::Jaccard, 0.5), 0);
+        assert_eq!(up_to(Measure::Jaccard, 1.0), MOST_EQUAL);
+        assert_eq!(up_to(Measure::Containment, 0.9), 0);
+        for measure in Measure::ALL {
+            for bound in [0.6, 0.75, 0.9, 0.97, 3.0] {
+                for size in 1..=up_to(measure, bound).min(20) {
+                    for other in 1..50 {
+                        for common in 1..=size.min(other) {
+                            let [common, size, other] = [common, size, other].map(u64::from);
+                            let matches = [(size, other), (other, size)]
+                                .map(|(a, b)| measure.value(common, a, b) >= bound);
+                            let is_equal = common == size && common == other;
+                            assert!(is_equal || matches == [false; 2], "{measure} {bound} {size}");
+                        }
+                    }
+                }
+            }
+        }
+    }
 
     /// No partner is missed, whatever the range of sizes.
     #[test]

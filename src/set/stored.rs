@@ -24,7 +24,7 @@ use crate::set::encode::builder::{BuildEncoder, check_size};
 use crate::set::encode::distinct::NO_SET;
 use crate::values::ValueSet;
 use crate::values::byte_tokens::{ByteTokens, unpack};
-use crate::values::dictionary::Key;
+use crate::values::dictionary::{Key, mix};
 use crate::values::lists::list_element_type;
 use crate::values::tokens::{TokenKind, Tokens, with_byte_tokens};
 
@@ -117,6 +117,25 @@ impl StoredForm for StoredTokens {
         let lists = lists.as_list::<i64>();
         let sizes = lists.value_offsets().windows(2).map(|ends| (ends[1] - ends[0]) as u32);
         sizes.enumerate().map(|(row, size)| if lists.is_null(row) { 0 } else { size }).collect()
+    }
+
+    fn hashes(&self, lists: &dyn Array) -> Vec<u32> {
+        let lists = lists.as_list::<i64>();
+        let ends = lists.value_offsets().windows(2);
+        let tokens = lists.values();
+        let of_lists = |hash: &dyn Fn(usize) -> u64| -> Vec<u32> {
+            let sum = |sum: u64, token| sum.wrapping_add(mix(hash(token)));
+            let of_list = |ends: &[i64]| (ends[0] as usize..ends[1] as usize).fold(0, sum);
+            ends.map(|ends| (mix(of_list(ends)) >> 32) as u32).collect()
+        };
+        if let Some(tokens) = tokens.as_primitive_opt::<Int64Type>() {
+            of_lists(&|token| tokens.value(token) as u64)
+        } else if let Some(tokens) = tokens.as_primitive_opt::<UInt64Type>() {
+            of_lists(&|token| tokens.value(token))
+        } else {
+            let tokens = tokens.as_binary::<i32>();
+            of_lists(&|token| FixedState::default().hash_one(tokens.value(token)))
+        }
     }
 
     /// The greatest token; `None` where they are not all non-negative integers.

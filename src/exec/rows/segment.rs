@@ -21,6 +21,8 @@ pub(crate) struct Segment {
     pub band: usize,
     /// The part by blocking key that the band belongs to.
     pub key_part: usize,
+    /// Where its rows match only rows with an equal item, the part by a hash of it.
+    pub bucket: Option<usize>,
     /// The positions of the rows; empty where they have no item.
     pub positions: Range<u32>,
     pub rows: usize,

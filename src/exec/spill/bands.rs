@@ -1,5 +1,5 @@
 //! Which rows lie on disk together: by a hash of the blocking key, then by their position on the
-//! family's axis.
+//! family's axis, or, where rows match only equal ones, by a hash of their items.
 
 use std::hash::BuildHasher;
 
@@ -19,6 +19,10 @@ const KEY_PARTS: usize = 16;
 pub(crate) struct Bands {
     /// Of blocking keys.
     key_parts: usize,
+    /// Rows up to a position match only rows with an equal item: in front of the other bands, they
+    /// have bands by a hash of it. 0 where that is of no use.
+    equal_up_to: u32,
+    buckets: usize,
     /// The least position of each band but the first, ascending.
     limits: Vec<u32>,
     /// The kind of rows that positions tell something of, where rows may lie anywhere: those and rows
@@ -45,7 +49,18 @@ impl Bands {
         positions.sort_unstable();
         // A row weighs something besides its item.
         let weight = |position: u32| axis.weight(position) + 8;
-        let all: u64 = positions.iter().map(|&position| weight(position)).sum();
+        let sum = |positions: &[u32]| positions.iter().map(|&p| weight(p)).sum::<u64>();
+        let mut equal_up_to = axis.equal_up_to();
+        let equal = positions.partition_point(|&position| position <= equal_up_to);
+        let of_equal = sum(&positions[..equal]) * count / sum(&positions).max(1);
+        let mut buckets = of_equal.min(count - 1);
+        if buckets < 2 {
+            (equal_up_to, buckets) = (0, 0);
+        } else {
+            positions.drain(..equal);
+        }
+        let count = count - buckets;
+        let all = sum(&positions);
         let mut limits = vec![];
         let mut before = 0;
         for (i, &position) in positions.iter().enumerate() {
@@ -56,7 +71,7 @@ impl Bands {
             }
             before += weight(position);
         }
-        Self { key_parts, limits, kind }
+        Self { key_parts, equal_up_to, buckets: buckets as usize, limits, kind }
     }
 
     /// The number of bands, without the band of rows without an item.
@@ -66,14 +81,20 @@ impl Bands {
 
     /// The bands of each part by blocking key.
     fn width(&self) -> usize {
-        self.limits.len() + 1 + usize::from(self.kind.is_some())
+        self.buckets + self.limits.len() + 1 + usize::from(self.kind.is_some())
     }
 
-    /// The band of each row by its position and kind; [`Self::len`] for rows without an item.
+    /// Whether the bands of rows depend on the hashes of their items.
+    pub(crate) fn by_hash(&self) -> bool {
+        self.buckets > 0
+    }
+
+    /// The band of each row by its position, kind and hash; [`Self::len`] for rows without an item.
     pub(crate) fn of_rows(
         &self,
         positions: &[u32],
         kinds: Option<&[u32]>,
+        hashes: Option<&[u32]>,
         keys: Option<&BinaryArray>,
     ) -> Vec<usize> {
         let is_usual = |row: usize, position: u32| match (self.kind, kinds) {
@@ -91,10 +112,14 @@ impl Bands {
                 }
                 _ => 0,
             };
+            let bucket = hashes.map(|hashes| hashes[row] as usize % self.buckets.max(1));
             part * self.width()
-                + match is_usual(row, position) {
-                    true => self.limits.partition_point(|&least| least <= position),
-                    false => self.limits.len() + 1,
+                + match (is_usual(row, position), bucket) {
+                    (true, Some(bucket)) if position <= self.equal_up_to => bucket,
+                    (true, _) => {
+                        self.buckets + self.limits.partition_point(|&least| least <= position)
+                    }
+                    (false, _) => self.buckets + self.limits.len() + 1,
                 }
         };
         positions.iter().enumerate().map(band).collect()
@@ -105,9 +130,17 @@ impl Bands {
         band / self.width()
     }
 
+    /// The bucket of a band of rows that match only rows with an equal item: those of other buckets
+    /// are none.
+    pub(crate) fn bucket(&self, band: usize) -> Option<usize> {
+        let bucket = band % self.width();
+        (band < self.len() && bucket < self.buckets).then_some(bucket)
+    }
+
     /// Whether the rows of a band lie anywhere.
     pub(crate) fn is_anywhere(&self, band: usize) -> bool {
-        self.kind.is_some() && band < self.len() && band % self.width() > self.limits.len()
+        let last = self.buckets + self.limits.len();
+        self.kind.is_some() && band < self.len() && band % self.width() > last
     }
 }
 
@@ -121,6 +154,24 @@ mod tests {
     /// The weight of a row is its position. Rows may lie anywhere, or not.
     #[derive(Debug)]
     struct ByPosition(bool);
+
+    /// Rows up to position 3 match only equal ones.
+    #[derive(Debug)]
+    struct EqualUpToThree;
+
+    impl Axis for EqualUpToThree {
+        fn reach(&self, _: Side, _: Range<u32>) -> Option<Range<u64>> {
+            None
+        }
+
+        fn equal_up_to(&self) -> u32 {
+            3
+        }
+
+        fn weight(&self, _: u32) -> u64 {
+            1
+        }
+    }
 
     impl Axis for ByPosition {
         fn reach(&self, _: Side, _: Range<u32>) -> Option<Range<u64>> {
@@ -142,7 +193,7 @@ mod tests {
         let bands = Bands::new(positions.clone(), 0, &ByPosition(false), 10, false);
         assert_eq!(bands.len(), 10);
         let all: Vec<u32> = (0..=100).collect();
-        let of_position = bands.of_rows(&all, None, None);
+        let of_position = bands.of_rows(&all, None, None, None);
         assert!(of_position[1..].is_sorted());
         assert_eq!((of_position[0], of_position[1], of_position[100]), (10, 0, 9));
         let mut weights = [0; 10];
@@ -153,6 +204,36 @@ mod tests {
         assert_eq!(Bands::new(vec![], 0, &ByPosition(false), 10, true).len(), 10);
     }
 
+    /// Rows that match only equal ones lie in bands by their hash, whatever their position.
+    #[test]
+    fn rows_that_match_only_equal_ones_lie_by_their_hash() {
+        let positions: Vec<u32> = (0..1000).map(|i| 1 + i % 6).collect();
+        for (count, has_keys) in [(10, false), (160, true)] {
+            let bands = Bands::new(positions.clone(), 0, &EqualUpToThree, count, has_keys);
+            assert!(bands.by_hash());
+            let width = bands.width();
+            assert_eq!((width, bands.len() % width), (8, 0));
+            let of_rows = |positions: &[u32], hashes: &[u32]| {
+                let rows = bands.of_rows(positions, None, Some(hashes), None);
+                rows.into_iter().map(|band| (band, bands.bucket(band))).collect::<Vec<_>>()
+            };
+            let found = of_rows(&[1, 2, 3, 3, 0], &[7, 7, 7, 8, 7]);
+            assert_eq!(found[0].1, Some(2));
+            assert_eq!([found[1], found[2]], [found[0]; 2]);
+            assert_ne!(found[3], found[0]);
+            assert_eq!(found[4], (bands.len(), None));
+            // The bands of other rows are behind, by their positions.
+            let found = of_rows(&[4, 5, 6, 4], &[7, 8, 9, 1]);
+            assert_eq!(found[0], found[3]);
+            assert!(found.iter().all(|&(band, bucket)| bucket.is_none() && band >= 5));
+            assert!(found[..3].is_sorted() && found[0] < found[2]);
+        }
+        // One band by hash has no use.
+        let few = Bands::new(vec![9; 1000], 0, &EqualUpToThree, 10, false);
+        assert!(!few.by_hash() && few.bucket(0).is_none());
+        assert!(!Bands::new(positions, 0, &ByPosition(false), 10, false).by_hash());
+    }
+
     /// Rows that lie anywhere, by their position or by their kind, have a band behind the others of
     /// their keys.
     #[test]
@@ -161,12 +242,12 @@ mod tests {
         for count in [1, 4, 40] {
             let bands = Bands::new(positions.clone(), 7, &ByPosition(true), count, false);
             let some = [0, 1, 100, ANYWHERE, 1, 100];
-            let of_rows = bands.of_rows(&some, Some(&[0, 7, 7, 7, 8, 0]), None);
+            let of_rows = bands.of_rows(&some, Some(&[0, 7, 7, 7, 8, 0]), None, None);
             let last = bands.len() - 1;
             assert_eq!(of_rows, [last + 1, 0, last - 1, last, last, last]);
             assert!((0..last).all(|band| !bands.is_anywhere(band)) && bands.is_anywhere(last));
             assert!(!bands.is_anywhere(last + 1));
-            let of_rows = bands.of_rows(&some, None, None);
+            let of_rows = bands.of_rows(&some, None, None, None);
             assert_eq!(of_rows, [last + 1, 0, last - 1, last, 0, last - 1]);
             let keyed = Bands::new(positions.clone(), 7, &ByPosition(true), 4 * count, true);
             for band in 0..keyed.len() {

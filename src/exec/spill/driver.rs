@@ -456,7 +456,11 @@ impl Meetings {
             partners.start < u64::from(build.positions.end)
                 && u64::from(build.positions.start) < partners.end
         };
-        probe.key_part == build.key_part && (anywhere || partners.as_ref().is_some_and(is_near))
+        // Equal items are in one bucket.
+        let apart = probe.bucket.zip(build.bucket).is_some_and(|(probe, build)| probe != build);
+        probe.key_part == build.key_part
+            && !apart
+            && (anywhere || partners.as_ref().is_some_and(is_near))
     }
 
     /// The probe segments among `with` that meet a piece.

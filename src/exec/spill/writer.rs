@@ -101,7 +101,9 @@ impl SideWriter {
     pub(super) fn push(&mut self, rows: StoredRows, stored: Vec<ArrayRef>) -> Result<()> {
         let positions = self.form.positions(rows.values.as_ref());
         let kinds = self.form.kinds(rows.values.as_ref());
-        let bands = self.bands.of_rows(&positions, kinds.as_deref(), rows.keys.as_ref());
+        let hashes = self.bands.by_hash().then(|| self.form.hashes(rows.values.as_ref()));
+        let (kinds, hashes) = (kinds.as_deref(), hashes.as_deref());
+        let bands = self.bands.of_rows(&positions, kinds, hashes, rows.keys.as_ref());
         let mut columns: Vec<ArrayRef> = vec![rows.values];
         columns.extend(rows.keys.map(|keys| Arc::new(keys) as ArrayRef));
         columns.extend(stored);
@@ -185,6 +187,7 @@ impl SideWriter {
         self.done.push(Segment {
             band,
             key_part: self.bands.key_part(band),
+            bucket: self.bands.bucket(band),
             positions: match self.bands.is_anywhere(band) {
                 true => ANYWHERE..ANYWHERE + 1,
                 false => open.positions,
