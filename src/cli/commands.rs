@@ -95,7 +95,8 @@ pub(super) async fn run(shell: &mut Shell, line: &str) -> Result<Next, CliError>
         Command::Describe(table) => return shell.run_sql(&format!("DESCRIBE {table}"), 1).await,
         Command::Functions => {
             let sql = "SELECT DISTINCT routine_name AS function, function_type AS type \
-                       FROM information_schema.routines ORDER BY function";
+                       FROM information_schema.routines \
+                       WHERE NOT starts_with(routine_name, '__simjoin') ORDER BY function";
             return shell.run_sql(sql, 1).await;
         }
         Command::Function(name) => {

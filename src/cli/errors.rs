@@ -37,7 +37,7 @@ pub(super) fn print(error: &CliError, place: Option<&str>, sql: &str) {
         CliError::Sql(error) => {
             let message = one_line(&message(error));
             let hint = hints::hint(error, &message, sql);
-            (message, hint)
+            (hints::without_noise(&message), hint)
         }
         CliError::Usage(message) => (one_line(message), None),
         CliError::Io(error) => (one_line(&error.to_string()), None),

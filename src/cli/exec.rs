@@ -21,7 +21,7 @@ use super::output::{PrintOptions, ResultWriter, Written, print_line};
 use super::progress::Progress;
 use super::statement;
 use super::threads::stack_for_trees;
-use super::{folders, warnings, writes};
+use super::{folders, tokenizers, warnings, writes};
 use crate::sql::{check_depth, parse_sql_at_line};
 
 /// How long a cancelled statement may take to end before it is left to itself.
@@ -152,6 +152,10 @@ async fn execute(
     let frame = ctx.execute_logical_plan(plan).await?;
     writes::check_columns(frame.logical_plan())?;
     let file = writes::destination(frame.logical_plan())?;
+    let logical = frame.logical_plan();
+    for warning in tokenizers::warnings(logical).into_iter().chain(warnings::of_vectors(logical)) {
+        progress.tell(&format!("Warning: {warning}"));
+    }
     let task_ctx = Arc::new(frame.task_ctx());
     let format = task_ctx.session_config().options().format.clone();
     let plan = frame.create_physical_plan().await?;

@@ -6,6 +6,7 @@ use datafusion::common::{Column, DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
+use super::meanings;
 use crate::config::nearest;
 
 /// Advice for the errors that a newcomer meets.
@@ -23,8 +24,12 @@ pub(super) fn hint(error: &DataFusionError, message: &str, sql: &str) -> Option<
     if let Some(table) = between(message, "table '", "' not found") {
         return unknown_table(table);
     }
-    if message.starts_with("Invalid function") {
-        return Some("SHOW FUNCTIONS, or \\h at the prompt, lists the functions".to_string());
+    if let Some(name) = between(message, "Invalid function '", "'") {
+        let advice = meanings::of_function(name);
+        return Some(advice.unwrap_or("SHOW FUNCTIONS, or \\h, lists the functions").to_string());
+    }
+    if let Some(advice) = of_other_systems(message, sql) {
+        return Some(advice.to_string());
     }
     if message.contains("No suitable object store") {
         return Some("simjoin reads local files: give a path without a scheme".to_string());
@@ -37,6 +42,51 @@ pub(super) fn hint(error: &DataFusionError, message: &str, sql: &str) -> Option<
         );
     }
     None
+}
+
+/// Advice where the statement asks for what other systems have.
+fn of_other_systems(message: &str, sql: &str) -> Option<&'static str> {
+    if message.starts_with("SIMJOIN needs a similarity predicate") {
+        return sql.to_lowercase().contains("levenshtein").then_some(meanings::EDIT_DISTANCE);
+    }
+    if message.contains(OUTER_COLUMN) {
+        return Some(meanings::NEAREST);
+    }
+    if is_remainder_of_texts(message) {
+        return Some(meanings::PERCENT);
+    }
+    meanings::of_operator(sql)
+}
+
+/// `'a' % 'b'`
+fn is_remainder_of_texts(message: &str) -> bool {
+    let operands = between(message, "arithmetic expression ", " to valid types");
+    operands
+        .and_then(|o| o.split_once(" % "))
+        .is_some_and(|(a, b)| [a, b].iter().any(|operand| operand.contains("Utf8")))
+}
+
+/// How the physical planner says that it cannot run a correlated subquery.
+const OUTER_COLUMN: &str = "OuterReferenceColumn";
+
+/// The message without what would mislead: DataFusion's guess at a function, which may be like the
+/// name in no letter, and the printed fields of a column.
+pub(super) fn without_noise(message: &str) -> String {
+    if let Some((start, rest)) = message.split_once(" Did you mean '")
+        && let (Some(name), Some(guess)) =
+            (between(start, "Invalid function '", "'"), rest.split('\'').next())
+        && (meanings::of_function(name).is_some() || nearest(name, [guess]).is_none())
+    {
+        return start.to_string();
+    }
+    if message.contains(OUTER_COLUMN)
+        && let Some(name) = between(message, "name: \"", "\"")
+    {
+        return format!(
+            "not supported: a subquery in this place that reads {name} of the query around it"
+        );
+    }
+    message.to_string()
 }
 
 /// Names listed of a relation.
@@ -173,6 +223,18 @@ mod tests {
             ("SELECT id FROM t", "double quotes: \"Id\""),
             ("SELECT * FROM t WHERE name = \"x\"", "single quotes: 'x'"),
             ("SELECT jacard([1], [1])", "SHOW FUNCTIONS"),
+            ("SELECT jaro_winkler('a', 'b')", "Jaro-Winkler"),
+            ("SELECT 1 FROM t a, t b WHERE a.name % b.name", "pg_trgm"),
+            ("SELECT 1 FROM t ORDER BY toks <-> [1]", "array_distance"),
+            ("SELECT 1 FROM t a, t b WHERE a.toks <=> b.toks < 0.1", "cosine_distance"),
+            (
+                "SELECT 1 FROM t a SIMJOIN t b ON levenshtein(a.name, b.name) <= 2",
+                "overlap(qgrams(a.s, 2), qgrams(b.s, 2)) >= 1 AND levenshtein",
+            ),
+            (
+                "SELECT 1 FROM t a, LATERAL (SELECT 1 FROM t b ORDER BY jaccard(a.toks, b.toks) LIMIT 3)",
+                "QUALIFY",
+            ),
             ("SELECT nam FROM t", "did you mean name?"),
             ("SELECT a.nam FROM t a, t b", "did you mean a.name?"),
             ("SELECT c.name FROM t a, t b", "nothing is named c here; there are a.name, b.name"),
@@ -183,6 +245,23 @@ mod tests {
         ] {
             let (message, hint) = explained(sql).await;
             assert!(hint.contains(expected), "{sql}: {message}: {hint}");
+        }
+        for (message, plain) in [
+            (
+                "Invalid function 'jaro_winkler'. Did you mean 'var_sample'?",
+                "Invalid function 'jaro_winkler'.",
+            ),
+            ("Invalid function 'qwxz'. Did you mean 'var_sample'?", "Invalid function 'qwxz'."),
+            (
+                "Invalid function 'jacard'. Did you mean 'jaccard'?",
+                "Invalid function 'jacard'. Did you mean 'jaccard'?",
+            ),
+            (
+                "not supported: … OuterReferenceColumn(Field { name: \"n\", data_type: … }, …)",
+                "not supported: a subquery in this place that reads n of the query around it",
+            ),
+        ] {
+            assert_eq!(without_noise(message), plain);
         }
         // Nothing is like nope: a wrong guess is worse than none.
         let (message, hint_of_nope) = explained("SELECT b.nope FROM t a, t b").await;

@@ -38,6 +38,7 @@ mod interrupt;
 mod lines;
 #[cfg(feature = "ballista")]
 mod log;
+mod meanings;
 mod output;
 mod progress;
 mod prompt;
@@ -46,6 +47,7 @@ pub mod session;
 mod statement;
 mod table;
 mod threads;
+mod tokenizers;
 mod warnings;
 mod writes;
 

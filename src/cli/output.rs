@@ -117,10 +117,11 @@ impl<W: Write> ResultWriter<W> {
             Format::Csv => separated(b','),
             Format::Tsv => separated(b'\t'),
             Format::Json => {
-                Body::Json(JsonBuilder::new().build::<_, JsonArray>(vec![]), Keys::of(&schema))
+                let writer = json().build::<_, JsonArray>(vec![]);
+                Body::Json(writer, Keys::of(&schema))
             }
             Format::NdJson => {
-                let writer = JsonBuilder::new().build::<_, LineDelimited>(vec![]);
+                let writer = json().build::<_, LineDelimited>(vec![]);
                 Body::NdJson(writer, Keys::of(&schema))
             }
             Format::Automatic | Format::Table => {
@@ -188,6 +189,11 @@ impl<W: Write> ResultWriter<W> {
     fn put(&mut self, text: &[u8]) -> Result<(), CliError> {
         self.sink.write_all(text).map_err(CliError::from_write)
     }
+}
+
+/// JSON whose objects have every key, also where the value is NULL.
+fn json() -> JsonBuilder {
+    JsonBuilder::new().with_explicit_nulls(true)
 }
 
 /// The keys of JSON objects: the columns' names, but no two alike, as readers keep one value a key.
@@ -344,6 +350,15 @@ mod tests {
         assert_eq!(text(Format::Json, &[batch(2..3), batch(2..3)]), format!("[{row},{row}]\n"));
         assert_eq!(text(Format::Json, &[]), "[]\n");
         assert_eq!(text(Format::NdJson, &[]), "");
+    }
+
+    #[test]
+    fn json_keeps_the_keys_of_nulls() {
+        let rows =
+            r#"{"id":0,"name, \"it\"":"a,0","t":null},{"id":1,"name, \"it\"":null,"t":[1,null]}"#;
+        assert_eq!(text(Format::Json, &[batch(0..2)]), format!("[{rows}]\n"));
+        let lines = rows.replace("},{", "}\n{");
+        assert_eq!(text(Format::NdJson, &[batch(0..2)]), format!("{lines}\n"));
     }
 
     #[test]

@@ -1,12 +1,13 @@
-//! Statements beyond DataFusion's: `SHOW` for the options under a prefix, and `RESET` for those of
-//! the similarity join.
+//! Statements beyond DataFusion's: `SHOW` for the options under a prefix, `SHOW FUNCTIONS` for all
+//! functions, and `RESET` for the options of the similarity join.
 
-use datafusion::common::Result;
+use datafusion::common::{JoinType, Result, ScalarValue};
 use datafusion::config::ExtensionOptions;
-use datafusion::logical_expr::{LogicalPlan, Statement as PlannedStatement};
+use datafusion::dataframe::DataFrame;
+use datafusion::logical_expr::{LogicalPlan, Statement as PlannedStatement, cast, ident, lit};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::{DFParser, Statement};
-use datafusion::sql::sqlparser::ast::{Ident, Statement as SqlStatement};
+use datafusion::sql::sqlparser::ast::{Ident, ShowStatementFilter, Statement as SqlStatement};
 
 use crate::config::SimJoinOptions;
 use crate::sql::restore_definition;
@@ -17,7 +18,54 @@ pub(super) async fn plan(ctx: &SessionContext, statement: Statement) -> Result<L
         Some(query) => DFParser::parse_sql(&query)?.pop_front().unwrap_or(statement),
         None => statement,
     };
-    ctx.state().statement_to_plan(statement).await.map(restore_definition)
+    let functions = shown_functions(&statement);
+    let plan = ctx.state().statement_to_plan(statement).await?;
+    match functions {
+        Some(condition) => add_functions(ctx, plan, &condition).await,
+        None => Ok(restore_definition(plan)),
+    }
+}
+
+/// The condition on `routine_name` of `SHOW FUNCTIONS`; `None` for other statements.
+fn shown_functions(statement: &Statement) -> Option<String> {
+    let Statement::Statement(statement) = statement else { return None };
+    let SqlStatement::ShowFunctions { filter } = statement.as_ref() else { return None };
+    Some(match filter {
+        Some(ShowStatementFilter::Like(pattern)) => {
+            format!("routine_name LIKE '{}'", pattern.replace('\'', "''"))
+        }
+        _ => "true".to_string(),
+    })
+}
+
+/// Adds the functions that `SHOW FUNCTIONS` of DataFusion leaves out because it knows no example of
+/// their argument types, such as `array_distance`.
+async fn add_functions(
+    ctx: &SessionContext,
+    listed: LogicalPlan,
+    condition: &str,
+) -> Result<LogicalPlan> {
+    let listed = DataFrame::new(ctx.state(), listed);
+    let all = ctx
+        .sql(&format!(
+            "SELECT DISTINCT routine_name AS function_name, function_type, description, \
+             syntax_example FROM information_schema.routines WHERE {condition}"
+        ))
+        .await?;
+    let name = ["function_name"];
+    let others = all.join(listed.clone(), JoinType::LeftAnti, &name, &name, None)?;
+    let columns = listed.schema().fields().iter().map(|field| {
+        let value = match others.schema().has_column_with_unqualified_name(field.name()) {
+            true => ident(field.name()),
+            false => cast(lit(ScalarValue::Null), field.data_type().clone()),
+        };
+        value.alias(field.name())
+    });
+    let columns: Vec<_> = columns.collect();
+    let all = listed.union(others.select(columns)?)?;
+    let ours = ident("function_name").like(lit("\\_\\_simjoin%"));
+    let all = all.filter(!ours)?.sort(vec![ident("function_name").sort(true, false)])?;
+    Ok(all.into_unoptimized_plan())
 }
 
 /// `SHOW simjoin` as a query of all its options; None for other statements.
@@ -110,6 +158,18 @@ mod tests {
         let one = run(&ctx, "SHOW simjoin.strategy").await.unwrap();
         assert!(one.contains("auto") && !one.contains("description"), "{one}");
         assert!(run(&ctx, "SHOW simjoin.nosuch").await.is_err());
+    }
+
+    #[tokio::test]
+    async fn show_functions_lists_all() {
+        let ctx = session();
+        let shown = run(&ctx, "SHOW FUNCTIONS LIKE '%distance%'").await.unwrap();
+        for name in ["array_distance", "cosine_distance", "list_distance"] {
+            assert_eq!(shown.matches(&format!("| {name} ")).count(), 1, "{name}: {shown}");
+        }
+        assert!(!shown.contains("| abs "), "{shown}");
+        let shown = run(&ctx, "SHOW FUNCTIONS").await.unwrap();
+        assert!(shown.contains("| abs ") && shown.contains("| inner_product "), "{shown}");
     }
 
     #[tokio::test]

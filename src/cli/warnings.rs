@@ -2,9 +2,14 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
+use datafusion::common::DFSchema;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator};
 use datafusion::physical_plan::ExecutionPlan;
 
-use crate::config::SimJoinOptions;
+use crate::config::{SimJoinOptions, nearest};
 use crate::exec::SetSimilarityJoinExec;
 
 /// Says of each similarity join of the plan that no pair can satisfy it: its threshold is above
@@ -37,8 +42,46 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, warnings: &mut Vec<String>) {
     }
 }
 
+/// Warns of `<=>` between lists of numbers in a select list or an order: pgvector's cosine distance is
+/// IS NOT DISTINCT FROM here.
+pub(super) fn of_vectors(plan: &LogicalPlan) -> Option<String> {
+    let mut found = false;
+    // Neither closure returns an error.
+    let _ = plan.apply_with_subqueries(|node| {
+        if let (LogicalPlan::Projection(_) | LogicalPlan::Sort(_), [input]) =
+            (node, node.inputs().as_slice())
+        {
+            for expression in node.expressions() {
+                expression.apply(|part| {
+                    found |= compares_vectors(part, input.schema());
+                    Ok(TreeNodeRecursion::Continue)
+                })?;
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    found.then(|| {
+        "<=> between lists is IS NOT DISTINCT FROM, which is true or false; the cosine distance of \
+         vectors is cosine_distance(a, b)"
+            .to_string()
+    })
+}
+
+fn compares_vectors(expression: &Expr, schema: &DFSchema) -> bool {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::IsNotDistinctFrom, .. }) = expression
+    else {
+        return false;
+    };
+    let (DataType::List(item) | DataType::LargeList(item) | DataType::FixedSizeList(item, _)) =
+        left.get_type(schema).unwrap_or(DataType::Null)
+    else {
+        return false;
+    };
+    item.data_type().is_numeric()
+}
+
 /// `>= Float64(80)` as it was written.
-fn without_types(predicate: &str) -> String {
+pub(super) fn without_types(predicate: &str) -> String {
     let mut text = predicate.to_string();
     for name in ["Float64(", "Int64("] {
         while let Some(start) = text.find(name)
@@ -51,28 +94,64 @@ fn without_types(predicate: &str) -> String {
     text
 }
 
-/// Says of each `SIMJOIN_*` of the environment that it sets nothing.
+/// Says of each `SIMJOIN_*` and `DATAFUSION_*` of the environment that it sets nothing.
 pub(super) fn of_environment(variables: impl Iterator<Item = String>) -> Vec<String> {
-    /// Those of the tests and benches of this crate.
-    const OURS: [&str; 5] =
-        ["SIMJOIN_BENCH_", "SIMJOIN_FUZZ_", "SIMJOIN_REQUIRE_", "SIMJOIN_SLT_", "SIMJOIN_TEST_"];
+    /// Prefixes of the variables of this crate's tests and benches, and of DataFusion's.
+    const OF_TESTS: [&str; 6] = [
+        "DATAFUSION_TEST_",
+        "SIMJOIN_BENCH_",
+        "SIMJOIN_FUZZ_",
+        "SIMJOIN_REQUIRE_",
+        "SIMJOIN_SLT_",
+        "SIMJOIN_TEST_",
+    ];
+    let variables = variables.filter(|name| !OF_TESTS.iter().any(|of| name.starts_with(of)));
+    variables.filter_map(|name| of_simjoin(&name).or_else(|| of_datafusion(&name))).collect()
+}
+
+fn of_simjoin(variable: &str) -> Option<String> {
+    let name = variable.strip_prefix("SIMJOIN_")?;
     let known: Vec<String> =
         SimJoinOptions::NAMES.iter().map(|name| SimJoinOptions::variable(name)).collect();
-    let unknown = variables.filter(|variable| {
-        variable.starts_with("SIMJOIN_")
-            && !known.contains(variable)
-            && !OURS.iter().any(|prefix| variable.starts_with(prefix))
-    });
-    let warnings = unknown.map(|variable| {
-        let name = variable.trim_start_matches("SIMJOIN_");
-        let meant = match SimJoinOptions::near(&name.to_lowercase()) {
-            Some(near) => format!(" Did you mean {}?", SimJoinOptions::variable(near)),
-            None => String::new(),
-        };
-        let known = known.join(", ");
-        format!("{variable} in the environment sets no option.{meant} The options are {known}")
-    });
-    warnings.collect()
+    if known.iter().any(|known| known == variable) {
+        return None;
+    }
+    let meant = match SimJoinOptions::near(&name.to_lowercase()) {
+        Some(near) => format!(" Did you mean {}?", SimJoinOptions::variable(near)),
+        None => String::new(),
+    };
+    let known = known.join(", ");
+    Some(format!("{variable} in the environment sets no option.{meant} The options are {known}"))
+}
+
+fn of_datafusion(variable: &str) -> Option<String> {
+    variable.strip_prefix("DATAFUSION_")?;
+    if let Some(flag) = flag_of(variable) {
+        return Some(format!("{variable} in the environment sets no option; use {flag}"));
+    }
+    let options = ConfigOptions::default().entries().into_iter();
+    let known: Vec<String> =
+        options.map(|option| option.key.to_uppercase().replace('.', "_")).collect();
+    if known.iter().any(|known| known == variable) {
+        return None;
+    }
+    let meant = match nearest(variable, known.iter().map(String::as_str)) {
+        Some(near) => format!(" Did you mean {near}?"),
+        None => String::new(),
+    };
+    Some(format!(
+        "{variable} in the environment sets no option.{meant} SHOW datafusion lists the options"
+    ))
+}
+
+/// The flag, or the statement, for an option of the runtime, which DataFusion does not read from
+/// the environment.
+fn flag_of(variable: &str) -> Option<String> {
+    Some(match variable.strip_prefix("DATAFUSION_RUNTIME_")? {
+        "MEMORY_LIMIT" => "--memory-limit".to_string(),
+        "MAX_TEMP_DIRECTORY_SIZE" => "--disk-limit".to_string(),
+        name => format!("SET datafusion.runtime.{} = …", name.to_lowercase()),
+    })
 }
 
 #[cfg(test)]
@@ -107,6 +186,21 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn the_cosine_distance_of_other_systems_is_told() {
+        let ctx = SessionContext::new();
+        ctx.sql("CREATE TABLE t AS SELECT 1 AS id, [1.0, 2.0] AS v").await.unwrap();
+        for (sql, is_told) in [
+            ("SELECT id FROM t ORDER BY v <=> [1.0, 3.0] LIMIT 3", true),
+            ("SELECT a.v <=> b.v AS d FROM t a, t b", true),
+            ("SELECT a.id <=> b.id FROM t a, t b", false),
+            ("SELECT a.id FROM t a JOIN t b ON a.v IS NOT DISTINCT FROM b.v", false),
+        ] {
+            let frame = ctx.sql(sql).await.unwrap();
+            assert_eq!(of_vectors(frame.logical_plan()).is_some(), is_told, "{sql}");
+        }
+    }
+
     #[test]
     fn variables_that_set_nothing_are_told() {
         let variables = [
@@ -130,5 +224,27 @@ mod tests {
         }
         assert!(told[1].contains("SIMJOIN_RECOGNIZE_JOINS"), "{told:?}");
         assert!(told[2].contains("Did you mean SIMJOIN_DEBUG_SIMD?"), "{told:?}");
+    }
+
+    #[test]
+    fn variables_of_datafusion_that_set_nothing_are_told() {
+        let told = |name: &str| of_environment([name.to_string()].into_iter());
+        for name in [
+            "DATAFUSION_EXECUTION_BATCH_SIZE",
+            "DATAFUSION_OPTIMIZER_JOIN_REORDERING",
+            "DATAFUSION_TEST_DATA",
+            "DATAFUSIONS",
+        ] {
+            assert_eq!(told(name), Vec::<String>::new(), "{name}");
+        }
+        for (name, expected) in [
+            ("DATAFUSION_EXECUTION_BATCH_SIZ", "Did you mean DATAFUSION_EXECUTION_BATCH_SIZE?"),
+            ("DATAFUSION_NOPE", "sets no option. SHOW datafusion lists the options"),
+            ("DATAFUSION_RUNTIME_MEMORY_LIMIT", "use --memory-limit"),
+            ("DATAFUSION_RUNTIME_TEMP_DIRECTORY", "use SET datafusion.runtime.temp_directory = …"),
+        ] {
+            let told = told(name);
+            assert!(told.len() == 1 && told[0].contains(expected), "{name}: {told:?}");
+        }
     }
 }

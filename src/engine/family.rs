@@ -218,6 +218,11 @@ impl Families {
         self.0.iter().find_map(|family| family.function_of(udf))
     }
 
+    /// Every function by which the session joins.
+    pub(crate) fn functions(&self) -> impl Iterator<Item = Function> {
+        self.0.iter().flat_map(|family| family.functions())
+    }
+
     /// The function of this name in the family of that name.
     pub fn function(&self, family: &str, name: &str) -> Option<Function> {
         let family = self.0.iter().find(|known| known.name() == family)?;

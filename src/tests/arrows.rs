@@ -37,7 +37,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
         "cluster",
         &["config", "engine", "exec", "functions", "plan", "session", "shuffle", "spec", "storage"],
     ),
-    ("cli", &["cluster", "config", "exec", "session", "sql", "storage"]),
+    ("cli", &["cluster", "config", "exec", "functions", "session", "spec", "sql", "storage"]),
 ];
 
 /// The modules of `exec`; each may use those that stand before it.

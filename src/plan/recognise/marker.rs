@@ -29,7 +29,7 @@ use datafusion::optimizer::AnalyzerRule;
 
 use crate::engine::Families;
 use crate::plan::recognise::predicate::{Comparison, Shape, Sides, function_of_pairs};
-use crate::spec::Function;
+use crate::spec::{Function, Order};
 use crate::sql::MARKER_FUNCTION;
 
 /// The function that wraps a similarity conjunct of a SIMJOIN.
@@ -219,6 +219,13 @@ fn wrap(mut join: Join, families: &Families, number: i64) -> Result<LogicalPlan>
         }
         conjuncts.push(conjunct.clone());
     }
+    if wrapped == 0 && reasons.is_empty() {
+        return plan_err!(
+            "SIMJOIN needs a similarity predicate over both sides in its ON, and found none: {}; for \
+             example: {EXAMPLE}",
+            predicates(families)
+        );
+    }
     if wrapped == 0 {
         return refuse(&reasons, function);
     }
@@ -229,14 +236,24 @@ fn wrap(mut join: Join, families: &Families, number: i64) -> Result<LogicalPlan>
 /// The error of a SIMJOIN that the operator cannot run, with an example of `function`, the first one
 /// that its condition has.
 pub(crate) fn refuse<T>(reasons: &[String], function: Option<Function>) -> Result<T> {
-    if reasons.is_empty() {
-        return plan_err!(
-            "SIMJOIN needs a similarity predicate over both sides in its ON, and found none; for \
-             example: {EXAMPLE}"
-        );
-    }
     let example = function.map_or_else(|| EXAMPLE.to_string(), Function::example);
     plan_err!("SIMJOIN cannot run: {}; a correct example: {example}", reasons.join("; "))
+}
+
+/// The predicates by which a session joins: each function with the direction of its bound.
+fn predicates(families: &Families) -> String {
+    let bounded = |order: Order, bound: &str| {
+        let functions = families.functions().filter(|function| function.info().order == order);
+        let names: Vec<&str> = functions.map(Function::name).collect();
+        let (last, others) = names.split_last()?;
+        let names = match others {
+            [] => (*last).to_string(),
+            others => format!("{} or {last}", others.join(", ")),
+        };
+        Some(format!("{names} {bound} a constant"))
+    };
+    let bounded = [bounded(Order::Similarity, ">="), bounded(Order::Distance, "<=")];
+    bounded.into_iter().flatten().collect::<Vec<_>>().join(", or ")
 }
 
 /// `expr` without the marker among its alternatives; `None` when the marker is all it is.
