@@ -7,6 +7,7 @@ use clap::{Parser, ValueEnum};
 
 use super::cluster_args::Process;
 use super::output::{Format, MaxRows, PrintOptions};
+use super::table::{Columns, Expanded};
 
 /// Exact set-similarity joins in SQL. Without -c and -f, statements are read from standard input,
 /// with a prompt where that is a terminal.
@@ -84,6 +85,14 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value = "40")]
     pub maxrows: MaxRows,
 
+    /// Whether tables are turned, a line for each column of a row
+    #[arg(long, value_name = "WHEN", default_value = "auto", ignore_case = true)]
+    pub expanded: Expanded,
+
+    /// Columns that tables are fitted to: a number, auto for those of the terminal, or inf
+    #[arg(long, value_name = "N", default_value = "auto")]
+    pub columns: Columns,
+
     /// Colour the statements at the prompt
     #[arg(long)]
     pub color: bool,
@@ -105,7 +114,13 @@ impl Args {
     }
 
     pub(super) fn print_options(&self) -> PrintOptions {
-        PrintOptions { format: self.format, quiet: self.quiet, maxrows: self.maxrows }
+        PrintOptions {
+            format: self.format,
+            quiet: self.quiet,
+            maxrows: self.maxrows,
+            expanded: self.expanded,
+            columns: self.columns,
+        }
     }
 }
 
@@ -222,6 +237,10 @@ mod tests {
             "-r",
             "rc",
             "--color",
+            "--expanded",
+            "on",
+            "--columns",
+            "100",
         ]);
         assert_eq!(args.command, ["SELECT 1", "SELECT 2"]);
         assert_eq!(args.file.len(), 2);
@@ -229,6 +248,7 @@ mod tests {
         assert_eq!(options.format, Format::Csv);
         assert_eq!(options.maxrows, MaxRows::Unlimited);
         assert!(options.quiet && args.color);
+        assert_eq!((options.expanded, options.columns), (Expanded::On, Columns::Limited(100)));
         assert_eq!(args.memory_limit, Some(2 << 30));
         assert_eq!(args.mem_pool_type, PoolType::Fair);
         assert_eq!(args.batch_size, Some(100));
@@ -236,7 +256,13 @@ mod tests {
         let args = Args::parse_from(["simjoin"]);
         assert_eq!(args.print_options().maxrows, MaxRows::Limited(40));
         assert_eq!(args.print_options().format, Format::Automatic);
-        for wrong in [["-b", "0"], ["-m", "much"], ["--maxrows", "-1"], ["--format", "xml"]] {
+        for wrong in [
+            ["-b", "0"],
+            ["-m", "much"],
+            ["--maxrows", "-1"],
+            ["--format", "xml"],
+            ["--columns", "0"],
+        ] {
             assert!(Args::try_parse_from(["simjoin"].into_iter().chain(wrong)).is_err());
         }
         for (name, format) in [("nd-json", Format::NdJson), ("ndjson", Format::NdJson)] {

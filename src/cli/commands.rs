@@ -10,6 +10,7 @@ use super::exec::Shell;
 use super::function_page;
 use super::output::{Format, print_line};
 use super::script;
+use super::table::{Columns, Expanded};
 
 /// What follows a statement or a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,8 +31,11 @@ pub(super) enum Command {
     Include(String),
     ShowQuiet,
     Quiet(bool),
-    ShowFormat,
+    ShowOptions,
     Format(Format),
+    ToggleExpanded,
+    Expanded(Expanded),
+    Columns(Columns),
 }
 
 pub(super) const HELP: &str = "\
@@ -41,6 +45,8 @@ pub(super) const HELP: &str = "\
 \\h NAME          describe a function
 \\i FILE          run the statements of a file
 \\pset format F   print results as table, csv, tsv, json or nd-json
+\\pset columns N  fit tables to N columns; auto: to the terminal; inf: to nothing
+\\x [on|off|auto] turn tables, a line for each column of a row
 \\quiet on|off    print results only, or row counts and times as well
 \\?               this help
 \\q               quit
@@ -72,16 +78,31 @@ impl Command {
             ("\\quiet", "on" | "true" | "yes") => Self::Quiet(true),
             ("\\quiet", "off" | "false" | "no") => Self::Quiet(false),
             ("\\quiet", _) => return wrong("use on or off"),
-            ("\\pset", "" | "format") => Self::ShowFormat,
-            ("\\pset", option) => match option.strip_prefix("format").map(str::trim) {
-                Some(format) => match Format::from_str(format, true) {
-                    Ok(format) => Self::Format(format),
-                    Err(_) => return wrong("use table, csv, tsv, json or nd-json"),
-                },
-                None => return wrong("only format can be set"),
+            ("\\x", "") => Self::ToggleExpanded,
+            ("\\x", when) => Self::option("expanded", when).or_else(|m| wrong(&m))?,
+            ("\\pset", setting) => match setting.split_once(char::is_whitespace) {
+                None if matches!(setting, "" | "format" | "expanded" | "columns") => {
+                    Self::ShowOptions
+                }
+                None => return wrong("format, expanded and columns can be set"),
+                Some((name, value)) => Self::option(name, value.trim()).or_else(|m| wrong(&m))?,
             },
             _ => return wrong("no such command; \\? lists them"),
         })
+    }
+
+    /// The command that sets an option of the output.
+    fn option(name: &str, value: &str) -> Result<Self, String> {
+        match name {
+            "format" => Format::from_str(value, true)
+                .map(Self::Format)
+                .map_err(|_| "use table, csv, tsv, json or nd-json".to_string()),
+            "expanded" => Expanded::from_str(value, true)
+                .map(Self::Expanded)
+                .map_err(|_| "use on, off or auto".to_string()),
+            "columns" => value.parse().map(Self::Columns),
+            _ => Err("format, expanded and columns can be set".to_string()),
+        }
     }
 }
 
@@ -111,13 +132,27 @@ pub(super) async fn run(shell: &mut Shell, line: &str) -> Result<Next, CliError>
             false => "quiet is off",
         })?,
         Command::Quiet(quiet) => shell.options.quiet = quiet,
-        Command::ShowFormat => {
-            let format = shell.options.format.to_possible_value();
-            say(&format!("format is {}", format.as_ref().map_or("unknown", |v| v.get_name())))?;
+        Command::ShowOptions => {
+            say(&format!("format is {}", name_of(&shell.options.format)))?;
+            say(&format!("expanded is {}", name_of(&shell.options.expanded)))?;
+            say(&format!("columns is {}", shell.options.columns))?;
         }
         Command::Format(format) => shell.options.format = format,
+        Command::ToggleExpanded => {
+            shell.options.expanded = match shell.options.expanded {
+                Expanded::On => Expanded::Auto,
+                Expanded::Auto | Expanded::Off => Expanded::On,
+            };
+            say(&format!("expanded is {}", name_of(&shell.options.expanded)))?;
+        }
+        Command::Expanded(expanded) => shell.options.expanded = expanded,
+        Command::Columns(columns) => shell.options.columns = columns,
     }
     Ok(Next::Continue)
+}
+
+fn name_of(value: &impl ValueEnum) -> String {
+    value.to_possible_value().map(|v| v.get_name().to_string()).unwrap_or_default()
 }
 
 /// Files that include each other without end are a mistake.
@@ -155,13 +190,28 @@ mod tests {
             ("\\quiet", Command::ShowQuiet),
             ("\\quiet on", Command::Quiet(true)),
             ("\\quiet off", Command::Quiet(false)),
-            ("\\pset", Command::ShowFormat),
+            ("\\pset", Command::ShowOptions),
+            ("\\pset columns", Command::ShowOptions),
+            ("\\pset columns 100", Command::Columns(Columns::Limited(100))),
+            ("\\pset columns auto", Command::Columns(Columns::Auto)),
+            ("\\pset expanded on", Command::Expanded(Expanded::On)),
+            ("\\x", Command::ToggleExpanded),
+            ("\\x auto", Command::Expanded(Expanded::Auto)),
             ("\\pset format NDJSON", Command::Format(Format::NdJson)),
             ("\\pset format csv", Command::Format(Format::Csv)),
         ] {
             assert_eq!(Command::parse(line).unwrap(), command, "{line}");
         }
-        for wrong in ["\\x", "\\", "\\i", "\\quiet maybe", "\\pset format xml", "\\pset border 2"] {
+        for wrong in [
+            "\\y",
+            "\\",
+            "\\i",
+            "\\quiet maybe",
+            "\\pset format xml",
+            "\\pset border 2",
+            "\\pset columns 0",
+            "\\x maybe",
+        ] {
             assert!(matches!(Command::parse(wrong), Err(CliError::Usage(_))), "{wrong}");
         }
     }

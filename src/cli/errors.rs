@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use arrow::error::ArrowError;
 use datafusion::common::{DataFusionError, SchemaError};
 
+use super::escape;
 use super::hints;
 use super::interrupt::Signal;
 use crate::storage;
@@ -61,9 +62,10 @@ pub(super) fn text(error: &CliError) -> String {
     }
 }
 
-/// Writes a line to standard error, and ignores a reader that has closed it.
+/// Writes a line to standard error, without characters that a terminal would obey, and ignores a
+/// reader that has closed it.
 pub(super) fn tell(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", escape::line(line));
 }
 
 /// The message without the names of the layers that it came through.

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use datafusion::common::{DataFusionError, Result as DataFusionResult, plan_datafusion_err};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
@@ -17,7 +18,7 @@ use super::cluster;
 use super::commands::Next;
 use super::errors::CliError;
 use super::interrupt::Interrupt;
-use super::output::{PrintOptions, ResultWriter, Written, print_line};
+use super::output::{Format, PrintOptions, ResultWriter, Screen, Written, print_line};
 use super::progress::Progress;
 use super::statement;
 use super::threads::stack_for_trees;
@@ -158,6 +159,7 @@ async fn execute(
     }
     let task_ctx = Arc::new(frame.task_ctx());
     let format = task_ctx.session_config().options().format.clone();
+    let is_plan = matches!(frame.logical_plan(), LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
     let plan = frame.create_physical_plan().await?;
     if let Some(file) = file {
         folders::check_destination(task_ctx.session_config(), &file)?;
@@ -172,7 +174,9 @@ async fn execute(
     let mut batches = execute_stream(plan, task_ctx)?;
     let schema = batches.schema();
     let has_result = !schema.fields().is_empty();
-    let mut writer = ResultWriter::new(Output(progress.clone()), schema, options, format);
+    let mut screen = Screen::stdout(options);
+    screen.fit.whole_cells |= is_plan;
+    let mut writer = ResultWriter::new(Output(progress.clone()), schema, options, format, screen);
     while let Some(batch) = batches.next().await {
         writer.write(&batch?)?;
     }

@@ -15,6 +15,8 @@ use rustyline::hint::Hinter;
 use rustyline::validate::Validator;
 use rustyline::{Context, Helper};
 
+use super::escape::is_unsafe;
+
 /// Answers the editor's questions about the text.
 pub(super) struct PromptHelper {
     session: Weak<RwLock<SessionState>>,
@@ -62,9 +64,15 @@ impl PromptHelper {
             .chain(functions)
             .chain(tables)
             .chain(options)
-            .filter(|name| name.to_lowercase().starts_with(&lower))
+            .filter(|name| name.to_lowercase().starts_with(&lower) && is_safe(name))
             .collect()
     }
+}
+
+/// Whether the editor may write the text: it passes on what a terminal obeys, so that a name with
+/// such characters is not offered.
+fn is_safe(text: &str) -> bool {
+    !text.contains(is_unsafe)
 }
 
 impl Helper for PromptHelper {}
@@ -85,7 +93,9 @@ impl Completer for PromptHelper {
         let before = line.get(..position).unwrap_or_default();
         let in_quotes = before.matches('\'').count() % 2 == 1;
         if in_quotes || before.starts_with("\\i ") {
-            return self.files.complete(line, position, context);
+            let (start, mut files) = self.files.complete(line, position, context)?;
+            files.retain(|file| is_safe(&file.display) && is_safe(&file.replacement));
+            return Ok((start, files));
         }
         let start = before
             .rfind(|c: char| !(c.is_alphanumeric() || c == '_' || c == '.'))
@@ -219,6 +229,24 @@ mod tests {
         assert_eq!(names("sim"), ["simjoin", "simple"]);
         assert!(names("date_tr").contains(&"date_trunc".to_string()));
         assert_eq!(names("datafusion.sql_parser.dia"), ["datafusion.sql_parser.dialect"]);
+    }
+
+    #[tokio::test]
+    async fn names_that_a_terminal_would_obey_are_not_offered() {
+        let ctx = SessionContext::new();
+        ctx.sql("CREATE TABLE \"zz\x1b[2J\" AS SELECT 1").await.unwrap();
+        ctx.sql("CREATE TABLE zzz AS SELECT 1").await.unwrap();
+        let helper = PromptHelper::new(ctx.state_weak_ref(), false);
+        assert_eq!(helper.names("zz").into_iter().collect::<Vec<_>>(), ["zzz"]);
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["a.csv", "a\x1b[2J.csv"] {
+            std::fs::write(folder.path().join(name), "x\n").unwrap();
+        }
+        let history = rustyline::history::DefaultHistory::new();
+        let line = format!("SELECT * FROM '{}/a", folder.path().display());
+        let context = Context::new(&history);
+        let (_, offered) = helper.complete(&line, line.len(), &context).unwrap();
+        assert_eq!(offered.iter().map(|o| o.display.as_str()).collect::<Vec<_>>(), ["a.csv"]);
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! [`args`] reads the command line, [`session`] builds the session from it. Statements come from
 //! the [`prompt`], or as a [`script`] from `-c`, from files and from standard input: its [`lines`]
 //! are cut into statements ([`input`]). A [`Shell`] runs them one by one on the [`threads`] of the
-//! statements; lines with a backslash are [`commands`]. Results stream through [`output`];
+//! statements; lines with a backslash are [`commands`]. Results stream through [`output`], tables
+//! through [`table`], fitted to the terminal and without characters that it would obey ([`escape`]);
 //! [`progress`] tells what a long statement does; Ctrl-C goes through [`interrupt`]; [`errors`]
 //! turns an error into one line and a hint.
 //!
@@ -17,6 +18,7 @@
 //! the program quietly. However it ends, no temporary file stays; only SIGKILL is too quick.
 
 pub mod args;
+mod cells;
 #[cfg(feature = "ballista")]
 mod cluster;
 #[cfg(not(feature = "ballista"))]
@@ -28,6 +30,7 @@ mod cluster_control;
 mod commands;
 mod editor;
 mod errors;
+mod escape;
 mod exec;
 mod folders;
 mod function_page;

@@ -3,8 +3,9 @@
 //! A result of any size takes the memory of a batch, or in the table format of the rows printed:
 //! some thousands of them are laid out together.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -19,7 +20,8 @@ use datafusion::common::Result as DataFusionResult;
 use datafusion::config::FormatOptions;
 
 use super::errors::CliError;
-use super::table::TableWriter;
+use super::escape::{Escapes, text_but};
+use super::table::{Columns, Expanded, Fit, TableWriter};
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -66,6 +68,26 @@ pub(super) struct PrintOptions {
     pub format: Format,
     pub quiet: bool,
     pub maxrows: MaxRows,
+    pub expanded: Expanded,
+    pub columns: Columns,
+}
+
+/// What shows a result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Screen {
+    pub fit: Fit,
+    /// It obeys control characters.
+    pub is_terminal: bool,
+}
+
+impl Screen {
+    /// Standard output.
+    pub(super) fn stdout(options: PrintOptions) -> Self {
+        Self {
+            fit: Fit::new(options.columns, options.expanded),
+            is_terminal: io::stdout().is_terminal(),
+        }
+    }
 }
 
 /// How many rows a result had.
@@ -83,6 +105,7 @@ pub(super) struct ResultWriter<W> {
     sink: W,
     rows: usize,
     body: Body,
+    is_terminal: bool,
 }
 
 enum Body {
@@ -105,6 +128,7 @@ impl<W: Write> ResultWriter<W> {
         schema: SchemaRef,
         options: PrintOptions,
         format: FormatOptions,
+        screen: Screen,
     ) -> Self {
         let separated = |delimiter| Body::Separated {
             delimiter,
@@ -125,10 +149,10 @@ impl<W: Write> ResultWriter<W> {
                 Body::NdJson(writer, Keys::of(&schema))
             }
             Format::Automatic | Format::Table => {
-                Body::Table(TableWriter::new(schema, options.maxrows, format))
+                Body::Table(TableWriter::new(schema, options.maxrows, format, screen.fit))
             }
         };
-        Self { sink, rows: 0, body }
+        Self { sink, rows: 0, body, is_terminal: screen.is_terminal }
     }
 
     pub(super) fn write(&mut self, batch: &RecordBatch) -> Result<(), CliError> {
@@ -187,7 +211,32 @@ impl<W: Write> ResultWriter<W> {
     }
 
     fn put(&mut self, text: &[u8]) -> Result<(), CliError> {
-        self.sink.write_all(text).map_err(CliError::from_write)
+        let text = match self.is_terminal {
+            true => self.body.for_terminal(text),
+            false => Cow::Borrowed(text),
+        };
+        self.sink.write_all(&text).map_err(CliError::from_write)
+    }
+}
+
+impl Body {
+    /// The text without the characters that a terminal obeys or hides. JSON has the same values.
+    fn for_terminal<'t>(&self, text: &'t [u8]) -> Cow<'t, [u8]> {
+        let (kept, escapes): (&[char], _) = match self {
+            // Tables have escaped their cells, whose widths count.
+            Self::Nothing | Self::Table(_) => return Cow::Borrowed(text),
+            Self::Separated { .. } => (&['\n', '\t'], Escapes::Readable),
+            Self::Json(..) | Self::NdJson(..) => (&['\n'], Escapes::Json),
+        };
+        match String::from_utf8_lossy(text) {
+            Cow::Borrowed(text) => match text_but(text, kept, escapes) {
+                Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+            },
+            Cow::Owned(text) => {
+                Cow::Owned(text_but(&text, kept, escapes).into_owned().into_bytes())
+            }
+        }
     }
 }
 
@@ -318,10 +367,18 @@ mod tests {
             .unwrap()
     }
 
+    const FILE: Screen = Screen { fit: Fit::NONE, is_terminal: false };
+
+    fn options(format: Format, maxrows: MaxRows) -> PrintOptions {
+        let (expanded, columns) = (Expanded::Auto, Columns::Auto);
+        PrintOptions { format, quiet: true, maxrows, expanded, columns }
+    }
+
     fn written(format: Format, maxrows: MaxRows, batches: &[RecordBatch]) -> (String, Written) {
         let mut text = vec![];
-        let options = PrintOptions { format, quiet: false, maxrows };
-        let mut writer = ResultWriter::new(&mut text, schema(), options, FormatOptions::default());
+        let options = options(format, maxrows);
+        let mut writer =
+            ResultWriter::new(&mut text, schema(), options, FormatOptions::default(), FILE);
         for batch in batches {
             writer.write(batch).unwrap();
         }
@@ -373,23 +430,49 @@ mod tests {
             (Format::Csv, "id,id,id:1,x,id\n0,1,2,3,4"),
         ] {
             let mut text = vec![];
-            let options = PrintOptions { format, quiet: true, maxrows: MaxRows::Unlimited };
+            let options = options(format, MaxRows::Unlimited);
             let schema = Arc::clone(&schema);
             let mut writer =
-                ResultWriter::new(&mut text, schema, options, FormatOptions::default());
+                ResultWriter::new(&mut text, schema, options, FormatOptions::default(), FILE);
             writer.write(&batch).unwrap();
             writer.finish().unwrap();
             assert_eq!(String::from_utf8(text).unwrap(), format!("{row}\n"));
         }
     }
 
+    /// On a terminal no format passes control characters on; to a file, CSV and JSON keep the data.
+    #[test]
+    fn a_terminal_gets_no_control_characters_in_any_format() {
+        let field = Field::new("a\x1b[2J", DataType::Utf8, true);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let texts = StringArray::from_iter_values(["x\x1b]0;t\x07\u{9b}\n\u{202e}"]);
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(texts)]).unwrap();
+        for format in [Format::Table, Format::Csv, Format::Tsv, Format::Json, Format::NdJson] {
+            let printed = |is_terminal| {
+                let mut text = vec![];
+                let screen = Screen { fit: Fit::NONE, is_terminal };
+                let options = options(format, MaxRows::Unlimited);
+                let (schema, shown) = (Arc::clone(&schema), FormatOptions::default());
+                let mut writer = ResultWriter::new(&mut text, schema, options, shown, screen);
+                writer.write(&batch).unwrap();
+                writer.finish().unwrap();
+                String::from_utf8(text).unwrap()
+            };
+            let unsafe_but = |c: char| super::super::escape::is_unsafe(c) && c != '\n';
+            let shown = printed(true);
+            assert!(!shown.contains(unsafe_but), "{format:?}: {shown:?}");
+            assert_eq!(printed(false).contains('\u{9b}'), format != Format::Table, "{format:?}");
+            assert_eq!(printed(false) == shown, format == Format::Table, "{format:?}: {shown:?}");
+        }
+    }
+
     #[test]
     fn statements_without_columns_print_nothing() {
         let mut text = vec![];
-        let options =
-            PrintOptions { format: Format::Json, quiet: false, maxrows: MaxRows::Unlimited };
+        let options = options(Format::Json, MaxRows::Unlimited);
         let empty = Arc::new(Schema::empty());
-        ResultWriter::new(&mut text, empty, options, FormatOptions::default()).finish().unwrap();
+        let format = FormatOptions::default();
+        ResultWriter::new(&mut text, empty, options, format, FILE).finish().unwrap();
         assert!(text.is_empty());
     }
 
@@ -405,8 +488,9 @@ mod tests {
             }
         }
         for format in [Format::Csv, Format::NdJson, Format::Json] {
-            let options = PrintOptions { format, quiet: true, maxrows: MaxRows::Unlimited };
-            let mut writer = ResultWriter::new(Closed, schema(), options, FormatOptions::default());
+            let options = options(format, MaxRows::Unlimited);
+            let mut writer =
+                ResultWriter::new(Closed, schema(), options, FormatOptions::default(), FILE);
             assert!(matches!(writer.write(&batch(0..3)), Err(CliError::ClosedPipe)));
         }
     }

@@ -24,7 +24,12 @@ pub struct Prompt {
 impl Prompt {
     /// Starts it in `folder`, which is its home as well, and waits for the prompt.
     pub fn start(folder: &Path) -> Self {
-        let (terminal, slave) = open();
+        Self::start_in(folder, 120)
+    }
+
+    /// The same in a terminal of so many columns.
+    pub fn start_in(folder: &Path, columns: u16) -> Self {
+        let (terminal, slave) = open(columns);
         let mut command = simjoin(folder);
         let stdio = || slave.try_clone().expect("a descriptor");
         command.args(["-q"]).env("HOME", folder).env("TERM", "xterm");
@@ -114,9 +119,9 @@ impl Drop for Prompt {
 }
 
 /// The two ends of a new terminal.
-fn open() -> (File, OwnedFd) {
+fn open(columns: u16) -> (File, OwnedFd) {
     let (mut master, mut slave) = (-1, -1);
-    let mut size = libc::winsize { ws_row: 24, ws_col: 120, ws_xpixel: 0, ws_ypixel: 0 };
+    let mut size = libc::winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
     let name = std::ptr::null_mut();
     let mode = std::ptr::null_mut();
     // SAFETY: the call sets both descriptors, of which the test is the only owner.
