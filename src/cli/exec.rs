@@ -14,6 +14,7 @@ use futures::StreamExt;
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
+use super::analyze::Analyzed;
 use super::cluster;
 use super::commands::Next;
 use super::errors::CliError;
@@ -171,6 +172,11 @@ async fn execute(
     progress.watch(&plan);
     // A statement has one plan.
     let _ = running.set(Arc::clone(&plan));
+    let analyzed = match options.format {
+        Format::Automatic | Format::Table => Analyzed::of(&plan),
+        _ => None,
+    };
+    let started = Instant::now();
     let mut batches = execute_stream(plan, task_ctx)?;
     let schema = batches.schema();
     let has_result = !schema.fields().is_empty();
@@ -178,7 +184,10 @@ async fn execute(
     screen.fit.whole_cells |= is_plan;
     let mut writer = ResultWriter::new(Output(progress.clone()), schema, options, format, screen);
     while let Some(batch) = batches.next().await {
-        writer.write(&batch?)?;
+        match &analyzed {
+            Some(analyzed) => writer.write(&analyzed.rewrite(batch?, started.elapsed())?)?,
+            None => writer.write(&batch?)?,
+        }
     }
     progress.clear();
     let written = writer.finish()?;

@@ -17,6 +17,7 @@
 //! Ctrl-C, 143 after SIGTERM, 129 after SIGHUP. A reader that closes the pipe, such as `head`, ends
 //! the program quietly. However it ends, no temporary file stays; only SIGKILL is too quick.
 
+mod analyze;
 pub mod args;
 mod cells;
 #[cfg(feature = "ballista")]
@@ -48,6 +49,7 @@ mod prompt;
 mod script;
 pub mod session;
 mod statement;
+mod summary;
 mod table;
 mod threads;
 mod tokenizers;

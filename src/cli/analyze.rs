@@ -1,0 +1,311 @@
+//! EXPLAIN ANALYZE for people: a summary in words, and one counter a line for similarity joins.
+//!
+//! It takes the place of DataFusion's text in the table format. CSV and JSON, EXPLAIN ANALYZE
+//! VERBOSE and other formats of plans keep what DataFusion prints.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
+use datafusion::common::Result;
+use datafusion::common::format::ExplainFormat;
+use datafusion::execution::memory_pool::human_readable_size;
+use datafusion::physical_plan::analyze::AnalyzeExec;
+use datafusion::physical_plan::metrics::{MetricValue, MetricsSet};
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use indicatif::HumanCount;
+
+use super::summary;
+
+/// What precedes the predicate in the description of a similarity join.
+const JOIN: &str = "SetSimilarityJoinExec: ";
+
+/// An operator of a plan that has run.
+#[derive(Debug)]
+pub(super) struct Operator {
+    depth: usize,
+    description: String,
+    metrics: MetricsSet,
+}
+
+impl Operator {
+    /// The predicate, where the operator is a similarity join.
+    pub(super) fn predicate(&self) -> Option<&str> {
+        let text = self.description.strip_prefix(JOIN)?;
+        Some(text.split_once(", threshold=").map_or(text, |(predicate, _)| predicate))
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.description.split([':', ' ']).next().unwrap_or_default()
+    }
+
+    /// What the operator says of itself.
+    pub(super) fn description(&self) -> &str {
+        &self.description
+    }
+
+    /// The sum of a counter over the partitions; 0 where there is none.
+    pub(super) fn count(&self, name: &str) -> u64 {
+        sum(&self.metrics, name).unwrap_or(0)
+    }
+
+    /// The sum of the counters whose names have this start.
+    pub(super) fn count_of_all(&self, start: &str) -> u64 {
+        let metrics = self.metrics.iter().filter(|metric| metric.value().name().starts_with(start));
+        metrics.map(|metric| metric.value().as_usize() as u64).sum()
+    }
+
+    pub(super) fn time(&self, name: &str) -> Duration {
+        Duration::from_nanos(self.count(name))
+    }
+}
+
+/// The sum of a counter over the partitions; `None` where there is none.
+/// [`MetricsSet::sum_by_name`] finds no counters that DataFusion has names for, such as `output_rows`.
+pub(super) fn sum(metrics: &MetricsSet, name: &str) -> Option<u64> {
+    let values = metrics.iter().map(|metric| metric.value()).filter(|value| value.name() == name);
+    values.map(|value| value.as_usize() as u64).reduce(|sum, value| sum + value)
+}
+
+/// Every operator of a plan, each before its inputs.
+fn operators(plan: &Arc<dyn ExecutionPlan>, depth: usize, found: &mut Vec<Operator>) {
+    let description = displayable(plan.as_ref()).one_line().to_string();
+    let metrics = plan.metrics().unwrap_or_default();
+    found.push(Operator { depth, description: description.trim_end().to_string(), metrics });
+    plan.children().into_iter().for_each(|child| operators(child, depth + 1, found));
+}
+
+/// An EXPLAIN ANALYZE that people read.
+pub(super) struct Analyzed {
+    input: Arc<dyn ExecutionPlan>,
+    keeps_text: bool,
+}
+
+impl Analyzed {
+    /// The statement whose plan this is; `None` for other statements, and for EXPLAIN ANALYZE in a
+    /// form that programs read.
+    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let analyze = plan.downcast_ref::<AnalyzeExec>()?;
+        (*analyze.format() == ExplainFormat::Indent).then(|| Self {
+            input: Arc::clone(analyze.input()),
+            keeps_text: analyze.verbose()
+                || analyze.show_statistics()
+                || analyze.metric_categories().is_some(),
+        })
+    }
+
+    /// The rows of DataFusion with a summary before them, if the plan has a similarity join, and the
+    /// plan with one counter a line.
+    pub(super) fn rewrite(&self, batch: RecordBatch, elapsed: Duration) -> Result<RecordBatch> {
+        let mut plan = vec![];
+        operators(&self.input, 0, &mut plan);
+        let Some(summary) = summary::of(&plan, elapsed) else { return Ok(batch) };
+        let [types, texts] = [0, 1].map(|column| batch.column(column).as_string_opt::<i32>());
+        let (Some(types), Some(texts)) = (types, texts) else { return Ok(batch) };
+        let rows = types.iter().zip(texts).map(|(name, text)| match name {
+            Some("Plan with Metrics") if !self.keeps_text => (name, Some(text_of(&plan))),
+            _ => (name, text.map(str::to_string)),
+        });
+        let rows = [(Some("Summary"), Some(summary))].into_iter().chain(rows);
+        let (types, texts): (Vec<Option<&str>>, Vec<Option<String>>) = rows.unzip();
+        let (types, texts) = (StringArray::from(types), StringArray::from(texts));
+        let columns: Vec<ArrayRef> = vec![Arc::new(types), Arc::new(texts)];
+        Ok(RecordBatch::try_new(batch.schema(), columns)?)
+    }
+}
+
+/// The plan, a line for each operator, and one for each counter of a similarity join.
+fn text_of(plan: &[Operator]) -> String {
+    let mut text = String::new();
+    for operator in plan {
+        let indent = "  ".repeat(operator.depth);
+        let shown = operator.metrics.aggregate_by_name().sorted_for_display().timestamps_removed();
+        // Writing to a String does not fail.
+        let _ = match operator.predicate() {
+            None => writeln!(text, "{indent}{}, metrics=[{shown}]", operator.description),
+            Some(_) => write!(text, "{}", of_join(&indent, &operator.description, &shown)),
+        };
+    }
+    text
+}
+
+/// Parts of a join's description that begin a line.
+const PARTS: [&str; 3] = ["strategy=", "mode=", "chosen="];
+
+fn of_join(indent: &str, description: &str, metrics: &MetricsSet) -> String {
+    let mut text = format!("{indent}{description}");
+    for part in PARTS {
+        text = text.replacen(&format!(", {part}"), &format!(",\n{indent}    {part}"), 1);
+    }
+    text.push('\n');
+    for (title, phase) in phases(metrics) {
+        let _ = writeln!(text, "{indent}    {title}");
+        for value in phase {
+            let _ = writeln!(text, "{indent}      {:<26} {:>12}", value.name(), shown(value));
+        }
+    }
+    text
+}
+
+/// The phases of a join, with their counters in the order of the work. Counters of other names
+/// follow these.
+const PHASES: [(&str, &[&str]); 6] = [
+    (
+        "build side",
+        &[
+            "build_rows",
+            "build_sets",
+            "build_distinct_sets",
+            "build_tokens",
+            "build_keys",
+            "build_encode_time",
+            "choice_time",
+            "index_time",
+            "build_bytes",
+            "build_peak_bytes",
+        ],
+    ),
+    ("probe side", &["probe_rows", "probe_distinct_sets", "probe_encode_time", "probe_peak_bytes"]),
+    (
+        "pairs",
+        &[
+            "postings",
+            "prefix_pairs",
+            "candidates",
+            "verified",
+            "matches",
+            "filter_time",
+            "verify_time",
+        ],
+    ),
+    ("GPU", &[]),
+    ("disk", &[]),
+    (
+        "result",
+        &[
+            "residual_rows",
+            "output_rows",
+            "output_batches",
+            "output_bytes",
+            "output_time",
+            "elapsed_compute",
+        ],
+    ),
+];
+
+/// The phase of a counter, and its place there.
+fn phase_of(name: &str) -> (usize, usize) {
+    let listed = PHASES.iter().enumerate().find_map(|(phase, (_, names))| {
+        Some((phase, names.iter().position(|known| *known == name)?))
+    });
+    let by_name = || match name {
+        name if name.starts_with("device_") => (3, usize::MAX),
+        name if name.contains("spill") => (4, usize::MAX),
+        _ => (5, usize::MAX),
+    };
+    listed.unwrap_or_else(by_name)
+}
+
+/// The counters by phase.
+fn phases(metrics: &MetricsSet) -> Vec<(&'static str, Vec<&MetricValue>)> {
+    let mut phases: Vec<(&str, Vec<&MetricValue>)> =
+        PHASES.iter().map(|(title, _)| (*title, vec![])).collect();
+    for metric in metrics.iter() {
+        phases[phase_of(metric.value().name()).0].1.push(metric.value());
+    }
+    phases.retain(|(_, values)| !values.is_empty());
+    for (_, values) in &mut phases {
+        values.sort_by_key(|value| (phase_of(value.name()).1, value.name().to_string()));
+    }
+    phases
+}
+
+/// The value with its unit: counts in full, sizes and times rounded.
+fn shown(value: &MetricValue) -> String {
+    match value {
+        MetricValue::Count { name, count } if name.contains("bytes") => {
+            human_readable_size(count.value())
+        }
+        MetricValue::Count { count, .. }
+        | MetricValue::OutputRows(count)
+        | MetricValue::OutputBatches(count)
+        | MetricValue::SpillCount(count)
+        | MetricValue::SpilledRows(count) => HumanCount(count.value() as u64).to_string(),
+        // A time that is added up is a nanosecond at least.
+        MetricValue::ElapsedCompute(time) | MetricValue::Time { time, .. } if time.value() <= 1 => {
+            "0".to_string()
+        }
+        value => value.to_string(),
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use datafusion::physical_plan::metrics::{Count, Metric, Time};
+
+    use super::*;
+
+    /// An operator with counters and times in milliseconds, by name.
+    pub(in super::super) fn operator(
+        description: &str,
+        counts: &[(&'static str, usize)],
+        millis: &[(&'static str, u64)],
+    ) -> Operator {
+        let mut metrics = MetricsSet::new();
+        for (name, value) in counts {
+            let count = Count::new();
+            count.add(*value);
+            let value = MetricValue::Count { name: (*name).into(), count };
+            metrics.push(Arc::new(Metric::new(value, None)));
+        }
+        for (name, value) in millis {
+            let time = Time::new();
+            time.add_duration(Duration::from_millis(*value));
+            let value = match *name {
+                "elapsed_compute" => MetricValue::ElapsedCompute(time),
+                name => MetricValue::Time { name: name.into(), time },
+            };
+            metrics.push(Arc::new(Metric::new(value, None)));
+        }
+        Operator { depth: 1, description: description.to_string(), metrics }
+    }
+
+    #[test]
+    fn each_counter_of_a_join_has_a_line_in_its_phase() {
+        let join = operator(
+            "SetSimilarityJoinExec: jaccard(a.t, b.t) >= Float64(0.8), threshold=0.8, strategy=auto, \
+             device=auto, chosen=ppjoin (estimated 2.1 ms), cpu",
+            &[
+                ("matches", 3050),
+                ("candidates", 7210),
+                ("build_rows", 3000),
+                ("device_bytes_to", 5 << 20),
+                ("spill_passes", 4),
+                ("anything_new", 1),
+            ],
+            &[("filter_time", 2), ("verify_time", 0)],
+        );
+        let scan = operator("DataSourceExec: file_groups={1}", &[("files", 1)], &[]);
+        let text = text_of(&[join, scan]);
+        let expected = "  SetSimilarityJoinExec: jaccard(a.t, b.t) >= Float64(0.8), threshold=0.8,
+      strategy=auto, device=auto,
+      chosen=ppjoin (estimated 2.1 ms), cpu
+      build side
+        build_rows                        3,000
+      pairs
+        candidates                        7,210
+        matches                           3,050
+        filter_time                      2.00ms
+        verify_time                           0
+      GPU
+        device_bytes_to                  5.0 MB
+      disk
+        spill_passes                          4
+      result
+        anything_new                          1
+  DataSourceExec: file_groups={1}, metrics=[files=1]
+";
+        assert_eq!(text, expected, "{text}");
+    }
+}
