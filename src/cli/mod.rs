@@ -46,6 +46,7 @@ mod meanings;
 mod output;
 mod progress;
 mod prompt;
+mod reads;
 mod script;
 pub mod session;
 mod statement;

@@ -9,10 +9,12 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{
     FairSpillPool, GreedyMemoryPool, MemoryPool, TrackConsumersPool,
 };
+use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::args::{Args, PoolType};
+use super::reads::WatchedFiles;
 use super::{cluster, folders};
 use crate::config::SimJoinOptions;
 use crate::session::install;
@@ -51,9 +53,13 @@ pub fn build(args: &Args) -> Result<SessionContext> {
         );
     }
 
+    let runtime = runtime.build_arc()?;
+    let files = ObjectStoreUrl::local_filesystem();
+    let watched = WatchedFiles::new(runtime.object_store(&files)?);
+    runtime.register_object_store(files.as_ref(), Arc::new(watched));
     let builder = SessionStateBuilder::new()
         .with_config(config)
-        .with_runtime_env(runtime.build_arc()?)
+        .with_runtime_env(runtime)
         .with_default_features();
     let ctx = match &args.scheduler {
         Some(scheduler) => cluster::connect(scheduler, args.secret_file.as_deref(), builder)?,

@@ -27,6 +27,7 @@ mod cli_prompt;
 mod cli_scripts;
 #[cfg(unix)]
 mod cli_signals;
+mod cli_terminal;
 mod cluster;
 mod counts;
 mod data;
