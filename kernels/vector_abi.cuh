@@ -40,12 +40,12 @@ struct Preparing {
     const u32 *present;
     // By dimension, what is subtracted from vectors of distances; null for none. Best a mean.
     const double *centre;
-    // The greatest norm of the vectors, as the bits of a double: raised by vectors_measure, which
-    // finds a first value there (0), and read by vectors_prepare. Rows of distances and cosines are
-    // prepared with the columns' one; cosines need none.
+    // The greatest norm of the columns that are not far from most, as the bits of a double: raised by
+    // vectors_measure, which finds a first value there (0), and read by vectors_prepare, of rows too;
+    // cosines need none.
     u64 *greatest;
-    // Inner products, for rows: the greatest norm of the columns.
-    const u64 *partner;
+    // Vectors of greater norms are far from most.
+    double limit;
     // 32 * steps bytes a vector, 32 bytes a vector (null unless they are rows), and 8.
     void *numbers;
     void *tails;
@@ -66,7 +66,13 @@ struct Preparing {
     u32 metric;
     u32 wide;
     u32 stage_columns;
+    // Whether tame vectors match none that have positive NaN, or negative ones (src/vector/nan.rs).
+    u32 nan_misses;
+    u32 reserved;
 };
+
+constexpr u32 POSITIVE_MISSES = 1;
+constexpr u32 NEGATIVE_MISSES = 2;
 
 // For `vectors_plain` and the warpgroup kernels; for `vectors_mma`.
 constexpr double WGMMA_ROUNDING = 6.5625 / (1 << 23);
@@ -226,7 +232,7 @@ struct VectorWork {
     }
 };
 
-static_assert(sizeof(VectorBounds) == 8 && sizeof(Preparing) == 120, "as in src/vector/device/abi.rs");
+static_assert(sizeof(VectorBounds) == 8 && sizeof(Preparing) == 128, "as in src/vector/device/abi.rs");
 static_assert(sizeof(Probe) == 16, "as in src/vector/device/abi.rs");
 static_assert(sizeof(VectorSide) == 56 && sizeof(VectorRun) == 12, "as in src/vector/device/abi.rs");
 static_assert(sizeof(VectorUnit) == 12 && sizeof(VectorHit) == 8, "as in src/vector/device/abi.rs");

@@ -126,11 +126,16 @@ struct IntegerSums {
     double given = 0;
     double off = 0;
     double outside = 0;
+    // NaN, which are left out of the others (vector_bounds.cuh).
+    Sums of_nan;
 
     __device__ __forceinline__ static SumBounds none() { return SumBounds{ALL_SUMS, ALL_SUMS}; }
 
     __device__ __forceinline__ SumBounds bounds(const Preparing &preparing) const {
-        if (!(given <= MOST_SQUARE)) {
+        if (of_nan.nans > 0 && of_nan.misses(preparing.nan_misses)) {
+            return none();
+        }
+        if (!(given <= MOST_SQUARE) || of_nan.nans > 0) {
             return SumBounds{-ALL_SUMS, ALL_SUMS};
         }
         const double radius = sqrt(off) * (1 + SUMS);
@@ -184,6 +189,10 @@ __device__ __forceinline__ void prepare_integers(const Preparing &preparing, u32
             const u32 i = chunk * CHUNK_INTEGERS + place;
             if (i < from.dimensions) {
                 const double given = from.number(i);
+                if (given != given) {
+                    sums.of_nan.add_nan(given);
+                    continue;
+                }
                 const double exact = from.moved(i);
                 const double within = min(max(exact, LEAST_INTEGER), GREATEST_INTEGER);
                 const double rounded = rint(within);
@@ -191,8 +200,7 @@ __device__ __forceinline__ void prepare_integers(const Preparing &preparing, u32
                 // Zero for integers alone, also once it is squared.
                 const double error = off == 0 && rint(given) == given ? 0.0 : off + fabs(exact) * SINGLE + 1e-150;
                 const double outside = exact - within;
-                // What is no number is never looked at.
-                const int integer = rounded == rounded ? static_cast<int>(rounded) : 0;
+                const int integer = static_cast<int>(rounded);
                 sums.square += integer * integer;
                 sums.given += given * given;
                 sums.off += error * error;
@@ -207,6 +215,8 @@ __device__ __forceinline__ void prepare_integers(const Preparing &preparing, u32
     sums.given = sum_of_lanes<SHARING_LANES>(sums.given);
     sums.off = sum_of_lanes<SHARING_LANES>(sums.off);
     sums.outside = sum_of_lanes<SHARING_LANES>(sums.outside);
+    sums.of_nan.given = sums.given;
+    sums.of_nan.nans = sum_of_lanes<SHARING_LANES>(sums.of_nan.nans);
     if (lane == 0) {
         const bool is_distance = preparing.metric == EUCLIDEAN;
         const int term = is_distance ? -(static_cast<int>(sums.square) >> 1) : 0;

@@ -28,7 +28,7 @@ __device__ __forceinline__ bool is_vector(const Preparing &preparing, u32 vector
            (!preparing.present || (__ldg(&preparing.present[vector / 32]) >> vector % 32 & 1) != 0);
 }
 
-// Raises the greatest norm. Eight lanes measure a vector.
+// Raises the greatest norm of vectors that are not far from most. Eight lanes measure a vector.
 template <class Number>
 __device__ __forceinline__ void measure(const Preparing &preparing) {
     const u32 lane = lane_id() % SHARING_LANES;
@@ -49,8 +49,9 @@ __device__ __forceinline__ void measure(const Preparing &preparing) {
         }
         given = sum_of_lanes<SHARING_LANES>(given);
         square = sum_of_lanes<SHARING_LANES>(square);
-        if (given <= MOST_SQUARE && square <= MOST_SQUARE) {
-            greatest = max(greatest, sqrt(square));
+        const double norm = sqrt(square);
+        if (given <= MOST_SQUARE && norm <= preparing.limit) {
+            greatest = max(greatest, norm);
         }
     }
     for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
@@ -67,20 +68,22 @@ struct Pieces {
     u32 halves[3];
 
     __device__ __forceinline__ explicit Pieces(double number) {
+        constexpr double MOST = 65504;
         for (u32 &half : halves) {
-            half = half_of(number);
+            half = half_of(min(max(number, -MOST), MOST));
             number -= number_of(half);
         }
     }
 };
 
-// The places of the last chunk that make products comparable with zero.
-__device__ __forceinline__ Chunk8 biased(Chunk8 chunk, double bias, bool is_row) {
-    constexpr u32 ONE = 0x3c00;
-    const Pieces pieces(bias);
+// The places of the last chunk that make products comparable with zero: what is a sum in one of two vectors
+// meets the factor of the other.
+__device__ __forceinline__ Chunk8 biased(Chunk8 chunk, const End &end, bool is_row) {
+    const Pieces pieces(end.sum);
+    const u32 factor = half_of(end.factor);
     for (u32 i = 0; i < 3; ++i) {
-        chunk.set(2 + i, is_row ? pieces.halves[i] : ONE);
-        chunk.set(5 + i, is_row ? ONE : pieces.halves[i]);
+        chunk.set(2 + i, is_row ? pieces.halves[i] : factor);
+        chunk.set(5 + i, is_row ? factor : pieces.halves[i]);
     }
     return chunk;
 }
@@ -105,6 +108,10 @@ struct Preparation {
             const u32 i = chunk * CHUNK_HALVES + place;
             if (i < from.dimensions) {
                 const double number = from.number(i);
+                if (number != number) {
+                    sums.add_nan(number);
+                    continue;
+                }
                 const double exact = from.moved(i) * factor;
                 const u32 half = fabs(exact) < LEAST_HALF ? 0 : half_of(exact);
                 const double rounded = number_of(half);
@@ -127,34 +134,44 @@ struct Preparation {
     __device__ __forceinline__ void prepare(u32 vector) const {
         const GivenVector<Number> from(preparing, vector);
         const u32 last = layout.chunks - 1;
-        Bias bias = Bias::never();
+        Bias bias = Bias::never(frame.metric);
         // One of the last two chunks, by the lanes that have them.
         Chunk8 end;
         const bool is_one = is_vector(preparing, vector);
-        double divisor = 1;
-        if (frame.metric == COSINE) {
+        double norm = 1;
+        if (frame.metric != EUCLIDEAN) {
             double square = 0;
             for (u32 i = lane; is_one && i < from.dimensions; i += SHARING_LANES) {
                 square += from.number(i) * from.number(i);
             }
-            divisor = sqrt(sum_of_lanes<SHARING_LANES>(square));
+            norm = sqrt(sum_of_lanes<SHARING_LANES>(square));
         }
+        const double divisor = frame.metric == COSINE ? norm : 1;
+        const double scale = frame.metric == INNER_PRODUCT ? frame.scale_of(norm) : frame.scale;
+        const double factor = frame.metric == COSINE ? UNIT / divisor : scale;
         Sums sums;
-        const double factor = frame.metric == COSINE ? UNIT / divisor : frame.scale;
-        for (u32 chunk = lane; chunk <= last; chunk += SHARING_LANES) {
-            const Chunk8 halves = is_one ? chunk_of(from, factor, chunk, sums) : Chunk8{};
-            if (chunk + STEP_CHUNKS > last) {
-                end = halves;
+        const auto write = [&](double by, Sums &to) {
+            for (u32 chunk = lane; chunk <= last; chunk += SHARING_LANES) {
+                const Chunk8 halves = is_one ? chunk_of(from, by, chunk, to) : Chunk8{};
+                if (chunk + STEP_CHUNKS > last) {
+                    end = halves;
+                }
+                store(vector, chunk, halves);
             }
-            store(vector, chunk, halves);
-        }
+        };
+        write(factor, sums);
         sums.given = sum_of_lanes<SHARING_LANES>(sums.given);
         sums.exact = sum_of_lanes<SHARING_LANES>(sums.exact);
         sums.square = sum_of_lanes<SHARING_LANES>(sums.square);
         sums.error = sum_of_lanes<SHARING_LANES>(sums.error);
+        sums.nans = sum_of_lanes<SHARING_LANES>(sums.nans);
         // A vector whose squares are zeros has no cosine.
         if (is_one && divisor != 0) {
-            bias = bias_of(frame, sums, divisor);
+            bias = bias_of(frame, sums, divisor, scale);
+        }
+        if (bias.is_far()) {
+            Sums of_far;
+            write(factor * (FAR_NORM / sqrt(sums.exact)), of_far);
         }
         const bool has_product = fabsf(bias.bounds.reject) < infinity<float>();
         if (!has_product) {
@@ -193,14 +210,16 @@ __device__ __forceinline__ void prepare(const Preparing &preparing) {
     }
 }
 
-// A warp finds the greatest `sure` of a stage. Vectors that match nothing have 0.
+// A warp finds the greatest `sure` of a stage. Vectors that match nothing have 0, and with far ones nothing is
+// sure by their rows.
 __device__ __forceinline__ void sure_of_stages(const Preparing &preparing) {
     const u32 stages = preparing.padded / preparing.stage_columns;
     const u32 step = gridDim.x * warps();
     for (u32 stage = blockIdx.x * warps() + warp_id(); stage < stages; stage += step) {
         float sure = 0;
         for (u32 column = lane_id(); column < preparing.stage_columns; column += WARP) {
-            sure = max(sure, preparing.bounds[stage * preparing.stage_columns + column].sure);
+            const VectorBounds bounds = preparing.bounds[stage * preparing.stage_columns + column];
+            sure = bounds.reject == FAR_REJECT ? sure : max(sure, bounds.sure);
         }
         for (u32 distance = WARP / 2; distance > 0; distance /= 2) {
             sure = max(sure, __shfl_xor_sync(ALL_LANES, sure, static_cast<int>(distance)));

@@ -27,13 +27,16 @@
 use datafusion::common::Result;
 
 use super::collection::Vectors;
+use super::filter::RowBounds;
 use super::metric::{Metric, Threshold};
+use super::middle::{Middle, spread, square_from};
+use super::nan::Kind;
 use super::tile::Element;
 use crate::engine::ItemId;
 use crate::util::cancel::CancelFlag;
 
 /// Vectors of more dimensions are compared in `f64` alone: γ is stated for no more.
-const MOST_DIMENSIONS: usize = 1 << 17;
+pub(super) const MOST_DIMENSIONS: usize = 1 << 17;
 
 /// Scaled squares of norms above this could overflow `f32`.
 const MOST_SQUARE: f64 = 1.267_650_600_228_229_4e30; // 2^100
@@ -62,6 +65,16 @@ impl Bounds {
     pub(super) const NEVER: Self = Self { reject: f32::NEVER, accept: f32::UNSURE };
     /// Of a vector whose products prove nothing.
     const UNKNOWN: Self = Self { reject: f32::ALWAYS, accept: f32::UNSURE };
+    /// Of a vector that matches all but those with bounds that prove nothing, or no match.
+    const SURE: Self = Self { reject: f32::ALWAYS, accept: f32::SURE };
+
+    /// Of a product that is off by `error`, with the threshold `least`.
+    pub(super) fn of_scaled(least: f64, error: f64) -> Self {
+        // Greater ones cannot be told apart by products of such vectors.
+        let least = least.clamp(-1e33, 1e33);
+        let slack = least.abs() * U64;
+        Self::of(least - slack - error, least + slack + error)
+    }
 
     /// Bounds in `f32` that are safe for an addition in `f32`.
     fn of(reject: f64, accept: f64) -> Self {
@@ -84,6 +97,8 @@ pub(super) enum Rounded {
     Never,
     /// Nothing is known of what was written.
     Unusual,
+    /// It has NaN, and matches all that have a value and are not unusual, or none of them.
+    Nan { matches: bool },
     /// ‖x̂‖², and r(x).
     Usual { square: f64, off: f64 },
 }
@@ -103,8 +118,14 @@ pub(super) struct Frame {
     threshold: Threshold,
     /// What is subtracted, by dimension; none for products.
     centre: Vec<f64>,
-    /// The scale of distances, and of the build side's vectors for products.
+    /// The scale of distances.
     scale: f64,
+}
+
+/// A power of two that brings the greatest norm of those vectors near 1 that are usual.
+pub(super) fn unit_scale<'a>(vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
+    let squares = vectors.map(|vector| square_from(vector, &[]));
+    scale_for(squares.filter(|s| s.is_finite()).fold(0.0, f64::max).sqrt())
 }
 
 /// A power of two that brings `norm` near 1.
@@ -115,6 +136,12 @@ fn scale_for(norm: f64) -> f64 {
     } else {
         1.0
     }
+}
+
+/// Whether a point lies far from most, by the square of its norm: a frame takes the greatest norm of its
+/// sample to 2 at most, those of points that are far from most apart.
+pub(super) fn is_far(square: f64) -> bool {
+    square > 16.0
 }
 
 pub(super) fn square_of(vector: impl Iterator<Item = f64>) -> f64 {
@@ -186,6 +213,10 @@ impl Threshold {
 }
 
 impl Frame {
+    pub(super) fn threshold(&self) -> Threshold {
+        self.threshold
+    }
+
     /// The frame for a build side; of many vectors, for a sample.
     ///
     /// # Errors
@@ -193,120 +224,101 @@ impl Frame {
     /// When the work is cancelled.
     pub(super) fn of(build: &Vectors, threshold: Threshold, cancel: &CancelFlag) -> Result<Self> {
         /// Vectors that tell enough of the others: bounds hold for whatever centre and scale.
-        const SAMPLE: usize = 1 << 14;
-        let step = (build.len() as usize / SAMPLE).max(1);
-        let items = (0..build.len()).step_by(step);
-        Self::of_vectors(threshold, || items.clone().map(|item| build.vector(item)), cancel)
+        const SAMPLE: usize = 1 << 11;
+        let items = spread(0..build.len(), SAMPLE);
+        Self::of_vectors(threshold, items.map(|item| build.vector(item)), cancel)
     }
 
-    /// The frame for the vectors that `vectors` gives.
+    /// The frame for some vectors.
     ///
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub(super) fn of_vectors<'a, I: Iterator<Item = &'a [f64]>>(
+    pub(super) fn of_vectors<'a>(
         threshold: Threshold,
-        vectors: impl Fn() -> I,
+        vectors: impl Iterator<Item = &'a [f64]>,
         cancel: &CancelFlag,
     ) -> Result<Self> {
-        let mut frame = Self { threshold, centre: vec![], scale: 1.0 };
-        let usual = |vector: &&[f64]| square_of(vector.iter().copied()) < 1e300;
-        if threshold.metric == Metric::Euclidean {
-            let mut counts: Vec<f64> = vec![];
-            for (step, vector) in vectors().filter(usual).enumerate() {
-                cancel.check_at(step)?;
-                if vector.len() > frame.centre.len() {
-                    frame.centre.resize(vector.len(), 0.0);
-                    counts.resize(vector.len(), 0.0);
-                }
-                for ((sum, count), v) in frame.centre.iter_mut().zip(&mut counts).zip(vector) {
-                    *sum += v;
-                    *count += 1.0;
-                }
-            }
-            frame.centre.iter_mut().zip(&counts).for_each(|(sum, count)| *sum /= count);
-            // Any centre will do.
-            frame.centre.iter_mut().filter(|c| !c.is_finite()).for_each(|c| *c = 0.0);
+        if threshold.metric != Metric::Euclidean {
+            return Ok(Self { threshold, centre: vec![], scale: 1.0 });
         }
-        if threshold.metric != Metric::Cosine {
-            let mut greatest = 0.0_f64;
-            for (step, vector) in vectors().filter(usual).enumerate() {
-                cancel.check_at(step)?;
-                let moved = vector.iter().enumerate().map(|(i, v)| v - frame.centre_at(i));
-                let square = square_of(moved);
-                greatest = if square.is_finite() { greatest.max(square) } else { greatest };
-            }
-            frame.scale = scale_for(greatest.sqrt());
-        }
-        Ok(frame)
+        let Middle { centre, radius, .. } = Middle::of(vectors, true, cancel)?;
+        Ok(Self { threshold, centre, scale: scale_for(radius) })
     }
 
-    fn centre_at(&self, dimension: usize) -> f64 {
-        self.centre.get(dimension).copied().unwrap_or(0.0)
-    }
-
-    /// The scale of a block of probe vectors.
-    pub(super) fn probe_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
+    /// The scale of a panel of build vectors: for products one that fits the greatest of them, so that
+    /// vectors of other norms elsewhere do not matter.
+    pub(super) fn panel_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
         match self.threshold.metric {
             Metric::Euclidean | Metric::Cosine => self.scale,
-            Metric::InnerProduct => {
-                let squares = vectors.map(|vector| square_of(vector.iter().copied()));
-                scale_for(squares.filter(|s| s.is_finite()).fold(0.0, f64::max).sqrt())
-            }
+            Metric::InnerProduct => unit_scale(vectors),
         }
     }
 
-    /// Converts a build item to `to`, each number to the next place of it. Where its products would
-    /// prove nothing, the places keep their zeros.
+    /// Converts a build item of a panel of this scale to `to`, each number to the next place of it. Where
+    /// its products would prove nothing, the places keep their zeros.
     pub(super) fn build<'a>(
         &self,
         vectors: &Vectors,
         item: ItemId,
+        scale: f64,
         to: impl Iterator<Item = &'a mut f32>,
     ) -> Bounds {
-        match vectors.is_vector(item) {
-            true => self.convert(vectors.vector(item), self.scale, 0.0, to),
-            false => Bounds::NEVER,
+        if !vectors.is_vector(item) {
+            return Bounds::NEVER;
+        }
+        let vector = vectors.vector(item);
+        match self.sorted_out(self.round(vector, scale, to)) {
+            Err(bounds) => bounds,
+            Ok((square, off)) => match self.threshold.metric {
+                Metric::Euclidean => self.of_distance(vector.len(), square, off),
+                Metric::InnerProduct | Metric::Cosine => {
+                    Bounds::of_scaled(0.0, self.error_of_product(vector.len(), square, off))
+                }
+            },
         }
     }
 
-    /// Converts a probe item, whose scale is given, likewise.
+    /// Converts a probe item, which for products has a scale of its own, likewise.
     pub(super) fn probe<'a>(
         &self,
         vectors: &Vectors,
         item: ItemId,
-        scale: f64,
         to: impl Iterator<Item = &'a mut f32>,
-    ) -> Bounds {
-        let bound = self.threshold.bound;
-        // The threshold of products, on one side alone.
-        let least = match self.threshold.metric {
-            Metric::Euclidean => 0.0,
-            Metric::InnerProduct => bound * self.scale * scale,
-            Metric::Cosine => 1.0 - bound,
+    ) -> RowBounds<f32> {
+        if !vectors.is_vector(item) {
+            return RowBounds::Fixed(Bounds::NEVER);
+        }
+        let vector = vectors.vector(item);
+        let scale = self.panel_scale(std::iter::once(vector));
+        let (square, off) = match self.sorted_out(self.round(vector, scale, to)) {
+            Err(bounds) => return RowBounds::Fixed(bounds),
+            Ok(sums) => sums,
         };
-        match vectors.is_vector(item) {
-            true => self.convert(vectors.vector(item), scale, least, to),
-            false => Bounds::NEVER,
+        let d = vector.len();
+        // The threshold of products, on one side alone.
+        match self.threshold.metric {
+            Metric::Euclidean => RowBounds::Fixed(self.of_distance(d, square, off)),
+            Metric::Cosine => {
+                let error = self.error_of_product(d, square, off);
+                RowBounds::Fixed(Bounds::of_scaled(1.0 - self.threshold.bound, error))
+            }
+            Metric::InnerProduct => {
+                let error = self.error_of_product(d, square, off);
+                RowBounds::Scaled { slope: self.threshold.bound * scale, error, bias: 0.0 }
+            }
         }
     }
 
-    fn convert<'a>(
-        &self,
-        vector: &[f64],
-        scale: f64,
-        least: f64,
-        to: impl Iterator<Item = &'a mut f32>,
-    ) -> Bounds {
-        match self.round(vector, scale, to) {
-            Rounded::Never => Bounds::NEVER,
-            Rounded::Unusual => Bounds::UNKNOWN,
-            Rounded::Usual { square, off } => match self.threshold.metric {
-                Metric::Euclidean => self.of_distance(vector.len(), square, off),
-                Metric::InnerProduct | Metric::Cosine => {
-                    self.of_product(vector.len(), square, off, least)
-                }
-            },
+    /// ‖x̂‖² and r(x), or the bounds of a vector that has none.
+    fn sorted_out(&self, rounded: Rounded) -> std::result::Result<(f64, f64), Bounds> {
+        match rounded {
+            Rounded::Usual { square, off } => Ok((square, off)),
+            Rounded::Never => Err(Bounds::NEVER),
+            Rounded::Unusual => Err(Bounds::UNKNOWN),
+            Rounded::Nan { matches: true } => Err(Bounds::SURE),
+            // Not even those of its kind; what is unusual is left open with it.
+            Rounded::Nan { matches: false } => Err(Bounds::NEVER),
         }
     }
 
@@ -352,7 +364,7 @@ impl Frame {
         }
         let is_usual = (1e-130..1e150).contains(&divisor) && dimensions <= MOST_DIMENSIONS;
         if !is_usual {
-            return Rounded::Unusual;
+            return self.unusual(vector);
         }
         // Only distances have a centre.
         let (front, back) = vector.split_at(self.centre.len().min(dimensions));
@@ -364,7 +376,7 @@ impl Frame {
         let [given, square, error] = sums.total();
         // The function overflows for greater vectors. Not a number either.
         if !(given <= 1e300 && square <= MOST_SQUARE && error.is_finite()) {
-            return Rounded::Unusual;
+            return self.unusual(vector);
         }
         let exact = front.iter().zip(&self.centre).map(|(&v, &c)| moved(v, c));
         to.zip(exact.chain(back.iter().map(|&v| plain(v)))).for_each(|(to, v)| *to = v as f32);
@@ -376,15 +388,36 @@ impl Frame {
         Rounded::Usual { square, off }
     }
 
+    fn unusual(&self, vector: &[f64]) -> Rounded {
+        let matches = Kind::of(vector).tame_sign().and_then(|sign| self.threshold.admits_nan(sign));
+        matches.map_or(Rounded::Unusual, |matches| Rounded::Nan { matches })
+    }
+
     /// The squares of distances, computed in `f32` as sums of squared differences, that decide the
-    /// pairs of a point that is `off` by so much with points that are off by `most_off` at most.
-    /// `None` where no distance does.
+    /// pairs of a point that is `off` by so much, with the square of its norm, with points that are off
+    /// by `most_off` at most. `None` where no distance does.
+    ///
+    /// Partners lie at most `far` apart, so that one has a norm of ‖X‖ + `far` at most, and is off by a
+    /// rounding of that: points far from all others do not widen the limits of these.
     ///
     /// The sum of d squares is off by (d + 4)·u of its value, as nothing cancels. For cosine the
     /// points lie on the unit sphere, where 1 − X·Y = ½‖X − Y‖².
-    pub(super) fn limits(&self, dimensions: usize, off: f64, most_off: f64) -> Option<Limits> {
+    pub(super) fn limits(
+        &self,
+        dimensions: usize,
+        [square, off]: [f64; 2],
+        most_off: f64,
+    ) -> Option<Limits> {
         let d = dimensions as f64;
         let [far, near] = self.threshold.distances(dimensions, self.scale)?;
+        // A coordinate is off by half a step of an `f32`, or of the least one; see `round` for the rest.
+        let norm = (square.sqrt() + off + far) * (1.0 + 4.0 * U32);
+        let of_partner = norm * (U32 + U64) * (1.0 + SUMS) + d.sqrt() * 1e-45 + 1e-40;
+        let of_partner = match self.threshold.metric {
+            Metric::Cosine => most_off,
+            Metric::Euclidean | Metric::InnerProduct => of_partner.min(most_off),
+        };
+        let most_off = if of_partner.is_nan() { most_off } else { of_partner };
         let both = (off + most_off) * (1.0 + SUMS);
         // Not a number, either.
         if !(far + both <= 1e15 && dimensions <= MOST_DIMENSIONS) {
@@ -436,7 +469,8 @@ impl Frame {
         Bounds::of(reject, accept)
     }
 
-    fn of_product(&self, dimensions: usize, square: f64, off: f64, least: f64) -> Bounds {
+    /// What a vector's part of the error of a product is.
+    fn error_of_product(&self, dimensions: usize, square: f64, off: f64) -> f64 {
         let d = dimensions as f64;
         let gamma = (d + 2.0) * U32 * 1.01;
         let function = (4.0 * d + 64.0) * U64 / 512.0;
@@ -447,10 +481,6 @@ impl Frame {
         if self.threshold.metric == Metric::Cosine {
             error += function;
         }
-        error *= 1.0 + 1e-6;
-        // Greater ones cannot be told apart by products of such vectors.
-        let least = least.clamp(-1e33, 1e33);
-        let slack = least.abs() * U64;
-        Bounds::of(least - slack - error, least + slack + error)
+        error * (1.0 + 1e-6)
     }
 }

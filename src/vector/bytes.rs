@@ -17,10 +17,12 @@
 //! to the product with a probe vector, and its bound takes that away. Bounds are integers, rounded so
 //! that they prove less. What they do not fit gets bounds that prove nothing.
 
-use super::bounds::{Bounds, SUMS, U64, square_of};
+use super::bounds::{Bounds, SUMS, U64, square_of, unit_scale};
 use super::collection::Vectors;
-use super::filter::Filter;
+use super::filter::{Filter, RowBounds};
 use super::metric::{Metric, Threshold};
+use super::middle::is_usual;
+use super::nan::Kind;
 use super::tile::Element;
 use crate::engine::ItemId;
 
@@ -45,10 +47,12 @@ pub(super) struct ByteFrame {
     threshold: Threshold,
     /// What is subtracted, by dimension; none for products.
     centre: Vec<f64>,
-    /// The scale of distances, and of the build side's vectors for products.
+    /// The scale of distances; for products, that of vectors whose norm is [near 1](unit_scale).
     scale: f64,
     /// For products, t.
     ratio: f64,
+    /// For products, whether the scale is that of all vectors as they are.
+    is_fixed: bool,
 }
 
 /// A vector that became integers.
@@ -56,8 +60,12 @@ pub(super) struct ByteFrame {
 pub(super) enum Quantised {
     /// It matches nothing.
     Never,
-    /// Nothing is known of what was written.
+    /// Nothing is known of it. Nothing was written.
     Unusual,
+    /// See [`Rounded`](super::bounds::Rounded).
+    Nan {
+        matches: bool,
+    },
     Usual(Sums),
 }
 
@@ -81,6 +89,7 @@ fn at_least(bound: f64) -> f64 {
 impl Bounds<i32> {
     const NEVER: Self = Self { reject: i32::NEVER, accept: i32::UNSURE };
     const UNKNOWN: Self = Self { reject: i32::ALWAYS, accept: i32::UNSURE };
+    const SURE: Self = Self { reject: i32::ALWAYS, accept: i32::SURE };
 
     /// Of a product q·p, which is given with `bias` too much: less than `reject` it is rejected, more
     /// than `accept` it is accepted.
@@ -101,7 +110,13 @@ impl ByteFrame {
     /// A frame with this centre and scale; any prove only what is true. `ratio` is t.
     pub(super) fn new(threshold: Threshold, centre: Vec<f64>, scale: f64, ratio: f64) -> Self {
         let sane = |v: f64, most: f64| if v >= 1.0 / most && v <= most { v } else { 1.0 };
-        Self { threshold, centre, scale: sane(scale, MOST_SCALE), ratio: sane(ratio, 1e15) }
+        let (scale, ratio) = (sane(scale, MOST_SCALE), sane(ratio, 1e15));
+        Self { threshold, centre, scale, ratio, is_fixed: false }
+    }
+
+    /// The same, of which inner products take the scale as it is.
+    pub(super) fn fixed(self) -> Self {
+        Self { is_fixed: true, ..self }
     }
 
     /// The scale that takes the greatest coordinate to the border of the cube.
@@ -130,8 +145,10 @@ impl ByteFrame {
             return Quantised::Never;
         };
         let dimensions = vector.len();
-        if !(1e-130..1e150).contains(&divisor) || dimensions > MOST_DIMENSIONS {
-            return Quantised::Unusual;
+        // Before anything is written: products of what is not usual are zeros.
+        let is_usual = (1e-130..1e150).contains(&divisor) && is_usual(vector);
+        if !is_usual || dimensions > MOST_DIMENSIONS {
+            return self.unusual(vector);
         }
         let (mut to, mut sums) = (to, LaneSums::default());
         let (quads, last) = vector.as_chunks::<QUAD>();
@@ -153,12 +170,13 @@ impl ByteFrame {
         self.total(sums, dimensions, scale)
     }
 
+    fn unusual(&self, vector: &[f64]) -> Quantised {
+        let matches = Kind::of(vector).tame_sign().and_then(|sign| self.threshold.admits_nan(sign));
+        matches.map_or(Quantised::Unusual, |matches| Quantised::Nan { matches })
+    }
+
     fn total(&self, sums: LaneSums, dimensions: usize, scale: f64) -> Quantised {
-        let [given, sum, square, off, all_off] = sums.0.map(|lanes| lanes.iter().sum::<f64>());
-        // The function overflows for greater vectors. Not a number either.
-        if given.is_nan() || given > 1e300 {
-            return Quantised::Unusual;
-        }
+        let [sum, square, off, all_off] = sums.0.map(|lanes| lanes.iter().sum::<f64>());
         let d = dimensions as f64;
         let mut rounding = d.sqrt() * COORDINATE;
         if self.threshold.metric == Metric::Cosine {
@@ -169,27 +187,14 @@ impl ByteFrame {
         Quantised::Usual(Sums { sum, square, off: of(off), all_off: of(all_off) })
     }
 
-    fn convert<'a>(
-        &self,
-        vector: &[f64],
-        scale: f64,
-        role: Role,
-        to: impl Iterator<Item = &'a mut i32>,
-    ) -> Bounds<i32> {
-        let (bias, least) = match role {
-            Role::Build => (128, 0.0),
-            Role::Probe { least } => (0, least),
-        };
-        let sums = match self.quantise(vector, scale, bias, to) {
-            Quantised::Never => return Bounds::<i32>::NEVER,
-            Quantised::Unusual => return Bounds::<i32>::UNKNOWN,
-            Quantised::Usual(sums) => sums,
-        };
-        // The other's bytes are greater by 128 than its integers.
-        let bias = if role == Role::Build { 0.0 } else { 128.0 * sums.sum };
-        match self.threshold.metric {
-            Metric::InnerProduct => self.of_product(vector.len(), sums, least, bias),
-            Metric::Euclidean | Metric::Cosine => self.of_distance(vector.len(), sums, bias),
+    /// The bounds of a vector that has no sums.
+    fn sorted_out(quantised: Quantised) -> std::result::Result<Sums, Bounds<i32>> {
+        match quantised {
+            Quantised::Usual(sums) => Ok(sums),
+            Quantised::Never => Err(Bounds::<i32>::NEVER),
+            Quantised::Unusual => Err(Bounds::<i32>::UNKNOWN),
+            Quantised::Nan { matches: true } => Err(Bounds::<i32>::SURE),
+            Quantised::Nan { matches: false } => Err(Bounds::<i32>::NEVER),
         }
     }
 
@@ -212,33 +217,33 @@ impl ByteFrame {
         Bounds::<i32>::of(reject, accept, bias)
     }
 
-    fn of_product(&self, dimensions: usize, sums: Sums, least: f64, bias: f64) -> Bounds<i32> {
+    /// What a vector's part of the error of a product is.
+    fn error_of_product(&self, dimensions: usize, sums: Sums) -> f64 {
         let Sums { square, all_off, .. } = sums;
         let function = (4.0 * dimensions as f64 + 64.0) * U64 / 512.0;
         let error = 0.5 * (square / self.ratio + (self.ratio + 1.0) * all_off * all_off)
             + function * (square + all_off * all_off)
             + 1e-30;
-        let error = error * (1.0 + 1e-6) + least.abs() * U64;
-        Bounds::<i32>::of(least - error, least + error, bias)
+        error * (1.0 + 1e-6)
     }
-}
 
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Role {
-    Build,
-    /// With the threshold of products, on one side alone.
-    Probe {
-        least: f64,
-    },
+    /// The scale of a probe vector for products.
+    fn row_scale(&self, vector: &[f64]) -> f64 {
+        let greatest = vector.iter().fold(0.0, |greatest: f64, v| v.abs().max(greatest));
+        match self.is_fixed && greatest <= MOST {
+            true => 1.0,
+            false => Self::scale_for(greatest),
+        }
+    }
 }
 
 /// More than the rounding of a coordinate within twice the cube, in `f64`.
 const COORDINATE: f64 = U64 * 2.0 * MOST;
 
-/// Sums of squares of what is given, of integers, of their squares, and of the squares of what they
-/// are off the cube's point and the vector's. In lanes: additions wait for each other.
+/// Sums of integers, of their squares, and of the squares of what they are off the cube's point and the
+/// vector's. In lanes: additions wait for each other.
 #[derive(Default)]
-struct LaneSums([[f64; QUAD]; 5]);
+struct LaneSums([[f64; QUAD]; 4]);
 
 impl LaneSums {
     /// The integers of four coordinates, of which `count` count; their low bytes.
@@ -252,7 +257,7 @@ impl LaneSums {
     ) -> [i64; QUAD] {
         /// Added to a number within ±2⁵¹, it leaves the nearest integer in the low bits.
         const ROUND: f64 = 6_755_399_441_055_744.0;
-        let [given, sum, square, off, all_off] = &mut self.0;
+        let [sum, square, off, all_off] = &mut self.0;
         let mut integers = [0; QUAD];
         for lane in 0..QUAD {
             let number = quad[lane];
@@ -264,7 +269,6 @@ impl LaneSums {
             let rounded = in_cube + ROUND;
             let q = rounded - ROUND;
             let (rest, whole) = (q - in_cube, (q - exact).abs() + exact.abs() * U64);
-            given[lane] += number * number;
             sum[lane] += q;
             square[lane] += q * q;
             off[lane] += rest * rest;
@@ -278,29 +282,43 @@ impl LaneSums {
 impl Filter for ByteFrame {
     type Element = i32;
 
+    fn threshold(&self) -> Threshold {
+        self.threshold
+    }
+
     fn places(dimensions: usize) -> usize {
         dimensions.div_ceil(QUAD)
+    }
+
+    fn panel_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
+        match self.threshold.metric {
+            Metric::InnerProduct if !self.is_fixed => {
+                (self.scale * unit_scale(vectors)).clamp(1.0 / MOST_SCALE, MOST_SCALE)
+            }
+            _ => self.scale,
+        }
     }
 
     fn build<'a>(
         &self,
         vectors: &Vectors,
         item: ItemId,
+        scale: f64,
         to: impl Iterator<Item = &'a mut i32>,
     ) -> Bounds<i32> {
-        match vectors.is_vector(item) {
-            true => self.convert(vectors.vector(item), self.scale, Role::Build, to),
-            false => Bounds::<i32>::NEVER,
+        if !vectors.is_vector(item) {
+            return Bounds::<i32>::NEVER;
         }
-    }
-
-    fn probe_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
-        match self.threshold.metric {
-            Metric::Euclidean | Metric::Cosine => self.scale,
-            Metric::InnerProduct => {
-                let usual = vectors.filter(|vector| square_of(vector.iter().copied()) <= 1e300);
-                Self::scale_for(usual.flatten().fold(0.0, |greatest, v| v.abs().max(greatest)))
-            }
+        let vector = vectors.vector(item);
+        match Self::sorted_out(self.quantise(vector, scale, 128, to)) {
+            Err(bounds) => bounds,
+            Ok(sums) => match self.threshold.metric {
+                Metric::InnerProduct => {
+                    let error = self.error_of_product(vector.len(), sums);
+                    Bounds::<i32>::of(-error, error, 0.0)
+                }
+                Metric::Euclidean | Metric::Cosine => self.of_distance(vector.len(), sums, 0.0),
+            },
         }
     }
 
@@ -308,16 +326,37 @@ impl Filter for ByteFrame {
         &self,
         vectors: &Vectors,
         item: ItemId,
-        scale: f64,
         to: impl Iterator<Item = &'a mut i32>,
-    ) -> Bounds<i32> {
-        let least = match self.threshold.metric {
-            Metric::InnerProduct => (self.threshold.bound * self.scale * scale).clamp(-1e33, 1e33),
-            Metric::Euclidean | Metric::Cosine => 0.0,
+    ) -> RowBounds<i32> {
+        if !vectors.is_vector(item) {
+            return RowBounds::Fixed(Bounds::<i32>::NEVER);
+        }
+        let vector = vectors.vector(item);
+        let is_product = self.threshold.metric == Metric::InnerProduct;
+        let scale = if is_product { self.row_scale(vector) } else { self.scale };
+        let sums = match Self::sorted_out(self.quantise(vector, scale, 0, to)) {
+            Err(bounds) => return RowBounds::Fixed(bounds),
+            Ok(sums) => sums,
         };
-        match vectors.is_vector(item) {
-            true => self.convert(vectors.vector(item), scale, Role::Probe { least }, to),
-            false => Bounds::<i32>::NEVER,
+        // The other's bytes are greater by 128 than its integers.
+        let bias = 128.0 * sums.sum;
+        match is_product {
+            true => {
+                let error = self.error_of_product(vector.len(), sums);
+                RowBounds::Scaled { slope: self.threshold.bound * scale, error, bias }
+            }
+            false => RowBounds::Fixed(self.of_distance(vector.len(), sums, bias)),
+        }
+    }
+
+    fn bounds_at(row: RowBounds<i32>, scale: f64) -> Bounds<i32> {
+        match row {
+            RowBounds::Fixed(bounds) => bounds,
+            RowBounds::Scaled { slope, error, bias } => {
+                let least = (slope * scale).clamp(-1e33, 1e33);
+                let error = error + least.abs() * U64;
+                Bounds::<i32>::of(least - error, least + error, bias)
+            }
         }
     }
 }

@@ -4,11 +4,12 @@ use std::mem::size_of;
 
 use datafusion::common::Result;
 
-use super::bounds::{Bounds, square_of};
+use super::bounds::{Bounds, unit_scale};
 use super::bytes::{ByteFrame, MOST_DIMENSIONS, Quantised};
 use super::collection::{Run, Vectors};
-use super::filter::Filter;
+use super::filter::{Filter, RowBounds};
 use super::metric::{Metric, Threshold};
+use super::middle::{Middle, is_usual, spread, square_from};
 use super::nested_loop::all_pairs;
 use super::tile::{Element, PANEL, Panels, ROW_UNIT, Rows, place_in_rows, products};
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
@@ -122,11 +123,8 @@ impl<'a> Sample<'a> {
         let run = vectors.runs().iter().max_by(by_work)?;
         let is_like =
             |item: &ItemId| vectors.is_vector(*item) && vectors.dimensions(*item) == run.lens[1];
-        let thinned = |most: usize, offset: usize| {
-            let step = run.items.len().div_ceil(most).max(1);
-            let items = run.items.clone().skip(offset * step / 2).step_by(step);
-            items.filter(is_like).collect::<Vec<_>>()
-        };
+        let thinned =
+            |most: usize| spread(run.items.clone(), most).filter(is_like).collect::<Vec<_>>();
         let places = ByteFrame::places(run.lens[1] as usize).max(1);
         let most = (PLACES / places).clamp(2 * PANEL, BUILD);
         Some(Self {
@@ -134,8 +132,8 @@ impl<'a> Sample<'a> {
             threshold,
             simd: spec.simd,
             dimensions: run.lens[1],
-            build: thinned(most, 0),
-            probe: thinned(PROBE.min(most), 1),
+            build: thinned(most),
+            probe: thinned(PROBE.min(most)),
         })
     }
 
@@ -157,9 +155,9 @@ impl<'a> Sample<'a> {
         let few = 0.03 * byte_cost(self.dimensions) / decision_cost(self.dimensions);
         let mut best: Option<(ByteFrame, f64)> = None;
         // Whether the frame is no worse than the best one, and leaves more than a few.
-        let mut try_one = |centre: &[f64], scale: f64| -> Result<bool> {
+        let mut try_one = |centre: &[f64], scale: f64, is_fixed: bool| -> Result<bool> {
             context.cancel.check()?;
-            let frame = self.frame(centre, scale);
+            let frame = self.frame(centre, scale, is_fixed);
             let undecided = self.undecided(&frame);
             let least = best.as_ref().map_or(f64::INFINITY, |(_, least)| *least);
             if undecided < least {
@@ -167,11 +165,10 @@ impl<'a> Sample<'a> {
             }
             Ok(undecided <= least && undecided > few)
         };
-        let centre = self.centre();
-        let Some(greatest) = self.greatest(&centre) else { return Ok(None) };
+        let Some((centre, greatest)) = self.middle(context)? else { return Ok(None) };
         let mut scale = ByteFrame::scale_for(greatest);
         for _ in 0..STEPS {
-            if !try_one(&centre, scale)? {
+            if !try_one(&centre, scale, false)? {
                 break;
             }
             scale *= STEP;
@@ -179,42 +176,57 @@ impl<'a> Sample<'a> {
         if self.is_whole() {
             // Integers stay exact.
             let centre: Vec<f64> = centre.iter().map(|c| c.round()).collect();
-            try_one(&centre, 1.0)?;
+            try_one(&centre, 1.0, true)?;
         }
         Ok(best)
     }
 
-    /// The numbers of the vectors that are usual, as they are before they are moved.
+    /// The vectors that are usual, and what they are divided by before they are moved; for products, as
+    /// if each were a panel.
     fn vectors(&self) -> impl Iterator<Item = (&'a [f64], f64)> {
         let metric = self.threshold.metric;
-        let usual = |vector: &[f64]| square_of(vector.iter().copied()) < 1e300;
         let vectors = self.build.iter().map(|&item| self.vectors.vector(item));
-        vectors.filter(move |v| usual(v)).filter_map(move |vector| {
-            ByteFrame::divisor(metric, vector).map(|divisor| (vector, divisor))
+        vectors.filter(|vector| is_usual(vector)).filter_map(move |vector| {
+            let divisor = match metric {
+                Metric::InnerProduct => Some(1.0 / unit_scale(std::iter::once(vector))),
+                _ => ByteFrame::divisor(metric, vector),
+            };
+            divisor.map(|divisor| (vector, divisor))
         })
     }
 
-    /// The mean; none for products.
-    fn centre(&self) -> Vec<f64> {
-        if self.threshold.metric == Metric::InnerProduct {
-            return vec![];
-        }
-        let (mut centre, mut count) = (vec![0.0; self.dimensions as usize], 0.0);
-        for (vector, divisor) in self.vectors() {
-            centre.iter_mut().zip(vector).for_each(|(sum, v)| *sum += v / divisor);
-            count += 1.0;
-        }
-        let mean = |sum: f64| Some(sum / count).filter(|mean| mean.is_finite());
-        centre.into_iter().map(|sum| mean(sum).unwrap_or(0.0)).collect()
-    }
-
-    /// The greatest absolute value of a coordinate.
-    fn greatest(&self, centre: &[f64]) -> Option<f64> {
+    /// Where most of them lie: their mean, none for products; and the greatest absolute value of a
+    /// coordinate of a vector that is not far from it.
+    fn middle(&self, context: PrepareContext<'_>) -> Result<Option<(Vec<f64>, f64)>> {
+        let (d, metric) = (self.dimensions as usize, self.threshold.metric);
+        let (centre, limit) = match metric {
+            // Of vectors of one length none is far.
+            Metric::InnerProduct => (vec![], f64::INFINITY),
+            Metric::Cosine => {
+                let (mut centre, mut count) = (vec![0.0; d], 0.0);
+                for (vector, divisor) in self.vectors() {
+                    centre.iter_mut().zip(vector).for_each(|(sum, v)| *sum += v / divisor);
+                    count += 1.0;
+                }
+                let mean = |sum: f64| Some(sum / count).filter(|mean| mean.is_finite());
+                (centre.into_iter().map(|sum| mean(sum).unwrap_or(0.0)).collect(), f64::INFINITY)
+            }
+            Metric::Euclidean => {
+                let vectors = self.vectors().map(|(vector, _)| vector);
+                let Middle { centre, limit, .. } = Middle::of(vectors, true, context.cancel)?;
+                (centre, limit)
+            }
+        };
+        let square = limit * limit;
+        let is_near = |(vector, _): &(&[f64], f64)| {
+            metric != Metric::Euclidean || square_from(vector, &centre) <= square
+        };
         let moved = |(vector, divisor): (&[f64], f64)| {
             let centres = centre.iter().copied().chain(std::iter::repeat(0.0));
             vector.iter().zip(centres).map(|(v, c)| (v / divisor - c).abs()).fold(0.0, f64::max)
         };
-        self.vectors().map(moved).reduce(f64::max)
+        let greatest = self.vectors().filter(is_near).map(moved).reduce(f64::max);
+        Ok(greatest.map(|greatest| (centre, greatest)))
     }
 
     fn is_whole(&self) -> bool {
@@ -224,14 +236,18 @@ impl<'a> Sample<'a> {
     }
 
     /// The frame of this centre and scale.
-    fn frame(&self, centre: &[f64], scale: f64) -> ByteFrame {
-        let frame = |ratio| ByteFrame::new(self.threshold, centre.to_vec(), scale, ratio);
+    fn frame(&self, centre: &[f64], scale: f64, is_fixed: bool) -> ByteFrame {
+        let frame = |ratio| {
+            let frame = ByteFrame::new(self.threshold, centre.to_vec(), scale, ratio);
+            if is_fixed { frame.fixed() } else { frame }
+        };
         let first = frame(1.0);
         if self.threshold.metric != Metric::InnerProduct {
             return first;
         }
         let (mut square, mut off) = (0.0, 0.0);
         for (vector, _) in self.vectors() {
+            let scale = first.panel_scale(std::iter::once(vector));
             if let Quantised::Usual(sums) = first.quantise(vector, scale, 0, std::iter::empty()) {
                 square += sums.square;
                 off += sums.all_off * sums.all_off;
@@ -249,29 +265,45 @@ impl<'a> Sample<'a> {
         let never = Bounds { reject: i32::NEVER, accept: i32::UNSURE };
         let mut accept = vec![i32::UNSURE; panels * PANEL];
         let mut reject = vec![i32::NEVER; panels * PANEL];
-        for (place, &item) in self.build.iter().enumerate() {
-            let to = numbers[place / PANEL * stride..][..stride].iter_mut();
-            let to = to.skip(place % PANEL).step_by(PANEL);
-            Bounds { reject: reject[place], accept: accept[place] } =
-                frame.build(self.vectors, item, to);
+        let mut scales = Vec::with_capacity(panels);
+        let vector = |item: &ItemId| self.vectors.vector(*item);
+        for (panel, items) in self.build.chunks(PANEL).enumerate() {
+            let scale = frame.panel_scale(items.iter().map(vector));
+            scales.push(scale);
+            for (lane, &item) in items.iter().enumerate() {
+                let to = numbers[panel * stride..][..stride].iter_mut().skip(lane).step_by(PANEL);
+                let place = panel * PANEL + lane;
+                Bounds { reject: reject[place], accept: accept[place] } =
+                    frame.build(self.vectors, item, scale, to);
+            }
         }
         let rows = self.probe.len().next_multiple_of(ROW_UNIT);
         let mut of_rows = vec![0; rows * places];
-        let mut bounds = vec![never; rows];
-        let scale = frame.probe_scale(self.probe.iter().map(|&item| self.vectors.vector(item)));
+        let mut bounds = vec![RowBounds::Fixed(never); rows];
         for (row, &item) in self.probe.iter().enumerate() {
             let to = of_rows[place_in_rows(row, places)..].iter_mut().step_by(ROW_UNIT);
-            bounds[row] = frame.probe(self.vectors, item, scale, to);
+            bounds[row] = frame.probe(self.vectors, item, to);
         }
-        let row_reject: Vec<i32> = bounds.iter().map(|bounds| bounds.reject).collect();
-        let of_rows = Rows { places, numbers: &of_rows, reject: &row_reject };
-        let of_panels = Panels { numbers: &numbers, stride, step: 1, reject: &reject };
         let mut undecided = 0_u64;
-        products(self.simd, of_rows, of_panels, panels, |row, place, product| {
-            let pair = [self.probe.get(row), self.build.get(place)];
-            let is_open = !i32::is_accepted(product, [bounds[row].accept, accept[place]]);
-            undecided += u64::from(is_open && pair[0] != pair[1]);
-        });
+        let mut panel = 0;
+        // Panels of one scale at once.
+        for alike in scales.chunk_by(|a, b| a == b) {
+            let (first, scale) = (panel, alike[0]);
+            panel += alike.len();
+            let at: Vec<Bounds<i32>> =
+                bounds.iter().map(|row| ByteFrame::bounds_at(*row, scale)).collect();
+            let row_reject: Vec<i32> = at.iter().map(|bounds| bounds.reject).collect();
+            let of_rows = Rows { places, numbers: &of_rows, reject: &row_reject };
+            let (numbers, reject) = (&numbers[first * stride..], &reject[first * PANEL..]);
+            let of_panels = Panels { numbers, stride, step: 1, reject };
+            products(self.simd, of_rows, of_panels, alike.len(), |row, place, product| {
+                let place = first * PANEL + place;
+                let pair = [self.probe.get(row), self.build.get(place)];
+                let is_open = !i32::is_accepted(product, [at[row].accept, accept[place]]);
+                let is_pair = pair[0].is_some() && pair[1].is_some() && pair[0] != pair[1];
+                undecided += u64::from(is_open && is_pair);
+            });
+        }
         undecided as f64 / (self.build.len() * self.probe.len()).max(1) as f64
     }
 }

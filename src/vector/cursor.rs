@@ -11,13 +11,16 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::bounds::Bounds;
 use super::collection::{Vectors, check_lens};
-use super::filter::{Bound, Filter};
-use super::metric::Decision;
+use super::filter::{Bound, Filter, RowBounds};
+use super::metric::{Decision, Metric};
+use super::nan::{ASKING_BYTES, VectorPair};
 use super::nested_loop::Joining;
 use super::order::{BLOCK_ITEMS, Extent};
-use super::panels::{BuildPanels, SomePanels};
+use super::panels::{BuildPanels, SomePanels, most_norm};
 use super::second::Second;
-use super::tile::{Element, PANEL, ROW_UNIT, Rows, place_in_rows, products};
+use super::tile::{
+    Element, PANEL, ROW_UNIT, Rows, for_each_lane, place_in_rows, products_of_panels,
+};
 use super::verify;
 use crate::engine::{
     Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress,
@@ -55,8 +58,8 @@ const WORK: usize = 1 << 16;
 struct Survivor {
     probe: ItemId,
     build: ItemId,
-    /// Whether its product accepts it.
-    is_accepted: bool,
+    /// Whether it matches, where that is known.
+    known: Option<Decision>,
 }
 
 /// A unit on its way.
@@ -76,9 +79,13 @@ struct Block<F: Filter> {
     partners: Range<ItemId>,
     dimensions: usize,
     numbers: Vec<F::Element>,
-    /// By row, to a multiple of [`ROW_UNIT`].
+    /// By row, to a multiple of [`ROW_UNIT`]: for panels of any scale, and for those of `scale`.
+    bounds: Vec<RowBounds<Bound<F>>>,
     reject: Vec<Bound<F>>,
     accept: Vec<Bound<F>>,
+    scale: f64,
+    /// No row has a greater norm; of inner products.
+    norm: f64,
     /// By row, whether no more matches are asked for.
     retired: Vec<bool>,
     /// The next panel, and the end.
@@ -99,8 +106,11 @@ impl<F: Filter> Block<F> {
             partners: 0..0,
             dimensions: 0,
             numbers: vec![],
+            bounds: vec![],
             reject: vec![],
             accept: vec![],
+            scale: 1.0,
+            norm: f64::INFINITY,
             retired: vec![],
             panels: 0..0,
             extent: None,
@@ -114,8 +124,19 @@ impl<F: Filter> Block<F> {
         if let (Some(retired), Some(reject)) = (self.retired.get_mut(row), self.reject.get_mut(row))
         {
             (*retired, *reject) = (true, F::Element::NEVER);
+            self.bounds[row] = RowBounds::Fixed(never::<F>());
         }
         self.second.retire(row);
+    }
+
+    /// Sets the bounds for panels of a scale.
+    fn set_scale(&mut self, scale: f64) {
+        self.scale = scale;
+        let of_rows = self.bounds.iter().zip(self.reject.iter_mut().zip(&mut self.accept));
+        for (bounds, (reject, accept)) in of_rows {
+            let at = F::bounds_at(*bounds, scale);
+            (*reject, *accept) = (at.reject, at.accept);
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -126,6 +147,9 @@ impl<F: Filter> Block<F> {
     /// where all listed ones have been.
     fn next_panels<'a>(&mut self, side: &'a BuildPanels<F>) -> Option<(usize, SomePanels<'a, F>)> {
         if self.extent.is_none() {
+            if self.panels.is_empty() {
+                return None;
+            }
             let panel = self.panels.start;
             let some = side.panels(panel, PANELS.min(self.panels.len()));
             self.panels.start += some.1;
@@ -140,6 +164,11 @@ impl<F: Filter> Block<F> {
     }
 }
 
+/// Of a row that matches nothing.
+fn never<F: Filter>() -> Bounds<Bound<F>> {
+    Bounds { reject: F::Element::NEVER, accept: F::Element::UNSURE }
+}
+
 /// See [`super::nested_loop::NestedLoop`].
 #[derive(Debug)]
 pub(super) struct NestedLoopCursor<F: Filter> {
@@ -151,8 +180,13 @@ pub(super) struct NestedLoopCursor<F: Filter> {
     /// Panels that are listed at once, where they are more than a few.
     most_listed: usize,
     survivors: Vec<Survivor>,
-    /// Those that have been decided.
+    /// Pairs that were counted as they were compared.
+    counted: Counted,
+    /// Those that have been decided, or are to be asked for.
     decided: usize,
+    /// Those of which only the function tells, and the bytes that are reserved for these and for it.
+    asked: Vec<Survivor>,
+    asking_bytes: usize,
     funnel: Funnel,
     reservation: MemoryReservation,
 }
@@ -171,7 +205,10 @@ impl<F: Filter> NestedLoopCursor<F> {
             block: Block::new(),
             most_listed: 0,
             survivors: vec![],
+            counted: Counted::default(),
             decided: 0,
+            asked: vec![],
+            asking_bytes: 0,
             funnel: Funnel::default(),
             reservation,
         }
@@ -228,10 +265,12 @@ impl<F: Filter> NestedLoopCursor<F> {
             partners,
             dimensions,
             numbers,
+            bounds,
             reject,
             accept,
             retired,
             panels,
+            norm,
             second,
             ..
         } = &mut self.block;
@@ -241,12 +280,14 @@ impl<F: Filter> NestedLoopCursor<F> {
         reject.resize(rows, F::Element::NEVER);
         accept.clear();
         accept.resize(rows, F::Element::UNSURE);
+        bounds.clear();
+        bounds.resize(rows, RowBounds::Fixed(never::<F>()));
         retired.clear();
         retired.resize(rows, false);
         second.reset();
         if count * partners.len() <= FEW_PAIRS {
             for probe in range.clone() {
-                let survivor = |build| Survivor { probe, build, is_accepted: false };
+                let survivor = |build| Survivor { probe, build, known: None };
                 let end = match self.join.spec.pairing {
                     Pairing::All => partners.end,
                     Pairing::Unordered => partners.end.min(probe + 1),
@@ -264,13 +305,15 @@ impl<F: Filter> NestedLoopCursor<F> {
         numbers.clear();
         numbers.resize(len, F::Element::ZERO);
         let filter = &self.side.filter;
-        let scale = filter.probe_scale(range.clone().map(|item| items.vector(item)));
         for (row, item) in range.clone().enumerate() {
             let to = numbers[place_in_rows(row, places)..].iter_mut().step_by(ROW_UNIT);
-            let bounds = filter.probe(items, item, scale, to);
-            (reject[row], accept[row]) = (bounds.reject, bounds.accept);
+            bounds[row] = filter.probe(items, item, to);
+        }
+        if self.join.threshold.metric == Metric::InnerProduct {
+            *norm = most_norm(range.clone().map(|item| items.vector(item)));
         }
         *panels = partners.start as usize / PANEL..(partners.end as usize).div_ceil(PANEL);
+        self.block.set_scale(1.0);
         Ok(())
     }
 
@@ -290,78 +333,142 @@ impl<F: Filter> NestedLoopCursor<F> {
         panels.start = end;
     }
 
+    /// Passes over panels that no vector of the block reaches.
+    fn pass(&mut self) {
+        let Block { panels, extent: None, norm, .. } = &mut self.block else { return };
+        while panels.start < panels.end && self.side.is_out_of_reach(panels.start, *norm) {
+            panels.start += 1;
+        }
+    }
+
     /// Compares the block with the next panels.
     fn compare(&mut self) {
+        self.pass();
         if self.block.extent.is_some() && self.block.listed.is_empty() {
             self.list();
         }
         let Some((panel, (part, count))) = self.block.next_panels(&self.side) else { return };
+        let scale = self.side.scale(panel);
+        if scale != self.block.scale {
+            self.block.set_scale(scale);
+        }
         let Block { items, partners, dimensions, numbers, reject, accept, second, .. } =
             &mut self.block;
         let first = (panel * PANEL) as ItemId;
-        let (simd, side) = (self.join.spec.simd, &self.side);
-        let is_unordered = self.join.spec.pairing == Pairing::Unordered;
+        let (spec, side) = (&self.join.spec, &self.side);
+        let is_unordered = spec.pairing == Pairing::Unordered;
         let (survivors, mut open) = (&mut self.survivors, 0);
         let mut survivor = |row: usize, build: ItemId, is_accepted: bool| {
             let probe = items.start + row as ItemId;
             let is_pair =
                 probe < items.end && partners.contains(&build) && (!is_unordered || build <= probe);
             if is_pair {
-                survivors.push(Survivor { probe, build, is_accepted });
+                let known = is_accepted.then_some(Decision::Match);
+                survivors.push(Survivor { probe, build, known });
                 open += u64::from(!is_accepted);
             }
         };
         let pairs = (count * PANEL * items.len()) as u64;
         self.funnel.prefix_pairs += pairs;
-        if let (Some(frame), true) = (&side.second, second.is_on) {
+        if second.is_on {
             let last = side.vectors.len();
             let starts = (first..last).step_by(part.step * PANEL).take(count);
             let panels = starts.map(|start| start..last.min(start + PANEL as ItemId));
-            second.products(frame, &side.vectors, panels, simd, survivor);
+            second.products(&side.vectors, panels, spec.simd, survivor);
             return;
         }
         let rows = Rows { places: F::places(*dimensions), numbers, reject };
-        products(simd, rows, part, count, |row, vector, product| {
+        let (unit, counted) = (&self.unit, &mut self.counted);
+        let counts = spec.need == MatchNeed::Count;
+        products_of_panels(spec.simd, rows, part, count, |row, vector, mut mask, products| {
             let build = first + vector as ItemId;
+            let of_row = accept[row];
             // A panel's last places may be no items.
-            let accept = [accept[row], side.accept(build)];
-            survivor(row, build, F::Element::is_accepted(product, accept));
+            let of_panel = side.accepts(build);
+            if let (true, Some(of_panel), Some(unit)) = (counts, of_panel.as_array(), unit) {
+                let probe = items.start + row as ItemId;
+                // Not the pair of a vector with itself.
+                let end = if is_unordered { partners.end.min(probe) } else { partners.end };
+                let pairs =
+                    lanes_of(build, partners.start..if probe < items.end { end } else { 0 });
+                let sure =
+                    F::Element::accepted(spec.simd, products, of_row, of_panel) & mask & pairs;
+                counted.add(probe, build, sure, [&unit.items, &side.vectors]);
+                mask &= !sure;
+            }
+            for_each_lane(mask, |lane| {
+                let accept = [of_row, of_panel[lane]];
+                survivor(
+                    row,
+                    build + lane as ItemId,
+                    F::Element::is_accepted(products[lane], accept),
+                );
+            });
         });
         second.count(pairs, open);
+        let dimensions = *dimensions;
         if let (Some(frame), Some(unit)) = (&side.second, &self.unit)
-            && second.would_pay(*dimensions)
+            && self.block.second.would_pay(dimensions)
         {
-            second.begin(frame, &unit.items, items.clone(), &self.reservation);
+            let (items, retired) = (self.block.items.clone(), &self.block.retired);
+            self.block.second.begin(frame, &unit.items, items, retired, &self.reservation);
         }
     }
 
-    /// Whether a survivor matches.
-    fn is_match(&mut self, pair: Survivor, work: &mut usize) -> Result<Decision> {
-        let Some(Unit { items, .. }) = &self.unit else { return Ok(Decision::Neither) };
-        if pair.is_accepted {
-            return Ok(Decision::Match);
+    /// Whether a survivor matches; `None` where the function has to be asked.
+    fn is_match(&mut self, pair: Survivor, work: &mut usize) -> Option<Decision> {
+        if pair.known.is_some() {
+            return pair.known;
         }
+        let Some(Unit { items, .. }) = &self.unit else { return Some(Decision::Neither) };
         let build = &self.side.vectors;
         if !items.is_vector(pair.probe) || !build.is_vector(pair.build) {
-            return Ok(Decision::Neither);
+            return Some(Decision::Neither);
         }
         self.funnel.verified += 1;
         *work += 8 + self.block.dimensions;
         let (x, y) = (items.vector(pair.probe), build.vector(pair.build));
         match verify::is_match(self.join.spec.simd, self.join.threshold, x, y) {
-            Some(true) => return Ok(Decision::Match),
-            Some(false) => return Ok(Decision::Neither),
-            None => {}
+            Some(true) => Some(Decision::Match),
+            Some(false) => Some(Decision::Neither),
+            None => self.join.threshold.decide_alone(x, y),
         }
-        self.join.threshold.decide(x, y, self.join.orders)
+    }
+
+    /// Asks the function for what is left: those are survivors again.
+    fn ask(&mut self) -> Result<()> {
+        let Some(Unit { items, .. }) = &self.unit else { return Ok(()) };
+        let build = &self.side.vectors;
+        self.survivors.clear();
+        self.decided = 0;
+        let most = self.asked.capacity() * size_of::<Survivor>() + ASKING_BYTES;
+        if most > self.asking_bytes && self.reservation.try_grow(most - self.asking_bytes).is_ok() {
+            self.asking_bytes = most;
+        }
+        // Without memory for more, one by one.
+        let at_once = if most > self.asking_bytes { 1 } else { self.asked.len() };
+        for some in self.asked.chunks(at_once.max(1)) {
+            let vectors =
+                some.iter().map(|pair| [items.vector(pair.probe), build.vector(pair.build)]);
+            let pairs: Vec<VectorPair<'_>> = vectors.collect();
+            let decisions = self.join.threshold.ask(&pairs, self.join.orders)?;
+            let known = some.iter().zip(decisions);
+            self.survivors
+                .extend(known.map(|(pair, known)| Survivor { known: Some(known), ..*pair }));
+        }
+        self.asked.clear();
+        Ok(())
     }
 
     /// Decides survivors; why it stopped, unless all are decided.
     fn decide(&mut self, matches: &mut MatchBuffer) -> Result<Option<Progress>> {
-        let mut counts = RowPairCounts::default();
+        let Counted { pairs, rows: mut counts } = std::mem::take(&mut self.counted);
+        self.funnel.candidates += pairs;
+        self.funnel.matches += pairs;
         let mut work = 0;
         while let Some(&pair) = self.survivors.get(self.decided) {
             if matches.is_full() {
+                matches.count(counts);
                 return Ok(Some(Progress::Full));
             }
             if work > WORK {
@@ -373,8 +480,11 @@ impl<F: Filter> NestedLoopCursor<F> {
             if self.block.retired[row] {
                 continue;
             }
+            let Some(decision) = self.is_match(pair, &mut work) else {
+                self.asked.push(pair);
+                continue;
+            };
             self.funnel.candidates += 1;
-            let decision = self.is_match(pair, &mut work)?;
             let Some(detail) = decision.detail() else { continue };
             self.funnel.matches += 1;
             match self.join.spec.need {
@@ -392,6 +502,10 @@ impl<F: Filter> NestedLoopCursor<F> {
         if self.decided < self.survivors.len() {
             return Ok(Some(Progress::Yield));
         }
+        if !self.asked.is_empty() {
+            self.ask()?;
+            return Ok(Some(Progress::Yield));
+        }
         self.survivors.clear();
         self.decided = 0;
         Ok(None)
@@ -402,6 +516,40 @@ impl<F: Filter> NestedLoopCursor<F> {
         let Some(Unit { items, .. }) = &self.unit else { return };
         let Survivor { probe, build, .. } = pair;
         count_rows(self.join.spec.pairing, [items, &self.side.vectors], [probe, build], counts);
+    }
+}
+
+/// The lanes of the items of a range among the sixteen from `first` on.
+fn lanes_of(first: ItemId, items: Range<ItemId>) -> u16 {
+    let below = |item: ItemId| (1_u32 << item.saturating_sub(first).min(PANEL as u32)) - 1;
+    (below(items.end) & !below(items.start)) as u16
+}
+
+/// Matches of different items that are not given as pairs.
+#[derive(Debug, Default)]
+struct Counted {
+    pairs: u64,
+    rows: RowPairCounts,
+}
+
+impl Counted {
+    /// Adds those of a probe item with some of sixteen build items: of all, the rows at once.
+    fn add(&mut self, probe: ItemId, build: ItemId, some: u16, [items, of_build]: [&Vectors; 2]) {
+        use crate::engine::Collection;
+        if some == 0 {
+            return;
+        }
+        let groups = of_build.groups();
+        self.pairs += u64::from(some.count_ones());
+        let mut others = 0;
+        match some {
+            _ if groups.has_no_repeats() => others = u64::from(some.count_ones()),
+            u16::MAX => others = groups.slots(build..build + PANEL as ItemId).len() as u64,
+            _ => for_each_lane(some, |lane| {
+                others += u64::from(groups.row_count_of(build + lane as ItemId));
+            }),
+        }
+        self.rows.cross += u64::from(items.groups().row_count_of(probe)) * others;
     }
 }
 

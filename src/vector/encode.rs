@@ -231,8 +231,9 @@ pub(super) fn finish(
     let items = Vectors::gather(
         read,
         Gathering {
-            // Rows of another input have no order that could meet this one.
-            order: context.self_join.then(|| OrderRequest::of(threshold)),
+            // Rows of another input have no order that could meet this one; of norms none is needed.
+            order: (context.self_join || metric == Metric::InnerProduct)
+                .then(|| OrderRequest::of(threshold)),
             threads: context.threads,
             cancel: context.cancel,
             reserve: &|more| context.reserve(bytes + more).is_ok(),

@@ -4,67 +4,94 @@ use std::fmt::Debug;
 
 use super::bounds::{Bounds, Frame};
 use super::collection::Vectors;
+use super::metric::Threshold;
 use super::tile::Element;
 use crate::engine::ItemId;
 
 /// The bound of an element.
 pub(super) type Bound<F> = <<F as Filter>::Element as Element>::Bound;
 
+/// What the products of a row prove, which may depend on the panel.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum RowBounds<T> {
+    /// The same for all panels.
+    Fixed(Bounds<T>),
+    /// Of inner products: the threshold, scaled as products with a panel are, is `slope` times the panel's
+    /// scale. Products are given with `bias` too much.
+    Scaled { slope: f64, error: f64, bias: f64 },
+}
+
 /// A way to write vectors, with what their products then prove.
 pub(super) trait Filter: Debug + Send + Sync + 'static {
     type Element: Element;
 
+    fn threshold(&self) -> Threshold;
+
     /// The places of a vector.
     fn places(dimensions: usize) -> usize;
 
-    /// Writes a build item to `to`, each element to the next place of it.
+    /// The scale of a panel of these build vectors.
+    fn panel_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64;
+
+    /// Writes a build item of a panel of this scale to `to`, each element to the next place of it.
     fn build<'a>(
-        &self,
-        vectors: &Vectors,
-        item: ItemId,
-        to: impl Iterator<Item = &'a mut Self::Element>,
-    ) -> Bounds<Bound<Self>>;
-
-    /// The scale of a block of probe vectors.
-    fn probe_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64;
-
-    /// Writes a probe item, whose scale is given, likewise.
-    fn probe<'a>(
         &self,
         vectors: &Vectors,
         item: ItemId,
         scale: f64,
         to: impl Iterator<Item = &'a mut Self::Element>,
     ) -> Bounds<Bound<Self>>;
+
+    /// Writes a probe item likewise.
+    fn probe<'a>(
+        &self,
+        vectors: &Vectors,
+        item: ItemId,
+        to: impl Iterator<Item = &'a mut Self::Element>,
+    ) -> RowBounds<Bound<Self>>;
+
+    /// What products of a row with panels of this scale prove.
+    fn bounds_at(row: RowBounds<Bound<Self>>, scale: f64) -> Bounds<Bound<Self>>;
 }
 
 impl Filter for Frame {
     type Element = f32;
 
+    fn threshold(&self) -> Threshold {
+        Self::threshold(self)
+    }
+
     fn places(dimensions: usize) -> usize {
         dimensions
+    }
+
+    fn panel_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
+        Self::panel_scale(self, vectors)
     }
 
     fn build<'a>(
         &self,
         vectors: &Vectors,
         item: ItemId,
+        scale: f64,
         to: impl Iterator<Item = &'a mut f32>,
     ) -> Bounds {
-        Self::build(self, vectors, item, to)
-    }
-
-    fn probe_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
-        Self::probe_scale(self, vectors)
+        Self::build(self, vectors, item, scale, to)
     }
 
     fn probe<'a>(
         &self,
         vectors: &Vectors,
         item: ItemId,
-        scale: f64,
         to: impl Iterator<Item = &'a mut f32>,
-    ) -> Bounds {
-        Self::probe(self, vectors, item, scale, to)
+    ) -> RowBounds<f32> {
+        Self::probe(self, vectors, item, to)
+    }
+
+    fn bounds_at(row: RowBounds<f32>, scale: f64) -> Bounds {
+        match row {
+            RowBounds::Fixed(bounds) => bounds,
+            RowBounds::Scaled { slope, error, .. } => Bounds::of_scaled(slope * scale, error),
+        }
     }
 }

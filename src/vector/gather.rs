@@ -9,7 +9,8 @@ use hashbrown::HashTable;
 use super::collection::{
     Content, NumbersPlace, ReadRow, ReadRows, Run, Vectors, hash_of, is_equal,
 };
-use super::order::{Arranged, OrderRequest, Resources, arrange};
+use super::metric::Metric;
+use super::order::{OrderRequest, Resources, arrange, by_magnitude};
 use crate::engine::{ItemId, KeyId, RowGroups};
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
 use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
@@ -82,22 +83,23 @@ impl Vectors {
             sort_by_key(&mut items, key, how.cancel)?;
         }
         let runs = input.runs(&items)?;
-        let arranged = match how.order {
-            Some(request) => {
-                let vector = |item: ItemId| {
-                    let place = items[item as usize];
-                    (input.row(place).content == Content::Vector).then(|| input.vector(place))
-                };
-                let Gathering { threads, cancel, reserve, .. } = how;
-                let resources = Resources { vector: &vector, runs: &runs, threads, cancel };
-                arrange(request, resources, reserve)?
+        let (mut order, mut boxes) = (None, None);
+        if let Some(request) = how.order {
+            let vector = |item: ItemId| {
+                let place = items[item as usize];
+                (input.row(place).content == Content::Vector).then(|| input.vector(place))
+            };
+            let Gathering { threads, cancel, reserve, .. } = how;
+            let resources = Resources { vector: &vector, runs: &runs, threads, cancel };
+            if request.threshold.metric == Metric::InnerProduct {
+                let numbers = parts.iter().map(|part| part.numbers.len()).sum();
+                order = by_magnitude(resources, numbers, reserve)?;
+            } else if let Some(arranged) = arrange(request, resources, reserve)? {
+                (order, boxes) = (Some(arranged.order), Some(arranged.boxes));
             }
-            None => None,
-        };
-        let mut boxes = None;
-        if let Some(Arranged { order, boxes: found }) = arranged {
+        }
+        if let Some(order) = order {
             items = order.iter().map(|&item| items[item as usize]).collect();
-            boxes = Some(found);
         }
         let groups = input.groups(&first, &items)?;
         drop(first);

@@ -13,6 +13,7 @@ use super::device::{Published, VectorDevices};
 use super::encode::{VectorEncoder, finish};
 use super::index::{self, DIRECTORY, GRID, Order, VectorIndex};
 use super::metric::{Metric, Orders, Threshold};
+use super::nan::VectorPair;
 use super::nested_loop::{Figures, Joining, NestedLoop};
 use super::stored::StoredVectors;
 use crate::config::StrategyChoice;
@@ -157,13 +158,28 @@ impl Matcher for VectorMatcher {
     ) -> Result<()> {
         let metric = Metric::of(call.function)?;
         let (left, right) = (left.of::<Vectors>()?, right.of::<Vectors>()?);
-        for ItemPair { items: [l, r], .. } in pairs {
-            let (x, y) = (left.vector(*l), right.vector(*r));
-            let (x, y) = if call.first == Side::Left { (x, y) } else { (y, x) };
-            match metric.value(x, y)? {
+        let vectors = |pair: &ItemPair| {
+            let [l, r] = pair.items;
+            let (x, y) = (left.vector(l), right.vector(r));
+            if call.first == Side::Left { [x, y] } else { [y, x] }
+        };
+        let start = values.len();
+        // Of NaN, the function says which.
+        let mut asked: Vec<(usize, VectorPair<'_>)> = vec![];
+        for (place, pair) in pairs.iter().enumerate() {
+            let [x, y] = vectors(pair);
+            match metric.number(x, y) {
                 Some(value) => values.push(value),
                 None => return internal_err!("a matching pair has no {metric:?} value"),
             }
+            if values.last().is_some_and(|value| value.is_nan()) {
+                asked.push((start + place, [x, y]));
+            }
+        }
+        let of_asked: Vec<VectorPair<'_>> = asked.iter().map(|(_, pair)| *pair).collect();
+        let of_asked = metric.values_of_function(&of_asked)?;
+        for ((place, _), value) in asked.into_iter().zip(of_asked) {
+            values[place] = value.unwrap_or(f64::NAN);
         }
         Ok(())
     }

@@ -1,16 +1,12 @@
 //! The functions over two vectors, and the threshold of a join.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, Float64Array, ListArray};
-use arrow::buffer::OffsetBuffer;
-use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
-use datafusion::common::{DataFusionError, Result, internal_err};
-use datafusion::config::ConfigOptions;
+use datafusion::common::{Result, internal_err};
 use datafusion::functions_nested::cosine_distance::{CosineDistance, cosine_distance_udf};
 use datafusion::functions_nested::distance::{ArrayDistance, array_distance_udf};
 use datafusion::functions_nested::inner_product::{InnerProduct, inner_product_udf};
-use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs, ScalarUDF};
+use datafusion::logical_expr::ScalarUDF;
 
 use crate::engine::{Match, MatchSpec};
 use crate::spec::{Function, FunctionInfo, Order, Predicate, Side};
@@ -112,18 +108,21 @@ impl Metric {
     /// # Errors
     ///
     /// When DataFusion's function fails.
+    #[cfg(test)]
     pub(crate) fn value(self, x: &[f64], y: &[f64]) -> Result<Option<f64>> {
         match self.number(x, y) {
             // The sign of NaN, which decides comparisons, follows from the order of operands that
             // the compiler chose for DataFusion's function.
-            Some(value) if value.is_nan() => self.value_of_function(x, y),
+            Some(value) if value.is_nan() => {
+                Ok(self.values_of_function(&[[x, y]])?.pop().flatten())
+            }
             value => Ok(value),
         }
     }
 
     /// The value, NaN of any sign.
     #[inline]
-    fn number(self, x: &[f64], y: &[f64]) -> Option<f64> {
+    pub(super) fn number(self, x: &[f64], y: &[f64]) -> Option<f64> {
         let pairs = x.iter().zip(y);
         match self {
             Self::Euclidean => {
@@ -145,32 +144,6 @@ impl Metric {
                 let is_zero = xx == 0.0 || yy == 0.0;
                 (!is_zero).then(|| 1.0 - product / (f64::sqrt(xx) * f64::sqrt(yy)))
             }
-        }
-    }
-
-    /// The value that DataFusion's function computes.
-    fn value_of_function(self, x: &[f64], y: &[f64]) -> Result<Option<f64>> {
-        static CONFIG: LazyLock<Arc<ConfigOptions>> = LazyLock::new(Arc::default);
-        let item: FieldRef = Arc::new(Field::new_list_field(DataType::Float64, true));
-        let list = |vector: &[f64]| {
-            let elements: ArrayRef = Arc::new(Float64Array::from(vector.to_vec()));
-            let offsets = OffsetBuffer::from_lengths([vector.len()]);
-            let list = ListArray::new(Arc::clone(&item), offsets, elements, None);
-            ColumnarValue::Array(Arc::new(list))
-        };
-        let field = |data_type| -> FieldRef { Arc::new(Field::new("", data_type, true)) };
-        let list_type = DataType::List(Arc::clone(&item));
-        let value = self.udf().inner().invoke_with_args(ScalarFunctionArgs {
-            args: vec![list(x), list(y)],
-            arg_fields: vec![field(list_type.clone()), field(list_type)],
-            number_rows: 1,
-            return_field: field(DataType::Float64),
-            config_options: Arc::clone(&CONFIG),
-        })?;
-        let value = value.into_array(1)?;
-        match value.as_primitive_opt::<Float64Type>() {
-            Some(value) => Ok(value.iter().next().flatten()),
-            None => internal_err!("{} gives a {}", self.function(), value.data_type()),
         }
     }
 }
@@ -213,42 +186,28 @@ impl Threshold {
     /// When DataFusion's function fails.
     #[inline]
     pub(super) fn decide(self, x: &[f64], y: &[f64], orders: Orders) -> Result<Decision> {
-        match self.metric.number(x, y) {
-            None => Ok(Decision::Neither),
-            Some(value) if value.is_nan() => self.decide_nan(x, y, orders),
-            Some(value) if self.admits(value) => Ok(Decision::Match),
-            Some(_) => Ok(Decision::Neither),
+        match self.decide_alone(x, y) {
+            Some(decision) => Ok(decision),
+            None => Ok(self.ask(&[[x, y]], orders)?.pop().unwrap_or(Decision::Neither)),
         }
     }
 
-    /// The sign of NaN decides, and may depend on the order of the arguments.
-    #[cold]
-    fn decide_nan(self, x: &[f64], y: &[f64], orders: Orders) -> Result<Decision> {
-        let holds = |x: &[f64], y: &[f64]| {
-            let value = self.metric.value_of_function(x, y)?;
-            Ok::<_, DataFusionError>(value.is_some_and(|value| self.admits(value)))
-        };
-        let given = match orders {
-            Orders::Given | Orders::Both { exchanged: false } => holds(x, y)?,
-            Orders::Exchanged | Orders::Both { exchanged: true } => holds(y, x)?,
-        };
-        let other = match orders {
-            Orders::Given | Orders::Exchanged => given,
-            Orders::Both { exchanged: false } => holds(y, x)?,
-            Orders::Both { exchanged: true } => holds(x, y)?,
-        };
-        Ok(match (given, other) {
-            (true, true) => Decision::Match,
-            (true, false) => Decision::AsGiven,
-            (false, true) => Decision::Exchanged,
-            (false, false) => Decision::Neither,
-        })
+    /// The same in any order; `None` where the value is NaN, and the sign of it, which the order of the
+    /// arguments may change, is what the function [says](Self::ask).
+    #[inline]
+    pub(super) fn decide_alone(self, x: &[f64], y: &[f64]) -> Option<Decision> {
+        match self.metric.number(x, y) {
+            None => Some(Decision::Neither),
+            Some(value) if value.is_nan() => self.decide_nan(x, y),
+            Some(value) if self.admits(value) => Some(Decision::Match),
+            Some(_) => Some(Decision::Neither),
+        }
     }
 
-    /// Whether two vectors of one length match.
+    /// Whether two vectors of one length match, in the order given, by the function where that is NaN.
     #[cfg(test)]
     pub(super) fn matches(self, x: &[f64], y: &[f64]) -> Result<bool> {
-        Ok(self.decide(x, y, Orders::Given)? == Decision::Match)
+        Ok(self.metric.value(x, y)?.is_some_and(|value| self.admits(value)))
     }
 }
 

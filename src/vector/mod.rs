@@ -12,6 +12,7 @@
 //! panels.rs       the build side, written for it    tile.rs        products with its panels
 //! nested_loop.rs  every vector with every other     cursor.rs      one partition of it
 //! second.rs       f32 where bytes do not do         verify.rs      pairs in f64, by sums in lanes
+//! middle.rs       where most vectors lie            nan.rs         pairs whose value is NaN
 //! index/          boxes around neighbours, by cells or by quantiles
 //! device/         the nested loop on GPUs
 //! family.rs, matcher.rs               what the operator sees
@@ -36,6 +37,8 @@ mod gather;
 mod index;
 mod matcher;
 mod metric;
+mod middle;
+mod nan;
 mod nested_loop;
 mod numbers;
 mod order;

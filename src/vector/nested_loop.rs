@@ -13,7 +13,7 @@ use super::cursor::{BLOCK, NestedLoopCursor};
 use super::device;
 use super::filter::Filter;
 use super::index::{Order, Sampled, sample};
-use super::metric::{Orders, Threshold};
+use super::metric::{Metric, Orders, Threshold};
 use super::order::{BLOCK_ITEMS, Boxes};
 use super::panels::BuildPanels;
 use super::tile::PANEL;
@@ -152,7 +152,7 @@ impl NestedLoop {
     ) -> Result<Arc<dyn PreparedJoin>> {
         let rows = probe_rows(&build, filter.ratio());
         let widest = build.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
-        context.reservation.try_grow(widest as usize * 2 * size_of::<f64>())?;
+        context.reservation.try_grow(widest as usize * 4 * size_of::<f64>())?;
         let floats = Frame::of(&build, join.threshold, context.cancel)?;
         Ok(match filter {
             Choice::Bytes { frame, .. } => {
@@ -160,7 +160,9 @@ impl NestedLoop {
                 Arc::new(Prepared::new(side, join, rows))
             }
             Choice::Floats => {
-                let side = BuildPanels::of(build, floats, None, context)?;
+                // Blocks have centres of their own.
+                let second = (join.threshold.metric == Metric::Euclidean).then(|| floats.clone());
+                let side = BuildPanels::of(build, floats, second, context)?;
                 Arc::new(Prepared::new(side, join, rows))
             }
         })

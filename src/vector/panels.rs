@@ -5,9 +5,11 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use super::bounds::Frame;
+use super::bounds::{Frame, MOST_DIMENSIONS, SUMS};
 use super::collection::Vectors;
 use super::filter::{Bound, Filter};
+use super::metric::Metric;
+use super::middle::square_from;
 use super::order::Reach;
 use super::tile::{Element, PANEL, Panels};
 use crate::engine::{ItemId, PrepareContext};
@@ -25,8 +27,18 @@ pub(super) struct BuildPanels<F: Filter> {
     numbers: Vec<F::Element>,
     reject: Vec<Bound<F>>,
     accept: Vec<Bound<F>>,
+    /// By panel, where they differ.
+    magnitudes: Vec<Magnitude>,
     /// The boxes of panels, where vectors are ordered.
     pub reach: Option<Reach>,
+}
+
+/// Of the vectors of a panel for inner products.
+#[derive(Debug, Clone, Copy)]
+struct Magnitude {
+    scale: f64,
+    /// No norm is greater.
+    norm: f64,
 }
 
 /// Panels that are compared at once, and how many.
@@ -64,8 +76,25 @@ impl<F: Filter> BuildPanels<F> {
         let mut numbers = vec![F::Element::ZERO; end];
         let (mut reject, mut accept) =
             (vec![F::Element::NEVER; panels * PANEL], vec![F::Element::UNSURE; panels * PANEL]);
+        let are_scaled = filter.threshold().metric == Metric::InnerProduct;
+        let mut magnitudes = vec![];
+        if are_scaled {
+            context.reservation.try_grow(panels * size_of::<Magnitude>())?;
+            magnitudes.resize(panels, Magnitude { scale: 1.0, norm: 0.0 });
+        }
+        let scale = filter.panel_scale(std::iter::empty());
         let threads = threads_for(context.threads, end);
         let share = steps_per_task(threads, panels, 16);
+        let tasks = magnitudes.chunks_mut(share).enumerate().collect();
+        for_each(threads, tasks, |(task, magnitudes): (usize, &mut [Magnitude])| {
+            context.cancel.check()?;
+            for (panel, magnitude) in (task * share..).zip(magnitudes) {
+                let vectors = || items(panel).map(|item| vectors.vector(item));
+                *magnitude =
+                    Magnitude { scale: filter.panel_scale(vectors()), norm: most_norm(vectors()) };
+            }
+            Ok(())
+        })?;
         let mut tasks = vec![];
         let mut rest = numbers.as_mut_slice();
         let bounds = reject.chunks_mut(share * PANEL).zip(accept.chunks_mut(share * PANEL));
@@ -80,9 +109,10 @@ impl<F: Filter> BuildPanels<F> {
             for panel in of_task {
                 context.cancel.check()?;
                 let own = &mut numbers[starts[panel] - starts[first]..];
+                let scale = magnitudes.get(panel).map_or(scale, |of: &Magnitude| of.scale);
                 for (lane, item) in items(panel).enumerate() {
                     let places = own.iter_mut().skip(lane).step_by(PANEL);
-                    let bounds = filter.build(&vectors, item, places);
+                    let bounds = filter.build(&vectors, item, scale, places);
                     let place = (panel - first) * PANEL + lane;
                     (reject[place], accept[place]) = (bounds.reject, bounds.accept);
                 }
@@ -90,13 +120,29 @@ impl<F: Filter> BuildPanels<F> {
             Ok(())
         })?;
         let reach = reach(&vectors, context);
-        Ok(Self { vectors, filter, second, starts, numbers, reject, accept, reach })
+        Ok(Self { vectors, filter, second, starts, numbers, reject, accept, magnitudes, reach })
     }
 
-    /// A panel and those that follow it with the same stride, `most` at most.
+    /// The scale of a panel; 1 where all have one.
+    pub(super) fn scale(&self, panel: usize) -> f64 {
+        self.magnitudes.get(panel).map_or(1.0, |magnitude| magnitude.scale)
+    }
+
+    /// Whether no inner product of a vector of a panel with one whose norm is `norm` at most reaches a
+    /// threshold: it is no greater than the product of the norms (Cauchy and Schwarz), but for rounding.
+    pub(super) fn is_out_of_reach(&self, panel: usize, norm: f64) -> bool {
+        let bound = self.filter.threshold().bound;
+        let magnitude = self.magnitudes.get(panel);
+        bound > 0.0 && magnitude.is_some_and(|of| of.norm * norm * (1.0 + 2.0 * SUMS) < bound)
+    }
+
+    /// A panel and those that follow it with the same stride and scale, `most` at most.
     pub(super) fn panels(&self, panel: usize, most: usize) -> SomePanels<'_, F> {
         let stride = self.starts[panel + 1] - self.starts[panel];
-        let is_alike = |&next: &usize| self.starts[next + 1] - self.starts[next] == stride;
+        let scale = self.scale(panel);
+        let is_alike = |&next: &usize| {
+            self.starts[next + 1] - self.starts[next] == stride && self.scale(next) == scale
+        };
         let last = (panel..panel + most).take_while(is_alike).count();
         let numbers = &self.numbers[self.starts[panel]..self.starts[panel + last]];
         let reject = &self.reject[panel * PANEL..(panel + last) * PANEL];
@@ -114,9 +160,23 @@ impl<F: Filter> BuildPanels<F> {
         (Panels { numbers, stride, step: other - panel, reject }, 2)
     }
 
-    pub(super) fn accept(&self, item: ItemId) -> Bound<F> {
-        self.accept[item as usize]
+    /// What accepts the pairs of the sixteen vectors of the panel that begins with an item.
+    pub(super) fn accepts(&self, item: ItemId) -> &[Bound<F>] {
+        &self.accept[item as usize..][..PANEL]
     }
+}
+
+/// What no norm of some vectors is greater than, and less than by little.
+pub(super) fn most_norm<'a>(vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
+    /// What squares of may vanish.
+    const LEAST: f64 = 1e-140;
+    let norm = |vector: &[f64]| {
+        let square = square_from(vector, &[]);
+        // Sums may overflow that functions make of others, or be off by more. Not a number, either.
+        let is_usual = square < 1e300 && vector.len() <= MOST_DIMENSIONS;
+        if is_usual { square.sqrt() * (1.0 + SUMS) + LEAST } else { f64::INFINITY }
+    };
+    vectors.map(norm).fold(0.0, f64::max)
 }
 
 /// The boxes of panels, where there are boxes and memory for them.

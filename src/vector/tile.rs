@@ -25,9 +25,19 @@ pub(super) trait Element: Debug + Copy + Send + Sync + 'static {
     const ALWAYS: Self::Bound;
     /// Accepts none.
     const UNSURE: Self::Bound;
+    /// Of a vector of [`Self::ALWAYS`]: accepts all but those with vectors of [`Self::UNSURE`].
+    const SURE: Self::Bound;
 
     /// Whether the survivor's product proves that the pair matches, by what accepts it.
     fn is_accepted(product: Self::Bound, accept: [Self::Bound; 2]) -> bool;
+
+    /// A mask of the survivors of a row with a panel that [are accepted](Self::is_accepted), and of others.
+    fn accepted(
+        simd: Simd,
+        products: &[Self::Bound; PANEL],
+        of_row: Self::Bound,
+        of_panel: &[Self::Bound; PANEL],
+    ) -> u16;
 
     /// The products of some rows with some panels, and masks of those that are not rejected; whether
     /// there are any. Without one, the products are left as they were.
@@ -64,13 +74,36 @@ pub(super) struct Panels<'a, E: Element> {
 }
 
 /// Gives each pair that a product does not reject to `survivor`, by row, vector and product.
-/// There are `panels` panels, and rows in a multiple of [`ROW_UNIT`].
 pub(super) fn products<E: Element>(
     simd: Simd,
     rows: Rows<'_, E>,
     panels: Panels<'_, E>,
     count: usize,
     mut survivor: impl FnMut(usize, usize, E::Bound),
+) {
+    products_of_panels(simd, rows, panels, count, |row, first, mask, products| {
+        for_each_lane(mask, |lane| survivor(row, first + lane, products[lane]));
+    });
+}
+
+/// The lanes of a mask, ascending.
+#[inline(always)]
+pub(super) fn for_each_lane(mut mask: u16, mut give: impl FnMut(usize)) {
+    while mask != 0 {
+        give(mask.trailing_zeros() as usize);
+        mask &= mask - 1;
+    }
+}
+
+/// Gives the products of a row with the vectors of a panel to `survivors`, where one is not rejected: the row, the
+/// first vector, a mask of those that are not rejected, and all. There are `count` panels, and rows in a
+/// multiple of [`ROW_UNIT`].
+pub(super) fn products_of_panels<E: Element>(
+    simd: Simd,
+    rows: Rows<'_, E>,
+    panels: Panels<'_, E>,
+    count: usize,
+    mut survivors: impl FnMut(usize, usize, u16, &[E::Bound; PANEL]),
 ) {
     let wide = matches!(simd.form(), Form::Avx512);
     let mut panel = 0;
@@ -83,9 +116,9 @@ pub(super) fn products<E: Element>(
         };
         let first = panel * panels.step * PANEL;
         match (wide, two) {
-            (true, true) => of_panels::<E, 12, 2>(simd, rows, part, first, &mut survivor),
-            (true, false) => of_panels::<E, 12, 1>(simd, rows, part, first, &mut survivor),
-            (false, _) => of_panels::<E, 6, 1>(simd, rows, part, first, &mut survivor),
+            (true, true) => of_panels::<E, 12, 2>(simd, rows, part, first, &mut survivors),
+            (true, false) => of_panels::<E, 12, 1>(simd, rows, part, first, &mut survivors),
+            (false, _) => of_panels::<E, 6, 1>(simd, rows, part, first, &mut survivors),
         }
         panel += if two { 2 } else { 1 };
     }
@@ -106,7 +139,7 @@ fn of_panels<E: Element, const ROWS: usize, const PANELS: usize>(
     rows: Rows<'_, E>,
     panels: Panels<'_, E>,
     first: usize,
-    survivor: &mut impl FnMut(usize, usize, E::Bound),
+    survivors: &mut impl FnMut(usize, usize, u16, &[E::Bound; PANEL]),
 ) {
     let d = rows.places;
     let mut products = [[[E::Bound::default(); PANEL]; PANELS]; ROWS];
@@ -122,11 +155,8 @@ fn of_panels<E: Element, const ROWS: usize, const PANELS: usize>(
         }
         for (i, (masks, products)) in masks.iter().zip(&products).enumerate() {
             for (p, (mask, products)) in masks.iter().zip(products).enumerate() {
-                let mut rest = *mask;
-                while rest != 0 {
-                    let lane = rest.trailing_zeros() as usize;
-                    rest &= rest - 1;
-                    survivor(row + i, first + p * panels.step * PANEL + lane, products[lane]);
+                if *mask != 0 {
+                    survivors(row + i, first + p * panels.step * PANEL, *mask, products);
                 }
             }
         }
@@ -150,9 +180,14 @@ impl Element for f32 {
     const NEVER: Self = f32::INFINITY;
     const ALWAYS: Self = f32::NEG_INFINITY;
     const UNSURE: Self = f32::INFINITY;
+    const SURE: Self = f32::NEG_INFINITY;
 
     fn is_accepted(product: f32, accept: [f32; 2]) -> bool {
         f64::from(product) > f64::from(accept[0]) + f64::from(accept[1])
+    }
+
+    fn accepted(simd: Simd, products: &[f32; PANEL], of_row: f32, of_panel: &[f32; PANEL]) -> u16 {
+        accepted_floats(simd, products, of_row, of_panel)
     }
 
     /// A product is rejected that is less than the sum of both bounds.
@@ -164,6 +199,21 @@ impl Element for f32 {
         masks: &mut [[u16; PANELS]; ROWS],
     ) -> bool {
         tile_of_floats::<ROWS, PANELS>(simd, rows, panels, products, masks)
+    }
+}
+
+kernels! {
+    /// Bounds bear an addition in `f32`.
+    fn accepted_floats[F: Floats,](
+        products: &[f32; PANEL],
+        of_row: f32,
+        of_panel: &[f32; PANEL],
+    ) -> u16 {
+        // SAFETY: the caller promises the instructions of the form; the arrays have a float for each lane.
+        unsafe {
+            let sum = F::add(F::splat(of_row), F::load(of_panel.as_ptr()));
+            F::less(sum, F::load(products.as_ptr()))
+        }
     }
 }
 
@@ -223,11 +273,22 @@ impl Element for i32 {
 
     const ZERO: Self = 0;
     const NEVER: Self = -(1 << 29) - 1;
-    const ALWAYS: Self = 1 << 29;
+    const ALWAYS: Self = (1 << 29) + 1;
     const UNSURE: Self = i32::MAX;
+    // Products of vectors of ALWAYS, as they are compared, lie between 0 and 2³⁰ + 2²⁸. Of others a pair
+    // may stay open that has a great bound.
+    const SURE: Self = 2 - (1 << 29) - (1 << 28);
 
     fn is_accepted(product: i32, accept: [i32; 2]) -> bool {
         i64::from(product) > i64::from(accept[0]) + i64::from(accept[1])
+    }
+
+    fn accepted(_: Simd, products: &[i32; PANEL], of_row: i32, of_panel: &[i32; PANEL]) -> u16 {
+        let mut mask = 0;
+        for (lane, (product, of_panel)) in products.iter().zip(of_panel).enumerate() {
+            mask |= u16::from(Self::is_accepted(*product, [of_row, *of_panel])) << lane;
+        }
+        mask
     }
 
     /// A product is rejected that is below 0 with both bounds added, which it is given with.

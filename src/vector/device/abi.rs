@@ -29,7 +29,7 @@ pub(super) struct Preparing {
     pub present: u64,
     pub centre: u64,
     pub greatest: u64,
-    pub partner: u64,
+    pub limit: f64,
     pub numbers: u64,
     pub tails: u64,
     pub bounds: u64,
@@ -44,7 +44,13 @@ pub(super) struct Preparing {
     pub metric: u32,
     pub wide: u32,
     pub stage_columns: u32,
+    pub nan_misses: u32,
+    pub reserved: u32,
 }
+
+/// Bits of `Preparing::nan_misses`.
+pub(super) const POSITIVE_MISSES: u32 = 1;
+pub(super) const NEGATIVE_MISSES: u32 = 2;
 
 /// Vectors whose numbers are looked at.
 #[derive(Debug, Clone, Copy)]
@@ -188,7 +194,7 @@ pub(super) struct VectorWork {
     pub boxes: VectorBoxes,
 }
 
-const _: () = assert!(size_of::<Preparing>() == 120 && size_of::<VectorSide>() == 56);
+const _: () = assert!(size_of::<Preparing>() == 128 && size_of::<VectorSide>() == 56);
 const _: () = assert!(size_of::<Probe>() == 16);
 const _: () = assert!(size_of::<Ranging>() == 40 && size_of::<NumberRange>() == 16);
 const _: () = assert!(size_of::<VectorRun>() == 12 && size_of::<VectorUnit>() == 12);

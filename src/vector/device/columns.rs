@@ -6,13 +6,14 @@ use std::sync::mpsc::{Sender, channel};
 use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Resident, Results, Stage, Usage};
 use crate::offload::Layout;
 use crate::vector::device::abi::{
-    BOUNDS_BYTES, OCTET, Preparing, STEP_BYTES, SUM_BOUNDS_BYTES, TERM_BYTES, VectorBoxes,
-    VectorSide,
+    BOUNDS_BYTES, NEGATIVE_MISSES, OCTET, POSITIVE_MISSES, Preparing, STEP_BYTES, SUM_BOUNDS_BYTES,
+    TERM_BYTES, VectorBoxes, VectorSide,
 };
 use crate::vector::device::boxes::BoxPlaces;
 use crate::vector::device::resident::ResidentVectors;
 use crate::vector::device::shape::{Numbers, VECTORS, VectorShape};
 use crate::vector::metric::{Metric, Threshold};
+use crate::vector::nan::Sign;
 use crate::vector::order::{Boxes, Reach};
 
 /// Threads of a block that prepares.
@@ -26,6 +27,8 @@ pub(super) struct Preparation {
     pub dimensions: u32,
     /// Of distances of integers: what is subtracted from all numbers.
     pub centre: i32,
+    /// Vectors of greater norms, once they are moved, are far from most.
+    pub limit: f64,
 }
 
 /// Where the arrays of prepared vectors lie.
@@ -111,20 +114,22 @@ impl Preparation {
         let optional = |place: Option<u64>| place.map_or(0, at);
         let own = at(places.greatest);
         let integers = shape.numbers == Numbers::Integers;
-        // Rows of distances are scaled as the columns are.
-        let (greatest, partner, measures) = match (threshold.metric, role) {
-            _ if integers => (own, own, false),
-            (Metric::Cosine, _) => (0, 0, false),
-            (Metric::Euclidean, Role::Rows(columns)) => (columns, 0, false),
-            (Metric::InnerProduct, Role::Rows(columns)) => (own, columns, true),
-            (_, Role::Columns | Role::Both) => (own, own, true),
+        // Rows are scaled by what is known of the columns.
+        let (greatest, measures) = match (threshold.metric, role) {
+            _ if integers => (own, false),
+            (Metric::Cosine, _) => (0, false),
+            (Metric::Euclidean | Metric::InnerProduct, Role::Rows(columns)) => (columns, false),
+            (_, Role::Columns | Role::Both) => (own, true),
         };
+        let misses = |sign| threshold.admits_nan(sign) == Some(false);
+        let nan_misses = if misses(Sign::Positive) { POSITIVE_MISSES } else { 0 }
+            | if misses(Sign::Negative) { NEGATIVE_MISSES } else { 0 };
         let preparing = Preparing {
             values: given.values,
             present: given.present,
             centre: if threshold.metric == Metric::Euclidean { given.centre } else { 0 },
             greatest,
-            partner,
+            limit: self.limit,
             numbers: at(places.numbers),
             tails: optional(places.tails),
             bounds: at(places.bounds),
@@ -139,6 +144,8 @@ impl Preparation {
             metric: threshold.metric as u32,
             wide: given.wide.into(),
             stage_columns: shape.stage_columns,
+            nan_misses,
+            reserved: 0,
         };
         // Eight lanes have a vector.
         let blocks = (places.padded / OCTET).div_ceil(PREPARING_THREADS / 64);

@@ -212,7 +212,13 @@ impl Shaped<'_> {
     /// What works of a shape have in common, and the bytes that a device needs beside the vectors.
     fn with(&self, shape: VectorShape) -> (Form, u64) {
         let Self { build, threshold, dimensions, .. } = *self;
-        let form = self.form(Preparation { threshold, shape, dimensions, centre: 0 });
+        let form = self.form(Preparation {
+            threshold,
+            shape,
+            dimensions,
+            centre: 0,
+            limit: f64::INFINITY,
+        });
         let columns =
             PreparedColumns::bytes_of(&form.preparation, build.len(), role(self.self_join));
         (form, columns.saturating_add(Device::SLOTS as u64 * form.buffer_bytes()))

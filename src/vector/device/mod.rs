@@ -64,10 +64,12 @@ pub(super) use self::resident::VectorCopies;
 use self::shape::Numbers;
 use super::collection::Vectors;
 use super::metric::Metric;
+use super::middle::{Middle, is_usual, spread};
 use super::nested_loop::Joining;
 use crate::engine::{PrepareContext, PreparedJoin};
 use crate::gpu::DeviceError;
 use crate::offload::{Offload, OnCpu, PreparedOffload};
+use crate::util::cancel::CancelFlag;
 
 /// Numbers of rows that travel with a work, at most: a thread converts them in a millisecond or two.
 const MOST_NUMBERS: u64 = 1 << 20;
@@ -87,13 +89,14 @@ pub(super) fn prepare(
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
     let VectorDevices { devices, form, pieces, .. } = &**join;
-    let (form, directory) = match published {
+    let (mut form, directory) = match published {
         Some(published) => published.form(form, build, pieces.is_some(), context)?,
         None => (*form, None),
     };
     let Joining { threshold, orders, spec } = joining;
+    let (centre, limit) = centre(build, &form.preparation, context.cancel)?;
+    form.preparation.limit = limit;
     let preparation = &form.preparation;
-    let centre = centre(build, preparation);
     let self_join = devices.self_join;
     let resident = self_join && pieces.is_none();
     let reach = match resident && published.is_none() {
@@ -158,16 +161,22 @@ impl VectorDevices {
     }
 }
 
-/// By dimension, what the kernels subtract; none for products.
-fn centre(build: &Vectors, preparation: &Preparation) -> Vec<f64> {
+/// By dimension, what the kernels subtract, none for products; and how far from it vectors are far from
+/// most.
+fn centre(
+    build: &Vectors,
+    preparation: &Preparation,
+    cancel: &CancelFlag,
+) -> Result<(Vec<f64>, f64)> {
     let dimensions = preparation.dimensions;
-    match (preparation.threshold.metric, preparation.shape.numbers) {
-        (Metric::Euclidean, Numbers::Halves) => mean(build, dimensions),
+    Ok(match (preparation.threshold.metric, preparation.shape.numbers) {
+        (Metric::Euclidean, Numbers::Halves) => middle(build, dimensions, true, cancel)?,
+        (Metric::InnerProduct, Numbers::Halves) => middle(build, dimensions, false, cancel)?,
         (Metric::Euclidean, Numbers::Integers) => {
-            vec![preparation.centre.into(); dimensions as usize]
+            (vec![preparation.centre.into(); dimensions as usize], f64::INFINITY)
         }
-        (Metric::InnerProduct | Metric::Cosine, _) => vec![],
-    }
+        (Metric::InnerProduct | Metric::Cosine, _) => (vec![], f64::INFINITY),
+    })
 }
 
 /// What plans are cut by. Rows that are not `resident` travel with their work.
@@ -188,21 +197,20 @@ fn tiling(build: &Vectors, preparation: &Preparation, memory: u64, resident: boo
     }
 }
 
-/// The mean of some vectors, by dimension; whole numbers where theirs are, so that they stay exact.
-fn mean(vectors: &Vectors, dimensions: u32) -> Vec<f64> {
-    const SAMPLED: u32 = 1 << 10;
-    let mut sums = vec![0.0; dimensions as usize];
-    let (mut count, mut whole) = (0.0, true);
-    for item in (0..vectors.len()).step_by((vectors.len() / SAMPLED).max(1) as usize) {
-        let vector = vectors.vector(item);
-        if vector.len() != sums.len() || !vector.iter().all(|number| number.abs() < 1e100) {
-            continue;
-        }
-        whole &= vector.iter().all(|number| number.fract() == 0.0);
-        sums.iter_mut().zip(vector).for_each(|(sum, number)| *sum += number);
-        count += 1.0;
-    }
-    let of_count = |sum: f64| if count > 0.0 { sum / count } else { 0.0 };
-    let means = sums.into_iter().map(of_count);
-    means.map(|mean| if whole { mean.round() } else { mean }).collect()
+/// Where most vectors lie, by dimension; whole numbers where theirs are, so that they stay exact.
+fn middle(
+    vectors: &Vectors,
+    dimensions: u32,
+    is_moved: bool,
+    cancel: &CancelFlag,
+) -> Result<(Vec<f64>, f64)> {
+    const SAMPLED: usize = 1 << 10;
+    let some = spread(0..vectors.len(), SAMPLED).map(|item| vectors.vector(item));
+    let some = some.filter(|vector| vector.len() == dimensions as usize && is_usual(vector));
+    let whole = some.clone().flatten().all(|number| number.fract() == 0.0);
+    let Middle { mut centre, limit, .. } = Middle::of(some, is_moved, cancel)?;
+    centre.resize(if is_moved { dimensions as usize } else { 0 }, 0.0);
+    centre.iter_mut().for_each(|mean| *mean = if whole { mean.round() } else { *mean });
+    // That of a few equal vectors is no limit.
+    Ok((centre, if limit > 0.0 { limit } else { f64::INFINITY }))
 }

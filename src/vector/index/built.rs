@@ -10,14 +10,16 @@ use super::boxes::{BOX_DIMS, PANEL, Shape, Tree, fill_nodes, fill_panels, node_l
 use super::order::{Order, Points};
 use crate::engine::{ItemId, PrepareContext};
 use crate::util::parallel::{for_each, steps_per_task, threads_for};
-use crate::vector::bounds::{Frame, Limits, Rounded};
+use crate::vector::bounds::{Frame, Limits, Rounded, is_far};
 use crate::vector::collection::{Run, Vectors};
+use crate::vector::middle::spread;
 
 /// Runs of fewer items have no tree: their panels would be half empty.
 const LEAST_ITEMS: usize = 2 * PANEL;
 
 /// The points of one blocking key. Its items have neighbouring ranks: those with points, in the
-/// order of the tree, then those to be compared by the function, then those that match nothing.
+/// order of the tree, then those to be compared by the function, then those that match nothing, or, with
+/// NaN, none but these.
 #[derive(Debug, Clone, Default)]
 struct Grove {
     ranks: Range<u32>,
@@ -230,7 +232,8 @@ impl VectorIndex {
                 *off = match self.frame.point(&self.vectors, item(place), point.iter_mut()) {
                     Rounded::Usual { off, .. } => off,
                     Rounded::Unusual => f64::INFINITY,
-                    Rounded::Never => f64::NAN,
+                    Rounded::Nan { matches: true } => f64::INFINITY,
+                    Rounded::Never | Rounded::Nan { matches: false } => f64::NAN,
                 };
             }
             Ok(())
@@ -259,11 +262,18 @@ impl VectorIndex {
         let all = run.items.start..own.map_or(run.items.end, |own| own + 1);
         let place = self.groves.partition_point(|grove| grove.ranks.end <= run.items.start);
         let grove = self.groves.get(place).filter(|grove| grove.ranks.start == run.items.start);
-        let Rounded::Usual { off, .. } = rounded else {
-            return Partners { tree: None, others: all };
+        let (square, off) = match (rounded, grove) {
+            (Rounded::Usual { square, off }, _) => (square, off),
+            // It comes after those that it may match.
+            (Rounded::Nan { matches: false }, Some(grove)) => {
+                let first = grove.ranks.start + grove.points;
+                return Partners { tree: None, others: first..first + grove.others };
+            }
+            _ => return Partners { tree: None, others: all },
         };
-        let limits =
-            |grove: &Grove| self.frame.limits(grove.dimensions as usize, off, self.most_off);
+        let limits = |grove: &Grove| {
+            self.frame.limits(grove.dimensions as usize, [square, off], self.most_off)
+        };
         let Some((grove, limits)) = grove.and_then(|grove| Some((grove, limits(grove)?))) else {
             return Partners { tree: None, others: all };
         };
@@ -294,16 +304,20 @@ impl VectorIndex {
     }
 }
 
-/// The dimensions of the greatest variance, of a sample, the greatest first.
+/// The dimensions of the greatest variance, of a sample of points that are not far from most, the greatest
+/// first.
 fn best_dims(coordinates: &[f32], d: usize) -> Vec<usize> {
     const SAMPLE: usize = 1 << 12;
     /// The last dimension that a grove can name.
     const LAST: usize = u8::MAX as usize;
     let points = coordinates.len().checked_div(d).unwrap_or(0);
-    let step = (points / SAMPLE).max(1);
+    let some: Vec<&[f32]> = spread(0..points as u32, SAMPLE)
+        .map(|point| &coordinates[point as usize * d..][..d])
+        .filter(|point| !is_far(point.iter().map(|v| f64::from(v * v)).sum()))
+        .collect();
     let mut variances: Vec<(f64, usize)> = (0..d.min(LAST + 1))
         .map(|dim| {
-            let values = coordinates.chunks_exact(d).step_by(step).map(|p| f64::from(p[dim]));
+            let values = some.iter().map(|point| f64::from(point[dim]));
             let (mut count, mut sum, mut squares) = (0.0, 0.0, 0.0);
             for value in values {
                 (count, sum, squares) = (count + 1.0, sum + value, squares + value * value);

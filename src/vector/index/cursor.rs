@@ -13,8 +13,8 @@ use super::boxes::{FANOUT, PANEL};
 use super::built::VectorIndex;
 use super::visit::{Hit, PAUSE, Visit, go_on};
 use crate::engine::{
-    Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, ProbeUnit, Progress,
-    RowPairCounts, UnitQueue,
+    Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing,
+    ProbeUnit, Progress, RowPairCounts, UnitQueue,
 };
 use crate::vector::bounds::Rounded;
 use crate::vector::collection::{Vectors, check_lens};
@@ -145,7 +145,7 @@ impl IndexCursor {
         let partners = self.index.partners(run, rounded, own);
         let visit = partners.tree.map(|(placed, _)| {
             let last = own.map_or(u32::MAX, |own| (own - placed.first_rank) / PANEL as u32);
-            Visit::new(&placed.tree(), last)
+            Visit::new(&placed.tree(), last, self.spec.need == MatchNeed::Count)
         });
         let others = partners.others;
         self.hits.clear();
@@ -174,13 +174,47 @@ impl IndexCursor {
         let (end, own) = (first + placed.points, probe.own.unwrap_or(u32::MAX));
         for hit in &mut self.hits {
             hit.panel = first + hit.panel * PANEL as u32;
+            if hit.whole > 0 {
+                hit.whole *= PANEL as u32;
+                continue;
+            }
             let lanes = end.min(own.saturating_add(1)).saturating_sub(hit.panel);
             hit.near &= if lanes >= 16 { u16::MAX } else { (1 << lanes) - 1 };
         }
         probe.near = self.hits.first().map_or(0, |hit| hit.near);
         self.funnel.postings += (visit.nodes - before.0) * FANOUT as u64;
         self.funnel.prefix_pairs += (visit.panels - before.1) * PANEL as u64;
+        self.count_whole(end);
         true
+    }
+
+    /// Counts the partners of whole boxes, whose ranks lie before `end`: those up to the own rank, where
+    /// each unordered pair is decided once.
+    fn count_whole(&mut self, end: u32) {
+        let (Some(unit), Some(probe)) = (&self.unit, &self.probe) else { return };
+        let vectors = &self.index.vectors;
+        let (groups, rows) = (vectors.groups(), unit.items.groups().row_count_of(probe.item));
+        for hit in self.hits.iter().filter(|hit| hit.whole > 0) {
+            let last = end.min(hit.panel.saturating_add(hit.whole));
+            let before = last.min(probe.own.unwrap_or(last));
+            let ranks = hit.panel..before.max(hit.panel);
+            let others = match groups.has_no_repeats() {
+                true => ranks.len() as u64,
+                false => {
+                    let items = ranks.clone().filter_map(|rank| self.index.item(rank));
+                    items.map(|item| u64::from(groups.row_count_of(item))).sum()
+                }
+            };
+            self.counts.cross += u64::from(rows) * others;
+            let mut pairs = ranks.len() as u64;
+            if probe.own.is_some_and(|own| (hit.panel..last).contains(&own)) {
+                let pair = [probe.item; 2];
+                count_rows(self.spec.pairing, [&unit.items, vectors], pair, &mut self.counts);
+                pairs += 1;
+            }
+            self.funnel.candidates += pairs;
+            self.funnel.matches += pairs;
+        }
     }
 
     /// The next partner of the probe vector that has been found, and whether it is sure to match.

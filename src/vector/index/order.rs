@@ -7,6 +7,7 @@ use datafusion::common::Result;
 use super::boxes::{FANOUT, PANEL};
 use crate::util::cancel::{CancelFlag, select_nth_unstable_by, sort_unstable_by_key};
 use crate::util::parallel::for_each;
+use crate::vector::middle::spread;
 
 /// Some points, of which a few coordinates matter.
 #[derive(Debug, Clone, Copy)]
@@ -25,16 +26,31 @@ impl Points<'_> {
     }
 
     /// The least and the greatest coordinate of some points in a dimension; of many points, of a
-    /// sample.
+    /// sample, those left out that are far from most.
     fn range(&self, points: &[u32], dim: usize) -> [f32; 2] {
         const SAMPLE: usize = 1 << 10;
-        let step = (points.len() / SAMPLE).max(1);
         let start = [f32::INFINITY, f32::NEG_INFINITY];
-        points.iter().step_by(step).fold(start, |[least, most], &point| {
-            let value = self.at(point, dim);
-            [least.min(value), most.max(value)]
-        })
+        let add = |[least, most]: [f32; 2], value: f32| [least.min(value), most.max(value)];
+        if points.len() <= SAMPLE {
+            return points.iter().fold(start, |all, &point| add(all, self.at(point, dim)));
+        }
+        let some = |count| spread(0..points.len() as u32, count);
+        let values = |count| some(count).map(|place| self.at(points[place as usize], dim));
+        let all = values(SAMPLE).fold(start, add);
+        let near = near(values(64).collect());
+        [all[0].max(near[0]), all[1].min(near[1])]
     }
+}
+
+/// Where those values lie that are not far from most: within many times the range of the half in the
+/// middle.
+fn near(mut values: Vec<f32>) -> [f32; 2] {
+    const TIMES: f32 = 8.0;
+    values.sort_unstable_by(f32::total_cmp);
+    let part = |part: usize| values.get(values.len() * part / 64).copied().unwrap_or(0.0);
+    let reach = TIMES * (part(48) - part(16));
+    // Where most are equal, others matter nonetheless.
+    [part(4).min(part(16) - reach), part(60).max(part(48) + reach)]
 }
 
 /// How the points of an index are ordered.
@@ -143,11 +159,12 @@ fn by_cells(points: Points<'_>, order: &mut [u32], reach: f32, cancel: &CancelFl
         })
         .collect();
     let bits: Range<u32> = 0..bits.min(20);
+    let last = (1 << bits.end) - 1;
     let key = |point: u32| {
         let mut key = 0_u64;
         for (place, &(dim, least, scale)) in frames.iter().enumerate() {
             // Saturates.
-            let cell = ((points.at(point, dim) - least) * scale) as u32;
+            let cell = (((points.at(point, dim) - least) * scale) as u32).min(last);
             for bit in bits.clone() {
                 key |= u64::from(cell >> bit & 1) << (bit as usize * frames.len() + place);
             }

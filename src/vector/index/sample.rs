@@ -8,7 +8,7 @@ use super::boxes::PANEL;
 use super::built::VectorIndex;
 use super::order::Order;
 use super::visit::{Visit, go_on};
-use crate::engine::{MatchSpec, Pairing, PrepareContext};
+use crate::engine::{MatchNeed, MatchSpec, Pairing, PrepareContext};
 use crate::vector::bounds::Frame;
 use crate::vector::collection::Vectors;
 use crate::vector::metric::Threshold;
@@ -126,7 +126,7 @@ fn visits(index: &VectorIndex, spec: &MatchSpec) -> (f64, f64) {
             panels += partners.others.len() as u64;
             continue;
         };
-        let mut visit = Visit::new(&placed.tree(), u32::MAX);
+        let mut visit = Visit::new(&placed.tree(), u32::MAX, spec.need == MatchNeed::Count);
         while !visit.is_over() {
             hits.clear();
             go_on(spec.simd, &placed.tree(), &point, limits, &mut visit, &mut hits);

@@ -13,7 +13,7 @@ use super::strategy::{DIRECTORY, GRID};
 use crate::config::GpuOptions;
 use crate::engine::{
     Collection, Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, Placement,
-    PrepareContext, ProbeUnit, Progress, Strategy,
+    PrepareContext, ProbeUnit, Progress, RowPairCounts, Strategy,
 };
 use crate::simd::Simd;
 use crate::spec::Side;
@@ -56,8 +56,14 @@ fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32)
     Vectors::of(vec![read], &CancelFlag::default()).unwrap()
 }
 
-/// All matches of a strategy, whose cursor is given units of some items and a small buffer; and how
-/// they were found.
+/// The sorted pairs that a cursor gives, what it counts, and how it found them.
+pub(in crate::vector) struct Found {
+    pub pairs: Vec<[u32; 2]>,
+    pub counts: RowPairCounts,
+    pub funnel: Funnel,
+}
+
+/// All matches of a strategy; and how they were found.
 pub(in crate::vector) fn matches(
     strategy: &dyn Strategy,
     probe: &Arc<Vectors>,
@@ -66,6 +72,19 @@ pub(in crate::vector) fn matches(
     spec: &MatchSpec,
     threads: usize,
 ) -> (Vec<[u32; 2]>, Funnel) {
+    let Found { pairs, funnel, .. } = found(strategy, probe, build, threshold, spec, threads);
+    (pairs, funnel)
+}
+
+/// All that the cursor of a strategy gives, which is fed units of some items and a small buffer.
+pub(in crate::vector) fn found(
+    strategy: &dyn Strategy,
+    probe: &Arc<Vectors>,
+    build: &Arc<Vectors>,
+    threshold: Threshold,
+    spec: &MatchSpec,
+    threads: usize,
+) -> Found {
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     let reservation = MemoryConsumer::new("test").register(&pool);
     let cancel = CancelFlag::default();
@@ -82,16 +101,20 @@ pub(in crate::vector) fn matches(
         cursor.feed(ProbeUnit { number, items: Arc::clone(probe) as _, range }).unwrap();
     }
     cursor.finish();
-    let mut found = vec![];
+    let (mut pairs, mut counts) = (vec![], RowPairCounts::default());
     let mut buffer = MatchBuffer::new(spec.match_buffer);
     loop {
         let polled = cursor.poll(&mut Context::from_waker(Waker::noop()), &mut buffer);
         let Poll::Ready(progress) = polled else { panic!("no device works") };
-        found.extend(buffer.matches().iter().map(|&Match { probe, build, .. }| [probe, build]));
+        pairs.extend(buffer.matches().iter().map(|&Match { probe, build, .. }| [probe, build]));
+        let more = buffer.counts();
+        counts.cross += more.cross;
+        counts.squares += more.squares;
+        counts.rows += more.rows;
         buffer.clear();
         if progress.unwrap() == Progress::Ended {
-            found.sort_unstable();
-            return (found, cursor.funnel());
+            pairs.sort_unstable();
+            return Found { pairs, counts, funnel: cursor.funnel() };
         }
     }
 }

@@ -8,6 +8,8 @@ use crate::vector::bounds::Limits;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Hit {
     pub panel: u32,
+    /// 0, or so many panels from this one on have partners alone.
+    pub whole: u32,
     /// Those that are not too far, by place.
     pub near: u16,
     /// Those that certainly are partners.
@@ -24,18 +26,22 @@ pub(super) struct Visit {
     waiting: usize,
     /// The last panel that matters.
     last: u32,
+    /// Whether boxes of partners alone are hits.
+    finds_whole: bool,
     /// Nodes and panels looked at.
     pub nodes: u64,
     pub panels: u64,
 }
 
 impl Visit {
-    /// Begins at the top; panels after `last` do not matter.
-    pub(super) fn new(tree: &Tree<'_>, last: u32) -> Self {
+    /// Begins at the top; panels after `last` do not matter. `finds_whole`: boxes of partners alone are hits,
+    /// where they bound all dimensions.
+    pub(super) fn new(tree: &Tree<'_>, last: u32, finds_whole: bool) -> Self {
         let height = tree.shape.height();
         let mut stack = [(0, 0); STACK];
         stack[0] = (height.saturating_sub(1) as u8, 0);
-        Self { stack, waiting: usize::from(height > 0), last, nodes: 0, panels: 0 }
+        let finds_whole = finds_whole && tree.dims.len() == tree.dimensions;
+        Self { stack, waiting: usize::from(height > 0), last, finds_whole, nodes: 0, panels: 0 }
     }
 
     pub(super) fn is_over(&self) -> bool {
@@ -100,6 +106,25 @@ kernels! {
                 if first + 15 > last {
                     open &= if first > last { 0 } else { u16::MAX >> (15 - (last - first)) };
                 }
+                if visit.finds_whole && open != 0 {
+                    // What no point of a box is farther than; rounded as distances of points are. Of no box it
+                    // is infinite.
+                    let mut sum = zero;
+                    for k in 0..q {
+                        let above = F::sub(own[k], F::load(node.add(k * 2 * FANOUT)));
+                        let below = F::sub(zero, F::add(F::load(node.add((2 * k + 1) * FANOUT)), own[k]));
+                        let most = F::max(above, below);
+                        sum = F::add_product(sum, most, most);
+                    }
+                    let mut whole = F::less(sum, accept) & open;
+                    open &= !whole;
+                    while whole != 0 {
+                        let child = first + whole.trailing_zeros();
+                        whole &= whole - 1;
+                        let panel = child << (4 * level);
+                        hits.push(Hit { panel, whole: 1 << (4 * level), near: 0, sure: 0 });
+                    }
+                }
                 if level > 0 {
                     while open != 0 {
                         let child = open.trailing_zeros();
@@ -131,7 +156,7 @@ kernels! {
                     let near = !F::less(reject, sum);
                     if near != 0 {
                         let sure = F::less(sum, accept);
-                        hits.push(Hit { panel: first + child, near, sure });
+                        hits.push(Hit { panel: first + child, whole: 0, near, sure });
                     }
                 }
             }

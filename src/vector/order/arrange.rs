@@ -13,9 +13,10 @@ use crate::engine::ItemId;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{for_each, steps_per_task, threads_for};
-use crate::vector::bounds::{Frame, Rounded};
+use crate::vector::bounds::{Frame, Rounded, is_far};
 use crate::vector::collection::Run;
 use crate::vector::metric::{Metric, Threshold};
+use crate::vector::middle::spread;
 
 /// Runs of fewer items keep their order. Tests want orders of few.
 const LEAST_ITEMS: usize = if cfg!(test) { 1 << 7 } else { 1 << 12 };
@@ -91,7 +92,7 @@ pub(in crate::vector) fn arrange(
         return Ok(None);
     };
     // The longest run speaks for all.
-    let sample = space.points(strided(longest.items.clone(), space.sample_len()))?;
+    let sample = space.points(spread(longest.items.clone(), space.sample_len()).collect())?;
     let share = sample.share(longest.items.len(), space.limit, resources.cancel)?;
     if share > most_share {
         return Ok(None);
@@ -117,13 +118,6 @@ fn bytes(items: usize, most: usize, d: usize) -> usize {
 
 /// At most.
 const MOST_SAMPLE: usize = 1 << 18;
-
-/// `count` items of a range, evenly spread.
-fn strided(items: Range<ItemId>, count: usize) -> Vec<ItemId> {
-    let (start, len) = (items.start as usize, items.len());
-    let count = count.min(len);
-    (0..count).map(|i| (start + i * len / count.max(1)) as ItemId).collect()
-}
 
 /// The coordinates of an order.
 struct Space<'a> {
@@ -169,16 +163,17 @@ impl<'a> Space<'a> {
         d: usize,
         resources: Resources<'a>,
     ) -> Result<Option<Self>> {
-        let some = strided(items.clone(), of_axes(d));
+        let some: Vec<ItemId> = spread(items.clone(), of_axes(d)).collect();
         let vectors = || some.iter().filter_map(|&item| (resources.vector)(item));
-        let frame = Frame::of_vectors(threshold, vectors, resources.cancel)?;
+        let frame = Frame::of_vectors(threshold, vectors(), resources.cancel)?;
         let mut points = Vec::with_capacity(some.len() * d);
         for vector in vectors() {
             let start = points.len();
             points.resize(start + d, 0.0_f32);
-            if !matches!(frame.point_of(vector, points[start..].iter_mut()), Rounded::Usual { .. })
-            {
-                points.truncate(start);
+            // A few that are far from most would make all axes point at them.
+            match frame.point_of(vector, points[start..].iter_mut()) {
+                Rounded::Usual { square, .. } if !is_far(square) => {}
+                _ => points.truncate(start),
             }
         }
         let simd = Simd::detect();
@@ -314,7 +309,7 @@ impl<'a> Space<'a> {
         const POINTS: usize = 16;
         let leaves = (items.len() / LEAF).max(1).next_power_of_two();
         let leaves = leaves.min(MOST_SAMPLE / POINTS);
-        let some = if leaves > 1 { strided(items, POINTS * leaves) } else { vec![] };
+        let some = if leaves > 1 { spread(items, POINTS * leaves).collect() } else { vec![] };
         let points = self.points(some)?;
         let mut usual = points.usual();
         Cuts::of(points.points(), &mut usual, leaves.ilog2(), self.resources.cancel)

@@ -168,7 +168,7 @@ pub(super) fn enclose(points: Points<'_>, some: &[u32], ends: &mut [f32]) {
 pub(super) fn limit(frame: &Frame, basis: &Basis, dimensions: usize) -> Option<f32> {
     /// Twice the rounding of an `f32`.
     const STEP: f64 = 1.0 / (1 << 23) as f64;
-    let far = f64::from(frame.limits(dimensions, 0.0, 0.0)?.reject);
+    let far = f64::from(frame.limits(dimensions, [0.0; 2], 0.0)?.reject);
     // Differences, squares and sums, each rounded in any direction.
     let rounding = 1.0 + (2.0 * basis.dims as f64 + 16.0) * STEP;
     let limit = far * basis.stretch * rounding * (1.0 + 1e-6) + 1e-40;

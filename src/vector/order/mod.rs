@@ -8,6 +8,7 @@
 //! sample.rs   what the boxes of a sample tell of those of all
 //! reach.rs    tiles of any size, and a tree of the boxes around them
 //! arrange.rs  the order
+//! magnitudes.rs   another one, by norms, for inner products
 //! ```
 //!
 //! The order is that of the leaves of a k-d tree (Bentley, "Multidimensional binary search trees used
@@ -18,12 +19,14 @@ mod arrange;
 mod basis;
 mod boxes;
 mod cells;
+mod magnitudes;
 mod reach;
 mod sample;
 
 #[cfg(test)]
 mod tests;
 
-pub(super) use arrange::{Arranged, OrderRequest, Resources, arrange};
+pub(super) use arrange::{OrderRequest, Resources, arrange};
 pub(super) use boxes::{BLOCK_ITEMS, BOX_ITEMS, Boxes};
+pub(super) use magnitudes::by_magnitude;
 pub(super) use reach::{Extent, Reach};

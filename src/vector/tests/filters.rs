@@ -16,7 +16,7 @@ use crate::vector::metric::{Metric, Threshold};
 use crate::vector::nested_loop::NestedLoop;
 
 /// Vectors of keys, each key with a length of its own.
-fn collection(rows: impl Iterator<Item = (u32, Vec<f64>)>) -> Arc<Vectors> {
+pub(super) fn collection(rows: impl Iterator<Item = (u32, Vec<f64>)>) -> Arc<Vectors> {
     let mut read = ReadRows::default();
     for (row, (key, vector)) in (0..).zip(rows) {
         let (start, len) = (read.numbers.len(), vector.len() as u32);
@@ -29,7 +29,7 @@ fn collection(rows: impl Iterator<Item = (u32, Vec<f64>)>) -> Arc<Vectors> {
     Arc::new(Vectors::of(vec![read], &CancelFlag::default()).unwrap())
 }
 
-fn spec(simd: Simd, pairing: Pairing) -> MatchSpec {
+pub(super) fn spec(simd: Simd, pairing: Pairing) -> MatchSpec {
     MatchSpec {
         probe: Side::Left,
         pairing,

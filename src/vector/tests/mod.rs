@@ -4,5 +4,6 @@
 mod axis;
 mod bounds;
 mod filters;
+mod outliers;
 mod places;
 mod sql;

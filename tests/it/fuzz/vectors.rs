@@ -26,6 +26,12 @@ enum Kind {
     Far,
     /// Every magnitude, infinity, and NaN of one sign.
     Wild,
+    /// Some vectors are far from most.
+    Outliers,
+    /// Of all norms from 1 to 1e6.
+    Norms,
+    /// Some vectors have NaN, of this share one of the other sign.
+    Nan(f64),
 }
 
 /// The form of a world's vectors.
@@ -49,10 +55,13 @@ fn item(element: &DataType) -> Arc<Field> {
 impl Shape {
     pub fn draw(rng: &mut StdRng) -> Self {
         let scales = [1.0, 1.0, 1.0, 1e30, 1e-30, 1e150, 1e-160, 1e-310];
-        let kind = match rng.random_range(0..6) {
+        let kind = match rng.random_range(0..9) {
             0 | 1 => Kind::Whole,
             2 | 3 => Kind::Scaled(*scales.choose(rng).unwrap()),
             4 => Kind::Far,
+            5 => Kind::Outliers,
+            6 => Kind::Norms,
+            7 => Kind::Nan(*[0.0, 0.5, 1.0].choose(rng).unwrap()),
             _ => Kind::Wild,
         };
         let is_large = rng.random_bool(0.2);
@@ -72,6 +81,7 @@ impl Shape {
         match self.kind {
             Kind::Whole => f64::from(rng.random_range(-2_i8..=2)),
             Kind::Scaled(scale) => scale * rng.random_range(-1.0..1.0),
+            Kind::Outliers | Kind::Norms | Kind::Nan(_) => rng.random_range(-1.0..1.0),
             Kind::Far => 1e6 + f64::from(rng.random_range(0_u8..3)) + 1e-3 * rng.random::<f64>(),
             Kind::Wild => *[
                 0.0,
@@ -94,12 +104,29 @@ impl Shape {
         }
     }
 
+    fn new_vector(&self, rng: &mut StdRng) -> Vec<f64> {
+        let mut vector: Vec<f64> = (0..self.dimensions).map(|_| self.number(rng)).collect();
+        let factor = match self.kind {
+            Kind::Outliers if rng.random_bool(0.05) => *[1e4, 1e9, 1e17].choose(rng).unwrap(),
+            Kind::Norms => 10_f64.powf(rng.random_range(0.0..6.0)),
+            _ => 1.0,
+        };
+        vector.iter_mut().for_each(|number| *number *= factor);
+        if let Kind::Nan(negative) = self.kind
+            && rng.random_bool(0.2)
+            && let Some(number) = vector.choose_mut(rng)
+        {
+            *number = if rng.random_bool(negative) { -f64::NAN } else { f64::NAN };
+        }
+        vector
+    }
+
     /// A vector like one of those before, or a new one.
     fn vector(&self, rng: &mut StdRng, seen: &mut Vec<Vec<f64>>) -> Vec<f64> {
         let mut vector = match seen.choose(rng) {
             Some(vector) if rng.random_bool(0.6) => vector.clone(),
             _ if rng.random_bool(0.1) => vec![0.0; self.dimensions],
-            _ => (0..self.dimensions).map(|_| self.number(rng)).collect(),
+            _ => self.new_vector(rng),
         };
         if rng.random_bool(0.6)
             && let Some(number) = vector.choose_mut(rng)

@@ -29,7 +29,7 @@ use crate::vector::device::columns::Preparation;
 use crate::vector::device::shape::{VectorKernel, VectorShape};
 use crate::vector::device::{Published, VectorDevices, prepare};
 use crate::vector::gather::Gathering;
-use crate::vector::metric::{Decision, Metric, Orders, Threshold};
+use crate::vector::metric::{Metric, Orders, Threshold};
 use crate::vector::nested_loop::{Joining, NestedLoop};
 use crate::vector::order::OrderRequest;
 
@@ -197,7 +197,9 @@ impl Sides {
     pub(super) fn expected(&self, threshold: Threshold) -> Vec<(ItemId, ItemId)> {
         let matches = |&(probe, build): &(ItemId, ItemId)| {
             let (x, y) = (self.probe.vector(probe), self.build.vector(build));
-            threshold.decide(x, y, Orders::Given).unwrap() != Decision::Neither
+            // Where each pair is met once it stands for both orders, which differ where signs of NaN do.
+            let exchanged = self.pairing == Pairing::Unordered;
+            threshold.matches(x, y).unwrap() || exchanged && threshold.matches(y, x).unwrap()
         };
         self.pairs().into_iter().filter(matches).collect()
     }

@@ -37,6 +37,10 @@ enum Kind {
     Scales,
     /// Every magnitude, and what is not finite.
     Wild,
+    /// Some vectors far from most.
+    Far,
+    /// NaN among other numbers, of either sign.
+    Nan,
 }
 
 const KINDS: [Kind; 5] = [Kind::Whole, Kind::Unit, Kind::Near, Kind::Scales, Kind::Wild];
@@ -63,11 +67,23 @@ const WILD: [f64; 16] = [
 fn vector(rng: &mut StdRng, kind: Kind, d: usize) -> Vec<f64> {
     let scale = 10.0_f64.powi(rng.random_range(-6..6));
     let wild = rng.random_range(0..4);
+    let far = match rng.random_range(0..12) {
+        0 => 1e9,
+        1 => 1e14,
+        2 => 300.0,
+        _ => 1.0,
+    };
     let number = |rng: &mut StdRng, i: usize| match kind {
         Kind::Whole => f64::from(rng.random_range(-2_i8..=2)),
         Kind::Unit => f64::from(rng.random_range(-1.0_f32..1.0)),
         Kind::Near => 3.0 + i as f64 + rng.random_range(-1e-9..1e-9),
         Kind::Scales => scale * rng.random_range(0.0..1.0),
+        Kind::Far => {
+            far * (f64::from(rng.random_range(-1.0_f32..1.0)) + f64::from(u8::from(far == 1e14)))
+        }
+        Kind::Nan if wild == 0 && i % 3 == 0 => f64::NAN.copysign(scale - 1.0),
+        Kind::Nan if wild == 1 && rng.random_bool(0.3) => *WILD.choose(rng).unwrap(),
+        Kind::Nan => f64::from(rng.random_range(-1.0_f32..1.0)),
         Kind::Wild if wild == 0 => *WILD.choose(rng).unwrap(),
         Kind::Wild => f64::from(rng.random_range(-1.0_f32..1.0)),
     };
@@ -214,6 +230,69 @@ fn vectors_of_different_scales() {
 #[test]
 fn vectors_of_wild_numbers() {
     check_kind(Kind::Wild, 75);
+}
+
+#[test]
+fn vectors_far_from_most() {
+    check_kind(Kind::Far, 251);
+}
+
+#[test]
+fn vectors_with_nan() {
+    check_kind(Kind::Nan, 252);
+}
+
+/// Few pairs are compared in `f64` where one vector in fifty is far from most, has a great norm, or has NaN.
+#[test]
+fn odd_vectors_cost_their_own_pairs_alone() {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(253);
+    let (d, count) = (24, 500);
+    for odd in ["none", "far", "norms", "nan"] {
+        let mut build = vec![];
+        for row in 0..count {
+            let mut vector = vector(&mut rng, Kind::Unit, d);
+            let factor = match odd {
+                "far" if row % 50 == 7 => 1e9,
+                "norms" => 10_f64.powf(rng.random_range(0.0..6.0)),
+                _ => 1.0,
+            };
+            vector.iter_mut().for_each(|v| *v *= factor);
+            if odd == "nan" && row % 5 == 0 {
+                vector[row % d] = f64::NAN;
+            }
+            build.push((0, Some(vector), 0));
+        }
+        for metric in Metric::ALL {
+            for sides in
+                [Sides::itself(&build, Pairing::Unordered), Sides::two(&build, &build[..150])]
+            {
+                let mut values = sides.values(metric);
+                values.retain(|value| value.is_finite());
+                values.sort_by(f64::total_cmp);
+                let is_product = metric == Metric::InnerProduct;
+                let place = if is_product {
+                    values.len() - 1 - values.len() / 300
+                } else {
+                    values.len() / 300
+                };
+                let threshold = Threshold { metric, bound: values[place] };
+                let expected = sides.expected(threshold);
+                let drive = Drive::on(0);
+                let (given, told) = sides.run(threshold, MatchNeed::Count, drive).unwrap();
+                assert!(told.is_empty(), "{told:?}");
+                let what = format!("{odd} {threshold:?} {:?}", sides.pairing);
+                sides.check(MatchNeed::Count, &given, &expected, &what);
+                // NaN matches all that have a product, where it does: the device and the host decide.
+                let all = sides.pairs().len() as u64;
+                let nan = (odd, is_product) == ("nan", true);
+                let most = if nan { all } else { all / 8 };
+                assert!(given.funnel.verified < most, "{what} {:?}", given.funnel);
+            }
+        }
+    }
 }
 
 /// A launch of several blocks, all of whose units one block takes: the other ones have none. On the host

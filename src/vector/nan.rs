@@ -1,0 +1,302 @@
+//! Pairs whose value is not a number.
+//!
+//! NaN lies beyond all numbers in DataFusion's order, on the side of its sign: the sign decides. An
+//! operation with one operand that is NaN gives that operand, with two one of them, as the compiler chose
+//! to place them; one that has no result (∞ − ∞, 0 · ∞, ∞ / ∞) makes a NaN of a sign that the
+//! processor has. So the value's sign is known where all that can come to it have one sign:
+//!
+//! * the NaN of both vectors, all of one sign, and nothing is made: the numbers of a vector besides are
+//!   [tame](Kind), their products and squares and the sums of these finite;
+//! * or they have the sign of what is made, or there are none.
+//!
+//! That operations are such is not assumed: the function itself is asked in each process, about vectors
+//! with NaN of both signs in all places and about all that is made. Where it says something else, and where
+//! signs are mixed, it is asked about each pair, many at a time.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::{ArrayRef, AsArray, Float64Array, ListArray};
+use arrow::buffer::OffsetBuffer;
+use arrow::datatypes::{DataType, Field, FieldRef, Float64Type};
+use datafusion::common::{Result, internal_err};
+use datafusion::config::ConfigOptions;
+use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
+
+use super::metric::{Decision, Metric, Orders, Threshold};
+
+/// Two vectors of one length.
+pub(super) type VectorPair<'a> = [&'a [f64]; 2];
+
+/// Numbers of a side that are given to the function at once, unless one vector has more.
+pub(super) const ASKED_NUMBERS: usize = 1 << 13;
+
+/// About the bytes that this takes.
+pub(super) const ASKING_BYTES: usize = 4 * ASKED_NUMBERS * size_of::<f64>();
+
+/// The sign of a NaN.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sign {
+    Positive,
+    Negative,
+}
+
+impl Sign {
+    fn of(nan: f64) -> Self {
+        if nan.is_sign_negative() { Self::Negative } else { Self::Positive }
+    }
+
+    fn nan(self) -> f64 {
+        f64::NAN.copysign(if self == Self::Positive { 1.0 } else { -1.0 })
+    }
+}
+
+/// What a vector holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Kind {
+    /// The sum of the squares of its numbers, those that are NaN apart, is at most 1e300: nothing that
+    /// functions compute of two such vectors overflows.
+    pub is_tame: bool,
+    has_positive: bool,
+    has_negative: bool,
+}
+
+impl Kind {
+    pub(super) fn of(vector: &[f64]) -> Self {
+        let (mut square, mut signs) = (0.0, [false; 2]);
+        for number in vector {
+            if number.is_nan() {
+                signs[usize::from(number.is_sign_negative())] = true;
+            } else {
+                square += number * number;
+            }
+        }
+        let [has_positive, has_negative] = signs;
+        Self { is_tame: square <= 1e300, has_positive, has_negative }
+    }
+
+    /// The sign of every NaN, where all have one and the others are tame.
+    pub(super) fn tame_sign(self) -> Option<Sign> {
+        match (self.is_tame, self.has_positive, self.has_negative) {
+            (true, true, false) => Some(Sign::Positive),
+            (true, false, true) => Some(Sign::Negative),
+            _ => None,
+        }
+    }
+}
+
+/// What the function has told of NaN.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rule {
+    /// Whether its value has the sign of all NaN that it is given.
+    keeps: bool,
+    /// The sign of what is made of numbers, where it is always the same.
+    made: Option<Sign>,
+}
+
+impl Rule {
+    fn of(metric: Metric) -> Self {
+        static RULES: [LazyLock<Rule>; 3] = [
+            LazyLock::new(|| Rule::learn(Metric::Euclidean)),
+            LazyLock::new(|| Rule::learn(Metric::InnerProduct)),
+            LazyLock::new(|| Rule::learn(Metric::Cosine)),
+        ];
+        *RULES[metric as usize]
+    }
+
+    /// Asks the function. Where it fails nothing is known.
+    fn learn(metric: Metric) -> Self {
+        Self::told(metric).unwrap_or_default()
+    }
+
+    fn told(metric: Metric) -> Result<Self> {
+        let mut keeps = true;
+        for sign in [Sign::Positive, Sign::Negative] {
+            let given = with_nan(sign);
+            keeps &= values(metric, &pairs(&given))?.iter().all(|value| has_sign(*value, sign));
+        }
+        let given = making();
+        let made = values(metric, &pairs(&given))?;
+        let made: Vec<f64> = made.into_iter().flatten().filter(|value| value.is_nan()).collect();
+        let sign = made.first().map(|nan| Sign::of(*nan));
+        let is_one = made.iter().all(|nan| Some(Sign::of(*nan)) == sign);
+        Ok(Self { keeps, made: sign.filter(|_| is_one) })
+    }
+
+    /// The sign of a value that is NaN, by what both vectors hold; `None` where only the function tells.
+    fn sign(self, [x, y]: [Kind; 2]) -> Option<Sign> {
+        let given = match (x.has_positive | y.has_positive, x.has_negative | y.has_negative) {
+            (true, true) => return None,
+            (false, false) => return self.made,
+            (true, false) => Sign::Positive,
+            (false, true) => Sign::Negative,
+        };
+        let is_kept = self.keeps && (x.is_tame && y.is_tame || self.made == Some(given));
+        is_kept.then_some(given)
+    }
+}
+
+fn has_sign(value: Option<f64>, sign: Sign) -> bool {
+    value.is_some_and(|value| value.is_nan() && Sign::of(value) == sign)
+}
+
+fn pairs(given: &[[Vec<f64>; 2]]) -> Vec<VectorPair<'_>> {
+    given.iter().map(|[x, y]| [x.as_slice(), y.as_slice()]).collect()
+}
+
+/// Vectors of several lengths with NaN of a sign: in either or in both, in every place alone and in all.
+fn with_nan(sign: Sign) -> Vec<[Vec<f64>; 2]> {
+    let mut given = vec![];
+    for d in [1, 2, 3, 4, 5, 8, 11, 16, 17, 33] {
+        let number =
+            |side: f64| move |k: usize| side * (k as f64 + 0.5) * (1.0 - 2.0 * (k % 2) as f64);
+        let numbers = |side: f64| (0..d).map(number(side)).collect::<Vec<_>>();
+        for place in 0..=d {
+            let put = |vector: &mut Vec<f64>, payload: u64| {
+                let nan = f64::from_bits(sign.nan().to_bits() | payload);
+                match vector.get_mut(place) {
+                    Some(number) => *number = nan,
+                    None => vector.fill(nan),
+                }
+            };
+            for sides in 1..4 {
+                let [mut x, mut y] = [numbers(1.0), numbers(-3.0)];
+                if sides & 1 != 0 {
+                    put(&mut x, 5);
+                }
+                if sides & 2 != 0 {
+                    put(&mut y, 9);
+                }
+                given.push([x, y]);
+            }
+        }
+    }
+    given
+}
+
+/// Vectors of numbers of which functions make NaN: by sums, differences, products and quotients.
+fn making() -> Vec<[Vec<f64>; 2]> {
+    let inf = f64::INFINITY;
+    let parts = [
+        [vec![inf], vec![inf]],
+        [vec![-inf], vec![-inf]],
+        [vec![inf], vec![0.0]],
+        [vec![-inf], vec![0.0]],
+        [vec![inf, 1.0], vec![1.0, 1.0]],
+        [vec![inf, inf], vec![1.0, -1.0]],
+        [vec![inf, inf], vec![-1.0, 1.0]],
+        [vec![1e200, 1e200], vec![1e200, -1e200]],
+        [vec![1e200, -1e200], vec![1e200, 1e200]],
+        [vec![inf, 2.0, inf], vec![inf, 3.0, -inf]],
+        [vec![1e200, 0.0], vec![1e200, 0.0]],
+    ];
+    let mut given = vec![];
+    for d in [0, 1, 2, 3, 6, 7, 13] {
+        for [x, y] in &parts {
+            let around = |vector: &[f64]| {
+                let back = [2.5, -0.5].into_iter().cycle().take(d);
+                [vec![1.5; d], vector.to_vec(), back.collect()].concat()
+            };
+            given.push([around(x), around(y)]);
+            given.push([around(y), around(x)]);
+        }
+    }
+    given
+}
+
+/// The values that DataFusion's function computes; `None` is NULL. All pairs are given to it at once.
+fn values(metric: Metric, pairs: &[VectorPair<'_>]) -> Result<Vec<Option<f64>>> {
+    static CONFIG: LazyLock<Arc<ConfigOptions>> = LazyLock::new(Arc::default);
+    let item: FieldRef = Arc::new(Field::new_list_field(DataType::Float64, true));
+    let list = |side: usize| {
+        let numbers = pairs.iter().flat_map(|pair| pair[side]).copied();
+        let elements: ArrayRef = Arc::new(Float64Array::from_iter_values(numbers));
+        let offsets = OffsetBuffer::from_lengths(pairs.iter().map(|pair| pair[side].len()));
+        let list = ListArray::new(Arc::clone(&item), offsets, elements, None);
+        ColumnarValue::Array(Arc::new(list))
+    };
+    let field = |data_type| -> FieldRef { Arc::new(Field::new("", data_type, true)) };
+    let list_type = DataType::List(Arc::clone(&item));
+    let value = metric.udf().inner().invoke_with_args(ScalarFunctionArgs {
+        args: vec![list(0), list(1)],
+        arg_fields: vec![field(list_type.clone()), field(list_type)],
+        number_rows: pairs.len(),
+        return_field: field(DataType::Float64),
+        config_options: Arc::clone(&CONFIG),
+    })?;
+    let value = value.into_array(pairs.len())?;
+    match value.as_primitive_opt::<Float64Type>() {
+        Some(value) if value.len() == pairs.len() => Ok(value.iter().collect()),
+        _ => internal_err!("{} gives a {}", metric.function(), value.data_type()),
+    }
+}
+
+impl Metric {
+    /// The values that DataFusion's function computes of some pairs, a few of which are given to it at
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// When the function fails.
+    pub(super) fn values_of_function(self, pairs: &[VectorPair<'_>]) -> Result<Vec<Option<f64>>> {
+        let mut all = Vec::with_capacity(pairs.len());
+        let mut rest = pairs;
+        while let Some([first, _]) = rest.first() {
+            let count = (ASKED_NUMBERS / first.len().max(1)).clamp(1, rest.len());
+            let (some, others) = rest.split_at(count);
+            all.extend(values(self, some)?);
+            rest = others;
+        }
+        Ok(all)
+    }
+}
+
+impl Threshold {
+    /// Whether a vector of this [sign](Kind::tame_sign) matches those without NaN or with NaN of this
+    /// sign that are tame and have a value; `None` where the function says.
+    pub(super) fn admits_nan(self, sign: Sign) -> Option<bool> {
+        Rule::of(self.metric).keeps.then(|| self.admits(sign.nan()))
+    }
+
+    /// Whether two vectors match whose value is NaN; `None` where the function has to be
+    /// [asked](Self::ask).
+    #[cold]
+    pub(super) fn decide_nan(self, x: &[f64], y: &[f64]) -> Option<Decision> {
+        let sign = Rule::of(self.metric).sign([Kind::of(x), Kind::of(y)])?;
+        Some(if self.admits(sign.nan()) { Decision::Match } else { Decision::Neither })
+    }
+
+    /// Whether the pairs match of which only the function tells, in one or in both orders of the
+    /// arguments.
+    ///
+    /// # Errors
+    ///
+    /// When the function fails.
+    pub(super) fn ask(self, pairs: &[VectorPair<'_>], orders: Orders) -> Result<Vec<Decision>> {
+        let holds = |is_exchanged: bool| -> Result<Vec<bool>> {
+            let exchanged: Vec<VectorPair<'_>>;
+            let pairs = if is_exchanged {
+                exchanged = pairs.iter().map(|&[x, y]| [y, x]).collect();
+                &exchanged
+            } else {
+                pairs
+            };
+            let values = self.metric.values_of_function(pairs)?.into_iter();
+            Ok(values.map(|value| value.is_some_and(|value| self.admits(value))).collect())
+        };
+        let (first, second) = match orders {
+            Orders::Given => (holds(false)?, None),
+            Orders::Exchanged => (holds(true)?, None),
+            Orders::Both { exchanged } => (holds(exchanged)?, Some(holds(!exchanged)?)),
+        };
+        let decision = |(place, first): (usize, bool)| match (
+            first,
+            second.as_ref().map_or(first, |second| second[place]),
+        ) {
+            (true, true) => Decision::Match,
+            (true, false) => Decision::AsGiven,
+            (false, true) => Decision::Exchanged,
+            (false, false) => Decision::Neither,
+        };
+        Ok(first.into_iter().enumerate().map(decision).collect())
+    }
+}
