@@ -35,7 +35,18 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("internals", &["engine", "gpu", "set", "shuffle", "simd", "util", "vector"]),
     (
         "cluster",
-        &["config", "engine", "exec", "functions", "plan", "session", "shuffle", "spec", "storage"],
+        &[
+            "config",
+            "engine",
+            "exec",
+            "functions",
+            "plan",
+            "session",
+            "shuffle",
+            "spec",
+            "storage",
+            "util",
+        ],
     ),
     ("cli", &["cluster", "config", "exec", "functions", "session", "spec", "sql", "storage"]),
 ];

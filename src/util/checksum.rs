@@ -27,6 +27,30 @@ impl Checksums {
         ((begin / self.block_bytes) as usize, begin..end)
     }
 
+    /// The checksums as bytes, with one of themselves.
+    #[cfg(feature = "ballista")]
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        let mut bytes = self.bytes.to_le_bytes().to_vec();
+        bytes.extend(self.blocks.iter().flat_map(|block| block.to_le_bytes()));
+        let own = crc32fast::hash(&bytes);
+        bytes.extend(own.to_le_bytes());
+        bytes
+    }
+
+    /// The checksums of blocks of `block_bytes` that [`Self::to_bytes`] gave; `None` where the bytes
+    /// are others.
+    #[cfg(feature = "ballista")]
+    pub(crate) fn from_bytes(block_bytes: u64, bytes: &[u8]) -> Option<Self> {
+        let (noted, own) = bytes.split_last_chunk()?;
+        let (length, blocks) = noted.split_first_chunk()?;
+        let (blocks, []) = blocks.as_chunks() else { return None };
+        let bytes = u64::from_le_bytes(*length);
+        let is_whole = crc32fast::hash(noted) == u32::from_le_bytes(*own)
+            && bytes.div_ceil(block_bytes) == blocks.len() as u64;
+        let blocks = blocks.iter().map(|block| u32::from_le_bytes(*block)).collect();
+        is_whole.then_some(Self { block_bytes, blocks, bytes })
+    }
+
     /// Whether the checksum of a block is this one.
     pub(crate) fn is_of_block(&self, number: usize, checksum: u32) -> bool {
         self.blocks.get(number) == Some(&checksum)

@@ -24,7 +24,7 @@ fn sets(rows: usize) -> String {
 }
 
 /// Writes the sets into a folder of four files.
-fn write(folder: &std::path::Path, rows: usize) -> String {
+pub fn write(folder: &std::path::Path, rows: usize) -> String {
     for part in 0..4 {
         let file = folder.join(format!("{part}.parquet"));
         let sql = format!(
@@ -39,21 +39,21 @@ fn write(folder: &std::path::Path, rows: usize) -> String {
 }
 
 /// Every row of a FULL join of the sets with themselves, and what it gives here.
-fn statement(folder: &str) -> String {
+pub fn statement(folder: &str) -> String {
     format!(
         "SELECT a.id, b.id FROM '{folder}' a FULL SIMJOIN '{folder}' b \
          ON jaccard(a.toks, b.toks) >= 0.4 AND a.id < b.id"
     )
 }
 
-async fn local(sql: &str) -> Vec<String> {
+pub async fn local(sql: &str) -> Vec<String> {
     let builder = datafusion::execution::SessionStateBuilder::new_with_default_features();
     let state = datafusion_simjoin::install(builder).unwrap().build();
     let ctx = SessionContext::new_with_state(state).enable_url_table();
     sorted(rows(&ctx, sql).await)
 }
 
-fn sorted(mut lines: Vec<String>) -> Vec<String> {
+pub fn sorted(mut lines: Vec<String>) -> Vec<String> {
     lines.sort_unstable();
     lines
 }
@@ -67,11 +67,11 @@ async fn until(what: &str, mut done: impl FnMut() -> bool) {
     }
 }
 
-async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
+pub async fn planned(ctx: &SessionContext, sql: &str) -> Arc<dyn ExecutionPlan> {
     ctx.simjoin_sql(sql).await.unwrap().create_physical_plan().await.unwrap()
 }
 
-async fn set(ctx: &SessionContext, option: &str, value: &str) {
+pub async fn set(ctx: &SessionContext, option: &str, value: &str) {
     ctx.sql(&format!("SET {option} = '{value}'")).await.unwrap();
 }
 
@@ -102,7 +102,7 @@ async fn survives(distribution: &str, moment: Moment, folder: &str, expected: &[
         Moment::SomeRows => 2,
         Moment::MoreRows => 6,
     };
-    let rows = || cluster.files().iter().filter(|file| !file.ends_with(".lock")).count();
+    let rows = || cluster.files().iter().filter(|f| f.ends_with(".arrow")).count();
     until("rows of a stage", || rows() >= files || query.is_finished()).await;
     cluster.executors[0].kill();
     let what = format!("{distribution}, {moment:?}");

@@ -26,6 +26,7 @@ mod support;
 
 mod access;
 mod answers;
+mod changed_files;
 mod command_line;
 mod control;
 mod data_dirs;

@@ -4,6 +4,7 @@ mod connections;
 mod memory;
 mod process;
 mod rows;
+mod shuffle_files;
 mod tasks;
 mod work_dir;
 

@@ -36,6 +36,7 @@ use tonic::transport::Channel;
 use super::connections::Connections;
 use super::memory;
 use super::rows::Rows;
+use super::shuffle_files::CheckedEngine;
 use super::tasks::{Report, Tasks};
 use super::work_dir::WorkDirLimit;
 use crate::cluster::client::SchedulerAddress;
@@ -101,6 +102,7 @@ impl Process {
                 let connections = Arc::new(Connections::default());
                 Arc::new(DefaultExecutionEngine::with_client_pool(connections))
             });
+        let engine: Arc<dyn ExecutionEngine> = Arc::new(CheckedEngine(engine));
         let executor = Executor::new(
             registration.clone(),
             &work_dir,
