@@ -81,6 +81,8 @@ pub mod cluster;
 pub mod config;
 pub(crate) mod engine;
 pub mod exec;
+#[cfg(feature = "cli")]
+pub(crate) mod files;
 pub mod functions;
 pub(crate) mod gpu;
 #[doc(hidden)]

@@ -2,13 +2,31 @@
 
 use std::ffi::{c_int, c_long};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    datafusion_simjoin::cli::run(give_memory_back)
+    datafusion_simjoin::cli::run(give_memory_back, HAS_STDOUT.load(Ordering::Relaxed))
 }
+
+/// Whether standard output was open when the process began.
+static HAS_STDOUT: AtomicBool = AtomicBool::new(true);
+
+/// Called before `main`, and before the standard library, which opens /dev/null where a standard
+/// stream is closed.
+#[cfg(target_os = "linux")]
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_STDOUT: extern "C" fn() = {
+    extern "C" fn look() {
+        // SAFETY: the call takes a number and reads no memory.
+        let is_open = unsafe { libc::fcntl(1, libc::F_GETFD) } != -1;
+        HAS_STDOUT.store(is_open, Ordering::Relaxed);
+    }
+    look
+};
 
 unsafe extern "C" {
     safe fn mi_version() -> c_int;

@@ -1,6 +1,5 @@
 //! Backslash commands.
 
-use std::io;
 use std::path::Path;
 
 use clap::ValueEnum;
@@ -8,7 +7,7 @@ use clap::ValueEnum;
 use super::errors::CliError;
 use super::exec::Shell;
 use super::function_page;
-use super::output::{Format, print_line};
+use super::output::{Format, Stdout, print_line};
 use super::script;
 use super::table::{Columns, Expanded};
 
@@ -44,7 +43,7 @@ pub(super) const HELP: &str = "\
 \\h               list the functions
 \\h NAME          describe a function
 \\i FILE          run the statements of a file
-\\pset format F   print results as table, csv, tsv, json or nd-json
+\\pset format F   print results as table, csv, tsv, json, nd-json or arrow
 \\pset columns N  fit tables to N columns; auto: to the terminal; inf: to nothing
 \\x [on|off|auto] turn tables, a line for each column of a row
 \\quiet on|off    print results only, or row counts and times as well
@@ -96,7 +95,7 @@ impl Command {
         match name {
             "format" => Format::from_str(value, true)
                 .map(Self::Format)
-                .map_err(|_| "use table, csv, tsv, json or nd-json".to_string()),
+                .map_err(|_| "use table, csv, tsv, json, nd-json or arrow".to_string()),
             "expanded" => Expanded::from_str(value, true)
                 .map(Self::Expanded)
                 .map_err(|_| "use on, off or auto".to_string()),
@@ -108,7 +107,7 @@ impl Command {
 
 /// Runs a line that starts with a backslash.
 pub(super) async fn run(shell: &mut Shell, line: &str) -> Result<Next, CliError> {
-    let say = |text: &str| print_line(io::stdout(), text);
+    let say = |text: &str| print_line(Stdout, text);
     match Command::parse(line)? {
         Command::Quit => return Ok(Next::Quit),
         Command::Help => say(HELP)?,

@@ -94,6 +94,9 @@ pub(super) fn message(error: &DataFusionError) -> String {
             inner => inner.to_string(),
         },
         DataFusionError::SQL(inner, _) => parser_message(&inner.to_string()),
+        DataFusionError::ResourcesExhausted(message) if hints::is_of_disk(message) => {
+            message.clone()
+        }
         DataFusionError::ResourcesExhausted(message) => format!("out of memory: {message}"),
         DataFusionError::NotImplemented(message) => format!("not supported: {message}"),
         // A hint names the field that may have been meant.
@@ -104,6 +107,8 @@ pub(super) fn message(error: &DataFusionError) -> String {
             inner => inner.to_string(),
         },
         DataFusionError::ObjectStore(inner) => inner.to_string(),
+        DataFusionError::ParquetError(inner) => inner.to_string(),
+        DataFusionError::IoError(inner) => inner.to_string(),
         DataFusionError::Plan(message)
         | DataFusionError::Execution(message)
         | DataFusionError::Configuration(message) => message.clone(),

@@ -1,10 +1,10 @@
 //! Running statements.
 
-use std::io::{self, Write};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use datafusion::common::{DataFusionError, Result as DataFusionResult, plan_datafusion_err};
+use datafusion::dataframe::DataFrame;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
@@ -19,11 +19,13 @@ use super::cluster;
 use super::commands::Next;
 use super::errors::CliError;
 use super::interrupt::Interrupt;
-use super::output::{Format, PrintOptions, ResultWriter, Screen, Written, print_line};
+use super::output::{Format, PrintOptions, ResultWriter, Screen, Stdout, Written, print_line};
 use super::progress::Progress;
+use super::rows::{Rows, print_count};
 use super::statement;
 use super::threads::stack_for_trees;
 use super::{folders, tokenizers, warnings, writes};
+use crate::files;
 use crate::sql::{check_depth, parse_sql_at_line};
 
 /// How long a cancelled statement may take to end before it is left to itself.
@@ -115,7 +117,7 @@ impl Shell {
             })
             .await;
         progress.clear();
-        let written = match outcome {
+        let done = match outcome {
             Err(signal) => {
                 let _ = tokio::time::timeout(CANCEL_PATIENCE, task.shutdown()).await;
                 if let Some(plan) = plan.get() {
@@ -129,35 +131,46 @@ impl Shell {
             }
             Ok(None) => return Ok(()),
         };
-        match self.options.quiet {
+        match self.options.quiet || !done.is_told {
             true => Ok(()),
-            false => print_footer(written, started.elapsed()),
+            false => print_footer(done.written, started.elapsed()),
         }
     }
 }
 
-/// Plans and runs a statement and writes its result; None for a statement that has none. The plan
-/// that runs goes to `running`.
+/// Plans and runs a statement and writes its result. The plan that runs goes to `running`.
 async fn execute(
     ctx: SessionContext,
     statement: Statement,
-    options: PrintOptions,
+    mut options: PrintOptions,
     progress: Progress,
     running: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
-) -> Result<Option<Written>, CliError> {
+) -> Result<Done, CliError> {
+    files::forget_files(&ctx.runtime_env());
     cluster::name_statement(&ctx, &statement)?;
     let plan = statement::plan(&ctx, statement).await?;
     if statement::reset(&ctx, &plan)? {
-        return Ok(None);
+        return Ok(Done { written: None, is_told: options.format != Format::Arrow });
     }
     folders::check_settings(&ctx.copied_config(), &plan)?;
-    let frame = ctx.execute_logical_plan(plan).await?;
-    writes::check_columns(frame.logical_plan())?;
-    let file = writes::destination(frame.logical_plan())?;
-    let logical = frame.logical_plan();
-    for warning in tokenizers::warnings(logical).into_iter().chain(warnings::of_vectors(logical)) {
+    let (state, plan) = ctx.execute_logical_plan(plan).await?.into_parts();
+    let plan = writes::with_destination(plan)?;
+    for warning in tokenizers::warnings(&plan).into_iter().chain(warnings::of_vectors(&plan)) {
         progress.tell(&format!("Warning: {warning}"));
     }
+    writes::check_columns(&plan)?;
+    let file = writes::destination(&plan)?;
+    let pipe = writes::pipe(&plan);
+    let print = options;
+    let (plan, to) = match pipe {
+        Some(pipe) if pipe.is_arrow => {
+            options.format = Format::Arrow;
+            (pipe.input, Rows::Into(pipe.path))
+        }
+        Some(pipe) => (plan, Rows::Written(pipe.path)),
+        None => (plan, Rows::Printed),
+    };
+    let frame = DataFrame::new(state, plan);
     let task_ctx = Arc::new(frame.task_ctx());
     let format = task_ctx.session_config().options().format.clone();
     let is_plan = matches!(frame.logical_plan(), LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
@@ -165,6 +178,14 @@ async fn execute(
     if let Some(file) = file {
         folders::check_destination(task_ctx.session_config(), &file)?;
         writes::check_destination(&file, &plan)?;
+    }
+    match &to {
+        Rows::Into(pipe) => folders::check_pipe(task_ctx.session_config(), pipe)?,
+        Rows::Written(pipe) => {
+            folders::check_pipe(task_ctx.session_config(), pipe)?;
+            writes::check_pipe(pipe, &plan)?;
+        }
+        Rows::Printed => {}
     }
     for warning in warnings::of_plan(&plan) {
         progress.tell(&format!("Warning: {warning}"));
@@ -180,34 +201,39 @@ async fn execute(
     let mut batches = execute_stream(plan, task_ctx)?;
     let schema = batches.schema();
     let has_result = !schema.fields().is_empty();
+    if has_result && options.format == Format::Arrow && to.is_terminal() {
+        return Err(CliError::Usage(
+            "the format arrow is not for a terminal: send it to a file or a program".to_string(),
+        ));
+    }
+    let sink = to.open(&progress)?;
     let mut screen = Screen::stdout(options);
     screen.fit.whole_cells |= is_plan;
-    let mut writer = ResultWriter::new(Output(progress.clone()), schema, options, format, screen);
+    screen.is_terminal &= to == Rows::Printed;
+    let mut writer = ResultWriter::new(sink, schema, options, format, screen);
     while let Some(batch) = batches.next().await {
+        let batch = batch.map_err(|error| to.failed(error))?;
         match &analyzed {
-            Some(analyzed) => writer.write(&analyzed.rewrite(batch?, started.elapsed())?)?,
-            None => writer.write(&batch?)?,
+            Some(analyzed) => writer.write(&analyzed.rewrite(batch, started.elapsed())?)?,
+            None => writer.write(&batch)?,
         }
     }
     progress.clear();
-    let written = writer.finish()?;
-    Ok(has_result.then_some(written))
+    let mut written = writer.finish()?;
+    if matches!(to, Rows::Into(_)) && !to.is_stdout() {
+        written = print_count(written.rows, print, &progress)?;
+    }
+    // Beside rows on standard output, nothing but rows is printed there.
+    let is_told = to == Rows::Printed && options.format != Format::Arrow || !to.is_stdout();
+    Ok(Done { written: has_result.then_some(written), is_told })
 }
 
-/// Standard output, which takes the progress line away when rows come.
-struct Output(Progress);
-
-impl Write for Output {
-    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
-        if !text.is_empty() {
-            self.0.make_room();
-        }
-        io::stdout().write(text)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        io::stdout().flush()
-    }
+/// A statement that has ended.
+struct Done {
+    /// The rows of its result, where it has one.
+    written: Option<Written>,
+    /// Whether its rows and its time are told.
+    is_told: bool,
 }
 
 fn print_footer(written: Option<Written>, elapsed: Duration) -> Result<(), CliError> {
@@ -220,5 +246,5 @@ fn print_footer(written: Option<Written>, elapsed: Duration) -> Result<(), CliEr
         footer.push('\n');
     }
     footer.push_str(&format!("Elapsed {:.3} seconds.\n", elapsed.as_secs_f64()));
-    print_line(io::stdout(), &footer)
+    print_line(Stdout, &footer)
 }

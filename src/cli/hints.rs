@@ -1,13 +1,16 @@
 //! Advice on errors.
 
+use std::io;
 use std::path::Path;
 
+use arrow::error::ArrowError;
 use datafusion::common::{Column, DataFusionError, SchemaError};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 
 use super::meanings;
 use crate::config::nearest;
+use crate::files::READING;
 
 /// Advice for the errors that a newcomer meets.
 pub(super) fn hint(error: &DataFusionError, message: &str, sql: &str) -> Option<String> {
@@ -34,14 +37,70 @@ pub(super) fn hint(error: &DataFusionError, message: &str, sql: &str) -> Option<
     if message.contains("No suitable object store") {
         return Some("simjoin reads local files: give a path without a scheme".to_string());
     }
-    // Errors of devices advise by themselves.
-    if matches!(error.find_root(), DataFusionError::ResourcesExhausted(m) if !m.contains("CUDA")) {
-        return Some(
-            "allow more with --memory-limit, or lower datafusion.execution.target_partitions"
-                .to_string(),
-        );
+    match error.find_root() {
+        DataFusionError::ResourcesExhausted(message) => exhausted(message),
+        DataFusionError::ArrowError(root, _) => csv(error, root),
+        DataFusionError::IoError(root) if root.kind() == io::ErrorKind::StorageFull => {
+            Some("free some space, or write to another disk".to_string())
+        }
+        _ => None,
     }
-    None
+}
+
+/// Whether what is exhausted is the room for temporary files.
+pub(super) fn is_of_disk(message: &str) -> bool {
+    message.contains("max_temp_directory_size")
+}
+
+/// Advice on limits. Errors of devices advise by themselves.
+fn exhausted(message: &str) -> Option<String> {
+    if message.contains("CUDA") {
+        return None;
+    }
+    Some(match is_of_disk(message) {
+        true => "allow more temporary files with --disk-limit".to_string(),
+        false => "allow more with --memory-limit, or lower datafusion.execution.target_partitions"
+            .to_string(),
+    })
+}
+
+/// The file that an error names, and what its reader said.
+fn read(error: &DataFusionError) -> Option<(&str, &DataFusionError)> {
+    match error {
+        DataFusionError::Context(context, inner) => match context.strip_prefix(READING) {
+            Some(file) => Some((file, inner)),
+            None => read(inner),
+        },
+        DataFusionError::Diagnostic(_, inner) => read(inner),
+        DataFusionError::Shared(inner) => read(inner),
+        DataFusionError::External(inner) => read(inner.downcast_ref()?),
+        DataFusionError::ArrowError(inner, _) => match inner.as_ref() {
+            ArrowError::ExternalError(inner) => read(inner.downcast_ref()?),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Advice on a file of CSV whose rows are not as its first ones.
+fn csv(error: &DataFusionError, root: &ArrowError) -> Option<String> {
+    let (name, _) = read(error)?;
+    match root {
+        ArrowError::ParseError(_) => Some(format!(
+            "types are guessed from the first 1000 rows; declare them, as in CREATE EXTERNAL TABLE \
+             t (id BIGINT, code TEXT) STORED AS CSV LOCATION '{name}', or have more rows looked \
+             at: … OPTIONS ('format.schema_infer_max_rec' '1000000')"
+        )),
+        ArrowError::CsvError(text) if text.contains("UTF-8") => Some(format!(
+            "text is read as UTF-8; convert it, for example: iconv -f latin1 -t utf8 '{name}'"
+        )),
+        ArrowError::CsvError(_) => Some(format!(
+            "CREATE EXTERNAL TABLE t STORED AS CSV LOCATION '{name}' OPTIONS (…) has \
+             'format.delimiter' ';' for another delimiter, 'format.newlines_in_values' 'true' for \
+             values of several lines, and 'format.truncated_rows' 'true' for short rows"
+        )),
+        _ => None,
+    }
 }
 
 /// Advice where the statement asks for what other systems have.
@@ -154,7 +213,7 @@ fn integer_division(sql: &str) -> Option<String> {
     })
 }
 
-const FILE_TYPES: [&str; 5] = ["parquet", "csv", "json", "arrow", "avro"];
+const FILE_TYPES: [&str; 6] = ["parquet", "csv", "tsv", "json", "jsonl", "arrow"];
 
 /// The table's name is the full one: catalog, schema, table.
 fn unknown_table(full_name: &str) -> Option<String> {

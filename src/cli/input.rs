@@ -6,6 +6,9 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Toke
 
 use crate::sql::TextCursor;
 
+/// The longest statement, in bytes: its tokens take some fifty times as much memory.
+pub(super) const LONGEST_STATEMENT: usize = 64 << 20;
+
 /// A part of a script, with the line (from 1) on which it starts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Item {
@@ -36,6 +39,16 @@ impl Cutter {
     /// Whether a statement was begun that has not ended.
     pub(super) fn has_begun(&self) -> bool {
         !self.text.is_empty()
+    }
+
+    /// Whether the statement that was begun is too long already.
+    pub(super) fn has_too_much(&self) -> bool {
+        self.text.len() > LONGEST_STATEMENT
+    }
+
+    /// The line on which the statement that was begun starts.
+    pub(super) fn line(&self) -> u64 {
+        self.line
     }
 
     /// Forgets the statement that was begun.

@@ -1,8 +1,10 @@
 //! The lines of a script.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Read};
 
 use tokio::sync::mpsc;
+
+use super::input::LONGEST_STATEMENT;
 
 /// Lines read ahead: enough that the reader and the shell do not wait for each other.
 const READ_AHEAD: usize = 256;
@@ -34,12 +36,10 @@ impl Lines {
                     return;
                 }
             };
-            loop {
-                let mut line = String::new();
-                let line = match reader.read_line(&mut line) {
-                    Ok(0) => return,
-                    Ok(_) => Ok(line),
-                    Err(error) => Err(error),
+            for number in 1.. {
+                let line = match read_line(&mut reader, number) {
+                    Ok(line) if line.is_empty() => return,
+                    line => line,
                 };
                 let failed = line.is_err();
                 // The shell has dropped the receiver: the rest goes unread.
@@ -59,6 +59,24 @@ impl Lines {
             Self::Reader(receiver) => receiver.recv().await.transpose(),
         }
     }
+}
+
+/// The next line with its end; an empty text where there is none. A reader that never ends a line,
+/// such as one of /dev/zero, does not fill the memory.
+fn read_line(reader: &mut impl BufRead, number: u64) -> io::Result<String> {
+    let mut line = vec![];
+    reader.take(LONGEST_STATEMENT as u64 + 1).read_until(b'\n', &mut line)?;
+    if line.len() > LONGEST_STATEMENT {
+        let mib = LONGEST_STATEMENT >> 20;
+        return Err(io::Error::other(format!("line {number} is longer than {mib} MiB")));
+    }
+    String::from_utf8(line).map_err(|error| {
+        let column = error.utf8_error().valid_up_to() + 1;
+        io::Error::new(
+            io::ErrorKind::InvalidData,
+            format!("line {number} is no text in UTF-8, from byte {column} of the line on"),
+        )
+    })
 }
 
 #[cfg(test)]
@@ -84,12 +102,20 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_line_without_an_end_is_an_error() {
+        let mut endless = Lines::read(|| Ok(io::BufReader::new(io::repeat(b'x')))).unwrap();
+        let error = endless.next().await.unwrap_err().to_string();
+        assert_eq!(error, "line 1 is longer than 64 MiB");
+    }
+
+    #[tokio::test]
     async fn what_cannot_be_opened_or_is_no_text_is_an_error() {
         let mut none = Lines::read(|| io::Result::<&[u8]>::Err(io::ErrorKind::NotFound.into()));
         assert!(none.as_mut().unwrap().next().await.is_err());
         let mut bytes = Lines::read(|| Ok(&b"a\n\xff\nb\n"[..])).unwrap();
         assert_eq!(bytes.next().await.unwrap().as_deref(), Some("a\n"));
-        assert!(bytes.next().await.is_err());
+        let error = bytes.next().await.unwrap_err().to_string();
+        assert_eq!(error, "line 2 is no text in UTF-8, from byte 1 of the line on");
         assert_eq!(bytes.next().await.unwrap(), None);
     }
 }

@@ -19,6 +19,7 @@
 
 mod analyze;
 pub mod args;
+mod arrow_stream;
 mod cells;
 #[cfg(feature = "ballista")]
 mod cluster;
@@ -47,6 +48,7 @@ mod output;
 mod progress;
 mod prompt;
 mod reads;
+mod rows;
 mod script;
 pub mod session;
 mod statement;
@@ -68,12 +70,19 @@ use args::Args;
 use errors::CliError;
 use exec::Shell;
 use interrupt::Interrupt;
+use output::Stdout;
+
+use crate::files;
 
 /// Runs the command line of this process. `spare_memory` is called before anything else where
 /// statements have a memory limit: the caller owns the allocator, which keeps freed memory beside
-/// that limit.
-pub fn run(spare_memory: fn()) -> ExitCode {
+/// that limit. `has_stdout` is whether standard output was open when the process began.
+pub fn run(spare_memory: fn(), has_stdout: bool) -> ExitCode {
     let mut args = Args::of_process();
+    if !has_stdout {
+        Stdout::is_missing();
+    }
+    files::quiet_panics();
     if let Some(process) = args.process.take() {
         return match cluster::run(process) {
             Ok(()) => ExitCode::SUCCESS,
@@ -118,6 +127,7 @@ async fn run_args(
     interrupt: Interrupt,
 ) -> Result<(), CliError> {
     if let Some(path) = &args.data_path {
+        let path = &files::path_of_os(path)?;
         std::env::set_current_dir(path)
             .map_err(|e| CliError::Usage(format!("data path {}: {e}", path.display())))?;
     }

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
 use std::str::FromStr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::csv::WriterBuilder;
@@ -19,6 +20,7 @@ use clap::ValueEnum;
 use datafusion::common::Result as DataFusionResult;
 use datafusion::config::FormatOptions;
 
+use super::arrow_stream::ArrowStream;
 use super::errors::CliError;
 use super::escape::{Escapes, text_but};
 use super::table::{Columns, Expanded, Fit, TableWriter};
@@ -39,6 +41,8 @@ pub enum Format {
     /// One JSON object per line
     #[value(alias = "ndjson")]
     NdJson,
+    /// One Arrow IPC stream per statement
+    Arrow,
 }
 
 /// How many rows the table format prints.
@@ -120,6 +124,7 @@ enum Body {
     },
     Json(ArrayWriter<Vec<u8>>, Keys),
     NdJson(LineDelimitedWriter<Vec<u8>>, Keys),
+    Arrow(ArrowStream),
 }
 
 impl<W: Write> ResultWriter<W> {
@@ -148,6 +153,7 @@ impl<W: Write> ResultWriter<W> {
                 let writer = json().build::<_, LineDelimited>(vec![]);
                 Body::NdJson(writer, Keys::of(&schema))
             }
+            Format::Arrow => Body::Arrow(ArrowStream::new(&schema)),
             Format::Automatic | Format::Table => {
                 Body::Table(TableWriter::new(schema, options.maxrows, format, screen.fit))
             }
@@ -174,6 +180,7 @@ impl<W: Write> ResultWriter<W> {
                 writer.write(&keys.rename(batch)?)?;
                 std::mem::take(writer.get_mut())
             }
+            Body::Arrow(stream) => stream.push(batch)?,
         };
         self.put(&text)
     }
@@ -204,6 +211,7 @@ impl<W: Write> ResultWriter<W> {
                 writer.finish()?;
                 (std::mem::take(writer.get_mut()), rows)
             }
+            Body::Arrow(stream) => (stream.finish()?, rows),
         };
         self.put(&text)?;
         self.sink.flush().map_err(CliError::from_write)?;
@@ -225,6 +233,8 @@ impl Body {
         let (kept, escapes): (&[char], _) = match self {
             // Tables have escaped their cells, whose widths count.
             Self::Nothing | Self::Table(_) => return Cow::Borrowed(text),
+            // No text: a terminal gets none.
+            Self::Arrow(_) => return Cow::Borrowed(text),
             Self::Separated { .. } => (&['\n', '\t'], Escapes::Readable),
             Self::Json(..) | Self::NdJson(..) => (&['\n'], Escapes::Json),
         };
@@ -323,6 +333,37 @@ fn flatten(batch: &RecordBatch, format: &FormatOptions) -> DataFusionResult<Reco
         columns.push(Arc::new(texts) as ArrayRef);
     }
     Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+}
+
+/// Standard output.
+pub(super) struct Stdout;
+
+/// Whether the program was started without a standard output. The standard library puts /dev/null
+/// in its place, which takes all results.
+static HAS_NO_STDOUT: AtomicBool = AtomicBool::new(false);
+
+impl Stdout {
+    /// Tells that the program was started without one.
+    pub(super) fn is_missing() {
+        HAS_NO_STDOUT.store(true, Ordering::Relaxed);
+    }
+
+    fn opened() -> io::Result<io::Stdout> {
+        match HAS_NO_STDOUT.load(Ordering::Relaxed) {
+            true => Err(io::Error::other("standard output is closed: nothing can be printed")),
+            false => Ok(io::stdout()),
+        }
+    }
+}
+
+impl Write for Stdout {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        Self::opened()?.write(text)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Self::opened()?.flush()
+    }
 }
 
 /// Writes a line of text, with an end of line.

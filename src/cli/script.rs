@@ -2,19 +2,20 @@
 
 use std::fs::File;
 use std::io::{self, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::commands;
 use super::commands::Next;
 use super::errors;
 use super::errors::CliError;
 use super::exec::Shell;
-use super::input::{Cutter, Item};
+use super::input::{Cutter, Item, LONGEST_STATEMENT};
 use super::lines::Lines;
+use crate::files;
 
 /// Runs the statements of a file.
 pub(super) async fn run_file(shell: &mut Shell, path: &Path) -> Result<(), CliError> {
-    let file: PathBuf = path.to_path_buf();
+    let file = files::path_of_os(path)?;
     let open = move || {
         let file = File::open(file)?;
         match file.metadata()?.is_dir() {
@@ -51,6 +52,15 @@ async fn run(shell: &mut Shell, mut lines: Lines, path: Option<&Path>) -> Result
             Some(line) => cutter.push(&line, shell.dialect().as_ref()),
             None => cutter.finish().into_iter().collect(),
         };
+        if cutter.has_too_much() {
+            let place = path.map(|path| format!("{}:", path.display())).unwrap_or_default();
+            return Err(CliError::Usage(format!(
+                "{place}{}: a statement begins here that is longer than {} MiB; read long lists \
+                 from a file, as in FROM 'name.csv'",
+                cutter.line(),
+                LONGEST_STATEMENT >> 20
+            )));
+        }
         for item in items {
             if run_item(shell, &item, path).await? == Next::Quit {
                 return Ok(());

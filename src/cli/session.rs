@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
+use datafusion::catalog::{DynamicFileCatalog, UrlTableFactory};
 use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -14,9 +15,10 @@ use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
 use super::args::{Args, PoolType};
+use super::cluster;
 use super::reads::WatchedFiles;
-use super::{cluster, folders};
 use crate::config::SimJoinOptions;
+use crate::files::{self, ExternalTables, FilePlanner, FileTables, Pipes};
 use crate::session::install;
 use crate::storage::DataDirs;
 
@@ -57,15 +59,48 @@ pub fn build(args: &Args) -> Result<SessionContext> {
     let files = ObjectStoreUrl::local_filesystem();
     let watched = WatchedFiles::new(runtime.object_store(&files)?);
     runtime.register_object_store(files.as_ref(), Arc::new(watched));
-    let builder = SessionStateBuilder::new()
+    let pipes = Arc::new(pipes(args));
+    let mut builder = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
         .with_default_features();
+    builder.file_formats().get_or_insert_default().extend(files::formats());
+    builder.table_factories().get_or_insert_default().extend(ExternalTables::factories(&pipes));
     let ctx = match &args.scheduler {
         Some(scheduler) => cluster::connect(scheduler, args.secret_file.as_deref(), builder)?,
-        None => SessionContext::new_with_state(install(builder)?.build()),
+        None => {
+            let mut builder = install(builder)?;
+            if let Some(planner) = builder.query_planner().take() {
+                builder = builder.with_query_planner(Arc::new(FilePlanner::new(planner, &pipes)));
+            }
+            SessionContext::new_with_state(builder.build())
+        }
     };
-    Ok(folders::with_tables_by_name(ctx))
+    Ok(with_tables_of_files(ctx, &pipes))
+}
+
+/// The pipes that statements may read.
+fn pipes(args: &Args) -> Pipes {
+    let others = args.scheduler.as_ref().map(
+        |_| "the statement runs on other machines; write its rows to a file that these can read",
+    );
+    let holds_statements = args.command.is_empty() && args.file.is_empty()
+        || args.file.iter().chain(&args.rc).any(|file| files::is_stdin(file));
+    let stdin = holds_statements.then_some("it has the statements; give these with -c or -f");
+    Pipes::new(others, stdin)
+}
+
+/// The session with tables by the names of files.
+fn with_tables_of_files(ctx: SessionContext, pipes: &Arc<Pipes>) -> SessionContext {
+    let tables = Arc::new(FileTables::new(pipes));
+    let catalogs = Arc::clone(ctx.state().catalog_list());
+    let catalogs =
+        DynamicFileCatalog::new(catalogs, Arc::clone(&tables) as Arc<dyn UrlTableFactory>);
+    let session_id = ctx.session_id();
+    let builder = ctx.into_state_builder().with_session_id(session_id);
+    let ctx = SessionContext::from(builder.with_catalog_list(Arc::new(catalogs)).build());
+    tables.set_session(ctx.state_weak_ref());
+    ctx
 }
 
 fn memory_pool(args: &Args, bytes: usize) -> Arc<dyn MemoryPool> {

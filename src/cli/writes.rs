@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::datatypes::DataType;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, Result, plan_err};
 use datafusion::datasource::listing::{ListingTable, ListingTableUrl};
 use datafusion::datasource::physical_plan::FileOutputMode;
@@ -16,6 +16,76 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::dml::{CopyTo, WriteOp};
 use datafusion::logical_expr::{DmlStatement, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
+
+use crate::files;
+
+/// The statement with the destination of its COPY as it is meant: names are never patterns, `~` is
+/// the home directory, and a pipe takes all rows as they come.
+pub(super) fn with_destination(plan: LogicalPlan) -> Result<LogicalPlan> {
+    plan.transform_down(|plan| match plan {
+        LogicalPlan::Copy(copy) => {
+            Ok(Transformed::new(LogicalPlan::Copy(destined(copy)?), true, TreeNodeRecursion::Stop))
+        }
+        LogicalPlan::Explain(_) | LogicalPlan::Analyze(_) => Ok(Transformed::no(plan)),
+        plan => Ok(Transformed::new(plan, false, TreeNodeRecursion::Stop)),
+    })
+    .data()
+}
+
+fn destined(mut copy: CopyTo) -> Result<CopyTo> {
+    if let Some((format, delimiter)) = files::renamed(&copy.file_type) {
+        copy.file_type = format;
+        if let Some(delimiter) = delimiter {
+            let given = copy.options.entry("format.delimiter".to_string());
+            given.or_insert_with(|| delimiter.to_string());
+        }
+    }
+    let path = files::path_of(&copy.output_url)?;
+    if files::is_written_directly(&path) {
+        if !copy.partition_by.is_empty() {
+            return plan_err!(
+                "{} takes one file, and PARTITIONED BY makes several",
+                path.display()
+            );
+        }
+        copy.options.insert(SINGLE_FILE.to_string(), "true".to_string());
+    }
+    copy.output_url = files::to_write(&copy.output_url)?;
+    Ok(copy)
+}
+
+/// The option of COPY by which its destination is one file, whatever its name.
+const SINGLE_FILE: &str = "single_file_output";
+
+/// A COPY into a pipe or a device.
+pub(super) struct ToPipe {
+    pub path: PathBuf,
+    /// The rows.
+    pub input: LogicalPlan,
+    /// A pipe gets Arrow as a stream: readers of files look for the end first.
+    pub is_arrow: bool,
+}
+
+/// The pipe or device that a COPY writes into.
+pub(super) fn pipe(plan: &LogicalPlan) -> Option<ToPipe> {
+    let LogicalPlan::Copy(copy) = plan else { return None };
+    let path = local(&ListingTableUrl::parse(&copy.output_url).ok()?, true)?;
+    let is_arrow = copy.file_type.get_ext() == "arrow";
+    let input = copy.input.as_ref().clone();
+    files::is_written_directly(&path).then_some(ToPipe { path, input, is_arrow })
+}
+
+/// Refuses a plan that other machines would write into pipes of theirs.
+pub(super) fn check_pipe(path: &Path, plan: &Arc<dyn ExecutionPlan>) -> Result<()> {
+    match writes_here(plan) {
+        true => Ok(()),
+        false => plan_err!(
+            "the machines of the cluster would write into a {} of their own; print the result with \
+             --format csv, or copy to a file",
+            path.display()
+        ),
+    }
+}
 
 /// Refuses a COPY whose columns a file cannot hold.
 pub(super) fn check_columns(plan: &LogicalPlan) -> Result<()> {
@@ -86,9 +156,13 @@ pub(super) fn destination(plan: &LogicalPlan) -> Result<Option<PathBuf>> {
     let mut file = None;
     find_copy(plan, |copy| {
         let url = ListingTableUrl::parse(&copy.output_url)?;
-        let is_file =
-            FileOutputMode::Automatic.single_file_output(&url) && copy.partition_by.is_empty();
-        file = local(&url, is_file);
+        let mode = match copy.options.get(SINGLE_FILE).map(String::as_str) {
+            Some("true") => FileOutputMode::SingleFile,
+            Some("false") => FileOutputMode::Directory,
+            _ => FileOutputMode::Automatic,
+        };
+        let is_file = mode.single_file_output(&url) && copy.partition_by.is_empty();
+        file = local(&url, is_file).filter(|file| !files::is_written_directly(file));
         Ok(())
     })?;
     if let LogicalPlan::Dml(DmlStatement { target, op: WriteOp::Insert(_), .. }) = plan

@@ -19,6 +19,7 @@ use super::explain::SchedulerPlanner;
 use super::secret::Access;
 use super::{SimJoinLogicalCodec, SimJoinPhysicalCodec};
 use crate::config::SimJoinOptions;
+use crate::files::FilePlanner;
 use crate::functions;
 use crate::plan::{ClusterPlanning, marker_functions};
 use crate::session::install_parts;
@@ -26,8 +27,11 @@ use crate::storage::DataDirs;
 
 /// The codec of physical plans: this crate's around Ballista's.
 pub fn physical_codec() -> Arc<dyn PhysicalExtensionCodec> {
-    let ballista = BallistaPhysicalExtensionCodec::default();
-    Arc::new(SimJoinPhysicalCodec::new(Arc::new(ballista)))
+    Arc::new(codec())
+}
+
+fn codec() -> SimJoinPhysicalCodec {
+    SimJoinPhysicalCodec::new(Arc::new(BallistaPhysicalExtensionCodec::default()))
 }
 
 /// The codec of logical plans: this crate's around Ballista's.
@@ -77,7 +81,7 @@ pub(super) fn scheduler_session_in(
     let builder = SessionStateBuilder::new_from_existing(state)
         .with_session_id(session_id)
         .with_runtime_env(runtime.build_arc()?);
-    let planner = Arc::new(SchedulerPlanner::new());
+    let planner = Arc::new(FilePlanner::for_others(Arc::new(SchedulerPlanner::new())));
     Ok(install_parts(builder)?.with_query_planner(planner).build())
 }
 
@@ -109,7 +113,7 @@ pub fn configure_executor(mut config: ExecutorProcessConfig) -> ExecutorProcessC
     config.override_config_producer = Some(Arc::new(session_config));
     config.override_function_registry = Some(Arc::new(function_registry()));
     config.override_logical_codec = Some(logical_codec());
-    config.override_physical_codec = Some(physical_codec());
+    config.override_physical_codec = Some(Arc::new(codec().watching_files()));
     config
 }
 

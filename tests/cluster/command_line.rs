@@ -104,6 +104,33 @@ fn files_are_read_and_written_where_the_client_names_them() {
 }
 
 #[test]
+fn files_are_listed_anew_and_damaged_ones_are_named() {
+    let cluster = shared();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().display().to_string();
+    let run = |sql: &str| cluster.run(&["-q", "--format", "csv", "-p", &path, "-c", sql]);
+    // Executors run COPY, and name the folder for the whole cluster.
+    let sql = "COPY (SELECT value AS x FROM t) TO 'l/a.parquet'; SELECT count(*) AS n FROM 'l'; \
+               COPY (SELECT value AS x FROM t) TO 'l/b.parquet'; SELECT count(*) AS n FROM 'l'; \
+               COPY (SELECT value AS x FROM t WHERE value < 3) TO 'l[1].csv'; \
+               SELECT count(*) AS n FROM 'l[1].csv'";
+    let table = "CREATE TABLE t AS VALUES (1), (2), (3)";
+    let sql = format!("{table}; {}", sql.replace("value", "column1"));
+    assert_eq!(succeeded(&run(&sql)), "count\n3\nn\n3\ncount\n3\nn\n6\ncount\n2\nn\n2\n");
+    assert!(folder.path().join("l[1].csv").is_file());
+    std::fs::write(folder.path().join("m.csv"), "id,code\n1,A\n2\n").unwrap();
+    let declared = "CREATE EXTERNAL TABLE m (id BIGINT, code TEXT) STORED AS CSV LOCATION 'm.csv'";
+    let error = failed(&run(&format!("{declared}; SELECT max(code) FROM m")));
+    assert_contains(&error, &["the cluster failed: reading ", "m.csv: ", "number of fields"]);
+    std::fs::write(folder.path().join("l/c.parquet"), "PAR1").unwrap();
+    assert_contains(&failed(&run("SELECT count(*) FROM 'l'")), &["reading l/c.parquet"]);
+    let pipes = ["SELECT * FROM '/dev/stdin'", "COPY (SELECT 1) TO '/dev/stdout' STORED AS CSV"];
+    for (sql, part) in pipes.into_iter().zip(["runs on other machines", "of their own"]) {
+        assert_contains(&failed(&run(sql)), &[part]);
+    }
+}
+
+#[test]
 fn what_tells_of_the_session_stays_in_it() {
     let cluster = shared();
     let sql = format!(

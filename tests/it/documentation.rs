@@ -170,6 +170,11 @@ mod commands {
             let ran = run(folder.path(), &["-q", "-c", &sql]);
             assert!(ran.ok, "{file}: {}", ran.err);
         }
+        let names = "COPY (SELECT value AS id, concat('name', value % 50) AS name \
+                     FROM generate_series(1, 100)) TO 'names.csv.gz' STORED AS CSV \
+                     OPTIONS ('format.compression' 'gzip')";
+        let ran = run(folder.path(), &["-q", "-c", names]);
+        assert!(ran.ok, "{}", ran.err);
         folder
     }
 
@@ -184,7 +189,7 @@ mod commands {
         let path =
             std::env::join_paths([binaries].into_iter().chain(std::env::split_paths(&found)));
         let path = path.expect("a path");
-        for (page, commands) in [("docs/memory.md", 1), ("docs/command-line.md", 2)] {
+        for (page, commands) in [("docs/memory.md", 1), ("docs/command-line.md", 3)] {
             let blocks = super::blocks(page, "sh");
             assert_eq!(blocks.len(), commands, "{page}: {blocks:?}");
             for block in blocks {

@@ -22,6 +22,9 @@ mod cli;
 mod cli_copy;
 mod cli_deep;
 mod cli_errors;
+mod cli_files;
+#[cfg(unix)]
+mod cli_pipes;
 #[cfg(unix)]
 mod cli_prompt;
 mod cli_scripts;

@@ -39,7 +39,8 @@ pub(super) fn failure(text: &str) -> DataFusionError {
     if reason.contains(WORK_DIR_LIMIT) || reason.contains(OUTSIDE) {
         return DataFusionError::Execution(format!("the cluster refuses: {reason}"));
     }
-    if reason.contains("No space left on device") {
+    // A file that a COPY writes is named.
+    if reason.contains("No space left on device") && !reason.contains("writing ") {
         return DataFusionError::Execution(format!(
             "the work folder (--work-dir) of an executor is full: {reason}"
         ));
@@ -161,6 +162,11 @@ mod tests {
     fn a_full_disk_and_a_foreign_executor_are_told_with_what_to_do() {
         let full = failure("No space left on device (os error 28)").to_string();
         assert!(full.contains("--work-dir"), "{full}");
+        let copy = failure(
+            "DataFusionError(Context(\"writing /x.csv\", IoError(Custom { kind: \
+                            StorageFull, error: \"the disk is full: No space left on device\" })))",
+        );
+        assert!(!copy.to_string().contains("--work-dir"), "{copy}");
         let unknown = failure("Could not deserialize BallistaPhysicalPlanNode: invalid tag");
         assert!(unknown.to_string().contains("simjoin executor"), "{unknown}");
     }

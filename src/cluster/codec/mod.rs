@@ -37,6 +37,7 @@ use prost::Message;
 
 use crate::engine::Families;
 use crate::exec::{JoinPartsExec, SetSimilarityJoinExec};
+use crate::files::{Pipes, watch_plan};
 use crate::functions;
 use crate::plan::{SimilarityJoinDeclinedExec, marker_functions};
 use crate::session::families;
@@ -66,6 +67,8 @@ const MARK: &[u8] = b"\0simjoin";
 pub struct SimJoinPhysicalCodec {
     inner: Arc<dyn PhysicalExtensionCodec>,
     families: Families,
+    /// Where plans run: their scans are watched then, so that errors of readers name the file.
+    watched: Option<Arc<Pipes>>,
 }
 
 impl SimJoinPhysicalCodec {
@@ -79,7 +82,12 @@ impl SimJoinPhysicalCodec {
         inner: Arc<dyn PhysicalExtensionCodec>,
         families: Families,
     ) -> Self {
-        Self { inner, families }
+        Self { inner, families, watched: None }
+    }
+
+    /// The codec of a process that runs the plans that it reads, and sends none of them on.
+    pub(crate) fn watching_files(self) -> Self {
+        Self { watched: Some(Arc::new(Pipes::of_others())), ..self }
     }
 }
 
@@ -98,7 +106,13 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
         proto_converter: &dyn PhysicalProtoConverterExtension,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let Some(envelope) = buf.strip_prefix(MARK) else {
-            return self.inner.try_decode(buf, inputs, ctx, proto_converter);
+            let Some(pipes) = &self.watched else {
+                return self.inner.try_decode(buf, inputs, ctx, proto_converter);
+            };
+            // Above every scan is an operator of Ballista, which writes its rows.
+            let inputs = inputs.iter().map(|input| watch_plan(Arc::clone(input), pipes));
+            let inputs = inputs.collect::<Result<Vec<_>>>()?;
+            return self.inner.try_decode(buf, &inputs, ctx, proto_converter);
         };
         let reader = Reader {
             families: &self.families,

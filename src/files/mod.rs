@@ -1,0 +1,53 @@
+//! Local files of statements: what their names mean, what is checked before they are read, and
+//! errors that name them.
+//!
+//! ```text
+//! name ─► names (~, patterns) ─► pipes (kept in a temporary file) ─► kind (format, delimiter)
+//!                                                                      │
+//!              planner: check (empty files, headers) ◄── tables ◄──────┘
+//!                 │
+//!                 └─► source, sink: the steps of readers and writers (reading, store)
+//! ```
+//!
+//! A session has the [`FilePlanner`] around its own planner, [`FileTables`] for `FROM 'name'` and
+//! [`ExternalTables`] for CREATE EXTERNAL TABLE. What DataFusion remembers of files lasts for one
+//! statement ([`forget_files`]). An executor of a cluster watches the plans that it is sent
+//! ([`watch_plan`]); a scheduler checks the files ([`FilePlanner::for_others`]).
+
+mod check;
+mod csv;
+mod kind;
+mod names;
+mod pipe_writer;
+mod pipes;
+mod planner;
+mod reading;
+mod sink;
+mod source;
+mod store;
+mod tables;
+
+use datafusion::execution::runtime_env::RuntimeEnv;
+
+pub(crate) use kind::{formats, renamed};
+pub(crate) use names::{path as path_of, path_of_os, to_write};
+pub(crate) use pipe_writer::{Pipe, is_stdout, is_written_directly};
+pub(crate) use pipes::{Pipes, is_stdin};
+pub(crate) use planner::FilePlanner;
+pub(crate) use reading::{READING, quiet_panics};
+#[cfg(feature = "ballista")]
+pub(crate) use source::watch_plan;
+pub(crate) use tables::{ExternalTables, FileTables};
+
+/// Forgets what is known of files: their lists, their footers and their statistics. DataFusion
+/// keeps a list for good, and takes a file for the same while its size and time are.
+pub(crate) fn forget_files(runtime: &RuntimeEnv) {
+    let caches = &runtime.cache_manager;
+    if let Some(lists) = caches.get_list_files_cache() {
+        lists.clear();
+    }
+    if let Some(statistics) = caches.get_file_statistic_cache() {
+        statistics.clear();
+    }
+    caches.get_file_metadata_cache().clear();
+}
