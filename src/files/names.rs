@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use datafusion::common::{Result, plan_datafusion_err, plan_err};
+use datafusion::datasource::listing::ListingTableUrl;
 
 /// The characters of which one makes a name a pattern.
 const PATTERN: [char; 3] = ['?', '*', '['];
@@ -65,6 +66,12 @@ fn local(name: &str) -> Result<Option<&str>> {
     }
 }
 
+/// Whether there is a file, folder or link at the location, or at the folder of its pattern.
+pub(super) fn exists(url: &ListingTableUrl) -> bool {
+    let root = if cfg!(windows) { "" } else { "/" };
+    Path::new(&format!("{root}{}", url.prefix())).symlink_metadata().is_ok()
+}
+
 /// The location of a path. Names with characters that mean something in patterns or URLs are
 /// written as a URL, in which these are escaped.
 fn location(path: &Path, is_folder: bool) -> Result<String> {
@@ -103,8 +110,6 @@ fn text(path: &Path) -> Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use datafusion::datasource::listing::ListingTableUrl;
-
     use super::*;
 
     #[test]

@@ -21,7 +21,7 @@ use super::kind::{Kind, options_of};
 use super::names;
 use super::pipes::Pipes;
 use super::reading::FileName;
-use crate::storage::DataDirs;
+use crate::storage::{self, DataDirs};
 
 /// The tables that `FROM 'name'` reads.
 #[derive(Debug)]
@@ -60,7 +60,11 @@ impl UrlTableFactory for FileTables {
             folders.check_url(&url)?;
         }
         let store = state.runtime_env().object_store(&url)?;
-        let mut files = list(&url, &state, store.as_ref(), "").await?;
+        let mut files = match list(&url, &state, store.as_ref(), "").await {
+            // A name that is no file is no matter of the folders that statements may touch.
+            Err(e) if storage::outside(&e).is_some() && !names::exists(&url) => return Ok(None),
+            files => files?,
+        };
         files.sort_by(|a, b| a.location.cmp(&b.location));
         let kind = match is_pipe {
             true => Some(Kind::of_pipe(name, &files, store.as_ref(), &self.pipes).await?),
