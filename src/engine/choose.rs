@@ -74,7 +74,6 @@ impl Choice {
     }
 
     /// Whether a GPU takes part.
-    #[cfg(test)]
     pub(crate) fn is_on_device(&self) -> bool {
         self.device.is_some()
     }

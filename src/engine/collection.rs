@@ -188,6 +188,8 @@ pub struct Growth {
     pub stays: usize,
     /// The bytes that the greediest strategy takes while it is prepared, and keeps.
     pub prepare: usize,
+    /// The bytes of each cursor that grow with the build side.
+    pub cursor: usize,
 }
 
 /// Makes items of probe rows, comparable with those of the build side.
@@ -222,6 +224,11 @@ pub trait ProbeEncoder: Debug + Send + Sync {
         base: usize,
     ) -> Result<Arc<dyn Collection>> {
         self.encode(input, keys, scratch, reservation, base)
+    }
+
+    /// The bytes of the scratch space that every batch takes, whatever its rows.
+    fn scratch_bytes(&self) -> usize {
+        0
     }
 
     /// The number of distinct elementary values of the build side (tokens of sets), for metrics.

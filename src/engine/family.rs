@@ -121,7 +121,8 @@ pub trait Matcher: Debug + Send + Sync {
     /// When memory is refused, or the work cancelled.
     fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded>;
 
-    /// Bounds on the bytes that finishing these parts and preparing a join with them takes.
+    /// Bounds on the bytes that finishing these parts, preparing a join with them by `strategy` and
+    /// probing it takes.
     ///
     /// # Errors
     ///
@@ -130,6 +131,7 @@ pub trait Matcher: Debug + Send + Sync {
         &self,
         parts: &[(&dyn BuildEncoder, &KeyDictionary)],
         spec: &MatchSpec,
+        strategy: StrategyChoice,
     ) -> Result<Growth>;
 
     /// About the bytes that a cursor reserves, besides its match buffer and the memory that grows

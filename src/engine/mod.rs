@@ -25,10 +25,8 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 pub(crate) use axis::PlaceReader;
 pub use axis::{ANYWHERE, Axis, RowPlace};
-#[cfg(test)]
-pub(crate) use choose::Choice;
 pub use choose::choose;
-pub(crate) use choose::{Chosen, admitted};
+pub(crate) use choose::{Choice, Chosen, admitted};
 pub(crate) use collection::{BuildEncoder, Encoded, EncodedPart, Growth, ProbeEncoder, Scratch};
 pub use collection::{Collection, EncodeInput, FinishContext};
 pub(crate) use cursor::{Cursor, RowPairCounts, UnitQueue};

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::{JoinType, Result, internal_err};
+use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::BinaryExpr;
@@ -171,11 +172,23 @@ impl Layout {
         self.spec.buffer_bytes() + self.matcher.cursor_bytes(&self.spec)
     }
 
-    /// The bytes that a probe partition keeps as long as it runs: its cursor, and a batch of a row
-    /// of usual size.
+    /// About the bytes that a probe partition keeps as long as it runs: its cursor, and a batch of a
+    /// row of usual size.
     pub(crate) fn partition_bytes(&self) -> usize {
-        const SMALL_BATCH: usize = 64 << 10;
-        self.cursor_bytes() + SMALL_BATCH
+        self.cursor_bytes() + Self::SMALL_BATCH
+    }
+
+    /// The bytes of a batch of a row of usual size.
+    pub(crate) const SMALL_BATCH: usize = 64 << 10;
+
+    /// The bytes of a memory limit that a build side leaves free for rows of another input, of which
+    /// one may be large.
+    pub(crate) fn bytes_for_rows(&self, limit: &MemoryLimit) -> usize {
+        const PART_OF_LIMIT: usize = 8;
+        match limit {
+            MemoryLimit::Finite(bytes) if !self.self_join => bytes / PART_OF_LIMIT,
+            _ => 0,
+        }
     }
 
     pub(crate) fn build(&self) -> Side {

@@ -7,7 +7,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinType, Result, Statistics, internal_err, plan_err};
-use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
@@ -289,6 +289,7 @@ impl SetSimilarityJoinExec {
                 }
                 choice => choice,
             },
+            limited: matches!(context.memory_pool().memory_limit(), MemoryLimit::Finite(_)),
             values: None,
             probes: None,
         };

@@ -50,10 +50,9 @@ impl ProbePartition {
                     match &*built {
                         Built::Memory { side, layout, converter, starts } => {
                             let (layout, converter) = (Arc::clone(layout), converter.clone());
-                            starts.release_part(layout.partition_bytes());
-                            partition.memory.keep(layout.partition_bytes())?;
+                            starts.release_part(side.partition_bytes);
                             let setup = partition.setup(layout, converter)?;
-                            Stage::InMemory(Box::new(setup.start(Arc::clone(side))?))
+                            Stage::InMemory(Box::new(setup.start_or_leave(side).await?))
                         }
                         Built::Disk(build) => Stage::OnDisk(partition.join_on_disk(build)?),
                     }

@@ -18,10 +18,12 @@ use crate::set::axis::SizeAxis;
 use crate::set::encode::builder::Tokenizers;
 use crate::set::encode::merge::{finish, finish_growth};
 use crate::set::encode::partners::Partners;
+use crate::set::filter::PositionalSource;
+use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::strategies::{STRATEGIES, SetEvidence};
 use crate::set::{
     Bounds, BuildEncoder, DeviceJoin, JoinSpec, Measure, ProbeEncoder, ProbeScratch, Role,
-    SetCollection, StoredTokens, Unload,
+    ScanCount, SetCollection, StoredTokens, Unload,
 };
 use crate::spec::{Call, Predicate, Side};
 use crate::values::{TextTokenizer, ValueSet};
@@ -114,14 +116,23 @@ impl Matcher for SetMatcher {
         &self,
         parts: &[(&dyn engine::BuildEncoder, &KeyDictionary)],
         spec: &MatchSpec,
+        strategy: StrategyChoice,
     ) -> Result<Growth> {
         let parts = parts.iter().map(|(encoder, keys)| Ok((encoder.of::<BuildEncoder>()?, *keys)));
         let parts = parts.collect::<Result<Vec<_>>>()?;
         let (finish, stays) = finish_growth(&parts);
         let sets = parts.iter().map(|(encoder, _)| encoder.set_count()).sum();
         let tokens = parts.iter().map(|(encoder, _)| encoder.token_count()).sum();
+        let longest = parts.iter().map(|(encoder, _)| encoder.longest_set()).max().unwrap_or(0);
         let prepare = JoinSpec::new(&self.predicate, spec)?.prepared_bytes(sets, tokens);
-        Ok(Growth { finish, stays, prepare })
+        let cursor = match strategy {
+            StrategyChoice::ScanCount => ScanCount::cursor_bytes(sets),
+            _ => {
+                let bounds = SizeBoundsCache::most_bytes(longest);
+                sets * size_of::<u32>() * 3 + longest * PositionalSource::TOKEN_BYTES + bounds
+            }
+        };
+        Ok(Growth { finish, stays, prepare, cursor })
     }
 
     fn cursor_bytes(&self, spec: &MatchSpec) -> usize {
@@ -281,6 +292,10 @@ impl engine::ProbeEncoder for ProbeEncoder {
         let bytes = buffers.size_in_bytes();
         scratch.put_back(buffers, bytes);
         Ok(Arc::new(sets))
+    }
+
+    fn scratch_bytes(&self) -> usize {
+        ProbeEncoder::scratch_bytes(self)
     }
 
     fn value_count(&self) -> usize {

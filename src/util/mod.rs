@@ -1,6 +1,7 @@
 //! Helpers that know nothing of joins: cancellation, kinds of errors, threads and the
 //! numbers that they share, shared futures, checksums.
 
+pub(crate) mod buffers;
 pub(crate) mod cancel;
 pub(crate) mod checksum;
 pub(crate) mod errors;

@@ -47,6 +47,11 @@ pub(super) const CURSOR_BYTES: usize = BLOCK
     + FEW_LISTED * size_of::<u32>()
     + 4096;
 
+/// A bound on the bytes of the vectors of a block where memory is short, by their dimensions.
+pub(super) fn least_block_bytes(dimensions: usize) -> usize {
+    ROW_UNIT * dimensions.next_multiple_of(64) * size_of::<f32>()
+}
+
 /// The time of a poll; the operator allows 10 ms.
 const SLICE: Duration = Duration::from_millis(4);
 
@@ -192,17 +197,27 @@ pub(super) struct NestedLoopCursor<F: Filter> {
 }
 
 impl<F: Filter> NestedLoopCursor<F> {
-    pub(super) fn new(
+    /// A cursor that holds the memory of a block of a few of the widest vectors.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused.
+    pub(super) fn try_new(
         side: Arc<BuildPanels<F>>,
         join: Joining,
         reservation: MemoryReservation,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        let widest = side.vectors.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
+        let numbers = ROW_UNIT * F::places(widest as usize);
+        reservation.try_grow(CURSOR_BYTES + numbers * size_of::<F::Element>())?;
+        let mut block = Block::new();
+        block.numbers.reserve_exact(numbers);
+        Ok(Self {
             side,
             join,
             units: UnitQueue::default(),
             unit: None,
-            block: Block::new(),
+            block,
             most_listed: 0,
             survivors: vec![],
             counted: Counted::default(),
@@ -211,11 +226,30 @@ impl<F: Filter> NestedLoopCursor<F> {
             asking_bytes: 0,
             funnel: Funnel::default(),
             reservation,
-        }
+        })
+    }
+
+    /// The vectors of so many dimensions that a block has room for, at most `count`: as many as
+    /// memory allows, and a few in any case.
+    fn make_room(&mut self, count: usize, dimensions: u32) -> Result<usize> {
+        let (numbers, places) = (&mut self.block.numbers, F::places(dimensions as usize));
+        let needed = |count: usize| count.next_multiple_of(ROW_UNIT) * places;
+        let more = needed(count).saturating_sub(numbers.capacity());
+        let count = match self.reservation.try_grow(more * size_of::<F::Element>()) {
+            Ok(()) => count,
+            Err(_) if needed(ROW_UNIT) <= numbers.capacity() => {
+                return Ok(count.min(numbers.capacity() / needed(ROW_UNIT).max(1) * ROW_UNIT));
+            }
+            Err(error) => return Err(error),
+        };
+        numbers.clear();
+        numbers.reserve_exact(needed(count));
+        Ok(count)
     }
 
     /// Takes up the next vectors of the unit; whether there were any.
     fn next_block(&mut self) -> Result<bool> {
+        let side = Arc::clone(&self.side);
         let Some(unit) = &mut self.unit else { return Ok(false) };
         let Unit { items, rest, .. } = unit;
         if rest.start >= rest.end {
@@ -225,8 +259,8 @@ impl<F: Filter> NestedLoopCursor<F> {
         let dimensions = items.dimensions(first);
         let Some(run) = items.run_of(first) else { return Ok(false) };
         let is_alike = |item: &ItemId| items.dimensions(*item) == dimensions;
-        let extent = match (&self.side.reach, self.side.vectors.boxes()) {
-            (Some(_), Some(boxes)) if Arc::ptr_eq(items, &self.side.vectors) => Some(boxes),
+        let extent = match (&side.reach, side.vectors.boxes()) {
+            (Some(_), Some(boxes)) if Arc::ptr_eq(items, &side.vectors) => Some(boxes),
             _ => None,
         };
         let len = match extent {
@@ -236,6 +270,8 @@ impl<F: Filter> NestedLoopCursor<F> {
         let end = rest.end.min(run.items.end).min(first.saturating_add(len));
         let count = (first..end).take_while(is_alike).count();
         let key = run.key;
+        let count = self.make_room(count, dimensions)?;
+        let Some(Unit { rest, .. }) = &mut self.unit else { return Ok(false) };
         rest.start = first + count as ItemId;
         self.block.items = first..rest.start;
         self.block.panels = 0..0;
@@ -297,11 +333,6 @@ impl<F: Filter> NestedLoopCursor<F> {
             return Ok(());
         }
         let len = rows * places;
-        if len > numbers.capacity() {
-            let more = (len - numbers.capacity()) * size_of::<F::Element>();
-            self.reservation.try_grow(more)?;
-            numbers.reserve_exact(len - numbers.len());
-        }
         numbers.clear();
         numbers.resize(len, F::Element::ZERO);
         let filter = &self.side.filter;
@@ -581,9 +612,6 @@ impl<F: Filter> Cursor for NestedLoopCursor<F> {
     }
 
     fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
-        if self.reservation.size() == 0 {
-            self.reservation.try_grow(CURSOR_BYTES)?;
-        }
         if self.unit.is_none() {
             let Some(ProbeUnit { number, items, range }) = self.units.pop() else {
                 return Poll::Ready(Ok(self.units.progress()));

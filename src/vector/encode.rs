@@ -65,15 +65,22 @@ pub(super) struct VectorEncoder {
     /// Rows that were added together: their part, and their places there.
     pushes: Vec<(usize, Range<usize>)>,
     reserved: usize,
+    /// The dimensions of the widest vector.
+    widest: u32,
 }
 
 impl VectorEncoder {
     pub(super) fn new(metric: Metric, axis: NormAxis) -> Self {
-        Self { metric, axis, read: vec![], pushes: vec![], reserved: 0 }
+        Self { metric, axis, read: vec![], pushes: vec![], reserved: 0, widest: 0 }
     }
 
     pub(super) fn number_count(&self) -> usize {
         self.read.iter().map(|part| part.numbers.len()).sum()
+    }
+
+    /// The dimensions of the widest vector.
+    pub(super) fn widest(&self) -> usize {
+        self.widest as usize
     }
 
     fn size_in_bytes(&self) -> usize {
@@ -138,6 +145,8 @@ impl BuildEncoder for VectorEncoder {
             part.numbers.truncate(count);
             return added;
         }
+        let widest = part.rows[rows..].iter().map(|row| row.len).max().unwrap_or(0);
+        self.widest = self.widest.max(widest);
         self.pushes.push((last, rows..part.rows.len()));
         Ok(())
     }

@@ -8,7 +8,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 use super::axis::NormAxis;
 use super::choice::pair_cost;
 use super::collection::Vectors;
-use super::cursor::CURSOR_BYTES;
+use super::cursor::{CURSOR_BYTES, least_block_bytes};
 use super::device::{Published, VectorDevices};
 use super::encode::{VectorEncoder, finish};
 use super::index::{self, DIRECTORY, GRID, Order, VectorIndex};
@@ -69,12 +69,14 @@ impl Matcher for VectorMatcher {
         &self,
         parts: &[(&dyn BuildEncoder, &KeyDictionary)],
         _: &MatchSpec,
+        _: StrategyChoice,
     ) -> Result<Growth> {
-        let (mut rows, mut numbers, mut keys) = (0, 0, 0);
+        let (mut rows, mut numbers, mut keys, mut widest) = (0, 0, 0, 0);
         for (encoder, of_part) in parts {
             let encoder: &VectorEncoder = encoder.of()?;
             rows += encoder.row_count();
             numbers += encoder.number_count();
+            widest = widest.max(encoder.widest());
             keys += of_part.size_in_bytes();
         }
         let finish = Vectors::footprint(rows) + 2 * keys;
@@ -83,7 +85,8 @@ impl Matcher for VectorMatcher {
             Metric::InnerProduct => panels,
             Metric::Euclidean | Metric::Cosine => panels.max(VectorIndex::bytes(rows, numbers)),
         };
-        Ok(Growth { finish, stays: 0, prepare })
+        let cursor = least_block_bytes(widest);
+        Ok(Growth { finish, stays: 0, prepare, cursor })
     }
 
     fn cursor_bytes(&self, _: &MatchSpec) -> usize {

@@ -244,8 +244,8 @@ fn probe_rows(build: &Vectors, ratio: f64) -> usize {
 impl<F: Filter> PreparedJoin for Prepared<F> {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         let cursor =
-            NestedLoopCursor::new(Arc::clone(&self.side), self.join, reservation.new_empty());
-        Ok(Box::new(cursor))
+            NestedLoopCursor::try_new(Arc::clone(&self.side), self.join, reservation.new_empty());
+        Ok(Box::new(cursor?))
     }
 
     fn range_unit(&self) -> u32 {

@@ -53,6 +53,7 @@ mod gpu_faults;
 mod gpu_kernels;
 mod joins;
 mod limits;
+mod memory_limits;
 mod names;
 mod not_in;
 mod options;

@@ -6,6 +6,7 @@
 
 use std::ops::Range;
 
+use datafusion::common::Result;
 use datafusion::logical_expr::Operator;
 
 use crate::engine::{ItemPair, Match, Pairing, RowGroups};
@@ -51,7 +52,7 @@ impl Block {
 }
 
 /// Pairs of rows, as blocks.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct RowPairs {
     blocks: Vec<Block>,
     len: usize,
@@ -98,6 +99,57 @@ impl RowPairs {
             block.starts.swap(0, 1);
             block.lens.swap(0, 1);
             block.pair.items.swap(0, 1);
+        }
+    }
+
+    /// Gives `part` the pairs in parts of at most `most` bytes each, or of a single pair, with the
+    /// bytes of each part. `bytes_at` tells those of a row by its side and place.
+    pub(crate) fn cut(
+        &self,
+        most: usize,
+        bytes_at: impl Fn(usize, u32) -> usize,
+        mut part: impl FnMut(&Self, usize) -> Result<()>,
+    ) -> Result<()> {
+        let mut next = Self::default();
+        let mut held = 0;
+        let mut add = |block: Block, bytes: usize| -> Result<()> {
+            if held + bytes > most && !next.is_empty() {
+                part(&next, held)?;
+                next.clear();
+                held = 0;
+            }
+            next.push(block);
+            held += bytes;
+            Ok(())
+        };
+        for block in &self.blocks {
+            let (inner, outer) = (block.inner(), 1 - block.inner());
+            let sum = |side: usize| -> usize {
+                block.places(side).map(|place| bytes_at(side, place as u32)).sum()
+            };
+            let (inner_len, inner_bytes) = (block.lens[inner] as usize, sum(inner));
+            let whole = block.lens[outer] as usize * inner_bytes + inner_len * sum(outer);
+            if whole <= most {
+                add(*block, whole)?;
+                continue;
+            }
+            for place in block.places(outer) {
+                let own = bytes_at(outer, place as u32);
+                let mut row = *block;
+                (row.starts[outer], row.lens[outer]) = (place as u32, 1);
+                if inner_len * own + inner_bytes <= most {
+                    add(row, inner_len * own + inner_bytes)?;
+                    continue;
+                }
+                for place in block.places(inner) {
+                    (row.starts[inner], row.lens[inner]) = (place as u32, 1);
+                    add(row, own + bytes_at(inner, place as u32))?;
+                }
+            }
+        }
+        match next.is_empty() {
+            true => Ok(()),
+            false => part(&next, held),
         }
     }
 
@@ -481,6 +533,40 @@ mod tests {
             }
             found.sort_unstable();
             assert_eq!(found, expected, "{operator:?} unordered {unordered} limit {limit}");
+        }
+    }
+
+    /// Parts hold every pair once, and no more bytes than they may.
+    #[test]
+    fn parts_hold_few_bytes_and_every_pair_once() {
+        let mut rng = StdRng::seed_from_u64(5);
+        for most in [1, 50, 400, 5000, usize::MAX] {
+            let sizes: [Vec<usize>; 2] = [(); 2]
+                .map(|()| (0..40).map(|_| if rng.random_bool(0.1) { 300 } else { 7 }).collect());
+            let mut pairs = RowPairs::default();
+            for _ in 0..30 {
+                let lens = [(); 2].map(|()| rng.random_range(1..5_u32));
+                let starts = lens.map(|len| rng.random_range(0..40 - len));
+                let pair = ItemPair { items: [0, 0], detail: 0 };
+                pairs.push(Block { starts, lens, pair });
+            }
+            let mut found: Vec<[u32; 2]> = vec![];
+            let bytes_at = |side: usize, place: u32| sizes[side][place as usize];
+            let bytes = |pair: &[u32; 2]| bytes_at(0, pair[0]) + bytes_at(1, pair[1]);
+            pairs
+                .cut(most, bytes_at, |part, held| {
+                    let some: Vec<_> = part.blocks().iter().flat_map(spelled_out).collect();
+                    assert_eq!(some.iter().map(bytes).sum::<usize>(), held);
+                    assert!(held <= most || part.len() == 1, "{held} of {most}");
+                    assert_eq!(some.len(), part.len());
+                    found.extend(some);
+                    Ok(())
+                })
+                .unwrap();
+            let mut all: Vec<_> = pairs.blocks().iter().flat_map(spelled_out).collect();
+            all.sort_unstable();
+            found.sort_unstable();
+            assert_eq!(found, all);
         }
     }
 }

@@ -35,6 +35,14 @@ pub(super) struct Gathered {
     payload: Arc<Payload>,
 }
 
+/// Pairs that are to be given out: few enough for a batch, by the bytes of their rows.
+pub(super) struct Part {
+    pairs: RowPairs,
+    bytes: usize,
+    /// Of the left and the right side.
+    payloads: [Arc<Payload>; 2],
+}
+
 impl Answer {
     /// Notes the counts and marks that a run of matches of an open batch gives for all rows of
     /// their items, once for each run. Returns a probe item of which no further match is needed.
@@ -167,12 +175,12 @@ impl Answer {
 
     /// Decides the gathered pairs, in one order of their sides or in both, and gives them out.
     /// `payload` holds their probe rows.
-    fn flush_orders(&mut self, payload: &Payload, counted: &mut Counted) -> Result<()> {
+    fn flush_orders(&mut self, payload: &Arc<Payload>, counted: &mut Counted) -> Result<()> {
         if self.pairs.is_empty() {
             return Ok(());
         }
         let build = Arc::clone(&self.build.payload);
-        let (left, right) = self.layout.left_right(payload, &*build);
+        let (left, right) = self.layout.left_right(payload, &build);
         let others = match self.layout.both_orders {
             true => self.pairs.take_other_order(self.mirrored),
             false => RowPairs::default(),
@@ -252,26 +260,79 @@ impl Answer {
         self.layout.residual(self.build.ranks.is_some())
     }
 
-    /// Decides the gathered pairs, whose left and right rows `payloads` hold.
-    fn flush_pairs(&mut self, payloads: [&Payload; 2], counted: &mut Counted) -> Result<()> {
-        let mut columns = PairColumns::new(&self.layout, &self.pairs, payloads);
+    /// Decides the gathered pairs, whose left and right rows `payloads` hold: as many at a time as the
+    /// bytes of their rows allow, where columns are made of them.
+    fn flush_pairs(&mut self, payloads: [&Arc<Payload>; 2], counted: &mut Counted) -> Result<()> {
+        let pairs = std::mem::take(&mut self.pairs);
+        let materialised = self.layout.yields == Yield::Pairs || self.residual().is_some();
+        let most = self.output.limits().bytes;
+        let flushed = if !materialised || self.output.holds_any_rows(widest_pair(payloads)) {
+            self.flush_part(&pairs, None, payloads, counted)
+        } else {
+            let bytes_at = |side: usize, place| payloads[side].bytes_at(place);
+            pairs.cut(most, bytes_at, |part, bytes| {
+                self.flush_part(part, Some(bytes), payloads, counted)
+            })
+        };
+        self.pairs = pairs;
+        flushed
+    }
+
+    /// Decides some pairs. Those whose rows take `bytes`, where these differ, wait until a batch is
+    /// asked for.
+    fn flush_part(
+        &mut self,
+        pairs: &RowPairs,
+        bytes: Option<usize>,
+        payloads: [&Arc<Payload>; 2],
+        counted: &mut Counted,
+    ) -> Result<()> {
+        let of_sides = payloads.map(|payload| payload.as_ref());
+        let mut columns = PairColumns::new(&self.layout, pairs, of_sides);
         if let Some(residual) = self.residual() {
             self.residual_rows.add(columns.len());
             columns.filter(residual)?;
             note_places(&self.layout, &self.build, &columns, counted)?;
         } else if self.layout.row_order.is_some() {
-            note_blocks(&self.layout, &self.build, &self.pairs, counted);
+            note_blocks(&self.layout, &self.build, pairs, counted);
         }
         match self.layout.yields {
-            Yield::Pairs => {
-                let batch = columns.to_batch()?;
-                self.output.push(batch)?;
-            }
+            Yield::Pairs => match bytes {
+                None => {
+                    let batch = columns.to_batch()?;
+                    self.output.push(batch)?;
+                }
+                Some(bytes) => {
+                    let bytes = bytes * columns.len() / pairs.len().max(1);
+                    let pairs = columns.kept_pairs()?;
+                    self.parts.push_back(Part { pairs, bytes, payloads: payloads.map(Arc::clone) });
+                }
+            },
             Yield::Total => self.total += columns.len() as u64,
             Yield::RowsOf(..) | Yield::CountsPerProbeRow => {}
         }
         Ok(())
     }
+
+    /// Gives out pairs that wait; `false` where there are none.
+    pub(super) fn push_part(&mut self) -> Result<bool> {
+        let Some(Part { pairs, bytes, payloads }) = self.parts.pop_front() else {
+            return Ok(false);
+        };
+        let of_sides = payloads.each_ref().map(|payload| payload.as_ref());
+        let batch = PairColumns::new(&self.layout, &pairs, of_sides).to_batch()?;
+        self.output.make_room(bytes)?;
+        self.output.push(batch)?;
+        if self.parts.is_empty() && self.output.is_finished() {
+            self.output.finish()?;
+        }
+        Ok(true)
+    }
+}
+
+/// A bound on the bytes of a pair of rows.
+fn widest_pair(payloads: [&Arc<Payload>; 2]) -> usize {
+    payloads.map(|payload| payload.widest_row()).iter().sum()
 }
 
 /// Whether matching items alone tell how many of their rows' pairs match.

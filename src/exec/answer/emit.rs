@@ -108,8 +108,10 @@ impl Answer {
         let mut matches = vec![];
         let mut non_null = vec![vec![]; counted.non_null.len()];
         let mut ended = false;
+        let (mut bytes, most) = (0, self.output.limits().bytes);
+        let are_even = self.output.holds_any_rows(batch.payload.widest_row());
         for _ in 0..ROWS_PER_STEP {
-            if places.len() == rows_at_once {
+            if places.len() == rows_at_once || bytes >= most {
                 break;
             }
             let Some((place, item)) = walk.next(batch.items.groups()) else {
@@ -139,6 +141,7 @@ impl Answer {
                 continue;
             }
             places.push(place);
+            bytes += if are_even { 0 } else { batch.payload.bytes_at(place) };
             if counts {
                 matches.push(count);
                 for (all, some) in counted.non_null.iter().zip(&mut non_null) {
@@ -174,8 +177,10 @@ impl Answer {
         let rows_at_once = self.output.rows_at_once(build.row_bytes);
         let mut places = vec![];
         let mut ended = false;
+        let (mut bytes, most) = (0, self.output.limits().bytes);
+        let are_even = self.output.holds_any_rows(build.payload.widest_row());
         for _ in 0..ROWS_PER_STEP {
-            if places.len() == rows_at_once {
+            if places.len() == rows_at_once || bytes >= most {
                 break;
             }
             let Some((place, item)) = walk.next(build.items.groups()) else {
@@ -188,6 +193,7 @@ impl Answer {
             };
             if index.is_some_and(is_marked) == wanted {
                 places.push(place);
+                bytes += if are_even { 0 } else { build.payload.bytes_at(place) };
             }
         }
         self.output.push_rows(side, &build.payload, places, None)?;

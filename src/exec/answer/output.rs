@@ -59,6 +59,8 @@ pub(crate) struct Output {
     coalescer: BatchCoalescer,
     /// Rows of a schema without columns, which the coalescer does not count.
     bare_rows: usize,
+    /// The bytes of the rows gathered, where these differ.
+    gathered_bytes: usize,
     /// All rows have been added.
     finished: bool,
 }
@@ -69,7 +71,28 @@ impl Output {
         // Large pieces pass through uncopied.
         let coalescer = BatchCoalescer::new(schema, limits.rows)
             .with_biggest_coalesce_batch_size(Some(limits.rows / 2));
-        Self { layout, limits, coalescer, bare_rows: 0, finished: false }
+        Self { layout, limits, coalescer, bare_rows: 0, gathered_bytes: 0, finished: false }
+    }
+
+    pub(crate) fn limits(&self) -> BatchLimits {
+        self.limits
+    }
+
+    /// Whether a batch of any rows is small enough, when none of them takes more than `widest` bytes.
+    pub(crate) fn holds_any_rows(&self, widest: usize) -> bool {
+        self.limits.rows.saturating_mul(widest) <= self.limits.bytes
+    }
+
+    /// Ends the current batch where it has no room for rows of `bytes` bytes that come next.
+    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<()> {
+        if self.coalescer.get_buffered_rows() == 0 {
+            self.gathered_bytes = 0;
+        } else if self.gathered_bytes + bytes > self.limits.bytes {
+            self.coalescer.finish_buffered_batch()?;
+            self.gathered_bytes = 0;
+        }
+        self.gathered_bytes += bytes;
+        Ok(())
     }
 
     /// How many rows to materialise at once, when one of them takes `row_bytes` bytes.
@@ -110,15 +133,52 @@ impl Output {
         &mut self,
         side: Side,
         payload: &Payload,
+        mut places: Vec<u32>,
+        counts: Option<RowCounts<'_>>,
+    ) -> Result<()> {
+        let output = &self.layout.join.output;
+        let only_counts =
+            !output.is_empty() && output.iter().all(|c| matches!(c, OutputColumn::Count(_)));
+        if only_counts || self.holds_any_rows(payload.widest_row()) {
+            return self.push_some_rows(side, payload, places, counts, only_counts);
+        }
+        let mut from = 0;
+        while !places.is_empty() {
+            let mut bytes = 0;
+            let mut fits = |place: u32| {
+                let own = payload.bytes_at(place);
+                let fits = bytes == 0 || bytes + own <= self.limits.bytes;
+                bytes += if fits { own } else { 0 };
+                fits
+            };
+            let len = places.iter().take_while(|&&place| fits(place)).count().max(1);
+            let rest = places.split_off(len);
+            let matches = counts.map_or(&[][..], |counts| &counts.matches[from..from + len]);
+            let non_null = counts.map_or(&[][..], |counts| counts.non_null).iter();
+            let non_null: Vec<_> = non_null
+                .map(|all| if all.is_empty() { vec![] } else { all[from..from + len].to_vec() })
+                .collect();
+            let some = counts.map(|_| RowCounts { matches, non_null: &non_null });
+            self.make_room(bytes)?;
+            self.push_some_rows(side, payload, places, some, false)?;
+            (places, from) = (rest, from + len);
+        }
+        Ok(())
+    }
+
+    /// The same for rows that fit a batch. `only_counts`: as one row with the sums of the counts.
+    fn push_some_rows(
+        &mut self,
+        side: Side,
+        payload: &Payload,
         places: Vec<u32>,
         counts: Option<RowCounts<'_>>,
+        only_counts: bool,
     ) -> Result<()> {
         if places.is_empty() {
             return Ok(());
         }
         let layout = Arc::clone(&self.layout);
-        let only_counts = !layout.join.output.is_empty()
-            && layout.join.output.iter().all(|c| matches!(c, OutputColumn::Count(_)));
         let len = if only_counts { 1 } else { places.len() };
         let places = UInt32Array::from(places);
         let columns =

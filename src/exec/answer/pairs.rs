@@ -4,12 +4,12 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
+    Array, ArrayData, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
     UInt32Array, make_array,
 };
 use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::compute::{FilterBuilder, FilterPredicate, prep_null_mask_filter};
-use arrow::datatypes::{ArrowNativeType, i256};
+use arrow::datatypes::{ArrowNativeType, UInt32Type, i256};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::{Result, internal_err};
 
@@ -71,6 +71,31 @@ impl<'a> PairColumns<'a> {
         self.len = kept.count();
         self.kept = Some(kept);
         Ok(())
+    }
+
+    /// The pairs that are left: one by one where a residual has refused some.
+    pub(crate) fn kept_pairs(&self) -> Result<RowPairs> {
+        let Some(kept) = &self.kept else { return Ok(self.pairs.clone()) };
+        let all = UInt32Array::from_iter_values(0..self.pairs.len() as u32);
+        let left = kept.filter(&all)?;
+        let mut left = left.as_primitive::<UInt32Type>().values().iter().copied().peekable();
+        let mut pairs = RowPairs::default();
+        let mut index = 0;
+        for block in self.pairs.blocks() {
+            let (inner, outer) = (block.inner(), 1 - block.inner());
+            for o in block.places(outer) {
+                for i in block.places(inner) {
+                    let mut pair = *block;
+                    (pair.starts[outer], pair.starts[inner]) = (o as u32, i as u32);
+                    pair.lens = [1, 1];
+                    if left.next_if_eq(&index).is_some() {
+                        pairs.push(pair);
+                    }
+                    index += 1;
+                }
+            }
+        }
+        Ok(pairs)
     }
 
     /// The output rows of these pairs.

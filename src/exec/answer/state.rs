@@ -1,5 +1,6 @@
 //! The answer of one partition while it is made.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -8,7 +9,7 @@ use datafusion::physical_plan::metrics::{Count, Time};
 
 use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::answer::blocks::{Expansion, RowPairs};
-use crate::exec::answer::consume::Gathered;
+use crate::exec::answer::consume::{Gathered, Part};
 use crate::exec::answer::emit::Listing;
 use crate::exec::answer::output::{BatchLimits, Output};
 use crate::exec::build_side::BuildSide;
@@ -31,6 +32,8 @@ pub(crate) struct Answer {
     /// Pairs of rows that are not yet decided, and their batch.
     pub(super) pairs: RowPairs,
     pub(super) gathered: Option<Gathered>,
+    /// Decided pairs of rows of very different sizes.
+    pub(super) parts: VecDeque<Part>,
     pub(super) total: u64,
     pub(super) listing: Option<Listing>,
     pub(super) output: Output,
@@ -52,6 +55,7 @@ impl Answer {
             mirrored: false,
             pairs: RowPairs::default(),
             gathered: None,
+            parts: VecDeque::new(),
             total: 0,
             listing: None,
             output: Output::new(Arc::clone(&layout), limits),
@@ -64,12 +68,19 @@ impl Answer {
 
     /// The next batch of output that is full, or the last one.
     pub(crate) fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        self.output.next_batch()
+        loop {
+            if let Some(batch) = self.output.next_batch()? {
+                return Ok(Some(batch));
+            }
+            if !self.push_part()? {
+                return Ok(None);
+            }
+        }
     }
 
     /// Whether all rows are in the output.
     pub(crate) fn is_finished(&self) -> bool {
-        self.output.is_finished()
+        self.output.is_finished() && self.parts.is_empty()
     }
 
     /// Opens a batch: matches of it may come.

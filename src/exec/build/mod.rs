@@ -13,8 +13,8 @@ use parking_lot::Mutex;
 
 use crate::config::{DeviceChoice, SpillChoice, StrategyChoice};
 use crate::engine::{
-    Chosen, Collection, DeviceRequest, Domain, Encoded, FinishContext, KeyConverter, MatchNeed,
-    PrepareContext, Probes, RowGroups, choose,
+    Choice, Chosen, Collection, DeviceRequest, Domain, Encoded, FinishContext, KeyConverter,
+    MatchNeed, PrepareContext, PreparedJoin, Probes, RowGroups, choose,
 };
 use crate::exec::answer::consume::items_tell_total;
 use crate::exec::build::headroom::Headroom;
@@ -46,6 +46,8 @@ pub(crate) struct BuildPlan {
     pub on_choice: OnChoice,
     /// Whether a build side that does not fit into memory goes to disk.
     pub spill: SpillChoice,
+    /// Whether the session has a memory limit.
+    pub limited: bool,
     /// All values of the rows, where they are known.
     pub values: Option<Arc<KnownValues>>,
     /// The rows that will probe the build side, where they are known.
@@ -81,7 +83,7 @@ impl BuildPlan {
 
     /// Like [`Self::run`]. Where memory gets short while tasks read, returns the rows read so far
     /// and the reason. Of the headroom held in `memory`, the part that all partitions start with
-    /// stays: each releases [`Layout::partition_bytes`] when it starts.
+    /// stays: each releases [`BuildSide::partition_bytes`] when it starts.
     pub(crate) async fn run_or_overflow(
         self,
         input: SendableRecordBatchStream,
@@ -103,7 +105,7 @@ impl BuildPlan {
         let indexed = on_thread(move |cancel| plan.index(shares, reservation, cancel)).await;
         let build = indexed.map_err(|e| out_of_memory(e, &layout, rows))?;
         // A partition that starts late finds its memory, whatever the others have taken.
-        memory.release_to(partitions * layout.partition_bytes());
+        memory.release_to(partitions * build.partition_bytes);
         Ok(Ok(build))
     }
 
@@ -265,12 +267,13 @@ impl BuildPlan {
         let prepare = |strategy: StrategyChoice, request: &DeviceRequest, why: &str| {
             let mut choice = choose(matcher, strategy, items, &spec, request, context)?;
             let prepared = choice.prepare(items, context)?;
+            let cursor = self.cursor_bytes(prepared.as_ref(), &choice, &reservation)?;
             let chosen = described.get_or_init(|| choice.chosen().noting(why));
             (self.on_choice)(chosen.noting(&early.lock()));
-            Ok(prepared)
+            Ok((prepared, cursor))
         };
         let smallest = matcher.smallest().filter(|_| self.is_free_to_choose());
-        let prepared = match (prepare(self.strategy, &request, ""), smallest) {
+        let (prepared, cursor) = match (prepare(self.strategy, &request, ""), smallest) {
             (Err(error), Some(smallest)) if is_out_of_memory(&error) => {
                 reservation.try_resize(rows.held)?;
                 let request = DeviceRequest { choice: DeviceChoice::Cpu, ..request };
@@ -287,8 +290,36 @@ impl BuildPlan {
         let ranges = Ranges::new(steps, probes, self.partitions, prepared.as_ref());
         peak();
         self.metrics.bytes.set(reservation.size());
-        let side = BuildSide::new(rows, prepared, ranges, self.partitions, reservation);
+        let scratch = if self.layout.self_join { 0 } else { rows.encoder.scratch_bytes() };
+        let of_partition = cursor + scratch + Layout::SMALL_BATCH;
+        let partitions = (self.partitions, of_partition);
+        let side = BuildSide::new(rows, prepared, ranges, partitions, reservation);
         Ok(Arc::new(side))
+    }
+
+    /// The bytes of a cursor over `prepared` with its match buffer. Under a memory limit a cursor is
+    /// opened to learn them.
+    ///
+    /// # Errors
+    ///
+    /// When memory for a cursor is refused, and another strategy may take less.
+    fn cursor_bytes(
+        &self,
+        prepared: &dyn PreparedJoin,
+        choice: &Choice,
+        reservation: &MemoryReservation,
+    ) -> Result<usize> {
+        let about = self.layout.cursor_bytes();
+        if !self.limited || choice.is_on_device() {
+            return Ok(about);
+        }
+        let own = reservation.new_empty();
+        let buffer = self.layout.spec.buffer_bytes();
+        match own.try_grow(buffer).and_then(|()| prepared.open(&own)) {
+            Ok(_) => Ok(own.size()),
+            Err(error) if is_out_of_memory(&error) && !self.is_free_to_choose() => Ok(about),
+            Err(error) => Err(error),
+        }
     }
 }
 

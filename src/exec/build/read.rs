@@ -19,9 +19,10 @@ use crate::exec::build::headroom::Headroom;
 use crate::exec::build::{BuildPlan, out_of_memory};
 use crate::exec::layout::Layout;
 use crate::exec::rows::arguments::EncodedArguments;
-use crate::exec::rows::payload::{PayloadBuilder, SeenBuffers};
+use crate::exec::rows::payload::PayloadBuilder;
 use crate::exec::rows::ranks::Ranks;
 use crate::exec::rows::slices::Slices;
+use crate::util::buffers::SeenBuffers;
 use crate::util::errors::is_out_of_memory;
 
 /// The build side while it is being read.
@@ -32,11 +33,20 @@ pub(crate) struct BuildCollector {
     input: Slices,
     seen: SeenBuffers,
     /// The bytes that all tasks together need beyond those they hold.
-    needed: Mutex<usize>,
+    needed: Mutex<Needed>,
     /// A task has failed: the rows read are of no use.
     failed: AtomicBool,
     /// The reason why the rows read do not stay in memory.
     overflow: OnceLock<DataFusionError>,
+}
+
+/// The bytes that rows need beyond those that their encoders hold.
+#[derive(Debug, Clone, Copy, Default)]
+struct Needed {
+    /// To finish and index them, or to give them to the disk.
+    once: usize,
+    /// For the cursor of each partition.
+    cursor: usize,
 }
 
 /// The rows read of an input that does not fit into memory.
@@ -142,7 +152,7 @@ impl BuildCollector {
             payload: PayloadBuilder::new(self.input.schema(), carried, self.seen.clone()),
             order_column: PayloadBuilder::new(self.input.schema(), &ordered, self.seen.clone()),
         };
-        let mut needed = 0;
+        let mut needed = Needed::default();
         while !self.failed.load(Ordering::Relaxed)
             && self.overflow.get().is_none()
             && let Some((first_row, slice)) = self.input.next_of_build().await?
@@ -175,21 +185,25 @@ impl BuildCollector {
 
     /// Holds the memory that finishing all shares and probing are going to take, or notes that
     /// there is none. `needed` are the bytes that this share was counted with before.
-    fn look_ahead(&self, share: &Share, needed: &mut usize) -> Result<()> {
+    fn look_ahead(&self, share: &Share, needed: &mut Needed) -> Result<()> {
         let now = Share::finish_growth(&[share], &self.plan)?;
         let mut all = self.needed.lock();
-        *all = *all + now - *needed;
+        all.once = all.once + now.once - needed.once;
+        all.cursor = all.cursor + now.cursor - needed.cursor;
         *needed = now;
         self.hold(*all);
         Ok(())
     }
 
-    /// Holds `bytes` for the shares, and what all partitions start with.
-    fn hold(&self, bytes: usize) {
-        let starts = self.plan.partitions * self.plan.layout.partition_bytes();
+    /// Holds memory for the shares, for what all partitions start with, and for the rows of another
+    /// input.
+    fn hold(&self, needed: Needed) {
+        let layout = &self.plan.layout;
+        let starts = self.plan.partitions * (layout.partition_bytes() + needed.cursor);
+        let rows = layout.bytes_for_rows(&self.memory.memory_limit());
         let held = match self.plan.spill {
             SpillChoice::Never => Ok(()),
-            SpillChoice::Auto => self.memory.ensure(bytes + starts),
+            SpillChoice::Auto => self.memory.ensure(needed.once + starts + rows),
             SpillChoice::Always => Err(DataFusionError::ResourcesExhausted(
                 "simjoin.spill = 'always' keeps nothing in memory".to_string(),
             )),
@@ -212,11 +226,12 @@ impl Share {
 
     /// A bound on the bytes that ordering, indexing and the counts of a self-join reserve on top of
     /// those that some shares hold; or on the bytes that giving their rows to the disk takes, where
-    /// these are more.
-    fn finish_growth(shares: &[&Self], plan: &BuildPlan) -> Result<usize> {
+    /// these are more. And a bound on those of a cursor.
+    fn finish_growth(shares: &[&Self], plan: &BuildPlan) -> Result<Needed> {
         let layout = &plan.layout;
         let parts: Vec<_> = shares.iter().map(|s| (s.encoder.as_ref(), &s.keys)).collect();
-        let Growth { finish, stays, prepare } = layout.matcher.growth(&parts, &layout.spec)?;
+        let Growth { finish, stays, prepare, cursor } =
+            layout.matcher.growth(&parts, &layout.spec, plan.strategy)?;
         let sum = |bytes: fn(&Self) -> usize| shares.iter().map(|s| bytes(s)).sum::<usize>();
         let mut columns = sum(|s| s.payload.finish_growth());
         // Of two inputs, the rows are ranked where there is memory for it.
@@ -234,7 +249,8 @@ impl Share {
             counts = Counted::footprint(layout, rows, layout.counted_columns().count());
         }
         let unload = sum(|s| s.encoder.unload_bytes(&s.keys));
-        Ok((finish.max(stays + prepare) + columns + counts).max(unload))
+        let once = (finish.max(stays + prepare) + columns + counts).max(unload);
+        Ok(Needed { once, cursor })
     }
 
     /// The encoders with their keys, the payload and the column that rows are ordered by.

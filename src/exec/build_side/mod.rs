@@ -1,5 +1,6 @@
 //! The build side, which all partitions share once it is built.
 
+pub(crate) mod parts;
 pub(crate) mod schedule;
 
 use std::ops::Deref;
@@ -10,6 +11,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use tokio::sync::Notify;
 
 use crate::engine::{Collection, KeyDictionary, PreparedJoin, ProbeEncoder};
+use crate::exec::build_side::parts::Leftovers;
 use crate::exec::build_side::schedule::{Ranges, SpareSlices};
 use crate::exec::rows::payload::Payload;
 use crate::exec::rows::ranks::{Partners, Ranks};
@@ -49,6 +51,11 @@ pub(crate) struct BuildSide {
     pub ranges: Ranges,
     /// For joins of two inputs: probe rows that no partition has taken.
     pub spare: SpareSlices,
+    /// Parts of the probe side for which a partition found no memory.
+    pub leftovers: Leftovers,
+    /// The bytes that a partition keeps as long as it probes: its cursor, its scratch space, and a
+    /// small batch.
+    pub partition_bytes: usize,
     /// Of the rows and of what the strategy prepared.
     reservation: MemoryReservation,
 }
@@ -62,12 +69,13 @@ impl Deref for BuildSide {
 }
 
 impl BuildSide {
-    /// A build side that `partitions` partitions will probe, in `ranges` if it is both sides.
+    /// A build side that `partitions` partitions will probe, in `ranges` if it is both sides. Each
+    /// keeps `partition_bytes`.
     pub(crate) fn new(
         rows: BuildRows,
         prepared: Arc<dyn PreparedJoin>,
         ranges: Ranges,
-        partitions: usize,
+        (partitions, partition_bytes): (usize, usize),
         reservation: MemoryReservation,
     ) -> Self {
         Self {
@@ -77,6 +85,8 @@ impl BuildSide {
             shortage: Shortage::default(),
             ranges,
             spare: SpareSlices::default(),
+            leftovers: Leftovers::new(partitions),
+            partition_bytes,
             reservation,
         }
     }
@@ -92,6 +102,11 @@ impl BuildSide {
     /// Whether all workers that have not finished wait for memory.
     pub(crate) fn all_are_short(&self) -> bool {
         self.shortage.short.load(Ordering::Acquire) >= self.unfinished.load(Ordering::Acquire)
+    }
+
+    /// Whether one partition alone has not finished.
+    pub(crate) fn has_one_partition_left(&self) -> bool {
+        self.unfinished.load(Ordering::Acquire) <= 1
     }
 
     /// Notes that a probe partition has seen all its rows. Returns whether it was the last

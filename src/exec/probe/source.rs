@@ -1,20 +1,21 @@
 //! Where the probe batches of a partition come from.
 
-use std::ops::Range;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
 use futures::future::poll_fn;
 
-use crate::engine::{Collection, ItemId, KeyConverter, ProbeUnit, Scratch};
+use crate::engine::{Collection, KeyConverter, ProbeUnit, Scratch};
 use crate::exec::answer::ProbeBatch;
 use crate::exec::answer::batch::Counted;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
+use crate::exec::build_side::parts::{Part, Slice};
 use crate::exec::build_side::schedule::SpareSlices;
 use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::ProbeCounters;
@@ -22,7 +23,6 @@ use crate::exec::rows::arguments::{EncodedArguments, ROWS_PER_SLICE};
 use crate::exec::rows::feed::SegmentReader;
 use crate::exec::rows::inputs::ProbeRows;
 use crate::exec::rows::payload::Payload;
-use crate::exec::rows::visited::Visit;
 use crate::util::errors::is_out_of_memory;
 
 /// The most batches that are open at the same time: one whose candidates a device verifier
@@ -44,45 +44,14 @@ pub(crate) enum ProbeInput {
     Stored(SegmentReader),
 }
 
-/// Rows of the probe input.
-#[derive(Debug, Clone)]
-pub(super) struct Slice {
-    rows: RecordBatch,
-    visit: Option<Visit>,
-}
-
-/// What becomes one probe batch.
-#[derive(Debug, Clone)]
-pub(super) enum Part {
-    Rows(Slice),
-    /// Items of the build side; `has_itemless`: the rows without an item.
-    Items {
-        range: Range<ItemId>,
-        has_itemless: bool,
-    },
-}
-
-impl Part {
-    /// Both halves, the first one first; `None` for a single row or item.
-    fn halves(&self) -> Option<[Self; 2]> {
+impl ProbeInput {
+    /// Whether all partitions that probe a build side take rows or items of this input, and those
+    /// that end leave theirs to the others.
+    pub(super) fn is_shared(&self) -> bool {
         match self {
-            Self::Rows(Slice { rows, visit }) => {
-                let (all, half) = (rows.num_rows(), rows.num_rows() / 2);
-                let rest = visit.clone().map(|visit| visit.skip(half));
-                (half > 0).then(|| {
-                    [
-                        Self::Rows(Slice { rows: rows.slice(0, half), visit: visit.clone() }),
-                        Self::Rows(Slice { rows: rows.slice(half, all - half), visit: rest }),
-                    ]
-                })
-            }
-            Self::Items { range, has_itemless } => {
-                let middle = range.start + (range.len() / 2) as ItemId;
-                let part = |range, has_itemless| Self::Items { range, has_itemless };
-                (middle > range.start).then(|| {
-                    [part(range.start..middle, false), part(middle..range.end, *has_itemless)]
-                })
-            }
+            Self::Stream(rows) => rows.as_ref().is_some_and(ProbeRows::are_shared),
+            Self::Itself => true,
+            Self::Stored(_) => false,
         }
     }
 }
@@ -94,11 +63,21 @@ pub(super) struct Held {
     pub bytes: usize,
 }
 
+/// What came of a part.
+pub(super) enum Opened {
+    Batch(ProbeBatch),
+    /// Nothing before the open batches are complete.
+    Later,
+    /// No memory for a single row or item, which waits, although no batch is open.
+    Stuck(DataFusionError),
+}
+
 /// Makes probe batches of the input, as large as memory allows.
 ///
 /// One reservation holds all open batches and the buffers of the next one. Where memory is short
 /// for a further batch, its rows wait until the open ones are complete, and from then on one batch
-/// is open at a time. Where it is short for the only batch, its rows are halved.
+/// is open at a time. Where it is short for the only batch, its rows are halved. A partition that
+/// finds no memory for a single row leaves its rows to the others, and ends.
 pub(super) struct ProbeSource {
     layout: Arc<Layout>,
     build: Arc<BuildSide>,
@@ -114,6 +93,10 @@ pub(super) struct ProbeSource {
     /// Memory was short.
     short: bool,
     next_number: u32,
+    /// Whether all partitions that probe the build side share its input.
+    shares: bool,
+    /// Whether this partition takes parts that others leave.
+    takes: bool,
 }
 
 /// Feeds a cursor.
@@ -128,7 +111,10 @@ impl ProbeSource {
         counters: &ProbeCounters,
         (pool, reservation, kept): (Arc<dyn MemoryPool>, MemoryReservation, Option<Arc<Headroom>>),
     ) -> Self {
+        let shares = input.is_shared();
         Self {
+            shares,
+            takes: true,
             layout,
             build,
             input,
@@ -142,6 +128,11 @@ impl ProbeSource {
             short: false,
             next_number: 0,
         }
+    }
+
+    /// Notes that the partition has left before it took anything.
+    pub(super) fn note_left(&mut self) {
+        self.takes = false;
     }
 
     /// The bytes reserved.
@@ -201,9 +192,16 @@ impl ProbeSource {
         if let Some(part) = self.waiting.pop() {
             return Ok(Some(part));
         }
-        if self.is_futile() {
-            return Ok(None);
+        let next = if self.is_futile() { None } else { self.next_of_input().await? };
+        if next.is_none() && self.takes {
+            let left = self.build.leftovers.take_or_end();
+            self.takes = left.is_some();
+            return Ok(left);
         }
+        Ok(next)
+    }
+
+    async fn next_of_input(&mut self) -> Result<Option<Part>> {
         Ok(match &mut self.input {
             ProbeInput::Stream(input) => {
                 let rows = ROWS_PER_SLICE.min(self.build.prepared.probe_rows());
@@ -243,10 +241,10 @@ impl ProbeSource {
         mut part: Part,
         held: Held,
         feed: Feed<'_>,
-    ) -> Result<Option<ProbeBatch>> {
+    ) -> Result<Opened> {
         loop {
             let error = match self.try_open(&part, held, feed) {
-                Ok(batch) => return Ok(Some(batch)),
+                Ok(batch) => return Ok(Opened::Batch(batch)),
                 Err(error) if is_out_of_memory(&error) => error,
                 Err(error) => return Err(error),
             };
@@ -255,7 +253,7 @@ impl ProbeSource {
                 let keep = held.bytes + self.scratch.size_in_bytes();
                 self.reservation.shrink(self.reservation.size().saturating_sub(keep));
                 self.waiting.push(part);
-                return Ok(None);
+                return Ok(Opened::Later);
             }
             if let Some([first, rest]) = part.halves() {
                 self.waiting.push(rest);
@@ -263,11 +261,37 @@ impl ProbeSource {
                 continue;
             }
             // The consumer of a stream may wait for another partition; workers on a piece go on.
-            return match self.input {
-                ProbeInput::Stored(_) => self.wait_for_memory(&part, feed).await.map(Some),
-                ProbeInput::Stream(_) | ProbeInput::Itself => Err(error),
-            };
+            if let ProbeInput::Stored(_) = self.input {
+                return self.wait_for_memory(&part, feed).await.map(Opened::Batch);
+            }
+            self.waiting.push(part);
+            return Ok(Opened::Stuck(error));
         }
+    }
+
+    /// Leaves all parts that wait to the other partitions, with the memory of this one and what
+    /// `free` gives back; `false` where it is the last one, or has rows of its own.
+    pub(super) fn leave(&mut self, free: impl FnOnce()) -> bool {
+        let build = Arc::clone(&self.build);
+        let mut parts = std::mem::take(&mut self.waiting);
+        let left = self.shares
+            && build.leftovers.leave(&mut parts, || {
+                self.free();
+                free();
+                self.kept.iter().for_each(|kept| kept.release());
+            });
+        self.waiting = parts;
+        if left {
+            self.takes = false;
+            build.shortage.freed.notify_waiters();
+        }
+        left
+    }
+
+    /// Gives all memory back until another partition has done so; see [`wait_for_others`].
+    pub(super) async fn wait_for_others(&mut self, alone: &mut bool) -> bool {
+        self.free();
+        self.shares && wait_for_others(&self.build, alone).await
     }
 
     /// Makes a batch of a part once other workers on the same piece have given memory back. An
@@ -366,6 +390,25 @@ impl ProbeSource {
             bytes: 0,
         }
     }
+}
+
+impl Drop for ProbeSource {
+    fn drop(&mut self) {
+        self.build.leftovers.end(usize::from(self.takes));
+    }
+}
+
+/// Waits until another partition of `build` has given memory back or ended: whether it is worth to
+/// try again. It is not where this partition was `alone` before, or where the others do not get on,
+/// whose consumer may wait for this one.
+pub(super) async fn wait_for_others(build: &BuildSide, alone: &mut bool) -> bool {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    let mut freed = pin!(build.shortage.freed.notified());
+    freed.as_mut().enable();
+    if build.has_one_partition_left() {
+        return !std::mem::replace(alone, true);
+    }
+    tokio::time::timeout(PATIENCE, freed).await.is_ok()
 }
 
 /// The next rows of the probe input, `most` at most: slices that another partition left, or rows of

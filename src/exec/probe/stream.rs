@@ -17,7 +17,8 @@ use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
 use crate::exec::metrics::ProbeMetrics;
-use crate::exec::probe::source::{Held, ProbeInput, ProbeSource};
+use crate::exec::probe::source::{Held, Opened, ProbeInput, ProbeSource, wait_for_others};
+use crate::util::errors::is_out_of_memory;
 
 /// Work between two looks at the runtime, which may have cancelled the query.
 const TIME_SLICE: Duration = Duration::from_millis(5);
@@ -55,6 +56,8 @@ pub(crate) struct ProbeStream {
     wants_input: bool,
     /// The cursor has completed the last batch.
     ended: bool,
+    /// The partition found no memory for a row, and all others had ended.
+    alone: bool,
     metrics: ProbeMetrics,
     /// Outlives the cursor.
     cursor_reservation: MemoryReservation,
@@ -62,33 +65,79 @@ pub(crate) struct ProbeStream {
 
 impl ProbeSetup {
     /// Opens the source, the cursor and the answer that probe `build`.
-    pub(crate) fn start(self, build: Arc<BuildSide>) -> Result<ProbeStream> {
+    pub(crate) fn start(self, build: &Arc<BuildSide>) -> Result<ProbeStream> {
+        let opened = self.open_cursor(build)?;
+        Ok(self.into_stream(build, Some(opened)))
+    }
+
+    /// The same for one of the partitions that share a build side. Where there is no memory for it,
+    /// the others do its part.
+    pub(crate) async fn start_or_leave(self, build: &Arc<BuildSide>) -> Result<ProbeStream> {
+        let mut alone = false;
+        loop {
+            let error = match self.open_cursor(build) {
+                Ok(opened) => return Ok(self.into_stream(build, Some(opened))),
+                Err(error) if is_out_of_memory(&error) => error,
+                Err(error) => return Err(error),
+            };
+            if !self.input.is_shared() {
+                return Err(error);
+            }
+            let free = || self.kept.iter().for_each(|kept| kept.release());
+            if build.leftovers.leave(&mut vec![], free) {
+                return Ok(self.into_stream(build, None));
+            }
+            if !wait_for_others(build, &mut alone).await {
+                return Err(error);
+            }
+        }
+    }
+
+    /// A cursor, with the memory of the match buffer; the memory for a small batch is kept.
+    fn open_cursor(&self, build: &BuildSide) -> Result<(Box<dyn Cursor>, MemoryReservation)> {
+        let keep = |bytes| self.kept.iter().try_for_each(|kept| kept.keep(bytes));
+        keep(build.partition_bytes)?;
+        let reservation = self.reservation.new_empty();
+        reservation.try_grow(self.layout.spec.buffer_bytes())?;
+        let cursor = build.prepared.open(&reservation)?;
+        keep(build.partition_bytes.max(reservation.size() + Layout::SMALL_BATCH))?;
+        Ok((cursor, reservation))
+    }
+
+    /// A stream with a cursor and its memory; without them, one that has ended.
+    fn into_stream(
+        self,
+        build: &Arc<BuildSide>,
+        opened: Option<(Box<dyn Cursor>, MemoryReservation)>,
+    ) -> ProbeStream {
         let Self { layout, input, converter, reservation, pool, kept, metrics, limits } = self;
+        let build = Arc::clone(build);
         let matches = MatchBuffer::new(layout.spec.match_buffer);
-        let cursor_reservation = reservation.new_empty();
-        cursor_reservation.try_grow(matches.footprint())?;
-        let cursor = build.prepared.open(&cursor_reservation)?;
+        let (cursor, cursor_reservation) = match opened {
+            Some((cursor, reservation)) => (Some(cursor), reservation),
+            None => (None, reservation.new_empty()),
+        };
+        let has_left = cursor.is_none();
         metrics.counters.peak_bytes.set_max(cursor_reservation.size());
         let counters = &metrics.counters;
         let (shared, memory) = (Arc::clone(&layout), (pool, reservation, kept));
-        Ok(ProbeStream {
-            source: ProbeSource::new(
-                shared,
-                Arc::clone(&build),
-                input,
-                converter,
-                counters,
-                memory,
-            ),
-            cursor: Some(cursor),
+        let mut source =
+            ProbeSource::new(shared, Arc::clone(&build), input, converter, counters, memory);
+        if has_left {
+            source.note_left();
+        }
+        ProbeStream {
+            source,
+            cursor,
             answer: Answer::new(layout, build, limits, counters),
             matches,
             next_run: 0,
             wants_input: true,
-            ended: false,
+            ended: has_left,
+            alone: false,
             metrics,
             cursor_reservation,
-        })
+        }
     }
 }
 
@@ -186,12 +235,26 @@ impl ProbeStream {
         let Some(cursor) = &mut self.cursor else {
             return internal_err!("a cursor has ended before its input");
         };
-        let opened = self.source.open(part, held, &mut |unit| cursor.feed(unit)).await?;
-        if let Some(batch) = opened {
-            let reserved = self.source.reserved() + self.cursor_reservation.size();
-            self.metrics.counters.peak_bytes.set_max(reserved);
-            self.answer.open(batch);
-            self.wants_input = false;
+        match self.source.open(part, held, &mut |unit| cursor.feed(unit)).await? {
+            Opened::Batch(batch) => {
+                let reserved = self.source.reserved() + self.cursor_reservation.size();
+                self.metrics.counters.peak_bytes.set_max(reserved);
+                self.answer.open(batch);
+                (self.wants_input, self.alone) = (false, false);
+            }
+            Opened::Later => {}
+            Opened::Stuck(error) => {
+                let (cursor, memory) = (&mut self.cursor, &self.cursor_reservation);
+                let free = || {
+                    *cursor = None;
+                    memory.free();
+                };
+                if self.source.leave(free) {
+                    self.ended = true;
+                } else if !self.source.wait_for_others(&mut self.alone).await {
+                    return Err(error);
+                }
+            }
         }
         Ok(())
     }

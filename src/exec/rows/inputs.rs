@@ -150,6 +150,11 @@ impl ProbeRows {
         Self { inputs: Arc::clone(inputs), partition }
     }
 
+    /// Whether other partitions of this process take rows of this one.
+    pub(crate) fn are_shared(&self) -> bool {
+        self.inputs.are_shared()
+    }
+
     /// The next batch; `None` once there is none for this partition.
     pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<RecordBatch>>> {
         let own = self.inputs.poll(self.partition, cx);

@@ -1,6 +1,5 @@
 //! The columns of a side that output and residual read, kept row by row.
 
-use std::collections::HashSet;
 use std::mem::size_of;
 use std::sync::{Arc, OnceLock};
 
@@ -13,9 +12,10 @@ use arrow::compute::{concat, interleave, take};
 use arrow::datatypes::{DataType, Schema};
 use arrow::downcast_primitive_array;
 use datafusion::common::{Result, internal_err};
-use parking_lot::Mutex;
 
 use crate::engine::{Collection, RowGroups};
+use crate::exec::rows::sizes::{range_bytes, widest_row};
+use crate::util::buffers::SeenBuffers;
 use crate::util::cancel::CancelFlag;
 
 /// A column in one piece is at most this large, so that no 32-bit offset overflows.
@@ -34,6 +34,7 @@ pub(crate) struct Payload {
     columns: Vec<Column>,
     items: Arc<dyn Collection>,
     rows: usize,
+    widest: OnceLock<usize>,
 }
 
 #[derive(Debug)]
@@ -67,7 +68,7 @@ impl Payload {
             rows: ArrayRef::clone(batch.column(c)),
             places: OnceLock::new(),
         });
-        Self { columns: columns.collect(), items, rows: batch.num_rows() }
+        Self { columns: columns.collect(), items, rows: batch.num_rows(), widest: OnceLock::new() }
     }
 
     /// The bytes that the columns `carried` of a batch take at most as a payload.
@@ -100,6 +101,32 @@ impl Payload {
             Column::Pieces { pieces, .. } => pieces.iter().map(slice_bytes).sum(),
         };
         self.columns.iter().map(bytes).sum::<usize>() / self.rows.max(1)
+    }
+
+    /// A bound on the bytes of a row: the sum of those of the widest value of each column.
+    pub(crate) fn widest_row(&self) -> usize {
+        let widest = |column: &Column| match column {
+            Column::ByPlace(array) | Column::ByRow { rows: array, .. } => widest_row(array),
+            Column::Pieces { pieces, .. } => {
+                pieces.iter().map(|piece| widest_row(piece)).max().unwrap_or(0)
+            }
+        };
+        *self.widest.get_or_init(|| self.columns.iter().map(widest).sum())
+    }
+
+    /// The bytes of the row at a place.
+    pub(crate) fn bytes_at(&self, place: u32) -> usize {
+        let bytes = |array: &ArrayRef, row: u32| range_bytes(array, row as usize, row as usize + 1);
+        let of_column = |column: &Column| match column {
+            Column::ByPlace(array) => bytes(array, place),
+            Column::ByRow { rows, .. } => bytes(rows, self.items.groups().row_at(place)),
+            Column::Pieces { pieces, starts } => {
+                let row = self.items.groups().row_at(place);
+                let piece = starts.partition_point(|&start| start <= row) - 1;
+                bytes(&pieces[piece], row - starts[piece])
+            }
+        };
+        self.columns.iter().map(of_column).sum()
     }
 
     /// A column of fixed width in the order of the places, `None` for other columns.
@@ -214,10 +241,6 @@ fn primitives_by_place<T: ArrowPrimitiveType>(
     Ok(Arc::new(array.with_data_type(rows.data_type().clone())))
 }
 
-/// The buffers that any builder has counted as held: slices of a batch share buffers.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SeenBuffers(Arc<Mutex<HashSet<usize>>>);
-
 /// Collects the payload of the build side, or a share of it.
 #[derive(Debug, Default)]
 pub(crate) struct PayloadBuilder {
@@ -243,7 +266,7 @@ impl PayloadBuilder {
     pub(crate) fn push(&mut self, first_row: u32, batch: &RecordBatch, carried: &[usize]) {
         for (pieces, &column) in self.pieces.iter_mut().zip(carried) {
             let array = batch.column(column);
-            self.bytes += new_buffer_bytes(&array.to_data(), &mut self.seen.0.lock());
+            self.bytes += self.seen.add(array);
             pieces.push(ArrayRef::clone(array));
         }
         self.starts.push(first_row);
@@ -324,7 +347,7 @@ impl PayloadBuilder {
             })
         });
         let columns = columns.collect::<Result<_>>()?;
-        Ok(Payload { columns, items, rows: self.rows })
+        Ok(Payload { columns, items, rows: self.rows, widest: OnceLock::new() })
     }
 
     /// The type of the first column, where there is one.
@@ -412,19 +435,6 @@ pub(crate) fn stored_bytes(array: &ArrayRef) -> usize {
     slice_bytes(array) + viewed(array)
 }
 
-/// The bytes of those buffers that `seen` does not hold yet.
-fn new_buffer_bytes(data: &ArrayData, seen: &mut HashSet<usize>) -> usize {
-    let mut bytes = 0;
-    let nulls = data.nulls().map(|n| n.buffer());
-    for buffer in data.buffers().iter().chain(nulls) {
-        // Slices of a buffer share its allocation, which `data_ptr` names.
-        if seen.insert(buffer.data_ptr().as_ptr() as usize) {
-            bytes += buffer.capacity();
-        }
-    }
-    bytes + data.child_data().iter().map(|c| new_buffer_bytes(c, seen)).sum::<usize>()
-}
-
 #[cfg(test)]
 mod tests {
     use arrow::array::{Int64Array, ListArray};
@@ -486,6 +496,7 @@ mod tests {
             columns: vec![Column::Pieces { pieces, starts: [0, 3, 3].into() }, whole(), whole()],
             items: sets,
             rows: 8,
+            widest: OnceLock::new(),
         };
         let by_place = payload.by_place(1).unwrap().unwrap();
         assert_eq!(by_place.as_primitive::<Int64Type>().values(), &rows);

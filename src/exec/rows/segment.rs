@@ -95,11 +95,13 @@ pub(crate) struct SpilledSide {
     /// By band, those without items last.
     pub segments: Vec<Segment>,
     pub rows: u64,
+    /// A bound on the bytes of a row.
+    pub widest: usize,
 }
 
 impl SpilledSide {
     /// `segments` in any order.
-    pub(crate) fn new(manager: SpillManager, mut segments: Vec<Segment>) -> Self {
+    pub(crate) fn new(manager: SpillManager, mut segments: Vec<Segment>, widest: usize) -> Self {
         // Neighbours have neighbouring positions: pieces are runs of segments.
         segments.sort_by_key(|segment| (segment.band, segment.positions.end));
         let mut rows = 0;
@@ -110,7 +112,7 @@ impl SpilledSide {
         // No batch is read ahead: several files are open at once, and batches read ahead are not
         // reserved.
         let manager = manager.with_batch_read_buffer_capacity(1);
-        Self { manager, segments, rows }
+        Self { manager, segments, rows, widest }
     }
 
     /// The size of a domain of the values of some segments; `None` where it is of no use.

@@ -174,7 +174,7 @@ impl Driver {
             let permit = Arc::clone(&self.build.permits).acquire_owned().await;
             *self.permit.lock() = permit.ok();
             let job = self.jobs.pop().unwrap_or_else(|| {
-                let piece = self.build.piece(next);
+                let piece = self.build.piece(next, meetings.probe.widest);
                 next = piece.end;
                 match plan.once {
                     true => Job::Itself(piece),
@@ -340,19 +340,16 @@ impl Driver {
                 metrics: metrics.again(),
                 limits: BatchLimits::of(&context.task, self.workers),
             };
-            let started = setup.start(Arc::clone(build)).and_then(|worker| {
-                // Cursors must leave the memory that the rows need.
-                if self.workers > 1 {
-                    rows.try_grow(ROWS_BYTES)?;
-                }
-                Ok(worker)
-            });
+            // Cursors must leave the memory that the rows need.
+            let room = if self.workers > 1 { rows.try_grow(ROWS_BYTES) } else { Ok(()) };
+            let started = room.and_then(|()| setup.start(build));
             match started {
                 Ok(worker) => workers.push(worker),
                 Err(error) if is_out_of_memory(&error) && !workers.is_empty() => {
                     (workers.len()..self.workers).for_each(|_| {
                         build.finish_partition();
                     });
+                    build.leftovers.end(self.workers - workers.len());
                     break;
                 }
                 Err(error) => return Err(error),

@@ -61,8 +61,9 @@ impl StoredBuild {
             return Ok(None);
         }
         let starts = context.partitions * context.layout.partition_bytes();
+        let rows = context.layout.bytes_for_rows(&context.task.memory_pool().memory_limit());
         if let Some(available) = context.available() {
-            let room = self.budget(available).min(available.saturating_sub(starts));
+            let room = self.budget(available).min(available.saturating_sub(starts + rows));
             if self.side.bytes() as f64 * *self.growth.lock() > 0.9 * room as f64 {
                 return Ok(None);
             }
@@ -85,7 +86,12 @@ impl StoredBuild {
         };
         let built = self.build_in(&memory, all, join).await;
         // As for a build side that has never left memory.
-        let built = built.and_then(|side| memory.ensure(starts).map(|()| side));
+        let built = built.and_then(|side| {
+            let starts = context.partitions * side.partition_bytes;
+            memory.ensure(starts + rows)?;
+            memory.release_to(starts);
+            Ok(side)
+        });
         match built {
             Ok(side) => Ok(Some(Reloaded { side, layout: Arc::clone(probing), starts: memory })),
             Err(error) if is_out_of_memory(&error) => Ok(None),
@@ -101,12 +107,19 @@ impl StoredBuild {
         available.saturating_sub(workers.min(available / 2))
     }
 
-    /// Segments from `from` on that make a piece.
-    pub(super) fn piece(&self, from: usize) -> Range<usize> {
+    /// Segments from `from` on that make a piece, beside which a probe row of `widest` bytes fits.
+    pub(super) fn piece(&self, from: usize, widest: usize) -> Range<usize> {
+        /// Bytes that encoding takes for each byte of a row.
+        const ENCODING: usize = 5;
         let segments = &self.side.segments;
         let growth = *self.growth.lock();
         let available = self.context.available();
-        let target = available.map(|bytes| 0.8 * self.budget(bytes) as f64 / growth);
+        let beside = widest.saturating_mul(ENCODING);
+        let target = available.map(|bytes| {
+            let budget = self.budget(bytes);
+            let least = (bytes / 4).min(budget);
+            (0.8 * budget as f64).min(bytes.saturating_sub(beside).max(least) as f64) / growth
+        });
         let rows_limit = self.context.piece_rows.unwrap_or(u32::MAX as usize);
         let (mut end, mut bytes, mut rows) = (from, 0, 0);
         while let Some(segment) = segments.get(end) {
@@ -133,6 +146,7 @@ impl StoredBuild {
             metrics: context.build_metrics.of_stored(),
             on_choice,
             spill: SpillChoice::Never,
+            limited: context.available().is_some(),
             values: None,
             probes,
         }

@@ -17,6 +17,7 @@ use super::bands::Bands;
 use crate::engine::{ANYWHERE, StoredForm, StoredRows};
 use crate::exec::rows::payload::stored_bytes;
 use crate::exec::rows::segment::{Segment, SpilledSide};
+use crate::exec::rows::sizes::widest_row;
 
 /// Rows of a batch on disk, at most: reading takes the memory of a batch.
 const BATCH_ROWS: usize = 8192;
@@ -42,6 +43,8 @@ pub(crate) struct SideWriter {
     /// The rows and bytes written, for errors.
     written_rows: u64,
     written_bytes: u64,
+    /// A bound on the bytes of a row.
+    widest: usize,
 }
 
 /// How much is written at a time.
@@ -90,6 +93,7 @@ impl SideWriter {
             done: vec![],
             written_rows: 0,
             written_bytes: 0,
+            widest: 0,
         }
     }
 
@@ -114,6 +118,8 @@ impl SideWriter {
                 self.rows[band].push((number, row));
             }
         }
+        let widest = batch.columns().iter().map(|column| widest_row(column)).sum();
+        self.widest = self.widest.max(widest);
         self.waiting_bytes += batch.columns().iter().map(stored_bytes).sum::<usize>();
         self.waiting.push(batch);
         match self.waiting_bytes >= self.reservation.size() / 2 {
@@ -209,7 +215,7 @@ impl SideWriter {
                 self.close(band, open)?;
             }
         }
-        Ok(SpilledSide::new(self.manager, self.done))
+        Ok(SpilledSide::new(self.manager, self.done, self.widest))
     }
 
     /// Says how far spilling came when the disk had no more room.

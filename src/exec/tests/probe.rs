@@ -213,6 +213,7 @@ impl Probe<'_> {
             metrics: BuildMetrics::new(&metrics),
             on_choice: Arc::new(|_| {}),
             spill: SpillChoice::Never,
+            limited: false,
             values: None,
             probes: None,
         };
@@ -242,7 +243,7 @@ impl Probe<'_> {
             limits: BatchLimits { rows: self.batch_size, bytes: 1 << 20 },
             layout,
         };
-        let mut stream = setup.start(Arc::new(build)).unwrap();
+        let mut stream = setup.start(&Arc::new(build)).unwrap();
         *pool.limit.lock() = pool.reserved().saturating_add(self.room);
         let mut batches = vec![];
         let result = loop {

@@ -212,6 +212,11 @@ impl BuildEncoder {
         self.sets.token_count()
     }
 
+    /// The number of tokens of the longest set.
+    pub fn longest_set(&self) -> usize {
+        self.sets.longest()
+    }
+
     /// The bytes allocated.
     pub fn size_in_bytes(&self) -> usize {
         self.dictionary.size()

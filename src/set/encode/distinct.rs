@@ -24,6 +24,8 @@ pub(crate) struct DistinctSets {
     unknown: Sparse,
     table: Table<SetSlot>,
     set_of_row: Vec<SetId>,
+    /// The tokens of the longest set.
+    longest: usize,
 }
 
 /// A set in a hash table of sets.
@@ -115,6 +117,7 @@ impl DistinctSets {
                     return exec_err!("a side of a similarity join holds at most {NO_SET} sets");
                 };
                 self.runs.push(self.arena.push(tokens));
+                self.longest = self.longest.max(tokens.len());
                 self.keys.set(set, key);
                 self.unknown.set(set, unknown);
                 self.table.insert(SetSlot { hash, set });
@@ -130,6 +133,11 @@ impl DistinctSets {
         }
         self.set_of_row.push(set);
         Ok(())
+    }
+
+    /// The number of tokens of the longest set.
+    pub(crate) fn longest(&self) -> usize {
+        self.longest
     }
 
     /// The number of sets.

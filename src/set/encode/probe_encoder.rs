@@ -61,6 +61,11 @@ impl ProbeEncoder {
         Self { partners, ..self }
     }
 
+    /// The bytes of the marks that ordering the tokens of a set takes.
+    pub fn scratch_bytes(&self) -> usize {
+        Ascending::footprint(self.dictionary.len())
+    }
+
     /// The sets of a probe batch. `reservation` holds the scratch space and the collection, on
     /// top of `base` bytes of other things.
     pub fn encode(

@@ -12,6 +12,7 @@ pub(crate) mod suffix_test;
 
 pub(crate) use group::GroupFilter;
 pub use positional::PositionalIndex;
+pub(crate) use positional::PositionalSource;
 pub use prefix::PrefixIndex;
 pub(crate) use signature::{ProbeSignature, SignatureScheme, Signatures};
 pub(crate) use suffix_test::{Every, SuffixTest};

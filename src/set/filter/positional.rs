@@ -59,11 +59,15 @@ impl PositionalIndex {
 
     /// A source of candidates; its memory is added to `reservation`.
     pub fn source(this: &Arc<Self>, reservation: &MemoryReservation) -> Result<PositionalSource> {
+        const TOKEN_BYTES: usize = PositionalSource::TOKEN_BYTES;
         let sets = this.build.len() as usize;
         let hits = HITS * size_of::<Hit>();
         let hints = this.postings.hint_count();
         let words = (sets + hints) * size_of::<u32>();
         reservation.try_grow(words + hits + SizeBoundsCache::footprint(this.build.runs()))?;
+        // Of two inputs, a probe batch may hold longer sets.
+        let signatures = reservation.new_empty();
+        signatures.try_grow(this.build.runs().greatest_size() as usize * TOKEN_BYTES)?;
         Ok(PositionalSource {
             index: Arc::clone(this),
             bounds: SizeBoundsCache::new(&this.spec, this.build.runs()),
@@ -73,7 +77,7 @@ impl PositionalIndex {
             hits: vec![Hit::default(); HITS],
             pending: 0..0,
             pending_of: 0,
-            reservation: reservation.new_empty(),
+            reservation: signatures,
             prefix: 0,
             signatures: vec![],
             probe: SetUnit::default(),
@@ -144,7 +148,7 @@ pub struct PositionalSource {
 impl CandidateSource for PositionalSource {
     fn admit(&mut self, probe: &SetUnit) -> Result<()> {
         let longest = probe.sets.runs().greatest_size() as usize;
-        let bytes = longest * size_of::<SuffixSignature>();
+        let bytes = longest * Self::TOKEN_BYTES;
         match bytes > self.reservation.size() {
             true => self.reservation.try_resize(bytes),
             false => Ok(()),
@@ -253,6 +257,9 @@ impl CandidateSource for PositionalSource {
 }
 
 impl PositionalSource {
+    /// The bytes for each token of the longest probe set.
+    pub(crate) const TOKEN_BYTES: usize = size_of::<SuffixSignature>();
+
     /// The partners and bounds that probe sets of one key and size share.
     fn run_of(
         &mut self,

@@ -61,14 +61,15 @@ impl SizeBounds {
 }
 
 impl SizeBounds {
-    /// The bytes that the bounds take at most, for a build side with these runs.
+    /// The bytes of the bounds of a probe set, for a build side with these runs.
     pub(crate) fn footprint(build: &Runs) -> usize {
-        let span = build
-            .greatest_size()
-            .saturating_sub(build.least_size())
-            .saturating_add(1)
-            .min(MAX_TABLE);
-        span as usize * size_of::<u32>() + size_of::<Self>()
+        let sizes = build.greatest_size().saturating_sub(build.least_size()).saturating_add(1);
+        sizes.min(MAX_TABLE) as usize * size_of::<u32>() + size_of::<Self>()
+    }
+
+    /// The bytes of the table.
+    fn table_bytes(&self) -> usize {
+        self.required.capacity() * size_of::<u32>()
     }
 
     /// The required overlaps of partners of size `least..=greatest`; empty where these are too many
@@ -79,39 +80,91 @@ impl SizeBounds {
 }
 
 /// The bounds of the sizes met last, direct-mapped by size: probe sets come ordered by blocking
-/// key and size, so that sizes repeat.
+/// key and size, so that sizes repeat. Where tables are large, the cache holds fewer of them.
 #[derive(Debug)]
 pub(crate) struct SizeBoundsCache {
     spec: JoinSpec,
     partners: (u32, u32),
     slots: Vec<Option<(u32, Option<Arc<SizeBounds>>)>>,
+    /// The bytes of the tables held.
+    held: usize,
+    /// The slot that is emptied next where the tables take too much.
+    hand: usize,
 }
 
 impl SizeBoundsCache {
     const SLOTS: usize = 64;
+    /// The bytes of all tables of a cache, at most.
+    const TABLES: usize = 4 * MAX_TABLE as usize * size_of::<u32>();
 
     /// For a build side with these runs.
     pub(crate) fn new(spec: &JoinSpec, build: &Runs) -> Self {
         let partners = (build.least_size(), build.greatest_size());
-        Self { spec: *spec, partners, slots: vec![None; Self::SLOTS] }
+        Self { spec: *spec, partners, slots: vec![None; Self::SLOTS], held: 0, hand: 0 }
     }
 
     /// The bounds of a size, `None` when it has no admissible partner.
     pub(crate) fn get(&mut self, size: u32) -> Option<Arc<SizeBounds>> {
-        let slot = &mut self.slots[size as usize % Self::SLOTS];
-        match slot {
+        let place = size as usize % Self::SLOTS;
+        match &self.slots[place] {
             Some((cached, bounds)) if *cached == size => bounds.clone(),
             _ => {
-                let new = SizeBounds::new(&self.spec, size, self.partners);
-                let new = new.map(Arc::new);
-                *slot = Some((size, new.clone()));
+                let new = SizeBounds::new(&self.spec, size, self.partners).map(Arc::new);
+                self.empty(place);
+                let bytes = new.as_ref().map_or(0, |bounds| bounds.table_bytes());
+                while self.held > 0 && self.held + bytes > Self::TABLES {
+                    self.empty(self.hand);
+                    self.hand = (self.hand + 1) % Self::SLOTS;
+                }
+                self.held += bytes;
+                self.slots[place] = Some((size, new.clone()));
                 new
             }
         }
     }
 
-    /// The bytes that a full cache takes at most.
+    fn empty(&mut self, place: usize) {
+        if let Some((_, Some(bounds))) = self.slots[place].take() {
+            self.held -= bounds.table_bytes();
+        }
+    }
+
+    /// The bytes that a cache takes at most, with the bounds that its caller works with.
     pub(crate) fn footprint(build: &Runs) -> usize {
-        Self::SLOTS * (SizeBounds::footprint(build) + 32)
+        let sizes = build.greatest_size().saturating_sub(build.least_size()).saturating_add(1);
+        Self::most_bytes(sizes as usize)
+    }
+
+    /// The same where the build sets are of `sizes` sizes.
+    pub(crate) fn most_bytes(sizes: usize) -> usize {
+        let table = sizes.min(MAX_TABLE as usize) * size_of::<u32>();
+        let slot = size_of::<SizeBounds>() + 32;
+        (Self::SLOTS * table).min(Self::TABLES) + table + (Self::SLOTS + 1) * slot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Pairing;
+    use crate::set::Measure;
+    use crate::set::tests::harness::{Sides, spec};
+
+    #[test]
+    fn large_tables_take_a_bounded_share() {
+        let rows = [1, 16_000].map(|size| (0, (0..size).collect())).to_vec();
+        let build = Sides::two("sizes", &rows, &vec![]).build;
+        let spec = spec(Measure::Jaccard, 0.1, Pairing::All);
+        let mut cache = SizeBoundsCache::new(&spec, build.runs());
+        for size in (2000..2400).chain([2000, 2001]) {
+            let found = cache.get(size).unwrap();
+            let direct = SizeBounds::new(&spec, size, (1, 16_000)).unwrap();
+            assert_eq!(found.table(), direct.table());
+            let tables = cache.slots.iter().flatten().filter_map(|(_, bounds)| bounds.as_ref());
+            let held: usize = tables.map(|bounds| bounds.table_bytes()).sum();
+            assert_eq!(held, cache.held);
+            assert!(held <= SizeBoundsCache::TABLES, "{held}");
+        }
+        assert!(SizeBoundsCache::footprint(build.runs()) < 400 << 10);
     }
 }

@@ -7,7 +7,7 @@ use crate::simd::{Words, kernels};
 use crate::util::parallel;
 
 /// Words of a slice: those of a block of probe sets stay in a core's first cache.
-const WIDTH: usize = if cfg!(test) { 1 } else { 256 };
+pub(super) const WIDTH: usize = if cfg!(test) { 1 } else { 256 };
 
 /// Bitmaps of the frequent tokens of each set, in slices.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::bits::common_bits;
+use super::bits::{WIDTH, common_bits};
 use super::group::{Group, Probe};
 use super::split::Split;
 use crate::engine::{
@@ -59,6 +59,11 @@ pub(super) struct ScanCountCursor {
 }
 
 impl ScanCountCursor {
+    /// A bound on the bytes of the counters, lists and bitmaps, by the number of build sets.
+    pub(super) fn footprint(build: usize) -> usize {
+        Group::most_bytes(build) + BLOCK * WIDTH * size_of::<u64>()
+    }
+
     pub(super) fn try_new(
         build: Arc<SetCollection>,
         split: Arc<Split>,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::lists::Lists;
+use super::lists::{Lists, WIDEST};
 use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::{SetCollection, SetId};
 
@@ -65,6 +65,12 @@ impl Group {
         let words =
             Self::capacity(build) * build + 2 * Self::entries(lists) + lists.span() as usize;
         words * size_of::<u32>()
+    }
+
+    /// A bound on the bytes of a group, whatever the lists.
+    pub(super) fn most_bytes(build: usize) -> usize {
+        let counters = Self::capacity(build) * build;
+        (counters + 2 * ENTRIES.max(WIDEST as usize) + WIDEST as usize) * size_of::<u32>()
     }
 
     /// Room for entries: at least the tokens that one set may have in a slice.

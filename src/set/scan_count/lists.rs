@@ -10,7 +10,7 @@ use crate::simd::prefetch;
 use crate::util::parallel;
 
 /// Ranks of a slice at most: a place within it fits into 16 bits.
-const WIDEST: u32 = if cfg!(test) { 16 } else { 1 << 16 };
+pub(super) const WIDEST: u32 = if cfg!(test) { 16 } else { 1 << 16 };
 /// Ranks of a slice at least.
 const NARROWEST: u32 = if cfg!(test) { 4 } else { 1 << 12 };
 /// Postings of an average slice: they and their offsets stay in a core's second cache.

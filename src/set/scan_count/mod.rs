@@ -91,6 +91,13 @@ impl JoinStrategy for ScanCount {
     }
 }
 
+impl ScanCount {
+    /// A bound on the bytes that the counters of a cursor take, by the number of build sets.
+    pub(crate) fn cursor_bytes(sets: usize) -> usize {
+        ScanCountCursor::footprint(sets)
+    }
+}
+
 /// The join on the CPU for what devices fail to do.
 pub(super) fn on_cpu(
     build: &Arc<SetCollection>,

@@ -22,6 +22,7 @@ use datafusion::logical_expr::ScalarUDF;
 use self::encode::{Encoder, Values, finish};
 use self::function::{INT_DISTANCE, is_int_distance};
 use self::strategy::{BISECTION, Figures};
+use crate::config::StrategyChoice;
 use crate::engine::{
     Argument, Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput,
     Encoded, EncodedPart, Evidence, Family, FinishContext, Growth, ItemPair, KeyDictionary,
@@ -196,10 +197,11 @@ impl Matcher for Near {
         &self,
         parts: &[(&dyn BuildEncoder, &KeyDictionary)],
         _: &MatchSpec,
+        _: StrategyChoice,
     ) -> Result<Growth> {
         let rows: usize = parts.iter().map(|(encoder, _)| encoder.row_count()).sum();
         let keys: usize = parts.iter().map(|(_, keys)| keys.size_in_bytes()).sum();
-        Ok(Growth { finish: Values::footprint(rows) + 2 * keys, stays: 0, prepare: 0 })
+        Ok(Growth { finish: Values::footprint(rows) + 2 * keys, stays: 0, prepare: 0, cursor: 0 })
     }
 
     fn cursor_bytes(&self, _: &MatchSpec) -> usize {

@@ -76,14 +76,19 @@ pub(super) struct IndexCursor {
 }
 
 impl IndexCursor {
-    pub(super) fn new(
+    /// # Errors
+    ///
+    /// When memory is refused.
+    pub(super) fn try_new(
         index: Arc<VectorIndex>,
         threshold: Threshold,
         orders: Orders,
         spec: MatchSpec,
         reservation: MemoryReservation,
-    ) -> Self {
-        Self {
+    ) -> Result<Self> {
+        let widest = index.vectors.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
+        reservation.try_grow(CURSOR_BYTES + widest as usize * size_of::<f32>())?;
+        Ok(Self {
             index,
             threshold,
             orders,
@@ -91,12 +96,12 @@ impl IndexCursor {
             units: UnitQueue::default(),
             unit: None,
             probe: None,
-            point: vec![],
+            point: Vec::with_capacity(widest as usize),
             hits: vec![],
             counts: RowPairCounts::default(),
             funnel: Funnel::default(),
             reservation,
-        }
+        })
     }
 
     /// Takes up a unit.
@@ -303,9 +308,6 @@ impl Cursor for IndexCursor {
     }
 
     fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
-        if self.reservation.size() == 0 {
-            self.reservation.try_grow(CURSOR_BYTES)?;
-        }
         if self.unit.is_none() {
             let Some(unit) = self.units.pop() else {
                 return Poll::Ready(Ok(self.units.progress()));

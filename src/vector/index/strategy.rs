@@ -94,7 +94,7 @@ impl PreparedJoin for Prepared {
         let index = Arc::clone(&self.index);
         let reservation = reservation.new_empty();
         let (threshold, orders) = (self.threshold, self.orders);
-        Ok(Box::new(IndexCursor::new(index, threshold, orders, self.spec, reservation)))
+        Ok(Box::new(IndexCursor::try_new(index, threshold, orders, self.spec, reservation)?))
     }
 
     fn probe_rows(&self) -> usize {

@@ -1,0 +1,170 @@
+//! The bytes of single rows, which may differ by orders of magnitude.
+
+use arrow::array::{
+    Array, AsArray, GenericByteArray, GenericListArray, GenericListViewArray, OffsetSizeTrait,
+};
+use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType};
+
+/// The bytes that rows `from..to` of a column take once they are copied: of views, without the text
+/// that they refer to, which is not.
+pub(crate) fn range_bytes(array: &dyn Array, from: usize, to: usize) -> usize {
+    if let Some(width) = fixed_width(array.data_type()) {
+        return width * (to - from);
+    }
+    match array.data_type() {
+        DataType::Utf8 => text_bytes(array.as_string::<i32>(), from, to),
+        DataType::LargeUtf8 => text_bytes(array.as_string::<i64>(), from, to),
+        DataType::Binary => text_bytes(array.as_binary::<i32>(), from, to),
+        DataType::LargeBinary => text_bytes(array.as_binary::<i64>(), from, to),
+        DataType::List(_) => list_bytes(array.as_list::<i32>(), from, to),
+        DataType::LargeList(_) => list_bytes(array.as_list::<i64>(), from, to),
+        DataType::ListView(_) => view_bytes(array.as_list_view::<i32>(), from, to),
+        DataType::LargeListView(_) => view_bytes(array.as_list_view::<i64>(), from, to),
+        DataType::Map(..) => {
+            let map = array.as_map();
+            let ends = [from, to].map(|row| map.value_offsets()[row] as usize);
+            range_bytes(map.entries(), ends[0], ends[1]) + (to - from) * size_of::<i32>()
+        }
+        DataType::FixedSizeList(_, size) => {
+            let size = *size as usize;
+            range_bytes(array.as_fixed_size_list().values().as_ref(), from * size, to * size)
+        }
+        DataType::Struct(_) => {
+            array.as_struct().columns().iter().map(|column| range_bytes(column, from, to)).sum()
+        }
+        _ => {
+            let data = array.to_data();
+            let all =
+                data.get_slice_memory_size().unwrap_or_else(|_| array.get_array_memory_size());
+            all.div_ceil(array.len().max(1)) * (to - from)
+        }
+    }
+}
+
+/// The bytes of the largest row of a column.
+pub(crate) fn widest_row(array: &dyn Array) -> usize {
+    fn widest<O: ArrowNativeType>(offsets: &[O], width: usize) -> usize {
+        let lens = offsets.windows(2).map(|ends| ends[1].as_usize() - ends[0].as_usize());
+        lens.max().map_or(0, |len| len * width + size_of::<O>())
+    }
+    if let Some(width) = fixed_width(array.data_type()) {
+        return width;
+    }
+    match array.data_type() {
+        DataType::Utf8 => widest(array.as_string::<i32>().value_offsets(), 1),
+        DataType::LargeUtf8 => widest(array.as_string::<i64>().value_offsets(), 1),
+        DataType::Binary => widest(array.as_binary::<i32>().value_offsets(), 1),
+        DataType::LargeBinary => widest(array.as_binary::<i64>().value_offsets(), 1),
+        DataType::List(element) if fixed_width(element.data_type()).is_some() => {
+            let width = fixed_width(element.data_type()).unwrap_or(0);
+            widest(array.as_list::<i32>().value_offsets(), width)
+        }
+        DataType::LargeList(element) if fixed_width(element.data_type()).is_some() => {
+            let width = fixed_width(element.data_type()).unwrap_or(0);
+            widest(array.as_list::<i64>().value_offsets(), width)
+        }
+        _ => (0..array.len()).map(|row| range_bytes(array, row, row + 1)).max().unwrap_or(0),
+    }
+}
+
+/// The bytes of each row of a type, where they are the same for all.
+pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
+    match data_type {
+        DataType::Null => Some(0),
+        DataType::Boolean => Some(1),
+        DataType::FixedSizeBinary(width) => Some(*width as usize),
+        DataType::Utf8View | DataType::BinaryView => Some(size_of::<u128>()),
+        DataType::Dictionary(key, _) => key.primitive_width(),
+        DataType::FixedSizeList(element, size) => {
+            fixed_width(element.data_type()).map(|width| width * *size as usize)
+        }
+        DataType::Struct(fields) => fields.iter().map(|f| fixed_width(f.data_type())).sum(),
+        other => other.primitive_width(),
+    }
+}
+
+fn text_bytes<T: ByteArrayType>(array: &GenericByteArray<T>, from: usize, to: usize) -> usize {
+    let offsets = array.value_offsets();
+    offsets[to].as_usize() - offsets[from].as_usize() + (to - from) * size_of::<T::Offset>()
+}
+
+fn list_bytes<O: OffsetSizeTrait>(array: &GenericListArray<O>, from: usize, to: usize) -> usize {
+    let ends = [from, to].map(|row| array.value_offsets()[row].as_usize());
+    range_bytes(array.values().as_ref(), ends[0], ends[1]) + (to - from) * size_of::<O>()
+}
+
+fn view_bytes<O: OffsetSizeTrait>(
+    array: &GenericListViewArray<O>,
+    from: usize,
+    to: usize,
+) -> usize {
+    let of_row = |row: usize| {
+        let start = array.value_offset(row).as_usize();
+        range_bytes(array.values().as_ref(), start, start + array.value_size(row).as_usize())
+    };
+    (from..to).map(of_row).sum::<usize>() + (to - from) * 2 * size_of::<O>()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray, StructArray};
+    use arrow::compute::cast;
+    use arrow::datatypes::{Field, Int64Type};
+
+    use super::*;
+
+    #[test]
+    fn rows_have_the_bytes_of_their_values() {
+        let lens = [0, 3, 1000, 1, 0, 7];
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
+            lens.map(|len| Some((0..len).map(Some))),
+        );
+        let texts = StringArray::from_iter_values(lens.map(|len| "x".repeat(len as usize)));
+        let lists: ArrayRef = Arc::new(lists);
+        let nested = Arc::new(ListArray::from_iter_primitive::<Int64Type, _, _>([
+            Some(vec![Some(1)]),
+            Some(vec![]),
+        ]));
+        let of_texts = |offsets: Vec<i32>| -> ArrayRef {
+            let field = Arc::new(Field::new_list_field(DataType::Utf8, true));
+            let values = Arc::new(texts.clone()) as ArrayRef;
+            Arc::new(ListArray::new(
+                field,
+                arrow::buffer::OffsetBuffer::new(offsets.into()),
+                values,
+                None,
+            ))
+        };
+        let cases: [(ArrayRef, Vec<usize>); 6] = [
+            (Arc::clone(&lists), lens.map(|len| 8 * len as usize + 4).to_vec()),
+            (lists.slice(1, 3), lens[1..4].iter().map(|&len| 8 * len as usize + 4).collect()),
+            (Arc::new(texts.clone()), lens.map(|len| len as usize + 4).to_vec()),
+            (Arc::new(Int64Array::from_iter_values(0..3)), vec![8; 3]),
+            (
+                Arc::new(StructArray::from(vec![
+                    (
+                        Arc::new(Field::new("n", DataType::Int64, true)),
+                        Arc::new(Int64Array::from_iter_values(0..2)) as ArrayRef,
+                    ),
+                    (
+                        Arc::new(Field::new("l", nested.data_type().clone(), true)),
+                        nested as ArrayRef,
+                    ),
+                ])),
+                vec![8 + 8 + 4, 8 + 4],
+            ),
+            (of_texts(vec![0, 2, 2, 6]), vec![3 + 8 + 4, 4, 1008 + 16 + 4]),
+        ];
+        for (array, expected) in cases {
+            let rows = 0..array.len();
+            let found: Vec<_> = rows.map(|row| range_bytes(&array, row, row + 1)).collect();
+            assert_eq!(found, expected, "{}", array.data_type());
+            assert_eq!(range_bytes(&array, 0, array.len()), expected.iter().sum::<usize>());
+            assert_eq!(widest_row(&array), *expected.iter().max().unwrap());
+        }
+        let large = DataType::LargeList(Arc::new(Field::new_list_field(DataType::Int64, true)));
+        assert_eq!(widest_row(&cast(&lists, &large).unwrap()), 8008);
+    }
+}
