@@ -7,7 +7,7 @@ use datafusion::common::Result;
 use super::bounds::{Bounds, unit_scale};
 use super::bytes::{ByteFrame, MOST_DIMENSIONS, Quantised};
 use super::collection::{Run, Vectors};
-use super::filter::{Filter, RowBounds};
+use super::filter::{Filter, RowBounds, steady};
 use super::metric::{Metric, Threshold};
 use super::middle::{Middle, is_usual, spread, square_from};
 use super::nested_loop::all_pairs;
@@ -269,6 +269,7 @@ impl<'a> Sample<'a> {
         let vector = |item: &ItemId| self.vectors.vector(*item);
         for (panel, items) in self.build.chunks(PANEL).enumerate() {
             let scale = frame.panel_scale(items.iter().map(vector));
+            let scale = steady(scales.last().copied(), scale);
             scales.push(scale);
             for (lane, &item) in items.iter().enumerate() {
                 let to = numbers[panel * stride..][..stride].iter_mut().skip(lane).step_by(PANEL);

@@ -43,7 +43,9 @@ const FEW_PAIRS: usize = 64;
 
 /// About the bytes of a cursor, besides the vectors of its block.
 pub(super) const CURSOR_BYTES: usize = BLOCK
-    * (PANEL * PANELS * size_of::<Survivor>() + 2 * size_of::<Bounds>())
+    * (PANEL * PANELS * size_of::<Survivor>()
+        + 2 * size_of::<Bounds>()
+        + size_of::<RowBounds<f32>>())
     + FEW_LISTED * size_of::<u32>()
     + 4096;
 

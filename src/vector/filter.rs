@@ -21,6 +21,12 @@ pub(super) enum RowBounds<T> {
     Scaled { slope: f64, error: f64, bias: f64 },
 }
 
+/// The scale of a panel behind one of another scale: that one where it is finer by no more than a bit, so
+/// that neighbours whose scales would take turns have one, and are compared at once.
+pub(super) fn steady(last: Option<f64>, own: f64) -> f64 {
+    last.filter(|last| *last <= own && own <= 2.0 * last).unwrap_or(own)
+}
+
 /// A way to write vectors, with what their products then prove.
 pub(super) trait Filter: Debug + Send + Sync + 'static {
     type Element: Element;

@@ -15,7 +15,7 @@ use super::filter::Filter;
 use super::index::{Order, Sampled, sample};
 use super::metric::{Metric, Orders, Threshold};
 use super::order::{BLOCK_ITEMS, Boxes};
-use super::panels::BuildPanels;
+use super::panels::{BuildPanels, MAGNITUDE_BYTES};
 use super::tile::PANEL;
 use crate::engine::{
     Collection, Cost, Cursor, DevicePlace, Evidence, MatchSpec, Pairing, Placement, PrepareContext,
@@ -123,7 +123,7 @@ impl NestedLoop {
         let reach = 9 * vectors + 4096;
         2 * numbers * size_of::<f32>()
             + reach
-            + panels * (PANEL * size_of::<Bounds>() + size_of::<usize>())
+            + panels * (PANEL * size_of::<Bounds>() + size_of::<usize>() + MAGNITUDE_BYTES)
             + numbers
             + 4096
     }

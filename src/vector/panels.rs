@@ -7,7 +7,7 @@ use datafusion::common::Result;
 
 use super::bounds::{Frame, MOST_DIMENSIONS, SUMS};
 use super::collection::Vectors;
-use super::filter::{Bound, Filter};
+use super::filter::{Bound, Filter, steady};
 use super::metric::Metric;
 use super::middle::square_from;
 use super::order::Reach;
@@ -40,6 +40,8 @@ struct Magnitude {
     /// No norm is greater.
     norm: f64,
 }
+
+pub(super) const MAGNITUDE_BYTES: usize = size_of::<Magnitude>();
 
 /// Panels that are compared at once, and how many.
 pub(super) type SomePanels<'a, F> = (Panels<'a, <F as Filter>::Element>, usize);
@@ -95,6 +97,11 @@ impl<F: Filter> BuildPanels<F> {
             }
             Ok(())
         })?;
+        let mut last = None;
+        for magnitude in &mut magnitudes {
+            magnitude.scale = steady(last, magnitude.scale);
+            last = Some(magnitude.scale);
+        }
         let mut tasks = vec![];
         let mut rest = numbers.as_mut_slice();
         let bounds = reject.chunks_mut(share * PANEL).zip(accept.chunks_mut(share * PANEL));

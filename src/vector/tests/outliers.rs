@@ -262,3 +262,45 @@ fn pairs_that_products_accept_are_counted_by_rows() {
         }
     }
 }
+
+/// Where some pairs match in one order alone and are given, and the others are counted, a full buffer takes
+/// no count away.
+#[test]
+fn counts_outlast_a_full_buffer() {
+    let mut rng = StdRng::seed_from_u64(255);
+    let mut given = vectors(&mut rng, 150, 5, Odd::None);
+    for (row, vector) in given.iter_mut().enumerate() {
+        match row % 10 {
+            0 => vector[1] = f64::NAN,
+            1 => vector[1] = -f64::NAN,
+            _ => {}
+        }
+    }
+    let build = of(&given);
+    let threshold = Threshold { metric: Metric::Euclidean, bound: 2.0 };
+    let (mut wanted, mut one_order) = (RowPairCounts::default(), 0);
+    for probe in 0..build.len() {
+        for other in 0..=probe {
+            let (x, y) = (build.vector(probe), build.vector(other));
+            let orders = [threshold.matches(x, y).unwrap(), threshold.matches(y, x).unwrap()];
+            match orders {
+                [true, true] => {
+                    count_rows(Pairing::Unordered, [&build, &build], [probe, other], &mut wanted);
+                }
+                [false, false] => {}
+                _ => one_order += 1,
+            }
+        }
+    }
+    assert!(one_order > 50 && wanted.cross > 1000, "{one_order} {wanted:?}");
+    for match_buffer in [1, 3, 1000] {
+        let spec = MatchSpec {
+            need: MatchNeed::Count,
+            both_orders: true,
+            match_buffer,
+            ..spec(Simd::detect(), Pairing::Unordered)
+        };
+        let Found { pairs, counts, .. } = found(&NestedLoop, &build, &build, threshold, &spec, 1);
+        assert_eq!((pairs.len(), counts), (one_order, wanted), "{match_buffer}");
+    }
+}
