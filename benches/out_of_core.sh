@@ -36,7 +36,9 @@ for case in "$@"; do
   echo "$name,,reading,,$(tail -n 1 "$scratch/time")" | tee -a "$out"
   {
     echo "== $name >= $threshold, $limit"
-    "$simjoin" -q -m "$limit" --format csv -c "EXPLAIN ANALYZE SELECT count(*) $join" |
-      tr ',[' '\n\n' | grep -E '^ *(spill|build_spilled|probe_spilled|build_bytes|build_peak|chosen)' || true
+    "$simjoin" -q -m "$limit" --format csv -c "EXPLAIN ANALYZE SELECT count(*) $join" >"$scratch/plan"
+    # The choices of all pieces, then the counters of the disk.
+    grep -oE 'chosen=[^[]*' "$scratch/plan" | sed 's/, metrics=$//' || true
+    grep -oE '(spill|build_spilled|probe_spilled|build_bytes|build_peak)[a-z_]*=[^],]*' "$scratch/plan" || true
   } >>"${out%.csv}.explain.txt"
 done

@@ -180,6 +180,10 @@ impl Pool {
         // No set begins at the same token as its neighbours.
         let mut every = Every::new(self.every, i as u32);
         for (j, &partner) in self.sets.iter().enumerate().take(end).skip(first) {
+            if i == j {
+                // Other probe sets come in its place: itself it would meet at every token.
+                continue;
+            }
             let required = bounds.required(build.size(partner));
             let mut common = 0;
             let mut rest = [build.size(probe), build.size(partner)];
@@ -211,5 +215,33 @@ pub(super) fn expected_share(average_size: f64, words: usize) -> f64 {
     match words {
         0 => 0.7,
         words => 0.1 * (average_size / (32 * words) as f64).min(1.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand::rngs::StdRng;
+    use rand::seq::index;
+
+    use crate::engine::Pairing;
+    use crate::set::Measure;
+    use crate::set::filter::SuffixTest;
+    use crate::set::tests::harness::{Rows, Sides, spec};
+
+    /// Probe sets are taken to be like those of the build side, not the same ones: of sets that are all
+    /// different, no pair passes.
+    #[test]
+    fn a_set_is_no_sample_of_its_partners() {
+        let mut rng = StdRng::seed_from_u64(47);
+        let row = |rng: &mut StdRng| {
+            (0, index::sample(rng, 4000, 60).into_iter().map(|t| t as u32).collect())
+        };
+        let rows: Rows = (0..200).map(|_| row(&mut rng)).collect();
+        let sides = Sides::two("different sets", &rows, &vec![]);
+        let statistics = sides.statistics(&spec(Measure::Jaccard, 0.8, Pairing::All));
+        assert_eq!(statistics.signature_share(statistics.signature_words()), 0.0);
+        let share = statistics.suffix_share(SuffixTest::WIDTHS.len() - 1);
+        assert!(share < 0.2, "{share}");
     }
 }
