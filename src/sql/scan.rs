@@ -427,11 +427,17 @@ impl Scanner<'_> {
             }
             Token::Word(_) => match self.token(position + 2) {
                 Token::Period => true,
-                Token::LParen => !self.is_column_list(position + 2),
+                Token::LParen => !self.is_list_of_names(position + 2),
                 _ => self.keyword(position + 2) == Keyword::AS || self.is_alias(position + 2),
             },
             _ => false,
         }
+    }
+
+    /// Whether the bracket holds names alone, as that of an alias does; arguments may be names, too.
+    fn is_list_of_names(&self, open: usize) -> bool {
+        let mut inside = (open + 1..self.significant.len()).map(|position| self.token(position));
+        inside.find(|token| !matches!(token, Token::Word(_) | Token::Comma)) == Some(&Token::RParen)
     }
 
     /// Whether the bracket holds the column names of an alias, `simjoin (x, y)`, and no table.
