@@ -73,6 +73,11 @@ pub struct Args {
         conflicts_with = "scheduler")]
     pub disk_limit: Option<u64>,
 
+    /// Let statements raise the limits of -m and -d: SET datafusion.runtime.memory_limit,
+    /// max_temp_directory_size
+    #[arg(long, conflicts_with = "scheduler")]
+    pub soft_limits: bool,
+
     /// Format of results
     #[arg(long, default_value = "automatic", ignore_case = true)]
     pub format: Format,

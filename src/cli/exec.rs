@@ -19,10 +19,12 @@ use super::cluster;
 use super::commands::Next;
 use super::errors::CliError;
 use super::interrupt::Interrupt;
+use super::limits::Limits;
 use super::output::{Format, PrintOptions, ResultWriter, Screen, Stdout, Written, print_line};
 use super::progress::Progress;
 use super::rows::{Rows, print_count};
 use super::statement;
+use super::tables::Tables;
 use super::threads::stack_for_trees;
 use super::{folders, tokenizers, warnings, writes};
 use crate::files;
@@ -35,6 +37,8 @@ const CANCEL_PATIENCE: Duration = Duration::from_millis(50);
 pub(super) struct Shell {
     pub ctx: SessionContext,
     pub options: PrintOptions,
+    /// What statements keep to.
+    held: Arc<Held>,
     statements: Handle,
     pub interrupt: Interrupt,
     /// How many files include each other at the moment.
@@ -45,6 +49,13 @@ pub(super) struct Shell {
     pub has_failed: bool,
 }
 
+/// The limits of a session, and the memory of its tables.
+#[derive(Debug, Default)]
+struct Held {
+    limits: Limits,
+    tables: Tables,
+}
+
 impl Shell {
     /// A shell that runs its statements on the runtime `statements`.
     pub(super) fn new(
@@ -52,10 +63,12 @@ impl Shell {
         options: PrintOptions,
         statements: Handle,
         interrupt: Interrupt,
+        limits: Limits,
     ) -> Self {
         Self {
             ctx,
             options,
+            held: Arc::new(Held { limits, tables: Tables::default() }),
             statements,
             interrupt,
             include_depth: 0,
@@ -105,8 +118,14 @@ impl Shell {
         let progress = Progress::new(self.options.quiet);
         let mut task = JoinSet::new();
         let plan = Arc::new(OnceLock::new());
-        let statement =
-            execute(self.ctx.clone(), statement, self.options, progress.clone(), Arc::clone(&plan));
+        let statement = execute_within(
+            Arc::clone(&self.held),
+            self.ctx.clone(),
+            statement,
+            self.options,
+            progress.clone(),
+            Arc::clone(&plan),
+        );
         task.spawn_on(statement, &self.statements);
         let outcome = self
             .guard(async {
@@ -138,8 +157,28 @@ impl Shell {
     }
 }
 
+/// Runs a statement, and holds the session to its limits afterwards.
+async fn execute_within(
+    held: Arc<Held>,
+    ctx: SessionContext,
+    statement: Statement,
+    options: PrintOptions,
+    progress: Progress,
+    running: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
+) -> Result<Done, CliError> {
+    let runtime = ctx.runtime_env();
+    let asked = statement.to_string();
+    let done = execute(&held.tables, ctx.clone(), statement, options, progress, running).await;
+    let within = held.limits.hold(&ctx, &runtime, &asked);
+    held.tables.recount(&ctx).await;
+    let done = done?;
+    within?;
+    Ok(done)
+}
+
 /// Plans and runs a statement and writes its result. The plan that runs goes to `running`.
 async fn execute(
+    tables: &Tables,
     ctx: SessionContext,
     statement: Statement,
     mut options: PrintOptions,
@@ -153,6 +192,12 @@ async fn execute(
         return Ok(Done { written: None, is_told: options.format != Format::Arrow });
     }
     folders::check_settings(&ctx.copied_config(), &plan)?;
+    let watch = |plan: &Arc<dyn ExecutionPlan>| {
+        progress.watch(plan);
+        let _ = running.set(Arc::clone(plan));
+    };
+    let gathered = tables.gather(&ctx, &plan, watch).await?;
+    let plan = gathered.as_ref().map_or(plan, |gathered| gathered.plan.clone());
     let (state, plan) = ctx.execute_logical_plan(plan).await?.into_parts();
     let plan = writes::with_destination(plan)?;
     for warning in tokenizers::warnings(&plan).into_iter().chain(warnings::of_vectors(&plan)) {
@@ -191,7 +236,7 @@ async fn execute(
         progress.tell(&format!("Warning: {warning}"));
     }
     progress.watch(&plan);
-    // A statement has one plan.
+    // The plan that made the rows of a table took the time.
     let _ = running.set(Arc::clone(&plan));
     let analyzed = match options.format {
         Format::Automatic | Format::Table => Analyzed::of(&plan),

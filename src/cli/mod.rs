@@ -40,6 +40,7 @@ mod helper;
 mod hints;
 mod input;
 mod interrupt;
+mod limits;
 mod lines;
 #[cfg(feature = "ballista")]
 mod log;
@@ -54,6 +55,7 @@ pub mod session;
 mod statement;
 mod summary;
 mod table;
+mod tables;
 mod threads;
 mod tokenizers;
 mod warnings;
@@ -70,6 +72,7 @@ use args::Args;
 use errors::CliError;
 use exec::Shell;
 use interrupt::Interrupt;
+use limits::Limits;
 use output::Stdout;
 
 use crate::files;
@@ -136,7 +139,8 @@ async fn run_args(
     for warning in warnings::of_environment(variables) {
         errors::tell(&format!("Warning: {warning}"));
     }
-    let mut shell = Shell::new(ctx, args.print_options(), statements, interrupt);
+    let limits = Limits::new(&args, &ctx);
+    let mut shell = Shell::new(ctx, args.print_options(), statements, interrupt, limits);
     shell.keep_going = args.keep_going;
 
     if interactive {

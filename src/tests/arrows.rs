@@ -53,7 +53,18 @@ const ALLOWED: [(&str, &[&str]); 21] = [
     ),
     (
         "cli",
-        &["cluster", "config", "exec", "files", "functions", "session", "spec", "sql", "storage"],
+        &[
+            "cluster",
+            "config",
+            "exec",
+            "files",
+            "functions",
+            "session",
+            "spec",
+            "sql",
+            "storage",
+            "util",
+        ],
     ),
 ];
 

@@ -23,6 +23,7 @@ mod cli_copy;
 mod cli_deep;
 mod cli_errors;
 mod cli_files;
+mod cli_limits;
 #[cfg(unix)]
 mod cli_pipes;
 #[cfg(unix)]
