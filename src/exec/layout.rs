@@ -3,12 +3,12 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, Schema};
 use datafusion::common::{JoinType, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryLimit;
 use datafusion::logical_expr::Operator;
 use datafusion::physical_expr::PhysicalExprRef;
-use datafusion::physical_expr::expressions::BinaryExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr, CastExpr};
 use datafusion::physical_expr::utils::{conjunction, split_conjunction};
 use datafusion::physical_plan::expressions::Column;
 
@@ -281,8 +281,15 @@ impl Layout {
 /// Splits a comparison of a column of each side (the same column in a self-join) off a residual.
 /// Returns the rest of the residual, and the comparison.
 fn take_row_order(residual: &Residual, self_join: bool) -> (Option<Residual>, Option<RowOrder>) {
-    let input = |expr: &Arc<dyn datafusion::physical_plan::PhysicalExpr>| {
-        let column = expr.downcast_ref::<Column>()?;
+    let ranked = |left: &PhysicalExprRef, right: &PhysicalExprRef| {
+        let of = |expr| {
+            let below = without_cast(expr, &residual.schema);
+            ranked_type(&below.data_type(&residual.schema).ok()?)
+        };
+        of(left).zip(of(right)).is_some_and(|(left, right)| left == right)
+    };
+    let input = |expr: &PhysicalExprRef| {
+        let column = without_cast(expr, &residual.schema).downcast_ref::<Column>()?;
         match residual.columns.get(column.index())? {
             ResidualColumn::Input(side, index) => Some((*side, *index)),
             ResidualColumn::Score(_) => None,
@@ -303,10 +310,7 @@ fn take_row_order(residual: &Residual, self_join: bool) -> (Option<Residual>, Op
                 operator,
                 Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq | Operator::NotEq
             );
-            let data_type = |expr: &PhysicalExprRef| expr.data_type(&residual.schema).ok();
-            let (left_type, right_type) = (data_type(binary.left())?, data_type(binary.right())?);
-            let ranked = left_type == right_type && has_ranks(&left_type);
-            (known && ranked && (left == right || !self_join))
+            (known && ranked(binary.left(), binary.right()) && (left == right || !self_join))
                 .then_some(RowOrder { columns: [left, right], operator })
         });
         match found {
@@ -319,11 +323,40 @@ fn take_row_order(residual: &Residual, self_join: bool) -> (Option<Residual>, Op
     (residual, row_order)
 }
 
-/// Whether ranking values of this type orders them as SQL comparison does.
-fn has_ranks(data_type: &DataType) -> bool {
-    data_type.is_numeric()
-        || matches!(data_type, DataType::Utf8 | DataType::LargeUtf8)
-        || data_type.is_temporal() && !matches!(data_type, DataType::Interval(_))
+/// The type as which values of a type are ranked, where ranks order them as SQL comparison does: texts
+/// and bytes as views, so that their forms do not matter.
+pub(crate) fn ranked_type(data_type: &DataType) -> Option<DataType> {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => Some(DataType::Utf8View),
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => Some(DataType::BinaryView),
+        // Zeros of floats are equal, but not those of a dictionary.
+        DataType::Dictionary(_, values) => ranked_type(values).filter(is_view),
+        DataType::Interval(_) => None,
+        other if other == &DataType::Boolean || other.is_numeric() || other.is_temporal() => {
+            Some(other.clone())
+        }
+        _ => None,
+    }
+}
+
+fn is_view(data_type: &DataType) -> bool {
+    matches!(data_type, DataType::Utf8View | DataType::BinaryView)
+}
+
+/// The expression below a cast that changes no order: the planner puts one where the two sides of a
+/// comparison hold texts in different forms.
+fn without_cast<'a>(expr: &'a PhysicalExprRef, schema: &Schema) -> &'a PhysicalExprRef {
+    let below = expr.downcast_ref::<CastExpr>().and_then(|cast| {
+        let (from, to) = (cast.expr().data_type(schema).ok()?, cast.cast_type());
+        // Values may be too many for the keys of a dictionary, or too long for a fixed size.
+        let is_safe = !matches!(to, DataType::Dictionary(..) | DataType::FixedSizeBinary(_));
+        let as_views = ranked_type(&from).filter(is_view).zip(ranked_type(to).filter(|_| is_safe));
+        as_views.is_some_and(|(from, to)| from == to).then(|| cast.expr())
+    });
+    below.unwrap_or(expr)
 }
 
 /// The columns that output and residual read.

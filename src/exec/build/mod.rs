@@ -24,7 +24,7 @@ use crate::exec::build_side::{BuildRows, BuildSide};
 use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::BuildMetrics;
 use crate::exec::rows::payload::PayloadBuilder;
-use crate::exec::rows::ranks::{Partners, Ranks};
+use crate::exec::rows::ranks::{Partners, Ranks, comparable};
 use crate::exec::rows::visited::Visited;
 use crate::util::cancel::CancelFlag;
 use crate::util::errors::{is_out_of_device_memory, is_out_of_memory};
@@ -205,18 +205,18 @@ impl BuildPlan {
         reservation: &MemoryReservation,
         cancel: &CancelFlag,
     ) -> Result<Option<Ranks>> {
-        let Some((order, data_type)) = self.layout.row_order.zip(column.data_type()) else {
+        let Some((order, _)) = self.layout.row_order.zip(column.data_type()) else {
             return Ok(None);
         };
         if !self.layout.self_join && !repeats_items(groups, cancel)? {
             return Ok(None);
         }
-        let bytes = column.finish_growth() + Ranks::footprint(data_type, column.row_count());
+        let others = self.layout.meets_others;
+        let bytes = column.finish_growth() + Ranks::footprint(&column, others);
         let held = reservation.size();
         let ranked = reservation.try_grow(bytes).and_then(|()| {
-            let rows = column.into_rows(cancel)?;
+            let rows = column.into_rows(comparable, cancel)?;
             let column = order.columns[self.layout.build() as usize];
-            let others = self.layout.meets_others;
             Ranks::of_rows(column, &rows, groups, others, self.threads, cancel).map(Some)
         });
         match ranked {

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::DataType;
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_err};
 use datafusion::execution::SendableRecordBatchStream;
@@ -236,11 +235,8 @@ impl Share {
         let mut columns = sum(|s| s.payload.finish_growth());
         // Of two inputs, the rows are ranked where there is memory for it.
         if layout.self_join {
-            columns += sum(|s| {
-                let rows = s.order_column.row_count();
-                let ranks = |data_type: &DataType| Ranks::footprint(data_type, rows);
-                s.order_column.finish_growth() + s.order_column.data_type().map_or(0, ranks)
-            });
+            columns +=
+                sum(|s| s.order_column.finish_growth() + Ranks::footprint(&s.order_column, false));
         }
         let mut counts = 0;
         if layout.self_join {

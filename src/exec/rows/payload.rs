@@ -355,16 +355,28 @@ impl PayloadBuilder {
         self.types.first()
     }
 
-    /// The first column by row, in one piece.
+    /// The bytes of the values of the first column.
+    pub(crate) fn first_column_bytes(&self) -> usize {
+        self.pieces.iter().take(1).flatten().map(stored_bytes).sum()
+    }
+
+    /// The first column by row, in one piece, each of its pieces as `form` makes it.
     ///
     /// # Errors
     ///
     /// Also where there is no column.
-    pub(crate) fn into_rows(self, cancel: &CancelFlag) -> Result<ArrayRef> {
-        match self.pieces.into_iter().next().zip(self.types.first()) {
-            Some((pieces, data_type)) => one_piece(pieces, data_type, cancel),
-            None => internal_err!("a payload without columns has no first one"),
-        }
+    pub(crate) fn into_rows(
+        self,
+        form: impl Fn(&ArrayRef) -> Result<ArrayRef>,
+        cancel: &CancelFlag,
+    ) -> Result<ArrayRef> {
+        let Some((pieces, data_type)) = self.pieces.into_iter().next().zip(self.types.first())
+        else {
+            return internal_err!("a payload without columns has no first one");
+        };
+        let empty = form(&new_empty_array(data_type))?;
+        let pieces = pieces.iter().map(form).collect::<Result<_>>()?;
+        one_piece(pieces, empty.data_type(), cancel)
     }
 }
 

@@ -2,19 +2,21 @@
 
 use std::cmp::Ordering;
 use std::mem::size_of;
+use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, GenericStringArray,
-    OffsetSizeTrait, PrimitiveArray, UInt32Array,
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BinaryViewArray,
+    PrimitiveArray, UInt32Array,
 };
-use arrow::compute::take;
+use arrow::compute::{cast, take};
 use arrow::datatypes::DataType;
 use arrow::downcast_primitive_array;
 use datafusion::common::utils::normalize_float_zero;
-use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::common::{DataFusionError, Result, internal_datafusion_err, internal_err};
 
 use crate::engine::RowGroups;
-use crate::exec::rows::payload::{Payload, slice_bytes};
+use crate::exec::layout::ranked_type;
+use crate::exec::rows::payload::{Payload, PayloadBuilder, stored_bytes};
 use crate::util::cancel::{CancelFlag, sort_unstable_by};
 
 /// Ranks of a column of the build side: greater values have greater ranks, equal ones the same,
@@ -34,8 +36,8 @@ pub(crate) struct Ranks {
 }
 
 impl Ranks {
-    /// Ranks the rows of `groups` by `values`, the values of `column` by row, and orders the rows
-    /// of each item by rank. `others` says whether rows of other collections are ranked as well.
+    /// Ranks the rows of `groups` by `values`, the [`comparable`] values of `column` by row, and orders
+    /// the rows of each item by rank. `others` says whether rows of other collections are ranked as well.
     ///
     /// # Errors
     ///
@@ -49,10 +51,9 @@ impl Ranks {
         threads: usize,
         cancel: &CancelFlag,
     ) -> Result<Self> {
-        let all = normalize_float_zero(values);
-        let Ranked { mut by_row, firsts } = Ranked::of(all.as_ref(), cancel)?;
+        let Ranked { mut by_row, firsts } = Ranked::of(values.as_ref(), cancel)?;
         let distinct = firsts.len() == by_row.len();
-        let mut values = None;
+        let mut kept = None;
         if others {
             if firsts.len() > (u32::MAX / 2) as usize - 2 {
                 return Err(DataFusionError::ResourcesExhausted(format!(
@@ -61,39 +62,116 @@ impl Ranks {
                 )));
             }
             by_row.iter_mut().for_each(|rank| *rank *= 2);
-            values = Some(take(&all, &UInt32Array::from(firsts), None)?);
+            let different = take(values, &UInt32Array::from(firsts), None)?;
+            kept = Some(match different.as_binary_view_opt() {
+                // Without the bytes of other rows.
+                Some(views) => Arc::new(views.gc()),
+                None => different,
+            });
         }
         groups.sort_rows_by_key(|row| by_row[row as usize], threads, cancel)?;
         let by_place = groups.gather(|row| by_row[row as usize], threads, cancel)?;
-        Ok(Self { column, by_place, distinct, values })
+        Ok(Self { column, by_place, distinct, values: kept })
     }
 
     /// The ranks, by place in `groups`, of the rows of another collection, whose values are those
     /// of `column`.
     pub(crate) fn of_others(&self, column: &ArrayRef, groups: &RowGroups) -> Result<Vec<u32>> {
-        let column = normalize_float_zero(column);
+        let column = comparable(column)?;
         let Some(values) = self.values.as_deref() else {
             return internal_err!("the ranks of a build side are for its own rows only");
         };
-        let places = || groups.rows_at(groups.slots(0..groups.len())).iter().map(|&r| r as usize);
-        downcast_primitive_array!(
-            values => rank_primitives(values, &column, places()),
-            DataType::Utf8 => rank_texts(values.as_string::<i32>(), &column, places()),
-            DataType::LargeUtf8 => rank_texts(values.as_string::<i64>(), &column, places()),
-            other => internal_err!("values of type {other} have no ranks")
-        )
+        if column.data_type() != values.data_type() {
+            let of = values.data_type();
+            return internal_err!("{} values are ranked as {of}", column.data_type());
+        }
+        let nulls = column.logical_nulls();
+        let rows = || groups.rows_at(groups.slots(0..groups.len())).iter().map(|&r| r as usize);
+        let ranks = |place: &dyn Fn(usize) -> std::result::Result<usize, usize>| {
+            let is_null = |row| nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+            rows().map(|row| if is_null(row) { 0 } else { rank(place(row)) }).collect()
+        };
+        Ok(downcast_primitive_array!(
+            values => {
+                let place = places_among(values, &column)?;
+                ranks(&place)
+            }
+            DataType::BinaryView => {
+                let (values, column) = (values.as_binary_view(), column.as_binary_view());
+                let compare = |row| move |at| values.value(at).cmp(column.value(row));
+                ranks(&|row| search(values.len(), compare(row)))
+            }
+            DataType::Boolean => {
+                let (values, column) = (values.as_boolean(), column.as_boolean());
+                let compare = |row| move |at| values.value(at).cmp(&column.value(row));
+                ranks(&|row| search(values.len(), compare(row)))
+            }
+            other => return internal_err!("values of type {other} have no ranks")
+        ))
     }
 
-    /// The bytes needed while `rows` rows with values of a type are ranked.
-    pub(crate) fn footprint(data_type: &DataType, rows: usize) -> usize {
-        let value = data_type.primitive_width().unwrap_or(size_of::<&str>());
+    /// The bytes needed while the rows of a column are ranked, of build rows only or of `others` as
+    /// well.
+    pub(crate) fn footprint(column: &PayloadBuilder, others: bool) -> usize {
+        let Some(data_type) = column.data_type() else { return 0 };
+        let value = match (data_type.primitive_width(), data_type) {
+            (Some(width), _) => width,
+            (None, DataType::Boolean) => 1,
+            // With its view, in its piece and in the column.
+            (None, DataType::FixedSizeBinary(bytes)) => Text::BYTES + *bytes as usize,
+            (None, _) => Text::BYTES,
+        };
         // A value with its row, and its ranks by row and by place.
-        rows * (value.next_multiple_of(size_of::<u64>()) + size_of::<u64>() + 3 * size_of::<u32>())
+        let row =
+            value.next_multiple_of(size_of::<u64>()) + size_of::<u64>() + 3 * size_of::<u32>();
+        let kept = if others { column.first_column_bytes() } else { 0 };
+        column.row_count() * row + kept
     }
 
     /// The bytes held.
     pub(crate) fn size_in_bytes(&self) -> usize {
-        self.by_place.capacity() * size_of::<u32>() + self.values.as_ref().map_or(0, slice_bytes)
+        self.by_place.capacity() * size_of::<u32>() + self.values.as_ref().map_or(0, stored_bytes)
+    }
+}
+
+/// The values of a column as they are compared: texts and bytes as views of bytes.
+pub(crate) fn comparable(column: &ArrayRef) -> Result<ArrayRef> {
+    let Some(ranked) = ranked_type(column.data_type()) else {
+        return internal_err!("values of type {} have no ranks", column.data_type());
+    };
+    let views = match ranked == DataType::Utf8View || ranked == DataType::BinaryView {
+        true => cast(column, &ranked)?,
+        false => return Ok(normalize_float_zero(column)),
+    };
+    Ok(match views.as_string_view_opt() {
+        Some(texts) => Arc::new(texts.clone().to_binary_view()),
+        None => views,
+    })
+}
+
+/// A text, or bytes, to be put in order.
+#[derive(Debug, Clone, Copy)]
+struct Text {
+    /// Its first bytes, then zeros, which decide most comparisons.
+    first: u64,
+    row: u32,
+}
+
+impl Text {
+    /// The bytes of a text that is ranked, with views of it.
+    const BYTES: usize = size_of::<Self>() + 2 * size_of::<u128>();
+
+    fn at(column: &BinaryViewArray, row: usize) -> Self {
+        let text = column.value(row);
+        let mut first = [0; size_of::<u64>()];
+        let len = text.len().min(first.len());
+        first[..len].copy_from_slice(&text[..len]);
+        Self { first: u64::from_be_bytes(first), row: row as u32 }
+    }
+
+    fn compare(&self, other: &Self, column: &BinaryViewArray) -> Ordering {
+        let text = |text: &Self| column.value(text.row as usize);
+        self.first.cmp(&other.first).then_with(|| text(self).cmp(text(other)))
     }
 }
 
@@ -106,23 +184,24 @@ struct Ranked {
 }
 
 impl Ranked {
+    /// `column` is [`comparable`].
     fn of(column: &dyn Array, cancel: &CancelFlag) -> Result<Self> {
         downcast_primitive_array!(
             column => {
                 let values = column.values();
                 Self::of_values(column, |row| values[row], |a, b| a.compare(*b), cancel)
             }
-            DataType::Utf8 => Self::of_texts(column.as_string::<i32>(), cancel),
-            DataType::LargeUtf8 => Self::of_texts(column.as_string::<i64>(), cancel),
+            DataType::BinaryView => {
+                let texts = column.as_binary_view();
+                let compare = |a: &Text, b: &Text| a.compare(b, texts);
+                Self::of_values(column, |row| Text::at(texts, row), compare, cancel)
+            }
+            DataType::Boolean => {
+                let values = column.as_boolean();
+                Self::of_values(column, |row| values.value(row), bool::cmp, cancel)
+            }
             other => internal_err!("values of type {other} have no ranks")
         )
-    }
-
-    fn of_texts<O: OffsetSizeTrait>(
-        column: &GenericStringArray<O>,
-        cancel: &CancelFlag,
-    ) -> Result<Self> {
-        Self::of_values(column, |row| column.value(row), |a, b| a.cmp(b), cancel)
     }
 
     fn of_values<T: Copy>(
@@ -165,39 +244,30 @@ fn rank(place: std::result::Result<usize, usize>) -> u32 {
     }
 }
 
-fn rank_primitives<T: ArrowPrimitiveType>(
-    values: &PrimitiveArray<T>,
-    column: &ArrayRef,
-    rows: impl Iterator<Item = usize>,
-) -> Result<Vec<u32>> {
-    let Some(column) = column.as_primitive_opt::<T>() else {
-        return internal_err!("{} values are ranked as {}", column.data_type(), T::DATA_TYPE);
-    };
-    let place = |row| values.values().binary_search_by(|v| v.compare(column.value(row)));
-    Ok(rows.map(|row| if column.is_null(row) { 0 } else { rank(place(row)) }).collect())
+/// The place of a value among some that ascend, or where it would stand: `compare` holds the value at
+/// a place against it.
+fn search(count: usize, compare: impl Fn(usize) -> Ordering) -> std::result::Result<usize, usize> {
+    let (mut low, mut high) = (0, count);
+    while low < high {
+        let middle = low.midpoint(high);
+        match compare(middle) {
+            Ordering::Less => low = middle + 1,
+            Ordering::Equal => return Ok(middle),
+            Ordering::Greater => high = middle,
+        }
+    }
+    Err(low)
 }
 
-fn rank_texts<O: OffsetSizeTrait>(
-    values: &GenericStringArray<O>,
-    column: &ArrayRef,
-    rows: impl Iterator<Item = usize>,
-) -> Result<Vec<u32>> {
-    let Some(column) = column.as_string_opt::<O>() else {
-        return internal_err!("{} values are ranked as text", column.data_type());
-    };
-    let place = |row: usize| {
-        let (mut low, mut high) = (0, values.len());
-        while low < high {
-            let middle = low.midpoint(high);
-            match values.value(middle).cmp(column.value(row)) {
-                Ordering::Less => low = middle + 1,
-                Ordering::Equal => return Ok(middle),
-                Ordering::Greater => high = middle,
-            }
-        }
-        Err(low)
-    };
-    Ok(rows.map(|row| if column.is_null(row) { 0 } else { rank(place(row)) }).collect())
+/// The places of the values of a column, which has the type of `values`.
+fn places_among<'a, T: ArrowPrimitiveType>(
+    values: &'a PrimitiveArray<T>,
+    column: &'a ArrayRef,
+) -> Result<impl Fn(usize) -> std::result::Result<usize, usize> + 'a> {
+    let column = column.as_primitive_opt::<T>().ok_or_else(|| {
+        internal_datafusion_err!("{} values are ranked as {}", column.data_type(), T::DATA_TYPE)
+    })?;
+    Ok(move |row| values.values().binary_search_by(|v| v.compare(column.value(row))))
 }
 
 /// Which build rows count as partners: those in which a column is not NULL.
@@ -243,7 +313,10 @@ impl Partners {
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{Float64Array, Int64Array, ListArray, StringArray};
+    use arrow::array::{
+        BooleanArray, FixedSizeBinaryArray, Float64Array, Int64Array, ListArray, StringArray,
+        StringViewArray,
+    };
     use arrow::datatypes::Int64Type;
     use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
 
@@ -271,6 +344,7 @@ mod tests {
         let cancel = CancelFlag::default();
         let mut groups = collection(build.len() as i64);
         let others = collection(probe.len() as i64);
+        let build = comparable(&build).unwrap();
         let ranks = Ranks::of_rows(0, &build, &mut groups, true, 3, &cancel).unwrap();
         let of_others = ranks.of_others(&probe, &others).unwrap();
         assert_eq!(of_others.len(), others.row_count());
@@ -310,11 +384,77 @@ mod tests {
         let value = |v: Option<f64>| v.map_or(0.0, |v| if v == 0.0 { 0.0 } else { v });
         check(a, b, |row, other| value(probe[row]).total_cmp(&value(build[other])));
 
-        let build = [Some("b"), None, Some(""), Some("ba"), Some("b"), Some("ü")];
-        let probe = [Some("a"), Some("b"), Some("bb"), Some("z"), None, Some("")];
-        let arrays = [build, probe].map(|v| Arc::new(StringArray::from_iter(v)) as ArrayRef);
-        let [a, b] = arrays.clone();
+        let build = [Some(true), None, Some(false), Some(true)];
+        let probe = [Some(false), Some(true), None];
+        let arrays = [build.to_vec(), probe.to_vec()];
+        let [a, b] = arrays.map(|v| Arc::new(BooleanArray::from(v)) as ArrayRef);
         check(a, b, |row, other| probe[row].cmp(&build[other]));
+    }
+
+    /// Texts of every form, and those of one form among those of another, with what views keep of a
+    /// text in common.
+    #[test]
+    fn ranks_compare_texts_and_bytes_of_every_form() {
+        let twelve = "abcdefghijkl";
+        let build = [Some("b"), None, Some(""), Some("abcd"), Some("abcdx"), Some("b"), Some("ü")]
+            .into_iter()
+            .chain([Some(twelve), Some("abcdefghijklm"), Some("abcdefghijklnop"), Some("a\0")])
+            .collect::<Vec<_>>();
+        let probe = [Some("a"), Some("b"), Some("abcde"), Some("abcd"), None, Some(""), Some("z")]
+            .into_iter()
+            .chain([Some("abcdefghijkln"), Some("abcdefghijklm"), Some("abcdefgh"), Some("a")])
+            .collect::<Vec<_>>();
+        let of = |texts: &[Option<&str>], form: &DataType| {
+            let texts = StringArray::from(texts.to_vec());
+            let bytes = match ranked_type(form) {
+                Some(DataType::BinaryView) => cast(&texts, &DataType::Binary).unwrap(),
+                _ => Arc::new(texts),
+            };
+            cast(&bytes, form).unwrap()
+        };
+        let dictionary = |key, values| DataType::Dictionary(Box::new(key), Box::new(values));
+        let texts = [
+            DataType::Utf8,
+            DataType::LargeUtf8,
+            DataType::Utf8View,
+            dictionary(DataType::Int8, DataType::Utf8),
+            dictionary(DataType::UInt32, DataType::LargeUtf8),
+        ];
+        let bytes = [
+            DataType::Binary,
+            DataType::LargeBinary,
+            DataType::BinaryView,
+            dictionary(DataType::Int32, DataType::Binary),
+        ];
+        for forms in [&texts[..], &bytes] {
+            for a in forms {
+                for b in forms {
+                    let compare = |row: usize, other: usize| probe[row].cmp(&build[other]);
+                    check(of(&build, a), of(&probe, b), compare);
+                }
+            }
+        }
+        let sized = |values: &[Option<&str>]| {
+            let values: Vec<_> = values.iter().map(|v| v.map(|v| format!("{v:\0<16}"))).collect();
+            let bytes = values.iter().map(|v| v.as_ref().map(|v| &v.as_bytes()[..16]));
+            let array = FixedSizeBinaryArray::try_from_sparse_iter_with_size(bytes, 16).unwrap();
+            Arc::new(array) as ArrayRef
+        };
+        let padded = |v: Option<&str>| v.map(|v| format!("{v:\0<16}").into_bytes()[..16].to_vec());
+        let compare = |row: usize, other: usize| padded(probe[row]).cmp(&padded(build[other]));
+        check(sized(&build), sized(&probe), compare);
+    }
+
+    /// Ranks keep the bytes of their own values, not those of a batch.
+    #[test]
+    fn ranks_keep_no_bytes_of_other_rows() {
+        let cancel = CancelFlag::default();
+        let texts = (0..1000).map(|row| format!("{:0>100}", row % 3));
+        let texts: ArrayRef = Arc::new(StringViewArray::from_iter_values(texts));
+        let (texts, mut groups) = (comparable(&texts).unwrap(), collection(1000));
+        let ranks = Ranks::of_rows(0, &texts, &mut groups, true, 1, &cancel).unwrap();
+        let values = ranks.values.as_ref().unwrap();
+        assert!(values.get_buffer_memory_size() < 1000, "{}", values.get_buffer_memory_size());
     }
 
     #[test]
