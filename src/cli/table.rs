@@ -78,6 +78,7 @@ pub(super) struct Fit {
 
 impl Fit {
     /// Tables as wide as their cells.
+    #[cfg(test)]
     pub(super) const NONE: Self = Self { width: None, expanded: Expanded::Off, whole_cells: true };
 
     pub(super) fn new(columns: Columns, expanded: Expanded) -> Self {
