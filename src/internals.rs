@@ -6,7 +6,7 @@ pub mod engine {
     pub use crate::engine::{
         ANYWHERE, Argument, Axis, Collection, DeviceRequest, EncodeInput, Family, FinishContext,
         Funnel, KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Matcher, Pairing,
-        PrepareContext, PreparedJoin, ProbeUnit, Progress, RowPlace, choose,
+        PrepareContext, PreparedJoin, ProbeRows, ProbeUnit, Progress, RowPlace, choose,
     };
 }
 

@@ -168,6 +168,7 @@ pub fn self_join_of(
         both_orders: symmetric,
         // As `count(*)` does; pairs of rows themselves where each pair comes in both orders.
         need: if symmetric { MatchNeed::Count } else { MatchNeed::Pairs },
+        probe_rows: Default::default(),
         candidate_chunk: options.candidate_chunk.get(),
         match_buffer: options.match_buffer.get(),
         simd,
@@ -186,7 +187,7 @@ pub fn self_join_of(
     let of_device = DeviceRequest { choice: device, self_join, work, on_failure };
     let mut choice = choose(matcher, strategy, build, &spec, &of_device, context)?;
     let choose_seconds = start.elapsed().as_secs_f64();
-    let prepared = choice.prepare(build, context)?;
+    let prepared = choice.prepare(matcher, build, &spec, context)?;
     let prepare_seconds = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
@@ -229,6 +230,7 @@ pub fn funnel_of(
         pairing: Pairing::Unordered,
         both_orders: true,
         need: MatchNeed::Count,
+        probe_rows: Default::default(),
         candidate_chunk: options.candidate_chunk.get(),
         match_buffer: options.match_buffer.get(),
         simd: default_simd(),

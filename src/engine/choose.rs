@@ -9,7 +9,7 @@ use datafusion::common::{Result, exec_err, plan_err};
 use super::strategy::Nanos;
 use super::{
     Collection, Cost, DevicePlace, DeviceRequest, Evidence, MatchSpec, Matcher, Placement,
-    PrepareContext, PreparedJoin, Strategy,
+    PrepareContext, PreparedJoin, StartTimes, Strategy,
 };
 use crate::config::{DeviceChoice, StrategyChoice};
 
@@ -19,6 +19,8 @@ const WORTH_A_DEVICE: f64 = 0.1;
 /// A strategy and its placement, with the figures behind the choice.
 #[derive(Debug)]
 pub struct Choice {
+    /// Those that were compared.
+    strategies: Vec<&'static dyn Strategy>,
     strategy: &'static dyn Strategy,
     evidence: Box<dyn Evidence>,
     /// The estimate of the strategy.
@@ -42,7 +44,9 @@ impl Choice {
     /// When memory is refused, or the work cancelled; when demanded devices refuse.
     pub fn prepare(
         &mut self,
+        matcher: &dyn Matcher,
         build: &Arc<dyn Collection>,
+        spec: &MatchSpec,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         loop {
@@ -54,13 +58,64 @@ impl Choice {
             let has_refused = device.is_some_and(|device| device.has_refused());
             let next = if has_refused { self.next.pop_front() } else { None };
             let Some(Ranked { strategy, placement, cost, .. }) = next else { return Err(error) };
-            self.reason = format!("in place of {} on a GPU", self.strategy.name());
-            (self.strategy, self.cost) = (strategy, cost);
-            self.others.retain(|(name, _)| *name != strategy.name());
+            let reason = format!("in place of {} on a GPU", self.strategy.name());
             if placement == Placement::Cpu {
-                (self.device, self.others) = (None, vec![]);
+                *self = Self::on_cpu(matcher, &self.strategies, build, spec, context, reason)?;
+                continue;
             }
+            (self.strategy, self.cost, self.reason) = (strategy, cost, reason);
+            self.others.retain(|(name, _)| *name != strategy.name());
         }
+    }
+
+    /// The best strategy on the CPU, where devices are not to be had: estimates for the CPU have not
+    /// been refined where a device was to take less time in any case.
+    fn on_cpu(
+        matcher: &dyn Matcher,
+        strategies: &[&'static dyn Strategy],
+        build: &Arc<dyn Collection>,
+        spec: &MatchSpec,
+        context: PrepareContext<'_>,
+        reason: String,
+    ) -> Result<Self> {
+        let placements = &[Placement::Cpu];
+        let evidence = matcher.evidence(build, spec, strategies, placements, context)?;
+        let ranked = rank(strategies, evidence.as_ref(), placements, context.threads)?;
+        match ranked.first() {
+            Some(first) => Ok(Self::of(first, &ranked, strategies, (evidence, None, reason))),
+            None => plan_err!("no strategy of the join runs on the CPU"),
+        }
+    }
+
+    /// The choice of `first`, one of those `ranked`, with its evidence, devices and reason.
+    fn of(
+        first: &Ranked,
+        ranked: &[Ranked],
+        strategies: &[&'static dyn Strategy],
+        (evidence, device, reason): (Box<dyn Evidence>, Option<Arc<dyn DevicePlace>>, String),
+    ) -> Self {
+        let is_first = |r: &Ranked| {
+            r.strategy.name() == first.strategy.name() && r.placement == first.placement
+        };
+        let place = ranked.iter().position(is_first).unwrap_or(0);
+        let beside = ranked
+            .iter()
+            .filter(|r| !is_first(r) && r.placement == first.placement && r.elapsed.is_finite());
+        Self {
+            strategies: strategies.to_vec(),
+            strategy: first.strategy,
+            evidence,
+            cost: first.cost,
+            others: beside.map(|r| (r.strategy.name(), r.cost)).collect(),
+            device,
+            reason,
+            next: ranked.get(place + 1..).unwrap_or_default().iter().copied().collect(),
+        }
+    }
+
+    /// The time that it took to bring the join to its devices.
+    pub(crate) fn start_times(&self) -> StartTimes {
+        self.device.as_ref().map(|device| device.start_times()).unwrap_or_default()
     }
 
     /// The name of the strategy.
@@ -249,12 +304,19 @@ pub fn choose(
     };
     let evidence = matcher.evidence(build, spec, &strategies, placements, context)?;
     let ranked = rank(&strategies, evidence.as_ref(), placements, context.threads)?;
-    let mut refused = None;
-    for (place, first) in ranked.iter().enumerate() {
+    let mut refused: Option<String> = None;
+    for first in &ranked {
         let work = first.cost.device + first.cost.transfer;
         let request = &DeviceRequest { work, ..request.clone() };
         let (device, reason) = match (first.placement, request.choice) {
-            (Placement::Cpu, _) => (None, why_cpu(&ranked, request.choice, refused.take())),
+            (Placement::Cpu, _) => {
+                let reason = why_cpu(&ranked, request.choice, refused.clone());
+                if refused.is_some() {
+                    return Choice::on_cpu(matcher, &strategies, build, spec, context, reason);
+                }
+                matcher.note_loss(loss(&ranked, first));
+                (None, reason)
+            }
             (Placement::Gpu, _) if refused.is_some() => continue,
             (Placement::Gpu, DeviceChoice::Auto) => {
                 match matcher.open_device(build, spec, request) {
@@ -273,14 +335,7 @@ pub fn choose(
                 (Some(matcher.open_device(build, spec, request)?), reason.to_string())
             }
         };
-        let beside = ranked.iter().enumerate();
-        let others = beside.filter(|(i, r)| {
-            *i != place && r.placement == first.placement && r.elapsed.is_finite()
-        });
-        let others = others.map(|(_, r)| (r.strategy.name(), r.cost)).collect();
-        let (strategy, cost) = (first.strategy, first.cost);
-        let next = ranked.get(place + 1..).unwrap_or_default().iter().copied().collect();
-        return Ok(Choice { strategy, evidence, cost, others, device, reason, next });
+        return Ok(Choice::of(first, &ranked, &strategies, (evidence, device, reason)));
     }
     match refused {
         Some(refused) => exec_err!(
@@ -308,6 +363,13 @@ fn rank(
     }
     ranked.sort_by(|a, b| a.handicapped(placements).total_cmp(&b.handicapped(placements)));
     Ok(ranked)
+}
+
+/// The nanoseconds that a GPU which is open would save a join on the CPU.
+fn loss(ranked: &[Ranked], chosen: &Ranked) -> f64 {
+    let on_gpu = ranked.iter().filter(|r| r.placement == Placement::Gpu && r.elapsed.is_finite());
+    let open = on_gpu.map(|r| r.elapsed - r.cost.setup).reduce(f64::min);
+    open.map_or(0.0, |open| (chosen.elapsed - open / (1.0 - WORTH_A_DEVICE)).max(0.0))
 }
 
 /// The shortest time in a placement that has work.

@@ -162,6 +162,10 @@ pub trait Matcher: Debug + Send + Sync {
         context: PrepareContext<'_>,
     ) -> Result<Box<dyn Evidence>>;
 
+    /// Notes that a join takes so many nanoseconds longer on the CPU than it would on a device that
+    /// is open. Where that comes to more than opening one takes, one may be opened for later joins.
+    fn note_loss(&self, _nanos: f64) {}
+
     /// Brings the build side to the devices that `request` names.
     ///
     /// # Errors

@@ -39,9 +39,9 @@ pub(crate) use keys::{KeyConverter, KeyId, KeyRows, Keys};
 pub(crate) use row_groups::{ItemId, RowGroups};
 pub(crate) use stored::{Domain, StoredForm, StoredRows, Unload};
 pub(crate) use strategy::{
-    Cost, DevicePlace, Evidence, Nanos, Placement, Probes, Strategy, WorkStep,
+    Cost, DevicePlace, Evidence, Nanos, Placement, Probes, StartTimes, Strategy, WorkStep,
 };
-pub use strategy::{DeviceRequest, MatchNeed, MatchSpec, Pairing, PrepareContext};
+pub use strategy::{DeviceRequest, MatchNeed, MatchSpec, Pairing, PrepareContext, ProbeRows};
 
 /// A build side ready to be probed by any number of partitions.
 pub trait PreparedJoin: Debug + Send + Sync {

@@ -4,6 +4,7 @@ use std::any::Any;
 use std::fmt::{self, Debug, Display};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Duration;
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -40,6 +41,31 @@ pub enum MatchNeed {
     Scores,
 }
 
+/// The rows that are expected of the probe side.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct ProbeRows(Option<u64>);
+
+impl ProbeRows {
+    /// Nothing is known: the probe side is taken to be as large as the build side. So it is in a
+    /// self-join.
+    pub const UNKNOWN: Self = Self(None);
+
+    /// About so many.
+    pub fn expected(rows: u64) -> Self {
+        Self(Some(rows))
+    }
+
+    /// The number of rows, where one is expected.
+    pub fn count(self) -> Option<u64> {
+        self.0
+    }
+
+    /// The probe rows by those of a build side, of which there are `build_rows`.
+    pub fn ratio(self, build_rows: usize) -> f64 {
+        self.0.map_or(1.0, |rows| rows.max(1) as f64 / build_rows.max(1) as f64)
+    }
+}
+
 /// Which matches a join wants, and how they are looked for.
 #[derive(Debug, Clone, Copy)]
 pub struct MatchSpec {
@@ -52,6 +78,8 @@ pub struct MatchSpec {
     pub both_orders: bool,
     /// What the join needs to know of a match.
     pub need: MatchNeed,
+    /// The rows that are expected of the probe side.
+    pub probe_rows: ProbeRows,
     /// At most this many candidates wait for verification.
     pub candidate_chunk: usize,
     /// At most this many matches wait for the operator.
@@ -169,6 +197,20 @@ pub trait DevicePlace: Any + Debug + Display + Send + Sync {
     fn has_refused(&self) -> bool {
         false
     }
+
+    /// The time that it took to bring the join there.
+    fn start_times(&self) -> StartTimes {
+        StartTimes::default()
+    }
+}
+
+/// The time until devices could begin.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StartTimes {
+    /// To open the devices and to load programs.
+    pub opening: Duration,
+    /// To copy collections there.
+    pub upload: Duration,
 }
 
 impl dyn DevicePlace {

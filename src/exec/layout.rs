@@ -13,7 +13,7 @@ use datafusion::physical_expr::utils::{conjunction, split_conjunction};
 use datafusion::physical_plan::expressions::Column;
 
 use crate::config::SimJoinOptions;
-use crate::engine::{MatchNeed, MatchSpec, Matcher, Pairing};
+use crate::engine::{MatchNeed, MatchSpec, Matcher, Pairing, ProbeRows};
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// What becomes of the matches.
@@ -132,6 +132,7 @@ impl Layout {
             pairing,
             both_orders: pairing == Pairing::Unordered,
             need,
+            probe_rows: ProbeRows::UNKNOWN,
             candidate_chunk: options.candidate_chunk.get(),
             match_buffer: options.match_buffer.get(),
             simd: options.simd.form(),

@@ -6,7 +6,7 @@ use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, Gauge, MetricBuilder, Time,
 };
 
-use crate::engine::{DeviceFunnel, Funnel};
+use crate::engine::{DeviceFunnel, Funnel, StartTimes};
 
 /// Counters of the build side.
 #[derive(Debug, Clone)]
@@ -27,6 +27,8 @@ pub(crate) struct BuildMetrics {
     /// Time to encode rows, without the time to read them.
     pub encode_time: Time,
     pub index_time: Time,
+    choice_time: Time,
+    metrics: ExecutionPlanMetricsSet,
 }
 
 impl BuildMetrics {
@@ -47,6 +49,18 @@ impl BuildMetrics {
             bytes: MetricBuilder::new(metrics).peak_memory_usage("build_bytes", 0),
             encode_time: MetricBuilder::new(metrics).subset_time("build_encode_time", 0),
             index_time: MetricBuilder::new(metrics).subset_time("index_time", 0),
+            choice_time: MetricBuilder::new(metrics).subset_time("choice_time", 0),
+            metrics: metrics.clone(),
+        }
+    }
+
+    /// Adds the time that a choice took: to estimate, and to start on devices.
+    pub(crate) fn note_choice(&self, took: Duration, starts: StartTimes) {
+        let StartTimes { opening, upload } = starts;
+        self.choice_time.add_duration(took.saturating_sub(opening + upload));
+        let of_devices = [("device_open_time", opening), ("device_upload_time", upload)];
+        for (name, time) in of_devices.into_iter().filter(|(_, time)| !time.is_zero()) {
+            MetricBuilder::new(&self.metrics).subset_time(name, 0).add_duration(time);
         }
     }
 }

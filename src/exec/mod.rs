@@ -16,6 +16,7 @@ pub(crate) mod answer;
 pub(crate) mod build;
 pub(crate) mod build_side;
 mod cores;
+pub(crate) mod expected;
 pub(crate) mod hands_on;
 pub(crate) mod input;
 pub(crate) mod layout;

@@ -31,6 +31,7 @@ use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::cores::ProcessCores;
+use crate::exec::expected::Expected;
 use crate::exec::input::JoinInput;
 use crate::exec::layout::{Layout, RowsWith, Yield};
 use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
@@ -255,6 +256,17 @@ impl SetSimilarityJoinExec {
         Ok(Some(Arc::new(KeyConverter::try_new(types, join.null_equality)?)))
     }
 
+    /// What is known of the probe side of one of `builds` build sides.
+    fn expected(&self, builds: usize) -> Expected {
+        match &self.input {
+            JoinInput::Itself { .. } => Expected::Unknown,
+            JoinInput::Two { .. } => {
+                let (build, probe) = (self.layout.build(), self.layout.probe);
+                Expected::of(self.input.side(probe), self.input.side(build), builds)
+            }
+        }
+    }
+
     /// Builds from partition `from` of the build input, for `partitions` probe partitions.
     fn start_build(
         &self,
@@ -292,6 +304,7 @@ impl SetSimilarityJoinExec {
             limited: matches!(context.memory_pool().memory_limit(), MemoryLimit::Finite(_)),
             values: None,
             probes: None,
+            expected: self.expected(builds),
         };
         let input = self.input.side(self.layout.build()).execute(from, Arc::clone(context))?;
         let request = SpillRequest {

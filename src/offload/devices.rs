@@ -4,12 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
+use std::time::Instant;
 
 use datafusion::common::DataFusionError;
 use parking_lot::Mutex;
 
 use crate::config::{DeviceChoice, GpuOptions};
-use crate::engine::DeviceRequest;
+use crate::engine::{DeviceRequest, StartTimes};
 use crate::gpu::{Device, DeviceError, Images};
 
 /// Devices that are open, before anything of a join is on them.
@@ -19,11 +20,12 @@ pub(crate) struct OpenDevices {
     left_out: Vec<String>,
     /// Visible devices for which the join has too little work.
     idle: usize,
+    times: StartTimes,
 }
 
 impl From<Vec<Arc<Device>>> for OpenDevices {
     fn from(devices: Vec<Arc<Device>>) -> Self {
-        Self { devices, left_out: vec![], idle: 0 }
+        Self { devices, left_out: vec![], idle: 0, times: StartTimes::default() }
     }
 }
 
@@ -64,9 +66,11 @@ impl OpenDevices {
 
     /// The devices of `ordinals` that can be opened.
     fn with(ordinals: &[u32], idle: usize, left_out: Vec<String>) -> Result<Self, DeviceError> {
-        let mut open = Self { devices: vec![], left_out, idle };
+        let started = Instant::now();
+        let mut open = Self { devices: vec![], left_out, idle, times: StartTimes::default() };
         let opened = side_by_side(ordinals, |&ordinal| Device::open(ordinal));
         open.devices = open.keep(ordinals.iter().copied().zip(opened))?;
+        open.times.opening = started.elapsed();
         Ok(open)
     }
 
@@ -123,13 +127,16 @@ impl OpenDevices {
         limit: Option<u64>,
         there: impl Fn(&Device) -> u64 + Sync,
     ) -> Result<Vec<u64>, DeviceError> {
-        self.each(|device| {
+        let started = Instant::now();
+        let limits = self.each(|device| {
             device.load(images)?;
             Ok(match limit {
                 Some(limit) => limit.min(device.total_memory()),
                 None => (device.free_memory()? + there(device)) / 10 * 9,
             })
-        })
+        });
+        self.times.opening += started.elapsed();
+        limits
     }
 
     /// Brings the build side to the devices. `copy` gives its copy on a device, `None` where it need
@@ -144,11 +151,13 @@ impl OpenDevices {
         what: &str,
         copy: impl Fn(&Arc<Device>) -> Result<Option<T>, DeviceError> + Sync,
     ) -> Result<Vec<Option<T>>, DeviceError> {
+        let started = Instant::now();
         let copies = self.each(|device| match copy(device) {
             // Another query has taken the free memory.
             Err(DeviceError::OutOfMemory { .. }) => Ok(None),
             copied => copied,
         })?;
+        self.times.upload += started.elapsed();
         if copies.iter().all(Option::is_none) {
             return Ok(copies);
         }
@@ -211,6 +220,7 @@ pub(crate) struct Devices {
     pub demanded: bool,
     /// Bytes of each device that the join may fill, its copy of the build side included.
     pub memory: u64,
+    times: StartTimes,
     /// The messages about devices that failed in mid-join.
     failures: Mutex<Vec<String>>,
     /// Whether a strategy cannot be had on the devices.
@@ -252,11 +262,17 @@ impl Devices {
             self_join: request.self_join,
             demanded: matches!(request.choice, DeviceChoice::Cuda(_)),
             memory,
+            times: open.times,
             failures: Mutex::default(),
             has_refused: AtomicBool::new(false),
             refused: AtomicBool::new(false),
             request: request.clone(),
         }
+    }
+
+    /// See [`DevicePlace::start_times`](crate::engine::DevicePlace::start_times).
+    pub(crate) fn start_times(&self) -> StartTimes {
+        self.times
     }
 
     /// How many devices there are.

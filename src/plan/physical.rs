@@ -24,6 +24,7 @@ use super::readings::{are_deterministic, is_exact};
 use super::sources::take_calls;
 use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::engine::Families;
+use crate::exec::expected;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
@@ -160,7 +161,7 @@ impl Compiler<'_> {
     /// How many partitions share the rows of `probe`: one for a batch or less.
     fn partitions(&self, probe: &Arc<dyn ExecutionPlan>) -> usize {
         let config = self.session.config();
-        match cost::statistics(probe).map(|statistics| statistics.num_rows) {
+        match expected::statistics(probe).map(|statistics| statistics.num_rows) {
             Some(Precision::Exact(rows)) if rows <= config.batch_size() => 1,
             _ => config.target_partitions(),
         }
@@ -180,7 +181,7 @@ impl Compiler<'_> {
         match options.build_side {
             BuildSideChoice::Fixed(side) => side,
             BuildSideChoice::Auto => {
-                let (l, r) = (cost::statistics(left), cost::statistics(right));
+                let (l, r) = (expected::statistics(left), expected::statistics(right));
                 match cost::left_is_smaller(l.as_deref(), r.as_deref()) {
                     Some(false) => Side::Right,
                     Some(true) | None => Side::Left,

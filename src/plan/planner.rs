@@ -15,6 +15,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use super::physical::SimJoinPlanner;
 use crate::config::SimJoinOptions;
 use crate::engine::Families;
+use crate::exec::expected;
 use crate::plan::recognise::convert::{Context, concerns, convert};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::cost::Choice;
@@ -87,7 +88,7 @@ impl SimJoinQueryPlanner {
             // An input that cannot be planned by itself, as one with a reference to an outer
             // query, has no statistics; if it cannot be planned at all, the query says so later.
             *statistics = match self.planner.create_physical_plan(input, session).await {
-                Ok(input) => cost::statistics(&input),
+                Ok(input) => expected::statistics(&input),
                 Err(_) => None,
             };
         }

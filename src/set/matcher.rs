@@ -14,6 +14,7 @@ use crate::engine::{
     EncodedPart, Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher,
     Pairing, Placement, PrepareContext, RowGroups, Scratch, StoredForm, Strategy, WorkStep,
 };
+use crate::offload;
 use crate::set::axis::SizeAxis;
 use crate::set::encode::builder::Tokenizers;
 use crate::set::encode::merge::{finish, finish_growth};
@@ -155,8 +156,16 @@ impl Matcher for SetMatcher {
         _: &[Placement],
         context: PrepareContext<'_>,
     ) -> Result<Box<dyn Evidence>> {
+        let probes = match spec.pairing {
+            Pairing::Unordered => 1.0,
+            Pairing::All => spec.probe_rows.ratio(build.groups().row_count()),
+        };
         let spec = JoinSpec::new(&self.predicate, spec)?;
-        Ok(Box::new(SetEvidence::gather(build.of()?, spec, strategies, context)?))
+        Ok(Box::new(SetEvidence::gather(build.of()?, spec, probes, strategies, context)?))
+    }
+
+    fn note_loss(&self, nanos: f64) {
+        offload::note_loss(nanos);
     }
 
     fn open_device(

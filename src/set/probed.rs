@@ -104,7 +104,7 @@ mod tests {
         };
         let strategies: Vec<&'static dyn Strategy> =
             STRATEGIES.iter().copied().filter(|strategy| !strategy.only_named()).collect();
-        SetEvidence::gather(&sides.build, spec, &strategies, context).unwrap().statistics
+        SetEvidence::gather(&sides.build, spec, 1.0, &strategies, context).unwrap().statistics
     }
 
     /// The pairs of admissible sizes, and the postings that the prefixes of the probe sets meet.

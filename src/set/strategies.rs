@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 
 use crate::engine::{
-    self, Collection, Cost, DevicePlace, Evidence, Placement, PreparedJoin, Strategy,
+    self, Collection, Cost, DevicePlace, Evidence, Placement, PreparedJoin, StartTimes, Strategy,
 };
 use crate::set::{
     BitmapBlocks, DeviceJoin, FilterVerify, IndexedJoin, JoinSpec, JoinStrategy, PrepareContext,
@@ -38,18 +38,20 @@ pub(crate) struct SetEvidence {
 impl Evidence for SetEvidence {}
 
 impl SetEvidence {
-    /// Gathers the figures by which `strategies` are compared. Pairs of sets are tried only where
-    /// the join is long enough for that to pay.
+    /// Gathers the figures by which `strategies` are compared, for `probes` times as many probe rows as
+    /// build rows. Pairs of sets are tried only where the join is long enough for that to pay.
     pub(crate) fn gather(
         build: &SetCollection,
         spec: JoinSpec,
+        probes: f64,
         strategies: &[&'static dyn Strategy],
         context: engine::PrepareContext<'_>,
     ) -> Result<Self> {
-        let mut statistics = Statistics::gather(build, &spec, context.into())?;
-        if let Some(probes) = context.probes {
-            statistics = statistics.probed_by(build, &spec, probes);
-        }
+        let statistics = Statistics::gather(build, &spec, context.into())?;
+        let mut statistics = match context.probes {
+            Some(of_positions) => statistics.probed_by(build, &spec, of_positions),
+            None => statistics.with_probes(probes),
+        };
         let ppjoin = FilterVerify::PPJoin;
         let indexed = JoinStrategy::estimate(&ppjoin, &statistics, &spec, Placement::Cpu);
         let bitmap = JoinStrategy::name(&BitmapBlocks);
@@ -101,5 +103,9 @@ impl<S: JoinStrategy> Strategy for S {
 impl DevicePlace for DeviceJoin {
     fn has_refused(&self) -> bool {
         self.devices.have_refused()
+    }
+
+    fn start_times(&self) -> StartTimes {
+        self.devices.start_times()
     }
 }

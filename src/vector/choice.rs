@@ -78,7 +78,7 @@ impl Choice {
         const LEAST: f64 = 4e6;
         // In tests, every other join of a few vectors is by bytes.
         let is_tested = cfg!(test) && vectors.len() < 1 << 15;
-        let pays = spec.simd.has_quick_bytes() && all_pairs(vectors) >= LEAST;
+        let pays = spec.simd.has_quick_bytes() && all_pairs(vectors, spec) >= LEAST;
         let is_wanted = if is_tested { vectors.len().is_multiple_of(2) } else { pays };
         let fits = vectors.runs().iter().all(|run| run.lens[1] as usize <= MOST_DIMENSIONS);
         let Some(sample) = Sample::of(vectors, threshold, spec).filter(|_| is_wanted && fits)

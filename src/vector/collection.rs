@@ -10,7 +10,7 @@ use foldhash::fast::FixedState;
 use super::device::VectorCopies;
 use super::gather::Gathering;
 use super::order::Boxes;
-use crate::engine::{Collection, ItemId, KeyId, RowGroups};
+use crate::engine::{Collection, ItemId, KeyId, MatchSpec, Pairing, RowGroups};
 use crate::util::cancel::CancelFlag;
 
 /// What a row is joined by.
@@ -182,6 +182,14 @@ impl Vectors {
     /// The numbers of all vectors.
     pub(super) fn number_count(&self) -> usize {
         self.number_count
+    }
+
+    /// The probe vectors that a join expects, by those of this build side.
+    pub(super) fn probe_ratio(&self, spec: &MatchSpec) -> f64 {
+        match spec.pairing {
+            Pairing::Unordered => 1.0,
+            Pairing::All => spec.probe_rows.ratio(self.groups.row_count()),
+        }
     }
 
     pub(super) fn runs(&self) -> &[Run] {

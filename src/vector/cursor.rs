@@ -544,6 +544,36 @@ impl<F: Filter> NestedLoopCursor<F> {
         Ok(None)
     }
 
+    /// Works on the unit for a time slice.
+    fn work(
+        &mut self,
+        number: u32,
+        started: Instant,
+        matches: &mut MatchBuffer,
+    ) -> Result<Progress> {
+        loop {
+            let begun = (!self.survivors.is_empty()).then(Instant::now);
+            let decided = self.decide(matches)?;
+            let now = Instant::now();
+            if let Some(begun) = begun {
+                self.funnel.verify_nanos += (now - begun).as_nanos() as u64;
+            }
+            match decided {
+                Some(Progress::Full) => return Ok(Progress::Full),
+                _ if now - started > SLICE => return Ok(Progress::Yield),
+                Some(_) => continue,
+                None => {}
+            }
+            if !self.block.is_over() {
+                self.compare();
+            } else if !self.next_block()? {
+                self.unit = None;
+                matches.complete(number);
+                return Ok(Progress::Yield);
+            }
+        }
+    }
+
     /// Counts the pairs of rows of two items that match.
     fn count(&self, pair: Survivor, counts: &mut RowPairCounts) {
         let Some(Unit { items, .. }) = &self.unit else { return };
@@ -622,23 +652,11 @@ impl<F: Filter> Cursor for NestedLoopCursor<F> {
         }
         let number = self.unit.as_ref().map_or(0, |unit| unit.number);
         matches.begin(number);
-        let started = Instant::now();
-        loop {
-            let decided = self.decide(matches)?;
-            match decided {
-                Some(Progress::Full) => return Poll::Ready(Ok(Progress::Full)),
-                _ if started.elapsed() > SLICE => return Poll::Ready(Ok(Progress::Yield)),
-                Some(_) => continue,
-                None => {}
-            }
-            if !self.block.is_over() {
-                self.compare();
-            } else if !self.next_block()? {
-                self.unit = None;
-                matches.complete(number);
-                return Poll::Ready(Ok(Progress::Yield));
-            }
-        }
+        let (started, decided) = (Instant::now(), self.funnel.verify_nanos);
+        let progress = self.work(number, started, matches);
+        let decided = self.funnel.verify_nanos - decided;
+        self.funnel.filter_nanos += (started.elapsed().as_nanos() as u64).saturating_sub(decided);
+        Poll::Ready(progress)
     }
 
     fn retire(&mut self, number: u32, probe: ItemId) {

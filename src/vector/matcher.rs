@@ -22,6 +22,7 @@ use crate::engine::{
     Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
     Placement, PrepareContext, StoredForm, Strategy, WorkStep,
 };
+use crate::offload;
 use crate::spec::{Call, Side};
 
 /// Of distances.
@@ -122,6 +123,10 @@ impl Matcher for VectorMatcher {
         let orders = Orders::of(spec, self.first);
         let join = Joining { threshold: self.threshold, orders, spec: *spec };
         Ok(Box::new(Figures::gather(&build, join, &indexes, placements, context)?))
+    }
+
+    fn note_loss(&self, nanos: f64) {
+        offload::note_loss(nanos);
     }
 
     fn open_device(

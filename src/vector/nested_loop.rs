@@ -12,7 +12,7 @@ use super::collection::Vectors;
 use super::cursor::{BLOCK, NestedLoopCursor};
 use super::device;
 use super::filter::Filter;
-use super::index::{Order, Sampled, sample};
+use super::index::{Order, Sampled, least_of_index, sample};
 use super::metric::{Metric, Orders, Threshold};
 use super::order::{BLOCK_ITEMS, Boxes};
 use super::panels::{BuildPanels, MAGNITUDE_BYTES};
@@ -65,9 +65,13 @@ fn passing_cost(items: u32, boxes: &Boxes) -> f64 {
     pairs * f64::from(2.0 * boxes.share).min(1.0) * (PAIR + COORDINATE * f64::from(boxes.dims))
 }
 
-/// The time for the products of all pairs in `f32`, in nanoseconds of a core. Of two inputs, the probe
-/// side is taken to be as large as the build side.
-pub(super) fn all_pairs(build: &Vectors) -> f64 {
+/// The time for the products of all pairs in `f32`, in nanoseconds of a core.
+pub(super) fn all_pairs(build: &Vectors, spec: &MatchSpec) -> f64 {
+    build.probe_ratio(spec) * own_pairs(build)
+}
+
+/// The same for as many probe vectors as build vectors.
+fn own_pairs(build: &Vectors) -> f64 {
     let of_run = |items: u32, d: u32| pair_cost(d) * f64::from(items).powi(2);
     build.runs().iter().map(|run| of_run(run.items.len() as u32, run.lens[1])).sum()
 }
@@ -87,7 +91,7 @@ impl Figures {
         let on_device = device::estimate(build, threshold, spec);
         // The time by that of products in `f32`.
         let pairs = |ratio: f64| {
-            let all = ratio * all_pairs(build);
+            let all = ratio * all_pairs(build, spec);
             match (spec.pairing, build.boxes()) {
                 (Pairing::Unordered, Some(boxes)) => {
                     f64::from(boxes.share) * all / 2.0 + passing_cost(build.len(), boxes)
@@ -97,18 +101,21 @@ impl Figures {
                 (Pairing::All, _) => all,
             }
         };
-        // Where an open device takes less than half the time, whatever the CPU does, bytes are not
-        // looked at.
-        let least = 0.5 * Cost::cpu(pairs(LEAST_RATIO)).elapsed(context.threads);
-        let is_for_device = placements.contains(&Placement::Gpu)
-            && Device::opened(0).is_some()
-            && on_device.elapsed(context.threads) < least;
-        let filter = match placements.contains(&Placement::Cpu) && !is_for_device {
+        // An estimate for the CPU that an open device beats, whatever a sample says, is not refined. One
+        // that is not open may turn out not to be there.
+        let is_open = placements.contains(&Placement::Gpu) && Device::opened(0).is_some();
+        let device = on_device.elapsed(context.threads);
+        let loses = |least: f64| is_open && device < Cost::cpu(least).elapsed(context.threads);
+        let is_filtered = placements.contains(&Placement::Cpu) && !loses(0.5 * pairs(LEAST_RATIO));
+        let filter = match is_filtered {
             true => OnceLock::from(Choice::of(build, threshold, spec, context)?),
             false => OnceLock::new(),
         };
         let pairs = pairs(filter.get().map_or(1.0, Choice::ratio));
-        let sampled = sample(build, threshold, indexes, spec, pairs, context)?;
+        let sampled = match loses(least_of_index(build, spec)) {
+            true => None,
+            false => sample(build, threshold, indexes, spec, pairs, context)?,
+        };
         let numbers = build.number_count() as f64;
         Ok(Self { threshold, orders, spec: *spec, pairs, numbers, filter, sampled, on_device })
     }
@@ -236,7 +243,7 @@ impl<F: Filter> Prepared<F> {
 fn probe_rows(build: &Vectors, ratio: f64) -> usize {
     /// Nanoseconds that the rows take about.
     const SLICE: f64 = 5e6;
-    let row = ratio * all_pairs(build) / f64::from(build.len()).max(1.0);
+    let row = ratio * own_pairs(build) / f64::from(build.len()).max(1.0);
     let rows = (SLICE / row.max(1.0)) as usize;
     rows.next_multiple_of(BLOCK).max(BLOCK)
 }

@@ -40,6 +40,7 @@ mod documentation;
 mod empty_inputs;
 mod equal_answers;
 mod examples;
+mod expected_rows;
 mod functions;
 mod fuzz;
 #[cfg(all(feature = "cuda", unix))]

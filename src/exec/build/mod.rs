@@ -4,6 +4,7 @@ pub(crate) mod headroom;
 pub(crate) mod read;
 
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
@@ -14,13 +15,14 @@ use parking_lot::Mutex;
 use crate::config::{DeviceChoice, SpillChoice, StrategyChoice};
 use crate::engine::{
     Choice, Chosen, Collection, DeviceRequest, Domain, Encoded, FinishContext, KeyConverter,
-    MatchNeed, PrepareContext, PreparedJoin, Probes, RowGroups, choose,
+    MatchNeed, MatchSpec, PrepareContext, PreparedJoin, ProbeRows, Probes, RowGroups, choose,
 };
 use crate::exec::answer::consume::items_tell_total;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::read::{BuildCollector, Outcome, Overflow, Share};
 use crate::exec::build_side::schedule::Ranges;
 use crate::exec::build_side::{BuildRows, BuildSide};
+use crate::exec::expected::Expected;
 use crate::exec::layout::{Layout, Yield};
 use crate::exec::metrics::BuildMetrics;
 use crate::exec::rows::payload::PayloadBuilder;
@@ -52,6 +54,8 @@ pub(crate) struct BuildPlan {
     pub values: Option<Arc<KnownValues>>,
     /// The rows that will probe the build side, where they are known.
     pub probes: Option<Arc<Probes>>,
+    /// The rows that the probe side is expected to have.
+    pub expected: Expected,
 }
 
 /// The values of a build side, gathered before its rows are encoded.
@@ -117,9 +121,25 @@ impl BuildPlan {
         on_thread(move |cancel| self.prepare(rows, reservation, cancel)).await
     }
 
+    /// Whether strategy or device are left to the join.
+    fn may_choose(&self) -> bool {
+        self.strategy == StrategyChoice::Auto || self.device == DeviceChoice::Auto
+    }
+
     /// Whether strategy and device are left to the join.
     fn is_free_to_choose(&self) -> bool {
         self.strategy == StrategyChoice::Auto && !matches!(self.device, DeviceChoice::Cuda(_))
+    }
+
+    /// What the choice takes the probe side to be, where it matters.
+    fn describe_expected(&self, spec: &MatchSpec) -> String {
+        match spec.probe_rows.count() {
+            _ if self.layout.self_join || self.probes.is_some() || !self.may_choose() => {
+                String::new()
+            }
+            Some(rows) => format!(", expecting {rows} probe rows ({})", self.expected),
+            None => format!(", expecting {}", self.expected),
+        }
     }
 
     fn index(
@@ -235,7 +255,6 @@ impl BuildPlan {
         reservation: MemoryReservation,
         cancel: &CancelFlag,
     ) -> Result<Arc<BuildSide>> {
-        let _timer = self.metrics.index_time.timer();
         let peak = || self.metrics.peak_bytes.set_max(reservation.size());
         let items = &rows.items;
         let threads = self.threads.max(1);
@@ -243,6 +262,10 @@ impl BuildPlan {
         let context = PrepareContext { reservation: &reservation, cancel, threads, probes };
         let matcher = self.layout.matcher.as_ref();
         let mut spec = self.layout.spec;
+        spec.probe_rows = match probes {
+            Some(probes) => ProbeRows::expected(probes.len()),
+            None => self.expected.rows(items.groups().row_count()),
+        };
         if self.layout.yields == Yield::Total && items_tell_total(&self.layout, rows.ranks.as_ref())
         {
             spec.need = MatchNeed::Count;
@@ -265,10 +288,15 @@ impl BuildPlan {
             },
         };
         let prepare = |strategy: StrategyChoice, request: &DeviceRequest, why: &str| {
+            let started = Instant::now();
             let mut choice = choose(matcher, strategy, items, &spec, request, context)?;
-            let prepared = choice.prepare(items, context)?;
+            self.metrics.note_choice(started.elapsed(), choice.start_times());
+            let timer = self.metrics.index_time.timer();
+            let prepared = choice.prepare(matcher, items, &spec, context)?;
+            timer.done();
             let cursor = self.cursor_bytes(prepared.as_ref(), &choice, &reservation)?;
-            let chosen = described.get_or_init(|| choice.chosen().noting(why));
+            let note = format!("{}{why}", self.describe_expected(&spec));
+            let chosen = described.get_or_init(|| choice.chosen().noting(&note));
             (self.on_choice)(chosen.noting(&early.lock()));
             Ok((prepared, cursor))
         };

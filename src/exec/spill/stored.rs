@@ -14,6 +14,7 @@ use crate::engine::Probes;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::{BuildPlan, KnownValues, OnChoice};
 use crate::exec::build_side::BuildSide;
+use crate::exec::expected::Expected;
 use crate::exec::layout::Layout;
 use crate::exec::rows::segment::SpilledSide;
 use crate::util::errors::is_out_of_memory;
@@ -149,6 +150,7 @@ impl StoredBuild {
             limited: context.available().is_some(),
             values: None,
             probes,
+            expected: Expected::Unknown,
         }
     }
 

@@ -16,6 +16,7 @@ use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
+use crate::exec::expected::Expected;
 use crate::exec::layout::Layout;
 use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
 use crate::exec::probe::{ProbeInput, ProbeSetup};
@@ -216,6 +217,7 @@ impl Probe<'_> {
             limited: false,
             values: None,
             probes: None,
+            expected: Expected::Unknown,
         };
         let stream = |rows: &[Row]| source(rows, 13, 1).execute(0, Arc::default()).unwrap();
         let memory = Headroom::of_build(&shared);

@@ -1,25 +1,14 @@
 //! Hash join or similarity join, where a plain join has equality conjuncts as well.
 
-use std::sync::Arc;
-
 use datafusion::common::stats::Precision;
 use datafusion::common::{DFSchema, Dependency, Statistics};
 use datafusion::logical_expr::{Expr, Join, LogicalPlan};
-use datafusion::physical_plan::ExecutionPlan;
-use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
 /// Which operator runs a join, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Choice {
     HashJoin(String),
     Operator(String),
-}
-
-/// Statistics of a plan for the whole of its output, `None` where it has none.
-pub(crate) fn statistics(plan: &Arc<dyn ExecutionPlan>) -> Option<Arc<Statistics>> {
-    let context = StatisticsContext::new();
-    // A plan without statistics may say so by an error; that must not fail the query.
-    context.compute(plan.as_ref(), &StatisticsArgs::new()).ok()
 }
 
 /// Statistics of one side's keys.

@@ -15,7 +15,9 @@ use crate::engine::{
     Collection, Cursor, Match, MatchBuffer, MatchNeed, Pairing, PrepareContext, Progress,
 };
 use crate::gpu::Device;
-use crate::set::tests::harness::{Drive, Fault, OnDevice, Rows, Sides, reservation, spec};
+use crate::set::tests::harness::{
+    Drive, Fault, OnDevice, Rows, Sides, match_spec_of, matcher, reservation, spec,
+};
 use crate::set::tests::on_devices::OnDevices;
 use crate::set::tests::shapes;
 use crate::set::tests::shapes::Shape;
@@ -564,7 +566,8 @@ fn the_next_strategy_joins_where_devices_refuse() {
     let mut chosen = sides.choose(StrategyChoice::Auto, DeviceChoice::Auto, &spec).unwrap();
     let before = chosen.to_string();
     assert!(before.starts_with("bitmap ") && chosen.is_on_device(), "{before}");
-    chosen.prepare(&build, context).unwrap();
+    let matcher = matcher(&spec);
+    chosen.prepare(matcher.as_ref(), &build, &match_spec_of(&spec), context).unwrap();
     let shown = chosen.to_string();
     assert!(
         !chosen.is_on_device() && shown.ends_with(", cpu (in place of bitmap on a GPU)"),

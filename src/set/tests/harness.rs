@@ -16,7 +16,7 @@ pub(crate) use self::drive::{Drive, Fault, OnDevice};
 use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
 use crate::engine::{
     self, Argument, Choice, Collection, DeviceRequest, EncodeInput, Family, KeyConverter,
-    KeyDictionary, Match, MatchNeed, MatchSpec, Pairing, choose,
+    KeyDictionary, Match, MatchNeed, MatchSpec, Matcher, Pairing, choose,
 };
 use crate::functions::measure_of;
 use crate::set::{Bounds, Measure, Role};
@@ -165,10 +165,8 @@ impl Sides {
         let self_join = Arc::ptr_eq(&self.build, &self.probe);
         let on_failure = Arc::new(|_| {});
         let request = DeviceRequest { choice: device, self_join, work: f64::INFINITY, on_failure };
-        let types = DataType::new_list(DataType::UInt32, true);
-        let arguments = [Argument::of_type(&types); 2];
-        let matcher = SetFamily::new(measure_of).bind(predicate_of(spec), arguments)?;
         let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(&self.build);
+        let matcher = matcher(spec);
         choose(matcher.as_ref(), strategy, &build, &match_spec_of(spec), &request, context)
     }
 }
@@ -194,6 +192,13 @@ pub(crate) fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSp
     }
 }
 
+/// The predicate as the operator knows it.
+pub(crate) fn matcher(spec: &JoinSpec) -> Arc<dyn Matcher> {
+    let types = DataType::new_list(DataType::UInt32, true);
+    let arguments = [Argument::of_type(&types); 2];
+    SetFamily::new(measure_of).bind(predicate_of(spec), arguments).unwrap()
+}
+
 /// The predicate of a join whose left argument is the measure's first one.
 fn predicate_of(spec: &JoinSpec) -> Predicate {
     let call = Call { function: spec.bounds.measure.function(), first: Side::Left };
@@ -201,14 +206,24 @@ fn predicate_of(spec: &JoinSpec) -> Predicate {
 }
 
 /// The same join as the operator asks for it.
-fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
+pub(crate) fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
     let JoinSpec { bounds: _, probe_role, pairing, need, candidate_chunk, simd, gpu } = *spec;
     let probe = match probe_role {
         Role::First => Side::Left,
         Role::Second => Side::Right,
     };
     let both_orders = pairing == Pairing::Unordered;
-    MatchSpec { probe, pairing, both_orders, need, candidate_chunk, match_buffer: 1000, simd, gpu }
+    MatchSpec {
+        probe,
+        pairing,
+        both_orders,
+        need,
+        probe_rows: Default::default(),
+        candidate_chunk,
+        match_buffer: 1000,
+        simd,
+        gpu,
+    }
 }
 
 pub(crate) fn reservation() -> MemoryReservation {

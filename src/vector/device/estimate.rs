@@ -5,6 +5,7 @@ use crate::gpu::Device;
 use crate::vector::collection::Vectors;
 use crate::vector::device::abi::NumberRange;
 use crate::vector::device::boxes::boxes_to_read;
+use crate::vector::device::resident::ResidentVectors;
 use crate::vector::device::shape::{VectorKernel, VectorShape};
 use crate::vector::metric::{Metric, Threshold};
 
@@ -23,6 +24,7 @@ pub(in crate::vector) fn estimate(build: &Vectors, threshold: Threshold, spec: &
         Some(device) => (device.capability(), device.multiprocessors()),
         None => ((9, 0), 132),
     };
+    let is_open = device.is_some();
     let slower = 132.0 / f64::from(multiprocessors.max(1));
     let kernel = VectorKernel::of(capability);
     let has_integers = spec.gpu.integers && are_integers(build, threshold.metric);
@@ -32,7 +34,6 @@ pub(in crate::vector) fn estimate(build: &Vectors, threshold: Threshold, spec: &
         let integers = VectorShape::of_integers(kernel, dimensions).filter(|_| has_integers);
         let boxed = boxes.and_then(|b| VectorShape::of_boxes(kernel, dimensions, b));
         let shape = boxed.or(integers).unwrap_or_else(|| VectorShape::new(kernel, dimensions));
-        // Of two inputs, the probe side is taken to be as large as the build side.
         let pairs = f64::from(run.items.len() as u32).powi(2);
         pairs / shape.rate(dimensions)
     });
@@ -43,18 +44,22 @@ pub(in crate::vector) fn estimate(build: &Vectors, threshold: Threshold, spec: &
     };
     let all = share * pairs.sum::<f64>();
     let numbers = build.number_count() as f64;
-    let (pairs, sent) = match spec.pairing {
-        Pairing::Unordered => (all / 2.0, numbers),
-        Pairing::All => (all, 2.0 * numbers),
+    let probed = build.probe_ratio(spec) * numbers;
+    let (pairs, of_probes) = match spec.pairing {
+        Pairing::Unordered => (all / 2.0, 0.0),
+        Pairing::All => (build.probe_ratio(spec) * all, probed),
     };
+    // The vectors may lie there already.
+    let is_there = device.is_some_and(|device| ResidentVectors::bytes_on(&device, build) > 0);
+    let sent = of_probes + if is_there { 0.0 } else { numbers };
     let begin = Device::time_to_begin(0).map_or(f64::INFINITY, |time| time.as_nanos() as f64);
-    let setup = if device.is_some() { 0.0 } else { begin };
+    let setup = if is_open { 0.0 } else { begin };
     if threshold.is_void() {
         return Cost { setup: f64::INFINITY, ..Cost::default() };
     }
     Cost {
-        cpu: CONVERT * (sent - numbers),
-        device: START + slower * (pairs + PREPARE * sent),
+        cpu: CONVERT * of_probes,
+        device: START + slower * (pairs + PREPARE * (numbers + of_probes)),
         transfer: 4.0 * sent / BUS,
         setup,
     }

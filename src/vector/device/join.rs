@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::engine::{Collection, DevicePlace, DeviceRequest, MatchNeed, MatchSpec, Pairing};
+use crate::engine::{
+    Collection, DevicePlace, DeviceRequest, MatchNeed, MatchSpec, Pairing, StartTimes,
+};
 use crate::gpu::{Device, DeviceError};
 use crate::offload::{Devices, OpenDevices};
 use crate::vector::collection::Vectors;
@@ -42,6 +44,10 @@ impl fmt::Display for VectorDevices {
 impl DevicePlace for VectorDevices {
     fn has_refused(&self) -> bool {
         self.devices.have_refused()
+    }
+
+    fn start_times(&self) -> StartTimes {
+        self.devices.start_times()
     }
 }
 

@@ -145,6 +145,7 @@ impl Cursor for PairCursor {
         while !done && !matches.is_full() && started.elapsed() < SLICE {
             done = self.work(&mut unit, matches)?;
         }
+        self.funnel.verify_nanos += started.elapsed().as_nanos() as u64;
         if done {
             matches.complete(unit.number);
             return Poll::Ready(Ok(Progress::Yield));

@@ -263,6 +263,22 @@ impl IndexCursor {
         Ok(self.spec.need == MatchNeed::Exists)
     }
 
+    /// Works for a time slice; why it stopped, unless the unit is done.
+    fn work_for_a_slice(
+        &mut self,
+        started: Instant,
+        matches: &mut MatchBuffer,
+    ) -> Result<Option<Progress>> {
+        loop {
+            let worked = self.work(matches)?;
+            matches.count(std::mem::take(&mut self.counts));
+            match worked {
+                Some(Progress::Yield) if started.elapsed() <= SLICE => {}
+                worked => return Ok(worked),
+            }
+        }
+    }
+
     /// Works for some steps; why it stopped, unless the unit is done.
     fn work(&mut self, matches: &mut MatchBuffer) -> Result<Option<Progress>> {
         let mut steps = 0;
@@ -317,21 +333,17 @@ impl Cursor for IndexCursor {
         let number = self.unit.as_ref().map_or(0, |unit| unit.number);
         matches.begin(number);
         let started = Instant::now();
-        loop {
-            let worked = self.work(matches)?;
-            matches.count(std::mem::take(&mut self.counts));
-            match worked {
-                Some(Progress::Full) => return Poll::Ready(Ok(Progress::Full)),
-                None => break,
-                Some(_) if started.elapsed() > SLICE => return Poll::Ready(Ok(Progress::Yield)),
-                Some(_) => {}
+        let worked = self.work_for_a_slice(started, matches);
+        // Pairs are decided one by one, as they are found.
+        self.funnel.filter_nanos += started.elapsed().as_nanos() as u64;
+        let Some(progress) = worked? else {
+            if let Some(unit) = self.unit.take() {
+                self.reservation.shrink(unit.order.len() * size_of::<ItemId>());
             }
-        }
-        if let Some(unit) = self.unit.take() {
-            self.reservation.shrink(unit.order.len() * size_of::<ItemId>());
-        }
-        matches.complete(number);
-        Poll::Ready(Ok(Progress::Yield))
+            matches.complete(number);
+            return Poll::Ready(Ok(Progress::Yield));
+        };
+        Poll::Ready(Ok(progress))
     }
 
     fn retire(&mut self, number: u32, probe: ItemId) {

@@ -44,6 +44,30 @@ fn making(items: f64) -> f64 {
     items * (ITEM[0] + ITEM[1] * items.max(1.0).log2())
 }
 
+/// The least time that a join through an index takes, with the time to make it, in nanoseconds of a
+/// core: each probe meets a panel at least. Of the first index, most time goes into its panels, where it
+/// does not pay.
+pub(in crate::vector) fn least_of_index(vectors: &Vectors, spec: &MatchSpec) -> f64 {
+    /// Nanoseconds for a number of the first index.
+    const FIRST_NUMBER: f64 = 4.0;
+    let first = FIRST_NUMBER * (FIRST * widest(vectors)) as f64;
+    first + making(vectors.len().into()) + visiting(vectors, spec, 1.0, 1.0)
+}
+
+fn widest(vectors: &Vectors) -> usize {
+    vectors.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0) as usize
+}
+
+/// The time of all probes, each of which meets so many nodes and panels.
+fn visiting(vectors: &Vectors, spec: &MatchSpec, nodes: f64, panels: f64) -> f64 {
+    let dims = widest(vectors) as f64;
+    let of_probe = VISIT
+        + nodes * (NODE[0] + NODE[1] * dims.min(8.0))
+        + panels * (PANEL_OF[0] + PANEL_OF[1] * dims);
+    let halves = if spec.pairing == Pairing::Unordered { 0.5 } else { 1.0 };
+    of_probe * halves * vectors.probe_ratio(spec) * f64::from(vectors.len())
+}
+
 /// Makes the index of `vectors`, where it is worth that: `pairs` is the time to compare all pairs.
 /// `None` where comparing them is quicker, or memory is short.
 ///
@@ -61,10 +85,9 @@ pub(in crate::vector) fn sample(
     /// Of the panels of the first index a probe must not meet more.
     const MOST_SHARE: f64 = 0.3;
     let count = vectors.len() as usize;
-    let widest = vectors.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
     // Of few dimensions cells are as good as quantiles, and made sooner.
     let order = match (orders.contains(&Order::Cells), orders.contains(&Order::Quantiles)) {
-        (true, many) if !many || widest <= 3 => Order::Cells,
+        (true, many) if !many || widest(vectors) <= 3 => Order::Cells,
         (_, true) => Order::Quantiles,
         _ => return Ok(None),
     };
@@ -83,10 +106,10 @@ pub(in crate::vector) fn sample(
             context.cancel.check()?;
             return Ok(None);
         };
-        let (_, panels) = visits(&some, spec);
-        let all = (FIRST / PANEL) as f64;
+        let most = MOST_SHARE * (FIRST / PANEL) as f64;
+        let (_, panels) = visits(&some, spec, most);
         context.reservation.shrink(some.bytes);
-        if panels > MOST_SHARE * all {
+        if panels > most {
             return Ok(None);
         }
     }
@@ -94,13 +117,8 @@ pub(in crate::vector) fn sample(
         context.cancel.check()?;
         return Ok(None);
     };
-    let (nodes, panels) = visits(&index, spec);
-    let dims = f64::from(widest);
-    let of_probe = VISIT
-        + nodes * (NODE[0] + NODE[1] * dims.min(8.0))
-        + panels * (PANEL_OF[0] + PANEL_OF[1] * dims);
-    let halves = if spec.pairing == Pairing::Unordered { 0.5 } else { 1.0 };
-    let nanos = of_probe * halves * count as f64;
+    let (nodes, panels) = visits(&index, spec, f64::INFINITY);
+    let nanos = visiting(vectors, spec, nodes, panels);
     if nanos >= pairs {
         context.reservation.shrink(index.bytes);
         return Ok(None);
@@ -108,14 +126,20 @@ pub(in crate::vector) fn sample(
     Ok(Some(Sampled { order, index: Arc::new(index), nanos }))
 }
 
-/// The nodes and the panels that a probe meets, on average.
-fn visits(index: &VectorIndex, spec: &MatchSpec) -> (f64, f64) {
+/// The nodes and the panels that a probe meets, on average. Probes are left out once the others have
+/// met so many panels that there are more than `most` in any case.
+fn visits(index: &VectorIndex, spec: &MatchSpec, most: f64) -> (f64, f64) {
     let vectors = &index.vectors;
     let step = (vectors.len() as usize).div_ceil(PROBES).max(1);
     let (mut nodes, mut panels, mut probes) = (0, 0, 0.0);
     let (mut point, mut hits) = (vec![], vec![]);
     // Not those that a thinned index has.
-    for item in (step as u32 / 2..vectors.len()).step_by(step) {
+    let items = (step as u32 / 2..vectors.len()).step_by(step);
+    let most = most * items.len() as f64;
+    for item in items {
+        if panels as f64 > most {
+            break;
+        }
         let Some(run) = vectors.run_of(item) else { continue };
         probes += 1.0;
         point.clear();

@@ -219,6 +219,7 @@ fn products_of_bytes_prove_only_what_is_true() {
         pairing: Pairing::All,
         both_orders: false,
         need: MatchNeed::Pairs,
+        probe_rows: Default::default(),
         candidate_chunk: 1024,
         match_buffer: 1024,
         simd: Simd::detect(),

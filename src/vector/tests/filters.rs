@@ -35,6 +35,7 @@ pub(super) fn spec(simd: Simd, pairing: Pairing) -> MatchSpec {
         pairing,
         both_orders: false,
         need: MatchNeed::Pairs,
+        probe_rows: Default::default(),
         candidate_chunk: 64,
         match_buffer: 100,
         simd,

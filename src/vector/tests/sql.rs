@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, Float64Builder, ListBuilder};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
@@ -468,6 +469,34 @@ async fn different_lengths_are_an_error() -> Result<()> {
             let apart = format!("{sql} AND a.k = b.k AND (a.id = 77) = (b.id = 77)");
             assert!(plan_and_rows(&context, &apart).await.is_ok(), "{way:?} {apart}");
         }
+    }
+    Ok(())
+}
+
+/// EXPLAIN ANALYZE shows the time of a join on the CPU, by every strategy, in its own counters.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn times_of_joins_on_the_cpu_are_shown() -> Result<()> {
+    let context = session(Way::Memory)?;
+    let sql = "CREATE TABLE q AS SELECT value AS id, \
+               [(value * 7919 % 4000) % 60, (value * 7919 % 4000) / 60] AS v \
+               FROM generate_series(0, 3999)";
+    context.sql(sql).await?.collect().await?;
+    context.sql("SET simjoin.device = 'cpu'").await?.collect().await?;
+    let join = "SELECT count(*) FROM q a JOIN q b ON array_distance(a.v, b.v) <= 2";
+    for strategy in ["nested-loop", "grid", "directory"] {
+        context.sql(&format!("SET simjoin.strategy = '{strategy}'")).await?.collect().await?;
+        let plan = context.sql(join).await?.create_physical_plan().await?;
+        datafusion::physical_plan::collect(Arc::clone(&plan), context.task_ctx()).await?;
+        let mut nanos = 0;
+        plan.apply(|plan| {
+            let times = ["filter_time", "verify_time"];
+            let metrics = plan.metrics().filter(|_| plan.name() == "SetSimilarityJoinExec");
+            let of = |name: &str| Some(metrics.as_ref()?.sum_by_name(name)?.as_usize());
+            nanos += times.iter().filter_map(|name| of(name)).sum::<usize>();
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        // Four thousand vectors meet each other in no microsecond.
+        assert!(nanos > 10_000, "{strategy} {nanos}");
     }
     Ok(())
 }

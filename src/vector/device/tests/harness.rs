@@ -210,6 +210,7 @@ impl Sides {
             pairing: self.pairing,
             both_orders: self.pairing == Pairing::Unordered,
             need,
+            probe_rows: Default::default(),
             candidate_chunk: 1 << 14,
             match_buffer: 1000,
             simd: Simd::detect(),

@@ -2,6 +2,7 @@
 //! GPU the kernels run on the host.
 
 mod boxes;
+mod choice;
 mod harness;
 mod integers;
 mod published;

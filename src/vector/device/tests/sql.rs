@@ -126,7 +126,15 @@ async fn explain_analyze_names_the_device() -> Result<()> {
     let device = session(Some(DeviceChoice::Cuda(Some(0)))).await?;
     let sql = "EXPLAIN ANALYZE SELECT count(*) FROM a JOIN b ON array_distance(a.v, b.v) <= 2";
     let shown = rows(&device, sql).await?.join("\n");
-    for part in ["nested-loop", "cuda:0", "device_chunks", "device_kernel_time_vectors"] {
+    for part in [
+        "nested-loop",
+        "cuda:0",
+        "device_chunks",
+        "device_kernel_time_vectors",
+        "device_open_time",
+        "device_upload_time",
+        "choice_time",
+    ] {
         assert!(shown.contains(part), "{part}: {shown}");
     }
     Ok(())
