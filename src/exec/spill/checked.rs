@@ -319,7 +319,8 @@ mod tests {
     #[tokio::test]
     async fn chunks_of_any_size_are_checked() {
         let content = random(3 * BLOCK + 1000);
-        let file = CheckedFile { file: written(&[]), written: Arc::default() };
+        let file = RuntimeEnv::default().disk_manager.create_tmp_file("a test").unwrap();
+        let file = CheckedFile { file, written: Arc::default() };
         let mut writer = file.open_writer().unwrap();
         writer.write_all(&content).unwrap();
         writer.finish().unwrap();
