@@ -100,7 +100,7 @@ fn odd_vectors_cost_their_own_pairs_alone() {
     ];
     for odd in odd {
         for metric in Metric::ALL {
-            for count in [605, 606] {
+            for count in [1205, 1206] {
                 let given = vectors(&mut rng, count, 32, odd);
                 let build = of(&given);
                 let threshold = threshold(&build, metric);
