@@ -329,7 +329,7 @@ fn line_of(figures: Figures, elapsed: Duration, in_phase: Duration) -> String {
 fn time_left(share: f64, elapsed: Duration) -> Option<Duration> {
     const LEAST_SHARE: f64 = 0.03;
     const LEAST_TIME: Duration = Duration::from_secs(2);
-    if share < LEAST_SHARE || share >= 1.0 || elapsed < LEAST_TIME {
+    if !(LEAST_SHARE..1.0).contains(&share) || elapsed < LEAST_TIME {
         return None;
     }
     Some(elapsed.mul_f64((1.0 - share) / share))

@@ -451,7 +451,7 @@ mod tests {
     #[test]
     fn a_table_of_any_width_is_that_of_arrow() {
         let batch = of_texts(&["", "Resígaro", "日本語", "two\nlines\n", "e\u{301}", "🏳️‍🌈"]);
-        let expected = pretty_format_batches(&[batch.clone()]).unwrap();
+        let expected = pretty_format_batches(std::slice::from_ref(&batch)).unwrap();
         assert_eq!(table(MaxRows::Unlimited, &[batch]).0, format!("{expected}\n"));
     }
 
@@ -483,17 +483,17 @@ mod tests {
 |    | twenty-seven columns      |
 +----+---------------------------+
 ";
-        assert_eq!(fit(34, Expanded::Auto, &[batch.clone()]), expected);
-        let text = fit(22, Expanded::Auto, &[batch.clone()]);
+        assert_eq!(fit(34, Expanded::Auto, std::slice::from_ref(&batch)), expected);
+        let text = fit(22, Expanded::Auto, std::slice::from_ref(&batch));
         assert!(text.starts_with("-[ RECORD 1 ]------\nid   | 0\ntext | a short text\n"), "{text}");
         for width in [1, 7, 22, 34, 40] {
             for expanded in [Expanded::Auto, Expanded::On, Expanded::Off] {
-                let text = fit(width, expanded, &[batch.clone()]);
+                let text = fit(width, expanded, std::slice::from_ref(&batch));
                 let widest = text.lines().map(|line| line.width()).max().unwrap();
                 assert!(widest <= width.max(18), "{width} {expanded:?}:\n{text}");
             }
         }
-        assert!(fit(22, Expanded::Off, &[batch.clone()]).starts_with("+----+"));
+        assert!(fit(22, Expanded::Off, std::slice::from_ref(&batch)).starts_with("+----+"));
         assert!(fit(100, Expanded::On, &[batch]).starts_with("-[ RECORD 1 ]"));
     }
 
@@ -501,7 +501,7 @@ mod tests {
     fn a_drawing_is_not_wrapped() {
         let drawing = "┌───────────────────┐\n│  ProjectionExec   │\n└───────────────────┘";
         let batch = of_texts(&[drawing]);
-        let whole = table(MaxRows::Unlimited, &[batch.clone()]).0;
+        let whole = table(MaxRows::Unlimited, std::slice::from_ref(&batch)).0;
         assert_eq!(fit(20, Expanded::Auto, &[batch]), whole);
     }
 

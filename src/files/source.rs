@@ -37,7 +37,7 @@ pub(crate) fn watch_plan(
             && !config.file_source.is::<WatchedSource>()
         {
             let mut config = config.clone();
-            config.file_source = WatchedSource::new(config.file_source, pipes);
+            config.file_source = WatchedSource::over(config.file_source, pipes);
             let scan = scan.clone().with_data_source(Arc::new(config));
             return Ok(Transformed::yes(Arc::new(scan) as Arc<dyn ExecutionPlan>));
         }
@@ -56,7 +56,7 @@ struct WatchedSource {
 }
 
 impl WatchedSource {
-    fn new(inner: Arc<dyn FileSource>, pipes: &Arc<Pipes>) -> Arc<dyn FileSource> {
+    fn over(inner: Arc<dyn FileSource>, pipes: &Arc<Pipes>) -> Arc<dyn FileSource> {
         Arc::new(Self { inner, pipes: Arc::clone(pipes) })
     }
 }
@@ -88,7 +88,7 @@ impl FileSource for WatchedSource {
     }
 
     fn with_batch_size(&self, batch_size: usize) -> Arc<dyn FileSource> {
-        Self::new(self.inner.with_batch_size(batch_size), &self.pipes)
+        Self::over(self.inner.with_batch_size(batch_size), &self.pipes)
     }
 
     fn filter(&self) -> Option<Arc<dyn PhysicalExpr>> {
@@ -125,7 +125,7 @@ impl FileSource for WatchedSource {
         config: &ConfigOptions,
     ) -> Result<FilterPushdownPropagation<Arc<dyn FileSource>>> {
         let mut pushed = self.inner.try_pushdown_filters(filters, config)?;
-        pushed.updated_node = pushed.updated_node.map(|node| Self::new(node, &self.pipes));
+        pushed.updated_node = pushed.updated_node.map(|node| Self::over(node, &self.pipes));
         Ok(pushed)
     }
 

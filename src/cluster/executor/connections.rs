@@ -18,9 +18,12 @@ const IDLE: Duration = Duration::from_secs(30);
 /// An executor's connection by its address and settings.
 type Key = (String, u16, GrpcClientConfig);
 
+/// A connection and the time of its last use.
+type Idle = (BallistaClient, Instant);
+
 /// Idle connections to other executors, the last used ones at the end.
 #[derive(Default, Clone)]
-pub(super) struct Connections(Arc<Mutex<HashMap<Key, Vec<(BallistaClient, Instant)>>>>);
+pub(super) struct Connections(Arc<Mutex<HashMap<Key, Vec<Idle>>>>);
 
 impl std::fmt::Debug for Connections {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

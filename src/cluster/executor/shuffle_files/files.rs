@@ -89,7 +89,7 @@ pub(super) fn check(path: &Path, parts: impl IntoIterator<Item = Range<u64>>) ->
 
 /// The same for a whole file.
 pub(super) fn check_whole(path: &Path) -> Result<()> {
-    check(path, [0..u64::MAX])
+    check(path, std::iter::once(0..u64::MAX))
 }
 
 /// The same for all that is read of one partition: the file may hold several, found by an index.

@@ -82,7 +82,7 @@ fn vector(rng: &mut StdRng, kind: Kind, d: usize) -> Vec<f64> {
         Kind::Far => {
             far * (f64::from(rng.random_range(-1.0_f32..1.0)) + f64::from(u8::from(far == 1e14)))
         }
-        Kind::Nan if wild == 0 && i % 3 == 0 => f64::NAN.copysign(scale - 1.0),
+        Kind::Nan if wild == 0 && i.is_multiple_of(3) => f64::NAN.copysign(scale - 1.0),
         Kind::Nan if wild == 1 && rng.random_bool(0.3) => *WILD.choose(rng).unwrap(),
         Kind::Nan => f64::from(rng.random_range(-1.0_f32..1.0)),
         Kind::Wild if wild == 0 => *WILD.choose(rng).unwrap(),
