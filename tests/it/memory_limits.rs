@@ -89,9 +89,9 @@ impl Shape {
             elements,
             sizes: *[Sizes::Alike, Sizes::Mixed, Sizes::FewLong].choose(rng).unwrap(),
             bytes,
-            most: bytes / 8 >> rng.random_range(0..8),
+            most: (bytes / 8) >> rng.random_range(0..8),
             keys: *[1, 7, 1000].choose(rng).unwrap(),
-            text: if rng.random_bool(0.4) { bytes / 8 >> rng.random_range(0..8) } else { 0 },
+            text: if rng.random_bool(0.4) { (bytes / 8) >> rng.random_range(0..8) } else { 0 },
         }
     }
 
