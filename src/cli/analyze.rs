@@ -18,7 +18,7 @@ use indicatif::HumanCount;
 
 use super::summary;
 
-/// What precedes the predicate in the description of a similarity join.
+/// The text before the predicate in the description of a similarity join.
 const JOIN: &str = "SetSimilarityJoinExec: ";
 
 /// An operator of a plan that has run.
@@ -40,7 +40,7 @@ impl Operator {
         self.description.split([':', ' ']).next().unwrap_or_default()
     }
 
-    /// What the operator says of itself.
+    /// The description of the operator.
     pub(super) fn description(&self) -> &str {
         &self.description
     }
