@@ -33,7 +33,9 @@ PROGRAMS = {
     "indexed": ["80", "90"],
     "large": ["80", "90"],
     "published": ["80", "90"],
-    "published_large": ["80", "90"],
+    "published_indexed": ["80", "90"],
+    "published_intersection": ["80", "90"],
+    "published_points": ["80", "90"],
     # 90a: with the matrix instructions of compute capability 9.0 alone.
     "tiles": ["80", "90a"],
     "vectors": ["80", "90a"],

@@ -74,15 +74,14 @@ struct ProbeRun {
 };
 
 // A row, and how far it has come: the postings of tokens before `place` are done, and of the token
-// at `place` those of sets before `from`. In a matrix of overlaps the columns before `from`.
+// at `place` those of sets before `from`. Where rows have cells, the columns before `from`.
 struct RowState {
     u32 row;
     u32 place;
     u32 from;
 };
 
-// A pair that a filter lets pass, under the token at these places in both sets. Where overlaps were
-// counted, `row_at` is the overlap.
+// A pair that a filter lets pass, under the token at these places in both sets.
 struct IndexCandidate {
     u32 row;
     u32 column;
@@ -123,8 +122,8 @@ struct IndexWork {
     const RowState *states;
     IndexCandidate *candidates;
     RowState *redo;
-    // By row of the work, then by column of the part: the overlaps of a matrix.
-    u32 *overlaps;
+    // By row of the work, then by column of the part: cells, 0 at first, where the lookup has some.
+    u32 *cells;
     Match *matches;
     // By row of the plan: how many matches it has. Null unless one match for each row will do.
     u32 *seen;
@@ -140,17 +139,14 @@ struct IndexWork {
     u32 row_count;
     u32 first_probe;
     u32 run_count;
-    // The columns of the part, and the bits of their numbers within it.
+    // The columns of the part.
     u32 part_first;
     u32 part_end;
-    u32 part_bits;
     u32 capacity;
     // Whether rows are columns of the same number, and each meets only those before it.
     u32 same;
     // Whether a match needs its exact overlap.
     u32 exact;
-    // Whether candidates have their overlap.
-    u32 counted;
     u32 reserved;
 
     __device__ __forceinline__ Match match_of(u32 row, u32 column, u32 overlap) const {
@@ -161,4 +157,4 @@ struct IndexWork {
 static_assert(sizeof(IndexRun) == 24 && sizeof(PostingPlace) == 8, "as in src/set/indexed/abi.rs");
 static_assert(sizeof(Indexing) == 168 && sizeof(ProbeRun) == 24, "as in src/set/indexed/abi.rs");
 static_assert(sizeof(RowState) == 12 && sizeof(IndexCandidate) == 16, "as in src/set/indexed/abi.rs");
-static_assert(sizeof(IndexTally) == 72 && sizeof(IndexWork) == 232, "as in src/set/indexed/abi.rs");
+static_assert(sizeof(IndexTally) == 72 && sizeof(IndexWork) == 224, "as in src/set/indexed/abi.rs");

@@ -45,8 +45,10 @@ __device__ __forceinline__ bool meet_before(const IndexWork &work, const IndexCa
     return false;
 }
 
-template <class Answer>
-__device__ __forceinline__ void decide_candidates(const IndexWork &work) {
+// Decides each candidate: `decide(pair, overlap, compared)` is whether the pair matches, and sets its
+// overlap. It is not asked where the row has its only match already.
+template <class Answer, class Decide>
+__device__ __forceinline__ void decide_each(const IndexWork &work, Decide decide) {
     Answer answer(work);
     const u64 total = candidate_count(work);
     const u64 step = u64{gridDim.x} * blockDim.x;
@@ -58,17 +60,8 @@ __device__ __forceinline__ void decide_candidates(const IndexWork &work) {
         if (base + lane_id() < total) {
             pair = work.candidates[base + lane_id()];
             u32 *seen = work.seen ? &work.seen[pair.row - work.first_row] : nullptr;
-            matches = !seen || atomicAdd(seen, 0u) == 0;
-            if (work.counted) {
-                overlap = pair.row_at;
-            } else if (matches) {
-                const ProbeRun run = run_before(work.runs, work.run_count, pair.row);
-                const u32 required = required_of(work, run, __ldg(&work.classes[pair.column]));
-                overlap = common_from(work, pair, required);
-                // A pair matches once, under its first common token.
-                matches = overlap >= required && !meet_before(work, pair);
-                compared += 1;
-            }
+            const bool is_wanted = !seen || atomicAdd(seen, 0u) == 0;
+            matches = is_wanted && decide(pair, overlap, compared);
             if (matches && seen) {
                 matches = atomicAdd(seen, 1u) == 0;
             }
@@ -80,4 +73,16 @@ __device__ __forceinline__ void decide_candidates(const IndexWork &work) {
         atomicAdd(&work.tally->compared, sum);
     }
     answer.finish();
+}
+
+template <class Answer>
+__device__ __forceinline__ void decide_candidates(const IndexWork &work) {
+    decide_each<Answer>(work, [&](const IndexCandidate &pair, u32 &overlap, u64 &compared) {
+        const ProbeRun run = run_before(work.runs, work.run_count, pair.row);
+        const u32 required = required_of(work, run, __ldg(&work.classes[pair.column]));
+        overlap = common_from(work, pair, required);
+        compared += 1;
+        // A pair matches once, under its first common token.
+        return overlap >= required && !meet_before(work, pair);
+    });
 }

@@ -3,14 +3,10 @@
 //
 //     fill, count, sum, move, finish    the index, sorted digit by digit    index_build.cuh
 //     warps                             a warp a row                        index_warps.cuh
-//     blocks                            Bwjoin, a block a row               index_blocks.cuh
-//     threads, atomics, gather          fgSSJoin, sf-gSSJoin, by a matrix   index_counts.cuh
 //     decide                            candidates                          index_decide.cuh
 //
 // Any grid is right, and any block of a multiple of 32 threads but for `move`, whose blocks have
 // SORT_THREADS.
-#include "index_blocks.cuh"
-#include "index_counts.cuh"
 #include "index_decide.cuh"
 #include "index_warps.cuh"
 
@@ -21,10 +17,6 @@ extern "C" __global__ void __launch_bounds__(SORT_THREADS) index_move(Indexing p
 extern "C" __global__ void index_finish(Indexing part) { finish_index(part); }
 
 extern "C" __global__ void index_warps(IndexWork work) { probe_by_warps(work); }
-extern "C" __global__ void __launch_bounds__(256) index_blocks(IndexWork work) { probe_by_blocks(work); }
-extern "C" __global__ void index_threads(IndexWork work) { count_by_threads(work); }
-extern "C" __global__ void index_atomics(IndexWork work) { count_by_warps(work); }
-extern "C" __global__ void index_gather(IndexWork work) { gather_cells(work); }
 
 extern "C" __global__ void index_decide_pairs(IndexWork work) { decide_candidates<GivenPairs<IndexWork>>(work); }
 extern "C" __global__ void index_decide_count(IndexWork work) { decide_candidates<CountedPairs<IndexWork>>(work); }

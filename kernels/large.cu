@@ -1,6 +1,5 @@
-// Intersections of large sets: of one pair, and of all pairs of a collection.
+// Intersections of large sets: of all pairs of a collection.
 //
-//     merge, search   the common values of two runs                     large_merge.cuh, large_search.cuh
 //     starts          where ranges of light tokens begin in each set    large_light.cuh
 //     light           overlaps by light tokens, in shared memory        large_light.cuh
 //     bits            the bits of heavy tokens                          large_bits.cuh
@@ -11,27 +10,7 @@
 #include "large_bits.cuh"
 #include "large_decide.cuh"
 #include "large_light.cuh"
-#include "large_merge.cuh"
 #include "large_products.cuh"
-#include "large_search.cuh"
-
-extern "C" __global__ void __launch_bounds__(256) large_merge_u32(RunPair pair) { merge_runs<u32, 256, 32>(pair); }
-extern "C" __global__ void __launch_bounds__(256) large_merge_u64(RunPair pair) { merge_runs<u64, 256, 16>(pair); }
-
-// For runs so short that larger tiles would leave multiprocessors without one.
-extern "C" __global__ void __launch_bounds__(128) large_merge_u32_short(RunPair pair) {
-    merge_runs<u32, 128, 16>(pair);
-}
-extern "C" __global__ void __launch_bounds__(128) large_merge_u64_short(RunPair pair) {
-    merge_runs<u64, 128, 16>(pair);
-}
-
-extern "C" __global__ void __launch_bounds__(256) large_search_u32(RunPair pair) {
-    search_runs<u32, 256, 4, 1024>(pair);
-}
-extern "C" __global__ void __launch_bounds__(256) large_search_u64(RunPair pair) {
-    search_runs<u64, 256, 4, 1024>(pair);
-}
 
 extern "C" __global__ void large_starts(LargeWork work) {
     find_starts(work.rows, work.row_count, work.cuts, work.range_count, work.row_starts);

@@ -4,16 +4,6 @@
 
 #include "abi.cuh"
 
-// Two runs: ascending different values, of 32 or 64 bits.
-struct RunPair {
-    const void *a;
-    const void *b;
-    u64 a_count;
-    u64 b_count;
-    // The number of common values is added to it.
-    u64 *common;
-};
-
 // What the kernels of one work have found.
 struct LargeTally {
     Found found;
@@ -113,4 +103,4 @@ constexpr u32 LARGE_TILE = 128;
 constexpr u32 CHUNK_BITS = 1024;
 constexpr u32 CHUNK_WORDS = CHUNK_BITS / 32;
 
-static_assert(sizeof(RunPair) == 40 && sizeof(LargeRun) == 12 && sizeof(LargeTally) == 48 && sizeof(LargeWork) == 232, "as in src/set/large/abi.rs");
+static_assert(sizeof(LargeRun) == 12 && sizeof(LargeTally) == 48 && sizeof(LargeWork) == 232, "as in src/set/large/abi.rs");

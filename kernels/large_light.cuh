@@ -5,7 +5,6 @@
 
 #include "large_abi.cuh"
 #include "large_path.cuh"
-#include "large_search.cuh"
 
 // Where each range of tokens begins in each set, for rows and columns.
 __device__ __forceinline__ void find_starts(const Sets &sets, u32 count, const u32 *cuts, u32 ranges, u32 *starts) {

@@ -1,5 +1,5 @@
-// Where the merge of two runs is cut. Of equal values the first run's comes first: a cut never has a
-// choice, and a common value belongs to the part that has the first run's.
+// Searches in ascending values, and where the merge of two runs is cut. Of equal values the first run's
+// comes first: a cut never has a choice, and a common value belongs to the part that has the first run's.
 #pragma once
 
 #include "warp.cuh"
@@ -12,6 +12,20 @@ __device__ __forceinline__ Place cut_path(const Key *a, Place a_count, const Key
     while (low < high) {
         const Place middle = low + (high - low) / 2;
         if (a[middle] <= b[diagonal - 1 - middle]) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+// The first place from `low` on, and before `high`, of a value from `key` on.
+template <class Key, class Place>
+__device__ __forceinline__ Place first_from(const Key *keys, Place low, Place high, Key key) {
+    while (low < high) {
+        const Place middle = low + (high - low) / 2;
+        if (keys[middle] < key) {
             low = middle + 1;
         } else {
             high = middle;

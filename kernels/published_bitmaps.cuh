@@ -4,7 +4,6 @@
 // slice of the values.
 #pragma once
 
-#include "large_search.cuh"
 #include "published_pairs.cuh"
 
 // The values of a set in the slice.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "large_path.cuh"
-#include "published_large_abi.cuh"
+#include "published_intersection_abi.cuh"
 
 // A run of tokens.
 struct Run {

@@ -10,8 +10,6 @@
 //     range, prepare_integers    vectors of integers                       vector_integers.cuh
 //     mma_integers               their filter by products of warps, 8.0    vector_integer_warps.cuh
 //     integers_N                 the same of warpgroups, 9.0               vector_integer_groups.cuh
-//     published_loop             the published nested loop, of distances   vector_published.cuh
-//     published_directory        the published index, of distances         vector_published_directory.cuh
 //     decide_hits                the pairs that the filter leaves          vector_decide.cuh
 //     decide_units               all pairs of units                        vector_decide.cuh
 //
@@ -25,8 +23,6 @@
 #include "vector_prepare.cuh"
 #include "vector_probe.cuh"
 #include "vector_products.cuh"
-#include "vector_published.cuh"
-#include "vector_published_directory.cuh"
 #include "vector_warpgroups.cuh"
 
 extern "C" __global__ void __launch_bounds__(256) vectors_measure(Preparing preparing) {
@@ -64,21 +60,6 @@ extern "C" __global__ void __launch_bounds__(256) vectors_prepare_integers(Prepa
 }
 
 extern "C" __global__ void __launch_bounds__(128) vectors_plain(VectorWork work) { filter_plainly(work); }
-extern "C" __global__ void __launch_bounds__(128) vectors_published_loop(VectorWork work) {
-    if (work.rows.wide || work.columns.wide) {
-        filter_by_loop<double>(work);
-    } else {
-        filter_by_loop<float>(work);
-    }
-}
-extern "C" __global__ void __launch_bounds__(128) vectors_published_directory(VectorWork work) {
-    if (work.rows.wide || work.columns.wide) {
-        count_by_directory<double>(work);
-    } else {
-        count_by_directory<float>(work);
-    }
-}
-
 #ifdef HAS_MATRIX_PRODUCTS
 extern "C" __global__ void __launch_bounds__(256, 2) vectors_mma(VectorWork work) { filter_by_products<HalfNumbers>(work); }
 extern "C" __global__ void __launch_bounds__(256, 2) vectors_mma_integers(VectorWork work) {

@@ -45,13 +45,6 @@ pub mod set {
         pub use crate::set::tiles::{FixedTiles, Residence, TileKernel};
     }
 
-    /// Intersections of large sets on a GPU.
-    pub mod large {
-        pub use crate::set::large::techniques::{
-            Overlaps, PinnedSets, Technique, Tuning, overlaps,
-        };
-    }
-
     /// Verification on a GPU.
     pub mod device {
         pub use crate::set::device::{
@@ -74,7 +67,24 @@ pub mod vector {
 
     /// The family.
     pub fn family() -> Arc<dyn Family> {
-        Arc::new(VectorFamily)
+        Arc::new(VectorFamily::default().with_comparisons(&crate::published::OF_DISTANCES))
+    }
+}
+
+/// What only comparisons run.
+pub mod published {
+    use crate::engine::Strategy;
+
+    /// The strategies of sets that only joins which name them run.
+    pub fn of_sets() -> &'static [&'static dyn Strategy] {
+        &crate::published::OF_SETS
+    }
+
+    /// Intersections of large sets on a GPU.
+    pub mod intersection {
+        pub use crate::published::intersection::{
+            Overlaps, PinnedSets, Technique, Tuning, overlaps,
+        };
     }
 }
 

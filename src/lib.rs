@@ -20,8 +20,8 @@
 //! ```
 //!
 //! Folders in that order: [`sql`], [`plan`], [`spec`] (what a join computes), `engine` (the boundary
-//! to a family of similarities), `set` and `vector` (the families) over `offload`, `gpu`, `simd` and `values`, [`exec`]
-//! (the operator), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
+//! to a family of similarities), `set` and `vector` (the families) over `offload`, `gpu`, `simd` and `values`,
+//! `published` (what only comparisons run), [`exec`] (the operator), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
 //! directions in which they depend on each other.
 //!
 //! The words that the code uses for them:
@@ -89,6 +89,7 @@ pub(crate) mod gpu;
 pub mod internals;
 pub(crate) mod offload;
 pub mod plan;
+pub(crate) mod published;
 mod session;
 pub(crate) mod set;
 pub(crate) mod shuffle;

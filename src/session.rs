@@ -19,6 +19,7 @@ use crate::config::SimJoinOptions;
 use crate::engine::{Families, Family};
 use crate::functions::{self, measure_of, text_source};
 use crate::plan::{MarkSimilarityJoins, SimJoinQueryPlanner, insist, marker_functions};
+use crate::published;
 use crate::set::SetFamily;
 use crate::sql::{restore_definition, rewrite_sql_with_dialect};
 use crate::vector::VectorFamily;
@@ -64,7 +65,9 @@ pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> 
 /// The families of similarities of every session: sets of tokens, and vectors.
 pub fn families() -> Families {
     let sets = SetFamily::new(measure_of).with_texts(text_source);
-    Families::new([Arc::new(sets) as Arc<dyn Family>, Arc::new(VectorFamily)])
+    let sets = sets.with_comparisons(&published::OF_SETS);
+    let vectors = VectorFamily::default().with_comparisons(&published::OF_DISTANCES);
+    Families::new([Arc::new(sets) as Arc<dyn Family>, Arc::new(vectors)])
 }
 
 /// [`install`] with other families.

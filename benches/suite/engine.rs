@@ -16,6 +16,7 @@ use datafusion_simjoin::internals::engine::{
     Argument, Collection, DeviceRequest, Family, Funnel, MatchBuffer, MatchNeed, MatchSpec,
     Matcher, Pairing, PrepareContext, PreparedJoin, ProbeUnit, Progress, choose,
 };
+use datafusion_simjoin::internals::published::of_sets;
 use datafusion_simjoin::internals::set::{Measure, SetCollection, SetFamily};
 use datafusion_simjoin::internals::simd::Simd;
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
@@ -129,7 +130,8 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     let call = Call { function: point.measure.function(), first: Side::Left };
     let types = DataType::new_list(DataType::UInt32, true);
     let predicate = Predicate { call, bound: point.threshold };
-    let matcher = SetFamily::new(measure_of).bind(predicate, [Argument::of_type(&types); 2])?;
+    let family = SetFamily::new(measure_of).with_comparisons(of_sets());
+    let matcher = family.bind(predicate, [Argument::of_type(&types); 2])?;
     let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(sets);
     let request = Request {
         strategy: point.strategy,

@@ -13,9 +13,11 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
 use datafusion_simjoin::config::{DeviceChoice, StrategyChoice};
 use datafusion_simjoin::internals::gpu::Device;
+use datafusion_simjoin::internals::published::intersection::{
+    PinnedSets, Technique, Tuning, overlaps,
+};
 use datafusion_simjoin::internals::set::Measure;
 use datafusion_simjoin::internals::set::intersection::size;
-use datafusion_simjoin::internals::set::large::{PinnedSets, Technique, Tuning, overlaps};
 use datafusion_simjoin::internals::simd::Simd;
 
 use crate::csv::median;

@@ -6,7 +6,9 @@
 #include "../indexed.cu"
 #include "../large.cu"
 #include "../published.cu"
-#include "../published_large.cu"
+#include "../published_indexed.cu"
+#include "../published_intersection.cu"
+#include "../published_points.cu"
 #include "../tiles.cu"
 #include "../vectors.cu"
 #include "../verify.cu"
@@ -43,6 +45,7 @@ constexpr Kernel KERNELS[] = {
     KERNEL(index_finish),           KERNEL(index_warps),
     KERNEL(index_blocks),           KERNEL(index_threads),
     KERNEL(index_atomics),          KERNEL(index_gather),
+    KERNEL(index_gather_counted),   FORMS(index_decide_counted),
     FORMS(index_decide),
     KERNEL(vectors_measure),        KERNEL(vectors_prepare),
     KERNEL(vectors_stages),         KERNEL(vectors_plain),
@@ -62,13 +65,12 @@ constexpr Kernel KERNELS[] = {
     KERNEL(vectors_integers_7),     KERNEL(vectors_integers_8),
     KERNEL(vectors_integers_9),     KERNEL(vectors_mma_integers),
     FORMS(vectors_decide_hits),     FORMS(vectors_decide_units),
-    KERNEL(large_merge_u32),        KERNEL(large_merge_u64),
-    KERNEL(large_merge_u32_short),  KERNEL(large_merge_u64_short),
-    KERNEL(large_search_u32),       KERNEL(large_search_u64),
     KERNEL(large_starts),           KERNEL(large_bits),
     KERNEL(large_light_192),        KERNEL(large_light_64),
     KERNEL(large_heavy),            KERNEL(large_admit),
     FORMS(large_decide),
+    KERNEL(published_merge_u32),    KERNEL(published_merge_u32_short),
+    KERNEL(published_search_u32),
     KERNEL(published_ip),           KERNEL(published_obs),
     KERNEL(published_ip_obs),       KERNEL(published_hi),
     KERNEL(published_ip_hi),

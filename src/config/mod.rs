@@ -79,11 +79,11 @@ macro_rules! options {
 options! {
     /// Recognise similarity predicates in plain joins. SIMJOIN is always recognised.
     "recognize_joins" recognize_joins: bool = true;
-    /// How pairs are found: by an index of prefixes (allpairs, ppjoin, groupjoin), by blocks of bit
-    /// signatures (bitmap), by counting what all sets share (scancount), by an index on a GPU (bwjoin),
-    /// or by the strategy with the least estimated cost (auto). For comparison there are the GPU's
-    /// published filters (bwjoin-published, fgssjoin, sf-gssjoin). Vectors are joined by nested-loop,
-    /// grid or directory and, for comparison, on a GPU by nested-loop-published or directory-published.
+    /// How pairs are found: by an index of prefixes (allpairs, ppjoin), by blocks of bit signatures
+    /// (bitmap), by counting what all sets share (scancount), by an index on a GPU (bwjoin), or by the
+    /// strategy with the least estimated cost (auto). Published filters run for comparison: groupjoin
+    /// and, on a GPU, bwjoin-published, fgssjoin and sf-gssjoin. Vectors are joined by nested-loop, grid
+    /// or directory and, for comparison, on a GPU by nested-loop-published or directory-published.
     "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
     /// Where signatures are tested or candidates verified: on a GPU where that is estimated to pay
     /// (auto), on the CPU (cpu), on as many GPUs as there is work for (cuda; an error where none can

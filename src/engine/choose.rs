@@ -210,22 +210,22 @@ pub(crate) fn admitted(
     choice: StrategyChoice,
     device: DeviceChoice,
 ) -> Result<Vec<&'static dyn Strategy>> {
-    let all = matcher.strategies();
+    let own = matcher.strategies();
+    let all: Vec<_> = own.iter().chain(matcher.comparisons()).copied().collect();
     let names = |strategies: &[&'static dyn Strategy]| {
         let mut names: Vec<&str> = vec!["auto"];
         names.extend(strategies.iter().map(|strategy| strategy.name()));
         let last = names.pop().unwrap_or_default();
         format!("{} or {last}", names.join(", "))
     };
-    let is_named = |strategy: &&dyn Strategy| match choice.name() {
-        None => !strategy.only_named(),
-        Some(name) => name == strategy.name(),
+    let named: Vec<_> = match choice.name() {
+        None => own.to_vec(),
+        Some(name) => all.iter().copied().filter(|strategy| strategy.name() == name).collect(),
     };
-    let named: Vec<_> = all.iter().copied().filter(is_named).collect();
     if named.is_empty() {
         return plan_err!(
             "simjoin.strategy = '{choice}' is no strategy of this similarity; use {}",
-            names(all)
+            names(&all)
         );
     }
     let on = |placement: Placement, strategies: &[&'static dyn Strategy]| -> Vec<_> {
@@ -239,7 +239,7 @@ pub(crate) fn admitted(
                 return plan_err!(
                     "simjoin.strategy = '{choice}' runs on a GPU alone, but simjoin.device = 'cpu': \
                      set simjoin.device = 'cuda', or simjoin.strategy to {}",
-                    names(&on(Placement::Cpu, all))
+                    names(&on(Placement::Cpu, &all))
                 );
             }
             return Ok(found);
@@ -249,7 +249,7 @@ pub(crate) fn admitted(
     let found = on(Placement::Gpu, &named);
     if found.is_empty() {
         let needed = "needs a strategy that a GPU takes part in";
-        let others = on(Placement::Gpu, all);
+        let others = on(Placement::Gpu, &all);
         if others.is_empty() {
             return plan_err!("simjoin.device = '{device}' {needed}; this similarity has none");
         }

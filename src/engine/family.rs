@@ -138,8 +138,13 @@ pub trait Matcher: Debug + Send + Sync {
     /// with the build side.
     fn cursor_bytes(&self, spec: &MatchSpec) -> usize;
 
-    /// The strategies, in the order in which equal estimates are preferred.
+    /// The strategies that a join may choose, in the order in which equal estimates are preferred.
     fn strategies(&self) -> &[&'static dyn Strategy];
+
+    /// Further strategies, which a join runs only where it names them: they are there for comparison.
+    fn comparisons(&self) -> &[&'static dyn Strategy] {
+        &[]
+    }
 
     /// The strategy with the smallest index, for a build side that leaves no memory for another;
     /// `None` where no index is smaller than the others.

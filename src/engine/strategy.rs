@@ -266,11 +266,6 @@ pub trait Strategy: Debug + Send + Sync {
     /// Whether the strategy can be placed there.
     fn runs_on(&self, placement: Placement) -> bool;
 
-    /// Whether `auto` leaves it out: it is there for measurements.
-    fn only_named(&self) -> bool {
-        false
-    }
-
     /// How the CPU does the work, where there are several ways: words behind the estimate in EXPLAIN
     /// ANALYZE.
     fn manner(&self, _: &dyn Evidence) -> Option<&'static str> {

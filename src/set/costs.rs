@@ -8,7 +8,9 @@ use crate::set::rates::Rates;
 use crate::set::{FilterVerify, Statistics};
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
-mod nanos {
+pub(crate) mod nanos {
+    use crate::set::Statistics;
+
     /// Taking up a probe set.
     pub(super) const SET: f64 = 30.0;
     /// Looking up a posting list, and the further cost where the lists outgrow the caches.
@@ -19,8 +21,8 @@ mod nanos {
     pub(super) const SCAN_WORD: f64 = 0.1;
     /// Reading a byte of a list from memory.
     pub(super) const UNCACHED_BYTE: f64 = 0.15;
-    /// Counting a posting in AllPairs and GroupJoin.
-    pub(super) const COUNT: f64 = 6.0;
+    /// Counting a posting in AllPairs.
+    pub(crate) const COUNT: f64 = 6.0;
     /// Indexing a token of a prefix: always, and for each word of its signature.
     pub(super) const INDEX: f64 = 5.0;
     pub(super) const INDEX_WORD: f64 = 1.5;
@@ -34,6 +36,11 @@ mod nanos {
     pub(super) const VERIFY_TOKEN: f64 = 0.5;
     /// Packing a candidate for a GPU.
     pub(super) const PACK: f64 = 3.0;
+
+    /// Taking up all probe sets, looking their prefixes up, and indexing those of the build sets.
+    pub(crate) fn lookups(statistics: &Statistics) -> f64 {
+        statistics.lookups * LOOKUP + statistics.indexed * INDEX + statistics.probed * SET
+    }
 }
 
 /// Where candidates are verified.
@@ -59,13 +66,14 @@ pub(crate) struct Parts {
 
 /// Candidates in front of the bitmap filter.
 #[derive(Debug, Clone, Copy)]
-struct Filtered {
-    words: usize,
+pub(crate) struct Filtered {
+    /// [`Parts::words`].
+    pub words: usize,
     /// Nanoseconds of a core until the candidates are found.
-    nanos: f64,
-    candidates: f64,
+    pub nanos: f64,
+    pub candidates: f64,
     /// The share of the candidates that the bitmap filter lets pass.
-    signed: f64,
+    pub signed: f64,
 }
 
 impl Filtered {
@@ -124,26 +132,29 @@ pub(crate) fn cheapest(
     spec: &JoinSpec,
     place: Verification,
 ) -> Parts {
-    let lookups = statistics.lookups * nanos::LOOKUP
-        + statistics.indexed * nanos::INDEX
-        + statistics.probed * nanos::SET;
-    let counted = statistics.postings * nanos::COUNT;
-    let signed = statistics.signed_share(0);
-    let filtered = match strategy {
+    let filtered: Vec<_> = match strategy {
         FilterVerify::PPJoin => {
             let widths = SuffixTest::WIDTHS.into_iter().enumerate();
             widths.map(|(width, words)| postings(statistics, spec, width, words)).collect()
         }
         FilterVerify::AllPairs => {
             // Nearly every posting is another pair.
-            let (nanos, candidates) = (2.0 * lookups + counted, statistics.postings);
-            vec![Filtered { words: 0, nanos, candidates, signed }]
-        }
-        FilterVerify::GroupJoin => {
-            let candidates = statistics.postings * statistics.suffix_share(0);
-            vec![Filtered { words: 0, nanos: 2.5 * lookups + counted, candidates, signed }]
+            let candidates = statistics.postings;
+            let nanos = 2.0 * nanos::lookups(statistics) + candidates * nanos::COUNT;
+            vec![Filtered { words: 0, nanos, candidates, signed: statistics.signed_share(0) }]
         }
     };
+    cheapest_of(&filtered, statistics, spec, place)
+}
+
+/// The verification of candidates from one of several filters that takes the least time on the threads
+/// of the join.
+pub(crate) fn cheapest_of(
+    filtered: &[Filtered],
+    statistics: &Statistics,
+    spec: &JoinSpec,
+    place: Verification,
+) -> Parts {
     let elapsed = |parts: &Parts| parts.cost.elapsed(statistics.threads);
     let parts = filtered.iter().flat_map(|filtered| filtered.verified(statistics, spec, place));
     let least = parts.min_by(|a, b| elapsed(a).total_cmp(&elapsed(b)));
@@ -195,8 +206,7 @@ mod tests {
         (statistics, spec)
     }
 
-    const STRATEGIES: [FilterVerify; 3] =
-        [FilterVerify::AllPairs, FilterVerify::PPJoin, FilterVerify::GroupJoin];
+    const STRATEGIES: [FilterVerify; 2] = [FilterVerify::AllPairs, FilterVerify::PPJoin];
 
     /// Many threads would give a device more candidates than it reads meanwhile: they filter first.
     #[test]
@@ -204,7 +214,7 @@ mod tests {
         let (statistics, spec) = figures(1024);
         let sent = |strategy| cheapest(strategy, &statistics, &spec, Verification::Device);
         assert!(sent(FilterVerify::PPJoin).words > 0);
-        assert!(sent(FilterVerify::AllPairs).signed && sent(FilterVerify::GroupJoin).signed);
+        assert!(sent(FilterVerify::AllPairs).signed);
         // One thread is slower than the device anyway.
         let (statistics, spec) = figures(1);
         let sent = cheapest(FilterVerify::AllPairs, &statistics, &spec, Verification::Device);

@@ -7,7 +7,7 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::PhysicalExprRef;
 
-use crate::engine::{Argument, Axis, Family, Matcher, PlaceReader};
+use crate::engine::{Argument, Axis, Family, Matcher, PlaceReader, Strategy};
 use crate::set::axis::SizeAxis;
 use crate::set::matcher::{SetMatcher, Sources, TextSource};
 use crate::set::measure::FAMILY;
@@ -20,17 +20,23 @@ use crate::values::TokenKind;
 pub struct SetFamily {
     measure_of: fn(&ScalarUDF) -> Option<Measure>,
     text_source: TextSource,
+    comparisons: &'static [&'static dyn Strategy],
 }
 
 impl SetFamily {
     /// The family, with what tells which measure a scalar function computes.
     pub fn new(measure_of: fn(&ScalarUDF) -> Option<Measure>) -> Self {
-        Self { measure_of, text_source: |_| None }
+        Self { measure_of, text_source: |_| None, comparisons: &[] }
     }
 
     /// The same family, with what tells that an argument is the tokens of a text.
     pub(crate) fn with_texts(self, text_source: TextSource) -> Self {
         Self { text_source, ..self }
+    }
+
+    /// The same family with further strategies, for joins that name them.
+    pub fn with_comparisons(self, comparisons: &'static [&'static dyn Strategy]) -> Self {
+        Self { comparisons, ..self }
     }
 }
 
@@ -87,7 +93,8 @@ impl Family for SetFamily {
         }
         let stored = arguments.map(|argument| StoredTokens::of_list(argument.data_type));
         let sources = Sources::of(arguments, self.text_source);
-        Ok(Arc::new(SetMatcher::try_new(predicate, stored, sources)?))
+        let matcher = SetMatcher::try_new(predicate, stored, sources)?;
+        Ok(Arc::new(matcher.with_comparisons(self.comparisons)))
     }
 
     fn source(&self, argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {

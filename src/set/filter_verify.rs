@@ -16,7 +16,7 @@ use crate::engine::{
 use crate::set::SetUnit;
 use crate::set::costs::{Parts, Verification};
 use crate::set::filter::{
-    GroupFilter, PositionalIndex, PrefixIndex, ProbeSignature, SignatureScheme, Signatures,
+    PositionalIndex, PrefixIndex, ProbeSignature, SignatureScheme, Signatures,
 };
 use crate::set::verify::candidates::CandidateChunk;
 use crate::set::{CpuVerifier, DeviceJoin, DeviceVerifier};
@@ -96,9 +96,6 @@ pub(crate) enum FilterVerify {
     /// And the positional filter (Xiao, Wang, Lin, Yu: "Efficient similarity joins for near
     /// duplicate detection", WWW 2008).
     PPJoin,
-    /// PPJoin's filters, once for all sets with the same prefix (Bouros, Ge, Mamoulis:
-    /// "Spatio-textual similarity joins", PVLDB 2012).
-    GroupJoin,
 }
 
 impl JoinStrategy for FilterVerify {
@@ -106,7 +103,6 @@ impl JoinStrategy for FilterVerify {
         match self {
             Self::AllPairs => "allpairs",
             Self::PPJoin => "ppjoin",
-            Self::GroupJoin => "groupjoin",
         }
     }
 
@@ -156,10 +152,6 @@ impl FilterVerify {
                 let index = PositionalIndex::try_new(Arc::clone(&build), spec, words, context)?;
                 FilterIndex::Positional(Arc::new(index))
             }
-            Self::GroupJoin => {
-                let index = GroupFilter::try_new(Arc::clone(&build), spec, context)?;
-                FilterIndex::Group(Arc::new(index))
-            }
         };
         let signatures = match scheme {
             Some(scheme) => Some(Arc::new(Signatures::try_new(&build, scheme, context)?)),
@@ -174,7 +166,6 @@ impl FilterVerify {
 enum FilterIndex {
     Prefix(Arc<PrefixIndex>),
     Positional(Arc<PositionalIndex>),
-    Group(Arc<GroupFilter>),
 }
 
 #[derive(Debug)]
@@ -195,9 +186,6 @@ impl PreparedJoin for PreparedFilterVerify {
             }
             FilterIndex::Positional(index) => {
                 behind.open(|| PositionalIndex::source(index, reservation), signatures, reservation)
-            }
-            FilterIndex::Group(index) => {
-                behind.open(|| GroupFilter::source(index, reservation), signatures, reservation)
             }
         }
     }

@@ -182,11 +182,6 @@ pub trait JoinStrategy: Debug + Send + Sync + 'static {
     /// Whether the strategy can be placed there.
     fn runs_on(&self, placement: Placement) -> bool;
 
-    /// Whether `auto` leaves it out: it is there for measurements.
-    fn only_named(&self) -> bool {
-        false
-    }
-
     /// What a join of a build collection with these figures would cost.
     fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost;
 

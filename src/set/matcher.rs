@@ -37,6 +37,7 @@ pub(crate) struct SetMatcher {
     stored: [StoredTokens; 2],
     sources: Sources,
     axis: SizeAxis,
+    comparisons: &'static [&'static dyn Strategy],
 }
 
 /// The text of an argument that is its tokens, and what makes them.
@@ -68,7 +69,13 @@ impl SetMatcher {
         stored: [StoredTokens; 2],
         sources: Sources,
     ) -> Result<Self> {
-        Ok(Self { predicate, stored, sources, axis: SizeAxis::try_new(predicate)? })
+        let axis = SizeAxis::try_new(predicate)?;
+        Ok(Self { predicate, stored, sources, axis, comparisons: &[] })
+    }
+
+    /// The same predicate with further strategies, for joins that name them.
+    pub(crate) fn with_comparisons(self, comparisons: &'static [&'static dyn Strategy]) -> Self {
+        Self { comparisons, ..self }
     }
 }
 
@@ -142,6 +149,10 @@ impl Matcher for SetMatcher {
 
     fn strategies(&self) -> &[&'static dyn Strategy] {
         &STRATEGIES
+    }
+
+    fn comparisons(&self) -> &[&'static dyn Strategy] {
+        self.comparisons
     }
 
     fn smallest(&self) -> Option<StrategyChoice> {

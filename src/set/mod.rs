@@ -2,10 +2,11 @@
 //!
 //! [`Measure`] defines the similarities, [`Bounds`] the exact integer bounds that follow from a
 //! threshold. `encode` turns Arrow lists into a [`SetCollection`], `filter` proposes candidate
-//! pairs, `scan_count` counts what all sets share, `bitmap` decides pairs by blocks of signatures and `tiles` by those on a GPU, `large` counts what
-//! large sets share on a GPU, `indexed` joins by an inverted index there, `offload` runs all of these there. `verify` decides candidates on the CPU and
-//! `device` on a GPU. `nested_loop` compares all pairs where there is no memory for anything else. `intersection` counts what
-//! large sets of integers share. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
+//! pairs, `scan_count` counts what all sets share, `bitmap` decides pairs by blocks of signatures and
+//! `tiles` by those on a GPU, `large` counts what large sets share on a GPU, `indexed` joins by an
+//! inverted index there, `offload` runs all of these there. `verify` decides candidates on the CPU and
+//! `device` on a GPU. `nested_loop` compares all pairs where there is no memory for anything else.
+//! `intersection` counts what large sets of integers share. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
 //! is the form of a side on disk. [`ShapeReader`] tells the size and a hash of each row's set, by
 //! which rows are sent to the tasks of a cluster.
 
@@ -37,7 +38,7 @@ pub(crate) mod statistics;
 pub(crate) mod stored;
 pub(crate) mod strategies;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 pub(crate) mod tiles;
 pub(crate) mod verify;
 

@@ -12,18 +12,9 @@ use crate::set::{
     ScanCount, SetCollection, Statistics,
 };
 
-/// Every strategy, in the order in which equal estimates are preferred.
-pub(crate) static STRATEGIES: [&dyn Strategy; 9] = [
-    &BitmapBlocks,
-    &FilterVerify::PPJoin,
-    &FilterVerify::AllPairs,
-    &FilterVerify::GroupJoin,
-    &ScanCount,
-    &IndexedJoin::BWJOIN,
-    &IndexedJoin::BWJOIN_PUBLISHED,
-    &IndexedJoin::FGSSJOIN,
-    &IndexedJoin::SF_GSSJOIN,
-];
+/// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
+pub(crate) static STRATEGIES: [&dyn Strategy; 5] =
+    [&BitmapBlocks, &FilterVerify::PPJoin, &FilterVerify::AllPairs, &ScanCount, &IndexedJoin];
 
 /// Joins estimated to take less (nanoseconds of a core) are not worth a sample.
 const WORTH_SAMPLING: f64 = 12e6;
@@ -75,10 +66,6 @@ impl<S: JoinStrategy> Strategy for S {
 
     fn runs_on(&self, placement: Placement) -> bool {
         JoinStrategy::runs_on(self, placement)
-    }
-
-    fn only_named(&self) -> bool {
-        JoinStrategy::only_named(self)
     }
 
     fn estimate(&self, evidence: &dyn Evidence, placement: Placement) -> Result<Cost> {

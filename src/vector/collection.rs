@@ -55,7 +55,7 @@ impl ReadRows {
             && numbers <= self.numbers.capacity() - self.numbers.len()
     }
 
-    pub(super) fn vector(&self, row: &ReadRow) -> &[f64] {
+    pub(crate) fn vector(&self, row: &ReadRow) -> &[f64] {
         match row.content {
             Content::Vector => &self.numbers[row.start..row.start + row.len as usize],
             _ => &[],
@@ -91,7 +91,7 @@ pub(super) struct NumbersPlace {
 /// The distinct vectors of each blocking key, by the key and the order of their first rows or, with
 /// boxes, one in which neighbours lie near each other. Vectors are equal when their bits are.
 #[derive(Debug, Default)]
-pub(super) struct Vectors {
+pub(crate) struct Vectors {
     pub(super) contents: Vec<Content>,
     pub(super) lens: Vec<u32>,
     /// By item, where its numbers lie.
@@ -131,13 +131,13 @@ impl Vectors {
     }
 
     /// The items.
-    pub(super) fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.lens.len() as u32
     }
 
     /// The numbers of a vector; none where the item is not one.
     #[inline]
-    pub(super) fn vector(&self, item: ItemId) -> &[f64] {
+    pub(crate) fn vector(&self, item: ItemId) -> &[f64] {
         let NumbersPlace { part, len, start } = self.places[item as usize];
         match len {
             0 => &[],
@@ -170,12 +170,12 @@ impl Vectors {
         &self.copies
     }
 
-    pub(super) fn is_vector(&self, item: ItemId) -> bool {
+    pub(crate) fn is_vector(&self, item: ItemId) -> bool {
         self.contents[item as usize] == Content::Vector
     }
 
     /// The number of dimensions of an item.
-    pub(super) fn dimensions(&self, item: ItemId) -> u32 {
+    pub(crate) fn dimensions(&self, item: ItemId) -> u32 {
         self.lens[item as usize]
     }
 

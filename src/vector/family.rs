@@ -12,13 +12,22 @@ use super::axis::{NormAxis, Places};
 use super::matcher::VectorMatcher;
 use super::metric::{FAMILY, Metric, Threshold};
 use super::numbers::holds_vectors;
-use crate::engine::{Argument, Axis, Family, Matcher, PlaceReader};
+use crate::engine::{Argument, Axis, Family, Matcher, PlaceReader, Strategy};
 use crate::spec::{Function, Predicate, Side};
 use crate::values::list_element_type;
 
 /// Joins by the distance of vectors.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct VectorFamily;
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct VectorFamily {
+    comparisons: &'static [&'static dyn Strategy],
+}
+
+impl VectorFamily {
+    /// The same family with further strategies, for joins by `array_distance` that name them.
+    pub(crate) fn with_comparisons(self, comparisons: &'static [&'static dyn Strategy]) -> Self {
+        Self { comparisons }
+    }
+}
 
 /// The dimensions of vectors of which no type tells them.
 const USUAL_DIMENSIONS: u64 = 128;
@@ -62,7 +71,12 @@ impl Family for VectorFamily {
         let dimensions = sources.iter().find_map(|(_, child)| child.dimensions);
         let axis = NormAxis::new(threshold, dimensions.unwrap_or(USUAL_DIMENSIONS));
         let sources = sources.into_iter().map(|(argument, child)| (argument, child.expression));
-        Ok(Arc::new(VectorMatcher { threshold, first, axis, sources: sources.collect() }))
+        let comparisons = match threshold.metric {
+            Metric::Euclidean => self.comparisons,
+            Metric::Cosine | Metric::InnerProduct => &[],
+        };
+        let sources = sources.collect();
+        Ok(Arc::new(VectorMatcher { threshold, first, axis, sources, comparisons }))
     }
 
     fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>> {

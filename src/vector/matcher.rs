@@ -9,7 +9,7 @@ use super::axis::NormAxis;
 use super::choice::pair_cost;
 use super::collection::Vectors;
 use super::cursor::{CURSOR_BYTES, least_block_bytes};
-use super::device::{Published, VectorDevices};
+use super::device::VectorDevices;
 use super::encode::{VectorEncoder, finish};
 use super::index::{self, DIRECTORY, GRID, Order, VectorIndex};
 use super::metric::{Metric, Orders, Threshold};
@@ -26,10 +26,7 @@ use crate::offload;
 use crate::spec::{Call, Side};
 
 /// Of distances.
-static OF_DISTANCES: [&dyn Strategy; 5] =
-    [&NestedLoop, &GRID, &DIRECTORY, &Published::Loop, &Published::Directory];
-/// Of cosines.
-static OF_COSINES: [&dyn Strategy; 3] = [&NestedLoop, &GRID, &DIRECTORY];
+static OF_DISTANCES: [&dyn Strategy; 3] = [&NestedLoop, &GRID, &DIRECTORY];
 /// Of inner products, which no box bounds.
 static OF_PRODUCTS: [&dyn Strategy; 1] = [&NestedLoop];
 
@@ -42,6 +39,8 @@ pub(super) struct VectorMatcher {
     pub axis: NormAxis,
     /// Arguments that are casts, and what they are casts of.
     pub sources: Vec<(PhysicalExprRef, PhysicalExprRef)>,
+    /// Further strategies, for joins that name them.
+    pub comparisons: &'static [&'static dyn Strategy],
 }
 
 impl Matcher for VectorMatcher {
@@ -97,9 +96,12 @@ impl Matcher for VectorMatcher {
     fn strategies(&self) -> &[&'static dyn Strategy] {
         match self.threshold.metric {
             Metric::InnerProduct => &OF_PRODUCTS,
-            Metric::Euclidean => &OF_DISTANCES,
-            Metric::Cosine => &OF_COSINES,
+            Metric::Euclidean | Metric::Cosine => &OF_DISTANCES,
         }
+    }
+
+    fn comparisons(&self) -> &[&'static dyn Strategy] {
+        self.comparisons
     }
 
     fn smallest(&self) -> Option<StrategyChoice> {

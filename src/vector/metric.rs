@@ -213,7 +213,7 @@ impl Threshold {
 
 /// Which argument of the function a probe vector is, which matters where the value is NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Orders {
+pub(crate) enum Orders {
     /// The first.
     Given,
     /// The second.

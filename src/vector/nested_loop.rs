@@ -29,7 +29,7 @@ pub(super) struct NestedLoop;
 
 /// The figures of a join.
 #[derive(Debug)]
-pub(super) struct Figures {
+pub(crate) struct Figures {
     pub threshold: Threshold,
     pub orders: Orders,
     pub spec: MatchSpec,
@@ -40,7 +40,7 @@ pub(super) struct Figures {
     /// What decides pairs on the CPU, once that is chosen.
     filter: OnceLock<Choice>,
     /// An index that takes less time.
-    pub sampled: Option<Sampled>,
+    pub(super) sampled: Option<Sampled>,
     /// The cost on a device.
     pub on_device: Cost,
 }
@@ -49,7 +49,7 @@ impl Evidence for Figures {}
 
 /// What a join asks of pairs.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Joining {
+pub(crate) struct Joining {
     pub threshold: Threshold,
     pub orders: Orders,
     pub spec: MatchSpec,

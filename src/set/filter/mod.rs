@@ -1,7 +1,5 @@
 //! Filters: which pairs of sets may match. A filter may only over-approximate.
 
-pub(crate) mod group;
-pub(crate) mod group_index;
 pub(crate) mod inverted_index;
 pub(crate) mod positional;
 pub(crate) mod postings;
@@ -10,7 +8,6 @@ pub(crate) mod signature;
 pub(crate) mod size_bounds;
 pub(crate) mod suffix_test;
 
-pub(crate) use group::GroupFilter;
 pub use positional::PositionalIndex;
 pub(crate) use positional::PositionalSource;
 pub use prefix::PrefixIndex;

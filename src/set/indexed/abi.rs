@@ -19,7 +19,7 @@ pub(super) struct IndexRun {
 /// Postings, field by field.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub(super) struct Postings {
+pub(crate) struct Postings {
     pub sets: u64,
     pub places: u64,
     pub signatures: u64,
@@ -78,9 +78,6 @@ pub(super) const CANDIDATE_BYTES: u64 = 16;
 pub(super) const DIGIT_BITS: u32 = 4;
 pub(super) const SORT_THREADS: u32 = 256;
 pub(super) const SORT_TILE: u32 = 8 * SORT_THREADS;
-/// Postings that a thread of a block has in a tile of Bwjoin, and the words of shared memory.
-pub(super) const TILE_ITEMS: u32 = 4;
-pub(super) const WORDS_OF_THREAD: u32 = 28;
 
 /// What the kernels of a work have done.
 #[derive(Debug, Clone, Copy, Default)]
@@ -98,7 +95,7 @@ pub(super) struct IndexTally {
 /// A work: the only argument of the kernels that filter and decide.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub(super) struct IndexWork {
+pub(crate) struct IndexWork {
     pub rows: Sets,
     pub columns: Sets,
     pub classes: u64,
@@ -110,7 +107,7 @@ pub(super) struct IndexWork {
     pub states: u64,
     pub candidates: u64,
     pub redo: u64,
-    pub overlaps: u64,
+    pub cells: u64,
     pub matches: u64,
     pub seen: u64,
     pub probe_rows: u64,
@@ -124,15 +121,13 @@ pub(super) struct IndexWork {
     pub run_count: u32,
     pub part_first: u32,
     pub part_end: u32,
-    pub part_bits: u32,
     pub capacity: u32,
     pub same: u32,
     pub exact: u32,
-    pub counted: u32,
     pub reserved: u32,
 }
 
-const _: () = assert!(size_of::<Indexing>() == 168 && size_of::<IndexWork>() == 232);
+const _: () = assert!(size_of::<Indexing>() == 168 && size_of::<IndexWork>() == 224);
 const _: () = assert!(size_of::<IndexRun>() == 24 && size_of::<IndexTally>() == 72);
 
 // SAFETY: fields of 4 bytes, then one of 8; any bits are values.

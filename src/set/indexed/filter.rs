@@ -11,7 +11,6 @@ use crate::engine::{Collection, Match, ProbeUnit};
 use crate::gpu::DeviceWork;
 use crate::offload::{DeviceFilter, OpenUnit, TicketOf, Undecided};
 use crate::set::filter::size_bounds::SizeBoundsCache;
-use crate::set::indexed::Method;
 use crate::set::indexed::abi::RowState;
 use crate::set::indexed::index::{DeviceIndex, IndexShape};
 use crate::set::indexed::plan::{Limits, Plan, Planner};
@@ -68,7 +67,7 @@ impl IndexFilter {
     ) -> Result<Current> {
         let Self { build, spec, limits, resident, shape, .. } = self;
         let bounds = bounds.get_or_insert_with(|| SizeBoundsCache::new(spec, build.runs()));
-        let whole = self.form.method == Method::Atomics;
+        let whole = self.form.lookup.takes_all_tokens();
         let (limits, resident) = (*limits, *resident);
         let planner = Planner { build, spec, sizes: &shape.sizes, whole, resident, limits };
         let mut plan = planner.plan(&unit.sets, &mut left, bounds);
@@ -128,7 +127,7 @@ impl DeviceFilter for IndexFilter {
         // A row is left once: on its way, and in a list of those that wait.
         memory.try_grow(2 * rows.len() * size_of::<RowState>())?;
         let job = IndexJob {
-            form: self.form,
+            form: self.form.clone(),
             plan: Arc::clone(&now.plan),
             part,
             columns,
@@ -169,17 +168,17 @@ impl DeviceFilter for IndexFilter {
         rows.map(|rows| IndexJob { rows, ..job.clone() }).collect()
     }
 
-    /// Fewer rows where there is a matrix, less room for candidates elsewhere.
+    /// Fewer rows where they have cells, less room for candidates elsewhere.
     fn smaller(&self, job: &IndexJob) -> Option<Vec<IndexJob>> {
-        let Form { method, threads, capacity, .. } = job.form;
+        let Form { lookup, capacity, .. } = &job.form;
         let rows = job.rows.len();
-        if method.has_matrix() && rows > 1 {
+        if lookup.has_cells() && rows > 1 {
             let chunks = job.rows.chunks(rows.div_ceil(SMALLER as usize));
             return Some(chunks.into_iter().map(|rows| IndexJob { rows, ..job.clone() }).collect());
         }
-        let form = Form { capacity: capacity / SMALLER, ..job.form };
+        let form = Form { capacity: capacity / SMALLER, ..job.form.clone() };
         let saves = job.form.buffer_bytes() - form.buffer_bytes();
-        let is_enough = form.capacity >= Form::least_capacity(method, threads);
+        let is_enough = form.capacity >= lookup.least_capacity();
         let smaller = IndexJob { form, ..job.clone() };
         (is_enough && saves >= job.bytes() / 2).then(|| vec![smaller])
     }
@@ -220,7 +219,7 @@ impl UndecidedRows {
 
     /// Whether a match of a row comes behind what has been done of it.
     fn is_behind(&self, state: &RowState, found: &Match) -> bool {
-        if self.job.form.method.has_matrix() {
+        if self.job.form.lookup.has_cells() {
             return found.build >= state.from;
         }
         let place = self.first_common(found);

@@ -3,18 +3,9 @@
 //! The first tokens of the build sets are indexed on the device, from its copy of the sets
 //! ([`index`]): by token, the sets that have it in their prefix, ascending and with them by key and
 //! size, so that the partners of a row (a probe set) are one stretch of each list. Rows look their own
-//! prefixes up, and the candidates are decided by their tokens:
-//!
-//! | strategy | | |
-//! |---|---|---|
-//! | `bwjoin` | [`Method::Warps`] | a warp a row decides each posting by itself, by size, places and signature |
-//! | `bwjoin-published` | [`Method::Blocks`] | a block a row sorts tiles of postings, as published |
-//! | `fgssjoin` | [`Method::Threads`] | a thread a row counts prefix tokens in a matrix |
-//! | `sf-gssjoin` | [`Method::Atomics`] | all tokens are indexed, and overlaps counted in a matrix |
-//!
-//! The last three are published systems (Bwjoin, fgSSJoin, sf-gSSJoin), for comparison, and right where
-//! the published code is not: matrices are bounded tiles, counters have 64 bits, bounds are integers
-//! of the host.
+//! prefixes up, and the candidates are decided by their tokens. How a row finds its candidates is said
+//! by a [`Lookup`]: that of `bwjoin` has a warp a row, which decides each posting by itself, by
+//! size, places and signature. The published lookups are in `crate::published::indexed`.
 //!
 //! A work has room for a fixed number of candidates. A row that finds none, or has read its share of
 //! postings, is left with the first posting that is undecided, and goes on from there in a later work.
@@ -22,9 +13,10 @@
 mod abi;
 mod filter;
 mod index;
+mod lookup;
 mod plan;
 #[cfg(all(test, feature = "cuda"))]
-pub(in crate::set) mod tests;
+pub(crate) mod tests;
 mod work;
 
 use std::sync::Arc;
@@ -33,6 +25,8 @@ use datafusion::common::Result;
 
 use self::filter::IndexFilter;
 use self::index::{DeviceIndex, IndexShape, postings_within};
+use self::lookup::{ByWarps, indexed_tokens};
+pub(crate) use self::lookup::{Launcher, Lookup};
 use self::plan::Limits;
 use self::work::Form;
 use crate::engine::{Cost, MatchNeed, Pairing, Placement, PreparedJoin};
@@ -50,111 +44,61 @@ pub(in crate::set) static INDEXED: Images = images!("indexed");
 
 /// Sets are smaller than this.
 const MOST_SIZE: u32 = 1 << 30;
-/// Candidates of a work, and cells of its matrix, at most.
+/// Candidates of a work, and its cells, at most.
 const MOST_CANDIDATES: u64 = 1 << 24;
 const MOST_CELLS: u64 = 1 << 28;
 /// Rows of a work at most; tokens of rows that travel with it, at least and at most.
 const MOST_ROWS: u32 = 1 << 18;
 const TOKENS: (u64, u64) = (1 << 12, 1 << 24);
 
-/// How rows find their candidates.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Method {
-    /// A warp a row, a posting a lane.
-    Warps,
-    /// Bwjoin: a block a row.
-    Blocks,
-    /// fgSSJoin: a thread a row.
-    Threads,
-    /// sf-gSSJoin: a warp a row, by atomic additions.
-    Atomics,
-}
-
-impl Method {
-    /// Whether overlaps are counted in a matrix.
-    fn has_matrix(self) -> bool {
-        matches!(self, Self::Threads | Self::Atomics)
-    }
-
-    /// The kernel, in metrics.
-    fn kernel(self) -> &'static str {
-        match self {
-            Self::Warps => "index_warps",
-            Self::Blocks => "index_blocks",
-            Self::Threads => "index_threads",
-            Self::Atomics => "index_atomics",
-        }
-    }
-
-    /// Postings that a work reads in about ten milliseconds of an H200, and a row in three.
-    fn budgets(self) -> (u64, u64) {
-        match self {
-            Self::Blocks => (1 << 28, 1 << 16),
-            Self::Warps | Self::Threads | Self::Atomics => (1 << 31, 1 << 17),
-        }
-    }
-}
-
-/// A strategy of this module, with what measurements vary.
+/// The strategy `bwjoin`.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct IndexedJoin {
-    pub(in crate::set) method: Method,
+pub(crate) struct IndexedJoin;
+
+/// The index on the devices of a join.
+///
+/// # Errors
+///
+/// Where no device has the memory, or all have failed. The join has noted why.
+fn on_devices(
+    build: &Arc<SetCollection>,
+    spec: JoinSpec,
+    join: &Arc<DeviceJoin>,
+    form: Form,
+    on_cpu: OnCpu,
+) -> Result<Arc<dyn PreparedJoin>, DeviceError> {
+    let shape = Arc::new(shape(build, &spec, join, &form).inspect_err(|error| {
+        join.devices.note_unfit("an index", error);
+    })?);
+    let indexes = join.on_each(|device, sets| {
+        let index = DeviceIndex::make(device, sets, &shape)?;
+        Ok((index, device.multiprocessors()))
+    })?;
+    let limits = limits(join, &form, &shape);
+    let (build, devices) = (Arc::clone(build), Arc::clone(&join.devices));
+    let resident = join.has_probe();
+    let filter =
+        IndexFilter { build: Arc::clone(&build), spec, form, limits, resident, shape, indexes };
+    let (need, pairing) = (spec.need, spec.pairing);
+    let offload = Offload { build, need, pairing, devices, filter, on_cpu };
+    Ok(Arc::new(PreparedOffload::new(offload)))
 }
 
-impl IndexedJoin {
-    pub(crate) const BWJOIN: Self = Self { method: Method::Warps };
-    pub(crate) const BWJOIN_PUBLISHED: Self = Self { method: Method::Blocks };
-    pub(crate) const FGSSJOIN: Self = Self { method: Method::Threads };
-    pub(crate) const SF_GSSJOIN: Self = Self { method: Method::Atomics };
-
-    /// The index on the devices of a join.
-    ///
-    /// # Errors
-    ///
-    /// Where no device has the memory, or all have failed. The join has noted why.
-    fn on_devices(
-        build: &Arc<SetCollection>,
-        spec: JoinSpec,
-        join: &Arc<DeviceJoin>,
-        form: Form,
-        on_cpu: OnCpu,
-    ) -> Result<Arc<dyn PreparedJoin>, DeviceError> {
-        let shape = Arc::new(shape(build, &spec, join, &form).inspect_err(|error| {
-            join.devices.note_unfit("an index", error);
-        })?);
-        let indexes = join.on_each(|device, sets| {
-            let index = DeviceIndex::make(device, sets, &shape)?;
-            Ok((index, device.multiprocessors()))
-        })?;
-        let limits = limits(join, &form, &shape);
-        let (build, devices) = (Arc::clone(build), Arc::clone(&join.devices));
-        let resident = join.has_probe();
-        let filter =
-            IndexFilter { build: Arc::clone(&build), spec, form, limits, resident, shape, indexes };
-        let (need, pairing) = (spec.need, spec.pairing);
-        let offload = Offload { build, need, pairing, devices, filter, on_cpu };
-        Ok(Arc::new(PreparedOffload::new(offload)))
-    }
-
-    /// What the works of a join have in common.
-    fn form(self, spec: &JoinSpec, join: &DeviceJoin) -> Form {
-        let method = self.method;
-        let threads = spec.gpu.block_size.unwrap_or(32);
-        let most = share(join) / (abi::CANDIDATE_BYTES + 12);
-        let capacity = (spec.gpu.candidate_memory / abi::CANDIDATE_BYTES).min(most);
-        let least = Form::least_capacity(method, threads);
-        let (budget, row_budget) = method.budgets();
-        Form {
-            method,
-            capacity: capacity.clamp(least.into(), MOST_CANDIDATES) as u32,
-            threads,
-            budget,
-            row_budget,
-            counts: spec.need == MatchNeed::Count,
-            exact: spec.need == MatchNeed::Scores,
-            first_only: spec.need == MatchNeed::Exists,
-            same: join.devices.self_join && spec.pairing == Pairing::Unordered,
-        }
+/// What the works of a join have in common.
+fn form(lookup: Arc<dyn Lookup>, spec: &JoinSpec, join: &DeviceJoin) -> Form {
+    let most = share(join) / (abi::CANDIDATE_BYTES + 12);
+    let capacity = (spec.gpu.candidate_memory / abi::CANDIDATE_BYTES).min(most);
+    let least = lookup.least_capacity();
+    let (budget, row_budget) = lookup.budgets();
+    Form {
+        lookup,
+        capacity: capacity.clamp(least.into(), MOST_CANDIDATES) as u32,
+        budget,
+        row_budget,
+        counts: spec.need == MatchNeed::Count,
+        exact: spec.need == MatchNeed::Scores,
+        first_only: spec.need == MatchNeed::Exists,
+        same: join.devices.self_join && spec.pairing == Pairing::Unordered,
     }
 }
 
@@ -174,14 +118,8 @@ fn shape(
     join: &DeviceJoin,
     form: &Form,
 ) -> Result<IndexShape, DeviceError> {
-    let sets = match form.method {
-        Method::Warps => u32::MAX,
-        Method::Blocks | Method::Threads | Method::Atomics => spec.gpu.partition,
-    };
-    let prefix = |size: u32| match form.method {
-        Method::Atomics => size,
-        Method::Warps | Method::Blocks | Method::Threads => spec.indexed_prefix(size),
-    };
+    let lookup = &*form.lookup;
+    let prefix = |size: u32| indexed_tokens(lookup, spec, size);
     let too_large = |bytes| DeviceError::OutOfMemory {
         what: "the inverted index of the join",
         bytes,
@@ -191,7 +129,12 @@ fn shape(
     if !join.has_build() || build.runs().greatest_size() >= MOST_SIZE {
         return Err(too_large(of_sets));
     }
-    let shape = IndexShape::new(build, prefix, sets, postings_within(join.devices.memory / 8));
+    let shape = IndexShape::new(
+        build,
+        prefix,
+        lookup.part_sets(),
+        postings_within(join.devices.memory / 8),
+    );
     let bytes = of_sets.saturating_add(bytes_beside(join, form, &shape));
     if bytes <= join.devices.memory { Ok(shape) } else { Err(too_large(bytes)) }
 }
@@ -199,16 +142,16 @@ fn shape(
 /// The bytes of an index and of the works, or, before these, of the postings that are sorted.
 fn bytes_beside(join: &DeviceJoin, form: &Form, shape: &IndexShape) -> u64 {
     let (index, scratch) = shape.bytes();
-    let rows = if form.method.has_matrix() { u64::from(limits(join, form, shape).rows) } else { 0 };
-    let matrix = rows * u64::from(shape.greatest_part()) * size_of::<u32>() as u64;
-    let works = Device::SLOTS as u64 * (form.buffer_bytes() + matrix);
+    let rows = if form.lookup.has_cells() { u64::from(limits(join, form, shape).rows) } else { 0 };
+    let cells = rows * u64::from(shape.greatest_part()) * size_of::<u32>() as u64;
+    let works = Device::SLOTS as u64 * (form.buffer_bytes() + cells);
     index.saturating_add(works.max(scratch))
 }
 
 /// What plans are cut by.
 fn limits(join: &DeviceJoin, form: &Form, shape: &IndexShape) -> Limits {
     let cells = (2 * share(join) / size_of::<u32>() as u64).min(MOST_CELLS);
-    let rows = match form.method.has_matrix() {
+    let rows = match form.lookup.has_cells() {
         true => (cells / u64::from(shape.greatest_part().max(1))).clamp(1, MOST_ROWS.into()) as u32,
         false => MOST_ROWS,
     };
@@ -231,22 +174,40 @@ fn on_cpu(
     })
 }
 
+/// Prepares a join by an index on devices, which rows look up by `lookup`.
+///
+/// # Errors
+///
+/// When memory is refused, or the work cancelled; where demanded devices fail.
+pub(crate) fn prepare(
+    lookup: Arc<dyn Lookup>,
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+    statistics: &Statistics,
+    context: PrepareContext<'_>,
+) -> Result<Arc<dyn PreparedJoin>> {
+    let ppjoin = |build, context| {
+        JoinStrategy::prepare(&FilterVerify::PPJoin, build, spec, statistics, context)
+    };
+    let Some(join) = context.device else { return ppjoin(build, context) };
+    context.reservation.try_grow(IndexShape::footprint(&build))?;
+    let on_cpu = on_cpu(&build, spec, statistics, context);
+    match on_devices(&build, spec, join, form(lookup, &spec, join), on_cpu) {
+        Ok(prepared) => Ok(prepared),
+        Err(error) if join.devices.demanded && join.devices.have_failed() => Err(error.into()),
+        // The devices lack the memory for an index. Demanded, they verify what a filter finds.
+        Err(_) if join.devices.demanded => ppjoin(build, context),
+        Err(_) => ppjoin(build, PrepareContext { device: None, ..context }),
+    }
+}
+
 impl JoinStrategy for IndexedJoin {
     fn name(&self) -> &'static str {
-        match self.method {
-            Method::Warps => "bwjoin",
-            Method::Blocks => "bwjoin-published",
-            Method::Threads => "fgssjoin",
-            Method::Atomics => "sf-gssjoin",
-        }
+        "bwjoin"
     }
 
     fn runs_on(&self, placement: Placement) -> bool {
         placement == Placement::Gpu
-    }
-
-    fn only_named(&self) -> bool {
-        self.method != Method::Warps
     }
 
     fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, _: Placement) -> Cost {
@@ -260,24 +221,12 @@ impl JoinStrategy for IndexedJoin {
         statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let ppjoin = |build, context| {
-            JoinStrategy::prepare(&FilterVerify::PPJoin, build, spec, statistics, context)
-        };
-        let Some(join) = context.device else { return ppjoin(build, context) };
-        context.reservation.try_grow(IndexShape::footprint(&build))?;
-        let on_cpu = on_cpu(&build, spec, statistics, context);
-        match Self::on_devices(&build, spec, join, self.form(&spec, join), on_cpu) {
-            Ok(prepared) => Ok(prepared),
-            Err(error) if join.devices.demanded && join.devices.have_failed() => Err(error.into()),
-            // The devices lack the memory for an index. Demanded, they verify what a filter finds.
-            Err(_) if join.devices.demanded => ppjoin(build, context),
-            Err(_) => ppjoin(build, PrepareContext { device: None, ..context }),
-        }
+        prepare(Arc::new(ByWarps), build, spec, statistics, context)
     }
 }
 
 /// What `bwjoin` costs on the device that is taken where none is named, as measured on an H200.
-fn estimate(statistics: &Statistics, spec: &JoinSpec) -> Cost {
+pub(crate) fn estimate(statistics: &Statistics, spec: &JoinSpec) -> Cost {
     /// Nanoseconds for a posting that is indexed, and one that is read; for looking up a list, for a
     /// candidate; of a join besides.
     const INDEX: f64 = 0.2;

@@ -11,8 +11,9 @@ use rand::{Rng, SeedableRng};
 use crate::config::GpuOptions;
 use crate::emulator::gpu;
 use crate::engine::{Cost, Placement, PreparedJoin};
+use crate::set::indexed::lookup::{ByWarps, Lookup};
 use crate::set::indexed::work::Form;
-use crate::set::indexed::{IndexShape, IndexedJoin, Method, on_cpu};
+use crate::set::indexed::{IndexShape, IndexedJoin, form, on_cpu, on_devices};
 use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::on_devices::{
     OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes,
@@ -20,43 +21,40 @@ use crate::set::tests::on_devices::{
 use crate::set::tests::shapes;
 use crate::set::{JoinSpec, JoinStrategy, Measure, PrepareContext, SetCollection, Statistics};
 
-const METHODS: [Method; 4] = [Method::Warps, Method::Blocks, Method::Threads, Method::Atomics];
-
-/// An [`IndexedJoin`] with given room and budgets.
+/// An index with given room and budgets.
 #[derive(Debug)]
-pub(in crate::set) struct FixedIndex {
-    method: Method,
+pub(crate) struct FixedIndex {
+    lookup: Arc<dyn Lookup>,
     capacity: u32,
     budget: u64,
     row_budget: u64,
-    partition: u32,
-    threads: u32,
 }
 
 impl FixedIndex {
-    /// Every method, with room for many candidates.
-    pub(in crate::set) fn with_room() -> [Self; 4] {
-        METHODS.map(|method| Self {
-            method,
-            capacity: 1 << 16,
-            budget: u64::MAX,
-            row_budget: u64::MAX,
-            partition: 50_000,
-            threads: 32,
-        })
+    /// The product's own lookup, with room for many candidates.
+    pub(in crate::set) fn with_room() -> Self {
+        Self::roomy(Arc::new(ByWarps))
+    }
+
+    /// A lookup with room for many candidates.
+    pub(crate) fn roomy(lookup: Arc<dyn Lookup>) -> Self {
+        Self { lookup, capacity: 1 << 16, budget: u64::MAX, row_budget: u64::MAX }
+    }
+
+    /// A lookup with buffers so small that rows are left, among others.
+    pub(crate) fn drawn(rng: &mut StdRng, lookup: Arc<dyn Lookup>) -> Self {
+        Self {
+            lookup,
+            capacity: *[1, 200, 1 << 16].choose(rng).unwrap(),
+            budget: *[1000, 20_000, u64::MAX].choose(rng).unwrap(),
+            row_budget: *[32, 200, u64::MAX].choose(rng).unwrap(),
+        }
     }
 }
 
 impl OnDevices for FixedIndex {
     fn draw(rng: &mut StdRng) -> Self {
-        Self {
-            method: *METHODS.choose(rng).unwrap(),
-            capacity: *[1, 200, 1 << 16].choose(rng).unwrap(),
-            budget: *[1000, 20_000, u64::MAX].choose(rng).unwrap(),
-            row_budget: *[32, 200, u64::MAX].choose(rng).unwrap(),
-            partition: *[1, 17, 100, 50_000].choose(rng).unwrap(),
-            threads: *[32, 32, 64].choose(rng).unwrap(),
-        }
+        Self::drawn(rng, Arc::new(ByWarps))
     }
 
     fn ranges(&self) -> &'static [u32] {
@@ -84,14 +82,13 @@ impl JoinStrategy for FixedIndex {
         statistics: &Statistics,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let Self { method, capacity, budget, row_budget, partition, threads } = *self;
-        let spec = JoinSpec { gpu: GpuOptions { partition, ..spec.gpu }, ..spec };
+        let Self { lookup, capacity, budget, row_budget } = self;
         let cpu = || on_cpu(&build, spec, statistics, context);
         let Some(join) = context.device else { return cpu().into_prepared() };
-        let capacity = capacity.max(Form::least_capacity(method, threads));
-        let form = IndexedJoin { method }.form(&spec, join);
-        let form = Form { capacity, threads, budget, row_budget, ..form };
-        match IndexedJoin::on_devices(&build, spec, join, form, cpu()) {
+        let capacity = (*capacity).max(lookup.least_capacity());
+        let form = form(Arc::clone(lookup), &spec, join);
+        let form = Form { capacity, budget: *budget, row_budget: *row_budget, ..form };
+        match on_devices(&build, spec, join, form, cpu()) {
             Ok(prepared) => Ok(prepared),
             Err(error) if join.devices.demanded => Err(error.into()),
             Err(_) => cpu().into_prepared(),
@@ -139,7 +136,7 @@ fn an_index_that_does_not_fit_is_left_to_the_cpu() {
         spec.gpu = GpuOptions { memory_limit: Some(limit), ..GpuOptions::default() };
         let on = OnDevice { ordinal: 0, second: None, demanded, fault: None };
         let strategy: &dyn JoinStrategy =
-            if demanded { &IndexedJoin::BWJOIN } else { &FixedIndex::draw(&mut rng) };
+            if demanded { &IndexedJoin } else { &FixedIndex::draw(&mut rng) };
         let (found, told) = sides.run_within(strategy, spec, on, 256 << 20);
         let mut found = found.unwrap();
         found.sort_unstable();

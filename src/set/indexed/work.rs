@@ -6,27 +6,20 @@ use std::sync::Arc;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::Match;
-use crate::gpu::{DeviceError, DeviceWork, Grid, Results, Stage, Usage};
+use crate::gpu::{DeviceError, DeviceWork, Results, Stage, Usage};
 use crate::offload::{ALIGNMENT, Figures, Layout, Outcome, Ticket, bytes_of, fetch};
-use crate::set::indexed::abi::{
-    CANDIDATE_BYTES, IndexTally, IndexWork, ProbeRun, RowState, TILE_ITEMS, WORDS_OF_THREAD,
-};
+use crate::set::indexed::abi::{CANDIDATE_BYTES, IndexTally, IndexWork, ProbeRun, RowState};
 use crate::set::indexed::index::DeviceIndex;
+use crate::set::indexed::lookup::{Launcher, Lookup};
 use crate::set::indexed::plan::Plan;
-use crate::set::indexed::{INDEXED, Method};
 use crate::set::offload::{TravelPlaces, TravellingSets};
 
-/// Threads of a block, but for those of Bwjoin.
-const THREADS: u32 = 128;
-
 /// What the works of a join have in common.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct Form {
-    pub method: Method,
+    pub lookup: Arc<dyn Lookup>,
     /// Candidates of a work at most.
     pub capacity: u32,
-    /// Threads of a block of Bwjoin.
-    pub threads: u32,
     /// Postings after which no further row of a work is taken up, and after which a row is left.
     pub budget: u64,
     pub row_budget: u64,
@@ -49,14 +42,6 @@ impl Form {
     /// The bytes of a work that grow with its capacity.
     pub(super) fn buffer_bytes(&self) -> u64 {
         u64::from(self.capacity) * CANDIDATE_BYTES + self.most_matches() * size_of::<Match>() as u64
-    }
-
-    /// The least candidates that a work has room for: those that are written together.
-    pub(super) fn least_capacity(method: Method, threads: u32) -> u32 {
-        match method {
-            Method::Blocks => TILE_ITEMS * threads,
-            Method::Warps | Method::Threads | Method::Atomics => 32,
-        }
     }
 }
 
@@ -118,9 +103,9 @@ impl IndexJob {
         }
     }
 
-    /// The cells of its matrix.
+    /// The cells of its rows and columns.
     fn cells(&self) -> u64 {
-        match self.form.method.has_matrix() {
+        match self.form.lookup.has_cells() {
             true => self.rows.len() as u64 * self.columns.len() as u64,
             false => 0,
         }
@@ -141,7 +126,7 @@ struct Places {
     states: u64,
     candidates: u64,
     redo: u64,
-    overlaps: u64,
+    cells: u64,
     seen: u64,
     matches: u64,
     end: u64,
@@ -163,7 +148,7 @@ impl Places {
             states: add(states as u64, size_of::<RowState>()),
             candidates: add(form.capacity.into(), CANDIDATE_BYTES as usize),
             redo: add(rows.len() as u64, size_of::<RowState>()),
-            overlaps: add(job.cells(), size_of::<u32>()),
+            cells: add(job.cells(), size_of::<u32>()),
             seen: add(seen as u64, size_of::<u32>()),
             matches: add(form.most_matches(), size_of::<Match>()),
             end: layout.end(),
@@ -216,7 +201,7 @@ impl IndexedRun {
     fn figures(&self) -> Figures {
         let candidates = self.candidates();
         Figures {
-            kernel: self.job.form.method.kernel(),
+            kernel: self.job.form.lookup.kernel(),
             tested: self.tally.postings,
             passed: candidates,
             candidates,
@@ -241,7 +226,7 @@ impl IndexedRun {
         stage.clear(0, size_of::<IndexTally>())?;
         let cells = self.job.cells();
         if cells > 0 {
-            stage.clear(places.overlaps, cells as usize * size_of::<u32>())?;
+            stage.clear(places.cells, cells as usize * size_of::<u32>())?;
         }
         if form.first_only {
             stage.clear(places.seen, self.job.span().len() * size_of::<u32>())?;
@@ -260,9 +245,8 @@ impl IndexedRun {
         };
         let [classes, sizes] = index.classes();
         let (offsets, postings) = index.part(*part);
-        let width = columns.end - columns.start;
-        // The postings of a matrix are counted before room is looked for.
-        let budget = if form.method.has_matrix() { u64::MAX } else { form.budget };
+        // Cells are counted before room is looked for.
+        let budget = if form.lookup.has_cells() { u64::MAX } else { form.budget };
         IndexWork {
             rows: row_sets,
             columns: index.sets.sets(),
@@ -275,7 +259,7 @@ impl IndexedRun {
             states: if let Rows::Left(_) = rows { at(places.states) } else { 0 },
             candidates: at(places.candidates),
             redo: at(places.redo),
-            overlaps: at(places.overlaps),
+            cells: at(places.cells),
             matches: at(places.matches),
             seen: if form.first_only { at(places.seen) } else { 0 },
             probe_rows,
@@ -289,49 +273,10 @@ impl IndexedRun {
             run_count: plan.runs.len() as u32,
             part_first: columns.start,
             part_end: columns.end,
-            part_bits: u32::BITS - width.saturating_sub(1).leading_zeros(),
             capacity: form.capacity,
             same: form.same.into(),
             exact: form.exact.into(),
-            counted: (form.method == Method::Atomics).into(),
             reserved: 0,
-        }
-    }
-
-    /// Launches the kernels that filter.
-    fn filter(&self, stage: &mut Stage<'_>, work: IndexWork) -> Result<(), DeviceError> {
-        let Form { method, threads, .. } = self.job.form;
-        let rows = work.row_count;
-        let grid = |wanted: u32, each: u32| Grid {
-            blocks: wanted.clamp(1, each * self.multiprocessors),
-            threads: THREADS,
-            shared_words: 0,
-        };
-        let warps = grid(rows.div_ceil(THREADS / 32), 16);
-        // A block has a row of its own, and 64 warps fill a multiprocessor.
-        let blocks = Grid {
-            threads,
-            shared_words: WORDS_OF_THREAD * threads + 1,
-            ..grid(rows, 64 * 32 / threads)
-        };
-        let mut launch = |name: &'static str, grid: Grid| {
-            let kernel = stage.kernel(&INDEXED, name)?;
-            // SAFETY: the kernel takes an `IndexWork`. Its addresses are those of memory of this stage
-            // and of the index, which the work holds; runs, table and states are the plan's, which
-            // names no row or column beyond the sets.
-            unsafe { stage.launch(kernel, grid, work) }
-        };
-        match method {
-            Method::Warps => launch("index_warps", warps),
-            Method::Blocks => launch("index_blocks", blocks),
-            Method::Threads => {
-                launch("index_threads", grid(rows.div_ceil(THREADS), 16))?;
-                launch("index_gather", warps)
-            }
-            Method::Atomics => {
-                launch("index_atomics", warps)?;
-                launch("index_gather", warps)
-            }
         }
     }
 }
@@ -348,15 +293,13 @@ impl DeviceWork for IndexedRun {
         let start = stage.reserve("the buffers for candidates", places.end)?;
         self.copy(stage, &places)?;
         let work = self.argument(index, start, &places);
-        self.filter(stage, work)?;
-        let decide = match self.job.form.counts {
-            false => "index_decide_pairs",
-            true => "index_decide_count",
-        };
-        let kernel = stage.kernel(&INDEXED, decide)?;
-        let blocks = work.capacity.div_ceil(THREADS).clamp(1, 16 * self.multiprocessors);
-        // SAFETY: as above. There is room for the matches of all candidates.
-        unsafe { stage.launch(kernel, Grid { blocks, threads: THREADS, shared_words: 0 }, work)? };
+        let form = &self.job.form;
+        // SAFETY: the addresses are those of memory of this stage and of the index, which the work
+        // holds; runs, table and states are the plan's, which names no row or column beyond the sets.
+        // There is room for the matches of all candidates.
+        let mut launcher = unsafe { Launcher::new(stage, self.multiprocessors, work) };
+        form.lookup.filter(&mut launcher)?;
+        launcher.decide(form.lookup.deciding(), form.counts)?;
         stage.note(0, size_of::<IndexTally>())?;
         self.places = Some(places);
         Ok(())

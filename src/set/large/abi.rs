@@ -1,20 +1,8 @@
-//! What the host and the kernels of large sets agree on. `kernels/large_abi.cuh` and
-//! `kernels/published_large_abi.cuh` declare the same in CUDA C++; see there for what the fields mean.
-//! Addresses are device addresses, 0 where there is nothing.
+//! What the host and the kernels of large sets agree on. `kernels/large_abi.cuh` declares the same in
+//! CUDA C++; see there for what the fields mean. Addresses are device addresses, 0 where there is nothing.
 
 use crate::gpu::Pod;
 use crate::set::device::abi::{Found, Sets};
-
-/// Two runs.
-#[derive(Debug, Clone, Copy)]
-#[repr(C)]
-pub(super) struct RunPair {
-    pub a: u64,
-    pub b: u64,
-    pub a_count: u64,
-    pub b_count: u64,
-    pub common: u64,
-}
 
 /// Rows of one key and size, and the columns that they admit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,33 +78,8 @@ pub(super) const CHUNK_BYTES: u64 = CHUNK_BITS as u64 / 8;
 pub(super) const PRODUCT_WORDS: u32 = 4 * LARGE_TILE * CHUNK_BITS / 32;
 pub(super) const PRODUCT_THREADS: u32 = 128;
 
-/// Sets whose pairs are intersected by a published technique.
-#[derive(Debug, Clone, Copy, Default)]
-#[repr(C)]
-pub(super) struct PairsWork {
-    pub sets: Sets,
-    pub overlaps: u64,
-    pub room: u64,
-    pub counts: u64,
-    pub offsets: u64,
-    pub works: u64,
-    pub sums: u64,
-    pub first_pair: u64,
-    pub end_pair: u64,
-    pub room_words: u64,
-    pub word_count: u64,
-    pub first_value: u64,
-    pub set_count: u32,
-    pub parts: u32,
-    pub buckets: u32,
-    pub capacity: u32,
-    pub current: u32,
-    pub universe: u32,
-}
-
-const _: () = assert!(size_of::<RunPair>() == 40 && size_of::<LargeRun>() == 12);
+const _: () = assert!(size_of::<LargeRun>() == 12);
 const _: () = assert!(size_of::<LargeTally>() == 48 && size_of::<LargeWork>() == 232);
-const _: () = assert!(size_of::<PairsWork>() == 128);
 
 // SAFETY: fields of 4 bytes, any bits are values.
 unsafe impl Pod for LargeRun {}

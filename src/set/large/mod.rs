@@ -20,7 +20,6 @@ mod abi;
 mod cut;
 mod filter;
 mod shape;
-pub(crate) mod techniques;
 #[cfg(all(test, feature = "cuda"))]
 pub(in crate::set) mod tests;
 mod work;

@@ -5,9 +5,6 @@ use crate::gpu::{Images, images};
 /// The kernels of large sets.
 pub(in crate::set) static LARGE: Images = images!("large");
 
-/// Those of the literature.
-pub(super) static PUBLISHED: Images = images!("published_large");
-
 /// A kernel that counts light tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct LightShape {

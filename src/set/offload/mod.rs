@@ -2,7 +2,7 @@
 //! share, besides [the way of their jobs](crate::offload).
 
 #[cfg(all(test, feature = "cuda"))]
-mod tests;
+pub(crate) mod tests;
 mod travel;
 
 use std::sync::Arc;

@@ -134,6 +134,11 @@ fn a_join_without_memory_compares_all_pairs() {
 /// A work for which the device lacks the memory is done in smaller ones: the device has not failed.
 #[test]
 fn works_without_memory_are_done_in_smaller_ones() {
+    check_works_without_memory(&[&FixedTiles::with_room(), &FixedIndex::with_room()]);
+}
+
+/// Runs strategies, of which each launches works with room for many candidates.
+pub(crate) fn check_works_without_memory(strategies: &[&dyn JoinStrategy]) {
     let Some(emulator) = Emulator::get() else { return };
     let mut rng = StdRng::seed_from_u64(61);
     let shape = shapes::zipfian(&mut rng, 12);
@@ -141,12 +146,10 @@ fn works_without_memory_are_done_in_smaller_ones() {
     let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
     spec.need = MatchNeed::Pairs;
     let expected = sides.expected(&spec);
-    let mut strategies: Vec<Box<dyn JoinStrategy>> = vec![Box::new(FixedTiles::with_room())];
-    strategies.extend(FixedIndex::with_room().map(|fixed| Box::new(fixed) as _));
     for strategy in strategies {
         let lease = emulator.device();
         let on = OnDevice { ordinal: lease.ordinal(), second: None, demanded: true, fault: None };
-        let mut cursor = sides.open(strategy.as_ref(), spec, Some(on), &|| String::new());
+        let mut cursor = sides.open(*strategy, spec, Some(on), &|| String::new());
         // A work is tried twice: the work fails, and the first of the smaller ones.
         (0..4).for_each(|_| lease.fault("cuMemAlloc", 1, 2));
         let mut found = run(cursor.as_mut(), &sides);

@@ -7,7 +7,7 @@
 mod device;
 pub(crate) mod harness;
 #[cfg(feature = "cuda")]
-pub(in crate::set) mod on_devices;
+pub(crate) mod on_devices;
 pub(crate) mod shapes;
 
 use std::sync::Arc;
@@ -31,14 +31,8 @@ use crate::set::{Measure, Role};
 use crate::simd::Simd;
 
 /// All strategies as they choose their own parts.
-const STRATEGIES: [&dyn JoinStrategy; 6] = [
-    &FilterVerify::AllPairs,
-    &FilterVerify::PPJoin,
-    &FilterVerify::GroupJoin,
-    &BitmapBlocks,
-    &ScanCount,
-    &ForWantOfMemory,
-];
+const STRATEGIES: [&dyn JoinStrategy; 5] =
+    [&FilterVerify::AllPairs, &FilterVerify::PPJoin, &BitmapBlocks, &ScanCount, &ForWantOfMemory];
 
 impl PreparedJoin for NestedLoop {
     fn open(&self, _: &MemoryReservation) -> Result<Box<dyn Cursor>> {
@@ -86,7 +80,7 @@ struct Forced {
 
 impl Forced {
     fn draw(rng: &mut StdRng) -> Self {
-        let strategies = [FilterVerify::AllPairs, FilterVerify::PPJoin, FilterVerify::GroupJoin];
+        let strategies = [FilterVerify::AllPairs, FilterVerify::PPJoin];
         Self {
             strategy: *strategies.choose(rng).unwrap(),
             words: *[0, 1, 2, 4].choose(rng).unwrap(),
@@ -123,7 +117,7 @@ impl JoinStrategy for Forced {
 pub(in crate::set) const NEEDS: [MatchNeed; 4] =
     [MatchNeed::Exists, MatchNeed::Count, MatchNeed::Pairs, MatchNeed::Scores];
 
-pub(in crate::set) fn rounds() -> usize {
+pub(crate) fn rounds() -> usize {
     std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(1)
 }
 
@@ -140,11 +134,22 @@ fn drive(rng: &mut StdRng) -> Drive {
 }
 
 /// Holds every strategy to the nested loop, each for one need; gives the number of matches.
-fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
-    let expected = sides.expected(&spec);
+fn check(rng: &mut StdRng, sides: &Sides, spec: JoinSpec) -> usize {
     let forced = [Forced::draw(rng), Forced::draw(rng)];
     let forced = forced.iter().map(|f| f as &dyn JoinStrategy);
-    for strategy in STRATEGIES.into_iter().chain(forced) {
+    let strategies: Vec<_> = STRATEGIES.into_iter().chain(forced).collect();
+    check_each(rng, sides, spec, &strategies)
+}
+
+/// Holds strategies to the nested loop, each for one need; gives the number of matches.
+pub(crate) fn check_each(
+    rng: &mut StdRng,
+    sides: &Sides,
+    mut spec: JoinSpec,
+    strategies: &[&dyn JoinStrategy],
+) -> usize {
+    let expected = sides.expected(&spec);
+    for &strategy in strategies {
         // Existence has no meaning where either set of a pair may be the probe.
         let needs = if spec.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
         spec.need = *needs.choose(rng).unwrap();
@@ -174,7 +179,11 @@ pub(in crate::set) fn thresholds(rng: &mut StdRng, measure: Measure, values: &[f
 }
 
 /// All measures and thresholds over a shape, two-sided and joined with itself.
-pub(crate) fn check_shape(rng: &mut StdRng, shape: &Shape) -> usize {
+pub(crate) fn check_shape(
+    rng: &mut StdRng,
+    shape: &Shape,
+    check: fn(&mut StdRng, &Sides, JoinSpec) -> usize,
+) -> usize {
     let sides = [
         Sides::two(&shape.name, &shape.build, &shape.probe),
         Sides::itself(&shape.name, &shape.build),
@@ -208,7 +217,7 @@ fn check_shapes(seed: u64, shapes: impl Fn(&mut StdRng) -> Vec<Shape>) {
     let mut rng = StdRng::seed_from_u64(seed);
     let mut matches = 0;
     for shape in shapes(&mut rng) {
-        matches += check_shape(&mut rng, &shape);
+        matches += check_shape(&mut rng, &shape, check);
     }
     assert!(matches > 1000, "only {matches} matches");
 }

@@ -14,7 +14,7 @@ use crate::gpu::Device;
 use crate::set::{JoinSpec, JoinStrategy, Measure, Role};
 
 /// A strategy of devices that tests force on any join.
-pub(in crate::set) trait OnDevices: JoinStrategy + Sized {
+pub(crate) trait OnDevices: JoinStrategy + Sized {
     /// With buffers so small that work is done again, among others.
     fn draw(rng: &mut StdRng) -> Self;
 
@@ -42,10 +42,7 @@ fn check<S: OnDevices>(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> u
 }
 
 /// Every measure over every shape, with two thresholds each.
-pub(in crate::set) fn check_shapes<S: OnDevices>(
-    seed: u64,
-    shapes: impl Fn(&mut StdRng) -> Vec<Shape>,
-) {
+pub(crate) fn check_shapes<S: OnDevices>(seed: u64, shapes: impl Fn(&mut StdRng) -> Vec<Shape>) {
     if gpu().is_none() {
         return;
     }
@@ -78,7 +75,7 @@ pub(in crate::set) fn check_shapes<S: OnDevices>(
 }
 
 /// Two inputs and a self-join with plenty of matches.
-pub(in crate::set) fn both_sides(rng: &mut StdRng) -> [Sides; 2] {
+pub(crate) fn both_sides(rng: &mut StdRng) -> [Sides; 2] {
     let shape = shapes::zipfian(rng, 12);
     [Sides::two(&shape.name, &shape.build, &shape.probe), Sides::itself(&shape.name, &shape.build)]
 }
@@ -98,7 +95,7 @@ fn drive_on(device: OnDevice, range: u32, rng: &mut StdRng) -> Drive {
 
 /// Whatever call fails, in whatever work, one of the first `latest` of its kind: no match is lost, none comes twice,
 /// and nothing stays on the device. Some faults must have happened.
-pub(in crate::set) fn check_faults<S: OnDevices>(seed: u64, latest: u32, least_faults: u64) {
+pub(crate) fn check_faults<S: OnDevices>(seed: u64, latest: u32, least_faults: u64) {
     let Some(emulator) = Emulator::get() else { return };
     let mut rng = StdRng::seed_from_u64(seed);
     let sides = both_sides(&mut rng);
@@ -141,7 +138,7 @@ pub(in crate::set) fn check_faults<S: OnDevices>(seed: u64, latest: u32, least_f
 
 /// Whatever fails on one of two devices, the other one takes its work, also where the query insists on
 /// devices.
-pub(in crate::set) fn check_faults_of_one_of_two<S: OnDevices>(seed: u64, latest: u32) {
+pub(crate) fn check_faults_of_one_of_two<S: OnDevices>(seed: u64, latest: u32) {
     let Some(emulator) = Emulator::get() else { return };
     let mut rng = StdRng::seed_from_u64(seed);
     let sides = both_sides(&mut rng);

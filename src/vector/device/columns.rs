@@ -203,8 +203,8 @@ pub(super) struct Columns {
     /// Those of the greatest norm and of the centre.
     pub greatest: u64,
     pub centre: u64,
-    /// That of a directory; 0 where there is none.
-    pub directory: u64,
+    /// The address of the kernel's own index; 0 where it has none.
+    pub index: u64,
     /// The boxes around them, where the kernel reads some.
     pub boxes: VectorBoxes,
 }
@@ -215,8 +215,8 @@ pub(super) struct Preparable<'a> {
     pub count: u32,
     /// By dimension, what is subtracted; none for products.
     pub centre: &'a [f64],
-    /// The words of a directory; none where there is none.
-    pub directory: &'a [u32],
+    /// The words of the kernel's own index; none where it has none.
+    pub index: &'a [u32],
     /// Those around them, and around their stages.
     pub boxes: Option<(&'a Boxes, &'a Reach)>,
 }
@@ -228,7 +228,7 @@ pub(super) struct PreparedColumns {
     memory: Resident,
     places: PreparedPlaces,
     centre: u64,
-    directory: Option<u64>,
+    index: Option<u64>,
     /// That of the boxes.
     limit: f32,
 }
@@ -257,9 +257,9 @@ impl PreparedColumns {
         (preparation, role): (&Preparation, Role),
         given: Preparable<'_>,
     ) -> Result<Self, DeviceError> {
-        let Preparable { count, centre, directory: words, boxes } = given;
+        let Preparable { count, centre, index: words, boxes } = given;
         let (places, at, mut layout) = Self::layout(preparation, count, role);
-        let directory =
+        let index =
             (!words.is_empty()).then(|| layout.add(words.len() as u64, size_of::<u32>() as u64));
         let bytes = layout.end();
         let of_boxes = match (places.boxes, boxes) {
@@ -271,7 +271,7 @@ impl PreparedColumns {
         };
         let memory = device.resident("the prepared vectors of the join", bytes, |upload| {
             upload.copy(places.greatest, &[0_u64])?;
-            if let Some(place) = directory {
+            if let Some(place) = index {
                 upload.copy(place, words)?;
             }
             for ends in of_boxes.iter().flatten() {
@@ -280,7 +280,7 @@ impl PreparedColumns {
             upload.copy_each(at, centre.len(), |i| centre[i].to_bits())
         })?;
         let limit = boxes.map_or(f32::INFINITY, |(boxes, _)| boxes.limit);
-        let this = Arc::new(Self { vectors, memory, places, centre: at, directory, limit });
+        let this = Arc::new(Self { vectors, memory, places, centre: at, index, limit });
         let (sender, receiver) = channel();
         let multiprocessors = device.multiprocessors();
         let (holds, preparation) = (Arc::clone(&this), *preparation);
@@ -301,7 +301,7 @@ impl PreparedColumns {
             stage_sure: self.places.stage_sure(start),
             greatest: start + self.places.greatest,
             centre: self.centre(),
-            directory: self.directory.map_or(0, |place| start + place),
+            index: self.index.map_or(0, |place| start + place),
             boxes: self.places.boxes.map(|boxes| boxes.at(start, self.limit)).unwrap_or_default(),
         }
     }

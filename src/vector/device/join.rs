@@ -26,7 +26,7 @@ pub(super) const LEAST_ROWS: u64 = 64;
 
 /// The devices of a join, with the vectors of the build side.
 #[derive(Debug)]
-pub(in crate::vector) struct VectorDevices {
+pub(crate) struct VectorDevices {
     pub(super) devices: Arc<Devices>,
     /// By device.
     pub(super) copies: Vec<Option<ResidentVectors>>,
@@ -61,6 +61,21 @@ pub(super) fn common_dimensions(vectors: &Vectors) -> u32 {
 }
 
 impl VectorDevices {
+    /// The dimensions of the vectors on the devices.
+    pub(crate) fn dimensions(&self) -> u32 {
+        self.form.preparation.dimensions
+    }
+
+    /// Whether the build side lies on the devices. Otherwise it travels with the works.
+    pub(crate) fn hold_columns(&self) -> bool {
+        self.pieces.is_none()
+    }
+
+    /// Whether works count matches.
+    pub(crate) fn count_matches(&self) -> bool {
+        self.form.counts
+    }
+
     /// Opens the devices that the request names, and brings the build side there. Where it does not
     /// fit it travels with the works.
     ///

@@ -30,7 +30,6 @@
 mod abi;
 mod boxes;
 mod columns;
-mod directory;
 mod estimate;
 mod filter;
 mod join;
@@ -38,12 +37,11 @@ mod late;
 mod pairs;
 mod plan;
 mod probe;
-mod published;
 mod range;
 mod resident;
 mod shape;
 #[cfg(all(test, feature = "cuda"))]
-mod tests;
+pub(crate) mod tests;
 mod travel;
 mod values;
 mod work;
@@ -55,13 +53,12 @@ use datafusion::common::Result;
 use self::columns::{Preparable, Preparation, PreparedColumns};
 pub(super) use self::estimate::estimate;
 use self::filter::{ColumnsOnDevice, OwnReach, Pieces, VectorFilter};
-pub(super) use self::join::VectorDevices;
+pub(crate) use self::join::VectorDevices;
 use self::join::{LEAST_ROWS, role, rows_of_work};
 use self::late::VectorsOnCpu;
 use self::plan::{Tiling, unit_stages};
-pub(super) use self::published::Published;
 pub(super) use self::resident::VectorCopies;
-use self::shape::Numbers;
+pub(crate) use self::shape::{Numbers, VectorKernel, VectorShape};
 use super::collection::Vectors;
 use super::metric::Metric;
 use super::middle::{Middle, is_usual, spread};
@@ -76,30 +73,38 @@ const MOST_NUMBERS: u64 = 1 << 20;
 /// Such rows, at most.
 const MOST_ROWS: u64 = 1 << 17;
 
-/// Prepares the build side on the devices of a join, which may be a published one.
+/// A kernel that filters in place of the devices' own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OtherKernel<'a> {
+    pub shape: VectorShape,
+    /// The words of the kernel's own index; none where it has none.
+    pub index: &'a [u32],
+}
+
+/// Prepares the build side on the devices of a join.
 ///
 /// # Errors
 ///
 /// Where no device has the memory, or all have failed. The devices have noted why.
-pub(super) fn prepare(
+pub(crate) fn prepare(
     build: &Arc<Vectors>,
     joining: Joining,
     join: &Arc<VectorDevices>,
-    published: Option<Published>,
+    other: Option<OtherKernel<'_>>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
     let VectorDevices { devices, form, pieces, .. } = &**join;
-    let (mut form, directory) = match published {
-        Some(published) => published.form(form, build, pieces.is_some(), context)?,
-        None => (*form, None),
-    };
+    let mut form = *form;
+    if let Some(OtherKernel { shape, .. }) = other {
+        form.preparation = Preparation { shape, centre: 0, ..form.preparation };
+    }
     let Joining { threshold, orders, spec } = joining;
     let (centre, limit) = centre(build, &form.preparation, context.cancel)?;
     form.preparation.limit = limit;
     let preparation = &form.preparation;
     let self_join = devices.self_join;
     let resident = self_join && pieces.is_none();
-    let reach = match resident && published.is_none() {
+    let reach = match resident && other.is_none() {
         true => OwnReach::of(build, preparation.shape.stage_columns, context)?,
         false => None,
     };
@@ -110,7 +115,7 @@ pub(super) fn prepare(
             Preparable {
                 count: build.len(),
                 centre: &centre,
-                directory: directory.as_ref().map_or(&[], |directory| &directory.words),
+                index: other.map_or(&[], |other| other.index),
                 boxes: build.boxes().zip(reach.as_ref().map(OwnReach::reach)),
             },
         )?,

@@ -268,8 +268,8 @@ impl Planner<'_> {
 
 /// The most stages of a unit.
 pub(super) fn unit_stages(columns: u32, shape: &VectorShape) -> u32 {
-    // A row walks past all of them.
-    if shape.walks_directory() {
+    // A row looks all columns up at once.
+    if shape.has_index {
         return u32::MAX;
     }
     let stages = columns.div_ceil(shape.stage_columns);

@@ -6,7 +6,7 @@ use crate::vector::device::boxes::{BOX_CHUNK, BOX_STAGE, MOST_BOX_CHUNKS};
 use crate::vector::order::{BLOCK_ITEMS, Boxes};
 
 /// The kernels of joins of vectors.
-pub(in crate::vector) static VECTORS: Images = images!("vectors", "sm_90a");
+pub(crate) static VECTORS: Images = images!("vectors", "sm_90a");
 
 /// The error of a step of 16 products, relative to the sum of their magnitudes: of the matrix
 /// instructions of warpgroups, which single products stay below, and of those of warps.
@@ -18,7 +18,7 @@ const MOST_INTEGER_DIMENSIONS: u32 = 4096;
 
 /// What the numbers of vectors are to the kernels that filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Numbers {
+pub(crate) enum Numbers {
     /// `f16`, with the six places of their bounds.
     Halves,
     /// Integers of 8 bits, of which the columns consist, less a centre.
@@ -37,7 +37,7 @@ impl Numbers {
 
 /// The instructions by which vectors are multiplied.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum VectorKernel {
+pub(crate) enum VectorKernel {
     /// Products of threads.
     Plain,
     /// Matrix products of a warp (compute capability 8.0 and later).
@@ -47,10 +47,12 @@ pub(super) enum VectorKernel {
 }
 
 /// A kernel that tests rows against stages of columns, for vectors of some steps.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct VectorShape {
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct VectorShape {
     pub kernel: VectorKernel,
     pub numbers: Numbers,
+    /// The program that has the kernel, and the kernel's name there.
+    pub program: &'static Images,
     pub name: &'static str,
     pub threads: u32,
     /// Blocks of a multiprocessor.
@@ -63,6 +65,9 @@ pub(super) struct VectorShape {
     pub shared_words: u32,
     /// Chunks of coordinates of the boxes around vectors that the kernel reads; 0 where it reads none.
     pub box_chunks: u32,
+    /// Whether the kernel has an index of its own ([`Preparable::index`](super::columns::Preparable)),
+    /// whose address it gets in place of listed stages, and decides what it finds there.
+    pub has_index: bool,
 }
 
 impl VectorKernel {
@@ -154,6 +159,7 @@ impl VectorShape {
             VectorKernel::Plain => Self {
                 kernel,
                 numbers: Numbers::Halves,
+                program: &VECTORS,
                 name: "vectors_plain",
                 threads: 128,
                 blocks: 4,
@@ -162,10 +168,12 @@ impl VectorShape {
                 blocked: false,
                 shared_words: 0,
                 box_chunks: 0,
+                has_index: false,
             },
             VectorKernel::Warps => Self {
                 kernel,
                 numbers: Numbers::Halves,
+                program: &VECTORS,
                 name: "vectors_mma",
                 threads: 256,
                 blocks: 2,
@@ -174,6 +182,7 @@ impl VectorShape {
                 blocked: false,
                 shared_words: 0,
                 box_chunks: 0,
+                has_index: false,
             },
             VectorKernel::Warpgroups => Self::of_warpgroups(Numbers::Halves.steps(dimensions)),
         }
@@ -215,6 +224,7 @@ impl VectorShape {
         Self {
             kernel: VectorKernel::Warpgroups,
             numbers: Numbers::Halves,
+            program: &VECTORS,
             name,
             threads: 384,
             blocks: 1,
@@ -223,6 +233,7 @@ impl VectorShape {
             blocked,
             shared_words,
             box_chunks: 0,
+            has_index: false,
         }
     }
 
@@ -236,6 +247,7 @@ impl VectorShape {
         (reads_them && kernel != VectorKernel::Plain).then_some(Self {
             kernel,
             numbers,
+            program: &VECTORS,
             name,
             threads: 32 * BOXED_WARPS,
             blocks,
@@ -244,6 +256,7 @@ impl VectorShape {
             blocked: false,
             shared_words: 0,
             box_chunks,
+            has_index: false,
         })
     }
 
@@ -283,14 +296,14 @@ impl VectorShape {
         const WARPGROUPS: f64 = 300_000.0;
         const PRODUCTS: f64 = 10_000.0;
         const SUMS: f64 = 5000.0;
-        /// Pairs passed by.
-        const DIRECTORY: f64 = 1e7;
+        /// Pairs that a kernel with an index passes by.
+        const INDEXED: f64 = 1e7;
         /// By steps, pairs of strips and stages in reach, most of which smaller boxes pass by: an H200
         /// takes 0.10 s for 4e12 of them (11.8 million uniform vectors of 8 dimensions), 0.08 s for 3.6e12
         /// (the same number in five clusters), 27 ms for 6.8e11 of 18 dimensions.
         const BOXED: [f64; 2] = [40_000.0, 20_000.0];
-        if self.walks_directory() {
-            return DIRECTORY;
+        if self.has_index {
+            return INDEXED;
         }
         if self.reads_boxes() {
             let steps = self.numbers.steps(dimensions) as usize;

@@ -301,7 +301,7 @@ impl VectorRunning {
             stage_sure: prepared.stage_sure(start),
             greatest: start + prepared.greatest,
             centre,
-            directory: 0,
+            index: 0,
             boxes: VectorBoxes::default(),
         })
     }
@@ -346,7 +346,7 @@ impl VectorRunning {
             runs: at(places.runs),
             units: at(places.units),
             stages: match self.job.listed().is_empty() {
-                _ if self.walks_directory() => columns.directory,
+                _ if self.has_index() => columns.index,
                 true => 0,
                 false => at(places.stages),
             },
@@ -380,9 +380,9 @@ impl VectorRunning {
         }
     }
 
-    /// Whether a kernel walks a directory. Units that are dense have none.
-    fn walks_directory(&self) -> bool {
-        !self.job.dense && self.job.form.shape().walks_directory()
+    /// Whether a kernel with an index filters. Units that are dense have none.
+    fn has_index(&self) -> bool {
+        !self.job.dense && self.job.form.shape().has_index
     }
 
     /// The number of blocks that filter, at least 1.
@@ -415,16 +415,16 @@ impl DeviceWork for VectorRunning {
         let rows = self.rows(stage, &columns, (start, &places))?;
         let work = self.argument(&columns, rows, (start, &places));
         let VectorJob { form, dense, .. } = &self.job;
-        let VectorShape { name, threads, shared_words, .. } = *form.shape();
+        let VectorShape { program, name, threads, shared_words, .. } = *form.shape();
         if !dense {
-            let kernel = stage.kernel(&VECTORS, name)?;
+            let kernel = stage.kernel(program, name)?;
             let blocks = self.filtering_blocks();
             // SAFETY: the kernel takes a `VectorWork`. Its addresses are those of memory of this stage
             // and of the columns, which the work holds; the plan's units name no row or stage beyond
             // the prepared ones.
             unsafe { stage.launch(kernel, Grid { blocks, threads, shared_words }, work)? };
         }
-        if self.walks_directory() {
+        if self.has_index() {
             // It has decided all pairs.
             stage.note(0, size_of::<VectorTally>())?;
             self.places = Some(places);

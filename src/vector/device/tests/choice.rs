@@ -125,6 +125,7 @@ fn the_cpu_is_sampled_where_devices_refuse() {
         first: Side::Left,
         axis: NormAxis::new(THRESHOLD, 3),
         sources: vec![],
+        comparisons: &[],
     };
     let request = DeviceRequest {
         choice: DeviceChoice::Auto,

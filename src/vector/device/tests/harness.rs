@@ -17,7 +17,7 @@ use crate::config::{DeviceChoice, GpuOptions};
 use crate::emulator::Emulator;
 use crate::engine::{
     Collection, Cursor, DeviceRequest, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec,
-    Pairing, PrepareContext, ProbeUnit, Progress, RowPairCounts,
+    Pairing, PrepareContext, PreparedJoin, ProbeUnit, Progress, RowPairCounts,
 };
 use crate::gpu::Device;
 use crate::offload::OpenDevices;
@@ -27,17 +27,17 @@ use crate::util::cancel::CancelFlag;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::device::columns::Preparation;
 use crate::vector::device::shape::{VectorKernel, VectorShape};
-use crate::vector::device::{Published, VectorDevices, prepare};
+use crate::vector::device::{self, VectorDevices};
 use crate::vector::gather::Gathering;
 use crate::vector::metric::{Metric, Orders, Threshold};
 use crate::vector::nested_loop::{Joining, NestedLoop};
 use crate::vector::order::OrderRequest;
 
 /// A row: its key and vector; `None` for a list with a NULL, of the length given behind.
-pub(super) type Row = (u32, Option<Vec<f64>>, u32);
+pub(crate) type Row = (u32, Option<Vec<f64>>, u32);
 
 /// A collection of rows.
-pub(super) fn collection(rows: &[Row]) -> Arc<Vectors> {
+pub(crate) fn collection(rows: &[Row]) -> Arc<Vectors> {
     Arc::new(Vectors::of(vec![read(rows)], &CancelFlag::default()).unwrap())
 }
 
@@ -66,7 +66,7 @@ fn read(rows: &[Row]) -> ReadRows {
     read
 }
 
-pub(super) fn reservation() -> MemoryReservation {
+pub(crate) fn reservation() -> MemoryReservation {
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     MemoryConsumer::new("test").register(&pool)
 }
@@ -74,9 +74,17 @@ pub(super) fn reservation() -> MemoryReservation {
 /// What is told of devices.
 type Told = Arc<Mutex<Vec<String>>>;
 
+/// Prepares a join on devices.
+pub(crate) type PrepareOn = fn(
+    &Arc<Vectors>,
+    Joining,
+    &Arc<VectorDevices>,
+    PrepareContext<'_>,
+) -> Result<Arc<dyn PreparedJoin>>;
+
 /// How a cursor is driven.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Drive {
+pub(crate) struct Drive {
     pub match_buffer: usize,
     /// Probe items of a unit.
     pub range: u32,
@@ -93,15 +101,15 @@ pub(super) struct Drive {
     pub ordinal: u32,
     pub second: Option<u32>,
     pub demanded: bool,
-    /// A published join in place of ours.
-    pub published: Option<Published>,
+    /// The join.
+    pub prepare: PrepareOn,
     /// What goes wrong once the build side is there: a call of the driver (`None`: a kernel), which
     /// of those to come, and a `CUresult`.
     pub fault: Option<(Option<&'static str>, u32, i32)>,
 }
 
 impl Drive {
-    pub(super) fn on(ordinal: u32) -> Self {
+    pub(crate) fn on(ordinal: u32) -> Self {
         Self {
             match_buffer: 1000,
             range: u32::MAX,
@@ -113,14 +121,16 @@ impl Drive {
             ordinal,
             second: None,
             demanded: true,
-            published: None,
+            prepare: |build, joining, devices, context| {
+                device::prepare(build, joining, devices, None, context)
+            },
             fault: None,
         }
     }
 }
 
 /// Two collections.
-pub(super) struct Sides {
+pub(crate) struct Sides {
     pub build: Arc<Vectors>,
     pub probe: Arc<Vectors>,
     pub pairing: Pairing,
@@ -128,7 +138,7 @@ pub(super) struct Sides {
 
 /// What a cursor has given.
 #[derive(Default)]
-pub(super) struct Given {
+pub(crate) struct Given {
     pub found: Vec<Match>,
     pub counts: RowPairCounts,
     pub funnel: Funnel,
@@ -143,17 +153,17 @@ impl Wake for Unpark {
 }
 
 impl Sides {
-    pub(super) fn two(build: &[Row], probe: &[Row]) -> Self {
+    pub(crate) fn two(build: &[Row], probe: &[Row]) -> Self {
         Self { build: collection(build), probe: collection(probe), pairing: Pairing::All }
     }
 
-    pub(super) fn itself(rows: &[Row], pairing: Pairing) -> Self {
+    pub(crate) fn itself(rows: &[Row], pairing: Pairing) -> Self {
         let build = collection(rows);
         Self { probe: Arc::clone(&build), build, pairing }
     }
 
     /// The same rows with boxes.
-    pub(super) fn ordered(rows: &[Row], pairing: Pairing, threshold: Threshold) -> Self {
+    pub(crate) fn ordered(rows: &[Row], pairing: Pairing, threshold: Threshold) -> Self {
         let build = ordered(rows, threshold);
         Self { probe: Arc::clone(&build), build, pairing }
     }
@@ -163,7 +173,7 @@ impl Sides {
     }
 
     /// The pairs of one key that are looked at.
-    pub(super) fn pairs(&self) -> Vec<(ItemId, ItemId)> {
+    pub(crate) fn pairs(&self) -> Vec<(ItemId, ItemId)> {
         let mut pairs = vec![];
         for run in self.probe.runs() {
             let Some(partners) = self.build.run(run.key) else { continue };
@@ -181,7 +191,7 @@ impl Sides {
     }
 
     /// The values of all pairs that have one.
-    pub(super) fn values(&self, metric: Metric) -> Vec<f64> {
+    pub(crate) fn values(&self, metric: Metric) -> Vec<f64> {
         let value = |(probe, build)| {
             metric.value(self.probe.vector(probe), self.build.vector(build)).unwrap()
         };
@@ -189,12 +199,12 @@ impl Sides {
     }
 
     /// What a join asks of pairs.
-    pub(super) fn joining(&self, threshold: Threshold, spec: MatchSpec) -> Joining {
+    pub(crate) fn joining(&self, threshold: Threshold, spec: MatchSpec) -> Joining {
         Joining { threshold, orders: Orders::of(&spec, Side::Right), spec }
     }
 
     /// The matches.
-    pub(super) fn expected(&self, threshold: Threshold) -> Vec<(ItemId, ItemId)> {
+    pub(crate) fn expected(&self, threshold: Threshold) -> Vec<(ItemId, ItemId)> {
         let matches = |&(probe, build): &(ItemId, ItemId)| {
             let (x, y) = (self.probe.vector(probe), self.build.vector(build));
             // Where each pair is met once it stands for both orders, which differ where signs of NaN do.
@@ -204,7 +214,7 @@ impl Sides {
         self.pairs().into_iter().filter(matches).collect()
     }
 
-    pub(super) fn spec(&self, need: MatchNeed, gpu: GpuOptions) -> MatchSpec {
+    pub(crate) fn spec(&self, need: MatchNeed, gpu: GpuOptions) -> MatchSpec {
         MatchSpec {
             probe: Side::Right,
             pairing: self.pairing,
@@ -219,7 +229,7 @@ impl Sides {
     }
 
     /// The devices of a join, and what is told of them.
-    pub(super) fn open(
+    pub(crate) fn open(
         &self,
         threshold: Threshold,
         spec: &MatchSpec,
@@ -246,7 +256,7 @@ impl Sides {
     }
 
     /// Everything that the join gives.
-    pub(super) fn run(
+    pub(crate) fn run(
         &self,
         threshold: Threshold,
         need: MatchNeed,
@@ -276,7 +286,7 @@ impl Sides {
         let context =
             PrepareContext { reservation: &memory, cancel: &cancel, threads: 2, probes: None };
         let joining = self.joining(threshold, spec);
-        let prepared = match prepare(&self.build, joining, &join, drive.published, context) {
+        let prepared = match (drive.prepare)(&self.build, joining, &join, context) {
             Err(_) if !drive.demanded => {
                 NestedLoop::on_cpu(Arc::clone(&self.build), joining, context)?
             }
@@ -291,7 +301,7 @@ impl Sides {
     }
 
     /// Feeds a cursor all units and polls it to its end.
-    pub(super) fn drive(
+    pub(crate) fn drive(
         &self,
         cursor: &mut dyn Cursor,
         drive: Drive,
@@ -362,7 +372,7 @@ impl Sides {
     }
 
     /// Holds what a join gives to the matches expected.
-    pub(super) fn check(
+    pub(crate) fn check(
         &self,
         need: MatchNeed,
         given: &Given,

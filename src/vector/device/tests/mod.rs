@@ -3,10 +3,9 @@
 
 mod boxes;
 mod choice;
-mod harness;
+pub(crate) mod harness;
 mod integers;
-mod published;
-mod sql;
+pub(crate) mod sql;
 
 use std::sync::Arc;
 
@@ -28,7 +27,7 @@ use crate::vector::metric::{Metric, Threshold};
 
 /// What vectors are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+pub(crate) enum Kind {
     /// Small integers: values on the threshold, and equal vectors.
     Whole,
     Unit,
@@ -44,7 +43,7 @@ enum Kind {
     Nan,
 }
 
-const KINDS: [Kind; 5] = [Kind::Whole, Kind::Unit, Kind::Near, Kind::Scales, Kind::Wild];
+pub(crate) const KINDS: [Kind; 5] = [Kind::Whole, Kind::Unit, Kind::Near, Kind::Scales, Kind::Wild];
 
 const WILD: [f64; 16] = [
     0.0,
@@ -111,7 +110,7 @@ fn rows(rng: &mut StdRng, kind: Kind, d: usize, count: usize, keys: u32) -> Vec<
 }
 
 /// Bounds on, around and beyond the values of pairs.
-fn bound(rng: &mut StdRng, sides: &Sides, metric: Metric) -> f64 {
+pub(crate) fn bound(rng: &mut StdRng, sides: &Sides, metric: Metric) -> f64 {
     let mut values = sides.values(metric);
     values.sort_by(f64::total_cmp);
     let value = values.choose(rng).copied().unwrap_or(1.0);
@@ -135,7 +134,7 @@ fn bound(rng: &mut StdRng, sides: &Sides, metric: Metric) -> f64 {
     bound
 }
 
-fn drive(rng: &mut StdRng) -> Drive {
+pub(crate) fn drive(rng: &mut StdRng) -> Drive {
     // A real device has its own kernel; blocks of many threads take their time on the host.
     let kernel = match Emulator::get().map(|_| rng.random_range(0..6)) {
         None => None,
@@ -159,7 +158,7 @@ const NEEDS: [MatchNeed; 4] =
     [MatchNeed::Exists, MatchNeed::Count, MatchNeed::Pairs, MatchNeed::Scores];
 
 /// A join of two inputs, or of an input with itself.
-fn sides(rng: &mut StdRng, kind: Kind, d: usize, count: usize) -> Sides {
+pub(crate) fn sides(rng: &mut StdRng, kind: Kind, d: usize, count: usize) -> Sides {
     let keys = *[1, 1, 3, 40].choose(rng).unwrap();
     let build = rows(rng, kind, d, count, keys);
     match rng.random_range(0..5) {
@@ -172,12 +171,12 @@ fn sides(rng: &mut StdRng, kind: Kind, d: usize, count: usize) -> Sides {
     }
 }
 
-fn need(rng: &mut StdRng, sides: &Sides) -> MatchNeed {
+pub(crate) fn need(rng: &mut StdRng, sides: &Sides) -> MatchNeed {
     let needs = if sides.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
     *needs.choose(rng).unwrap()
 }
 
-fn rounds(usual: usize) -> usize {
+pub(crate) fn rounds(usual: usize) -> usize {
     let cases = std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|v| v.parse::<usize>().ok());
     cases.map_or(usual, |cases| cases * usual)
 }

@@ -13,9 +13,9 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+use super::index::{GroupId, GroupIndex};
 use crate::engine::{Funnel, Pairing};
 use crate::set::SetUnit;
-use crate::set::filter::group_index::{GroupId, GroupIndex};
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
 use crate::set::{JoinSpec, PrepareContext};
@@ -33,14 +33,14 @@ const MAX_PROBE_GROUP: u32 = if cfg!(test) { 40 } else { 1 << 12 };
 
 /// The build side in groups, indexed by the tokens of their prefixes.
 #[derive(Debug)]
-pub(crate) struct GroupFilter {
+pub(super) struct GroupFilter {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     index: GroupIndex,
 }
 
 impl GroupFilter {
-    pub(crate) fn try_new(
+    pub(super) fn try_new(
         build: Arc<SetCollection>,
         spec: JoinSpec,
         context: PrepareContext<'_>,
@@ -50,7 +50,7 @@ impl GroupFilter {
     }
 
     /// A source of candidates; its memory is added to `reservation`.
-    pub(crate) fn source(this: &Arc<Self>, reservation: &MemoryReservation) -> Result<GroupSource> {
+    pub(super) fn source(this: &Arc<Self>, reservation: &MemoryReservation) -> Result<GroupSource> {
         let groups = this.index.len();
         // A counter for each group, and the list of those in use, which holds none twice.
         reservation.try_grow(
@@ -115,7 +115,7 @@ enum State {
 
 /// Merges the posting lists of each probe group's prefix into overlap counters of groups.
 #[derive(Debug)]
-pub(crate) struct GroupSource {
+pub(super) struct GroupSource {
     filter: Arc<GroupFilter>,
     bounds: SizeBoundsCache,
     /// For each group, the common prefix tokens with the current probe group; 0 when it holds no

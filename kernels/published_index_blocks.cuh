@@ -43,9 +43,12 @@ struct BlockTile {
 struct BlockProbe {
     const IndexWork &work;
     const BlockTile tile;
+    // The bits of the numbers of columns within the part.
+    const u32 part_bits;
     u64 read = 0;
 
-    __device__ __forceinline__ BlockProbe(const IndexWork &work, u32 *words) : work(work), tile(words) {}
+    __device__ __forceinline__ BlockProbe(const IndexWork &work, u32 *words)
+        : work(work), tile(words), part_bits(bits_of(work.part_end - work.part_first)) {}
 
     // False where candidates have found no room, the row being left.
     __device__ __forceinline__ bool probe(const Row &row) {
@@ -83,6 +86,11 @@ struct BlockProbe {
     }
 
 private:
+    // The bits of numbers below `count`.
+    static __device__ __forceinline__ u32 bits_of(u32 count) {
+        return count > 1 ? 32 - static_cast<u32>(__clz(static_cast<int>(count - 1))) : 0;
+    }
+
     // Gathers the next postings; how many there are.
     __device__ __forceinline__ u32 fill(u32 lists, u32 &list, u32 &offset) const {
         // The tile of the step before has been read.
@@ -121,7 +129,7 @@ private:
     // Writes the candidates of the tile; false, and nothing done, where they find no room.
     __device__ __forceinline__ bool write(const Row &row, u32 slice, u32 filled) const {
         __shared__ u64 reserved;
-        const u32 turn = sort_tile<TILE_ITEMS>(tile.keys, tile.items, filled, work.part_bits, tile.counts);
+        const u32 turn = sort_tile<TILE_ITEMS>(tile.keys, tile.items, filled, part_bits, tile.counts);
         const u32 *keys = tile.keys + turn * tile.size;
         const u32 *items = tile.items + turn * tile.size;
         // The other half is free.

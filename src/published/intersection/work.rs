@@ -3,13 +3,12 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use super::abi::{PairsWork, RunPair};
 use super::plan::{Places, Plan};
-use super::{Overlaps, PinnedSets, Technique};
-use crate::gpu::{DeviceError, DeviceWork, Grid, Images, Results, Stage, Usage};
+use super::{INTERSECTION, Overlaps, PinnedSets, Technique};
+use crate::gpu::{DeviceError, DeviceWork, Grid, Results, Stage, Usage};
 use crate::offload::{bytes_of, fetch};
 use crate::set::device::abi::Sets;
-use crate::set::large::abi::{PairsWork, RunPair};
-use crate::set::large::shape::{LARGE, PUBLISHED};
 
 /// Where one run is this many times as long as the other, the values of the shorter one are searched.
 const SKEWED: u64 = 8;
@@ -95,14 +94,14 @@ impl TechniqueWork {
                 let pair = RunPair { a: a.0, b: b.0, a_count: a.1, b_count: b.1, common };
                 let all = a.1 + b.1;
                 let (name, values, (each, threads)) = if b.1 / SKEWED > a.1 {
-                    ("large_search_u32", a.1, (SEARCHED, 256))
+                    ("published_search_u32", a.1, (SEARCHED, 256))
                 } else if all < FEW {
-                    ("large_merge_u32_short", all, SHORT_TILE)
+                    ("published_merge_u32_short", all, SHORT_TILE)
                 } else {
-                    ("large_merge_u32", all, TILE)
+                    ("published_merge_u32", all, TILE)
                 };
                 let blocks = values.div_ceil(each).clamp(1, 1 << 30) as u32;
-                launcher.launch(&LARGE, name, Grid { blocks, threads, shared_words: 0 }, pair)?;
+                launcher.launch(name, Grid { blocks, threads, shared_words: 0 }, pair)?;
                 common += 8;
             }
         }
@@ -145,7 +144,7 @@ impl TechniqueWork {
         launcher.run("published_sf_gssjoin_count", plan.blocks, 0, work)?;
         launcher.run("published_sf_gssjoin_pieces", plan.blocks, 0, work)?;
         let one = Grid { blocks: 1, threads: 32, shared_words: 0 };
-        launcher.launch(&PUBLISHED, "published_sf_gssjoin_sums", one, work)?;
+        launcher.launch("published_sf_gssjoin_sums", one, work)?;
         launcher.run("published_sf_gssjoin_tokens", plan.blocks, 0, work)?;
         launcher.run("published_sf_gssjoin_fill", plan.blocks, 0, work)?;
         launcher.run("published_sf_gssjoin", plan.blocks, 0, work)
@@ -177,17 +176,16 @@ impl Launcher<'_, '_> {
         shared_words: u32,
         work: PairsWork,
     ) -> Result<(), DeviceError> {
-        self.launch(&PUBLISHED, name, Grid { blocks, threads: self.threads, shared_words }, work)
+        self.launch(name, Grid { blocks, threads: self.threads, shared_words }, work)
     }
 
     fn launch<A: Copy>(
         &mut self,
-        images: &'static Images,
         name: &'static str,
         grid: Grid,
         work: A,
     ) -> Result<(), DeviceError> {
-        let kernel = self.stage.kernel(images, name)?;
+        let kernel = self.stage.kernel(&INTERSECTION, name)?;
         // SAFETY: the kernels take a `RunPair` or `PairsWork` as their names say. Its addresses are
         // those of memory of this stage, with as much room as the plan says.
         unsafe { self.stage.launch(kernel, grid, work) }

@@ -12,12 +12,12 @@ use crate::set::{Run, SetCollection, SetId};
 const CHECK_EVERY: u32 = 4096;
 
 /// The number of a group, in the order of its sets.
-pub(crate) type GroupId = u32;
+pub(super) type GroupId = u32;
 
 /// Sets of one blocking key and size whose indexed prefixes are identical. Such sets follow each
 /// other, because the sets of a run are ordered by their tokens.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Group {
+pub(super) struct Group {
     /// The first set; the next group starts behind the last one.
     pub start: SetId,
     pub size: u32,
@@ -28,7 +28,7 @@ pub(crate) struct Group {
 
 /// A group in whose prefix a token stands.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Posting {
+pub(super) struct Posting {
     pub group: GroupId,
     /// Where in the prefix the token stands.
     pub position: u32,
@@ -39,7 +39,7 @@ pub(crate) struct Posting {
 /// Because groups follow (blocking key, size), the postings of one key and a size range are one
 /// stretch of a list.
 #[derive(Debug)]
-pub(crate) struct GroupIndex {
+pub(super) struct GroupIndex {
     /// One more than there are groups: the last one stands for the end of the sets.
     groups: Vec<Group>,
     /// `offsets[token]..offsets[token + 1]` is the list of the token.
@@ -49,7 +49,7 @@ pub(crate) struct GroupIndex {
 
 impl GroupIndex {
     /// Groups the sets by their first `prefix(size)` tokens and indexes those, once a group.
-    pub(crate) fn try_new(
+    pub(super) fn try_new(
         build: &SetCollection,
         prefix: impl Fn(u32) -> u32,
         context: PrepareContext<'_>,
@@ -91,19 +91,19 @@ impl GroupIndex {
 
     /// A group and its sets.
     #[inline]
-    pub(crate) fn group(&self, id: GroupId) -> (Group, Range<SetId>) {
+    pub(super) fn group(&self, id: GroupId) -> (Group, Range<SetId>) {
         let group = self.groups[id as usize];
         (group, group.start..self.groups[id as usize + 1].start)
     }
 
     /// The size of the sets of a group.
     #[inline]
-    pub(crate) fn size(&self, id: GroupId) -> u32 {
+    pub(super) fn size(&self, id: GroupId) -> u32 {
         self.groups[id as usize].size
     }
 
     /// The groups that start in a range of sets.
-    pub(crate) fn starting_in(&self, sets: &Range<SetId>) -> Range<GroupId> {
+    pub(super) fn starting_in(&self, sets: &Range<SetId>) -> Range<GroupId> {
         let before = |set: SetId| {
             let groups = &self.groups[..self.groups.len() - 1];
             groups.partition_point(|g| g.start < set) as GroupId
@@ -113,7 +113,7 @@ impl GroupIndex {
 
     /// The first group that starts at `set` or behind it. `from` starts no later than that and is
     /// where the search begins: near the answer it is quick.
-    pub(crate) fn first_at(&self, set: SetId, from: GroupId) -> GroupId {
+    pub(super) fn first_at(&self, set: SetId, from: GroupId) -> GroupId {
         let groups = &self.groups[from as usize..self.groups.len() - 1];
         let mut step = 1;
         while groups.get(step).is_some_and(|g| g.start < set) {
@@ -125,7 +125,7 @@ impl GroupIndex {
 
     /// Where the postings of `token` with groups in `range` lie.
     #[inline]
-    pub(crate) fn stretch(&self, token: u32, range: &Range<GroupId>) -> Range<usize> {
+    pub(super) fn stretch(&self, token: u32, range: &Range<GroupId>) -> Range<usize> {
         let (start, end) = (self.offsets[token as usize], self.offsets[token as usize + 1]);
         let list = &self.postings[start as usize..end as usize];
         let first = list.partition_point(|p| p.group < range.start);
@@ -134,12 +134,12 @@ impl GroupIndex {
     }
 
     #[inline]
-    pub(crate) fn postings(&self, stretch: Range<usize>) -> &[Posting] {
+    pub(super) fn postings(&self, stretch: Range<usize>) -> &[Posting] {
         &self.postings[stretch]
     }
 
     /// The number of groups.
-    pub(crate) fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.groups.len() - 1
     }
 }

@@ -2,22 +2,8 @@
 // in the part of the long one that it spans, the top of whose tree lies in shared memory.
 #pragma once
 
-#include "large_abi.cuh"
 #include "large_path.cuh"
-
-// The first place from `low` on, and before `high`, of a value from `key` on.
-template <class Key, class Place>
-__device__ __forceinline__ Place first_from(const Key *keys, Place low, Place high, Key key) {
-    while (low < high) {
-        const Place middle = low + (high - low) / 2;
-        if (keys[middle] < key) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low;
-}
+#include "published_intersection_abi.cuh"
 
 // Part of a run, with evenly spaced values of it in shared memory.
 template <class Key, u32 TOP>

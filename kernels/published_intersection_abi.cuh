@@ -1,10 +1,21 @@
-// What the host and the published techniques for large sets agree on. `src/set/large/abi.rs` declares
+// What the host and the published techniques for large sets agree on. `src/published/intersection/abi.rs` declares
 // the same in Rust.
 #pragma once
 
 #include "abi.cuh"
 
-// Sets whose pairs are intersected, and what the techniques keep: the only argument of their kernels.
+// Two runs of a collection: ascending different values.
+struct RunPair {
+    const void *a;
+    const void *b;
+    u64 a_count;
+    u64 b_count;
+    // The number of common values is added to it.
+    u64 *common;
+};
+
+// Sets whose pairs are intersected, and what the techniques keep: the only argument of the published
+// kernels.
 struct PairsWork {
     Sets sets;
     // By pair: its overlap is added.
@@ -40,4 +51,4 @@ struct PairsWork {
 // The greatest number of buckets.
 constexpr u32 MAX_BUCKETS = 4096;
 
-static_assert(sizeof(PairsWork) == 128, "as in src/set/large/abi.rs");
+static_assert(sizeof(RunPair) == 40 && sizeof(PairsWork) == 128, "as in src/published/intersection/abi.rs");

@@ -3,11 +3,11 @@
 // common tokens, by atomic additions, and compares nothing.
 #pragma once
 
-#include "index_rows.cuh"
+#include "index_decide.cuh"
 
 // The cells of a row.
 __device__ __forceinline__ u32 *cells_of(const IndexWork &work, u32 number) {
-    return work.overlaps + u64{number} * (work.part_end - work.part_first);
+    return work.cells + u64{number} * (work.part_end - work.part_first);
 }
 
 // A row of a matrix: the columns that are done are behind it.
@@ -56,7 +56,9 @@ __device__ __forceinline__ void count_by_warps(const IndexWork &work) {
     }
 }
 
-// A warp gathers the candidates of a row. Only the room for them is looked at: the postings are read.
+// A warp gathers the candidates of a row, with their overlaps where all tokens were counted. Only the
+// room for them is looked at: the postings are read.
+template <bool COUNTED>
 __device__ __forceinline__ void gather_cells(const IndexWork &work) {
     each_row_of_warps(work, [&](const Row &row, u32 number, u64 &) {
         const u32 *cells = cells_of(work, number);
@@ -68,9 +70,9 @@ __device__ __forceinline__ void gather_cells(const IndexWork &work) {
             if (column < row.end) {
                 overlap = cells[column - work.part_first];
                 const u32 required = required_of(work, row.run, __ldg(&work.classes[column]));
-                passes = overlap > 0 && required != NO_OVERLAP && (!work.counted || overlap >= required);
+                passes = overlap > 0 && required != NO_OVERLAP && (!COUNTED || overlap >= required);
             }
-            const IndexCandidate candidate{row.state.row, column, work.counted ? overlap : 0, 0};
+            const IndexCandidate candidate{row.state.row, column, COUNTED ? overlap : 0, 0};
             if (!add_candidates(work, passes, candidate)) {
                 if (lane_id() == 0) {
                     leave(work, RowState{row.state.row, 0, base});
@@ -78,6 +80,15 @@ __device__ __forceinline__ void gather_cells(const IndexWork &work) {
                 return false;
             }
         }
+        return true;
+    });
+}
+
+// Gives the candidates that match, whose overlaps are counted.
+template <class Answer>
+__device__ __forceinline__ void decide_counted(const IndexWork &work) {
+    decide_each<Answer>(work, [](const IndexCandidate &pair, u32 &overlap, u64 &) {
+        overlap = pair.row_at;
         return true;
     });
 }

@@ -1,7 +1,8 @@
 //! Intersections of large sets by the project's kernels for a pair and by those of the literature, side
 //! by side, for measurements and tests (Bellas, Gounaris: "A methodology for large set intersection on
-//! GPUs", DOLAP 2021). `kernels/published_large.cu` names the techniques' sources.
+//! GPUs", DOLAP 2021). `kernels/published_intersection.cu` names the techniques' sources.
 
+mod abi;
 mod plan;
 #[cfg(all(test, feature = "cuda"))]
 mod tests;
@@ -13,7 +14,10 @@ use std::sync::mpsc::channel;
 use self::plan::Plan;
 pub use self::plan::Tuning;
 use self::work::TechniqueWork;
-use crate::gpu::{Device, DeviceError, PinnedBuffer};
+use crate::gpu::{Device, DeviceError, Images, PinnedBuffer, images};
+
+/// The kernels of all techniques.
+static INTERSECTION: Images = images!("published_intersection");
 
 /// A way to intersect all pairs of some sets on a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,9 +4,9 @@
 // but a sum for each block.
 #pragma once
 
-#include "large_abi.cuh"
 #include "large_path.cuh"
 #include "matrix.cuh"
+#include "published_intersection_abi.cuh"
 
 // Copies values to shared memory, which lies like them among 16 bytes. By all threads; the copies
 // end with finish_copies.

@@ -7,8 +7,8 @@
 // A unit's columns are those of its stages, which follow each other.
 #pragma once
 
+#include "published_points_loop.cuh"
 #include "vector_decide.cuh"
-#include "vector_published.cuh"
 
 constexpr u32 DIRECTORY_WAYS = 16;
 constexpr u32 DIRECTORY_LEVELS = 3;
@@ -33,9 +33,9 @@ struct Directory {
     u32 columns[1];
 };
 
-static_assert(sizeof(DirectoryExtent) == 16, "as in src/vector/device/directory.rs");
+static_assert(sizeof(DirectoryExtent) == 16, "as in src/published/points/directory.rs");
 static_assert(sizeof(Directory) == DIRECTORY_BLOCKS * 16 + (DIRECTORY_LEAVES + 8 + 4 + 1) * 4 + 4,
-              "as in src/vector/device/directory.rs");
+              "as in src/published/points/directory.rs");
 
 // A row on its way through the directory.
 template <class Number>

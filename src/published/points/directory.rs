@@ -1,4 +1,4 @@
-//! The directory of the published index, as `kernels/vector_published_directory.cuh` reads it: three
+//! The directory of the published index, as `kernels/published_points_directory.cuh` reads it: three
 //! levels of 16 blocks, by quantiles of the first three dimensions.
 
 use std::ops::Range;
@@ -33,8 +33,8 @@ struct Keyed {
 }
 
 impl Directory {
-    /// That of the vectors of some dimensions; `None` where one of them is not finite, or they have no
-    /// dimension.
+    /// The directory of the vectors of some dimensions; `None` where one of them is not finite, or they
+    /// have no dimension.
     ///
     /// # Errors
     ///

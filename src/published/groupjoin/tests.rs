@@ -1,0 +1,89 @@
+//! GroupJoin against the nested loop, with the bitmap filter and without.
+
+use rand::SeedableRng;
+use rand::rngs::StdRng;
+
+use super::*;
+use crate::set::Measure;
+use crate::set::tests::harness::{Sides, spec};
+use crate::set::tests::shapes::{self, Shape};
+use crate::set::tests::{check_each, check_shape};
+
+/// GroupJoin with a part that its estimate may never choose for so few sets.
+#[derive(Debug)]
+struct Forced {
+    signed: bool,
+}
+
+impl JoinStrategy for Forced {
+    fn name(&self) -> &'static str {
+        GroupJoin.name()
+    }
+
+    fn runs_on(&self, placement: Placement) -> bool {
+        GroupJoin.runs_on(placement)
+    }
+
+    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
+        GroupJoin.estimate(statistics, spec, placement)
+    }
+
+    fn prepare(
+        &self,
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        statistics: &Statistics,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let scheme = self.signed.then(|| statistics.scheme(&build));
+        GroupJoin::prepare_with(build, spec, scheme, context)
+    }
+}
+
+fn check(rng: &mut StdRng, sides: &Sides, spec: JoinSpec) -> usize {
+    check_each(rng, sides, spec, &[&Forced { signed: true }, &Forced { signed: false }])
+}
+
+fn check_shapes(seed: u64, shapes: impl Fn(&mut StdRng) -> Vec<Shape>) {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let shapes = shapes(&mut rng);
+    let matches: usize = shapes.iter().map(|shape| check_shape(&mut rng, shape, check)).sum();
+    assert!(matches > 1000, "only {matches} matches");
+}
+
+#[test]
+fn groups_of_equal_prefixes() {
+    check_shapes(1, |rng| vec![shapes::equal_prefixes(rng), shapes::equal_prefixes(rng)]);
+}
+
+#[test]
+fn groups_of_repeated_sets_under_few_keys() {
+    check_shapes(2, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
+}
+
+#[test]
+fn groups_of_one_size_and_of_many() {
+    check_shapes(3, shapes::one_size);
+    check_shapes(4, |rng| vec![shapes::sizes(rng, 2500), shapes::universe(rng, 257)]);
+}
+
+#[test]
+fn groups_of_frequent_and_unknown_tokens() {
+    check_shapes(7, |rng| vec![shapes::zipfian(rng, 6), shapes::dense(rng, 64)]);
+    check_shapes(10, |rng| vec![shapes::unknown(rng)]);
+}
+
+/// Many threads would give a device more candidates than it reads meanwhile: they filter first.
+#[test]
+fn the_filters_of_many_threads_stand_in_front_of_a_device() {
+    let shape = shapes::zipfian(&mut StdRng::seed_from_u64(37), 60);
+    let sides = Sides::itself(&shape.name, &shape.build);
+    let spec = spec(Measure::Jaccard, 0.7, Pairing::Unordered);
+    let mut statistics = sides.statistics(&spec);
+    // A join of 300,000 sets of 88 tokens, with the shares of the small collection.
+    (statistics.sets, statistics.probed) = (3e5, 3e5);
+    statistics.tokens = 3e5 * 88.0;
+    (statistics.indexed, statistics.lookups, statistics.postings) = (3e6, 6e6, 6e9);
+    statistics.threads = 1024;
+    assert!(GroupJoin::parts(&statistics, &spec, Verification::Device).signed);
+}
