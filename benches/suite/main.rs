@@ -75,7 +75,7 @@ enum Command {
     Gpu(gpu::Arguments),
     /// Time and memory against size
     Growth(growth::Arguments),
-    /// Count what distributed plans send and do, and how many bands rows visit out of core
+    /// Count what a cluster's tiles send and do, and how many bands rows visit out of core
     Shuffle(shuffle::Arguments),
     /// Turn the CSV files of a run into a summary and plots
     Report(report::Arguments),

@@ -1,4 +1,4 @@
-//! What distributed plans send and do, and how many bands rows visit out of core.
+//! What a cluster's tiles send and do, and how many bands rows visit out of core.
 
 use datafusion::common::Result;
 
@@ -8,37 +8,28 @@ use crate::csv::{CsvRow, CsvTable};
 /// The numbers of tasks for which copies are shown, and for which the greatest task is.
 const TASKS: [&str; 4] = ["16", "64", "256", "1024"];
 const SHOWN: &str = "256";
-/// The plan of the grid: files of older runs have `grid` of strips, which no code makes any more.
-const GRID: &str = "tiles";
+/// The product's plan. Files of older runs have others, which no code makes any more.
+const TILES: &str = "tiles";
 const BANDS: [&str; 3] = ["5", "10", "20"];
 
 struct Point {
     plan: String,
     tasks: String,
     copies: f64,
-    bytes: f64,
-    /// Greatest task to the mean.
+    /// Greatest task to the mean one.
     tokens: f64,
-    /// Seconds of the greatest task, by signatures and by a prefix filter.
-    bitmap: (f64, f64),
-    prefix: (f64, f64),
+    seconds: f64,
 }
 
 impl Point {
     fn read(row: CsvRow<'_>) -> Result<Self> {
         let number = |column| row.number(column).map(|n| n.unwrap_or(f64::NAN));
-        let greatest = |mean, skew| -> Result<(f64, f64)> {
-            let skew = number(skew)?;
-            Ok((number(mean)? * skew, skew))
-        };
         Ok(Self {
             plan: row.text("plan")?.to_string(),
             tasks: row.text("tasks")?.to_string(),
             copies: number("copies")?,
-            bytes: number("sent_bytes")?,
             tokens: number("tokens_skew")?,
-            bitmap: greatest("bitmap_seconds_mean", "bitmap_seconds_skew")?,
-            prefix: greatest("prefix_seconds_mean", "prefix_seconds_skew")?,
+            seconds: number("bitmap_seconds_skew")?,
         })
     }
 }
@@ -53,57 +44,23 @@ pub(super) fn report(table: &CsvTable) -> Result<Section> {
             .collect::<Result<Vec<String>>>()?;
         gather(&mut groups, key, Point::read(row)?);
     }
-    let mut section = Section::new("Distributed plans");
+    let mut section = Section::new("The tiles of a cluster");
     section.line(
         "Counted, not run. Copies: rows sent for each row of the input, by 16, 64, 256 and 1,024 \
-         tasks; a broadcast sends one for each task. `from`: the least number of tasks from which \
-         on hashing prefix tokens sends fewer bytes than the grid. Greatest task to the mean one, \
-         by 256 tasks: tokens, and estimated time of signatures (grid) or of a prefix filter \
-         (prefix). Last, the time of the greatest task with the strategy that is \
-         faster, grid to prefix: above 1 the grid's is longer.\n",
+         tasks. Greatest task to the mean one, by 256 tasks: tokens, and estimated time of \
+         signatures.\n",
     );
-    section.head(&[
-        "data",
-        "join",
-        "measure",
-        "threshold",
-        "grid",
-        "prefix",
-        "from",
-        "tokens: grid",
-        "prefix",
-        "time: grid",
-        "prefix",
-        "grid to prefix",
-    ]);
+    section.head(&["data", "join", "measure", "threshold", "copies", "tokens", "time"]);
     for (key, points) in &groups {
-        let find = |plan: &str, tasks: &str| {
-            points.iter().find(|point| point.plan == plan && point.tasks == tasks)
-        };
-        let copies = |plan: &str| {
-            let of = |tasks| find(plan, tasks).map_or("–".into(), |p| format!("{:.1}", p.copies));
-            TASKS.map(of).join(", ")
-        };
-        let mut from = "–".to_string();
-        for tasks in ["1024", "256", "64", "16", "4", "2"] {
-            match (find(GRID, tasks), find("prefix", tasks)) {
-                (Some(grid), Some(prefix)) if prefix.bytes < grid.bytes => from = tasks.into(),
-                _ => break,
-            }
-        }
-        let plans = [GRID, "prefix"].map(|plan| find(plan, SHOWN));
-        let [Some(grid), Some(prefix)] = plans else { continue };
-        let of_grids = grid.bitmap.0.min(grid.prefix.0);
+        let find = |tasks: &str| points.iter().find(|p| p.plan == TILES && p.tasks == tasks);
+        let Some(shown) = find(SHOWN) else { continue };
+        let of = |tasks| find(tasks).map_or("–".into(), |p: &Point| format!("{:.1}", p.copies));
         section.line(&format!(
-            "| {} | {} | {} | {from} | {:.1} | {:.1} | {:.1} | {:.1} | {:.2} |",
+            "| {} | {} | {:.1} | {:.1} |",
             key.join(" | "),
-            copies(GRID),
-            copies("prefix"),
-            grid.tokens,
-            prefix.tokens,
-            grid.bitmap.1,
-            prefix.prefix.1,
-            of_grids / prefix.prefix.0.min(prefix.bitmap.0),
+            TASKS.map(of).join(", "),
+            shown.tokens,
+            shown.seconds,
         ));
     }
     Ok(section)

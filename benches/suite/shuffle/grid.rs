@@ -13,14 +13,13 @@ use datafusion_simjoin::internals::shuffle::{
 use datafusion_simjoin::spec::{Call, Predicate, Side as JoinSide};
 
 use super::load::Load;
-use super::postings::{Lists, Sample, prefix_of};
 use super::rows::{Content, Input, Partners, Side, mix};
 
 /// The parts of a self-join: rows of one tile with each other, and those of different places.
-pub const PARTS: [GridPairs; 2] = [GridPairs::Within, GridPairs::Across];
+const PARTS: [GridPairs; 2] = [GridPairs::Within, GridPairs::Across];
 
 /// The axis of set sizes, and what the product is told of a symmetric join.
-pub fn spec(bounds: Bounds, tasks: usize) -> Result<(GridSpec, Arc<dyn Axis>)> {
+fn spec(bounds: Bounds, tasks: usize) -> Result<(GridSpec, Arc<dyn Axis>)> {
     let call = Call { function: bounds.measure.function(), first: JoinSide::Left };
     let predicate = Predicate { call, bound: bounds.threshold };
     let spec =
@@ -130,35 +129,24 @@ impl<'a> Grid<'a> {
         self.parts.iter().any(|part| part.tiling.divides_items.contains(&true))
     }
 
-    /// What each task gets, and the sets whose lookups were counted; `lists` are those of both
-    /// sides.
-    pub fn loads(&self, lists: &Lists) -> (Vec<Load>, Sample) {
+    /// What each task gets.
+    pub fn loads(&self) -> Vec<Load> {
         let (x, y) = (&self.input.left, self.input.right());
         // Pairs of a self-join are limited to one order by the tiles.
         let partners = Partners::new(x, y, self.bounds, false);
-        let probes: usize = self.parts.iter().map(Part::probes).sum();
-        let sample = Sample::of(x, self.bounds, probes as f64 / x.len().max(1) as f64);
         let mut loads = vec![Load::default(); self.tasks];
         for part in &self.parts {
             for (tile, &task) in part.tiling.tasks.iter().enumerate() {
                 let load = &mut loads[task as usize];
                 part.add_rows(tile, load);
-                self.add_work(part, tile, &partners, lists, sample, load);
+                self.add_work(part, tile, &partners, load);
             }
         }
-        (loads, sample)
+        loads
     }
 
-    /// The pairs of different sets of a tile, and what a prefix filter meets.
-    fn add_work(
-        &self,
-        part: &Part,
-        tile: usize,
-        partners: &Partners,
-        lists: &Lists,
-        sample: Sample,
-        load: &mut Load,
-    ) {
+    /// Adds the pairs of different sets of a tile.
+    fn add_work(&self, part: &Part, tile: usize, partners: &Partners, load: &mut Load) {
         let (probe, build) = part.roles();
         let (probes, builds) = (part.sets(tile, probe), part.sets(tile, build));
         for place in probes.into_iter().flatten() {
@@ -169,20 +157,10 @@ impl<'a> Grid<'a> {
                 GridPairs::Within => [below, 0..0],
                 GridPairs::Across => [below, above],
             };
-            let prefix = sample
-                .takes(place)
-                .then(|| prefix_of(&self.input.content, &self.input.left, place, self.bounds));
-            load.lookups += sample.weight() * prefix.map_or(0, <[u32]>::len) as f64;
             for places in places {
                 for run in &builds {
                     let met = places.start.max(run.start)..places.end.min(run.end);
-                    if met.is_empty() {
-                        continue;
-                    }
                     load.pairs += met.len() as u64;
-                    let tokens = prefix.unwrap_or(&[]).iter();
-                    let found: usize = tokens.map(|&token| lists.right.count(token, &met)).sum();
-                    load.postings += sample.weight() * found as f64;
                 }
             }
         }
@@ -269,12 +247,6 @@ impl Part {
         }
     }
 
-    /// Rows that probe, over all tiles.
-    fn probes(&self) -> usize {
-        let probe = self.roles().0 as usize;
-        self.sent.iter().flat_map(|tile| &tile[probe]).map(Range::len).sum()
-    }
-
     fn add_rows(&self, tile: usize, load: &mut Load) {
         for (items, ranges) in self.items.iter().zip(&self.sent[tile]) {
             for item in ranges.iter().flat_map(|range| &items[range.clone()]) {
@@ -317,7 +289,7 @@ impl Part {
 }
 
 /// The sides as which rows are sent.
-pub fn sides_sent(pairs: GridPairs) -> impl Iterator<Item = JoinSide> {
+fn sides_sent(pairs: GridPairs) -> impl Iterator<Item = JoinSide> {
     let sides = [JoinSide::Left, JoinSide::Right];
     sides.into_iter().take(if pairs == GridPairs::Within { 1 } else { 2 })
 }

@@ -1,7 +1,5 @@
 //! What each task of a plan receives and does.
 
-use super::rows::{ROW_BYTES, TOKEN_BYTES};
-
 /// What one task receives and does.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Load {
@@ -10,9 +8,6 @@ pub struct Load {
     pub tokens: u64,
     /// Pairs of different sets whose sizes can match: the work of a bitmap join.
     pub pairs: u64,
-    /// Prefix tokens looked up and postings of fitting size met: the work of a prefix filter.
-    pub lookups: f64,
-    pub postings: f64,
 }
 
 impl Load {
@@ -25,42 +20,22 @@ impl Load {
     pub fn add(&mut self, other: &Load) {
         self.add_rows((other.rows, other.tokens));
         self.pairs += other.pairs;
-        self.lookups += other.lookups;
-        self.postings += other.postings;
     }
 
-    pub fn bytes(&self) -> u64 {
-        self.rows * ROW_BYTES + self.tokens * TOKEN_BYTES
-    }
-
-    /// Seconds of one core by the constants of [`nanos`]: encoding and a bitmap join, encoding and
-    /// a prefix filter.
-    pub fn seconds(&self) -> (f64, f64) {
-        let encode = self.tokens as f64 * nanos::ENCODE;
-        let bitmap = encode + self.pairs as f64 * nanos::PAIR;
-        let prefix = encode
-            + self.tokens as f64 * nanos::INDEX
-            + self.lookups * nanos::LOOKUP
-            + self.postings * nanos::POSTING;
-        (bitmap / 1e9, prefix / 1e9)
+    /// Seconds of one core by the constants of [`nanos`]: encoding and a bitmap join.
+    fn bitmap_seconds(&self) -> f64 {
+        (self.tokens as f64 * nanos::ENCODE + self.pairs as f64 * nanos::PAIR) / 1e9
     }
 }
 
 /// Nanoseconds of one core of an AMD EPYC with AVX-512, from the raw figures in
 /// benches/runs/2026-11-20-epyc-2cores.
-pub mod nanos {
+mod nanos {
     /// Reading a token into an ordered collection (phases.csv, `encode`, integers: 28 to 111).
     pub const ENCODE: f64 = 55.0;
-    /// Indexing a token (phases.csv, `index`, ppjoin: 7 to 24).
-    pub const INDEX: f64 = 15.0;
     /// Comparing the signatures of a pair (phases.csv, `filter`, bitmap: 0.24 to 0.58), the few
     /// verifications included.
     pub const PAIR: f64 = 0.3;
-    /// Looking up a posting list that comes from memory (src/set/costs.rs).
-    pub const LOOKUP: f64 = 59.0;
-    /// Meeting a posting: scanning, and verifying what passes (phases.csv, `filter` and `verify` of
-    /// ppjoin at 0.5, less the lookups: 3.3 to 7.1).
-    pub const POSTING: f64 = 4.0;
 }
 
 /// The loads of all tasks, put together.
@@ -70,9 +45,7 @@ pub struct Summary {
     pub rows: Spread,
     pub tokens: Spread,
     pub pairs: Spread,
-    pub postings: Spread,
     pub bitmap_seconds: Spread,
-    pub prefix_seconds: Spread,
 }
 
 /// The greatest task and the mean of all.
@@ -105,9 +78,7 @@ impl Summary {
             rows: of(|l| l.rows as f64),
             tokens: of(|l| l.tokens as f64),
             pairs: of(|l| l.pairs as f64),
-            postings: of(|l| l.postings),
-            bitmap_seconds: of(|l| l.seconds().0),
-            prefix_seconds: of(|l| l.seconds().1),
+            bitmap_seconds: of(Load::bitmap_seconds),
         }
     }
 }

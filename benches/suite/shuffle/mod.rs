@@ -1,23 +1,15 @@
-//! What the plans of a distributed join would send and do, and the bands of an out-of-core one:
+//! What the product's tiles of a distributed join send and do, and the bands of an out-of-core one:
 //! counted on real and generated collections, without running a join.
 //!
 //! ```text
-//! collection ──► rows: sets by (size, hash) ─┬► broadcast ─┐
-//!                       │                    ├► prefix ────┼► load of each task ──► shuffle.csv
-//!                       └► grid, by the product's tiling ───┘
-//!                               ├────► bands ──────────────► visits of each row ──► bands.csv
-//!                               └────► model ──────────────► the tables of docs/scale.md
+//! collection ──► rows: sets by (size, hash) ─┬► grid, by the product's tiling ──► load of each task ──► shuffle.csv
+//!                                            └► bands ──────────────────────────► visits of each row ─► bands.csv
 //! ```
 
 mod bands;
-mod broadcast;
 mod check;
 mod grid;
 mod load;
-mod model;
-mod postings;
-mod prefix;
-mod rates;
 mod rows;
 
 use std::path::PathBuf;
@@ -29,12 +21,9 @@ use crate::csv::CsvWriter;
 use crate::data::{self, DataOptions, Encoded};
 use crate::{engine, machine};
 use bands::Bands;
-use broadcast::Broadcast;
 pub use check::run as check;
 use grid::{Counts, Grid};
 use load::{Load, Summary};
-use postings::Lists;
-use prefix::PrefixTokens;
 use rows::{Input, ROW_BYTES, TOKEN_BYTES, mix};
 
 /// Data sets on which the plans are compared: real ones, the published collections, and those that
@@ -100,12 +89,6 @@ pub struct Arguments {
     /// Bands
     #[arg(long, value_delimiter = ',', default_values_t = [5, 10, 20, 50])]
     bands: Vec<usize>,
-    /// Tokens whose frequencies all tasks know; others are ordered by hash
-    #[arg(long, default_value_t = 16_384)]
-    heavy: usize,
-    /// Print the tables of docs/scale.md instead
-    #[arg(long)]
-    model: bool,
     /// Folder of the figures
     #[arg(long, value_name = "DIR", default_value = "target/bench-runs")]
     out: PathBuf,
@@ -115,14 +98,11 @@ pub struct Arguments {
 /// join that lists rows of its left side.
 ///
 /// `rows`, `sets` and `tokens` are those of the input, `sent_*` what moves, `copies` the rows sent
-/// for each of the input. Of rows, tokens, admissible pairs, postings and estimated seconds of one
-/// core (55 ns a token and 0.3 ns a pair, or 70 ns a token, 59 ns a lookup and 4 ns a posting) the
-/// mean task and the greatest one, as a multiple of it. `sampled` is the share of the sets whose
-/// postings were counted.
+/// for each of the input. Of rows, tokens, admissible pairs and estimated seconds of one core (55 ns a
+/// token and 0.3 ns a pair) the mean task and the greatest one, as a multiple of it.
 const PLANS: &str = "data,join,rows,sets,tokens,measure,threshold,plan,tasks,sent_rows,sent_bytes,\
                      copies,rows_mean,rows_skew,tokens_mean,tokens_skew,pairs_mean,pairs_skew,\
-                     postings_mean,postings_skew,bitmap_seconds_mean,bitmap_seconds_skew,\
-                     prefix_seconds_mean,prefix_seconds_skew,sampled";
+                     bitmap_seconds_mean,bitmap_seconds_skew";
 
 /// The columns of bands.csv: the mean number of bands that a row visits, and weighted by tokens.
 /// `cuts` is `anywhere` (bands of equal tokens, a size may be cut into blocks) or `sizes` (bands
@@ -132,9 +112,6 @@ const BANDS: &str =
 
 /// Counts, and appends to shuffle.csv and bands.csv.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    if arguments.model {
-        return model::run(&arguments.data, arguments.heavy);
-    }
     machine::describe(&arguments.out)?;
     let asked = |part: &str| arguments.parts.iter().any(|p| p == part);
     let more = if asked("plans") { &[] } else { BANDED };
@@ -178,58 +155,46 @@ fn count_plans(
     bounds: Bounds,
 ) -> Result<()> {
     let mut csv = CsvWriter::append(&arguments.out.join("shuffle.csv"), PLANS)?;
-    let (counts, lists) = (Counts::new(input), Lists::new(input, bounds));
-    let broadcast = Broadcast::new(input, bounds, &lists);
-    let prefix = PrefixTokens::new(input, bounds, arguments.heavy);
+    let counts = Counts::new(input);
     let (rows, tokens) = input.all();
-    let mut write =
-        |plan: &str, tasks: usize, loads: &[Load], sent: Option<(u64, u64)>, sampled| {
-            let summary = Summary::new(loads, tasks);
-            let sent = sent.unwrap_or((summary.sum.rows, summary.sum.tokens));
-            let figure = |value: f64| match value {
-                value if value == 0.0 || value >= 1000.0 => format!("{value:.0}"),
-                value => format!("{value:.3e}"),
-            };
-            let skew = |spread: load::Spread| format!("{:.3}", spread.skew());
-            csv.row(&[
-                &encoded.name,
-                &join,
-                &rows,
-                &input.content.len(),
-                &tokens,
-                &bounds.measure.name(),
-                &bounds.threshold,
-                &plan,
-                &tasks,
-                &sent.0,
-                &(sent.0 * ROW_BYTES + sent.1 * TOKEN_BYTES),
-                &format!("{:.3}", sent.0 as f64 / rows.max(1) as f64),
-                &figure(summary.rows.mean),
-                &skew(summary.rows),
-                &figure(summary.tokens.mean),
-                &skew(summary.tokens),
-                &figure(summary.pairs.mean),
-                &skew(summary.pairs),
-                &figure(summary.postings.mean),
-                &skew(summary.postings),
-                &figure(summary.bitmap_seconds.mean),
-                &skew(summary.bitmap_seconds),
-                &figure(summary.prefix_seconds.mean),
-                &skew(summary.prefix_seconds),
-                &format!("{:.3}", 1.0 / sampled),
-            ])
+    let mut write = |plan: &str, tasks: usize, loads: &[Load]| {
+        let summary = Summary::new(loads, tasks);
+        let sent = (summary.sum.rows, summary.sum.tokens);
+        let figure = |value: f64| match value {
+            value if value == 0.0 || value >= 1000.0 => format!("{value:.0}"),
+            value => format!("{value:.3e}"),
         };
+        let skew = |spread: load::Spread| format!("{:.3}", spread.skew());
+        csv.row(&[
+            &encoded.name,
+            &join,
+            &rows,
+            &input.content.len(),
+            &tokens,
+            &bounds.measure.name(),
+            &bounds.threshold,
+            &plan,
+            &tasks,
+            &sent.0,
+            &(sent.0 * ROW_BYTES + sent.1 * TOKEN_BYTES),
+            &format!("{:.3}", sent.0 as f64 / rows.max(1) as f64),
+            &figure(summary.rows.mean),
+            &skew(summary.rows),
+            &figure(summary.tokens.mean),
+            &skew(summary.tokens),
+            &figure(summary.pairs.mean),
+            &skew(summary.pairs),
+            &figure(summary.bitmap_seconds.mean),
+            &skew(summary.bitmap_seconds),
+        ])
+    };
     for &tasks in &arguments.tasks {
-        let once = broadcast.sample().weight();
-        write("broadcast", tasks, &broadcast.loads(tasks), Some(broadcast.sent(tasks)), once)?;
         // Only two-sided joins preserve rows of one side.
         let grids = [("tiles", false), ("tiles left once", true)];
         for (plan, left_once) in grids.into_iter().take(if input.is_self_join() { 1 } else { 2 }) {
             let grid = Grid::plan(input, &counts, bounds, tasks, left_once)?;
-            let (loads, sample) = grid.loads(&lists);
-            write(plan, tasks, &loads, None, sample.weight())?;
+            write(plan, tasks, &grid.loads())?;
         }
-        write("prefix", tasks, &prefix.loads(tasks), None, prefix.sample().weight())?;
     }
     Ok(())
 }

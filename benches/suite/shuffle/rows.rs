@@ -10,14 +10,11 @@ pub const ROW_BYTES: u64 = 16;
 /// Bytes of a token in the shuffle.
 pub const TOKEN_BYTES: u64 = 4;
 
-/// Different sets in CSR form, ascending by (size, hash).
-#[derive(Debug, Clone)]
+/// Different sets, ascending by (size, hash).
+#[derive(Debug)]
 pub struct Content {
-    /// Token ranks, those of a set ascending, rarest first.
-    tokens: Vec<u32>,
-    offsets: Vec<usize>,
+    sizes: Vec<u32>,
     hashes: Vec<u64>,
-    universe: u32,
 }
 
 impl Content {
@@ -25,37 +22,12 @@ impl Content {
         self.hashes.len()
     }
 
-    pub fn tokens(&self, set: u32) -> &[u32] {
-        &self.tokens[self.offsets[set as usize]..self.offsets[set as usize + 1]]
-    }
-
     pub fn size(&self, set: u32) -> u32 {
-        self.tokens(set).len() as u32
+        self.sizes[set as usize]
     }
 
     pub fn hash(&self, set: u32) -> u64 {
         self.hashes[set as usize]
-    }
-
-    pub fn universe(&self) -> usize {
-        self.universe as usize
-    }
-
-    /// The order that tasks can share without seeing all frequencies: tokens outside the `heavy`
-    /// most frequent ones by hash, then those, the most frequent one last.
-    pub fn in_shared_order(&self, heavy: usize) -> Self {
-        // Ranks ascend with frequency already.
-        let tail = self.universe().saturating_sub(heavy);
-        let mut order: Vec<u32> = (0..tail as u32).collect();
-        order.sort_unstable_by_key(|&token| mix(u64::from(token)));
-        let mut ranks: Vec<u32> = (0..self.universe).collect();
-        order.iter().zip(0..).for_each(|(&token, rank)| ranks[token as usize] = rank);
-        let mut this = self.clone();
-        this.tokens.iter_mut().for_each(|token| *token = ranks[*token as usize]);
-        for bounds in this.offsets.windows(2) {
-            this.tokens[bounds[0]..bounds[1]].sort_unstable();
-        }
-        this
     }
 }
 
@@ -137,39 +109,27 @@ pub struct Input {
 impl Input {
     /// The join of a collection with itself.
     pub fn self_join(sets: &SetCollection) -> Self {
-        Self::of(sets, u32::MAX, None)
-    }
-
-    /// The same of the rows with smaller numbers than `end`.
-    pub fn first_rows(sets: &SetCollection, end: u32) -> Self {
-        Self::of(sets, end, None)
+        Self::of(sets, None)
     }
 
     /// A join of the rows that `is_left` takes with the others.
     pub fn two_sided(sets: &SetCollection, is_left: impl Fn(u32) -> bool) -> Self {
-        Self::of(sets, u32::MAX, Some(&is_left))
+        Self::of(sets, Some(&is_left))
     }
 
-    fn of(sets: &SetCollection, end: u32, is_left: Option<&dyn Fn(u32) -> bool>) -> Self {
+    fn of(sets: &SetCollection, is_left: Option<&dyn Fn(u32) -> bool>) -> Self {
         let hash =
             |set: u32| sets.tokens(set).iter().fold(0, |hash: u64, &t| mix(hash ^ u64::from(t)));
         let hashes: Vec<u64> = (0..sets.len()).map(hash).collect();
         let mut order: Vec<u32> = (0..sets.len()).collect();
         order.sort_unstable_by_key(|&set| (sets.size(set), hashes[set as usize], set));
-        let mut content = Content {
-            tokens: Vec::with_capacity(sets.token_count()),
-            offsets: vec![0],
-            hashes: vec![],
-            universe: sets.universe(),
+        let content = Content {
+            sizes: order.iter().map(|&set| sets.size(set)).collect(),
+            hashes: order.iter().map(|&set| hashes[set as usize]).collect(),
         };
-        for &set in &order {
-            content.tokens.extend_from_slice(sets.tokens(set));
-            content.offsets.push(content.tokens.len());
-            content.hashes.push(hashes[set as usize]);
-        }
         let (mut left, mut right) = (Side::default(), is_left.map(|_| Side::default()));
         for (place, &set) in order.iter().enumerate() {
-            let rows = || sets.groups().rows(set).iter().filter(|&&row| row < end);
+            let rows = || sets.groups().rows(set).iter();
             let (all, on_left) = match is_left {
                 Some(is_left) => (rows().count(), rows().filter(|&&row| is_left(row)).count()),
                 None => (rows().count(), rows().count()),
