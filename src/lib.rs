@@ -101,7 +101,7 @@ pub(crate) mod util;
 pub(crate) mod values;
 pub(crate) mod vector;
 
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(test)]
 #[path = "../tests/emulator/mod.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod emulator;

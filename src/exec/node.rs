@@ -25,7 +25,7 @@ use datafusion::physical_plan::{
 };
 use parking_lot::Mutex;
 
-use crate::config::{DeviceChoice, SimJoinOptions, SpillChoice};
+use crate::config::{SimJoinOptions, SpillChoice};
 use crate::engine::{Argument, Families, Family, KeyConverter, Pairing, admitted};
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::BuildPlan;
@@ -124,15 +124,6 @@ impl SetSimilarityJoinExec {
         mode: JoinMode,
         reason: Option<String>,
     ) -> Result<Self> {
-        if let DeviceChoice::Cuda(_) = options.device
-            && cfg!(not(feature = "cuda"))
-        {
-            return plan_err!(
-                "simjoin.device = '{}' cannot be used: this program was built without the \
-                 feature cuda; use auto or cpu",
-                options.device
-            );
-        }
         if join.predicate.admits_all() {
             return internal_err!("{:?} admits every pair", join.predicate);
         }

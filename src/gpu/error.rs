@@ -10,8 +10,6 @@ use datafusion::execution::memory_pool::human_readable_size;
 /// Why a device cannot be used, or not for this work.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DeviceError {
-    /// The crate was built without its feature `cuda`.
-    NotBuilt,
     /// No driver could be loaded; why.
     NoDriver(String),
     /// The driver is older than the kernels. Versions are CUDA's: 1000 × major + 10 × minor.
@@ -100,11 +98,6 @@ impl fmt::Display for DeviceError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let size = |bytes: u64| human_readable_size(usize::try_from(bytes).unwrap_or(usize::MAX));
         match self {
-            Self::NotBuilt => write!(
-                f,
-                "this build has no CUDA support: build it with the feature `cuda`, or set \
-                 simjoin.device = 'cpu'"
-            ),
             Self::NoDriver(why) => write!(
                 f,
                 "no NVIDIA driver could be loaded ({why}): install driver 550 or newer, or set \

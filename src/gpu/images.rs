@@ -1,7 +1,6 @@
-//! The programs of devices, in every build.
+//! The programs of devices.
 
 /// Machine code, aligned as its format has it.
-#[cfg(feature = "cuda")]
 #[repr(C, align(16))]
 pub(crate) struct Aligned<B: ?Sized>(pub B);
 
@@ -16,7 +15,6 @@ pub struct Images {
 
 /// Embeds the images of a program of `kernels/`, for a module in a folder of a folder of `src`. For
 /// compute capability 9.0 it takes the image of an architecture, `sm_90` unless another one is named.
-#[cfg(feature = "cuda")]
 macro_rules! images {
     ($name:literal) => {
         images!($name, "sm_90")
@@ -37,14 +35,6 @@ macro_rules! images {
             ptx: concat!(include_str!(concat!("../../../kernels/images/", $name, ".ptx")), "\0"),
         }
     }};
-}
-
-/// A build without devices has no images.
-#[cfg(not(feature = "cuda"))]
-macro_rules! images {
-    ($name:literal $(, $hopper:literal)?) => {
-        $crate::gpu::Images { cubins: &[], ptx: "\0" }
-    };
 }
 
 pub(crate) use images;

@@ -82,7 +82,7 @@ impl OnCpu {
     }
 
     /// The join on the CPU alone.
-    #[cfg(all(test, feature = "cuda"))]
+    #[cfg(test)]
     pub(crate) fn into_prepared(self) -> Result<Arc<dyn PreparedJoin>> {
         let Shared { cpu, wanted, reservation, .. } = &*self.join.0;
         prepare_with(cpu.as_ref(), *wanted, reservation, &CancelFlag::default())

@@ -319,7 +319,7 @@ impl Case {
     }
 
     /// Has candidates verified on this device, in chunks and memory of any size.
-    #[cfg(all(feature = "cuda", unix))]
+    #[cfg(unix)]
     pub fn on_device(mut self, rng: &mut StdRng, ordinal: u32) -> Self {
         let layouts = ["auto", "a", "b", "c", "d4"];
         // Every batch of probe rows is a work for each part of an index.

@@ -95,7 +95,7 @@ async fn joins_by_tasks_equal_the_oracle() {
 
 /// The same on a GPU, or its emulator: two cases for each threshold, a quarter of what
 /// `SIMJOIN_TEST_CASES` says.
-#[cfg(all(feature = "cuda", unix))]
+#[cfg(unix)]
 async fn compare_on_a_device(measure: Measure, base: u64) {
     use crate::emulator::{Gpu, gpu};
 
@@ -121,7 +121,7 @@ async fn compare_on_a_device(measure: Measure, base: u64) {
     datafusion_simjoin::internals::gpu::Device::close(ordinal);
 }
 
-#[cfg(all(feature = "cuda", unix))]
+#[cfg(unix)]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_on_a_gpu_equal_the_oracle() {
     for (measure, base) in Measure::ALL.into_iter().zip(11..) {

@@ -4,7 +4,7 @@
 //! [`oracle`] is the only truth. It is a nested loop over plain Rust rows that shares no code
 //! with the crate, as [`vector_oracle`] does for the functions over vectors; [`support`] turns such rows into Arrow tables and answers back into lines.
 
-#[cfg(all(feature = "cuda", unix))]
+#[cfg(unix)]
 #[path = "../emulator/mod.rs"]
 mod emulator;
 mod oracle;
@@ -43,15 +43,15 @@ mod examples;
 mod expected_rows;
 mod functions;
 mod fuzz;
-#[cfg(all(feature = "cuda", unix))]
+#[cfg(unix)]
 mod gpu;
-#[cfg(all(feature = "cuda", unix))]
+#[cfg(unix)]
 mod gpu_chunks;
-#[cfg(all(feature = "cuda", unix))]
+#[cfg(unix)]
 mod gpu_emulator;
-#[cfg(all(feature = "cuda", unix))]
+#[cfg(unix)]
 mod gpu_faults;
-#[cfg(all(feature = "cuda", unix))]
+#[cfg(unix)]
 mod gpu_kernels;
 mod joins;
 mod limits;

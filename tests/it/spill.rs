@@ -115,7 +115,6 @@ async fn many_partitions_share_little_memory() {
 
 /// Cursors over a device take more memory than others. Where the first one leaves none for an index
 /// on the CPU, the others join all the same.
-#[cfg(feature = "cuda")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_limits_hold_beside_a_device() {
     if crate::emulator::gpu().is_none() {

@@ -387,7 +387,6 @@ async fn short_memory_closes_batches_instead_of_failing() {
 }
 
 /// While the device holds the candidates of one probe batch, those of the next one follow.
-#[cfg(feature = "cuda")]
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn batches_of_two_inputs_are_on_the_device_together() {
     use crate::emulator::Emulator;

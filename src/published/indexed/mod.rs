@@ -9,7 +9,7 @@
 //! Each is a [`Lookup`] in the product's index, and right where the published code is not: cells are of
 //! bounded tiles, counters have 64 bits, bounds are integers of the host.
 
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

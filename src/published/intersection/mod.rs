@@ -4,7 +4,7 @@
 
 mod abi;
 mod plan;
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(test)]
 mod tests;
 mod work;
 

@@ -4,7 +4,7 @@
 //! to devices and back is that of every join of vectors.
 
 mod directory;
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(test)]
 mod tests;
 
 use std::sync::Arc;

@@ -26,7 +26,7 @@ pub(crate) mod pack;
 mod published;
 mod resident;
 mod staging;
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(test)]
 mod tests;
 pub(crate) mod units;
 pub(crate) mod verifier;

@@ -15,7 +15,7 @@ mod filter;
 mod index;
 mod lookup;
 mod plan;
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(test)]
 pub(crate) mod tests;
 mod work;
 

@@ -20,7 +20,7 @@ mod abi;
 mod cut;
 mod filter;
 mod shape;
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(test)]
 pub(in crate::set) mod tests;
 mod work;
 
@@ -53,7 +53,7 @@ pub(in crate::set) enum Choice {
     /// By cost.
     Cheapest,
     /// With a given first heavy token, and room so small that work is cut.
-    #[cfg(all(test, feature = "cuda"))]
+    #[cfg(test)]
     Fixed(tests::FixedLarge),
 }
 
@@ -76,7 +76,7 @@ pub(in crate::set) fn prepare(
     };
     let (form, cut) = match choice {
         Choice::Cheapest => (form, cut(build, &form, context.reservation)?),
-        #[cfg(all(test, feature = "cuda"))]
+        #[cfg(test)]
         Choice::Fixed(fixed) => fixed.apply(build, form),
     };
     let on_cpu = scan_count::on_cpu(build, spec, context);

@@ -1,7 +1,7 @@
 //! Joins of sets that run wholly on devices: what signature tiles and filters by inverted index
 //! share, besides [the way of their jobs](crate::offload).
 
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(test)]
 pub(crate) mod tests;
 mod travel;
 

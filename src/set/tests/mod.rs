@@ -3,10 +3,8 @@
 //!
 //! `SIMJOIN_TEST_CASES` multiplies the rounds over each shape (1 by default).
 
-#[cfg(feature = "cuda")]
 mod device;
 pub(crate) mod harness;
-#[cfg(feature = "cuda")]
 pub(crate) mod on_devices;
 pub(crate) mod shapes;
 

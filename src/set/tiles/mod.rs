@@ -30,7 +30,7 @@ mod pieces;
 mod plan;
 mod scheme;
 mod shape;
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(test)]
 pub(in crate::set) mod tests;
 mod work;
 
@@ -43,7 +43,7 @@ pub(in crate::set) use self::fit::{Fit, estimate};
 pub use self::fixed::FixedTiles;
 use self::pieces::Pieces;
 use self::plan::Tiling;
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(test)]
 pub(in crate::set) use self::shape::TILES;
 pub use self::shape::TileKernel;
 use self::work::Form;

@@ -40,7 +40,7 @@ mod probe;
 mod range;
 mod resident;
 mod shape;
-#[cfg(all(test, feature = "cuda"))]
+#[cfg(test)]
 pub(crate) mod tests;
 mod travel;
 mod values;

@@ -4,12 +4,12 @@
 pub struct VerifiedOn {
     pub option: String,
     /// Keeps an emulated device from other tests.
-    #[cfg(all(feature = "cuda", unix))]
+    #[cfg(unix)]
     _lease: Option<crate::emulator::Device>,
 }
 
 impl VerifiedOn {
-    #[cfg(all(feature = "cuda", unix))]
+    #[cfg(unix)]
     pub fn new() -> Option<Self> {
         use crate::emulator::{Device, Gpu, gpu};
         let lease = match gpu()? {
@@ -20,7 +20,7 @@ impl VerifiedOn {
         Some(Self { option: format!("cuda:{ordinal}"), _lease: lease })
     }
 
-    #[cfg(not(all(feature = "cuda", unix)))]
+    #[cfg(not(unix))]
     pub fn new() -> Option<Self> {
         None
     }

@@ -195,7 +195,6 @@ impl Sides {
             on_failure: Arc::new(move |what| assert!(fault.is_some(), "{what}")),
         };
         let join = DeviceJoin::try_new(device.open(), &self.build, spec, &request).unwrap();
-        #[cfg(feature = "cuda")]
         if let (Some(fault), Some(emulator)) = (fault, crate::emulator::Emulator::get()) {
             match fault.call {
                 Some(call) => emulator.fault(ordinal, call, fault.nth, fault.error),
