@@ -94,7 +94,8 @@ __device__ __forceinline__ void begin_halves_of_warp(float *sums, const u32 (&a)
 #endif
 
 #ifdef HAS_WARPGROUP_PRODUCTS
-// Columns of a product of halves, and the sums of a lane: those of eight columns as of a warp.
+// Columns of a product of halves, the most that the instruction takes, and the sums of a lane: those of
+// eight columns as of a warp.
 constexpr u32 HALF_COLUMNS = 256;
 constexpr u32 HALF_SUMS = HALF_COLUMNS / 2;
 
@@ -206,7 +207,9 @@ __device__ __forceinline__ void add_halves(float (&sums)[HALF_SUMS], const Share
 
 #undef SUMS_8
 
-// Registers of the threads of a warpgroup from here on. By all of them.
+// Registers of the threads of a warpgroup from here on. By all of them. Where two warpgroups multiply and
+// a third feeds, they take 232 and leave all but 40: 256 * 232 + 128 * 40 = 384 * 168, what a block of 384
+// threads has of the 65,536 of a multiprocessor. Both are multiples of 8, as the instruction wants.
 template <u32 REGISTERS>
 __device__ __forceinline__ void take_registers() {
 #ifndef EMULATOR

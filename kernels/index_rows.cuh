@@ -120,7 +120,7 @@ __device__ __forceinline__ bool add_candidates(const IndexWork &work, bool passe
     return has_room != 0;
 }
 
-// Rows that a warp takes at a time.
+// Rows that a warp takes at a time, by one addition to the tally.
 constexpr u32 ROWS_A_TURN = 8;
 
 // Has the warps of a grid do all rows of a work: `one(row, postings)` does a row, adds the postings

@@ -6,8 +6,9 @@
 #include "large_path.cuh"
 #include "tile_abi.cuh"
 
+// A warp for each set of an octet.
 constexpr u32 BITS_THREADS = OCTET * WARP;
-// Chunks of a block.
+// Chunks of a block: with 128 bytes of each set of the octet, 16 KiB of shared memory.
 constexpr u32 BITS_CHUNKS = 16;
 
 // The place of a word of a set within its octet of a chunk.

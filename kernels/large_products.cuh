@@ -6,11 +6,12 @@
 #include "large_bits.cuh"
 #include "matrix.cuh"
 
+// Each with a quarter of a tile's pairs: 64 rows and 64 columns, whose sums take 128 registers.
 constexpr u32 LARGE_WARPS = 4;
 
 // The words of a chunk of a side of a tile.
 constexpr u32 SIDE_WORDS = LARGE_TILE * CHUNK_WORDS;
-// Words of dynamic shared memory: two chunks of both sides.
+// Words of dynamic shared memory: two chunks of both sides, 64 KiB, of which two blocks fit.
 constexpr u32 PRODUCT_WORDS = 4 * SIDE_WORDS;
 
 // Copies a chunk of a side of a tile. By all threads.

@@ -9,9 +9,10 @@
 template <u32 WIDTH>
 struct CountShape {
     static constexpr u32 THREADS = 64;
-    // Rows of a thread.
+    // Rows of a thread: their signatures take 32 registers.
     static constexpr u32 EACH = 32 / WIDTH;
     static constexpr u32 ROWS = THREADS * EACH;
+    // A word of hits for each row.
     static constexpr u32 COLUMNS = 32;
 };
 

@@ -13,7 +13,8 @@ struct ProductShape {
     static constexpr u32 WARPS = 4;
     static constexpr u32 THREADS = WARPS * WARP;
     static constexpr u32 WIDTH = 8 * STEPS;
-    // Tiles of 16 rows that a warp keeps.
+    // Tiles of 16 rows that a warp keeps: 4 * STEPS registers each, and no more than 64 in all, so that
+    // three blocks fit on a multiprocessor.
     static constexpr u32 KEPT = STEPS == 4 ? 4 : 8;
     static constexpr u32 ROWS = WARPS * KEPT * 16;
     static constexpr u32 COLUMNS = 128;

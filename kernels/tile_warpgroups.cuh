@@ -15,12 +15,15 @@ struct WarpgroupShape {
     static constexpr u32 WARPS = 4 * GROUPS;
     static constexpr u32 THREADS = WARPS * WARP;
     static constexpr u32 WIDTH = 8 * STEPS;
-    // Tiles of 64 rows that a warpgroup keeps.
+    // Tiles of 64 rows that a warpgroup keeps: 4 * STEPS registers each, 32 in all at most, beside the 96
+    // sums of a product.
     static constexpr u32 KEPT = STEPS == 4 ? 2 : 4;
     static constexpr u32 ROWS = GROUPS * KEPT * 64;
+    // Those of a product (warpgroup.cuh).
     static constexpr u32 COLUMNS = 192;
-    // Stages in shared memory, in words each.
+    // Stages in shared memory, 6 * STEPS KiB each: one is read while others are copied.
     static constexpr u32 RING = 4;
+    // Words of a stage.
     static constexpr u32 STAGE = COLUMNS * WIDTH;
 };
 

@@ -19,6 +19,7 @@ struct KeptIntegers {
     // Words of the columns in a slot, and of all of it.
     static constexpr u32 COLUMNS = HALF_COLUMNS * STEPS * 8;
     static constexpr u32 SLOT = COLUMNS + HALF_COLUMNS;
+    // 220 of the 227 KiB that a block may have.
     static constexpr u32 MOST_WORDS = 55 * 1024;
     static constexpr u32 SLOTS = MOST_WORDS / SLOT < 8 ? MOST_WORDS / SLOT : 8;
 

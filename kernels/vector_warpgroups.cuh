@@ -48,6 +48,9 @@ struct WarpgroupShared {
 
 // For vectors of STEPS steps: two warpgroups keep two tiles of 64 rows each in registers, a third one
 // feeds.
+//
+// A thread has the 128 sums of a product, and of two tiles 8 * STEPS registers of rows: with a third
+// multiplying warpgroup it would have 168 registers in place of 232, too few beyond a few steps.
 template <u32 STEPS>
 struct KeptRows {
     static constexpr u32 GROUPS = 2;
@@ -58,6 +61,8 @@ struct KeptRows {
     static constexpr u32 COPIES = 1;
     // Words of a slot.
     static constexpr u32 SLOT = HALF_COLUMNS * STEPS * 8;
+    // 216 of the 227 KiB of shared memory that a block may have: the rest holds bounds, headers and
+    // gates. No more than eight slots: gates and headers are kept for each.
     static constexpr u32 MOST_WORDS = 27 * 2048;
     static constexpr u32 SLOTS = MOST_WORDS / SLOT < 8 ? MOST_WORDS / SLOT : 8;
 
@@ -80,6 +85,7 @@ struct SharedRows {
     static constexpr u32 ROW_CHUNK = ROWS * 4;
     static constexpr u32 COLUMN_CHUNK = HALF_COLUMNS * 4;
     static constexpr u32 SLOT = BLOCK_CHUNKS * (ROW_CHUNK + COLUMN_CHUNK);
+    // 224 KiB, of the 227 that a block may have: 56 each.
     static constexpr u32 SLOTS = 4;
 
     // Blocks of a stage: the last step is one.
