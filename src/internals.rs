@@ -6,8 +6,14 @@ pub mod engine {
     pub use crate::engine::{
         ANYWHERE, Argument, Axis, Collection, DeviceRequest, EncodeInput, Family, FinishContext,
         Funnel, KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Matcher, Pairing,
-        PrepareContext, PreparedJoin, ProbeRows, ProbeUnit, Progress, RowPlace, choose,
+        Placement, PrepareContext, PreparedJoin, ProbeRows, ProbeUnit, Progress, RowPlace,
+        Strategy, choose,
     };
+}
+
+/// The strategies of all families.
+pub mod strategies {
+    pub use crate::strategies::{of_sets, of_vectors};
 }
 
 /// The runtime of a GPU.

@@ -97,6 +97,7 @@ pub(crate) mod simd;
 pub mod spec;
 pub mod sql;
 pub mod storage;
+pub(crate) mod strategies;
 pub(crate) mod util;
 pub(crate) mod values;
 pub(crate) mod vector;

@@ -10,16 +10,16 @@ use datafusion::common::Result;
 use datafusion::common::config::ExtensionOptions;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_simjoin::SimJoinOptions;
-use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
+use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyName};
 use datafusion_simjoin::functions::measure_of;
 use datafusion_simjoin::internals::engine::{
     Argument, Collection, DeviceRequest, Family, Funnel, MatchBuffer, MatchNeed, MatchSpec,
-    Matcher, Pairing, PrepareContext, PreparedJoin, ProbeUnit, Progress, choose,
+    Matcher, Pairing, Placement, PrepareContext, PreparedJoin, ProbeUnit, Progress, choose,
 };
-use datafusion_simjoin::internals::published::of_sets;
 use datafusion_simjoin::internals::set::{Measure, SetCollection, SetFamily};
 use datafusion_simjoin::internals::simd::Simd;
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
+use datafusion_simjoin::internals::{published, strategies};
 use datafusion_simjoin::spec::{Call, Predicate, Side};
 
 use crate::data;
@@ -28,7 +28,7 @@ use crate::machine;
 use crate::memory::PeakPool;
 
 /// Reads a strategy as `simjoin.strategy` does.
-pub fn strategy(name: &str) -> Result<StrategyChoice, String> {
+pub fn strategy(name: &str) -> Result<StrategyName, String> {
     let mut options = SimJoinOptions::default();
     options.set("strategy", name).map_err(|error| error.strip_backtrace())?;
     Ok(options.strategy)
@@ -54,9 +54,16 @@ pub fn default_simd() -> Simd {
     SimJoinOptions::from_env().map_or_else(|_| Simd::detect(), |options| options.simd.form())
 }
 
-/// The strategies that need no GPU but `auto`, which chooses among them.
-pub fn fixed_strategies() -> impl Iterator<Item = StrategyChoice> {
-    StrategyChoice::ON_CPU.into_iter().filter(|choice| *choice != StrategyChoice::Auto)
+/// The strategies of sets that run on the CPU.
+pub fn fixed_strategies() -> impl Iterator<Item = StrategyName> {
+    let on_cpu =
+        strategies::of_sets().into_iter().filter(|strategy| strategy.runs_on(Placement::Cpu));
+    on_cpu.map(|strategy| StrategyName::new(strategy.name()))
+}
+
+/// `auto`, and the strategies among which it chooses on the CPU.
+pub fn strategies_on_cpu() -> impl Iterator<Item = StrategyName> {
+    [StrategyName::AUTO].into_iter().chain(fixed_strategies())
 }
 
 /// What to join by.
@@ -64,7 +71,7 @@ pub fn fixed_strategies() -> impl Iterator<Item = StrategyChoice> {
 pub struct Point {
     pub measure: Measure,
     pub threshold: f64,
-    pub strategy: StrategyChoice,
+    pub strategy: StrategyName,
     /// The form of the vector kernels.
     pub simd: Simd,
     pub threads: usize,
@@ -74,7 +81,7 @@ pub struct Point {
 
 impl Point {
     /// A Jaccard join on one thread of the CPU.
-    pub fn jaccard(threshold: f64, strategy: StrategyChoice) -> Self {
+    pub fn jaccard(threshold: f64, strategy: StrategyName) -> Self {
         Self {
             measure: Measure::Jaccard,
             threshold,
@@ -130,7 +137,7 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
     let call = Call { function: point.measure.function(), first: Side::Left };
     let types = DataType::new_list(DataType::UInt32, true);
     let predicate = Predicate { call, bound: point.threshold };
-    let family = SetFamily::new(measure_of).with_comparisons(of_sets());
+    let family = SetFamily::new(measure_of).with_comparisons(published::of_sets());
     let matcher = family.bind(predicate, [Argument::of_type(&types); 2])?;
     let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(sets);
     let request = Request {
@@ -147,7 +154,7 @@ pub fn self_join(sets: &Arc<SetCollection>, point: &Point) -> Result<Joined> {
 /// How items of any family are joined.
 #[derive(Debug, Clone, Copy)]
 pub struct Request {
-    pub strategy: StrategyChoice,
+    pub strategy: StrategyName,
     pub device: DeviceChoice,
     pub threads: usize,
     /// Whether each unordered pair is made once.

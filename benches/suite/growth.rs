@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use datafusion::common::Result;
-use datafusion_simjoin::config::StrategyChoice;
+use datafusion_simjoin::config::StrategyName;
 
 use crate::csv::CsvWriter;
 use crate::data::{self, DataOptions};
@@ -24,8 +24,8 @@ pub struct Arguments {
     scales: Vec<String>,
     #[arg(long, value_delimiter = ',', default_values_t = [0.6, 0.8, 0.9])]
     thresholds: Vec<f64>,
-    #[arg(long, value_parser = engine::strategy, default_value_t = StrategyChoice::Auto)]
-    strategy: StrategyChoice,
+    #[arg(long, value_parser = engine::strategy, default_value_t = StrategyName::AUTO)]
+    strategy: StrategyName,
     #[arg(long, default_value_t = 1)]
     threads: usize,
     #[arg(long, default_value_t = 3)]

@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use datafusion::common::Result;
-use datafusion_simjoin::config::StrategyChoice;
 use datafusion_simjoin::internals::set::Measure;
 
 use crate::csv::{CsvWriter, median, seconds};
@@ -41,7 +40,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let ways = &arguments.ways;
     machine::describe(&ways.out)?;
     let mut csv = CsvWriter::append(&ways.out.join("joins.csv"), HEADER)?;
-    let requests = ways.requests(&StrategyChoice::ON_CPU)?;
+    let requests = ways.requests(&engine::strategies_on_cpu().collect::<Vec<_>>())?;
     for name in arguments.data.names(data::STATED) {
         let set = arguments.data.find(&name)?;
         // Encoding is not timed, and its result is the same whatever the number of threads.

@@ -11,7 +11,7 @@ use arrow::array::{ArrayRef, ListArray, UInt32Array};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_datafusion_err, exec_err};
-use datafusion_simjoin::config::{DeviceChoice, StrategyChoice};
+use datafusion_simjoin::config::{DeviceChoice, StrategyName};
 use datafusion_simjoin::internals::gpu::Device;
 use datafusion_simjoin::internals::published::intersection::{
     PinnedSets, Technique, Tuning, overlaps,
@@ -176,7 +176,7 @@ fn join(options: &Options, sets: &[Vec<u32>], point: &str) -> Result<()> {
         measure: Measure::Overlap,
         threads,
         device,
-        ..Point::jaccard(1.0, StrategyChoice::ScanCount)
+        ..Point::jaccard(1.0, StrategyName::new("scancount"))
     };
     let on_cpu = engine::self_join(&encoded.sets, &on(DeviceChoice::Cpu))?;
     for _ in 0..2 {

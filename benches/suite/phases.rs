@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field};
 use datafusion::common::Result;
-use datafusion_simjoin::config::StrategyChoice;
+use datafusion_simjoin::config::StrategyName;
 
 use crate::csv::{CsvWriter, median};
 use crate::data::{self, DataOptions, DataSet, Encoded};
@@ -187,7 +187,7 @@ fn shares(arguments: &Arguments, encoded: &Encoded, threshold: f64) -> Result<()
     let mut csv = CsvWriter::append(&arguments.out.join("shares.csv"), SHARES)?;
     for &threads in &arguments.threads {
         let threads = threads.max(1);
-        let point = Point { threads, ..Point::jaccard(threshold, StrategyChoice::Auto) };
+        let point = Point { threads, ..Point::jaccard(threshold, StrategyName::AUTO) };
         let runs = (0..arguments.runs)
             .map(|_| engine::self_join(&encoded.sets, &point))
             .collect::<Result<Vec<_>>>()?;
@@ -221,7 +221,7 @@ fn output(
     threshold: f64,
     csv: &mut CsvWriter,
 ) -> Result<()> {
-    let point = Point::jaccard(threshold, StrategyChoice::Auto);
+    let point = Point::jaccard(threshold, StrategyName::AUTO);
     if engine::self_join(&encoded.sets, &point)?.row_pairs > arguments.max_pairs {
         return Ok(());
     }
@@ -229,7 +229,7 @@ fn output(
         "SELECT a.id, b.id FROM sets a SIMJOIN sets b ON jaccard(a.tokens, b.tokens) >= {threshold}"
     );
     for cores in [1, 2] {
-        let session = Session::new(&set.table, StrategyChoice::Auto, cores)?;
+        let session = Session::new(&set.table, StrategyName::AUTO, cores)?;
         session.keep_in_memory()?;
         let runs = (0..arguments.runs).map(|_| session.run(&sql)).collect::<Result<Vec<_>>>()?;
         let amount = runs.first().map_or(0, |run| run.rows);

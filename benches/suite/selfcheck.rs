@@ -1,7 +1,7 @@
 //! What the suite does without a command: small checks of itself, in a few seconds.
 
 use datafusion::common::{Result, exec_err};
-use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
+use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyName};
 use datafusion_simjoin::internals::simd::Simd;
 
 use crate::data;
@@ -35,7 +35,7 @@ pub fn run() -> Result<()> {
         if rows != 3000 || !(0.8..1.25).contains(&ratio) {
             return exec_err!("{}: {rows} sets of average size {average:.2}", collection.name);
         }
-        let pairs = StrategyChoice::ON_CPU.into_iter().map(|strategy| {
+        let pairs = engine::strategies_on_cpu().map(|strategy| {
             let point = Point { threads: 2, ..Point::jaccard(0.8, strategy) };
             Ok(engine::self_join(&sets, &point)?.row_pairs)
         });
@@ -74,7 +74,7 @@ fn check_vectors() -> Result<()> {
             let encoded = Encoded::of(&vectors, value, threshold)?;
             let partners = Simd::available().iter().zip([1, 2, 3]).map(|(&simd, threads)| {
                 let request = Request {
-                    strategy: StrategyChoice::Auto,
+                    strategy: StrategyName::AUTO,
                     device: DeviceChoice::Cpu,
                     threads,
                     symmetric: true,

@@ -9,7 +9,7 @@ use arrow::datatypes::Int64Type;
 use datafusion::common::Result;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::{SessionConfig, SessionContext};
-use datafusion_simjoin::config::StrategyChoice;
+use datafusion_simjoin::config::StrategyName;
 use datafusion_simjoin::sql::rewrite_sql;
 use futures::StreamExt;
 
@@ -23,8 +23,8 @@ pub struct Arguments {
     data: DataOptions,
     /// Strategies
     #[arg(long, value_delimiter = ',', value_parser = engine::strategy,
-        default_values_t = [StrategyChoice::Auto])]
-    strategies: Vec<StrategyChoice>,
+        default_values_t = [StrategyName::AUTO])]
+    strategies: Vec<StrategyName>,
     #[arg(long, value_delimiter = ',', default_values_t = [0.5, 0.7, 0.9])]
     thresholds: Vec<f64>,
     /// Partitions, each with a core of its own
@@ -123,7 +123,7 @@ pub struct Ran {
 
 impl Session {
     /// `table` is a query of `id` and `tokens`.
-    pub fn new(table: &str, strategy: StrategyChoice, partitions: usize) -> Result<Self> {
+    pub fn new(table: &str, strategy: StrategyName, partitions: usize) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(partitions)
             .enable_all()

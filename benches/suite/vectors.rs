@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef};
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::prelude::SessionConfig;
-use datafusion_simjoin::config::StrategyChoice;
+use datafusion_simjoin::config::StrategyName;
 use datafusion_simjoin::internals::engine::{
     Argument, Collection, EncodeInput, FinishContext, KeyDictionary, Matcher,
 };
@@ -63,7 +63,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let ways = &arguments.ways;
     machine::describe(&ways.out)?;
     let mut csv = CsvWriter::append(&ways.out.join("vectors.csv"), HEADER)?;
-    let requests = ways.requests(&[StrategyChoice::Auto])?;
+    let requests = ways.requests(&[StrategyName::AUTO])?;
     for name in &arguments.data {
         let vectors = find(name, arguments)?;
         for function in &arguments.functions {

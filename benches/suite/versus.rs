@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use datafusion::common::{Result, exec_err};
-use datafusion_simjoin::config::StrategyChoice;
+use datafusion_simjoin::config::StrategyName;
 use datafusion_simjoin::internals::simd::Simd;
 
 use crate::competitors::{self, Competitor, Inputs, Outcome};
@@ -32,8 +32,8 @@ pub struct Arguments {
     datafusion: bool,
     /// Strategies of the engine
     #[arg(long, value_delimiter = ',', value_parser = engine::strategy,
-        default_values_t = [StrategyChoice::Auto])]
-    strategies: Vec<StrategyChoice>,
+        default_values_t = [StrategyName::AUTO])]
+    strategies: Vec<StrategyName>,
     /// Forms of the engine's vector kernels; the fastest one when left out
     #[arg(long, value_delimiter = ',', value_parser = engine::simd,
         default_values_t = [engine::default_simd()])]
@@ -60,7 +60,7 @@ const HEADER: &str = "data,rows,sets,tokens,threshold,system,chosen,run,seconds,
 
 /// A program to be timed.
 enum System {
-    Engine(StrategyChoice, Simd),
+    Engine(StrategyName, Simd),
     Competitor(Competitor),
 }
 

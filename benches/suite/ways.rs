@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use datafusion::common::Result;
 use datafusion_simjoin::SimJoinOptions;
-use datafusion_simjoin::config::{DeviceChoice, StrategyChoice};
+use datafusion_simjoin::config::{DeviceChoice, StrategyName};
 use datafusion_simjoin::internals::simd::Simd;
 
 use crate::engine::{self, Joined, Request};
@@ -13,7 +13,7 @@ use crate::engine::{self, Joined, Request};
 pub struct Ways {
     /// Strategies
     #[arg(long, value_delimiter = ',', value_parser = engine::strategy)]
-    strategies: Vec<StrategyChoice>,
+    strategies: Vec<StrategyName>,
     /// Threads
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2])]
     pub threads: Vec<usize>,
@@ -43,7 +43,7 @@ impl Ways {
     /// # Errors
     ///
     /// When the environment has options that are none.
-    pub fn requests(&self, default: &[StrategyChoice]) -> Result<Vec<Request>> {
+    pub fn requests(&self, default: &[StrategyName]) -> Result<Vec<Request>> {
         // Parts, buffers and blocks of a GPU are those of the environment.
         let gpu = SimJoinOptions::from_env()?.gpu();
         let strategies = if self.strategies.is_empty() { default } else { &self.strategies };

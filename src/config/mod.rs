@@ -18,9 +18,11 @@ use datafusion::config::ConfigOptions;
 pub(crate) use names::nearest;
 use values::parse_option;
 pub use values::{
-    BlockSizeChoice, BuildSideChoice, Bytes, DeviceChoice, DistributionChoice, LayoutChoice,
-    MemoryLimit, PartitionCount, PositiveCount, RowLimit, SimdChoice, SpillChoice, StrategyChoice,
+    BlockSizeChoice, BuildSideChoice, Bytes, DistributionChoice, MemoryLimit, PartitionCount,
+    PositiveCount, RowLimit, SimdChoice, SpillChoice,
 };
+
+pub use crate::engine::{DeviceChoice, GpuOptions, LayoutChoice, StrategyName};
 
 /// Declares the options once: name, field, default and documentation, which SQL shows as well.
 macro_rules! options {
@@ -84,7 +86,7 @@ options! {
     /// strategy with the least estimated cost (auto). Published filters run for comparison: groupjoin
     /// and, on a GPU, bwjoin-published, fgssjoin and sf-gssjoin. Vectors are joined by nested-loop, grid
     /// or directory and, for comparison, on a GPU by nested-loop-published or directory-published.
-    "strategy" strategy: StrategyChoice = StrategyChoice::Auto;
+    "strategy" strategy: StrategyName = StrategyName::AUTO;
     /// Where signatures are tested or candidates verified: on a GPU where that is estimated to pay
     /// (auto), on the CPU (cpu), on as many GPUs as there is work for (cuda; an error where none can
     /// be used), or on GPU number N (cuda:N).
@@ -207,25 +209,6 @@ fn unknown(key: &str) -> DataFusionError {
     ))
 }
 
-/// How a GPU is used, where one is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GpuOptions {
-    /// Bytes of candidates in a chunk.
-    pub candidate_memory: u64,
-    /// Bytes of device memory that a join may fill; `None`: what is free.
-    pub memory_limit: Option<u64>,
-    /// A fixed layout, for measurements.
-    pub layout: LayoutChoice,
-    /// Threads of a block; `None`: as the work asks for.
-    pub block_size: Option<u32>,
-    /// Sets of a part of an index, for measurements.
-    pub partition: u32,
-    /// Nanoseconds of estimated work for which a join takes one more device.
-    pub work: u64,
-    /// Whether vectors of integers of 8 bits are multiplied as such.
-    pub integers: bool,
-}
-
 impl SimJoinOptions {
     /// The options under `simjoin.gpu.*` and `simjoin.debug.gpu_*` together.
     pub fn gpu(&self) -> GpuOptions {
@@ -251,6 +234,7 @@ impl Default for GpuOptions {
 mod tests {
     use super::*;
     use crate::spec::Side;
+    use crate::strategies;
 
     #[test]
     fn every_option_reads_back_what_it_shows() {
@@ -345,17 +329,29 @@ mod tests {
         }
     }
 
+    /// The text of `simjoin.strategy`, which the manual repeats, names every strategy.
+    #[test]
+    fn every_strategy_is_an_option_and_described() {
+        let entries = SimJoinOptions::default().entries();
+        let option = entries.iter().find(|entry| entry.key == "simjoin.strategy").unwrap();
+        let words = option.description.split(|c: char| !c.is_alphanumeric() && c != '-');
+        let words: Vec<_> = words.collect();
+        for name in strategies::names() {
+            assert!(words.contains(&name), "{name}");
+            let mut options = SimJoinOptions::default();
+            options.set("strategy", name).unwrap();
+            assert_eq!(options.strategy, StrategyName::new(name));
+        }
+    }
+
     #[test]
     fn wrong_values_and_names_say_what_works() {
         let mut options = SimJoinOptions::default();
         let error = options.set("strategy", "fast").unwrap_err().to_string();
-        assert!(
-            error.contains(
-                "bitmap, scancount, bwjoin, bwjoin-published, fgssjoin, sf-gssjoin, nested-loop, \
-                 grid, directory, nested-loop-published or directory-published"
-            ),
-            "{error}"
-        );
+        let names: Vec<_> = strategies::names().collect();
+        let (last, others) = names.split_last().unwrap();
+        let listed = format!("use auto, {} or {last}", others.join(", "));
+        assert!(error.contains(&listed), "{error}");
         let error = options.set("nosuch", "auto").unwrap_err().to_string();
         assert!(
             error.contains("is no option; the options are: simjoin.recognize_joins"),

@@ -1,105 +1,15 @@
 //! What the options accept, and how their text is read and shown.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
 
 use datafusion::common::{Result, config_err};
 
+use crate::engine::{DeviceChoice, LayoutChoice, StrategyName, listed};
 use crate::simd::Simd;
 use crate::spec::Side;
-
-/// Which algorithm finds the pairs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum StrategyChoice {
-    /// By cost.
-    #[default]
-    Auto,
-    /// Prefix and length filter.
-    AllPairs,
-    /// Prefix, length and positional filter.
-    PPJoin,
-    /// The same filters, once for all sets with the same prefix.
-    GroupJoin,
-    /// Blocks of bit signatures compared with each other, without an index.
-    Bitmap,
-    /// What all sets share, counted by lists and bitmaps of their tokens.
-    ScanCount,
-    /// An inverted index on a GPU, postings decided one by one.
-    Bwjoin,
-    /// The same with blockwise filtering as published, for measurements.
-    BwjoinPublished,
-    /// fgSSJoin on a GPU, for measurements.
-    FgssJoin,
-    /// sf-gSSJoin on a GPU, for measurements.
-    SfGssJoin,
-    /// Every vector with every other.
-    NestedLoop,
-    /// Boxes around neighbours by cells as wide as the threshold, for vectors.
-    Grid,
-    /// Boxes around neighbours by quantiles, for vectors.
-    Directory,
-    /// The published nested loop of points on a GPU, for measurements.
-    NestedLoopPublished,
-    /// The published directory of points on a GPU, for measurements.
-    DirectoryPublished,
-}
-
-impl StrategyChoice {
-    /// Every choice, in the order of the documentation.
-    pub const ALL: [Self; 15] = [
-        Self::Auto,
-        Self::AllPairs,
-        Self::PPJoin,
-        Self::GroupJoin,
-        Self::Bitmap,
-        Self::ScanCount,
-        Self::Bwjoin,
-        Self::BwjoinPublished,
-        Self::FgssJoin,
-        Self::SfGssJoin,
-        Self::NestedLoop,
-        Self::Grid,
-        Self::Directory,
-        Self::NestedLoopPublished,
-        Self::DirectoryPublished,
-    ];
-    /// The choices for sets that need no GPU.
-    pub const ON_CPU: [Self; 6] =
-        [Self::Auto, Self::AllPairs, Self::PPJoin, Self::GroupJoin, Self::Bitmap, Self::ScanCount];
-
-    /// The name of the strategy; `None` for [`Self::Auto`].
-    pub fn name(self) -> Option<&'static str> {
-        match self {
-            Self::Auto => None,
-            Self::AllPairs => Some("allpairs"),
-            Self::PPJoin => Some("ppjoin"),
-            Self::GroupJoin => Some("groupjoin"),
-            Self::Bitmap => Some("bitmap"),
-            Self::ScanCount => Some("scancount"),
-            Self::Bwjoin => Some("bwjoin"),
-            Self::BwjoinPublished => Some("bwjoin-published"),
-            Self::FgssJoin => Some("fgssjoin"),
-            Self::SfGssJoin => Some("sf-gssjoin"),
-            Self::NestedLoop => Some("nested-loop"),
-            Self::Grid => Some("grid"),
-            Self::Directory => Some("directory"),
-            Self::NestedLoopPublished => Some("nested-loop-published"),
-            Self::DirectoryPublished => Some("directory-published"),
-        }
-    }
-}
-
-/// Where the join runs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum DeviceChoice {
-    /// A GPU when one is there and pays, the CPU otherwise.
-    #[default]
-    Auto,
-    /// The processor alone.
-    Cpu,
-    /// One CUDA device by its ordinal, or all that are visible. An error where none can be used.
-    Cuda(Option<u32>),
-}
+use crate::strategies;
 
 /// The form of the vector kernels; the best one by default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -212,7 +122,9 @@ impl fmt::Display for RowLimit {
 }
 
 impl OptionValue for RowLimit {
-    const ACCEPTS: &'static str = "auto, or a whole number of at least 1";
+    fn accepts() -> Cow<'static, str> {
+        "auto, or a whole number of at least 1".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         match text {
@@ -223,7 +135,9 @@ impl OptionValue for RowLimit {
 }
 
 impl OptionValue for SpillChoice {
-    const ACCEPTS: &'static str = "auto, never or always";
+    fn accepts() -> Cow<'static, str> {
+        "auto, never or always".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         Some(match text {
@@ -245,46 +159,27 @@ impl fmt::Display for SpillChoice {
     }
 }
 
-/// A layout of the GPU's threads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum LayoutChoice {
-    /// By the sizes of the sets: `D4` or `C`.
-    #[default]
-    Auto,
-    /// A thread for each probe set.
-    A,
-    /// A block for each probe set, a thread for each candidate.
-    B,
-    /// A block for each candidate.
-    C,
-    /// Four threads for each candidate.
-    D4,
-}
-
-impl LayoutChoice {
-    /// Every choice, in the order of the documentation.
-    pub const ALL: [Self; 5] = [Self::Auto, Self::A, Self::B, Self::C, Self::D4];
-}
-
 /// The threads of a block; `None` where sizes decide.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockSizeChoice(pub Option<u32>);
 
 /// What an option accepts, and how its text is read.
 pub(super) trait OptionValue: Sized {
-    const ACCEPTS: &'static str;
+    fn accepts() -> Cow<'static, str>;
     fn parse(text: &str) -> Option<Self>;
 }
 
 pub(super) fn parse_option<T: OptionValue>(name: &str, text: &str) -> Result<T> {
     match T::parse(&text.trim().to_ascii_lowercase()) {
         Some(value) => Ok(value),
-        None => config_err!("simjoin.{name} = '{text}' is not valid; use {}", T::ACCEPTS),
+        None => config_err!("simjoin.{name} = '{text}' is not valid; use {}", T::accepts()),
     }
 }
 
 impl OptionValue for bool {
-    const ACCEPTS: &'static str = "true or false";
+    fn accepts() -> Cow<'static, str> {
+        "true or false".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok()
@@ -292,7 +187,9 @@ impl OptionValue for bool {
 }
 
 impl OptionValue for f64 {
-    const ACCEPTS: &'static str = "a number of at least 0";
+    fn accepts() -> Cow<'static, str> {
+        "a number of at least 0".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         f64::from_str(text).ok().filter(|v| *v >= 0.0)
@@ -300,7 +197,9 @@ impl OptionValue for f64 {
 }
 
 impl OptionValue for PositiveCount {
-    const ACCEPTS: &'static str = "a whole number from 1 to 16777216";
+    fn accepts() -> Cow<'static, str> {
+        "a whole number from 1 to 16777216".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         text.parse().ok().and_then(Self::new)
@@ -308,7 +207,9 @@ impl OptionValue for PositiveCount {
 }
 
 impl OptionValue for PartitionCount {
-    const ACCEPTS: &'static str = "auto, or a whole number from 1 to 65536";
+    fn accepts() -> Cow<'static, str> {
+        "auto, or a whole number from 1 to 65536".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         match text {
@@ -330,24 +231,23 @@ impl fmt::Display for PartitionCount {
     }
 }
 
-impl OptionValue for StrategyChoice {
-    const ACCEPTS: &'static str = "auto, allpairs, ppjoin, groupjoin, bitmap, scancount, bwjoin, \
-                                   bwjoin-published, fgssjoin, sf-gssjoin, nested-loop, grid, \
-                                   directory, nested-loop-published or directory-published";
+impl OptionValue for StrategyName {
+    fn accepts() -> Cow<'static, str> {
+        listed(strategies::names()).into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|c| c.to_string() == text)
-    }
-}
-
-impl fmt::Display for StrategyChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name().unwrap_or("auto"))
+        match text {
+            "auto" => Some(Self::AUTO),
+            name => strategies::names().find(|known| *known == name).map(Self::new),
+        }
     }
 }
 
 impl OptionValue for SimdChoice {
-    const ACCEPTS: &'static str = "auto, or what this processor has of avx512, avx2 and portable";
+    fn accepts() -> Cow<'static, str> {
+        "auto, or what this processor has of avx512, avx2 and portable".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         match text {
@@ -367,7 +267,9 @@ impl fmt::Display for SimdChoice {
 }
 
 impl OptionValue for DeviceChoice {
-    const ACCEPTS: &'static str = "auto, cpu, cuda or cuda:N with the device's number";
+    fn accepts() -> Cow<'static, str> {
+        "auto, cpu, cuda or cuda:N with the device's number".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         Some(match text {
@@ -379,19 +281,10 @@ impl OptionValue for DeviceChoice {
     }
 }
 
-impl fmt::Display for DeviceChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Auto => f.write_str("auto"),
-            Self::Cpu => f.write_str("cpu"),
-            Self::Cuda(None) => f.write_str("cuda"),
-            Self::Cuda(Some(ordinal)) => write!(f, "cuda:{ordinal}"),
-        }
-    }
-}
-
 impl OptionValue for Bytes {
-    const ACCEPTS: &'static str = "a number of bytes of at least 1, such as 65536, 512K, 2M or 1G";
+    fn accepts() -> Cow<'static, str> {
+        "a number of bytes of at least 1, such as 65536, 512K, 2M or 1G".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         let units = [("k", 10), ("m", 20), ("g", 30)];
@@ -405,7 +298,9 @@ impl OptionValue for Bytes {
 }
 
 impl OptionValue for MemoryLimit {
-    const ACCEPTS: &'static str = "auto, or a number of bytes such as 512M or 8G";
+    fn accepts() -> Cow<'static, str> {
+        "auto, or a number of bytes such as 512M or 8G".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         match text {
@@ -425,27 +320,19 @@ impl fmt::Display for MemoryLimit {
 }
 
 impl OptionValue for LayoutChoice {
-    const ACCEPTS: &'static str = "auto, a, b, c or d4";
+    fn accepts() -> Cow<'static, str> {
+        "auto, a, b, c or d4".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|choice| choice.to_string() == text)
     }
 }
 
-impl fmt::Display for LayoutChoice {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Auto => "auto",
-            Self::A => "a",
-            Self::B => "b",
-            Self::C => "c",
-            Self::D4 => "d4",
-        })
-    }
-}
-
 impl OptionValue for BlockSizeChoice {
-    const ACCEPTS: &'static str = "auto, 32, 64, 128 or 256";
+    fn accepts() -> Cow<'static, str> {
+        "auto, 32, 64, 128 or 256".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         match text {
@@ -468,7 +355,9 @@ impl fmt::Display for BlockSizeChoice {
 }
 
 impl OptionValue for DistributionChoice {
-    const ACCEPTS: &'static str = "auto, broadcast or repartition";
+    fn accepts() -> Cow<'static, str> {
+        "auto, broadcast or repartition".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         Some(match text {
@@ -491,7 +380,9 @@ impl fmt::Display for DistributionChoice {
 }
 
 impl OptionValue for BuildSideChoice {
-    const ACCEPTS: &'static str = "auto, left or right";
+    fn accepts() -> Cow<'static, str> {
+        "auto, left or right".into()
+    }
 
     fn parse(text: &str) -> Option<Self> {
         Some(match text {

@@ -8,10 +8,9 @@ use datafusion::common::{Result, exec_err, plan_err};
 
 use super::strategy::Nanos;
 use super::{
-    Collection, Cost, DevicePlace, DeviceRequest, Evidence, MatchSpec, Matcher, Placement,
-    PrepareContext, PreparedJoin, StartTimes, Strategy,
+    Collection, Cost, DeviceChoice, DevicePlace, DeviceRequest, Evidence, MatchSpec, Matcher,
+    Placement, PrepareContext, PreparedJoin, StartTimes, Strategy, StrategyName, listed,
 };
-use crate::config::{DeviceChoice, StrategyChoice};
 
 /// The share of the time that a GPU must save where it is not demanded: estimates are rough.
 const WORTH_A_DEVICE: f64 = 0.1;
@@ -207,16 +206,13 @@ impl fmt::Display for Chosen {
 /// A plan error when there is none.
 pub(crate) fn admitted(
     matcher: &dyn Matcher,
-    choice: StrategyChoice,
+    choice: StrategyName,
     device: DeviceChoice,
 ) -> Result<Vec<&'static dyn Strategy>> {
     let own = matcher.strategies();
     let all: Vec<_> = own.iter().chain(matcher.comparisons()).copied().collect();
     let names = |strategies: &[&'static dyn Strategy]| {
-        let mut names: Vec<&str> = vec!["auto"];
-        names.extend(strategies.iter().map(|strategy| strategy.name()));
-        let last = names.pop().unwrap_or_default();
-        format!("{} or {last}", names.join(", "))
+        listed(strategies.iter().map(|strategy| strategy.name()))
     };
     let named: Vec<_> = match choice.name() {
         None => own.to_vec(),
@@ -290,7 +286,7 @@ impl Ranked {
 /// When a device is demanded that cannot be used, or that the strategy has no use for.
 pub fn choose(
     matcher: &dyn Matcher,
-    choice: StrategyChoice,
+    choice: StrategyName,
     build: &Arc<dyn Collection>,
     spec: &MatchSpec,
     request: &DeviceRequest,

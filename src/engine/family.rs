@@ -11,9 +11,8 @@ use datafusion::physical_expr::PhysicalExprRef;
 use super::{
     Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
     Evidence, FinishContext, Growth, ItemId, KeyDictionary, MatchSpec, PlaceReader, Placement,
-    PrepareContext, StoredForm, Strategy, WorkStep,
+    PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
 };
-use crate::config::StrategyChoice;
 use crate::spec::{Call, Function, Predicate, Side};
 
 /// A family of similarities: sets of tokens, vectors.
@@ -131,7 +130,7 @@ pub trait Matcher: Debug + Send + Sync {
         &self,
         parts: &[(&dyn BuildEncoder, &KeyDictionary)],
         spec: &MatchSpec,
-        strategy: StrategyChoice,
+        strategy: StrategyName,
     ) -> Result<Growth>;
 
     /// About the bytes that a cursor reserves, besides its match buffer and the memory that grows
@@ -148,7 +147,7 @@ pub trait Matcher: Debug + Send + Sync {
 
     /// The strategy with the smallest index, for a build side that leaves no memory for another;
     /// `None` where no index is smaller than the others.
-    fn smallest(&self) -> Option<StrategyChoice> {
+    fn smallest(&self) -> Option<StrategyName> {
         None
     }
 

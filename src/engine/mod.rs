@@ -14,6 +14,7 @@ mod cursor;
 mod family;
 mod kernel_times;
 mod keys;
+mod options;
 mod row_groups;
 mod stored;
 mod strategy;
@@ -36,12 +37,14 @@ pub use family::{Argument, Families, Family, Matcher};
 pub(crate) use kernel_times::KernelTimes;
 pub use keys::KeyDictionary;
 pub(crate) use keys::{KeyConverter, KeyId, KeyRows, Keys};
+pub(crate) use options::listed;
+pub use options::{DeviceChoice, GpuOptions, LayoutChoice, StrategyName};
 pub(crate) use row_groups::{ItemId, RowGroups};
 pub(crate) use stored::{Domain, StoredForm, StoredRows, Unload};
-pub(crate) use strategy::{
-    Cost, DevicePlace, Evidence, Nanos, Placement, Probes, StartTimes, Strategy, WorkStep,
+pub(crate) use strategy::{Cost, DevicePlace, Evidence, Nanos, Probes, StartTimes, WorkStep};
+pub use strategy::{
+    DeviceRequest, MatchNeed, MatchSpec, Pairing, Placement, PrepareContext, ProbeRows, Strategy,
 };
-pub use strategy::{DeviceRequest, MatchNeed, MatchSpec, Pairing, PrepareContext, ProbeRows};
 
 /// A build side ready to be probed by any number of partitions.
 pub trait PreparedJoin: Debug + Send + Sync {

@@ -10,8 +10,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::collection::another_family;
-use super::{Collection, ItemId, MatchBuffer, PreparedJoin};
-use crate::config::{DeviceChoice, GpuOptions};
+use super::{Collection, DeviceChoice, GpuOptions, ItemId, MatchBuffer, PreparedJoin};
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;

@@ -18,12 +18,13 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use super::*;
-use crate::config::{PositiveCount, RowLimit, SimJoinOptions, SpillChoice, StrategyChoice};
-use crate::engine::Family;
+use crate::config::{PositiveCount, RowLimit, SimJoinOptions, SpillChoice, StrategyName};
+use crate::engine::{Family, Placement};
 use crate::families;
 use crate::functions::measure_of;
 use crate::set::{Measure, SetFamily};
 use crate::spec::*;
+use crate::strategies::of_sets;
 
 mod memory;
 mod modes;
@@ -275,10 +276,18 @@ const JOIN_TYPES: [JoinType; 8] = [
     JoinType::RightAnti,
 ];
 
+/// `auto` and the strategies of sets that run on the CPU.
+fn strategies_on_cpu() -> Vec<StrategyName> {
+    let on_cpu = of_sets().into_iter().filter(|strategy| strategy.runs_on(Placement::Cpu));
+    let named = on_cpu.map(|strategy| StrategyName::new(strategy.name()));
+    [StrategyName::AUTO].into_iter().chain(named).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn the_operator_equals_nested_loops() {
     let mut rng = StdRng::seed_from_u64(20_261_120);
     let count = |count| PositiveCount::new(count).unwrap();
+    let strategies = strategies_on_cpu();
     let mut matches = 0;
     for round in 0..160 {
         let case = Case::random(&mut rng, round);
@@ -287,7 +296,7 @@ async fn the_operator_equals_nested_loops() {
         let partitions = [1, 2, 5][rng.random_range(0..3)];
         let options = SimJoinOptions {
             candidate_chunk: count([1, 5, 1000][rng.random_range(0..3)]),
-            strategy: StrategyChoice::ON_CPU[round % 5],
+            strategy: strategies[rng.random_range(0..strategies.len())],
             match_buffer: count([1, 3, 1000][rng.random_range(0..3)]),
             // Every other round from disk, in all sorts of pieces.
             spill: [SpillChoice::Auto, SpillChoice::Always][rng.random_range(0..2)],

@@ -9,7 +9,7 @@ use std::time::Instant;
 use datafusion::common::DataFusionError;
 use parking_lot::Mutex;
 
-use crate::config::{DeviceChoice, GpuOptions};
+use crate::engine::{DeviceChoice, GpuOptions};
 use crate::engine::{DeviceRequest, StartTimes};
 use crate::gpu::{Device, DeviceError, Images};
 

@@ -5,7 +5,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::{SessionConfig, col, lit};
 
 use super::*;
-use crate::config::{BuildSideChoice, StrategyChoice};
+use crate::config::{BuildSideChoice, StrategyName};
 use crate::functions::expr_fn::jaccard;
 use crate::spec::Side;
 
@@ -67,13 +67,13 @@ fn installing_twice_changes_nothing() {
 #[test]
 fn options_of_the_session_are_kept() {
     let mut config = SessionConfig::new();
-    config
-        .options_mut()
-        .extensions
-        .insert(SimJoinOptions { strategy: StrategyChoice::AllPairs, ..SimJoinOptions::default() });
+    config.options_mut().extensions.insert(SimJoinOptions {
+        strategy: StrategyName::new("allpairs"),
+        ..SimJoinOptions::default()
+    });
     let state = install(builder().with_config(config)).unwrap().build();
     let options = SimJoinOptions::of(state.config_options());
-    assert_eq!(options.strategy, StrategyChoice::AllPairs);
+    assert_eq!(options.strategy, StrategyName::new("allpairs"));
 }
 
 #[tokio::test]

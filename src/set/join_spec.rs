@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::config::GpuOptions;
+use crate::engine::GpuOptions;
 use crate::engine::{
     self, Cost, MatchNeed, MatchSpec, Pairing, Placement, PreparedJoin, ProbeUnit,
 };

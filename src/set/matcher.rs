@@ -8,11 +8,11 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
-use crate::config::StrategyChoice;
 use crate::engine::{
     self, Argument, Axis, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput, Encoded,
     EncodedPart, Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher,
-    Pairing, Placement, PrepareContext, RowGroups, Scratch, StoredForm, Strategy, WorkStep,
+    Pairing, Placement, PrepareContext, RowGroups, Scratch, StoredForm, Strategy, StrategyName,
+    WorkStep,
 };
 use crate::offload;
 use crate::set::axis::SizeAxis;
@@ -23,8 +23,8 @@ use crate::set::filter::PositionalSource;
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::strategies::{STRATEGIES, SetEvidence};
 use crate::set::{
-    Bounds, BuildEncoder, DeviceJoin, JoinSpec, Measure, ProbeEncoder, ProbeScratch, Role,
-    ScanCount, SetCollection, StoredTokens, Unload,
+    Bounds, BuildEncoder, DeviceJoin, FilterVerify, JoinSpec, Measure, ProbeEncoder, ProbeScratch,
+    Role, ScanCount, SetCollection, StoredTokens, Unload,
 };
 use crate::spec::{Call, Predicate, Side};
 use crate::values::{TextTokenizer, ValueSet};
@@ -124,7 +124,7 @@ impl Matcher for SetMatcher {
         &self,
         parts: &[(&dyn engine::BuildEncoder, &KeyDictionary)],
         spec: &MatchSpec,
-        strategy: StrategyChoice,
+        strategy: StrategyName,
     ) -> Result<Growth> {
         let parts = parts.iter().map(|(encoder, keys)| Ok((encoder.of::<BuildEncoder>()?, *keys)));
         let parts = parts.collect::<Result<Vec<_>>>()?;
@@ -133,8 +133,8 @@ impl Matcher for SetMatcher {
         let tokens = parts.iter().map(|(encoder, _)| encoder.token_count()).sum();
         let longest = parts.iter().map(|(encoder, _)| encoder.longest_set()).max().unwrap_or(0);
         let prepare = JoinSpec::new(&self.predicate, spec)?.prepared_bytes(sets, tokens);
-        let cursor = match strategy {
-            StrategyChoice::ScanCount => ScanCount::cursor_bytes(sets),
+        let cursor = match strategy.name() {
+            Some(name) if name == ScanCount.name() => ScanCount::cursor_bytes(sets),
             _ => {
                 let bounds = SizeBoundsCache::most_bytes(longest);
                 sets * size_of::<u32>() * 3 + longest * PositionalSource::TOKEN_BYTES + bounds
@@ -155,8 +155,8 @@ impl Matcher for SetMatcher {
         self.comparisons
     }
 
-    fn smallest(&self) -> Option<StrategyChoice> {
-        Some(StrategyChoice::AllPairs)
+    fn smallest(&self) -> Option<StrategyName> {
+        Some(StrategyName::new(FilterVerify::AllPairs.name()))
     }
 
     fn evidence(

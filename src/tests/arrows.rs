@@ -4,7 +4,7 @@
 //! cli ─► cluster ─► session ─► plan ─► exec, shuffle ─► engine ─► spec
 //! cli, cluster ─► files
 //!                       └────► set, vector ─► engine
-//! published ─► set, vector
+//! config ─► strategies ─► published ─► set, vector;  session ─► published
 //!               set, vector ─► offload ─► engine, gpu;  set, vector ─► gpu, simd, values
 //! ```
 //!
@@ -16,26 +16,30 @@ use std::path::{Path, PathBuf};
 
 /// What each folder may use of the others. `spec`, `simd` and `sql` use none; what is below the
 /// boundary never uses what is above it.
-const ALLOWED: [(&str, &[&str]); 22] = [
+const ALLOWED: [(&str, &[&str]); 23] = [
     ("spec", &[]),
     ("simd", &[]),
     ("sql", &[]),
     ("storage", &[]),
     ("util", &[]),
     ("values", &["util"]),
-    ("config", &["simd", "spec"]),
     ("gpu", &["util"]),
-    ("engine", &["config", "simd", "spec", "util", "values"]),
-    ("offload", &["config", "engine", "gpu", "util"]),
-    ("set", &["config", "engine", "gpu", "offload", "simd", "spec", "util", "values"]),
-    ("vector", &["config", "engine", "gpu", "offload", "simd", "spec", "util", "values"]),
+    ("engine", &["simd", "spec", "util", "values"]),
+    ("offload", &["engine", "gpu", "util"]),
+    ("set", &["engine", "gpu", "offload", "simd", "spec", "util", "values"]),
+    ("vector", &["engine", "gpu", "offload", "simd", "spec", "util", "values"]),
     ("published", &["engine", "gpu", "offload", "set", "vector"]),
+    ("strategies", &["engine", "published", "set", "vector"]),
+    ("config", &["engine", "simd", "spec", "strategies"]),
     ("functions", &["set", "simd", "util", "values"]),
     ("exec", &["config", "engine", "spec", "util"]),
     ("shuffle", &["engine", "spec", "util"]),
     ("plan", &["config", "engine", "exec", "functions", "shuffle", "spec", "sql"]),
     ("session", &["config", "engine", "functions", "plan", "published", "set", "sql", "vector"]),
-    ("internals", &["engine", "gpu", "published", "set", "shuffle", "simd", "util", "vector"]),
+    (
+        "internals",
+        &["engine", "gpu", "published", "set", "shuffle", "simd", "strategies", "util", "vector"],
+    ),
     ("files", &["storage"]),
     (
         "cluster",

@@ -16,18 +16,18 @@ use super::metric::{Metric, Orders, Threshold};
 use super::nan::VectorPair;
 use super::nested_loop::{Figures, Joining, NestedLoop};
 use super::stored::StoredVectors;
-use crate::config::StrategyChoice;
 use crate::engine::{
     Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
     Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
-    Placement, PrepareContext, StoredForm, Strategy, WorkStep,
+    Placement, PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
 };
 use crate::offload;
 use crate::spec::{Call, Side};
 
-/// Of distances.
-static OF_DISTANCES: [&dyn Strategy; 3] = [&NestedLoop, &GRID, &DIRECTORY];
-/// Of inner products, which no box bounds.
+/// Every strategy that `auto` compares, in the order in which equal estimates are preferred. All serve
+/// distances.
+pub(crate) static STRATEGIES: [&dyn Strategy; 3] = [&NestedLoop, &GRID, &DIRECTORY];
+/// The strategies of inner products, which no box bounds.
 static OF_PRODUCTS: [&dyn Strategy; 1] = [&NestedLoop];
 
 /// A metric with its threshold.
@@ -69,7 +69,7 @@ impl Matcher for VectorMatcher {
         &self,
         parts: &[(&dyn BuildEncoder, &KeyDictionary)],
         _: &MatchSpec,
-        _: StrategyChoice,
+        _: StrategyName,
     ) -> Result<Growth> {
         let (mut rows, mut numbers, mut keys, mut widest) = (0, 0, 0, 0);
         for (encoder, of_part) in parts {
@@ -96,7 +96,7 @@ impl Matcher for VectorMatcher {
     fn strategies(&self) -> &[&'static dyn Strategy] {
         match self.threshold.metric {
             Metric::InnerProduct => &OF_PRODUCTS,
-            Metric::Euclidean | Metric::Cosine => &OF_DISTANCES,
+            Metric::Euclidean | Metric::Cosine => &STRATEGIES,
         }
     }
 
@@ -104,8 +104,8 @@ impl Matcher for VectorMatcher {
         self.comparisons
     }
 
-    fn smallest(&self) -> Option<StrategyChoice> {
-        Some(StrategyChoice::NestedLoop)
+    fn smallest(&self) -> Option<StrategyName> {
+        Some(StrategyName::new(NestedLoop.name()))
     }
 
     fn evidence(

@@ -52,3 +52,4 @@ mod verify;
 mod tests;
 
 pub(crate) use family::VectorFamily;
+pub(crate) use matcher::STRATEGIES;

@@ -330,8 +330,8 @@ impl Case {
         };
         // Filters on a device read their postings again for each buffer of candidates.
         let (strategies, memory): (&[&str], &[&str]) = match on_gpu_alone {
-            true => (&ON_GPU, &["9000", "2M"]),
-            false => (&WITH_GPU, &["1", "400", "3000", "2M"]),
+            true => (ON_GPU.as_slice(), &["9000", "2M"]),
+            false => (WITH_GPU.as_slice(), &["1", "400", "3000", "2M"]),
         };
         set("strategy", strategies);
         set("gpu.candidate_memory", memory);

@@ -144,7 +144,7 @@ async fn check(
                 .collect();
             assert_uses_operator(ctx, &sql).await;
             let count = format!("SELECT count(*) {from}");
-            for strategy in STRATEGIES {
+            for strategy in STRATEGIES.iter() {
                 rows(ctx, &format!("SET simjoin.strategy = '{strategy}'")).await;
                 let what = format!("{strategy}: {sql}");
                 assert_same_rows(&rows(ctx, &sql).await, &expected, &what);

@@ -14,15 +14,15 @@ use datafusion::prelude::SessionContext;
 use datafusion_simjoin::config::PositiveCount;
 
 use crate::support::{
-    Session, assert_contains, assert_same_rows, error, explain, register_partitions, rows,
-    rows_of_tasks, split,
+    STRATEGIES, Session, assert_contains, assert_same_rows, error, explain, register_partitions,
+    rows, rows_of_tasks, split,
 };
 
 /// Option settings to run a query with, `simjoin.` left out.
 fn ways() -> Vec<String> {
     let mut ways = vec![];
     let mut batch_sizes = [1, 2, 8192].into_iter().cycle();
-    for strategy in ["allpairs", "ppjoin", "groupjoin", "bitmap", "scancount"] {
+    for strategy in STRATEGIES.iter().skip(1) {
         for (spill, piece_rows) in [("never", "auto"), ("always", "1")] {
             for (build_side, self_join) in
                 [("left", true), ("right", false), ("left", false), ("right", true)]

@@ -200,7 +200,7 @@ async fn filters_on_a_gpu_alone_need_one() {
     let device = lease.option();
     let expected = rows(&context(&[("device", "cpu")]), PAIRS).await;
     let kernels = ["index_warps", "index_blocks", "index_threads", "index_atomics"];
-    for (strategy, kernel) in ON_GPU.into_iter().zip(kernels) {
+    for (strategy, kernel) in ON_GPU.iter().zip(kernels) {
         let ctx = context(&[("device", &device), ("strategy", strategy)]);
         assert_same_rows(&rows(&ctx, PAIRS).await, &expected, strategy);
         let text = explain(&ctx, &format!("ANALYZE {PAIRS}")).await;

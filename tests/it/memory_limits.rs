@@ -22,7 +22,7 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::support::{Session, plan, register_partitions, rows, try_rows};
+use crate::support::{OF_VECTORS, STRATEGIES, Session, plan, register_partitions, rows, try_rows};
 
 /// What a run may take on a busy machine; slower ones are given up, with their case.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -170,10 +170,7 @@ impl Case {
             };
             shapes.push(other);
         }
-        let strategies: &[&str] = match vectors {
-            true => &["auto", "auto", "nested-loop", "grid", "directory"],
-            false => &["auto", "auto", "allpairs", "ppjoin", "groupjoin", "bitmap", "scancount"],
-        };
+        let strategies = if vectors { &OF_VECTORS } else { &STRATEGIES };
         let partitions = *[1, 2, 3, 8].choose(rng).unwrap();
         let session = Session {
             batch_size: *[512, 8192].choose(rng).unwrap(),

@@ -17,7 +17,7 @@ use rand::{Rng, SeedableRng};
 use crate::limits::{many, register_many};
 use crate::oracle::{Row, ints};
 use crate::support::{
-    Session, assert_contains, assert_same_rows, batch_of, error, explain, number, plan,
+    STRATEGIES, Session, assert_contains, assert_same_rows, batch_of, error, explain, number, plan,
     register_partitions, rows, shared,
 };
 
@@ -76,7 +76,7 @@ async fn every_memory_limit_gives_the_answer() {
     register_many(&whole, "b", &b);
     let expected = answers(&whole).await;
     for kilobytes in [4 << 10, 5 << 10, 6 << 10, 8 << 10, 12 << 10, 20 << 10, 40 << 10] {
-        for strategy in ["auto", "ppjoin", "allpairs", "groupjoin", "bitmap", "scancount"] {
+        for strategy in STRATEGIES.iter().copied() {
             if strategy != "auto" && kilobytes != 6 << 10 {
                 continue;
             }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch, StringArray};
 use arrow::compute::cast;
@@ -15,6 +15,8 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
+use datafusion_simjoin::internals::engine::{Placement, Strategy};
+use datafusion_simjoin::internals::strategies::{of_sets, of_vectors};
 use datafusion_simjoin::plan::ClusterPlanning;
 use datafusion_simjoin::{SimJoinContextExt, SimJoinOptions};
 
@@ -22,18 +24,37 @@ use crate::lists::{Layout, list_column};
 use crate::oracle::{Cell, Row, line};
 use crate::stages::Stages;
 
-/// The values of `simjoin.strategy`.
-pub const STRATEGIES: [&str; 6] =
-    ["auto", "allpairs", "ppjoin", "groupjoin", "bitmap", "scancount"];
+type Names = LazyLock<Vec<&'static str>>;
 
-/// Those that a GPU takes part in.
-pub const WITH_GPU: [&str; 5] = ["auto", "allpairs", "ppjoin", "groupjoin", "bitmap"];
+/// The values of `simjoin.strategy` for joins of sets on the CPU.
+pub static STRATEGIES: Names = LazyLock::new(|| or_auto(&of_sets(), |s| s.runs_on(Placement::Cpu)));
 
-/// The strategies that run on a GPU alone.
-pub const ON_GPU: [&str; 4] = ["bwjoin", "bwjoin-published", "fgssjoin", "sf-gssjoin"];
+/// The values of `simjoin.strategy` for joins of sets by a strategy of the CPU that a GPU takes part in.
+pub static WITH_GPU: Names = LazyLock::new(|| {
+    or_auto(&of_sets(), |s| s.runs_on(Placement::Cpu) && s.runs_on(Placement::Gpu))
+});
 
-/// The values of `simjoin.strategy` for joins of vectors.
-pub const OF_VECTORS: [&str; 2] = ["auto", "nested-loop"];
+/// The strategies of sets that run on a GPU alone.
+pub static ON_GPU: Names =
+    LazyLock::new(|| or_auto(&of_sets(), |s| !s.runs_on(Placement::Cpu)).split_off(1));
+
+/// The values of `simjoin.strategy` for joins by distances of vectors on the CPU.
+pub static OF_VECTORS: Names =
+    LazyLock::new(|| or_auto(&of_vectors(), |s| s.runs_on(Placement::Cpu)));
+
+/// The values of `simjoin.strategy` for joins by any metric of vectors with a GPU.
+pub static VECTORS_WITH_GPU: Names = LazyLock::new(|| {
+    or_auto(&of_vectors(), |s| s.runs_on(Placement::Cpu) && s.runs_on(Placement::Gpu))
+});
+
+/// `auto`, and the names of the strategies that `is_meant` says.
+fn or_auto(
+    strategies: &[&'static dyn Strategy],
+    is_meant: impl Fn(&dyn Strategy) -> bool,
+) -> Vec<&'static str> {
+    let meant = strategies.iter().filter(|strategy| is_meant(**strategy));
+    ["auto"].into_iter().chain(meant.map(|strategy| strategy.name())).collect()
+}
 
 /// What a test wants of its session; the rest is as in DataFusion.
 #[derive(Debug, Clone)]

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Instant;
 
 use datafusion::common::Result;
-use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyChoice};
+use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyName};
 use datafusion_simjoin::internals::engine::MatchNeed;
 use datafusion_simjoin::internals::set::Measure;
 
@@ -66,7 +66,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 let point = Point {
                     threads,
                     device: DeviceChoice::Cpu,
-                    ..Point::jaccard(threshold, StrategyChoice::AllPairs)
+                    ..Point::jaccard(threshold, StrategyName::new("allpairs"))
                 };
                 let cpu_join = engine::self_join(sets, &point)?.seconds();
                 for &memory in &arguments.candidate_memory {

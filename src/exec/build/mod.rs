@@ -12,7 +12,7 @@ use datafusion::execution::SendableRecordBatchStream;
 use datafusion::execution::memory_pool::MemoryReservation;
 use parking_lot::Mutex;
 
-use crate::config::{DeviceChoice, SpillChoice, StrategyChoice};
+use crate::config::{DeviceChoice, SpillChoice, StrategyName};
 use crate::engine::{
     Choice, Chosen, Collection, DeviceRequest, Domain, Encoded, FinishContext, KeyConverter,
     MatchNeed, MatchSpec, PrepareContext, PreparedJoin, ProbeRows, Probes, RowGroups, choose,
@@ -39,7 +39,7 @@ pub(crate) type OnChoice = Arc<dyn Fn(Chosen) + Send + Sync>;
 pub(crate) struct BuildPlan {
     pub layout: Arc<Layout>,
     pub converter: Option<Arc<KeyConverter>>,
-    pub strategy: StrategyChoice,
+    pub strategy: StrategyName,
     pub device: DeviceChoice,
     pub partitions: usize,
     /// How many threads may encode and index at once, at least 1.
@@ -123,12 +123,12 @@ impl BuildPlan {
 
     /// Whether strategy or device are left to the join.
     fn may_choose(&self) -> bool {
-        self.strategy == StrategyChoice::Auto || self.device == DeviceChoice::Auto
+        self.strategy.is_auto() || self.device == DeviceChoice::Auto
     }
 
     /// Whether strategy and device are left to the join.
     fn is_free_to_choose(&self) -> bool {
-        self.strategy == StrategyChoice::Auto && !matches!(self.device, DeviceChoice::Cuda(_))
+        self.strategy.is_auto() && !matches!(self.device, DeviceChoice::Cuda(_))
     }
 
     /// What the choice takes the probe side to be, where it matters.
@@ -287,7 +287,7 @@ impl BuildPlan {
                 })
             },
         };
-        let prepare = |strategy: StrategyChoice, request: &DeviceRequest, why: &str| {
+        let prepare = |strategy: StrategyName, request: &DeviceRequest, why: &str| {
             let started = Instant::now();
             let mut choice = choose(matcher, strategy, items, &spec, request, context)?;
             self.metrics.note_choice(started.elapsed(), choice.start_times());

@@ -20,7 +20,7 @@ use super::driver::{SpilledBuild, all_of};
 use super::plan::StoredPlan;
 use super::stored::{Reloaded, StoredBuild};
 use super::writer::{SideWriter, WriterLimits};
-use crate::config::{DeviceChoice, SimJoinOptions, StrategyChoice};
+use crate::config::{DeviceChoice, SimJoinOptions, StrategyName};
 use crate::engine::KeyConverter;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::read::Overflow;
@@ -113,7 +113,7 @@ pub(crate) struct SpillContext {
     pub converter: Option<Arc<KeyConverter>>,
     /// The join over stored rows.
     pub plan: StoredPlan,
-    pub strategy: StrategyChoice,
+    pub strategy: StrategyName,
     pub device: DeviceChoice,
     /// Bands, at most.
     pub bands: usize,

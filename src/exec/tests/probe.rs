@@ -295,12 +295,13 @@ fn is_semi_or_anti(join_type: JoinType) -> bool {
 async fn batches_complete_in_any_order() {
     let mut rng = StdRng::seed_from_u64(3);
     let (mut matches, mut overtaking, mut self_overtaking) = (0, 0, 0);
+    let strategies = strategies_on_cpu();
     for round in 0..96 {
         let mut case = Case::random(&mut rng, round);
         (case.join_type, case.keyed) = (JOIN_TYPES[round % 8], false);
         let (left, right) = (random_rows(&mut rng, 45), random_rows(&mut rng, 40));
         let options = SimJoinOptions {
-            strategy: StrategyChoice::ON_CPU[round / 8 % 5],
+            strategy: strategies[round / 8 % strategies.len()],
             match_buffer: PositiveCount::new([1, 3, 1000][round % 3]).unwrap(),
             ..SimJoinOptions::default()
         };
@@ -406,7 +407,7 @@ async fn batches_of_two_inputs_are_on_the_device_together() {
             partitions: 1,
         };
         let options = SimJoinOptions {
-            strategy: StrategyChoice::PPJoin,
+            strategy: StrategyName::new("ppjoin"),
             device: DeviceChoice::Cuda(Some(lease.ordinal())),
             ..SimJoinOptions::default()
         };

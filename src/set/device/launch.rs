@@ -1,6 +1,6 @@
 //! Which kernel suits a chunk.
 
-use crate::config::{GpuOptions, LayoutChoice};
+use crate::engine::{GpuOptions, LayoutChoice};
 use crate::gpu::{Grid, Images, images};
 use crate::set::device::published::Published;
 use crate::set::device::work::Form;

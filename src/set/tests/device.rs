@@ -9,12 +9,13 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::config::{DeviceChoice, GpuOptions, LayoutChoice, StrategyChoice};
+use crate::config::{DeviceChoice, GpuOptions, LayoutChoice, StrategyName};
 use crate::emulator::{self, Emulator, gpu};
 use crate::engine::{
     Collection, Cursor, Match, MatchBuffer, MatchNeed, Pairing, PrepareContext, Progress,
 };
 use crate::gpu::Device;
+use crate::set::strategies::STRATEGIES;
 use crate::set::tests::harness::{
     Drive, Fault, OnDevice, Rows, Sides, match_spec_of, matcher, reservation, spec,
 };
@@ -515,32 +516,26 @@ fn the_choice_of_a_device_says_why() {
     let sides = Sides::itself(&shape.name, &shape.build);
     let spec = spec(Measure::Jaccard, 0.5, sides.pairing);
     let choose = |strategy, device| sides.choose(strategy, device, &spec);
-    for strategy in [StrategyChoice::Auto, StrategyChoice::Bitmap] {
+    for strategy in [StrategyName::AUTO, StrategyName::new("bitmap")] {
         let auto = choose(strategy, DeviceChoice::Auto).unwrap();
         assert!(!auto.is_on_device());
         let shown = auto.to_string();
         assert!(shown.contains(", cpu (") && shown.contains("with a GPU"), "{shown}");
     }
-    let cpu = choose(StrategyChoice::Auto, DeviceChoice::Cpu).unwrap().to_string();
+    let cpu = choose(StrategyName::AUTO, DeviceChoice::Cpu).unwrap().to_string();
     assert!(cpu.ends_with(", cpu"), "{cpu}");
-    let joins_on_gpu = |choice: &StrategyChoice| {
-        use StrategyChoice::{
-            Directory, DirectoryPublished, Grid, NestedLoop, NestedLoopPublished,
-        };
-        let of_vectors = [NestedLoop, Grid, Directory, NestedLoopPublished, DirectoryPublished];
-        !of_vectors.contains(choice)
-    };
-    for strategy in StrategyChoice::ALL.into_iter().filter(joins_on_gpu) {
+    let named = STRATEGIES.iter().map(|strategy| StrategyName::new(strategy.name()));
+    for strategy in named.chain([StrategyName::AUTO]) {
         let chosen = choose(strategy, DeviceChoice::Cuda(Some(0))).unwrap();
         assert!(chosen.is_on_device());
         let shown = chosen.to_string();
         assert!(shown.contains("cuda:0 ") && shown.ends_with("(as demanded)"), "{shown}");
     }
-    let bwjoin = choose(StrategyChoice::Bwjoin, DeviceChoice::Auto).unwrap();
+    let bwjoin = choose(StrategyName::new("bwjoin"), DeviceChoice::Auto).unwrap();
     assert!(bwjoin.is_on_device());
-    let error = choose(StrategyChoice::Bwjoin, DeviceChoice::Cpu).unwrap_err().to_string();
+    let error = choose(StrategyName::new("bwjoin"), DeviceChoice::Cpu).unwrap_err().to_string();
     assert!(error.contains("on a GPU alone") && error.contains("ppjoin"), "{error}");
-    let error = choose(StrategyChoice::Auto, DeviceChoice::Cuda(Some(1000))).unwrap_err();
+    let error = choose(StrategyName::AUTO, DeviceChoice::Cuda(Some(1000))).unwrap_err();
     assert!(error.to_string().contains("no CUDA device 1000"), "{error}");
 }
 
@@ -563,7 +558,7 @@ fn the_next_strategy_joins_where_devices_refuse() {
     let (reservation, cancel) = (reservation(), CancelFlag::default());
     let context =
         PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
-    let mut chosen = sides.choose(StrategyChoice::Auto, DeviceChoice::Auto, &spec).unwrap();
+    let mut chosen = sides.choose(StrategyName::AUTO, DeviceChoice::Auto, &spec).unwrap();
     let before = chosen.to_string();
     assert!(before.starts_with("bitmap ") && chosen.is_on_device(), "{before}");
     let matcher = matcher(&spec);
@@ -586,7 +581,7 @@ fn signatures_that_decide_are_tested_on_a_device() {
     let sides = Sides::itself(&shape.name, &shape.build);
     let spec = spec(Measure::Jaccard, 0.5, sides.pairing);
     let cuda = DeviceChoice::Cuda(Some(0));
-    let shown = sides.choose(StrategyChoice::Bitmap, cuda, &spec).unwrap().to_string();
+    let shown = sides.choose(StrategyName::new("bitmap"), cuda, &spec).unwrap().to_string();
     assert!(shown.starts_with("bitmap ") && shown.ends_with("(as demanded)"), "{shown}");
     let on = OnDevice { ordinal: 0, second: None, demanded: true, fault: None };
     let drive = drive_on(on, u32::MAX, &mut rng);

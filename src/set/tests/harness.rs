@@ -13,7 +13,7 @@ use datafusion::execution::memory_pool::{
 };
 
 pub(crate) use self::drive::{Drive, Fault, OnDevice};
-use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
+use crate::config::{DeviceChoice, GpuOptions, StrategyName};
 use crate::engine::{
     self, Argument, Choice, Collection, DeviceRequest, EncodeInput, Family, KeyConverter,
     KeyDictionary, Match, MatchNeed, MatchSpec, Matcher, Pairing, choose,
@@ -151,7 +151,7 @@ impl Sides {
     /// What would be chosen for the sides.
     pub(crate) fn choose(
         &self,
-        strategy: StrategyChoice,
+        strategy: StrategyName,
         device: DeviceChoice,
         spec: &JoinSpec,
     ) -> Result<Choice> {

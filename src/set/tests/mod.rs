@@ -20,9 +20,10 @@ use rand::{Rng, SeedableRng};
 
 use self::harness::{Drive, Rows, Sides, spec};
 use self::shapes::Shape;
-use crate::config::{DeviceChoice, StrategyChoice};
+use crate::config::{DeviceChoice, StrategyName};
 use crate::engine::{Cost, Cursor, MatchNeed, Pairing, Placement, PreparedJoin};
 use crate::set::SetCollection;
+use crate::set::strategies;
 use crate::set::{BitmapBlocks, FilterVerify, NestedLoop, ScanCount, Statistics};
 use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
 use crate::set::{Measure, Role};
@@ -31,6 +32,14 @@ use crate::simd::Simd;
 /// All strategies as they choose their own parts.
 const STRATEGIES: [&dyn JoinStrategy; 5] =
     [&FilterVerify::AllPairs, &FilterVerify::PPJoin, &BitmapBlocks, &ScanCount, &ForWantOfMemory];
+
+/// The tests below compare every strategy that runs on the CPU.
+#[test]
+fn no_strategy_of_the_cpu_is_left_out() {
+    for strategy in strategies::STRATEGIES.iter().filter(|s| s.runs_on(Placement::Cpu)) {
+        assert!(STRATEGIES.iter().any(|known| known.name() == strategy.name()), "{strategy:?}");
+    }
+}
 
 impl PreparedJoin for NestedLoop {
     fn open(&self, _: &MemoryReservation) -> Result<Box<dyn Cursor>> {
@@ -330,7 +339,7 @@ fn few_large_sets_are_counted() {
             check(&mut rng, &sides, spec);
         }
         let every = spec(Measure::Overlap, 1.0, sides.pairing);
-        let choice = sides.choose(StrategyChoice::Auto, DeviceChoice::Cpu, &every).unwrap();
+        let choice = sides.choose(StrategyName::AUTO, DeviceChoice::Cpu, &every).unwrap();
         assert_eq!(choice.strategy(), "scancount", "{choice}");
     }
 }

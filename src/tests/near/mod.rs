@@ -22,12 +22,11 @@ use datafusion::logical_expr::ScalarUDF;
 use self::encode::{Encoder, Values, finish};
 use self::function::{INT_DISTANCE, is_int_distance};
 use self::strategy::{BISECTION, Figures};
-use crate::config::StrategyChoice;
 use crate::engine::{
     Argument, Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput,
     Encoded, EncodedPart, Evidence, Family, FinishContext, Growth, ItemPair, KeyDictionary,
     MatchSpec, Matcher, PlaceReader, Placement, PrepareContext, RowPlace, StoredForm, StoredRows,
-    Strategy, WorkStep,
+    Strategy, StrategyName, WorkStep,
 };
 use crate::spec::{Call, Function, Predicate, Side};
 
@@ -197,7 +196,7 @@ impl Matcher for Near {
         &self,
         parts: &[(&dyn BuildEncoder, &KeyDictionary)],
         _: &MatchSpec,
-        _: StrategyChoice,
+        _: StrategyName,
     ) -> Result<Growth> {
         let rows: usize = parts.iter().map(|(encoder, _)| encoder.row_count()).sum();
         let keys: usize = parts.iter().map(|(_, keys)| keys.size_in_bytes()).sum();

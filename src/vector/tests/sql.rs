@@ -14,7 +14,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::SimJoinContextExt;
-use crate::config::{DistributionChoice, RowLimit, StrategyChoice};
+use crate::config::{DistributionChoice, RowLimit, StrategyName};
 use crate::session::install;
 use crate::tests::statements::{
     Drawn, Setup, Tally, Way, error, oracle, pick, plan_and_rows, sorted, statement, table,
@@ -170,10 +170,10 @@ async fn compare(
     // No index serves inner products.
     if !sql.contains("product(") {
         setup.options.strategy = [
-            StrategyChoice::Auto,
-            StrategyChoice::NestedLoop,
-            StrategyChoice::Grid,
-            StrategyChoice::Directory,
+            StrategyName::AUTO,
+            StrategyName::new("nested-loop"),
+            StrategyName::new("grid"),
+            StrategyName::new("directory"),
         ][round / 2 % 4];
     }
     let sessions = [&oracle(), &setup.session(install)?];
@@ -246,7 +246,7 @@ async fn norms_part_rows_on_disk_and_in_tasks() -> Result<()> {
     let ways = [(Way::Disk, 0.6), (Way::Tasks(DistributionChoice::Repartition), 0.8)];
     for (way, most) in ways {
         let mut setup = Setup::of(way);
-        setup.options.strategy = StrategyChoice::NestedLoop;
+        setup.options.strategy = StrategyName::new("nested-loop");
         setup.options.spill_piece_rows = RowLimit(Some(40));
         setup.partitions = 4;
         let context = setup.session(install)?;

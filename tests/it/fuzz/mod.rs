@@ -35,8 +35,8 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::support::{
-    OF_VECTORS, ON_GPU, STRATEGIES, Session, WITH_GPU, difference, explain, try_rows,
-    try_rows_of_tasks,
+    OF_VECTORS, ON_GPU, STRATEGIES, Session, VECTORS_WITH_GPU, WITH_GPU, difference, explain, rows,
+    try_rows, try_rows_of_tasks,
 };
 use device::VerifiedOn;
 use statements::Statement;
@@ -111,7 +111,7 @@ fn draw_session(rng: &mut StdRng, joins: Joins, gpu: Option<&VerifiedOn>) -> Ses
         (Joins::Sets, Some(gpu)) if rng.random() => (pick(rng, &ON_GPU), gpu.option.as_str()),
         (Joins::Sets, Some(gpu)) => (pick(rng, &WITH_GPU), gpu.option.as_str()),
         (Joins::Sets, None) => (pick(rng, &STRATEGIES), "cpu"),
-        (Joins::Vectors, Some(gpu)) => (pick(rng, &OF_VECTORS), gpu.option.as_str()),
+        (Joins::Vectors, Some(gpu)) => (pick(rng, &VECTORS_WITH_GPU), gpu.option.as_str()),
         (Joins::Vectors, None) => (pick(rng, &OF_VECTORS), "cpu"),
         (Joins::Both, gpu) => ("auto".to_string(), gpu.map_or("cpu", |_| "auto")),
     };
@@ -151,6 +151,28 @@ fn draw_session(rng: &mut StdRng, joins: Joins, gpu: Option<&VerifiedOn>) -> Ses
 struct Subject {
     session: Session,
     ctx: SessionContext,
+    joins: Joins,
+}
+
+impl Subject {
+    /// Sets the strategy of the session, or `auto` where it does not serve the statement: no index
+    /// serves inner products.
+    async fn set_strategy_for(&self, statement: &Statement) {
+        let options = self.session.options.iter();
+        let named = options.filter(|(name, _)| *name == "strategy").map(|(_, value)| value).last();
+        let strategy = match named {
+            Some(index)
+                if self.joins == Joins::Vectors
+                    && !VECTORS_WITH_GPU.contains(&index.as_str())
+                    && statement.ours.contains("product(") =>
+            {
+                "auto"
+            }
+            Some(named) => named,
+            None => "auto",
+        };
+        rows(&self.ctx, &format!("SET simjoin.strategy = '{strategy}'")).await;
+    }
 }
 
 /// Compares the statements of one world.
@@ -164,7 +186,7 @@ async fn compare_world(seed: u64, gpu: Option<&VerifiedOn>, tally: &Tally) {
     for _ in 0..SESSIONS_PER_WORLD {
         let session = draw_session(&mut rng, world.joins, gpu);
         let ctx = world.prepare(session.context()).await;
-        subjects.push(Subject { session, ctx });
+        subjects.push(Subject { session, ctx, joins: world.joins });
     }
     for _ in 0..STATEMENTS_PER_WORLD {
         let statement = Statement::draw(&mut rng, &world);
@@ -205,7 +227,9 @@ async fn compare_statement(
     whence: impl Fn() -> String,
     tally: &Tally,
 ) {
-    for Subject { session, ctx } in subjects {
+    for subject in subjects {
+        subject.set_strategy_for(statement).await;
+        let Subject { session, ctx, .. } = subject;
         let fault = match tokio::time::timeout(PATIENCE, answer(session, ctx, statement)).await {
             Ok(Err(error)) if is_out_of_memory(&error) && session.memory.is_some() => {
                 tally.out_of_memory.fetch_add(1, Ordering::Relaxed);

@@ -6,10 +6,8 @@ use arrow::datatypes::{DataType, Field};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use super::{float_list, random, register, table};
-use crate::support::{
-    OF_VECTORS, Session, assert_contains, error, number, register_partitions, rows,
-};
+use super::{float_list, random, register, strategies_of, table};
+use crate::support::{Session, assert_contains, error, number, register_partitions, rows};
 use crate::vector_oracle::Metric;
 
 /// Equal vectors are joined once: their pairs are counted, not made.
@@ -67,7 +65,7 @@ async fn larger_joins_agree_in_memory_and_under_limits() {
                 Session::on_cpu().option("self_join", false),
                 Session::on_cpu().option("debug.simd", "portable"),
             ] {
-                for strategy in OF_VECTORS {
+                for strategy in strategies_of(metric) {
                     let ctx = session.clone().option("strategy", strategy).context();
                     register(&ctx, "t", &vectors, &list);
                     let found = rows(&ctx, &sql).await;

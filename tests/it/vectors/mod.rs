@@ -14,7 +14,8 @@ use datafusion::prelude::SessionContext;
 use rand::Rng;
 use rand::rngs::StdRng;
 
-use crate::support::{Session, register_partitions, rows, split};
+use crate::support::{OF_VECTORS, Session, VECTORS_WITH_GPU, register_partitions, rows, split};
+use crate::vector_oracle::Metric;
 
 /// A list column of Float64.
 fn lists(vectors: &[Vec<f64>]) -> ArrayRef {
@@ -45,6 +46,15 @@ fn float_list() -> DataType {
 
 fn random(rng: &mut StdRng, count: usize, d: usize) -> Vec<Vec<f64>> {
     (0..count).map(|_| (0..d).map(|_| rng.random_range(-1.0..1.0)).collect()).collect()
+}
+
+/// The values of `simjoin.strategy` for joins of vectors on the CPU by `metric`. No index serves inner
+/// products.
+fn strategies_of(metric: Metric) -> Vec<&'static str> {
+    match metric {
+        Metric::InnerProduct => VECTORS_WITH_GPU.clone(),
+        Metric::Euclidean | Metric::Cosine => OF_VECTORS.clone(),
+    }
 }
 
 /// A session in which DataFusion's nested loop runs every join.

@@ -6,7 +6,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMe
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::config::{DeviceChoice, GpuOptions, StrategyChoice};
+use crate::config::{DeviceChoice, GpuOptions, StrategyName};
 use crate::emulator::gpu;
 use crate::engine::{
     Collection, DeviceRequest, MatchNeed, MatchSpec, Matcher, Pairing, Placement, PrepareContext,
@@ -135,7 +135,7 @@ fn the_cpu_is_sampled_where_devices_refuse() {
     };
     let mut spec = spec(Pairing::Unordered, ProbeRows::UNKNOWN);
     let chosen = |spec: &MatchSpec| {
-        let auto = StrategyChoice::Auto;
+        let auto = StrategyName::AUTO;
         choose(&matcher as &dyn Matcher, auto, &build, spec, &request, context).unwrap()
     };
     assert!(chosen(&spec).is_on_device());

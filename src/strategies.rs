@@ -1,0 +1,38 @@
+//! The registry of strategies: the lists of all families that a session knows, and what only comparisons
+//! run.
+
+use crate::engine::Strategy;
+use crate::{published, set, vector};
+
+/// The strategies of sets: those that `auto` compares, in the order in which equal estimates are preferred,
+/// and those that a join has to name.
+pub fn of_sets() -> Vec<&'static dyn Strategy> {
+    set::strategies::STRATEGIES.iter().chain(&published::OF_SETS).copied().collect()
+}
+
+/// The strategies of distances between vectors, in the same order. Other metrics have fewer.
+pub fn of_vectors() -> Vec<&'static dyn Strategy> {
+    vector::STRATEGIES.iter().chain(&published::OF_DISTANCES).copied().collect()
+}
+
+/// The names of all strategies, which `simjoin.strategy` accepts besides `auto`.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    of_sets().into_iter().chain(of_vectors()).map(|strategy| strategy.name())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn names_differ_and_are_written_in_small_letters() {
+        let distinct: BTreeSet<_> = names().collect();
+        assert_eq!(distinct.len(), names().count());
+        assert!(!distinct.contains("auto"));
+        for name in names() {
+            assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{name}");
+        }
+    }
+}
