@@ -26,7 +26,7 @@ use super::rows::{Rows, print_count};
 use super::statement;
 use super::tables::Tables;
 use super::threads::stack_for_trees;
-use super::{folders, tokenizers, warnings, writes};
+use super::{folders, spill_folders, tokenizers, warnings, writes};
 use crate::files;
 use crate::sql::{check_depth, parse_sql_at_line};
 
@@ -170,9 +170,11 @@ async fn execute_within(
     let asked = statement.to_string();
     let done = execute(&held.tables, ctx.clone(), statement, options, progress, running).await;
     let within = held.limits.hold(&ctx, &runtime, &asked);
+    let kept = spill_folders::keep(&ctx, &runtime, &asked);
     held.tables.recount(&ctx).await;
     let done = done?;
     within?;
+    kept?;
     Ok(done)
 }
 

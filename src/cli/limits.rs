@@ -91,6 +91,11 @@ pub(super) fn bytes_of(pool: &dyn MemoryPool) -> Option<usize> {
 
 fn set_pool(ctx: &SessionContext, now: &RuntimeEnv, pool: &Arc<dyn MemoryPool>) -> Result<()> {
     let runtime = RuntimeEnvBuilder::from_runtime_env(now).with_memory_pool(Arc::clone(pool));
+    set_runtime(ctx, runtime)
+}
+
+/// Gives the session another runtime.
+pub(super) fn set_runtime(ctx: &SessionContext, runtime: RuntimeEnvBuilder) -> Result<()> {
     let runtime = runtime.build_arc()?;
     let state = ctx.state_ref();
     let mut state = state.write();

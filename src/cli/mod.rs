@@ -15,7 +15,8 @@
 //! Results go to standard output, errors and progress to standard error. The exit status is 0 only
 //! when every statement succeeded, 1 when one failed, 2 for a wrong command line and 130 after
 //! Ctrl-C, 143 after SIGTERM, 129 after SIGHUP. A reader that closes the pipe, such as `head`, ends
-//! the program quietly. However it ends, no temporary file stays; only SIGKILL is too quick.
+//! the program quietly. However it ends, no temporary file stays; the next
+//! start removes those of a process that was killed ([`spill_folders`]).
 
 mod analyze;
 pub mod args;
@@ -52,6 +53,7 @@ mod reads;
 mod rows;
 mod script;
 pub mod session;
+mod spill_folders;
 mod statement;
 mod summary;
 mod table;

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use datafusion::catalog::{DynamicFileCatalog, UrlTableFactory};
 use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::{
     FairSpillPool, GreedyMemoryPool, MemoryPool, TrackConsumersPool,
 };
@@ -17,6 +16,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use super::args::{Args, PoolType};
 use super::cluster;
 use super::reads::WatchedFiles;
+use super::spill_folders::SpillFolders;
 use crate::config::SimJoinOptions;
 use crate::files::{self, ExternalTables, FilePlanner, FileTables, Pipes};
 use crate::session::install;
@@ -47,13 +47,11 @@ pub fn build(args: &Args) -> Result<SessionContext> {
         let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
         runtime = runtime.with_memory_pool(memory_pool(args, bytes));
     }
+    let (mut disk, config) = SpillFolders::disk_manager(config);
     if let Some(bytes) = args.disk_limit {
-        runtime = runtime.with_disk_manager_builder(
-            DiskManagerBuilder::default()
-                .with_mode(DiskManagerMode::OsTmpDirectory)
-                .with_max_temp_directory_size(bytes),
-        );
+        disk.set_max_temp_directory_size(bytes);
     }
+    let runtime = runtime.with_disk_manager_builder(disk);
 
     let runtime = runtime.build_arc()?;
     let files = ObjectStoreUrl::local_filesystem();

@@ -1,9 +1,13 @@
-//! Folders that statements may touch.
+//! Folders: those that statements may touch, and those of a process for its temporary files.
 //!
 //! [`DataDirs`] is a list of folders. Its [`registry`](DataDirs::registry) gives a session object
 //! stores that read and write nothing outside of them: whatever a plan names, also one that was
 //! never planned here, goes through these stores.
+//!
+//! A `ProcessDir` goes with its process; that of a killed one goes with the next start.
 
+#[cfg(feature = "cli")]
+mod process_dir;
 mod store;
 
 use std::ffi::OsString;
@@ -26,6 +30,8 @@ use datafusion::object_store::ObjectStore;
 use datafusion::object_store::local::LocalFileSystem;
 use datafusion::physical_plan::ExecutionPlan;
 
+#[cfg(feature = "cli")]
+pub(crate) use process_dir::ProcessDir;
 use store::FolderStore;
 
 /// Folders that statements may read and write, with everything below them.

@@ -100,6 +100,46 @@ fn a_signal_removes_the_unfinished_files_of_a_copy() {
     }
 }
 
+/// SIGKILL leaves no time to remove anything. Another process that lives keeps its files.
+#[test]
+fn the_next_start_removes_what_a_killed_join_has_on_disk() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tmp = folder.path().join("tmp");
+    let elsewhere = folder.path().join("elsewhere");
+    // The folder of a process that has spilled into `place`, where `known` are those of others.
+    let spilling = |place: &Path, known: &[PathBuf], sql: &str| {
+        let child = start(&folder, &["-c", sql]);
+        let own = || {
+            let entries = fs::read_dir(place).into_iter().flatten().flatten();
+            let mut new = entries.map(|entry| entry.path()).filter(|path| !known.contains(path));
+            new.find(|path| files(path).iter().any(is_file_of(1000)))
+        };
+        wait_for("spilled data", || own().is_some());
+        (child, own().unwrap())
+    };
+    let moved = format!("SET datafusion.runtime.temp_directory = '{}';", elsewhere.display());
+    let limited = "SET datafusion.runtime.max_temp_directory_size = '50G';";
+    let (mut living, kept) = spilling(&tmp, &[], LONG_JOIN);
+    let (mut killed, gone) = spilling(&tmp, std::slice::from_ref(&kept), LONG_JOIN);
+    let (mut other, gone_too) = spilling(&elsewhere, &[], &format!("{moved}{limited}{LONG_JOIN}"));
+    for child in [&mut killed, &mut other] {
+        child.kill().expect("a process");
+        child.wait().expect("a process");
+    }
+    assert!(gone.is_dir() && gone_too.is_dir());
+    assert!(run_in(&folder, "SELECT 1"));
+    assert!(!gone.exists() && kept.is_dir());
+    assert!(run_in(&folder, &moved));
+    assert!(!gone_too.exists());
+    kill(&living, libc::SIGTERM);
+    assert_eq!(status_of(&mut living), 143);
+    assert!(files(&tmp).is_empty() && files(&elsewhere).is_empty());
+}
+
+fn run_in(folder: &TempDir, sql: &str) -> bool {
+    status_of(&mut start(folder, &["-c", sql])) == 0
+}
+
 /// The folder of temporary files outlives a statement, but not the program.
 #[test]
 fn a_signal_while_nothing_runs_leaves_no_folder() {

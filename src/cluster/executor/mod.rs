@@ -25,9 +25,8 @@ use super::scheduler::DRAIN_SECONDS;
 use super::secret::{Access, Secret};
 use super::{MAX_MESSAGE_BYTES, configure_executor, log, session_config};
 use crate::exec::ProcessCores;
-use crate::storage::DataDirs;
+use crate::storage::{DataDirs, ProcessDir};
 use process::Process;
-use work_dir::WorkDir;
 
 pub(super) use work_dir::WORK_DIR_LIMIT;
 
@@ -66,7 +65,7 @@ pub struct ExecutorOptions {
 pub struct Executor {
     config: ExecutorProcessConfig,
     scheduler: SchedulerAddress,
-    work_dir: WorkDir,
+    work_dir: ProcessDir,
     work_dir_limit: Option<u64>,
     data_dirs: Option<DataDirs>,
     secret: Option<Secret>,
@@ -100,14 +99,14 @@ impl Executor {
     ///
     /// An execution error when a port, the folder or the scheduler cannot be had.
     pub async fn prepare(options: ExecutorOptions) -> Result<Self> {
-        let work_dir = WorkDir::create(options.work_dir.as_deref())?;
+        let work_dir = work_dir::create(options.work_dir.as_deref())?;
         let port = free_port(options.bind_host, options.bind_port, "--bind-port")?;
         let grpc_port = free_port(options.bind_host, options.bind_grpc_port, "--bind-grpc-port")?;
         options.access.check(options.bind_host)?;
         let secret =
             find_scheduler(&options.scheduler, &options.access, options.connect_patience).await?;
-        let Some(folder) = work_dir.path.to_str() else {
-            return exec_err!("the work folder {} has no name in UTF-8", work_dir.path.display());
+        let Some(folder) = work_dir.path().to_str() else {
+            return exec_err!("the work folder {} has no name in UTF-8", work_dir.path().display());
         };
         let scheduler = options.scheduler;
         let mut config = configure_executor(ExecutorProcessConfig {
@@ -160,7 +159,7 @@ impl Executor {
 
     /// Where its files are.
     pub fn work_dir(&self) -> &Path {
-        &self.work_dir.path
+        self.work_dir.path()
     }
 
     /// Waits until the scheduler knows the executor, once it runs.

@@ -1,7 +1,7 @@
 //! The folder of an executor's files, and how much they may take.
 
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,99 +11,28 @@ use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-/// A folder of this process alone, removed at its end.
-///
-/// A process that was killed leaves its folder, but not the lock in it: the next executor with the
-/// same parent removes it.
-#[derive(Debug)]
-pub(super) struct WorkDir {
-    pub path: PathBuf,
-    /// Held, with its lock, for as long as the folder is used.
-    _lock: File,
-}
+use crate::storage::ProcessDir;
 
+/// The start of the names of executors' folders.
 const PREFIX: &str = "simjoin-executor-";
-const LOCK: &str = ".lock";
 
-impl WorkDir {
-    pub(super) fn create(parent: Option<&Path>) -> Result<Self> {
-        let parent = match parent {
-            Some(parent) => parent.to_path_buf(),
-            None => std::env::temp_dir(),
-        };
-        let failed = |e: std::io::Error| {
-            exec_datafusion_err!(
-                "the work folder {} cannot be written: {e}; choose another --work-dir",
-                parent.display()
-            )
-        };
-        fs::create_dir_all(&parent).map_err(failed)?;
-        let parent = parent.canonicalize().map_err(failed)?;
-        // A random name, which other users cannot guess, in a folder for this user alone. No other
-        // executor sees the folder before it is locked, or takes it for left over.
-        let prefix = format!(".{PREFIX}");
-        let mut folder = tempfile::Builder::new();
-        folder.prefix(&prefix);
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            folder.permissions(fs::Permissions::from_mode(0o700));
-        }
-        let hidden = folder.tempdir_in(&parent).map_err(failed)?;
-        remove_left_over(&parent, hidden.path());
-        let lock = File::create_new(hidden.path().join(LOCK)).map_err(failed)?;
-        lock.lock().map_err(failed)?;
-        let path = parent.join(format!("{PREFIX}{}", ballista_core::ids::new_instance_id()));
-        fs::rename(hidden.path(), &path).map_err(failed)?;
-        let _ = hidden.keep();
-        Ok(Self { path, _lock: lock })
-    }
-}
-
-impl Drop for WorkDir {
-    fn drop(&mut self) {
-        if let Err(e) = fs::remove_dir_all(&self.path) {
-            log::warn!("{} could not be removed: {e}", self.path.display());
-        }
-    }
-}
-
-/// Removes the folders of executors that were killed: those of the user of the folder `own`.
-fn remove_left_over(parent: &Path, own: &Path) {
-    let Ok(entries) = fs::read_dir(parent) else { return };
-    for entry in entries.flatten() {
-        let is_ours = entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
-        let path = entry.path();
-        // Of others, whatever lies under such a name is left alone: a link, or a pipe for a lock.
-        if !is_ours || !is_folder_of_user(&path, own) || !is_file(&path.join(LOCK)) {
-            continue;
-        }
-        let Ok(lock) = File::open(path.join(LOCK)) else { continue };
-        if lock.try_lock().is_ok()
-            && let Err(e) = fs::remove_dir_all(&path)
-        {
-            log::warn!("{} could not be removed: {e}", path.display());
-        }
-    }
-}
-
-/// Whether `path` is a folder, not a link to one, whose owner is that of `own`.
-fn is_folder_of_user(path: &Path, own: &Path) -> bool {
-    let (Ok(found), Ok(own)) = (fs::symlink_metadata(path), fs::symlink_metadata(own)) else {
-        return false;
+/// Makes the folder of an executor in `parent`, or else in the system's folder of temporary files.
+///
+/// # Errors
+///
+/// An execution error for a place that cannot be written.
+pub(super) fn create(parent: Option<&Path>) -> Result<ProcessDir> {
+    let parent = match parent {
+        Some(parent) => parent.to_path_buf(),
+        None => std::env::temp_dir(),
     };
-    #[cfg(unix)]
-    let has_owner = {
-        use std::os::unix::fs::MetadataExt;
-        found.uid() == own.uid()
-    };
-    #[cfg(not(unix))]
-    let has_owner = own.is_dir();
-    found.is_dir() && has_owner
-}
-
-fn is_file(path: &Path) -> bool {
-    fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
+    let folder = fs::create_dir_all(&parent).and_then(|()| ProcessDir::create(&parent, PREFIX));
+    folder.map_err(|e| {
+        exec_datafusion_err!(
+            "the work folder {} cannot be written: {e}; choose another --work-dir",
+            parent.display()
+        )
+    })
 }
 
 /// Bounds the bytes of the files in the folder of an executor: rows between stages, and spilled data.
@@ -250,63 +179,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_goes_with_its_executor_and_a_killed_one_with_the_next() {
-        let parent = tempfile::tempdir().unwrap();
-        let first = WorkDir::create(Some(parent.path())).unwrap();
-        // As after a kill: a folder with a lock that no process holds.
-        let killed = parent.path().join(format!("{PREFIX}killed"));
-        fs::create_dir(&killed).unwrap();
-        fs::write(killed.join(LOCK), "").unwrap();
-        fs::write(killed.join("rows"), "x").unwrap();
-        fs::write(parent.path().join("other"), "").unwrap();
-        let second = WorkDir::create(Some(parent.path())).unwrap();
-        assert!(first.path.is_dir() && second.path.is_dir() && !killed.exists());
-        fs::write(first.path.join("rows"), "x").unwrap();
-        drop((first, second));
-        let left: Vec<_> = fs::read_dir(parent.path()).unwrap().flatten().collect();
-        assert_eq!(left.len(), 1, "{left:?}");
-    }
-
-    /// In a folder that other users write to, an executor touches none of their files, and keeps
-    /// its own from their eyes.
-    #[cfg(unix)]
-    #[test]
-    fn a_folder_that_another_user_has_planted_is_left_alone() {
-        use std::os::unix::fs::{PermissionsExt, symlink};
-        let parent = tempfile::tempdir().unwrap();
-        let victim = parent.path().join("victim");
-        fs::create_dir(&victim).unwrap();
-        fs::write(victim.join("file"), "kept").unwrap();
-        // The name that an earlier version took, with a lock that is a link.
-        let planted = parent.path().join(format!(".{PREFIX}{}", std::process::id()));
-        fs::create_dir(&planted).unwrap();
-        symlink(victim.join("file"), planted.join(LOCK)).unwrap();
-        // A link to a folder, a lock that is a link, and one that is a pipe.
-        fs::write(victim.join(LOCK), "").unwrap();
-        symlink(&victim, parent.path().join(format!("{PREFIX}link"))).unwrap();
-        let linked = parent.path().join(format!("{PREFIX}linked"));
-        fs::create_dir(&linked).unwrap();
-        symlink(victim.join("file"), linked.join(LOCK)).unwrap();
-        let piped = parent.path().join(format!("{PREFIX}piped"));
-        fs::create_dir(&piped).unwrap();
-        let made = std::process::Command::new("mkfifo").arg(piped.join(LOCK)).status();
-        assert!(made.unwrap().success());
-        let folder = WorkDir::create(Some(parent.path())).unwrap();
-        let mode = fs::metadata(&folder.path).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o700);
-        assert!(planted.is_dir() && linked.is_dir() && piped.is_dir());
-        assert_eq!(fs::read_to_string(victim.join("file")).unwrap(), "kept");
-        // Two at once, as in two containers whose processes have one number.
-        let other = WorkDir::create(Some(parent.path())).unwrap();
-        assert_ne!(folder.path, other.path);
-    }
-
-    #[test]
     fn a_bad_folder_says_what_to_change() {
         let parent = tempfile::tempdir().unwrap();
         let file = parent.path().join("file");
         fs::write(&file, "").unwrap();
-        let error = WorkDir::create(Some(&file.join("sub"))).unwrap_err().to_string();
+        let error = create(Some(&file.join("sub"))).unwrap_err().to_string();
         assert!(error.contains("--work-dir"), "{error}");
     }
 
