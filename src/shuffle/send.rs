@@ -1,5 +1,6 @@
 //! Rows on their way to tasks.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array};
@@ -23,13 +24,13 @@ use crate::shuffle::histogram::{Histogram, Resolution};
 use crate::shuffle::placed::PlacedReader;
 use crate::shuffle::tiling::{Grid, GridSpec, PlacesOfTile, Tiling, place_of};
 use crate::spec::Side;
+use crate::util::row_bytes::bytes_in_message;
 
 /// Rows looked at without yielding to the runtime.
 const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
 
-/// Bytes of an output batch, about, and the rows that it has in any case.
+/// Bytes of an output batch, unless it has a single row.
 const BATCH_BYTES: usize = 4 << 20;
-const LEAST_ROWS: usize = 64;
 
 /// Counters of one partition.
 #[derive(Debug)]
@@ -178,36 +179,26 @@ impl Sender {
         struct Sending {
             sender: Sender,
             input: SendableRecordBatchStream,
-            /// Rows on their way, and for each row sent its number there and its tile.
-            slice: Option<(RecordBatch, Vec<u32>, Vec<u32>)>,
-            next: usize,
-            rows_at_once: usize,
+            /// Rows on their way, and how many of these have been sent.
+            placed: Option<(Placed, usize)>,
             /// A batch of which some rows are left, and the first of these.
             batch: Option<(RecordBatch, usize)>,
         }
-        let sending =
-            Sending { sender: self, input, slice: None, next: 0, rows_at_once: 1, batch: None };
+        let sending = Sending { sender: self, input, placed: None, batch: None };
         futures::stream::try_unfold(sending, |mut s| async move {
             loop {
-                if let Some((slice, rows, tiles)) = &s.slice {
-                    if s.next < rows.len() {
-                        let to = rows.len().min(s.next + s.rows_at_once);
-                        let (rows, tiles) = (&rows[s.next..to], &tiles[s.next..to]);
-                        let batch = s.sender.expanded(slice, rows, tiles)?;
-                        s.next = to;
-                        return Ok(Some((batch, s)));
-                    }
-                    s.slice = None;
+                if let Some((placed, sent)) = s.placed.take()
+                    && sent < placed.rows.len()
+                {
+                    let end = placed.end_of_batch(sent, s.sender.batch_size);
+                    let batch = s.sender.expanded(&placed, sent..end)?;
+                    s.placed = Some((placed, end));
+                    return Ok(Some((batch, s)));
                 }
                 let (batch, start) = match s.batch.take() {
                     Some(rest) => rest,
                     None => match s.input.next().await.transpose()? {
-                        Some(batch) => {
-                            let row = batch.get_array_memory_size() / batch.num_rows().max(1);
-                            let rows = (BATCH_BYTES / row.max(1)).max(LEAST_ROWS);
-                            s.rows_at_once = rows.min(s.sender.batch_size);
-                            (batch, 0)
-                        }
+                        Some(batch) => (batch, 0),
                         None => {
                             s.sender.metrics.baseline.done();
                             return Ok(None);
@@ -219,20 +210,18 @@ impl Sender {
                 if start + rows < batch.num_rows() {
                     s.batch = Some((batch, start + rows));
                 }
-                let (rows, tiles) = s.sender.place(&slice)?;
-                s.slice = Some((slice, rows, tiles));
-                s.next = 0;
+                s.placed = Some((s.sender.place(slice)?, 0));
                 tokio::task::yield_now().await;
             }
         })
     }
 
-    /// Which rows of a slice are sent, and the tile column of each.
-    fn place(&mut self, slice: &RecordBatch) -> Result<(Vec<u32>, Vec<u32>)> {
+    /// Which rows of a slice are sent, and where.
+    fn place(&mut self, slice: RecordBatch) -> Result<Placed> {
         let _timer = self.metrics.place_time.timer();
         let Self { routes, reader, cache, .. } = self;
         let mut shapes = vec![];
-        reader.read(slice, &mut shapes)?;
+        reader.read(&slice, &mut shapes)?;
         let grid = Grid { spec: routes.spec, axis: routes.axis.as_ref() };
         let once = routes.spec.visits_once[routes.side as usize];
         let row_hashes = match routes.tiling.divides_items[routes.side as usize] {
@@ -272,23 +261,49 @@ impl Sender {
         self.metrics.dropped_rows.add(dropped);
         self.metrics.repeated_rows.add(rows.len() - joined);
         if !alone.is_empty() {
-            let of_alone = take_record_batch(slice, &UInt32Array::from(alone.clone()))?;
+            let of_alone = take_record_batch(&slice, &UInt32Array::from(alone.clone()))?;
             for (row, hash) in alone.into_iter().zip(content_hashes(of_alone.columns())?) {
                 rows.push(row);
                 tiles.push(routes.tasks[(hash % routes.tasks.len() as u64) as usize]);
             }
         }
-        Ok((rows, tiles))
+        Ok(Placed { bytes: bytes_in_message(&slice), slice, rows, tiles })
     }
 
-    /// The rows with their tiles.
-    fn expanded(&self, slice: &RecordBatch, rows: &[u32], tiles: &[u32]) -> Result<RecordBatch> {
+    /// Some of the rows with their tiles.
+    fn expanded(&self, placed: &Placed, some: Range<usize>) -> Result<RecordBatch> {
         let _timer = self.metrics.baseline.elapsed_compute().timer();
-        let rows = take_record_batch(slice, &UInt32Array::from(rows.to_vec()))?;
+        let rows = UInt32Array::from(placed.rows[some.clone()].to_vec());
+        let rows = take_record_batch(&placed.slice, &rows)?;
         let mut columns = rows.columns().to_vec();
-        columns.push(Arc::new(UInt32Array::from(tiles.to_vec())));
+        columns.push(Arc::new(UInt32Array::from(placed.tiles[some].to_vec())));
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), columns)?;
         Ok(batch.record_output(&self.metrics.baseline))
+    }
+}
+
+/// The rows of a slice that are sent.
+struct Placed {
+    slice: RecordBatch,
+    /// The bytes of each row of the slice.
+    bytes: Vec<usize>,
+    /// For each row sent, its number in the slice and its tile.
+    rows: Vec<u32>,
+    tiles: Vec<u32>,
+}
+
+impl Placed {
+    /// The end of a batch of the rows from `start` on: it has at most `most` rows and
+    /// [`BATCH_BYTES`], or one row.
+    fn end_of_batch(&self, start: usize, most: usize) -> usize {
+        let rows = self.rows[start..].iter().take(most);
+        let mut left = BATCH_BYTES;
+        let fitting = rows.take_while(|&&row| {
+            let rest = left.checked_sub(self.bytes[row as usize]);
+            left = rest.unwrap_or(0);
+            rest.is_some()
+        });
+        start + fitting.count().max(1)
     }
 }
 

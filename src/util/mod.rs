@@ -1,5 +1,5 @@
 //! Helpers that know nothing of joins: cancellation, kinds of errors, threads and the
-//! numbers that they share, shared futures, checksums.
+//! numbers that they share, shared futures, checksums, the bytes of rows.
 
 pub(crate) mod buffers;
 pub(crate) mod cancel;
@@ -7,4 +7,5 @@ pub(crate) mod checksum;
 pub(crate) mod errors;
 pub(crate) mod once;
 pub(crate) mod parallel;
+pub(crate) mod row_bytes;
 pub(crate) mod scatter;

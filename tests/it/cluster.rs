@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::array::AsArray;
 use arrow::datatypes::DataType;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
@@ -332,4 +333,46 @@ async fn inputs_that_may_change_are_not_read_twice() {
         assert_contains(&plan, &["an input may give other rows when it is read twice"]);
         assert!(number(&ctx, &sql).await > 0);
     }
+}
+
+/// Messages are cut by the bytes of the rows in them: a long row among short ones is one of its own.
+#[tokio::test]
+async fn a_long_row_makes_no_long_message() {
+    const MOST_BYTES: usize = 4 << 20;
+    let mut table: Vec<Row> = (0..3000).map(|id| Row::of(id, ints(id..id + 5))).collect();
+    for (id, tokens) in [(40, 1_000_000), (41, 300_000), (42, 300_000), (2000, 300_000)] {
+        table[id].toks = ints(0..tokens);
+    }
+    let ctx = cluster(2).option("distribution", "repartition").context();
+    let batch = batch_of(&table, &DataType::Int64, Layout::List);
+    register_partitions(&ctx, "a", vec![vec![batch]]);
+    let sql = "SELECT count(*) FROM a LEFT SIMJOIN a b ON jaccard(a.toks, b.toks) >= 0.9 \
+               AND a.id <> b.id";
+    let frame = plan(&ctx, sql).await.unwrap();
+    let mut waiting = vec![frame.create_physical_plan().await.unwrap()];
+    let mut grids = 0;
+    while let Some(plan) = waiting.pop() {
+        waiting.extend(plan.children().into_iter().cloned());
+        if plan.name() != "AxisGridExec" {
+            continue;
+        }
+        grids += 1;
+        let (mut rows, mut messages) = (0, 0);
+        for partition in 0..plan.properties().partitioning.partition_count() {
+            let batches = plan.execute(partition, ctx.task_ctx()).unwrap();
+            for batch in datafusion::physical_plan::common::collect(batches).await.unwrap() {
+                let lists = batch.columns().iter().find_map(|column| column.as_list_opt::<i32>());
+                let offsets = lists.unwrap().value_offsets();
+                let bytes = 8 * (offsets[batch.num_rows()] - offsets[0]) as usize;
+                let told = format!("{bytes} bytes in {} rows", batch.num_rows());
+                assert!(bytes < MOST_BYTES || batch.num_rows() == 1, "{told}");
+                rows += batch.num_rows();
+                messages += 1;
+            }
+        }
+        assert!(rows >= table.len(), "{rows} rows");
+        // A batch of the input has 8192 rows; each long row ends a message, and begins one.
+        assert!(messages < 20, "{messages} messages");
+    }
+    assert!(grids > 0);
 }

@@ -7,6 +7,5 @@ pub(crate) mod inputs;
 pub(crate) mod payload;
 pub(crate) mod ranks;
 pub(crate) mod segment;
-pub(crate) mod sizes;
 pub(crate) mod slices;
 pub(crate) mod visited;

@@ -17,7 +17,7 @@ use super::bands::Bands;
 use crate::engine::{ANYWHERE, StoredForm, StoredRows};
 use crate::exec::rows::payload::stored_bytes;
 use crate::exec::rows::segment::{Segment, SpilledSide};
-use crate::exec::rows::sizes::widest_row;
+use crate::util::row_bytes::widest_row;
 
 /// Rows of a batch on disk, at most: reading takes the memory of a batch.
 const BATCH_ROWS: usize = 8192;

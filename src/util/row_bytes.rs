@@ -1,9 +1,10 @@
 //! The bytes of single rows, which may differ by orders of magnitude.
 
 use arrow::array::{
-    Array, AsArray, GenericByteArray, GenericListArray, GenericListViewArray, OffsetSizeTrait,
+    Array, AsArray, GenericByteArray, GenericByteViewArray, GenericListArray, GenericListViewArray,
+    OffsetSizeTrait, RecordBatch,
 };
-use arrow::datatypes::{ArrowNativeType, ByteArrayType, DataType};
+use arrow::datatypes::{ArrowNativeType, ByteArrayType, ByteViewType, DataType};
 
 /// The bytes that rows `from..to` of a column take once they are copied: of views, without the text
 /// that they refer to, which is not.
@@ -67,6 +68,33 @@ pub(crate) fn widest_row(array: &dyn Array) -> usize {
     }
 }
 
+/// The bytes that each row takes in a message, of which the text of views is a part.
+pub(crate) fn bytes_in_message(batch: &RecordBatch) -> Vec<usize> {
+    let mut bytes = vec![0; batch.num_rows()];
+    let mut every = 0;
+    for column in batch.columns() {
+        let column = column.as_ref();
+        match (column.data_type(), fixed_width(column.data_type())) {
+            (DataType::Utf8View, _) => add_text(column.as_string_view(), &mut bytes),
+            (DataType::BinaryView, _) => add_text(column.as_binary_view(), &mut bytes),
+            (_, Some(width)) => every += width,
+            _ => {
+                for (row, bytes) in bytes.iter_mut().enumerate() {
+                    *bytes += range_bytes(column, row, row + 1);
+                }
+            }
+        }
+    }
+    bytes.iter_mut().for_each(|bytes| *bytes += every);
+    bytes
+}
+
+fn add_text<T: ByteViewType>(array: &GenericByteViewArray<T>, bytes: &mut [usize]) {
+    for (len, bytes) in array.lengths().zip(bytes) {
+        *bytes += size_of::<u128>() + len as usize;
+    }
+}
+
 /// The bytes of each row of a type, where they are the same for all.
 pub(crate) fn fixed_width(data_type: &DataType) -> Option<usize> {
     match data_type {
@@ -109,7 +137,9 @@ fn view_bytes<O: OffsetSizeTrait>(
 mod tests {
     use std::sync::Arc;
 
-    use arrow::array::{ArrayRef, Int64Array, ListArray, StringArray, StructArray};
+    use arrow::array::{
+        ArrayRef, Int64Array, ListArray, StringArray, StringViewArray, StructArray,
+    };
     use arrow::compute::cast;
     use arrow::datatypes::{Field, Int64Type};
 
@@ -166,5 +196,20 @@ mod tests {
         }
         let large = DataType::LargeList(Arc::new(Field::new_list_field(DataType::Int64, true)));
         assert_eq!(widest_row(&cast(&lists, &large).unwrap()), 8008);
+    }
+    #[test]
+    fn a_message_has_the_text_of_views() {
+        let texts = ["", "short", "a text that is longer than a view"];
+        let lists = ListArray::from_iter_primitive::<Int64Type, _, _>(
+            [3, 0, 1].map(|len| Some((0..len).map(Some))),
+        );
+        let columns: [(&str, ArrayRef); 3] = [
+            ("view", Arc::new(StringViewArray::from_iter_values(texts))),
+            ("number", Arc::new(Int64Array::from_iter_values(0..3))),
+            ("list", Arc::new(lists)),
+        ];
+        let batch = RecordBatch::try_from_iter(columns).unwrap();
+        assert_eq!(bytes_in_message(&batch), [16 + 8 + 28, 16 + 5 + 8 + 4, 16 + 33 + 8 + 12]);
+        assert_eq!(bytes_in_message(&batch.slice(1, 1)), [16 + 5 + 8 + 4]);
     }
 }
