@@ -9,7 +9,7 @@ const NONE: u32 = u32::MAX;
 const UNKNOWN: u32 = 0;
 
 /// The build side as probe sets need it for a match.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Partners {
     bounds: Bounds,
     /// Of the probe sets.
@@ -34,6 +34,17 @@ impl Partners {
         }
         // It never falls while the partner grows.
         self.bounds.min_overlap(self.role, size, partner).unwrap_or(NONE)
+    }
+}
+
+impl PartialEq for Partners {
+    /// Compares the bits of the thresholds: NaN is equal to itself.
+    fn eq(&self, other: &Self) -> bool {
+        let parts = |of: &Self| {
+            let Self { bounds, role, least_size, greatest_size } = *of;
+            (bounds.measure, bounds.threshold.to_bits(), role, least_size, greatest_size)
+        };
+        parts(self) == parts(other)
     }
 }
 
@@ -119,6 +130,24 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn the_batches_of_a_join_share_what_was_found() {
+        let runs = Runs::of([(0, 2, 1), (0, 9, 1)].into_iter());
+        for threshold in [0.5, f64::NAN] {
+            let partners = |threshold| {
+                let bounds = Bounds::new(Measure::Jaccard, threshold);
+                Some(Partners::new(bounds, Role::First, &runs))
+            };
+            let mut overlaps = LeastOverlaps::default();
+            overlaps.start(partners(threshold));
+            overlaps.admit(5, 5);
+            overlaps.start(partners(threshold));
+            assert_eq!(overlaps.by_size.len(), 6, "{threshold}");
+            overlaps.start(partners(0.25));
+            assert!(overlaps.by_size.is_empty(), "{threshold}");
         }
     }
 }
