@@ -5,6 +5,7 @@ use std::io;
 use super::cluster::access;
 use super::cluster_args::{ControlArgs, ControlCommand, StatusFormat};
 use super::errors::CliError;
+use super::escape::{self, Escapes};
 use super::output::print_line;
 use crate::cluster::client::{self, SchedulerAddress};
 use crate::cluster::control::{self, ClusterStatus, ExecutorState, StatementState};
@@ -71,15 +72,18 @@ fn text(status: &ClusterStatus) -> String {
 
 /// The beginning of a text, in one line.
 fn shown(text: &str) -> String {
-    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let spaced: String = text.chars().map(|c| if c.is_whitespace() { ' ' } else { c }).collect();
+    let plain = escape::line(&spaced).into_owned();
     match plain.char_indices().nth(TEXT_SHOWN) {
         Some((end, _)) => format!("{}…", &plain[..end]),
         None => plain,
     }
 }
 
-/// Rows in columns as wide as their longest cells.
+/// Rows in columns as wide as their longest cells, without characters that a terminal obeys.
 fn in_columns<const N: usize>(rows: &[[String; N]]) -> String {
+    let safe = |row: &[String; N]| row.each_ref().map(|cell| escape::line(cell).into_owned());
+    let rows: Vec<[String; N]> = rows.iter().map(safe).collect();
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
     let widths: Vec<usize> = (0..N).map(|column| width(column).unwrap_or(0)).collect();
     let line = |row: &[String; N]| {
@@ -112,7 +116,9 @@ fn json(status: &ClusterStatus) -> String {
         })
     });
     let (executors, statements): (Vec<_>, Vec<_>) = (executors.collect(), statements.collect());
-    serde_json::json!({ "executors": executors, "statements": statements }).to_string()
+    let line = serde_json::json!({ "executors": executors, "statements": statements }).to_string();
+    // Of what a terminal obeys, JSON itself escapes some.
+    escape::text_but(&line, &[], Escapes::Json).into_owned()
 }
 
 #[cfg(test)]
@@ -121,7 +127,7 @@ mod tests {
 
     fn status() -> ClusterStatus {
         let executor = ExecutorState {
-            id: "e".to_string(),
+            id: "e\u{1b}".to_string(),
             address: "127.0.0.1:4000".to_string(),
             cores: 2,
             cores_in_use: 1,
@@ -134,7 +140,7 @@ mod tests {
             stages_done: 1,
             stages: 3,
             tasks: 0,
-            text: "SELECT\n\u{1b}[31m 1".to_string(),
+            text: "SELECT\n\u{1b}[31m 1\u{9b}".to_string(),
             error: "no".to_string(),
         };
         ClusterStatus { executors: vec![executor], statements: vec![statement] }
@@ -145,19 +151,19 @@ mod tests {
         assert_eq!(
             text(&status()),
             "executor        cores  in use  heard of  id\n\
-             127.0.0.1:4000  2      1       3 s ago   e\n\n\
+             127.0.0.1:4000  2      1       3 s ago   e\\x1B\n\n\
              job            state   seconds  stages  tasks  statement\n\
-             038FTPTXP8000  failed  1.2      1/3     0      no: SELECT  [31m 1"
+             038FTPTXP8000  failed  1.2      1/3     0      no: SELECT \\x1B[31m 1\\u009B"
         );
     }
 
     #[test]
     fn a_status_in_json_is_one_line() {
         let line = json(&status());
-        assert!(!line.contains('\n'));
+        assert!(line.is_ascii() && !line.contains(|c: char| c.is_control()));
         let value: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(value["executors"][0]["cores_in_use"], 1);
-        assert_eq!(value["statements"][0]["text"], "SELECT\n\u{1b}[31m 1");
+        assert_eq!(value["statements"][0]["text"], "SELECT\n\u{1b}[31m 1\u{9b}");
         assert_eq!(value["statements"][0]["error"], "no");
     }
 }

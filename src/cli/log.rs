@@ -6,6 +6,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use super::cluster_args::{LogFormat, LogLevel};
+use super::escape::{self, Escapes};
 use crate::cluster::log::{current_job, named_job};
 
 /// Writes what Ballista and this crate log on standard error.
@@ -70,12 +71,7 @@ impl Line<'_> {
             LogFormat::Text => {
                 let job = job.map(|job| format!(" job={job}")).unwrap_or_default();
                 // A message of several lines is one line of the log.
-                let shown = |c: char| match c.is_control() {
-                    true => c.escape_default().to_string(),
-                    false => c.to_string(),
-                };
-                let message: String = message.chars().map(shown).collect();
-                format!("{time} {level:5} {target}{job} {message}")
+                escape::line(&format!("{time} {level:5} {target}{job} {message}")).into_owned()
             }
             LogFormat::Json => {
                 let mut line = serde_json::Map::new();
@@ -84,7 +80,9 @@ impl Line<'_> {
                 line.insert("target".into(), (*target).into());
                 line.insert("job".into(), (*job).into());
                 line.insert("message".into(), (*message).into());
-                serde_json::Value::Object(line).to_string()
+                // Of what a terminal obeys, JSON itself escapes some.
+                let line = serde_json::Value::Object(line).to_string();
+                escape::text_but(&line, &[], Escapes::Json).into_owned()
             }
         }
     }
@@ -101,18 +99,20 @@ mod tests {
             level: Level::Warn,
             target: "a::b",
             job: Some("038FTPTXP8000"),
-            message: "it's \"so\"\nand \u{1b}[31m",
+            message: "it's \"so\"\nand \u{1b}[31m \u{9b}2J\u{202e}",
         };
         assert_eq!(
             line.text(LogFormat::Text),
-            "2026-09-21T14:13:20.123Z WARN  a::b job=038FTPTXP8000 it's \"so\"\\nand \\u{1b}[31m"
+            "2026-09-21T14:13:20.123Z WARN  a::b job=038FTPTXP8000 it's \"so\"\\nand \\x1B[31m \
+             \\u009B2J\\u202E"
         );
         let json: serde_json::Value = serde_json::from_str(&line.text(LogFormat::Json)).unwrap();
         assert_eq!(json["time"], "2026-09-21T14:13:20.123Z");
         assert_eq!(json["level"], "WARN");
         assert_eq!(json["job"], "038FTPTXP8000");
         assert_eq!(json["message"], line.message);
-        assert!(!line.text(LogFormat::Json).contains('\n'));
+        assert!(line.text(LogFormat::Json).is_ascii());
+        assert!(!line.text(LogFormat::Json).contains(|c: char| c.is_control()));
         let without = Line { job: None, ..line };
         assert!(without.text(LogFormat::Json).contains("\"job\":null"));
         assert!(!without.text(LogFormat::Text).contains("job="));
