@@ -3,21 +3,17 @@
 //! Readers of CSV and JSON count rows, of which a file says no number beforehand, and not bytes. The
 //! store of local files gives them an open file; a second handle of it has the same position.
 
-use std::fmt;
 use std::fs::File;
 use std::io::Seek;
 use std::ops::Range;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use datafusion::object_store::path::Path;
-use datafusion::object_store::{
-    CopyOptions, GetOptions, GetResult, GetResultPayload, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, RenameOptions, Result,
-};
-use futures::stream::BoxStream;
+use datafusion::object_store::{GetOptions, GetResult, GetResultPayload, ObjectStore, Result};
 use parking_lot::Mutex;
+
+use crate::storage::{Layer, Layered};
 
 /// Files watched at once, at most: each one takes a file handle.
 const MOST_FILES: usize = 64;
@@ -27,7 +23,7 @@ static READS: Mutex<Option<Reads>> = Mutex::new(None);
 
 #[derive(Debug, Default)]
 struct Reads {
-    /// Of files that were read to their ends.
+    /// The bytes of files that were read to their ends.
     done: u64,
     open: Vec<(File, Range<u64>)>,
 }
@@ -76,40 +72,20 @@ pub(super) fn bytes() -> u64 {
     READS.lock().as_mut().map_or(0, Reads::bytes)
 }
 
-/// A store of local files that are watched as they are read.
+/// Watches the local files of a store as they are read.
 #[derive(Debug)]
 pub(super) struct WatchedFiles(Arc<dyn ObjectStore>);
 
 impl WatchedFiles {
-    pub(super) fn new(files: Arc<dyn ObjectStore>) -> Self {
-        Self(files)
-    }
-}
-
-impl fmt::Display for WatchedFiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+    pub(super) fn new(files: Arc<dyn ObjectStore>) -> Layered<Self> {
+        Layered(Self(files))
     }
 }
 
 #[async_trait]
-#[deny(clippy::missing_trait_methods)]
-impl ObjectStore for WatchedFiles {
-    async fn put_opts(
-        &self,
-        location: &Path,
-        payload: PutPayload,
-        options: PutOptions,
-    ) -> Result<PutResult> {
-        self.0.put_opts(location, payload, options).await
-    }
-
-    async fn put_multipart_opts(
-        &self,
-        location: &Path,
-        options: PutMultipartOptions,
-    ) -> Result<Box<dyn MultipartUpload>> {
-        self.0.put_multipart_opts(location, options).await
+impl Layer for WatchedFiles {
+    fn inner(&self) -> &dyn ObjectStore {
+        self.0.as_ref()
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
@@ -120,41 +96,6 @@ impl ObjectStore for WatchedFiles {
             reads.watch(file, result.range.clone());
         }
         Ok(result)
-    }
-
-    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.0.get_ranges(location, ranges).await
-    }
-
-    fn delete_stream(
-        &self,
-        locations: BoxStream<'static, Result<Path>>,
-    ) -> BoxStream<'static, Result<Path>> {
-        self.0.delete_stream(locations)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.0.list(prefix)
-    }
-
-    fn list_with_offset(
-        &self,
-        prefix: Option<&Path>,
-        offset: &Path,
-    ) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.0.list_with_offset(prefix, offset)
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.0.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.0.copy_opts(from, to, options).await
-    }
-
-    async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        self.0.rename_opts(from, to, options).await
     }
 }
 

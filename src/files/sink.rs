@@ -23,7 +23,7 @@ use futures::StreamExt;
 
 use super::pipes::PIPES;
 use super::store::WrittenFiles;
-use crate::storage::DataDirs;
+use crate::storage::{DataDirs, Layered};
 
 /// A [`DataSinkExec`], to everyone but for its errors: DataFusion drops what the object store says
 /// in places, and tells of a bug instead.
@@ -111,7 +111,7 @@ impl ExecutionPlan for WatchedSink {
         let local = ObjectStoreUrl::local_filesystem();
         let pipes = self.has_pipes.then(|| context.session_config().get_extension::<DataDirs>());
         let store = context.runtime_env().object_store(&local)?;
-        let files = Arc::new(WrittenFiles::new(store, pipes));
+        let files = Arc::new(Layered(WrittenFiles::new(store, pipes)));
         let registry = DefaultObjectStoreRegistry::new();
         registry.register_store(local.as_ref(), Arc::clone(&files) as _);
         // The rows may come from a pipe.
@@ -125,7 +125,8 @@ impl ExecutionPlan for WatchedSink {
         };
         let written = self.sink.execute(partition, with_runtime(&context, runtime))?;
         let schema = written.schema();
-        let rows = written.map(move |rows| rows.map_err(|error| files.failure().unwrap_or(error)));
+        let rows =
+            written.map(move |rows| rows.map_err(|error| files.0.failure().unwrap_or(error)));
         Ok(Box::pin(RecordBatchStreamAdapter::new(schema, rows)))
     }
 

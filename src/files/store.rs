@@ -1,30 +1,26 @@
 //! The files of a statement that writes.
 
 use std::error::Error as _;
-use std::fmt;
 use std::io;
-use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use bytes::Bytes;
 use datafusion::common::DataFusionError;
 use datafusion::object_store::path::Path;
 use datafusion::object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
-    ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result, UploadPart,
+    Error, MultipartUpload, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult,
+    Result, UploadPart,
 };
 use futures::FutureExt;
-use futures::stream::BoxStream;
 use parking_lot::Mutex;
 
 use super::pipe_writer::{PipeWriter, is_stdout, is_written_directly};
 use super::reading::FileName;
-use crate::storage::DataDirs;
+use crate::storage::{DataDirs, Layer};
 
-/// A store that remembers why a file could not be written, and that writes into pipes what is
-/// written under their names.
+/// Remembers why a file of a store could not be written, and writes into pipes what is written under
+/// their names.
 #[derive(Debug)]
 pub(super) struct WrittenFiles {
     inner: Arc<dyn ObjectStore>,
@@ -92,14 +88,12 @@ impl WrittenFiles {
     }
 }
 
-impl fmt::Display for WrittenFiles {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
 #[async_trait]
-impl ObjectStore for WrittenFiles {
+impl Layer for WrittenFiles {
+    fn inner(&self) -> &dyn ObjectStore {
+        self.inner.as_ref()
+    }
+
     async fn put_opts(
         &self,
         location: &Path,
@@ -133,33 +127,6 @@ impl ObjectStore for WrittenFiles {
         };
         let failure = Arc::clone(&self.failure);
         Ok(Box::new(WatchedUpload { inner: upload, location: location.clone(), failure }))
-    }
-
-    async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.inner.get_opts(location, options).await
-    }
-
-    async fn get_ranges(&self, location: &Path, ranges: &[Range<u64>]) -> Result<Vec<Bytes>> {
-        self.inner.get_ranges(location, ranges).await
-    }
-
-    fn delete_stream(
-        &self,
-        locations: BoxStream<'static, Result<Path>>,
-    ) -> BoxStream<'static, Result<Path>> {
-        self.inner.delete_stream(locations)
-    }
-
-    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
-        self.inner.list(prefix)
-    }
-
-    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
-        self.inner.list_with_delimiter(prefix).await
-    }
-
-    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.inner.copy_opts(from, to, options).await
     }
 }
 

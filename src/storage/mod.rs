@@ -4,8 +4,11 @@
 //! stores that read and write nothing outside of them: whatever a plan names, also one that was
 //! never planned here, goes through these stores.
 //!
-//! A `ProcessDir` goes with its process; that of a killed one goes with the next start.
+//! A `ProcessDir` goes with its process; that of a killed one goes with the next start. A `Layer`
+//! adds something to an object store that does the rest.
 
+#[cfg(feature = "cli")]
+mod layer;
 #[cfg(feature = "cli")]
 mod process_dir;
 mod store;
@@ -30,6 +33,8 @@ use datafusion::object_store::ObjectStore;
 use datafusion::object_store::local::LocalFileSystem;
 use datafusion::physical_plan::ExecutionPlan;
 
+#[cfg(feature = "cli")]
+pub(crate) use layer::{Layer, Layered};
 #[cfg(feature = "cli")]
 pub(crate) use process_dir::ProcessDir;
 use store::FolderStore;
@@ -181,7 +186,7 @@ impl fmt::Display for Outside {
     }
 }
 
-/// The same text: errors cross a cluster in their `Debug` form.
+/// Writes the text of `Display`: errors cross a cluster in their `Debug` form.
 impl fmt::Debug for Outside {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{self}")
