@@ -9,29 +9,22 @@ use std::time::{Duration, Instant};
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+use super::block::{BLOCK, Block, PANELS};
 use super::bounds::Bounds;
 use super::collection::{Vectors, check_lens};
-use super::filter::{Bound, Filter, RowBounds};
+use super::counts::{Counted, count_rows, lanes_of};
+use super::filter::{Filter, RowBounds};
 use super::metric::{Decision, Metric};
 use super::nan::{ASKING_BYTES, VectorPair};
 use super::nested_loop::Joining;
-use super::order::{BLOCK_ITEMS, Extent};
-use super::panels::{BuildPanels, SomePanels, most_norm};
-use super::second::Second;
-use super::tile::{
-    Element, PANEL, ROW_UNIT, Rows, for_each_lane, place_in_rows, products_of_panels,
-};
+use super::order::BLOCK_ITEMS;
+use super::panels::BuildPanels;
+use super::tile::{Element, PANEL, ROW_UNIT, Rows, for_each_lane, products_of_panels};
 use super::verify;
 use crate::engine::{
     Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress,
     RowPairCounts, UnitQueue,
 };
-
-/// Probe vectors that meet a panel while it lies in the cache, at most.
-pub(super) const BLOCK: usize = 8 * ROW_UNIT;
-
-/// Panels that a block meets before its survivors are decided.
-const PANELS: usize = 2;
 
 /// Panels whose boxes are held against a block's at once.
 const LISTED: usize = 1 << 12;
@@ -48,11 +41,6 @@ pub(super) const CURSOR_BYTES: usize = BLOCK
         + size_of::<RowBounds<f32>>())
     + FEW_LISTED * size_of::<u32>()
     + 4096;
-
-/// A bound on the bytes of the vectors of a block where memory is short, by their dimensions.
-pub(super) fn least_block_bytes(dimensions: usize) -> usize {
-    ROW_UNIT * dimensions.next_multiple_of(64) * size_of::<f32>()
-}
 
 /// The time of a poll; the operator allows 10 ms.
 const SLICE: Duration = Duration::from_millis(4);
@@ -76,104 +64,6 @@ struct Unit {
     items: Arc<Vectors>,
     /// Those that no block has taken.
     rest: Range<ItemId>,
-}
-
-/// Probe vectors of one key and one length.
-#[derive(Debug)]
-struct Block<F: Filter> {
-    items: Range<ItemId>,
-    /// The build items of the key that they are compared with.
-    partners: Range<ItemId>,
-    dimensions: usize,
-    numbers: Vec<F::Element>,
-    /// By row, to a multiple of [`ROW_UNIT`]: for panels of any scale, and for those of `scale`.
-    bounds: Vec<RowBounds<Bound<F>>>,
-    reject: Vec<Bound<F>>,
-    accept: Vec<Bound<F>>,
-    scale: f64,
-    /// No row has a greater norm; of inner products.
-    norm: f64,
-    /// By row, whether no more matches are asked for.
-    retired: Vec<bool>,
-    /// The next panel, and the end.
-    panels: Range<usize>,
-    /// The box around the vectors; none where all panels are compared with them.
-    extent: Option<Extent>,
-    /// Panels before those above that are in reach of the vectors and have not been compared, the next
-    /// one last.
-    listed: Vec<u32>,
-    /// For when products leave too many pairs open.
-    second: Second,
-}
-
-impl<F: Filter> Block<F> {
-    fn new() -> Self {
-        Self {
-            items: 0..0,
-            partners: 0..0,
-            dimensions: 0,
-            numbers: vec![],
-            bounds: vec![],
-            reject: vec![],
-            accept: vec![],
-            scale: 1.0,
-            norm: f64::INFINITY,
-            retired: vec![],
-            panels: 0..0,
-            extent: None,
-            listed: vec![],
-            second: Second::default(),
-        }
-    }
-
-    /// Rejects what follows of a row.
-    fn retire(&mut self, row: usize) {
-        if let (Some(retired), Some(reject)) = (self.retired.get_mut(row), self.reject.get_mut(row))
-        {
-            (*retired, *reject) = (true, F::Element::NEVER);
-            self.bounds[row] = RowBounds::Fixed(never::<F>());
-        }
-        self.second.retire(row);
-    }
-
-    /// Sets the bounds for panels of a scale.
-    fn set_scale(&mut self, scale: f64) {
-        self.scale = scale;
-        let of_rows = self.bounds.iter().zip(self.reject.iter_mut().zip(&mut self.accept));
-        for (bounds, (reject, accept)) in of_rows {
-            let at = F::bounds_at(*bounds, scale);
-            (*reject, *accept) = (at.reject, at.accept);
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.panels.is_empty() && self.listed.is_empty()
-    }
-
-    /// The number of the next panel, and as many panels from it on as are compared at once; `None`
-    /// where all listed ones have been.
-    fn next_panels<'a>(&mut self, side: &'a BuildPanels<F>) -> Option<(usize, SomePanels<'a, F>)> {
-        if self.extent.is_none() {
-            if self.panels.is_empty() {
-                return None;
-            }
-            let panel = self.panels.start;
-            let some = side.panels(panel, PANELS.min(self.panels.len()));
-            self.panels.start += some.1;
-            return Some((panel, some));
-        }
-        let panel = self.listed.pop()? as usize;
-        let some = side.pair(panel, self.listed.last().map(|&other| other as usize));
-        if some.1 > 1 {
-            self.listed.pop();
-        }
-        Some((panel, some))
-    }
-}
-
-/// Of a row that matches nothing.
-fn never<F: Filter>() -> Bounds<Bound<F>> {
-    Bounds { reject: F::Element::NEVER, accept: F::Element::UNSURE }
 }
 
 /// See [`super::nested_loop::NestedLoop`].
@@ -291,63 +181,28 @@ impl<F: Filter> NestedLoopCursor<F> {
         if self.join.threshold.is_void() || self.block.partners.is_empty() {
             return Ok(true);
         }
-        self.begin_block()?;
+        self.begin_block();
         Ok(true)
     }
 
-    /// Converts the vectors of the block.
-    fn begin_block(&mut self) -> Result<()> {
-        let Some(Unit { items, .. }) = &self.unit else { return Ok(()) };
-        let Block {
-            items: range,
-            partners,
-            dimensions,
-            numbers,
-            bounds,
-            reject,
-            accept,
-            retired,
-            panels,
-            norm,
-            second,
-            ..
-        } = &mut self.block;
-        let (count, places) = (range.len(), F::places(*dimensions));
-        let rows = count.next_multiple_of(ROW_UNIT);
-        reject.clear();
-        reject.resize(rows, F::Element::NEVER);
-        accept.clear();
-        accept.resize(rows, F::Element::UNSURE);
-        bounds.clear();
-        bounds.resize(rows, RowBounds::Fixed(never::<F>()));
-        retired.clear();
-        retired.resize(rows, false);
-        second.reset();
-        if count * partners.len() <= FEW_PAIRS {
-            for probe in range.clone() {
-                let survivor = |build| Survivor { probe, build, known: None };
-                let end = match self.join.spec.pairing {
-                    Pairing::All => partners.end,
-                    Pairing::Unordered => partners.end.min(probe + 1),
-                };
-                self.survivors.extend((partners.start..end).map(survivor));
-            }
-            return Ok(());
+    /// Converts the vectors of the block, or takes up its pairs where they are few.
+    fn begin_block(&mut self) {
+        let Some(Unit { items, .. }) = &self.unit else { return };
+        self.block.clear();
+        let Block { items: range, partners, .. } = &self.block;
+        if range.len() * partners.len() > FEW_PAIRS {
+            let has_norms = self.join.threshold.metric == Metric::InnerProduct;
+            self.block.convert(items, &self.side.filter, has_norms);
+            return;
         }
-        let len = rows * places;
-        numbers.clear();
-        numbers.resize(len, F::Element::ZERO);
-        let filter = &self.side.filter;
-        for (row, item) in range.clone().enumerate() {
-            let to = numbers[place_in_rows(row, places)..].iter_mut().step_by(ROW_UNIT);
-            bounds[row] = filter.probe(items, item, to);
+        for probe in range.clone() {
+            let survivor = |build| Survivor { probe, build, known: None };
+            let end = match self.join.spec.pairing {
+                Pairing::All => partners.end,
+                Pairing::Unordered => partners.end.min(probe + 1),
+            };
+            self.survivors.extend((partners.start..end).map(survivor));
         }
-        if self.join.threshold.metric == Metric::InnerProduct {
-            *norm = most_norm(range.clone().map(|item| items.vector(item)));
-        }
-        *panels = partners.start as usize / PANEL..(partners.end as usize).div_ceil(PANEL);
-        self.block.set_scale(1.0);
-        Ok(())
     }
 
     /// Lists panels in reach of the block, of the next ones.
@@ -579,57 +434,6 @@ impl<F: Filter> NestedLoopCursor<F> {
         let Some(Unit { items, .. }) = &self.unit else { return };
         let Survivor { probe, build, .. } = pair;
         count_rows(self.join.spec.pairing, [items, &self.side.vectors], [probe, build], counts);
-    }
-}
-
-/// The lanes of the items of a range among the sixteen from `first` on.
-fn lanes_of(first: ItemId, items: Range<ItemId>) -> u16 {
-    let below = |item: ItemId| (1_u32 << item.saturating_sub(first).min(PANEL as u32)) - 1;
-    (below(items.end) & !below(items.start)) as u16
-}
-
-/// Matches of different items that are not given as pairs.
-#[derive(Debug, Default)]
-struct Counted {
-    pairs: u64,
-    rows: RowPairCounts,
-}
-
-impl Counted {
-    /// Adds those of a probe item with some of sixteen build items: of all, the rows at once.
-    fn add(&mut self, probe: ItemId, build: ItemId, some: u16, [items, of_build]: [&Vectors; 2]) {
-        use crate::engine::Collection;
-        if some == 0 {
-            return;
-        }
-        let groups = of_build.groups();
-        self.pairs += u64::from(some.count_ones());
-        let mut others = 0;
-        match some {
-            _ if groups.has_no_repeats() => others = u64::from(some.count_ones()),
-            u16::MAX => others = groups.slots(build..build + PANEL as ItemId).len() as u64,
-            _ => for_each_lane(some, |lane| {
-                others += u64::from(groups.row_count_of(build + lane as ItemId));
-            }),
-        }
-        self.rows.cross += u64::from(items.groups().row_count_of(probe)) * others;
-    }
-}
-
-/// Counts the pairs of rows of a probe and a build item that match.
-pub(super) fn count_rows(
-    pairing: Pairing,
-    [items, build]: [&Vectors; 2],
-    pair: [ItemId; 2],
-    counts: &mut RowPairCounts,
-) {
-    use crate::engine::Collection;
-    let rows = u64::from(items.groups().row_count_of(pair[0]));
-    if pairing == Pairing::Unordered && pair[0] == pair[1] {
-        counts.squares += rows * rows;
-        counts.rows += rows;
-    } else {
-        counts.cross += rows * u64::from(build.groups().row_count_of(pair[1]));
     }
 }
 

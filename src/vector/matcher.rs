@@ -6,9 +6,10 @@ use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::axis::NormAxis;
+use super::block::least_block_bytes;
 use super::choice::pair_cost;
 use super::collection::Vectors;
-use super::cursor::{CURSOR_BYTES, least_block_bytes};
+use super::cursor::CURSOR_BYTES;
 use super::device::VectorDevices;
 use super::encode::{VectorEncoder, finish};
 use super::index::{self, DIRECTORY, GRID, Order, VectorIndex};

@@ -11,6 +11,7 @@
 //! filter.rs       what both have in common          choice.rs      which of them a join takes
 //! panels.rs       the build side, written for it    tile.rs        products with its panels
 //! nested_loop.rs  every vector with every other     cursor.rs      one partition of it
+//! block.rs        vectors that meet panels          counts.rs      matches that are only counted
 //! second.rs       f32 where bytes do not do         verify.rs      pairs in f64, by sums in lanes
 //! middle.rs       where most vectors lie            nan.rs         pairs whose value is NaN
 //! index/          boxes around neighbours, by cells or by quantiles
@@ -24,10 +25,12 @@
 //! function decides.
 
 mod axis;
+mod block;
 mod bounds;
 mod bytes;
 mod choice;
 pub(crate) mod collection;
+mod counts;
 mod cursor;
 pub(crate) mod device;
 mod encode;

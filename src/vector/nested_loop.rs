@@ -6,10 +6,11 @@ use std::sync::{Arc, OnceLock};
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+use super::block::BLOCK;
 use super::bounds::{Bounds, Frame};
 use super::choice::{Choice, LEAST_RATIO, pair_cost};
 use super::collection::Vectors;
-use super::cursor::{BLOCK, NestedLoopCursor};
+use super::cursor::NestedLoopCursor;
 use super::device;
 use super::filter::Filter;
 use super::index::{Order, Sampled, least_of_index, sample};

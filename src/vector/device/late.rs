@@ -7,8 +7,9 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Cursor, MatchNeed, MatchSpec, Pairing, PrepareContext, PreparedJoin};
 use crate::offload::{CpuJoin, Wanted};
+use crate::vector::block::BLOCK;
 use crate::vector::collection::Vectors;
-use crate::vector::cursor::{BLOCK, CURSOR_BYTES};
+use crate::vector::cursor::CURSOR_BYTES;
 use crate::vector::device::pairs::PairCursor;
 use crate::vector::nested_loop::{Joining, NestedLoop};
 

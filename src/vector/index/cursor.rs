@@ -18,7 +18,7 @@ use crate::engine::{
 };
 use crate::vector::bounds::Rounded;
 use crate::vector::collection::{Vectors, check_lens};
-use crate::vector::cursor::count_rows;
+use crate::vector::counts::count_rows;
 use crate::vector::metric::{Decision, Orders, Threshold};
 
 /// About the bytes of a cursor, besides the order of a unit's items and a point.

@@ -18,8 +18,8 @@ use crate::engine::{
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
+use crate::vector::block::BLOCK;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
-use crate::vector::cursor::BLOCK;
 use crate::vector::metric::{Metric, Orders, Threshold};
 use crate::vector::nested_loop::{Figures, Joining, NestedLoop};
 

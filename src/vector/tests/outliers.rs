@@ -10,7 +10,7 @@ use super::filters::{collection, spec};
 use crate::engine::{MatchNeed, MatchSpec, Pairing, RowPairCounts, Strategy};
 use crate::simd::Simd;
 use crate::vector::collection::Vectors;
-use crate::vector::cursor::count_rows;
+use crate::vector::counts::count_rows;
 use crate::vector::index::DIRECTORY;
 use crate::vector::index::tests::{Found, expected, found, matches};
 use crate::vector::metric::{Decision, Metric, Orders, Threshold};

@@ -1,0 +1,156 @@
+//! The probe vectors that meet the panels of the build side together.
+
+use std::mem::size_of;
+use std::ops::Range;
+
+use super::bounds::Bounds;
+use super::collection::Vectors;
+use super::filter::{Bound, Filter, RowBounds};
+use super::order::Extent;
+use super::panels::{BuildPanels, SomePanels, most_norm};
+use super::second::Second;
+use super::tile::{Element, PANEL, ROW_UNIT, place_in_rows};
+use crate::engine::ItemId;
+
+/// Probe vectors that meet a panel while it lies in the cache, at most.
+pub(super) const BLOCK: usize = 8 * ROW_UNIT;
+
+/// Panels that a block meets before its survivors are decided.
+pub(super) const PANELS: usize = 2;
+
+/// A bound on the bytes of the vectors of a block where memory is short, by their dimensions.
+pub(super) fn least_block_bytes(dimensions: usize) -> usize {
+    ROW_UNIT * dimensions.next_multiple_of(64) * size_of::<f32>()
+}
+
+/// Probe vectors of one key and one length.
+#[derive(Debug)]
+pub(super) struct Block<F: Filter> {
+    pub items: Range<ItemId>,
+    /// The build items of the key that they are compared with.
+    pub partners: Range<ItemId>,
+    pub dimensions: usize,
+    pub numbers: Vec<F::Element>,
+    /// By row, to a multiple of [`ROW_UNIT`]: for panels of any scale, and for those of `scale`.
+    pub bounds: Vec<RowBounds<Bound<F>>>,
+    pub reject: Vec<Bound<F>>,
+    pub accept: Vec<Bound<F>>,
+    pub scale: f64,
+    /// No row has a greater norm; of inner products.
+    pub norm: f64,
+    /// By row, whether no more matches are asked for.
+    pub retired: Vec<bool>,
+    /// The next panel, and the end.
+    pub panels: Range<usize>,
+    /// The box around the vectors; none where all panels are compared with them.
+    pub extent: Option<Extent>,
+    /// Panels before those above that are in reach of the vectors and have not been compared, the next
+    /// one last.
+    pub listed: Vec<u32>,
+    /// For when products leave too many pairs open.
+    pub second: Second,
+}
+
+impl<F: Filter> Block<F> {
+    pub(super) fn new() -> Self {
+        Self {
+            items: 0..0,
+            partners: 0..0,
+            dimensions: 0,
+            numbers: vec![],
+            bounds: vec![],
+            reject: vec![],
+            accept: vec![],
+            scale: 1.0,
+            norm: f64::INFINITY,
+            retired: vec![],
+            panels: 0..0,
+            extent: None,
+            listed: vec![],
+            second: Second::default(),
+        }
+    }
+
+    /// Forgets the vectors before: no row of the new ones matches anything yet.
+    pub(super) fn clear(&mut self) {
+        let rows = self.items.len().next_multiple_of(ROW_UNIT);
+        self.reject.clear();
+        self.reject.resize(rows, F::Element::NEVER);
+        self.accept.clear();
+        self.accept.resize(rows, F::Element::UNSURE);
+        self.bounds.clear();
+        self.bounds.resize(rows, RowBounds::Fixed(never::<F>()));
+        self.retired.clear();
+        self.retired.resize(rows, false);
+        self.second.reset();
+    }
+
+    /// Converts the vectors, which are some of `items`, for the panels of their partners.
+    pub(super) fn convert(&mut self, items: &Vectors, filter: &F, has_norms: bool) {
+        let places = F::places(self.dimensions);
+        self.numbers.clear();
+        self.numbers.resize(self.bounds.len() * places, F::Element::ZERO);
+        for (row, item) in self.items.clone().enumerate() {
+            let to = self.numbers[place_in_rows(row, places)..].iter_mut().step_by(ROW_UNIT);
+            self.bounds[row] = filter.probe(items, item, to);
+        }
+        if has_norms {
+            self.norm = most_norm(self.items.clone().map(|item| items.vector(item)));
+        }
+        let Range { start, end } = self.partners;
+        self.panels = start as usize / PANEL..(end as usize).div_ceil(PANEL);
+        self.set_scale(1.0);
+    }
+
+    /// Rejects what follows of a row.
+    pub(super) fn retire(&mut self, row: usize) {
+        if let (Some(retired), Some(reject)) = (self.retired.get_mut(row), self.reject.get_mut(row))
+        {
+            (*retired, *reject) = (true, F::Element::NEVER);
+            self.bounds[row] = RowBounds::Fixed(never::<F>());
+        }
+        self.second.retire(row);
+    }
+
+    /// Sets the bounds for panels of a scale.
+    pub(super) fn set_scale(&mut self, scale: f64) {
+        self.scale = scale;
+        let of_rows = self.bounds.iter().zip(self.reject.iter_mut().zip(&mut self.accept));
+        for (bounds, (reject, accept)) in of_rows {
+            let at = F::bounds_at(*bounds, scale);
+            (*reject, *accept) = (at.reject, at.accept);
+        }
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.panels.is_empty() && self.listed.is_empty()
+    }
+
+    /// The number of the next panel, and as many panels from it on as are compared at once; `None`
+    /// where all listed ones have been.
+    pub(super) fn next_panels<'a>(
+        &mut self,
+        side: &'a BuildPanels<F>,
+    ) -> Option<(usize, SomePanels<'a, F>)> {
+        if self.extent.is_none() {
+            if self.panels.is_empty() {
+                return None;
+            }
+            let panel = self.panels.start;
+            let some = side.panels(panel, PANELS.min(self.panels.len()));
+            self.panels.start += some.1;
+            return Some((panel, some));
+        }
+        let panel = self.listed.pop()? as usize;
+        let some = side.pair(panel, self.listed.last().map(|&other| other as usize));
+        if some.1 > 1 {
+            self.listed.pop();
+        }
+        Some((panel, some))
+    }
+}
+
+/// Of a row that matches nothing.
+fn never<F: Filter>() -> Bounds<Bound<F>> {
+    Bounds { reject: F::Element::NEVER, accept: F::Element::UNSURE }
+}
