@@ -1,6 +1,6 @@
 //! EXPLAIN ANALYZE for people: a summary in words, and one counter a line for similarity joins.
 //!
-//! It takes the place of DataFusion's text in the table format. CSV and JSON, EXPLAIN ANALYZE
+//! The text takes the place of DataFusion's text in the table format. CSV and JSON, EXPLAIN ANALYZE
 //! VERBOSE and other formats of plans keep what DataFusion prints.
 
 use std::fmt::Write;
@@ -11,12 +11,14 @@ use arrow::array::{ArrayRef, AsArray, RecordBatch, StringArray};
 use datafusion::common::Result;
 use datafusion::common::format::ExplainFormat;
 use datafusion::execution::memory_pool::human_readable_size;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::analyze::AnalyzeExec;
 use datafusion::physical_plan::metrics::{MetricValue, MetricsSet};
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use indicatif::HumanCount;
 
-use super::summary;
+use super::cluster;
+use super::summary::{self, Ran};
 
 /// The text before the predicate in the description of a similarity join.
 const JOIN: &str = "SetSimilarityJoinExec: ";
@@ -30,6 +32,12 @@ pub(super) struct Operator {
 }
 
 impl Operator {
+    /// An operator that has run at this depth of its plan.
+    #[cfg(feature = "ballista")]
+    pub(super) fn new(depth: usize, description: String, metrics: MetricsSet) -> Self {
+        Self { depth, description, metrics }
+    }
+
     /// The predicate, where the operator is a similarity join.
     pub(super) fn predicate(&self) -> Option<&str> {
         let text = self.description.strip_prefix(JOIN)?;
@@ -78,34 +86,53 @@ fn operators(plan: &Arc<dyn ExecutionPlan>, depth: usize, found: &mut Vec<Operat
 
 /// An EXPLAIN ANALYZE that people read.
 pub(super) struct Analyzed {
-    input: Arc<dyn ExecutionPlan>,
+    plan: Arc<dyn ExecutionPlan>,
+    ran: Ran,
     keeps_text: bool,
 }
 
 impl Analyzed {
-    /// The statement whose plan this is; `None` for other statements, and for EXPLAIN ANALYZE in a
+    /// The statement whose plans these are; `None` for other statements, and for EXPLAIN ANALYZE in a
     /// form that programs read.
-    pub(super) fn of(plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
-        let analyze = plan.downcast_ref::<AnalyzeExec>()?;
+    pub(super) fn of(asked: &LogicalPlan, plan: &Arc<dyn ExecutionPlan>) -> Option<Self> {
+        let LogicalPlan::Analyze(asked) = asked else { return None };
+        let Some(analyze) = plan.downcast_ref::<AnalyzeExec>() else {
+            let plan = Arc::clone(plan);
+            return Some(Self { plan, ran: Ran::OnCluster, keeps_text: asked.verbose });
+        };
         (*analyze.format() == ExplainFormat::Indent).then(|| Self {
-            input: Arc::clone(analyze.input()),
+            plan: Arc::clone(analyze.input()),
+            ran: Ran::Here,
             keeps_text: analyze.verbose()
                 || analyze.show_statistics()
                 || analyze.metric_categories().is_some(),
         })
     }
 
-    /// The rows of DataFusion with a summary before them, if the plan has a similarity join, and the
-    /// plan with one counter a line.
+    /// The operators under the names that the rows have: the whole plan, or the stages of a cluster.
+    fn parts(&self) -> Vec<(String, Vec<Operator>)> {
+        match self.ran {
+            Ran::Here => {
+                let mut plan = vec![];
+                operators(&self.plan, 0, &mut plan);
+                vec![("Plan with Metrics".to_string(), plan)]
+            }
+            Ran::OnCluster => cluster::stages(&self.plan),
+        }
+    }
+
+    /// The rows with a summary before them, if the plan has a similarity join, and plans with one
+    /// counter a line.
     pub(super) fn rewrite(&self, batch: RecordBatch, elapsed: Duration) -> Result<RecordBatch> {
-        let mut plan = vec![];
-        operators(&self.input, 0, &mut plan);
-        let Some(summary) = summary::of(&plan, elapsed) else { return Ok(batch) };
+        let parts = self.parts();
+        let all: Vec<&Operator> = parts.iter().flat_map(|(_, operators)| operators).collect();
+        let Some(summary) = summary::of(&all, elapsed, self.ran) else { return Ok(batch) };
         let [types, texts] = [0, 1].map(|column| batch.column(column).as_string_opt::<i32>());
         let (Some(types), Some(texts)) = (types, texts) else { return Ok(batch) };
-        let rows = types.iter().zip(texts).map(|(name, text)| match name {
-            Some("Plan with Metrics") if !self.keeps_text => (name, Some(text_of(&plan))),
-            _ => (name, text.map(str::to_string)),
+        let text_of = |name| parts.iter().find(|part| part.0 == name).map(|part| text_of(&part.1));
+        let rows = types.iter().zip(texts).map(|(name, text)| {
+            let rewritten = name.filter(|_| !self.keeps_text).and_then(text_of);
+            (name, rewritten.or_else(|| text.map(str::to_string)))
         });
         let rows = [(Some("Summary"), Some(summary))].into_iter().chain(rows);
         let (types, texts): (Vec<Option<&str>>, Vec<Option<String>>) = rows.unzip();

@@ -13,11 +13,12 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use indicatif::HumanCount;
 
+use super::analyze::Operator;
 use super::cluster_args::{ExecutorArgs, LogArgs, LogFormat, LogLevel, Process, SchedulerArgs};
 use super::errors::{self, CliError};
 use super::output::print_line;
 use super::{cluster_control, log};
-use crate::cluster::client::{self, ClusterQueryExec, Phase, SchedulerAddress};
+use crate::cluster::client::{self, ClusterQueryExec, Phase, SchedulerAddress, StageOperator};
 use crate::cluster::executor::{Executor, ExecutorOptions, stop_signal};
 use crate::cluster::scheduler::{Scheduler, SchedulerOptions};
 use crate::cluster::{Access, Secret, is_readable_by_others};
@@ -216,6 +217,15 @@ pub(super) fn status(plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
         }
         Phase::Ended => "done".to_string(),
     })
+}
+
+/// The stages of an EXPLAIN ANALYZE, with their names, once it has given its rows; none of other
+/// statements.
+pub(super) fn stages(plan: &Arc<dyn ExecutionPlan>) -> Vec<(String, Vec<Operator>)> {
+    let Some(query) = plan.downcast_ref::<ClusterQueryExec>() else { return vec![] };
+    let operator = |of: StageOperator| Operator::new(of.depth, of.description, of.metrics);
+    let stages = query.stages().into_iter();
+    stages.map(|of| (of.name, of.operators.into_iter().map(operator).collect())).collect()
 }
 
 /// How long a cluster may take to hear that a statement is cancelled.

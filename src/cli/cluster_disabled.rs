@@ -1,4 +1,4 @@
-//! What a build without the feature `ballista` says of clusters.
+//! The answers of a build without the feature `ballista` where clusters are asked for.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -9,6 +9,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 
+use super::analyze::Operator;
 use super::cluster_args::Process;
 use super::errors::CliError;
 
@@ -32,9 +33,14 @@ pub(super) fn name_statement(_ctx: &SessionContext, _statement: &Statement) -> R
     Ok(())
 }
 
-/// What a statement on a cluster is doing.
+/// The phase of a statement on a cluster, of which there is none.
 pub(super) fn status(_plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
     None
+}
+
+/// The stages of an EXPLAIN ANALYZE on a cluster.
+pub(super) fn stages(_plan: &Arc<dyn ExecutionPlan>) -> Vec<(String, Vec<Operator>)> {
+    vec![]
 }
 
 /// Waits until the cluster knows that the statement is cancelled.

@@ -220,7 +220,8 @@ async fn execute(
     let frame = DataFrame::new(state, plan);
     let task_ctx = Arc::new(frame.task_ctx());
     let format = task_ctx.session_config().options().format.clone();
-    let is_plan = matches!(frame.logical_plan(), LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
+    let asked = frame.logical_plan().clone();
+    let is_plan = matches!(asked, LogicalPlan::Explain(_) | LogicalPlan::Analyze(_));
     let plan = frame.create_physical_plan().await?;
     if let Some(file) = file {
         folders::check_destination(task_ctx.session_config(), &file)?;
@@ -241,7 +242,7 @@ async fn execute(
     // The plan that made the rows of a table took the time.
     let _ = running.set(Arc::clone(&plan));
     let analyzed = match options.format {
-        Format::Automatic | Format::Table => Analyzed::of(&plan),
+        Format::Automatic | Format::Table => Analyzed::of(&asked, &plan),
         _ => None,
     };
     let started = Instant::now();

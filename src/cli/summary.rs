@@ -1,4 +1,4 @@
-//! What cost the time of a statement and what would help, in words, derived from its counters. The
+//! Summaries of statements that have run: what cost the time and what would help, in words. The
 //! rules are those of docs/explain.md.
 
 use std::time::Duration;
@@ -18,6 +18,33 @@ const MANY_POSTINGS: u64 = 10_000;
 const MANY_RESIDUALS: u64 = 10;
 /// How many times more rows than the other side the build side has where exchanging them helps.
 const LARGER: u64 = 2;
+
+/// The place where a statement ran.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ran {
+    /// In this process.
+    Here,
+    /// In the tasks of a cluster.
+    OnCluster,
+}
+
+impl Ran {
+    /// The parts of the process, or of the cluster, that work at the same time.
+    fn workers(self) -> &'static str {
+        match self {
+            Self::Here => "on all threads",
+            Self::OnCluster => "in all tasks",
+        }
+    }
+
+    /// The things that a statement waits for.
+    fn waited_for(self) -> &'static str {
+        match self {
+            Self::Here => "files, a disk, a GPU or other programs",
+            Self::OnCluster => "the scheduler, the network, files or other statements",
+        }
+    }
+}
 
 /// A part of the work of a similarity join.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -83,17 +110,17 @@ impl<'a> Join<'a> {
 
 /// A line on what cost the time, and one for each thing that would help; `None` for a plan without a
 /// similarity join.
-pub(super) fn of(plan: &[Operator], elapsed: Duration) -> Option<String> {
-    let mut joins: Vec<Join<'_>> = plan.iter().filter_map(Join::of).collect();
+pub(super) fn of(plan: &[&Operator], elapsed: Duration, ran: Ran) -> Option<String> {
+    let mut joins: Vec<Join<'_>> = plan.iter().copied().filter_map(Join::of).collect();
     joins.sort_by_key(|join| std::cmp::Reverse(join.work()));
     let costliest = joins.first()?;
     let in_joins: Duration = joins.iter().map(Join::work).sum();
-    let others = plan.iter().filter(|operator| operator.predicate().is_none());
+    let others = plan.iter().copied().filter(|operator| operator.predicate().is_none());
     let others: Vec<(&Operator, Duration)> =
         others.map(|operator| (operator, work_of(operator))).collect();
     let work = in_joins + others.iter().map(|(_, time)| *time).sum::<Duration>();
     let mut lines =
-        vec![format!("{} elapsed, {} of work on all threads", time(elapsed), time(work))];
+        vec![format!("{} elapsed, {} of work {}", time(elapsed), time(work), ran.workers())];
     if work.is_zero() {
         return lines.pop();
     }
@@ -127,22 +154,24 @@ pub(super) fn of(plan: &[Operator], elapsed: Duration) -> Option<String> {
     let idle = elapsed.saturating_sub(work);
     if idle * 2 > elapsed {
         lines.push(format!(
-            "for {} of the time no operator worked: files, a disk, a GPU or other programs were \
-             waited for",
-            time(idle)
+            "for {} of the time no operator worked: {} were waited for",
+            time(idle),
+            ran.waited_for()
         ));
     }
     lines.extend(advice);
     Some(lines.join("\n"))
 }
 
-/// The work of an operator that is no similarity join. A reader of files has no `elapsed_compute`.
+/// The work of an operator that is no similarity join. A reader of files has no `elapsed_compute`, nor
+/// have the writers of a cluster.
 fn work_of(operator: &Operator) -> Duration {
     let computing = operator.time("elapsed_compute");
-    computing.max(operator.time("time_elapsed_processing"))
+    let writing = ["write_time", "repart_time", "spill_time"].map(|name| operator.time(name));
+    computing.max(operator.time("time_elapsed_processing")).max(writing.iter().sum())
 }
 
-/// What would make a join faster.
+/// Changes that would make a join faster.
 fn advice(join: &Join<'_>, elapsed: Duration) -> Vec<String> {
     let mut advice = vec![];
     advice.extend(of_disk(join));
@@ -310,7 +339,8 @@ mod tests {
                            join_type=Inner, self-join, yields=pairs, on=[(k@0, k@0)]";
 
     fn summary(plan: &[Operator]) -> String {
-        of(plan, Duration::from_millis(1500)).unwrap()
+        let plan: Vec<&Operator> = plan.iter().collect();
+        of(&plan, Duration::from_millis(1500), Ran::Here).unwrap()
     }
 
     /// Each rule of docs/explain.md, by the counters that bring it.
@@ -404,7 +434,8 @@ mod tests {
             assert!(told.contains(expected), "{told}");
             assert!(!told.contains("no operator worked"), "{told}");
         }
-        let short = of(&[operator(SELF, &[], &[("filter_time", 9)])], SHORT / 2).unwrap();
+        let join = operator(SELF, &[], &[("filter_time", 9)]);
+        let short = of(&[&join], SHORT / 2, Ran::Here).unwrap();
         assert_eq!(short.lines().count(), 2, "{short}");
     }
 
@@ -428,6 +459,20 @@ mod tests {
         assert!(lines[2].starts_with("25% in jaccard"), "{told}");
         assert!(lines[3].starts_with("for 1.10 s of the time no operator worked"), "{told}");
         assert!(lines[4].contains("a lesser distance"), "{told}");
-        assert_eq!(of(&[operator("SortExec: x", &[], &[])], SHORT), None);
+        assert_eq!(of(&[&operator("SortExec: x", &[], &[])], SHORT, Ran::Here), None);
+    }
+
+    #[test]
+    fn the_tasks_of_a_cluster_are_told() {
+        let join = operator(SELF, &[], &[("filter_time", 100)]);
+        let writer = operator("ShuffleWriterExec: x", &[], &[("write_time", 200)]);
+        let told = of(&[&writer, &join], Duration::from_secs(1), Ran::OnCluster).unwrap();
+        let expected = "1.00 s elapsed, 300 ms of work in all tasks\n\
+                        33% in jaccard(a.t, b.t) >= 0.8, most of it (100 ms) finding candidates\n\
+                        for 700 ms of the time no operator worked: the scheduler, the network, \
+                        files or other statements were waited for\n\
+                        67% is outside of the similarity joins, most of it (200 ms) in \
+                        ShuffleWriterExec";
+        assert_eq!(told, expected);
     }
 }

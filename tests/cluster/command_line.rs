@@ -78,7 +78,19 @@ fn explain_analyze_tells_what_each_stage_did() {
          ON jaccard(word_tokens(a.title), word_tokens(b.title)) >= 0.8"
     );
     let plan = succeeded(&cluster.run(&["-q", "--maxrows", "inf", "-c", &sql]));
-    assert_contains(&plan, &["Stage 1 (", "AxisHistogramExec", "Stage 5 (", "probe_rows="]);
+    assert_contains(&plan, &["Stage 1 (", "AxisHistogramExec", "Stage 5 ("]);
+    // A summary in words comes first, and joins have a line for each counter.
+    let (summary, stages) = plan.split_once("Stage 1 (").unwrap();
+    assert_contains(summary, &["Summary", "of work in all tasks", "% in jaccard(word_tokens("]);
+    assert!(stages.lines().any(|line| line.contains(" probe_rows  ")), "{stages}");
+    let verbose = succeeded(&cluster.run(&[
+        "-q",
+        "--maxrows",
+        "inf",
+        "-c",
+        &sql.replace("ANALYZE", "ANALYZE VERBOSE"),
+    ]));
+    assert_contains(&verbose, &["of work in all tasks", "probe_rows="]);
     assert!(!plan.contains("output_rows=0, elapsed_compute=1ns, output_bytes=0.0 B"), "{plan}");
 }
 

@@ -8,32 +8,65 @@ use ballista_core::serde::protobuf::{JobStageMetrics, OperatorMetricsSet, operat
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::physical_plan::metrics::MetricsSet;
 
-/// One row for each stage, in the order in which they ran: its plan, each operator with its
-/// metrics summed over the tasks.
-pub(super) fn analyzed(stages: &[JobStageMetrics], schema: SchemaRef) -> Result<RecordBatch> {
-    let names = stages.iter().enumerate().map(|(at, stage)| match stage.partitions {
-        1 => format!("Stage {} (1 partition)", at + 1),
-        partitions => format!("Stage {} ({partitions} partitions)", at + 1),
-    });
-    let names: StringArray = names.map(Some).collect();
-    let plans = stages.iter().map(plan).collect::<Result<Vec<_>>>()?;
-    let plans = StringArray::from_iter_values(plans);
+/// A stage that has run.
+#[derive(Debug, Clone)]
+pub struct Stage {
+    /// Its number, in the order in which stages ran, and its partitions, for people.
+    pub name: String,
+    /// Each operator before its inputs.
+    pub operators: Vec<StageOperator>,
+}
+
+/// An operator of a stage that has run.
+#[derive(Debug, Clone)]
+pub struct StageOperator {
+    /// How many operators of the stage it is an input of.
+    pub depth: usize,
+    /// The operator, as EXPLAIN has it.
+    pub description: String,
+    /// Its metrics of all tasks.
+    pub metrics: MetricsSet,
+}
+
+/// The stages in the order in which they ran.
+pub(super) fn stages(stages: Vec<JobStageMetrics>) -> Result<Vec<Stage>> {
+    let stage = |(at, stage): (usize, JobStageMetrics)| {
+        let name = match stage.partitions {
+            1 => format!("Stage {} (1 partition)", at + 1),
+            partitions => format!("Stage {} ({partitions} partitions)", at + 1),
+        };
+        let operators = stage.operators.into_iter().map(|operator| {
+            let set = OperatorMetricsSet { metrics: operator.metrics };
+            let metrics = set.try_into().map_err(|e| {
+                exec_datafusion_err!(
+                    "the metrics of {} cannot be read: {e}",
+                    operator.operator_type
+                )
+            })?;
+            let depth = operator.depth as usize;
+            Ok(StageOperator { depth, description: operator.operator_desc, metrics })
+        });
+        Ok(Stage { name, operators: operators.collect::<Result<_>>()? })
+    };
+    stages.into_iter().enumerate().map(stage).collect()
+}
+
+/// One row for each stage: its plan, each operator with its metrics summed over the tasks.
+pub(super) fn rows_of(stages: &[Stage], schema: SchemaRef) -> Result<RecordBatch> {
+    let names = StringArray::from_iter_values(stages.iter().map(|stage| &stage.name));
+    let plans = StringArray::from_iter_values(stages.iter().map(plan));
     let columns: Vec<ArrayRef> = vec![Arc::new(names), Arc::new(plans)];
     Ok(RecordBatch::try_new(schema, columns)?)
 }
 
-fn plan(stage: &JobStageMetrics) -> Result<String> {
+fn plan(stage: &Stage) -> String {
     let mut text = String::new();
-    for operator in &stage.operators {
-        let set = OperatorMetricsSet { metrics: operator.metrics.clone() };
-        let metrics: MetricsSet = set.try_into().map_err(|e| {
-            exec_datafusion_err!("the metrics of {} cannot be read: {e}", operator.operator_type)
-        })?;
+    for StageOperator { depth, description, metrics } in &stage.operators {
         let metrics = metrics.aggregate_by_name().sorted_for_display().timestamps_removed();
-        let indent = "  ".repeat(operator.depth as usize);
-        text.push_str(&format!("{indent}{}, metrics=[{metrics}]\n", operator.operator_desc));
+        let indent = "  ".repeat(*depth);
+        text.push_str(&format!("{indent}{description}, metrics=[{metrics}]\n"));
     }
-    Ok(text)
+    text
 }
 
 /// The rows that a stage gave.

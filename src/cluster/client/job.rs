@@ -34,7 +34,7 @@ const SCHEDULER_PATIENCE: Duration = Duration::from_secs(10);
 /// The phase of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// It is on its way to the scheduler, planned there, or waits for executors.
+    /// The job is on its way to the scheduler, planned there, or waits for executors.
     Waiting,
     /// Stages run: `stages_done` have ended, and the last of them gave `rows` rows.
     Running {
@@ -50,7 +50,7 @@ pub enum Phase {
         /// Rows of the whole result.
         of: usize,
     },
-    /// It has ended: its rows were read, it failed, or it was cancelled.
+    /// The job has ended: its rows were read, it failed, or it was cancelled.
     Ended,
 }
 

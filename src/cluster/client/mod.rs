@@ -20,6 +20,7 @@ use datafusion::prelude::{SessionConfig, SessionContext};
 use super::Access;
 
 pub use address::SchedulerAddress;
+pub use explain::{Stage, StageOperator};
 pub use job::{Job, Phase};
 pub use planner::ClusterPlanner;
 pub use query::ClusterQueryExec;
@@ -39,7 +40,7 @@ pub fn session(scheduler: &SchedulerAddress, access: &Access) -> SessionConfig {
 ///
 /// # Errors
 ///
-/// Those of [`connect`].
+/// The errors of [`connect`].
 pub fn connect_with(
     scheduler: &str,
     access: &Access,

@@ -27,11 +27,12 @@ use datafusion::prelude::SessionConfig;
 use datafusion_proto::logical_plan::AsLogicalPlan;
 use datafusion_proto::protobuf::LogicalPlanNode;
 use futures::{Stream, StreamExt, TryStreamExt};
+use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tonic::transport::Channel;
 
 use super::address::SchedulerAddress;
-use super::explain;
+use super::explain::{self, Stage};
 use super::job::{Job, Phase};
 use super::reason;
 use super::reason::plain;
@@ -50,6 +51,8 @@ pub struct ClusterQueryExec {
     plan: LogicalPlan,
     /// The schema of EXPLAIN ANALYZE, where the statement's metrics are wanted and not its rows.
     analyzed: Option<SchemaRef>,
+    /// The stages of an EXPLAIN ANALYZE that has run.
+    stages: Arc<Mutex<Vec<Stage>>>,
     session_id: String,
     job: Job,
     properties: Arc<PlanProperties>,
@@ -78,6 +81,7 @@ impl ClusterQueryExec {
             scheduler,
             plan,
             analyzed,
+            stages: Arc::default(),
             session_id: session_id.to_string(),
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -87,6 +91,11 @@ impl ClusterQueryExec {
     /// The statement on the cluster.
     pub fn job(&self) -> &Job {
         &self.job
+    }
+
+    /// The stages of an EXPLAIN ANALYZE, once it has given its rows; none of other statements.
+    pub fn stages(&self) -> Vec<Stage> {
+        self.stages.lock().clone()
     }
 
     /// The plan and the settings of the session as the scheduler takes them.
@@ -167,6 +176,7 @@ impl ExecutionPlan for ClusterQueryExec {
             config,
             job: self.job.clone(),
             analyzed: self.analyzed.clone(),
+            stages: Arc::clone(&self.stages),
             repeatable: !matches!(self.plan, LogicalPlan::Copy(_) | LogicalPlan::Dml(_)),
             schema: self.schema(),
         };
@@ -205,6 +215,7 @@ struct Run {
     config: SessionConfig,
     job: Job,
     analyzed: Option<SchemaRef>,
+    stages: Arc<Mutex<Vec<Stage>>>,
     /// Whether the statement changes nothing.
     repeatable: bool,
     schema: SchemaRef,
@@ -234,8 +245,9 @@ impl Run {
             }
         };
         if let Some(schema) = self.analyzed {
-            let stages = self.job.stages(&mut client).await?;
-            let batch = explain::analyzed(&stages, schema)?;
+            let stages = explain::stages(self.job.stages(&mut client).await?)?;
+            let batch = explain::rows_of(&stages, schema)?;
+            *self.stages.lock() = stages;
             self.job.end(&mut client, true).await;
             return Ok(futures::stream::iter([Ok(batch)]).boxed());
         }

@@ -80,7 +80,7 @@ pub(in crate::cluster) fn plain(text: &str) -> String {
     text.split(DataFusionError::BACK_TRACE_SEP).next().unwrap_or_default().trim().to_string()
 }
 
-/// What follows `Job failed due to stage 3 failed: ` or `Error planning job 038FTPTXP8000: `.
+/// The text behind `Job failed due to stage 3 failed: ` or `Error planning job 038FTPTXP8000: `.
 fn after_stage(text: &str) -> Option<&str> {
     if let Some(job) = text.strip_prefix("Error planning job ") {
         return Some(job.split_once(": ")?.1);
@@ -90,7 +90,7 @@ fn after_stage(text: &str) -> Option<&str> {
     stage.chars().all(|c| c.is_ascii_digit()).then_some(rest)
 }
 
-/// What stands innermost in the `Debug` form of an error; None for another text.
+/// The innermost text in the `Debug` form of an error; None for another text.
 fn opened(text: &str) -> Option<String> {
     let (name, inside) = text.strip_suffix(')')?.split_once('(')?;
     if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric()) {
