@@ -62,8 +62,9 @@ fn without_tabs(line: &str) -> String {
     plain
 }
 
-/// Cuts a line at blanks, and words that are too long between two characters. Further lines are
-/// indented a little more than the first one, if that is.
+/// Cuts a line at blanks, and words that are too long behind a sign or between two characters. Further
+/// lines are indented a little more than the first one, if that is. Where several blanks are too many,
+/// one stays.
 fn wrap(line: &str, width: usize) -> Vec<String> {
     if line.width() <= width {
         return vec![line.to_string()];
@@ -78,26 +79,38 @@ fn wrap(line: &str, width: usize) -> Vec<String> {
     let mut current = " ".repeat(first.min(width / 2));
     // Columns that the current line has, and whether it has a word.
     let (mut used, mut has_word) = (current.width(), false);
+    // Blanks before the next word.
+    let mut blanks = 0;
     for piece in line[first..].split_inclusive(' ') {
         let word = piece.trim_end_matches(' ');
-        if has_word && used + word.width() > width {
-            lines.push(std::mem::take(&mut current));
-            current.push_str(&" ".repeat(indent));
-            (used, has_word) = (indent, false);
-        }
-        for cluster in word.graphemes(true) {
-            if used + cluster.width() > width && has_word {
+        let parts = match word.width() > width - indent {
+            true => word.split_inclusive(['=', ',', '/', '_']).collect(),
+            false => vec![word],
+        };
+        for part in parts.into_iter().filter(|part| !part.is_empty()) {
+            let room = width.saturating_sub(used + part.width());
+            if has_word && used + part.width() + blanks.min(1) > width {
                 lines.push(std::mem::take(&mut current));
                 current.push_str(&" ".repeat(indent));
-                used = indent;
+                (used, has_word, blanks) = (indent, false, 0);
+            } else if blanks > room {
+                blanks = 1;
             }
-            current.push_str(cluster);
-            used += cluster.width();
-            has_word = true;
+            current.push_str(&" ".repeat(blanks));
+            used += blanks;
+            blanks = 0;
+            for cluster in part.graphemes(true) {
+                if used + cluster.width() > width && has_word {
+                    lines.push(std::mem::take(&mut current));
+                    current.push_str(&" ".repeat(indent));
+                    used = indent;
+                }
+                current.push_str(cluster);
+                used += cluster.width();
+                has_word = true;
+            }
         }
-        let blanks = piece.len() - word.len();
-        current.push_str(&" ".repeat(blanks));
-        used += blanks;
+        blanks += piece.len() - word.len();
     }
     lines.push(current);
     lines.iter_mut().for_each(|line| line.truncate(line.trim_end().len()));
@@ -140,6 +153,10 @@ mod tests {
         assert_eq!(lines("a nightwatchman", 6), ["a", "nightw", "atchma", "n"]);
         assert_eq!(lines("  X: aaa bbb ccc", 12), ["  X: aaa bbb", "      ccc"]);
         assert_eq!(lines("one\ntwo three", 5), ["one", "two", "three"]);
+        assert_eq!(lines("a probe_rows=1,x", 8), ["a probe_", "rows=1,x"]);
+        // A value that stands apart comes nearer, or goes to the next line whole.
+        assert_eq!(lines("    rows          20,000", 16), ["    rows 20,000"]);
+        assert_eq!(lines("    rows_of          20,000", 16), ["    rows_of", "        20,000"]);
         // Two columns for each; an accent goes with its letter.
         assert_eq!(lines("日本語日本語", 5), ["日本", "語日", "本語"]);
         assert_eq!(lines("e\u{301}e\u{301}e\u{301}", 2), ["e\u{301}e\u{301}", "e\u{301}"]);

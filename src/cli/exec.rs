@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use datafusion::common::{DataFusionError, Result as DataFusionResult, plan_datafusion_err};
 use datafusion::dataframe::DataFrame;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{DdlStatement, LogicalPlan};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
@@ -37,7 +37,7 @@ const CANCEL_PATIENCE: Duration = Duration::from_millis(50);
 pub(super) struct Shell {
     pub ctx: SessionContext,
     pub options: PrintOptions,
-    /// What statements keep to.
+    /// The limits and the memory that statements keep to.
     held: Arc<Held>,
     statements: Handle,
     pub interrupt: Interrupt,
@@ -200,6 +200,9 @@ async fn execute(
     };
     let gathered = tables.gather(&ctx, &plan, watch).await?;
     let plan = gathered.as_ref().map_or(plan, |gathered| gathered.plan.clone());
+    if matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_))) {
+        progress.makes_table();
+    }
     let (state, plan) = ctx.execute_logical_plan(plan).await?.into_parts();
     let plan = writes::with_destination(plan)?;
     for warning in tokenizers::warnings(&plan).into_iter().chain(warnings::of_vectors(&plan)) {

@@ -32,7 +32,7 @@ use datafusion::execution::runtime_env::RuntimeEnv;
 pub(crate) use kind::{formats, renamed};
 pub(crate) use names::{path as path_of, path_of_os, to_write};
 pub(crate) use pipe_writer::{Pipe, is_stdout, is_written_directly};
-pub(crate) use pipes::{Pipes, is_stdin};
+pub(crate) use pipes::{Pipes, bytes_of_pipe, is_stdin};
 pub(crate) use planner::FilePlanner;
 pub(crate) use reading::{READING, quiet_panics};
 #[cfg(feature = "ballista")]

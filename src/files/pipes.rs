@@ -9,6 +9,7 @@ use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use datafusion::catalog::Session;
 use datafusion::common::{Result, exec_datafusion_err, plan_err, resources_datafusion_err};
@@ -176,6 +177,34 @@ fn is_fifo(_: &std::fs::Metadata) -> bool {
     false
 }
 
+/// The bytes of the pipe that is being read, and one; 0 where none is.
+static BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// The bytes that have come from a pipe that is being read, if one is.
+pub(crate) fn bytes_of_pipe() -> Option<u64> {
+    BYTES.load(Ordering::Relaxed).checked_sub(1)
+}
+
+/// Shows that a pipe is being read, until it is dropped.
+struct Shown;
+
+impl Shown {
+    fn start() -> Self {
+        BYTES.store(1, Ordering::Relaxed);
+        Self
+    }
+
+    fn add(&self, bytes: usize) {
+        BYTES.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        BYTES.store(0, Ordering::Relaxed);
+    }
+}
+
 /// Writes all that a pipe gives to a temporary file. The reader has a thread of its own: it may
 /// wait for long, and a statement that is cancelled does not wait for it.
 async fn keep(path: &Path, disk: &Arc<DiskManager>) -> Result<Arc<dyn SpillFile>> {
@@ -210,6 +239,7 @@ fn copy(
     };
     let mut writer = file.open_writer()?;
     let mut buffer = vec![0; 256 << 10];
+    let shown = Shown::start();
     while !is_given_up() {
         let read = match pipe.read(&mut buffer) {
             Ok(0) => break,
@@ -217,6 +247,7 @@ fn copy(
             Err(e) if e.kind() == io::ErrorKind::Interrupted => continue,
             Err(e) => return Err(failed(e)),
         };
+        shown.add(read);
         let limit = disk.max_temp_directory_size();
         if disk.used_disk_space() + read as u64 > limit {
             return Err(resources_datafusion_err!(
