@@ -11,7 +11,7 @@ use super::output::{Format, Stdout, print_line};
 use super::script;
 use super::table::{Columns, Expanded};
 
-/// What follows a statement or a command.
+/// The step after a statement or a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Next {
     Continue,

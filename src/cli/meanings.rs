@@ -176,7 +176,7 @@ const FUNCTIONS: [(&[&str], &str); 12] = [
     (&["bm25", "idf", "tfidf", "weightedjaccard"], WEIGHTS),
 ];
 
-/// What this system has in place of a function of that name.
+/// The means of this system in place of a function of that name.
 pub(super) fn of_function(name: &str) -> Option<&'static str> {
     let plain = name.to_lowercase().replace('_', "");
     FUNCTIONS.iter().find(|(names, _)| names.contains(&plain.as_str())).map(|(_, advice)| *advice)

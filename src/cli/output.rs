@@ -76,11 +76,11 @@ pub(super) struct PrintOptions {
     pub columns: Columns,
 }
 
-/// What shows a result.
+/// The place where a result is shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Screen {
     pub fit: Fit,
-    /// It obeys control characters.
+    /// Whether it obeys control characters.
     pub is_terminal: bool,
 }
 
@@ -99,7 +99,7 @@ impl Screen {
 pub(super) struct Written {
     /// The rows of the result.
     pub rows: usize,
-    /// Those printed.
+    /// The rows printed.
     pub printed: usize,
 }
 

@@ -36,7 +36,7 @@ impl Rows {
         self.is_stdout() && io::stdout().is_terminal()
     }
 
-    /// What takes the result.
+    /// The writer that takes the result.
     pub(super) fn open(&self, progress: &Progress) -> Result<Box<dyn Write + Send>, CliError> {
         if self.is_stdout() {
             // It may be missing, which the plan's own writer does not see.

@@ -35,7 +35,7 @@ pub enum Expanded {
 /// The width that tables are fitted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Columns {
-    /// That of the terminal, if standard output is one; otherwise no limit.
+    /// The width of the terminal, if standard output is one; otherwise no limit.
     Auto,
     Limited(usize),
     Unlimited,
@@ -66,7 +66,7 @@ impl std::fmt::Display for Columns {
     }
 }
 
-/// What a table is fitted to.
+/// The space that a table is fitted to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fit {
     /// Columns of the terminal; `None` for tables of any width.

@@ -43,7 +43,7 @@ impl Tables {
     ///
     /// # Errors
     ///
-    /// Those of making the rows; a resource error that names the table where they do not fit.
+    /// The errors of making the rows; a resource error that names the table where they do not fit.
     pub(super) async fn gather(
         &self,
         ctx: &SessionContext,

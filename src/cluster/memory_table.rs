@@ -21,7 +21,7 @@ use prost::Message;
 /// The greatest table in memory that travels with a statement, in bytes.
 const MAX_TABLE_BYTES: usize = 8 << 20;
 
-/// What the bytes of a table begin with.
+/// The first bytes of a table.
 const MARK: &[u8] = b"\0simjoin table";
 
 /// Sends small tables of a client's memory (`CREATE TABLE … AS`) along with the statements that

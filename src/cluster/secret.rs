@@ -1,7 +1,7 @@
 //! The secret that the processes of a cluster and its clients share.
 //!
-//! Whoever reaches the port of a scheduler could run statements as the account of the executors, and
-//! whoever reaches that of an executor could run tasks and read rows. So every request carries the
+//! A client that reaches the port of a scheduler could run statements as the account of the executors, and
+//! one that reaches that of an executor could run tasks and read rows. So every request carries the
 //! secret, and every server compares it before it reads anything else ([`Guard`]).
 //!
 //! Ballista lets a program change the endpoint of each connection that it opens, to schedulers,
@@ -31,12 +31,12 @@ use super::client::SchedulerAddress;
 /// The processes that a scheduler or an executor serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Access {
-    /// Whoever gives the secret.
+    /// Clients that give the secret.
     Secret(Secret),
     /// Processes of the account that started the scheduler, on its machine: they find a secret that
     /// the scheduler makes.
     Account,
-    /// Whoever reaches the port.
+    /// All that reach the port.
     Open,
 }
 

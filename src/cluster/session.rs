@@ -54,7 +54,7 @@ pub fn session_config() -> SessionConfig {
 ///
 /// # Errors
 ///
-/// Those of DataFusion's runtime.
+/// The errors of DataFusion's runtime.
 pub fn scheduler_session(config: SessionConfig) -> Result<SessionState> {
     scheduler_session_in(config, None)
 }

@@ -1,4 +1,4 @@
-//! What is checked of the files of a table before they are read.
+//! Checks of the files of a table before they are read.
 
 use std::sync::Arc;
 

@@ -25,9 +25,9 @@ const OTHER_NAMES: [(&str, &str); 4] =
 /// A format and a compression, as the end of a file's name tells them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Kind {
-    /// Such as `tsv`.
+    /// A name such as `tsv`.
     name: String,
-    /// Such as `gz`, or nothing.
+    /// A name such as `gz`, or nothing.
     compression: String,
     /// Both, as the name has them.
     extension: String,

@@ -1,4 +1,4 @@
-//! What a name in a statement stands for.
+//! The files that a name in a statement stands for.
 
 use std::path::{Path, PathBuf};
 

@@ -6,7 +6,7 @@ use datafusion::common::JoinType;
 use datafusion_proto::protobuf::{PhysicalExprNode, Schema};
 use prost::{Enumeration, Message, Oneof};
 
-/// What tells whether the rest can be read; its own tags never change their meaning.
+/// The version, which tells whether the rest can be read; its own tags never change their meaning.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Envelope {
     #[prost(uint32, tag = "1")]

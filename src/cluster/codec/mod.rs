@@ -47,7 +47,7 @@ use messages::{DeclinedNode, Envelope, JoinPartsNode, Operator, OperatorKind};
 /// The version of the messages. It grows with every change of them.
 const FORMAT: u32 = 5;
 
-/// What the bytes begin with. A protobuf message begins with a tag, which is never 0: a process
+/// The first bytes. A protobuf message begins with a tag, which is never 0: a process
 /// that does not know this codec fails at the first byte.
 const MARK: &[u8] = b"\0simjoin";
 
@@ -77,7 +77,7 @@ impl SimJoinPhysicalCodec {
         Self::with_families(inner, families())
     }
 
-    /// The same with other families.
+    /// A codec with other families.
     pub(crate) fn with_families(
         inner: Arc<dyn PhysicalExtensionCodec>,
         families: Families,

@@ -87,12 +87,12 @@ pub(super) fn check(path: &Path, parts: impl IntoIterator<Item = Range<u64>>) ->
     Ok(())
 }
 
-/// The same for a whole file.
+/// Checks a whole file likewise.
 pub(super) fn check_whole(path: &Path) -> Result<()> {
     check(path, std::iter::once(0..u64::MAX))
 }
 
-/// The same for all that is read of one partition: the file may hold several, found by an index.
+/// Checks all that is read of one partition likewise: the file may hold several, found by an index.
 pub(super) fn check_partition(path: &Path, partition: usize) -> Result<()> {
     if !is_sort_shuffle_output(path) {
         return check_whole(path);
