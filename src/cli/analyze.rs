@@ -259,8 +259,8 @@ fn shown(value: &MetricValue) -> String {
         | MetricValue::OutputBatches(count)
         | MetricValue::SpillCount(count)
         | MetricValue::SpilledRows(count) => HumanCount(count.value() as u64).to_string(),
-        // A time that is added up is a nanosecond at least.
-        MetricValue::ElapsedCompute(time) | MetricValue::Time { time, .. } if time.value() <= 1 => {
+        // Each time that is added up is a nanosecond at least.
+        MetricValue::ElapsedCompute(time) | MetricValue::Time { time, .. } if time.value() < 100 => {
             "0".to_string()
         }
         value => value.to_string(),
