@@ -260,7 +260,9 @@ fn shown(value: &MetricValue) -> String {
         | MetricValue::SpillCount(count)
         | MetricValue::SpilledRows(count) => HumanCount(count.value() as u64).to_string(),
         // Each time that is added up is a nanosecond at least.
-        MetricValue::ElapsedCompute(time) | MetricValue::Time { time, .. } if time.value() < 100 => {
+        MetricValue::ElapsedCompute(time) | MetricValue::Time { time, .. }
+            if time.value() < 100 =>
+        {
             "0".to_string()
         }
         value => value.to_string(),

@@ -18,7 +18,7 @@ use crate::spec::Side;
 
 /// An input of the watched part of a plan, and its extent as far as that is known for certain.
 struct Input {
-    leaves: Vec<Arc<dyn ExecutionPlan>>,
+    leaves: Vec<Leaf>,
     /// The rows that it gives.
     rows: Option<u64>,
     /// The rows of all its leaves.
@@ -31,14 +31,38 @@ impl Input {
     fn new(plan: &Arc<dyn ExecutionPlan>) -> Self {
         let mut leaves = vec![];
         collect_leaves(plan, &mut leaves);
-        let leaf_rows = leaves.iter().map(row_count).sum();
-        let bytes = leaves.iter().map(bytes_of_files).sum();
+        let leaf_rows = leaves.iter().map(|leaf| row_count(leaf.plan())).sum();
+        let bytes = leaves.iter().map(|leaf| bytes_of_files(leaf.plan())).sum();
         Self { leaves, rows: row_count(plan), leaf_rows, bytes }
     }
 
     /// The rows that its leaves have given; `None` where one of them does not count.
     fn rows_read(&self) -> Option<u64> {
-        self.leaves.iter().map(|leaf| Some(leaf.metrics()?.output_rows()? as u64)).sum()
+        self.leaves.iter().map(Leaf::rows_read).sum()
+    }
+}
+
+/// An operator without inputs, and those above it that give as many rows: a table in memory counts
+/// none.
+struct Leaf(Vec<Arc<dyn ExecutionPlan>>);
+
+impl Leaf {
+    fn plan(&self) -> &Arc<dyn ExecutionPlan> {
+        &self.0[0]
+    }
+
+    /// Adds an operator above that gives as many rows.
+    fn extend_to(&mut self, plan: &Arc<dyn ExecutionPlan>) {
+        let [top] = plan.children()[..] else { return };
+        let is_next = self.0.last().is_some_and(|last| Arc::ptr_eq(last, top));
+        if is_next && row_count(plan).is_some_and(|rows| row_count(self.plan()) == Some(rows)) {
+            self.0.push(Arc::clone(plan));
+        }
+    }
+
+    /// The rows that the first of these operators that counts has given.
+    fn rows_read(&self) -> Option<u64> {
+        self.0.iter().find_map(|plan| Some(plan.metrics()?.output_rows()? as u64))
     }
 }
 
@@ -233,14 +257,15 @@ fn builds_right(join: &Arc<dyn ExecutionPlan>) -> bool {
     join.is_some_and(|join| matches!(join.input(), JoinInput::Two { build: Side::Right, .. }))
 }
 
-fn collect_leaves(plan: &Arc<dyn ExecutionPlan>, leaves: &mut Vec<Arc<dyn ExecutionPlan>>) {
+fn collect_leaves(plan: &Arc<dyn ExecutionPlan>, leaves: &mut Vec<Leaf>) {
     let children = plan.children();
     if children.is_empty() {
-        leaves.push(Arc::clone(plan));
+        leaves.push(Leaf(vec![Arc::clone(plan)]));
+        return;
     }
-    for child in children {
-        collect_leaves(child, leaves);
-    }
+    let first = leaves.len();
+    children.into_iter().for_each(|child| collect_leaves(child, leaves));
+    leaves[first..].iter_mut().for_each(|leaf| leaf.extend_to(plan));
 }
 
 /// The bytes that a reader of files reads, where [`reads`] watches it; `None` for other operators.
