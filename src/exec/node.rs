@@ -269,6 +269,7 @@ impl SetSimilarityJoinExec {
         let show: ShowChoices = Arc::new(move |text| *chosen.lock() = Some(text));
         let threads = ProcessCores::threads(context.session_config());
         let builds = self.partition_count() / partitions.max(1);
+        let threads = (threads / builds.max(1)).max(1);
         let has_disk = context.runtime_env().disk_manager.tmp_files_enabled();
         let plan = BuildPlan {
             layout: Arc::clone(&self.layout),
@@ -276,7 +277,8 @@ impl SetSimilarityJoinExec {
             strategy: self.options.strategy,
             device: self.options.device,
             partitions,
-            threads: (threads / builds.max(1)).max(1),
+            threads,
+            readers: threads,
             metrics: BuildMetrics::new(&self.metrics),
             on_choice: {
                 let show = Arc::clone(&show);

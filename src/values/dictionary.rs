@@ -30,6 +30,8 @@ use crate::values::value_set::ValueSet;
 /// Non-negative integers below this index an array in any case, further ones where the tokens
 /// known fill enough of it.
 const LEAST_DIRECT_LIMIT: u64 = 1 << 16;
+/// The array has at least so many places.
+const LEAST_PLACES: usize = 1 << 10;
 /// The array has at most this many places per token.
 const DIRECT_PLACES_PER_TOKEN: u64 = 8;
 /// Stands for no token: a free place, or a token that is not known.
@@ -49,6 +51,8 @@ pub(crate) struct Dictionary {
     arena: Vec<u8>,
     /// The words are packed byte strings.
     holds_bytes: bool,
+    /// No non-negative integer among the tokens is greater.
+    greatest: u64,
     /// All tokens, where they are known from the beginning.
     values: Option<Values>,
 }
@@ -68,6 +72,15 @@ impl Values {
             None => NO_ID,
         }
     }
+}
+
+/// Tokens that may be added to a dictionary, as far as its bytes depend on them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Added {
+    /// So many integers, of which so many are negative; no other one is greater than `greatest`.
+    Integers { count: usize, negative: usize, greatest: u64 },
+    /// Byte strings with so many bytes in all.
+    Bytes { count: usize, bytes: usize },
 }
 
 /// A token as its dictionary stores it.
@@ -119,23 +132,31 @@ impl Dictionary {
         self.values.as_ref().map_or(0, |values| values.set.size_in_bytes())
     }
 
-    /// How many bytes may be allocated on top of [`Self::size`], at most, when `count` tokens are
-    /// added: integers, or strings of `bytes` bytes in all.
-    pub(crate) fn growth(&self, count: usize, bytes: Option<usize>) -> usize {
+    /// How many bytes may be allocated on top of [`Self::size`], at most, when these tokens are
+    /// added.
+    pub(crate) fn growth(&self, added: Added) -> usize {
         if self.is_of_values() {
             return 0;
         }
-        let Some(bytes) = bytes else {
-            let limit = self.direct_limit(count).next_power_of_two() as usize;
-            let direct = if limit > self.direct.len() { limit * size_of::<u32>() } else { 0 };
-            return direct + self.words.growth(count) + self.negative.growth(count);
-        };
-        let arena = match self.arena.len() + bytes > self.arena.capacity() {
-            true => (self.arena.len() + bytes).max(2 * self.arena.capacity()),
-            false => 0,
-        };
-        let long = count.min(bytes / (PACKED_LEN + 1));
-        self.words.growth(count) + self.long.growth(long) + arena
+        match added {
+            Added::Integers { count, negative, greatest } => {
+                let limit = self.direct_limit(count).min(greatest.saturating_add(1));
+                let places = (limit as usize).next_power_of_two().max(LEAST_PLACES);
+                let direct = if places > self.direct.len() { places * size_of::<u32>() } else { 0 };
+                // The array takes in each of them at once where it takes in the greatest one now.
+                let fit = greatest < self.direct_limit(0).max(self.direct.len() as u64);
+                let words = if fit { 0 } else { self.words.growth(count - negative) };
+                direct + words + self.negative.growth(negative)
+            }
+            Added::Bytes { count, bytes } => {
+                let arena = match self.arena.len() + bytes > self.arena.capacity() {
+                    true => (self.arena.len() + bytes).max(2 * self.arena.capacity()),
+                    false => 0,
+                };
+                let long = count.min(bytes / (PACKED_LEN + 1));
+                self.words.growth(count) + self.long.growth(long) + arena
+            }
+        }
     }
 
     /// Integers below this may index the array once `count` more tokens are known.
@@ -240,12 +261,14 @@ impl Dictionary {
             return internal_err!("a token was not there when all of them were read");
         }
         let id = self.new_id()?;
-        if token.negative {
+        if !token.negative {
+            self.greatest = self.greatest.max(token.bits);
+        } else {
             self.negative.insert(WordSlot { word: token.bits, id });
             return Ok(id);
         }
         if token.bits >= self.direct.len() as u64 && token.bits < self.direct_limit(0) {
-            let places = (token.bits as usize + 1).next_power_of_two().max(1024);
+            let places = (token.bits as usize + 1).next_power_of_two().max(LEAST_PLACES);
             self.direct.resize(places, NO_ID);
             // A value is in one place only.
             for slot in self.words.extract(|s| s.word < places as u64) {
@@ -353,13 +376,45 @@ impl Dictionary {
     /// How many bytes may be allocated on top of [`Self::size`] while all tokens of `others` are
     /// adopted, with their [`Self::keys`].
     pub(crate) fn adoption<'a>(&self, others: impl Iterator<Item = &'a Dictionary>) -> usize {
-        let (mut count, mut bytes, mut holds_bytes) = (0, 0, false);
-        for other in others {
-            count += other.len as usize;
-            bytes += other.arena.len();
-            holds_bytes |= other.holds_bytes || !other.arena.is_empty();
+        let none = Added::Integers { count: 0, negative: 0, greatest: 0 };
+        let all = others.map(Self::contents).fold(none, Added::and);
+        all.count() * size_of::<Key<'_>>() + self.growth(all)
+    }
+
+    /// The tokens, for the bytes that they take in another dictionary.
+    fn contents(&self) -> Added {
+        let (count, negative) = (self.len as usize, self.negative.len());
+        match self.holds_bytes || !self.arena.is_empty() {
+            true => Added::Bytes { count, bytes: self.arena.len() },
+            false => Added::Integers { count, negative, greatest: self.greatest },
         }
-        count * size_of::<Key<'_>>() + self.growth(count, holds_bytes.then_some(bytes))
+    }
+}
+
+impl Added {
+    /// These tokens and further ones. A dictionary without tokens counts as one of integers.
+    fn and(self, more: Self) -> Self {
+        let count = self.count() + more.count();
+        match (self, more) {
+            (
+                Self::Integers { negative, greatest, .. },
+                Self::Integers { negative: others, greatest: other, .. },
+            ) => {
+                Self::Integers { count, negative: negative + others, greatest: greatest.max(other) }
+            }
+            (Self::Bytes { bytes, .. }, Self::Bytes { bytes: others, .. }) => {
+                Self::Bytes { count, bytes: bytes + others }
+            }
+            (Self::Bytes { bytes, .. }, _) | (_, Self::Bytes { bytes, .. }) => {
+                Self::Bytes { count, bytes }
+            }
+        }
+    }
+
+    fn count(self) -> usize {
+        match self {
+            Self::Integers { count, .. } | Self::Bytes { count, .. } => count,
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! its bytes. The three kinds never equal one another: mixing them is refused at planning.
 
 use std::fmt;
+use std::ops::Range;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BinaryArray, BinaryViewArray, FixedSizeBinaryArray, Int64Array,
@@ -139,6 +140,25 @@ impl Tokens {
             Tokens::LargeBinary(a) => a.nulls(),
             Tokens::BinaryView(a) => a.nulls(),
             Tokens::FixedSizeBinary(a) => a.nulls(),
+        }
+    }
+
+    /// How many of the integers in `range` are negative, and a bound on the others; of byte strings
+    /// neither. NULL elements may count as any.
+    pub(crate) fn bounds(&self, range: Range<usize>) -> (usize, u64) {
+        match self {
+            Tokens::Signed(array) => {
+                let values = &array.values()[range];
+                let bound = |(negative, greatest): (usize, i64), &value: &i64| {
+                    (negative + usize::from(value < 0), greatest.max(value))
+                };
+                let (negative, greatest) = values.iter().fold((0, 0), bound);
+                (negative, greatest as u64)
+            }
+            Tokens::Unsigned(array) => {
+                (0, array.values()[range].iter().copied().max().unwrap_or(0))
+            }
+            _ => (0, 0),
         }
     }
 }

@@ -323,6 +323,31 @@ async fn explain_analyze_tells_of_the_disk() {
     assert!(!explain(&ctx, &sql).await.contains("spill_bands"));
 }
 
+/// Tokens that are nearly all distinct in a piece, of a wide domain: a bit for each number takes less
+/// memory than tables of the tokens, and the pieces are larger.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pieces_of_sparse_integers_are_numbered_without_tables() {
+    const FACTORS: [i64; 10] = [37, 101, 233, 577, 839, 1_009, 2_003, 3_001, 4_001, 5_003];
+    let token = |row: i64, factor: i64| row * factor % 3_999_971;
+    let row = |id: i64| Row::of(id, ints(FACTORS.map(|factor| token(id, factor))));
+    let rows: Vec<Row> = (1..=40_000).map(row).collect();
+    let mut answers = vec![];
+    for limit in [3 << 20, 1 << 30] {
+        let dir = tempfile::tempdir().unwrap();
+        let runtime = runtime_in(dir.path(), 1 << 30).with_memory_limit(limit, 1.0);
+        let ctx = Session::on_cpu().context_with(runtime);
+        register_many(&ctx, "a", &rows);
+        let sql = "SELECT count(*) FROM a SIMJOIN a b ON jaccard(a.toks, b.toks) >= 0.8";
+        answers.push(self::rows(&ctx, sql).await);
+        let text = explain(&ctx, &format!("ANALYZE {sql}")).await;
+        match limit < 1 << 30 {
+            true => assert!((2.0..26.0).contains(&metric(&text, "spill_passes")), "{text}"),
+            false => assert!(!text.contains("spill_passes"), "{text}"),
+        }
+    }
+    assert_eq!(answers[0], answers[1]);
+}
+
 /// The choice is shown for all pieces together, with the estimates of all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn explain_analyze_shows_the_choice_of_every_piece() {

@@ -44,6 +44,8 @@ pub(crate) struct BuildPlan {
     pub partitions: usize,
     /// How many threads may encode and index at once, at least 1.
     pub threads: usize,
+    /// How many tasks read rows at once, each into a dictionary of its own, at least 1.
+    pub readers: usize,
     pub metrics: BuildMetrics,
     pub on_choice: OnChoice,
     /// Whether a build side that does not fit into memory goes to disk.

@@ -92,10 +92,10 @@ impl BuildCollector {
         }
     }
 
-    /// Reads everything, or until memory is short, on as many threads as the plan allows and the
-    /// runtime has.
+    /// Reads everything, or until memory is short, with as many tasks as the plan allows and the
+    /// runtime has threads.
     pub(crate) async fn run(self: &Arc<Self>) -> Result<Vec<Share>> {
-        let tasks = self.plan.threads.min(Handle::current().metrics().num_workers());
+        let tasks = self.plan.readers.min(Handle::current().metrics().num_workers());
         if tasks <= 1 {
             return Ok(vec![self.read().await?]);
         }

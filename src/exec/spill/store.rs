@@ -18,7 +18,7 @@ use super::checked;
 use super::choices::{PieceChoices, ShowChoices};
 use super::driver::{SpilledBuild, all_of};
 use super::plan::StoredPlan;
-use super::stored::{Reloaded, StoredBuild};
+use super::stored::{Growth, Reloaded, StoredBuild};
 use super::writer::{SideWriter, WriterLimits};
 use crate::config::{DeviceChoice, SimJoinOptions, StrategyName};
 use crate::engine::KeyConverter;
@@ -254,7 +254,7 @@ impl SpillContext {
             context: Arc::clone(self),
             side: stored,
             bands,
-            growth: Mutex::new(growth),
+            growth: Mutex::new(Growth::guess(growth)),
             permits: Arc::new(Semaphore::new(1)),
         })
     }

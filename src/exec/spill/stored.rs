@@ -19,18 +19,57 @@ use crate::exec::layout::Layout;
 use crate::exec::rows::segment::SpilledSide;
 use crate::util::errors::is_out_of_memory;
 
+/// Stored bytes for a task that reads a piece, at least: dictionaries that are merged take memory
+/// and time.
+const READER_BYTES: usize = 8 << 20;
 /// The bytes that the domain of a piece may take in any case, where memory is left.
 const LEAST_VALUES_BYTES: usize = 64 << 10;
+/// The bytes of a domain for each byte of the piece, at most. A dictionary takes more, where most
+/// tokens of a piece are in one row of it.
+const VALUES_BYTES: usize = 4;
 
 /// A build side on disk, and how it comes back.
 pub(crate) struct StoredBuild {
     pub(crate) context: Arc<SpillContext>,
     pub(crate) side: Arc<SpilledSide>,
     pub(crate) bands: Arc<Bands>,
-    /// Bytes in memory for each byte stored, at the peak, as far as that is known.
-    pub(crate) growth: Mutex<f64>,
+    pub(crate) growth: Mutex<Growth>,
     /// One piece at a time is in memory, unless no partition reads its output.
     pub(crate) permits: Arc<Semaphore>,
+}
+
+/// Bytes in memory for each byte stored, at the peak, as far as that is known.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Growth {
+    /// Of pieces whose values are numbered by tables.
+    tables: f64,
+    /// Of pieces whose values are known, besides the bytes of the domain.
+    domain: f64,
+}
+
+impl Growth {
+    /// A guess before the first piece, from `bytes` in memory for each byte stored.
+    pub(crate) fn guess(bytes: f64) -> Self {
+        Self { tables: bytes, domain: bytes.min(2.0) }
+    }
+
+    fn of(&mut self, has_domain: bool) -> &mut f64 {
+        if has_domain { &mut self.domain } else { &mut self.tables }
+    }
+
+    /// Notes a piece of so many stored bytes that took `peak` bytes, or more where it was refused.
+    fn note(&mut self, has_domain: bool, bytes: usize, peak: usize, fitted: bool) {
+        /// The bytes of smaller pieces are mostly those that every piece takes, whatever its rows.
+        const LEAST_BYTES: usize = 1 << 20;
+        let ratio = peak as f64 / bytes.max(1) as f64;
+        let growth = self.of(has_domain);
+        *growth = match (fitted, bytes > LEAST_BYTES) {
+            (true, true) => ratio.max(0.25),
+            (true, false) => growth.min(ratio).max(0.25),
+            (false, true) => growth.max(1.5 * ratio),
+            (false, false) => *growth,
+        };
+    }
 }
 
 /// How a piece is joined.
@@ -65,7 +104,11 @@ impl StoredBuild {
         let rows = context.layout.bytes_for_rows(&context.task.memory_pool().memory_limit());
         if let Some(available) = context.available() {
             let room = self.budget(available).min(available.saturating_sub(starts + rows));
-            if self.side.bytes() as f64 * *self.growth.lock() > 0.9 * room as f64 {
+            let all = 0..self.side.segments.len();
+            let known = self.domain_bytes(all, available, self.side.bytes());
+            let growth = *self.growth.lock().of(known.is_some());
+            let bytes = self.side.bytes() as f64 * growth;
+            if bytes > 0.9 * room.saturating_sub(known.unwrap_or(0)) as f64 {
                 return Ok(None);
             }
         }
@@ -108,18 +151,39 @@ impl StoredBuild {
         available.saturating_sub(workers.min(available / 2))
     }
 
+    /// The bytes of a domain of the values of some segments, where they are few beside the
+    /// `available` bytes and `bytes` of rows.
+    fn domain_bytes(
+        &self,
+        segments: Range<usize>,
+        available: usize,
+        bytes: usize,
+    ) -> Option<usize> {
+        let form = &self.context.plan.forms[self.context.layout.build() as usize];
+        let limit = bytes.saturating_mul(VALUES_BYTES).max(LEAST_VALUES_BYTES).min(available / 4);
+        let known = form.domain_bytes(self.side.domain_size(segments)?);
+        (known <= limit as u64).then_some(known as usize)
+    }
+
     /// Segments from `from` on that make a piece, beside which a probe row of `widest` bytes fits.
     pub(super) fn piece(&self, from: usize, widest: usize) -> Range<usize> {
         /// Bytes that encoding takes for each byte of a row.
         const ENCODING: usize = 5;
         let segments = &self.side.segments;
-        let growth = *self.growth.lock();
         let available = self.context.available();
         let beside = widest.saturating_mul(ENCODING);
         let target = available.map(|bytes| {
             let budget = self.budget(bytes);
             let least = (bytes / 4).min(budget);
-            (0.8 * budget as f64).min(bytes.saturating_sub(beside).max(least) as f64) / growth
+            let room = (0.8 * budget as f64).min(bytes.saturating_sub(beside).max(least) as f64);
+            let growth = *self.growth.lock();
+            // All segments may have greater values than those of the piece.
+            let known = self.domain_bytes(0..segments.len(), bytes, usize::MAX);
+            let with_domain = known.and_then(|known| {
+                let rows = (room - known as f64) / growth.domain;
+                (known as f64 <= rows * VALUES_BYTES as f64).then_some(rows)
+            });
+            with_domain.unwrap_or(room / growth.tables)
         });
         let rows_limit = self.context.piece_rows.unwrap_or(u32::MAX as usize);
         let (mut end, mut bytes, mut rows) = (from, 0, 0);
@@ -144,6 +208,7 @@ impl StoredBuild {
             device: context.device,
             partitions,
             threads,
+            readers: threads,
             metrics: context.build_metrics.of_stored(),
             on_choice,
             spill: SpillChoice::Never,
@@ -173,29 +238,22 @@ impl StoredBuild {
     ) -> Result<Arc<BuildSide>> {
         let bytes: usize = self.side.segments[segments.clone()].iter().map(|s| s.bytes).sum();
         let mut plan = self.plan(join);
-        // Values that are all known need no table to be numbered, where the domain is small beside
-        // the rows, and beside the memory that is left.
+        // Values that are all known need no table to be numbered.
         let form = &self.context.plan.forms[plan.layout.build() as usize];
-        let limit = self.context.available().unwrap_or(usize::MAX) / 8;
-        let limit = limit.min((bytes / 2).max(LEAST_VALUES_BYTES)) as u64;
-        let size = self.side.domain_size(segments.clone());
-        let size = size.filter(|&size| form.domain_bytes(size) <= limit);
+        let available = self.context.available().unwrap_or(usize::MAX);
+        let known = self.domain_bytes(segments.clone(), available, bytes);
+        let size = self.side.domain_size(segments.clone()).filter(|_| known.is_some());
         if let Some((size, domain)) = size.and_then(|size| Some((size, form.domain(size)?))) {
             let reservation = memory.reservation("values");
             reservation.try_grow(form.domain_bytes(size) as usize)?;
             let domain = self.side.fill(domain, segments.clone()).await?;
             plan.values = Some(Arc::new(KnownValues::new(domain, reservation)));
+        } else {
+            plan.readers = (bytes / READER_BYTES).clamp(1, plan.threads.max(1));
         }
         let built = plan.run(self.side.read_all(segments), Arc::clone(memory)).await;
-        // The bytes of a small piece are mostly those that every piece takes, whatever its rows.
-        if bytes > 1 << 20 {
-            let peak = memory.peak() as f64 / bytes as f64;
-            let mut growth = self.growth.lock();
-            match &built {
-                Ok(_) => *growth = peak.max(0.25),
-                Err(_) => *growth = growth.max(1.5 * peak),
-            }
-        }
+        let peak = memory.peak().saturating_sub(known.unwrap_or(0));
+        self.growth.lock().note(known.is_some(), bytes, peak, built.is_ok());
         built
     }
 }

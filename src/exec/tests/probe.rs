@@ -211,6 +211,7 @@ impl Probe<'_> {
             device: DeviceChoice::Cpu,
             partitions: 1,
             threads: 1,
+            readers: 1,
             metrics: BuildMetrics::new(&metrics),
             on_choice: Arc::new(|_| {}),
             spill: SpillChoice::Never,

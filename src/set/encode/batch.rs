@@ -8,7 +8,7 @@ use datafusion::common::Result;
 
 use crate::engine::KeyId;
 use crate::values::byte_tokens::ByteTokens;
-use crate::values::dictionary::Dictionary;
+use crate::values::dictionary::{Added, Dictionary};
 use crate::values::lists::Lists;
 use crate::values::text_tokens::{TextScratch, with_text_tokens};
 use crate::values::tokens::{TokenKind, Tokens, with_byte_tokens};
@@ -164,6 +164,22 @@ impl BatchTokens {
         match self {
             Self::Lists(lists) => Some(lists.row(row).map_or(0, |range| range.len())),
             Self::Texts(..) => None,
+        }
+    }
+
+    /// The tokens of a chunk that begins with row `from`, for the bytes of a dictionary.
+    pub(crate) fn added(&self, from: usize, chunk: &Chunk) -> Added {
+        let count = chunk.tokens;
+        match (self, chunk.bytes) {
+            (_, Some(bytes)) => Added::Bytes { count, bytes },
+            (Self::Texts(..), None) => Added::Bytes { count, bytes: 0 },
+            (Self::Lists(lists), None) => {
+                let bounds = (from..chunk.end).filter_map(|row| lists.row(row));
+                let (negative, greatest) = bounds
+                    .map(|range| lists.tokens.bounds(range))
+                    .fold((0, 0), |all, row| (all.0 + row.0, all.1.max(row.1)));
+                Added::Integers { count, negative, greatest }
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use crate::set::encode::merge::finish;
 use crate::set::encode::probe_encoder::ProbeEncoder;
 use crate::util::cancel::CancelFlag;
 use crate::values::TextTokenizer;
-use crate::values::dictionary::Dictionary;
+use crate::values::dictionary::{Added, Dictionary};
 use crate::values::value_set::ValueSet;
 
 /// Collects the build side, or a share of it: several encoders can read batches of one input at
@@ -110,7 +110,7 @@ impl BuildEncoder {
             let chunk = batch.chunk(from);
             // Reserved for some rows ahead: for a whole batch, the worst case (every token a new
             // one) would be far above the bytes used.
-            let growth = self.growth(chunk.end - from, &chunk);
+            let growth = self.growth(chunk.end - from, &chunk, batch.added(from, &chunk));
             self.reserve(reservation, base + self.size_in_bytes() + keys.size_in_bytes() + growth)?;
             let key_of = |row: usize| {
                 let key = match &input.keys {
@@ -177,13 +177,13 @@ impl BuildEncoder {
     }
 
     /// How many bytes [`Self::size_in_bytes`] may grow by while some rows are added.
-    fn growth(&self, rows: usize, chunk: &Chunk) -> usize {
-        let &Chunk { tokens, bytes, scratch, .. } = chunk;
+    fn growth(&self, rows: usize, chunk: &Chunk, added: Added) -> usize {
+        let &Chunk { tokens, scratch, .. } = chunk;
         let vec = |needed: usize, capacity: usize| match needed > capacity {
             true => needed.max(2 * capacity) * size_of::<u32>(),
             false => 0,
         };
-        self.dictionary.growth(tokens, bytes)
+        self.dictionary.growth(added)
             + self.sets.growth(rows, tokens)
             + vec(self.dictionary.len() as usize + tokens, self.stamps.capacity())
             + vec(tokens, self.ids.capacity())

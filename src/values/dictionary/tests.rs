@@ -62,7 +62,8 @@ fn integers_keep_their_ids_as_the_array_grows() {
     let mut sizes = vec![];
     for from in (0..40_000).step_by(1000) {
         let before = dictionary.size();
-        let growth = dictionary.growth(1000, None);
+        let (negative, greatest) = array.bounds(from..from + 1000);
+        let growth = dictionary.growth(Added::Integers { count: 1000, negative, greatest });
         let mut ids = vec![];
         dictionary.encode(&array, from..from + 1000, &mut ids).unwrap();
         assert_eq!(ids, (from as u32..from as u32 + 1000).collect::<Vec<_>>());
@@ -144,5 +145,34 @@ fn dictionaries_adopt_tokens_of_every_kind() {
         assert!(other.size() <= before + growth);
         assert_eq!(encode(&mut other, &array, len), map);
         assert_eq!((map[2], other.len()), (0, len as u32));
+    }
+}
+
+/// What is reserved for a merge depends on the tokens that there are, not on all that there may be.
+#[test]
+fn adoption_counts_only_the_tables_that_the_tokens_need() {
+    let of = |values: Vec<i64>| {
+        let (mut dictionary, len) = (Dictionary::default(), values.len());
+        encode(&mut dictionary, &tokens(Int64Array::from(values)), len);
+        dictionary
+    };
+    let bytes = |dictionary: &Dictionary| Dictionary::default().adoption([dictionary].into_iter());
+    let keys = 10_000 * size_of::<Key<'_>>();
+    let (dense, sparse) = (of((0..10_000).collect()), of((0..10_000).map(|i| i << 30).collect()));
+    let (negative, both) = (
+        of((1..=10_000).map(|i| -i).collect()),
+        of((0..10_000).map(|i| (i - 5_000) << 30).collect()),
+    );
+    // A place of four bytes for each of 2^14 numbers.
+    assert_eq!(bytes(&dense), keys + (1 << 16));
+    let tables = Table::<WordSlot>::default().growth(10_000);
+    assert!(bytes(&sparse) >= keys + tables && bytes(&sparse) < keys + tables + (1 << 20));
+    assert!(bytes(&negative) <= keys + tables + 4 * LEAST_PLACES);
+    assert!(bytes(&both) <= bytes(&sparse));
+    for dictionary in [dense, sparse, negative, both] {
+        let mut merged = Dictionary::default();
+        let bound = bytes(&dictionary);
+        dictionary.keys().into_iter().for_each(|key| drop(merged.adopt(key).unwrap()));
+        assert!(merged.size() + keys <= bound, "{} {bound}", merged.size());
     }
 }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use datafusion::common::{Result, exec_err};
 
 use super::slots::{LongSlot, WordSlot};
-use super::{Dictionary, NO_ID, for_chunks};
+use super::{Added, Dictionary, NO_ID, for_chunks};
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{filled, for_each, map, steps_per_task, threads_for};
 use crate::util::scatter::Scatter;
@@ -122,14 +122,13 @@ impl Dictionary {
 
     /// How many bytes [`Self::union`] may allocate, with its result.
     pub(crate) fn union_bytes<'a>(all: impl Iterator<Item = &'a Self>, threads: usize) -> usize {
-        let (mut tokens, mut words, mut long, mut bytes) = (0, 0, 0, 0);
-        let mut holds_bytes = false;
+        let (mut tokens, mut words, mut long) = (0, 0, 0);
+        let mut contents = Added::Integers { count: 0, negative: 0, greatest: 0 };
         for dictionary in all {
             tokens += dictionary.len as usize;
             words += dictionary.words.len() + dictionary.negative.len();
             long += dictionary.long.len();
-            bytes += dictionary.arena.len();
-            holds_bytes |= dictionary.holds_bytes || !dictionary.arena.is_empty();
+            contents = contents.and(dictionary.contents());
         }
         // Positions, ids and the first position of each; small integers out of tables, and all of
         // these twice, as they are found and with their new ids.
@@ -139,7 +138,7 @@ impl Dictionary {
             + words * size_of::<WordSlot>()
             + Table::<Found<LongSlot>>::bytes_in_shares(long, shares(threads, long))
             + long * size_of::<LongSlot>()
-            + Self::default().growth(tokens, holds_bytes.then_some(bytes))
+            + Self::default().growth(contents)
     }
 }
 
@@ -195,7 +194,18 @@ impl Union<'_> {
         let words = self.table(&words, |slot| slot.word < places, ids)?;
         let negative = self.table(&negative, |_| false, ids)?;
         let (long, arena) = self.long(long, ids)?;
-        Ok(Dictionary { len, direct, words, negative, long, arena, holds_bytes, values: None })
+        let greatest = self.dictionaries.iter().map(|d| d.greatest).max().unwrap_or(0);
+        Ok(Dictionary {
+            len,
+            direct,
+            words,
+            negative,
+            long,
+            arena,
+            holds_bytes,
+            greatest,
+            values: None,
+        })
     }
 
     fn bytes(&self, dictionary: usize, slot: &LongSlot) -> &[u8] {
