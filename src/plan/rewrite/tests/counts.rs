@@ -42,11 +42,7 @@ async fn counting_all_pairs() -> Result<()> {
     Projection: count(Int64(1)) AS count(*)
       Projection: CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(Int64(1))
         Aggregate: groupBy=[[]], aggr=[[sum(__simjoin_count)]]
-          SimJoin Inner counts: [__simjoin_count]
-            SubqueryAlias: a
-              TableScan: t projection=[toks]
-            SubqueryAlias: b
-              TableScan: u projection=[toks]
+          SimJoin Inner counts: [__simjoin_count] over t AS a [toks], u AS b [toks]
     "#);
     Ok(())
 }
@@ -56,31 +52,19 @@ async fn counting_columns_that_cannot_be_null() -> Result<()> {
     counted_plan!(format!("SELECT count(a.id), count(b.id), count(1) FROM {INNER}"), @r#"
     Projection: CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(a.id), CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(b.id), CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(Int64(1))
       Aggregate: groupBy=[[]], aggr=[[sum(__simjoin_count)]]
-        SimJoin Inner counts: [__simjoin_count]
-          SubqueryAlias: a
-            TableScan: t projection=[toks]
-          SubqueryAlias: b
-            TableScan: u projection=[toks]
+        SimJoin Inner counts: [__simjoin_count] over t AS a [toks], u AS b [toks]
     "#);
     counted_plan!(format!("SELECT count(a.id), count(b.id), count(*) FROM {LEFT}"), @r#"
     Projection: count(a.id), count(b.id), count(Int64(1)) AS count(*)
       Projection: CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(a.id), CASE WHEN sum(__simjoin_count_right) IS NOT NULL THEN sum(__simjoin_count_right) ELSE Int64(0) END AS count(b.id), CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(Int64(1))
         Aggregate: groupBy=[[]], aggr=[[sum(__simjoin_count), sum(__simjoin_count_right)]]
-          SimJoin Left counts: [__simjoin_count, __simjoin_count_right]
-            SubqueryAlias: a
-              TableScan: t projection=[toks]
-            SubqueryAlias: b
-              TableScan: u projection=[toks]
+          SimJoin Left counts: [__simjoin_count, __simjoin_count_right] over t AS a [toks], u AS b [toks]
     "#);
     counted_plan!(format!("SELECT count(a.id), count(b.id), count(*) FROM {FULL}"), @r#"
     Projection: count(a.id), count(b.id), count(Int64(1)) AS count(*)
       Projection: CASE WHEN sum(__simjoin_count_left) IS NOT NULL THEN sum(__simjoin_count_left) ELSE Int64(0) END AS count(a.id), CASE WHEN sum(__simjoin_count_right) IS NOT NULL THEN sum(__simjoin_count_right) ELSE Int64(0) END AS count(b.id), CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(Int64(1))
         Aggregate: groupBy=[[]], aggr=[[sum(__simjoin_count), sum(__simjoin_count_left), sum(__simjoin_count_right)]]
-          SimJoin Full counts: [__simjoin_count, __simjoin_count_left, __simjoin_count_right]
-            SubqueryAlias: a
-              TableScan: t projection=[toks]
-            SubqueryAlias: b
-              TableScan: u projection=[toks]
+          SimJoin Full counts: [__simjoin_count, __simjoin_count_left, __simjoin_count_right] over t AS a [toks], u AS b [toks]
     "#);
     Ok(())
 }
@@ -98,11 +82,7 @@ async fn neighbours_of_each_row() -> Result<()> {
             Filter: count(b.id) > Int64(1)
               Projection: a.id, CASE WHEN sum(__simjoin_count_right) IS NOT NULL THEN sum(__simjoin_count_right) ELSE Int64(0) END AS count(b.id)
                 Aggregate: groupBy=[[a.id]], aggr=[[sum(__simjoin_count_right)]]
-                  SimJoin Left counts by left: [a.id, __simjoin_count_right]
-                    SubqueryAlias: a
-                      TableScan: t projection=[id, toks]
-                    SubqueryAlias: b
-                      TableScan: u projection=[toks]
+                  SimJoin Left counts by left: [a.id, __simjoin_count_right] over t AS a [id, toks], u AS b [toks]
         "#
     );
     Ok(())
@@ -116,11 +96,7 @@ async fn groups_of_expressions_of_one_side() -> Result<()> {
         Projection: upper(b.name), count(Int64(1)) AS count(*)
           Projection: upper(b.name), CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(Int64(1))
             Aggregate: groupBy=[[upper(b.name) AS upper(b.name)]], aggr=[[sum(__simjoin_count)]]
-              SimJoin Inner counts by right: [b.name, __simjoin_count]
-                SubqueryAlias: a
-                  TableScan: t projection=[toks]
-                SubqueryAlias: b
-                  TableScan: u projection=[toks, name]
+              SimJoin Inner counts by right: [b.name, __simjoin_count] over t AS a [toks], u AS b [toks, name]
         "#
     );
     counted_plan!(
@@ -129,11 +105,7 @@ async fn groups_of_expressions_of_one_side() -> Result<()> {
         Projection: coalesce(b.id,Int64(0)) AS g, count(Int64(1)) AS count(*)
           Projection: coalesce(b.id,Int64(0)), CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(Int64(1))
             Aggregate: groupBy=[[CASE WHEN b.id IS NOT NULL THEN b.id ELSE Int64(0) END AS coalesce(b.id,Int64(0)) AS coalesce(b.id,Int64(0))]], aggr=[[sum(__simjoin_count)]]
-              SimJoin Left counts by right: [b.id, __simjoin_count]
-                SubqueryAlias: a
-                  TableScan: t projection=[toks]
-                SubqueryAlias: b
-                  TableScan: u projection=[id, toks]
+              SimJoin Left counts by right: [b.id, __simjoin_count] over t AS a [toks], u AS b [id, toks]
         "#
     );
     Ok(())
@@ -150,11 +122,7 @@ async fn through_subqueries() -> Result<()> {
         Projection: p.x, count(p.y), count(Int64(1)) AS count(*)
           Projection: p.x, CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(p.y), CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(Int64(1))
             Aggregate: groupBy=[[a.id AS x]], aggr=[[sum(__simjoin_count)]]
-              SimJoin Inner counts by left: [a.id, __simjoin_count]
-                SubqueryAlias: a
-                  TableScan: t projection=[id, toks]
-                SubqueryAlias: b
-                  TableScan: u projection=[toks]
+              SimJoin Inner counts by left: [a.id, __simjoin_count] over t AS a [id, toks], u AS b [toks]
         "#
     );
     Ok(())
@@ -168,11 +136,7 @@ async fn semi_and_anti_joins() -> Result<()> {
         Projection: count(Int64(1)) AS count(*)
           Projection: CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(Int64(1))
             Aggregate: groupBy=[[]], aggr=[[sum(__simjoin_count)]]
-              SimJoin LeftSemi counts: [__simjoin_count]
-                SubqueryAlias: a
-                  TableScan: t projection=[toks]
-                SubqueryAlias: b
-                  TableScan: u projection=[toks]
+              SimJoin LeftSemi counts: [__simjoin_count] over t AS a [toks], u AS b [toks]
         "#
     );
     counted_plan!(
@@ -182,11 +146,7 @@ async fn semi_and_anti_joins() -> Result<()> {
         Projection: b.name, count(Int64(1)) AS count(*)
           Projection: b.name, CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(Int64(1))
             Aggregate: groupBy=[[b.name]], aggr=[[sum(__simjoin_count)]]
-              SimJoin RightAnti counts by right: [b.name, __simjoin_count]
-                SubqueryAlias: a
-                  TableScan: t projection=[toks]
-                SubqueryAlias: b
-                  TableScan: u projection=[toks, name]
+              SimJoin RightAnti counts by right: [b.name, __simjoin_count] over t AS a [toks], u AS b [toks, name]
         "#
     );
     Ok(())
@@ -201,11 +161,7 @@ async fn a_residual_stays_with_the_join() -> Result<()> {
         Projection: a.id, count(Int64(1)) AS count(*)
           Projection: a.id, CASE WHEN sum(__simjoin_count) IS NOT NULL THEN sum(__simjoin_count) ELSE Int64(0) END AS count(Int64(1))
             Aggregate: groupBy=[[a.id]], aggr=[[sum(__simjoin_count)]]
-              SimJoin Inner counts by left residual a.id < b.id: [a.id, __simjoin_count]
-                SubqueryAlias: a
-                  TableScan: t projection=[id, toks]
-                SubqueryAlias: b
-                  TableScan: t projection=[id, toks]
+              SimJoin Inner counts by left residual a.id < b.id: [a.id, __simjoin_count] over t AS a [id, toks], t AS b [id, toks]
         "#
     );
     Ok(())
@@ -216,11 +172,7 @@ async fn distinct_groups_need_no_pairs() -> Result<()> {
     counted_plan!(format!("SELECT DISTINCT a.name FROM {INNER}"), @r#"
     Projection: a.name
       Aggregate: groupBy=[[a.name]], aggr=[[]]
-        SimJoin Inner counts by left: [a.name]
-          SubqueryAlias: a
-            TableScan: t projection=[toks, name]
-          SubqueryAlias: b
-            TableScan: u projection=[toks]
+        SimJoin Inner counts by left: [a.name] over t AS a [toks, name], u AS b [toks]
     "#);
     Ok(())
 }

@@ -135,31 +135,56 @@ pub(crate) fn text(plan: &LogicalPlan) -> String {
 
 fn describe(plan: &LogicalPlan, depth: usize, lines: &mut Vec<String>) {
     let indent = "  ".repeat(depth);
-    match SetSimilarityJoin::of(plan) {
-        Some(node) => {
-            let output: Vec<_> = node.schema.columns().iter().map(Column::flat_name).collect();
-            let need = match node.need {
-                Need::Rows => String::new(),
-                Need::Counts(Some(side)) => format!(" counts by {side}"),
-                Need::Counts(None) => " counts".to_string(),
-            };
-            let shared = match &node.shared {
-                Some(shared) => format!(" shared {:?}", shared.columns),
-                None => String::new(),
-            };
-            let residual = match &node.residual {
-                Some(residual) => format!(" residual {residual}"),
-                None => String::new(),
-            };
-            lines.push(format!(
-                "{indent}SimJoin {}{need}{shared}{residual}: [{}]",
-                node.join_type,
-                output.join(", ")
-            ));
-        }
-        None => lines.push(format!("{indent}{}", plan.display())),
+    if let Some(scan) = scan(plan) {
+        lines.push(format!("{indent}{scan}"));
+        return;
     }
-    for input in plan.inputs() {
-        describe(input, depth + 1, lines);
+    let inputs = plan.inputs();
+    let Some(node) = SetSimilarityJoin::of(plan) else {
+        lines.push(format!("{indent}{}", plan.display()));
+        inputs.into_iter().for_each(|input| describe(input, depth + 1, lines));
+        return;
+    };
+    let output: Vec<_> = node.schema.columns().iter().map(Column::flat_name).collect();
+    let need = match node.need {
+        Need::Rows => String::new(),
+        Need::Counts(Some(side)) => format!(" counts by {side}"),
+        Need::Counts(None) => " counts".to_string(),
+    };
+    let shared = match &node.shared {
+        Some(shared) => format!(" shared {:?}", shared.columns),
+        None => String::new(),
+    };
+    let residual = match &node.residual {
+        Some(residual) => format!(" residual {residual}"),
+        None => String::new(),
+    };
+    // Scans stand behind their join.
+    let scans: Option<Vec<String>> = inputs.iter().map(|input| scan(input)).collect();
+    let over = scans.as_ref().map_or(String::new(), |scans| format!(" over {}", scans.join(", ")));
+    lines.push(format!(
+        "{indent}SimJoin {}{need}{shared}{residual}: [{}]{over}",
+        node.join_type,
+        output.join(", ")
+    ));
+    if scans.is_none() {
+        inputs.into_iter().for_each(|input| describe(input, depth + 1, lines));
+    }
+}
+
+/// A scan with its alias and columns; `None` for another plan.
+fn scan(plan: &LogicalPlan) -> Option<String> {
+    match plan {
+        LogicalPlan::TableScan(_) => {
+            let text = plan.display().to_string();
+            Some(text.strip_prefix("TableScan: ")?.replacen(" projection=", " ", 1))
+        }
+        LogicalPlan::SubqueryAlias(alias) => match alias.input.as_ref() {
+            input @ LogicalPlan::TableScan(_) => {
+                Some(scan(input)?.replacen(' ', &format!(" AS {} ", alias.alias), 1))
+            }
+            _ => None,
+        },
+        _ => None,
     }
 }

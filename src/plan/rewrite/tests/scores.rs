@@ -40,11 +40,7 @@ macro_rules! stays {
 async fn a_selected_score_comes_from_the_match_and_the_lists_go() -> Result<()> {
     taken_plan!(format!("SELECT a.id, b.id, jaccard(a.toks, b.toks) FROM {JOIN}"), @r#"
     Projection: a.id, b.id, __simjoin_jaccard_left AS jaccard(a.toks,b.toks)
-      SimJoin Inner: [a.id, b.id, __simjoin_jaccard_left]
-        SubqueryAlias: a
-          TableScan: t projection=[id, toks]
-        SubqueryAlias: b
-          TableScan: u projection=[id, toks]
+      SimJoin Inner: [a.id, b.id, __simjoin_jaccard_left] over t AS a [id, toks], u AS b [id, toks]
     "#);
     Ok(())
 }
@@ -59,11 +55,7 @@ async fn every_measure_in_either_order_has_its_score() -> Result<()> {
         ),
         @r#"
         Projection: a.id, __simjoin_jaccard_left AS jaccard(b.toks,a.toks), __simjoin_dice_left AS dice(a.toks,b.toks), __simjoin_containment_left AS containment(a.toks,b.toks), __simjoin_containment_right AS containment(b.toks,a.toks), __simjoin_overlap_left AS overlap(a.toks,b.toks)
-          SimJoin Inner: [a.id, __simjoin_jaccard_left, __simjoin_dice_left, __simjoin_containment_left, __simjoin_containment_right, __simjoin_overlap_left]
-            SubqueryAlias: a
-              TableScan: t projection=[id, toks]
-            SubqueryAlias: b
-              TableScan: u projection=[toks]
+          SimJoin Inner: [a.id, __simjoin_jaccard_left, __simjoin_dice_left, __simjoin_containment_left, __simjoin_containment_right, __simjoin_overlap_left] over t AS a [id, toks], u AS b [toks]
         "#
     );
     Ok(())
@@ -81,11 +73,7 @@ async fn one_score_serves_several_uses() -> Result<()> {
         Sort: s DESC NULLS FIRST, a.id ASC NULLS LAST, fetch=10
           Projection: a.id, __common_expr_1 AS s, Float64(1) - __common_expr_1 AS d, CASE WHEN __common_expr_1 = Float64(1) THEN Utf8("same") END AS c
             Projection: __simjoin_jaccard_left AS __common_expr_1, a.id
-              SimJoin Inner: [a.id, __simjoin_jaccard_left]
-                SubqueryAlias: a
-                  TableScan: t projection=[id, toks]
-                SubqueryAlias: b
-                  TableScan: u projection=[toks]
+              SimJoin Inner: [a.id, __simjoin_jaccard_left] over t AS a [id, toks], u AS b [toks]
         "#
     );
     Ok(())
@@ -100,11 +88,7 @@ async fn sorting_by_a_score_that_is_not_selected() -> Result<()> {
           Projection: a.id, b.id
             Sort: __simjoin_dice_left ASC NULLS LAST, a.id ASC NULLS LAST
               Projection: a.id, b.id, __simjoin_dice_left
-                SimJoin Inner: [a.id, b.id, __simjoin_dice_left]
-                  SubqueryAlias: a
-                    TableScan: t projection=[id, toks]
-                  SubqueryAlias: b
-                    TableScan: u projection=[id, toks]
+                SimJoin Inner: [a.id, b.id, __simjoin_dice_left] over t AS a [id, toks], u AS b [id, toks]
         "#
     );
     Ok(())
@@ -116,11 +100,7 @@ async fn aggregates_windows_and_groups_read_the_score() -> Result<()> {
         format!("SELECT a.id, max(jaccard(a.toks, b.toks)) FROM {JOIN} GROUP BY a.id"),
         @r#"
         Aggregate: groupBy=[[a.id]], aggr=[[max(__simjoin_jaccard_left) AS max(jaccard(a.toks,b.toks))]]
-          SimJoin Inner: [a.id, __simjoin_jaccard_left]
-            SubqueryAlias: a
-              TableScan: t projection=[id, toks]
-            SubqueryAlias: b
-              TableScan: u projection=[toks]
+          SimJoin Inner: [a.id, __simjoin_jaccard_left] over t AS a [id, toks], u AS b [toks]
         "#
     );
     taken_plan!(
@@ -128,11 +108,7 @@ async fn aggregates_windows_and_groups_read_the_score() -> Result<()> {
         @r#"
         Projection: jaccard(a.toks,b.toks), count(Int64(1)) AS count(*)
           Aggregate: groupBy=[[__simjoin_jaccard_left AS jaccard(a.toks,b.toks)]], aggr=[[count(Int64(1))]]
-            SimJoin Inner: [__simjoin_jaccard_left]
-              SubqueryAlias: a
-                TableScan: t projection=[toks]
-              SubqueryAlias: b
-                TableScan: u projection=[toks]
+            SimJoin Inner: [__simjoin_jaccard_left] over t AS a [toks], u AS b [toks]
         "#
     );
     taken_plan!(
@@ -144,11 +120,7 @@ async fn aggregates_windows_and_groups_read_the_score() -> Result<()> {
         Projection: a.id, row_number() PARTITION BY [a.id] ORDER BY [jaccard(a.toks, b.toks) DESC NULLS FIRST] RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW AS r
           Projection: a.id, row_number() PARTITION BY [a.id] ORDER BY [jaccard(a.toks, b.toks) DESC NULLS FIRST] RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW
             WindowAggr: windowExpr=[[row_number() PARTITION BY [a.id] ORDER BY [__simjoin_jaccard_left DESC NULLS FIRST] RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW AS row_number() PARTITION BY [a.id] ORDER BY [jaccard(a.toks, b.toks) DESC NULLS FIRST] RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW]]
-              SimJoin Inner: [a.id, __simjoin_jaccard_left]
-                SubqueryAlias: a
-                  TableScan: t projection=[id, toks]
-                SubqueryAlias: b
-                  TableScan: u projection=[toks]
+              SimJoin Inner: [a.id, __simjoin_jaccard_left] over t AS a [id, toks], u AS b [toks]
         "#
     );
     Ok(())
@@ -163,11 +135,7 @@ async fn a_filter_that_stays_above_reads_the_score() -> Result<()> {
         Projection: a.id, b.id
           Projection: a.id, b.id
             Filter: __simjoin_jaccard_left < Float64(1) OR a.id > Int64(5)
-              SimJoin Left: [a.id, b.id, __simjoin_jaccard_left]
-                SubqueryAlias: a
-                  TableScan: t projection=[id, toks]
-                SubqueryAlias: b
-                  TableScan: u projection=[id, toks]
+              SimJoin Left: [a.id, b.id, __simjoin_jaccard_left] over t AS a [id, toks], u AS b [id, toks]
         "#
     );
     Ok(())
@@ -186,11 +154,7 @@ async fn through_subqueries_ctes_and_unions() -> Result<()> {
             Projection: a.id AS x, b.id AS y, __simjoin_jaccard_left
               Filter: a.id > Int64(3)
                 Limit: skip=0, fetch=100
-                  SimJoin Inner: [a.id, b.id, __simjoin_jaccard_left]
-                    SubqueryAlias: a
-                      TableScan: t projection=[id, toks]
-                    SubqueryAlias: b
-                      TableScan: u projection=[id, toks]
+                  SimJoin Inner: [a.id, b.id, __simjoin_jaccard_left] over t AS a [id, toks], u AS b [id, toks]
         "#
     );
     taken_plan!(
@@ -201,17 +165,9 @@ async fn through_subqueries_ctes_and_unions() -> Result<()> {
         @r#"
         Union
           Projection: a.id, __simjoin_jaccard_left AS s
-            SimJoin Inner: [a.id, __simjoin_jaccard_left]
-              SubqueryAlias: a
-                TableScan: t projection=[id, toks]
-              SubqueryAlias: b
-                TableScan: u projection=[toks]
+            SimJoin Inner: [a.id, __simjoin_jaccard_left] over t AS a [id, toks], u AS b [toks]
           Projection: a.id, __simjoin_jaccard_left AS s
-            SimJoin Inner: [a.id, __simjoin_jaccard_left]
-              SubqueryAlias: a
-                TableScan: t projection=[id, toks]
-              SubqueryAlias: b
-                TableScan: u projection=[toks]
+            SimJoin Inner: [a.id, __simjoin_jaccard_left] over t AS a [id, toks], u AS b [toks]
         "#
     );
     Ok(())
@@ -224,11 +180,7 @@ async fn computed_arguments() -> Result<()> {
          ON jaccard(array_sort(a.toks), array_sort(b.toks)) >= 0.8",
         @r#"
         Projection: __simjoin_jaccard_left AS s, a.id
-          SimJoin Left: [a.id, __simjoin_jaccard_left]
-            SubqueryAlias: a
-              TableScan: t projection=[id, toks]
-            SubqueryAlias: b
-              TableScan: u projection=[toks]
+          SimJoin Left: [a.id, __simjoin_jaccard_left] over t AS a [id, toks], u AS b [toks]
         "#
     );
     taken_plan!(
@@ -236,11 +188,7 @@ async fn computed_arguments() -> Result<()> {
          FROM t a JOIN u b ON jaccard(array_sort(a.toks), array_sort(b.toks)) >= 0.8)",
         @r#"
         Projection: __simjoin_jaccard_left AS s
-          SimJoin Inner: [__simjoin_jaccard_left]
-            SubqueryAlias: a
-              TableScan: t projection=[toks]
-            SubqueryAlias: b
-              TableScan: u projection=[toks]
+          SimJoin Inner: [__simjoin_jaccard_left] over t AS a [toks], u AS b [toks]
         "#
     );
     Ok(())
@@ -257,13 +205,8 @@ async fn through_joins_above_and_chains() -> Result<()> {
         Projection: c.name, __simjoin_jaccard_left AS s
           Projection: c.name, __simjoin_jaccard_left
             Inner Join: b.id = c.id Filter: __simjoin_jaccard_left < CAST(c.id AS Float64)
-              SimJoin Inner residual jaccard(a.toks, b.toks) < CAST(b.id AS Float64) AND jaccard(a.toks, b.toks) < CAST(b.id AS Float64): [b.id, __simjoin_jaccard_left]
-                SubqueryAlias: a
-                  TableScan: t projection=[toks]
-                SubqueryAlias: b
-                  TableScan: u projection=[id, toks]
-              SubqueryAlias: c
-                TableScan: t projection=[id, name]
+              SimJoin Inner residual jaccard(a.toks, b.toks) < CAST(b.id AS Float64) AND jaccard(a.toks, b.toks) < CAST(b.id AS Float64): [b.id, __simjoin_jaccard_left] over t AS a [toks], u AS b [id, toks]
+              t AS c [id, name]
         "#
     );
     taken_plan!(
@@ -274,13 +217,8 @@ async fn through_joins_above_and_chains() -> Result<()> {
         @r#"
         Projection: __simjoin_jaccard_left AS ab, __simjoin_jaccard_left_1 AS bc, jaccard(a.toks, c.toks) AS ac
           SimJoin Inner: [a.toks, c.toks, __simjoin_jaccard_left, __simjoin_jaccard_left_1]
-            SimJoin Inner: [a.toks, b.toks, __simjoin_jaccard_left]
-              SubqueryAlias: a
-                TableScan: t projection=[toks]
-              SubqueryAlias: b
-                TableScan: u projection=[toks]
-            SubqueryAlias: c
-              TableScan: t projection=[toks]
+            SimJoin Inner: [a.toks, b.toks, __simjoin_jaccard_left] over t AS a [toks], u AS b [toks]
+            t AS c [toks]
         "#
     );
     Ok(())
@@ -298,14 +236,10 @@ async fn scores_of_two_joins_side_by_side_have_names_of_their_own() -> Result<()
             SimJoin Inner: [c.toks, __simjoin_jaccard_left]
               Projection: a.toks, c.toks
                 Inner Join: a.id = c.id
-                  SubqueryAlias: a
-                    TableScan: t projection=[id, toks]
-                  SubqueryAlias: c
-                    TableScan: t projection=[id, toks]
-              SubqueryAlias: b
-                TableScan: u projection=[toks]
-            SubqueryAlias: d
-              TableScan: u projection=[toks]
+                  t AS a [id, toks]
+                  t AS c [id, toks]
+              u AS b [toks]
+            u AS d [toks]
         "#
     );
     Ok(())
@@ -321,15 +255,10 @@ async fn a_join_above_may_pad_the_score() -> Result<()> {
         @r#"
         Projection: c.id, p.__simjoin_jaccard_left AS s
           Left Join: c.id = p.id
-            SubqueryAlias: c
-              TableScan: t projection=[id]
+            t AS c [id]
             SubqueryAlias: p
               Projection: a.id, __simjoin_jaccard_left
-                SimJoin Inner: [a.id, __simjoin_jaccard_left]
-                  SubqueryAlias: a
-                    TableScan: t projection=[id, toks]
-                  SubqueryAlias: b
-                    TableScan: u projection=[toks]
+                SimJoin Inner: [a.id, __simjoin_jaccard_left] over t AS a [id, toks], u AS b [toks]
         "#
     );
     Ok(())

@@ -32,8 +32,7 @@ macro_rules! stays_two_sided {
 async fn scans_of_one_table() -> Result<()> {
     shared_plan!(format!("SELECT a.id, b.id FROM {JOIN} AND a.id < b.id"), @r#"
     Projection: a.id, b.id
-      SimJoin Inner shared [[0, 1], [0, 1]] residual a.id < b.id: [a.id, b.id]
-        TableScan: t projection=[id, toks]
+      SimJoin Inner shared [[0, 1], [0, 1]] residual a.id < b.id: [a.id, b.id] over t [id, toks]
     "#);
     Ok(())
 }
@@ -42,8 +41,7 @@ async fn scans_of_one_table() -> Result<()> {
 async fn the_union_of_the_columns_of_both_sides() -> Result<()> {
     shared_plan!(format!("SELECT a.id, b.name FROM {JOIN}"), @r#"
     Projection: a.id, b.name
-      SimJoin Inner shared [[0, 1], [1, 2]]: [a.id, b.name]
-        TableScan: t projection=[id, toks, name]
+      SimJoin Inner shared [[0, 1], [1, 2]]: [a.id, b.name] over t [id, toks, name]
     "#);
     Ok(())
 }
@@ -60,7 +58,7 @@ async fn equal_filters_in_any_order() -> Result<()> {
           SimJoin Inner shared [[0, 1], [0, 1]]: [a.id, b.id]
             Projection: t.id, t.toks
               Filter: t.id > Int64(3) AND t.name = Utf8("x")
-                TableScan: t projection=[id, toks, name]
+                t [id, toks, name]
         "#
     );
     Ok(())
@@ -75,7 +73,7 @@ async fn computed_columns_are_shared_by_value() -> Result<()> {
         Projection: a.id, a.n, b.id
           SimJoin Inner shared [[0, 1, 2], [0, 1]]: [a.id, a.n, b.id]
             Projection: t.id, array_sort(t.toks) AS ts, upper(t.name) AS n
-              TableScan: t projection=[id, toks, name]
+              t [id, toks, name]
         "#
     );
     shared_plan!(
@@ -85,7 +83,7 @@ async fn computed_columns_are_shared_by_value() -> Result<()> {
         Projection: a.id, b.x
           SimJoin Inner shared [[0, 1], [1, 2]]: [a.id, b.x]
             Projection: t.id, t.toks, t.id + Int64(2) AS x
-              TableScan: t projection=[id, toks]
+              t [id, toks]
         "#
     );
     Ok(())
@@ -101,7 +99,7 @@ async fn equal_bodies_of_other_kinds() -> Result<()> {
           SimJoin Inner shared [[0, 1], [0, 1]]: [a.name, b.name]
             Projection: t.name, array_agg(t.id)
               Aggregate: groupBy=[[t.name]], aggr=[[array_agg(t.id)]]
-                TableScan: t projection=[id, name]
+                t [id, name]
         "#
     );
     shared_plan!(
@@ -124,8 +122,7 @@ async fn blocking_keys_and_join_types() -> Result<()> {
          ON jaccard(a.toks, b.toks) >= 0.8 AND a.name = b.name",
         @r#"
         Projection: a.id, b.id
-          SimJoin Left shared [[0, 1, 2], [0, 1, 2]]: [a.id, b.id]
-            TableScan: t projection=[id, toks, name]
+          SimJoin Left shared [[0, 1, 2], [0, 1, 2]]: [a.id, b.id] over t [id, toks, name]
         "#
     );
     shared_plan!(
@@ -133,8 +130,7 @@ async fn blocking_keys_and_join_types() -> Result<()> {
          ON containment(a.toks, b.toks) >= 0.8 AND a.id <> b.id",
         @r#"
         Projection: a.id
-          SimJoin LeftAnti shared [[0, 1], [0, 1]] residual a.id != b.id: [a.id]
-            TableScan: t projection=[id, toks]
+          SimJoin LeftAnti shared [[0, 1], [0, 1]] residual a.id != b.id: [a.id] over t [id, toks]
         "#
     );
     Ok(())
