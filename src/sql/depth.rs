@@ -19,7 +19,7 @@ use super::words::is_operand;
 
 /// Bytes of stack that a link of a chain takes, as the least stack with which DataFusion 55.2 runs
 /// statements of a few hundred links tells (x86-64, all of DataFusion without optimisation: the
-/// frames of an optimised build are smaller).
+/// frames of an optimised build are smaller). `depth/tests/stack.rs` measures them anew.
 mod bytes {
     /// Such as `+`, `||`, `=`, `::` or `IS NULL`: 7,833.
     pub(super) const OPERATOR: usize = 8 << 10;
@@ -314,6 +314,8 @@ impl Frame {
 
 #[cfg(test)]
 mod tests {
+    mod stack;
+
     use datafusion::sql::sqlparser::dialect::{
         BigQueryDialect, GenericDialect, OracleDialect, PostgreSqlDialect,
     };
