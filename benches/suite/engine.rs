@@ -196,7 +196,7 @@ pub fn self_join_of(
     let of_device = DeviceRequest { choice: device, self_join, work, on_failure };
     let mut choice = choose(matcher, strategy, build, &spec, &of_device, context)?;
     let choose_seconds = start.elapsed().as_secs_f64();
-    let prepared = choice.prepare(matcher, build, &spec, context)?;
+    let prepared = choice.prepare(context)?;
     let prepare_seconds = start.elapsed().as_secs_f64();
 
     let start = Instant::now();

@@ -8,8 +8,8 @@ use datafusion::common::{Result, exec_err, plan_err};
 
 use super::strategy::Nanos;
 use super::{
-    Collection, Cost, DeviceChoice, DevicePlace, DeviceRequest, Evidence, MatchSpec, Matcher,
-    Placement, PrepareContext, PreparedJoin, StartTimes, Strategy, StrategyName, listed,
+    Collection, Cost, DeviceChoice, DevicePlace, DeviceRequest, Estimate, Join, MatchSpec, Matcher,
+    Placement, PrepareContext, PreparedJoin, StartTimes, Strategy, StrategyName, Terms, listed,
 };
 
 /// The share of the time that a GPU must save where it is not demanded: estimates are rough.
@@ -18,11 +18,11 @@ const WORTH_A_DEVICE: f64 = 0.1;
 /// A strategy and its placement, with the figures behind the choice.
 #[derive(Debug)]
 pub struct Choice {
-    /// Those that were compared.
-    strategies: Vec<&'static dyn Strategy>,
-    strategy: &'static dyn Strategy,
-    evidence: Box<dyn Evidence>,
-    /// The estimate of the strategy.
+    join: Box<dyn Join>,
+    /// The strategies that were compared.
+    compared: Vec<Compared>,
+    /// The chosen one of them, and its cost.
+    place: usize,
     cost: Cost,
     /// The other strategies in the same placement and their estimates, where they were compared.
     others: Vec<(&'static str, Cost)>,
@@ -34,6 +34,13 @@ pub struct Choice {
     next: VecDeque<Ranked>,
 }
 
+/// A strategy and its estimate.
+#[derive(Debug)]
+struct Compared {
+    strategy: &'static dyn Strategy,
+    estimate: Estimate,
+}
+
 impl Choice {
     /// Prepares the join. Where the devices refuse the strategy, the next best one is chosen
     /// instead.
@@ -41,75 +48,81 @@ impl Choice {
     /// # Errors
     ///
     /// When memory is refused, or the work cancelled; when demanded devices refuse.
-    pub fn prepare(
-        &mut self,
-        matcher: &dyn Matcher,
-        build: &Arc<dyn Collection>,
-        spec: &MatchSpec,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
+    pub fn prepare(&mut self, context: PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>> {
         loop {
-            let (evidence, device) = (self.evidence.as_ref(), self.device.as_ref());
-            let error = match self.strategy.prepare(build, evidence, device, context) {
+            let Compared { strategy, estimate } = &self.compared[self.place];
+            let (join, device) = (self.join.as_ref(), self.device.as_ref());
+            let error = match strategy.prepare(join, estimate, device, context) {
                 Err(error) => error,
                 prepared => return prepared,
             };
             let has_refused = device.is_some_and(|device| device.has_refused());
             let next = if has_refused { self.next.pop_front() } else { None };
-            let Some(Ranked { strategy, placement, cost, .. }) = next else { return Err(error) };
-            let reason = format!("in place of {} on a GPU", self.strategy.name());
+            let Some(Ranked { place, placement, cost, .. }) = next else { return Err(error) };
+            let reason = format!("in place of {} on a GPU", strategy.name());
             if placement == Placement::Cpu {
-                *self = Self::on_cpu(matcher, &self.strategies, build, spec, context, reason)?;
+                self.move_to_cpu(reason, context)?;
                 continue;
             }
-            (self.strategy, self.cost, self.reason) = (strategy, cost, reason);
-            self.others.retain(|(name, _)| *name != strategy.name());
+            (self.place, self.cost, self.reason) = (place, cost, reason);
+            let name = self.strategy();
+            self.others.retain(|(other, _)| *other != name);
         }
     }
 
-    /// The best strategy on the CPU, where devices are not to be had: estimates for the CPU have not
-    /// been refined where a device was to take less time in any case.
-    fn on_cpu(
-        matcher: &dyn Matcher,
-        strategies: &[&'static dyn Strategy],
-        build: &Arc<dyn Collection>,
-        spec: &MatchSpec,
-        context: PrepareContext<'_>,
-        reason: String,
-    ) -> Result<Self> {
+    /// Chooses the best strategy on the CPU, where devices are not to be had: estimates for the CPU have
+    /// not been refined where a device was to take less time in any case.
+    fn move_to_cpu(&mut self, reason: String, context: PrepareContext<'_>) -> Result<()> {
+        let strategies: Vec<_> = self.compared.iter().map(|compared| compared.strategy).collect();
         let placements = &[Placement::Cpu];
-        let evidence = matcher.evidence(build, spec, strategies, placements, context)?;
-        let ranked = rank(strategies, evidence.as_ref(), placements, context.threads)?;
-        match ranked.first() {
-            Some(first) => Ok(Self::of(first, &ranked, strategies, (evidence, None, reason))),
-            None => plan_err!("no strategy of the join runs on the CPU"),
-        }
+        self.compared = compare(&strategies, self.join.as_mut(), placements, context)?;
+        let ranked = rank(&self.compared, placements, context.threads);
+        let Some(first) = ranked.first() else {
+            return plan_err!("no strategy of the join runs on the CPU");
+        };
+        self.place_at(first, &ranked, None, reason);
+        Ok(())
     }
 
-    /// The choice of `first`, one of those `ranked`, with its evidence, devices and reason.
+    /// The choice of `first`, one of those `ranked`, with its devices and reason.
     fn of(
+        (join, compared): (Box<dyn Join>, Vec<Compared>),
         first: &Ranked,
         ranked: &[Ranked],
-        strategies: &[&'static dyn Strategy],
-        (evidence, device, reason): (Box<dyn Evidence>, Option<Arc<dyn DevicePlace>>, String),
+        device: Option<Arc<dyn DevicePlace>>,
+        reason: String,
     ) -> Self {
-        let is_first = |r: &Ranked| {
-            r.strategy.name() == first.strategy.name() && r.placement == first.placement
+        let mut choice = Self {
+            join,
+            compared,
+            place: first.place,
+            cost: first.cost,
+            others: vec![],
+            device: None,
+            reason: String::new(),
+            next: VecDeque::new(),
         };
-        let place = ranked.iter().position(is_first).unwrap_or(0);
+        choice.place_at(first, ranked, device, reason);
+        choice
+    }
+
+    fn place_at(
+        &mut self,
+        first: &Ranked,
+        ranked: &[Ranked],
+        device: Option<Arc<dyn DevicePlace>>,
+        reason: String,
+    ) {
+        let is_first = |r: &Ranked| r.place == first.place && r.placement == first.placement;
+        let behind = ranked.iter().position(is_first).map_or(0, |place| place + 1);
         let beside = ranked
             .iter()
             .filter(|r| !is_first(r) && r.placement == first.placement && r.elapsed.is_finite());
-        Self {
-            strategies: strategies.to_vec(),
-            strategy: first.strategy,
-            evidence,
-            cost: first.cost,
-            others: beside.map(|r| (r.strategy.name(), r.cost)).collect(),
-            device,
-            reason,
-            next: ranked.get(place + 1..).unwrap_or_default().iter().copied().collect(),
-        }
+        let named = |r: &Ranked| (self.compared[r.place].strategy.name(), r.cost);
+        self.others = beside.map(named).collect();
+        self.next = ranked.get(behind..).unwrap_or_default().iter().copied().collect();
+        (self.place, self.cost) = (first.place, first.cost);
+        (self.device, self.reason) = (device, reason);
     }
 
     /// The time that it took to bring the join to its devices.
@@ -119,7 +132,7 @@ impl Choice {
 
     /// The name of the strategy.
     pub fn strategy(&self) -> &'static str {
-        self.strategy.name()
+        self.compared[self.place].strategy.name()
     }
 
     /// The estimate.
@@ -153,11 +166,11 @@ pub struct Chosen {
 impl Choice {
     /// The choice as EXPLAIN ANALYZE shows it.
     pub fn chosen(&self) -> Chosen {
-        let manner = self.strategy.manner(self.evidence.as_ref());
+        let manner = self.compared[self.place].estimate.manner;
         // A strategy that is no match for the data has no estimate.
         let others = self.others.iter().map(|(name, cost)| (*name, cost.work()));
         Chosen {
-            strategy: self.strategy.name(),
+            strategy: self.strategy(),
             work: self.cost.work(),
             manner: manner.filter(|_| self.device.is_none()),
             others: others.filter(|(_, work)| work.is_finite()).collect(),
@@ -261,7 +274,8 @@ pub(crate) fn admitted(
 /// A strategy in a placement.
 #[derive(Debug, Clone, Copy)]
 struct Ranked {
-    strategy: &'static dyn Strategy,
+    /// The place of the strategy among those compared.
+    place: usize,
     placement: Placement,
     cost: Cost,
     elapsed: f64,
@@ -298,8 +312,9 @@ pub fn choose(
         DeviceChoice::Cpu => &[Placement::Cpu],
         DeviceChoice::Cuda(_) => &[Placement::Gpu],
     };
-    let evidence = matcher.evidence(build, spec, &strategies, placements, context)?;
-    let ranked = rank(&strategies, evidence.as_ref(), placements, context.threads)?;
+    let mut join = matcher.join(build, spec, context)?;
+    let compared = compare(&strategies, join.as_mut(), placements, context)?;
+    let ranked = rank(&compared, placements, context.threads);
     let mut refused: Option<String> = None;
     for first in &ranked {
         let work = first.cost.device + first.cost.transfer;
@@ -308,7 +323,10 @@ pub fn choose(
             (Placement::Cpu, _) => {
                 let reason = why_cpu(&ranked, request.choice, refused.clone());
                 if refused.is_some() {
-                    return Choice::on_cpu(matcher, &strategies, build, spec, context, reason);
+                    let mut choice =
+                        Choice::of((join, compared), first, &ranked, None, String::new());
+                    choice.move_to_cpu(reason, context)?;
+                    return Ok(choice);
                 }
                 matcher.note_loss(loss(&ranked, first));
                 (None, reason)
@@ -331,7 +349,7 @@ pub fn choose(
                 (Some(matcher.open_device(build, spec, request)?), reason.to_string())
             }
         };
-        return Ok(Choice::of(first, &ranked, &strategies, (evidence, device, reason)));
+        return Ok(Choice::of((join, compared), first, &ranked, device, reason));
     }
     match refused {
         Some(refused) => exec_err!(
@@ -342,23 +360,33 @@ pub fn choose(
     }
 }
 
-/// The strategies in their placements, the best first.
-fn rank(
+/// The estimates of those strategies that run in some of the placements.
+fn compare(
     strategies: &[&'static dyn Strategy],
-    evidence: &dyn Evidence,
+    join: &mut dyn Join,
     placements: &[Placement],
-    threads: usize,
-) -> Result<Vec<Ranked>> {
+    context: PrepareContext<'_>,
+) -> Result<Vec<Compared>> {
+    let terms = Terms { is_only: strategies.len() == 1, placements, context };
+    let runs = |strategy: &&dyn Strategy| placements.iter().any(|&place| strategy.runs_on(place));
+    let mut compared = vec![];
+    for &strategy in strategies.iter().filter(|strategy| runs(strategy)) {
+        compared.push(Compared { strategy, estimate: strategy.estimate(join, &terms)? });
+    }
+    Ok(compared)
+}
+
+/// The strategies in their placements, the best first.
+fn rank(compared: &[Compared], placements: &[Placement], threads: usize) -> Vec<Ranked> {
     let mut ranked = vec![];
     for &placement in placements {
-        for &strategy in strategies.iter().filter(|strategy| strategy.runs_on(placement)) {
-            let cost = strategy.estimate(evidence, placement)?;
-            let elapsed = cost.elapsed(threads);
-            ranked.push(Ranked { strategy, placement, cost, elapsed });
+        for (place, Compared { estimate, .. }) in compared.iter().enumerate() {
+            let Some(cost) = estimate.of(placement) else { continue };
+            ranked.push(Ranked { place, placement, cost, elapsed: cost.elapsed(threads) });
         }
     }
     ranked.sort_by(|a, b| a.handicapped(placements).total_cmp(&b.handicapped(placements)));
-    Ok(ranked)
+    ranked
 }
 
 /// The nanoseconds that a GPU which is open would save a join on the CPU.

@@ -10,8 +10,8 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use super::{
     Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
-    Evidence, FinishContext, Growth, ItemId, KeyDictionary, MatchSpec, PlaceReader, Placement,
-    PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
+    FinishContext, Growth, ItemId, Join, KeyDictionary, MatchSpec, PlaceReader, PrepareContext,
+    StoredForm, Strategy, StrategyName, WorkStep,
 };
 use crate::spec::{Call, Function, Predicate, Side};
 
@@ -151,20 +151,17 @@ pub trait Matcher: Debug + Send + Sync {
         None
     }
 
-    /// The figures by which `strategies`, which are to be compared, estimate their costs in some
-    /// placements.
+    /// The join for a choice of its strategy, with the figures that all strategies need.
     ///
     /// # Errors
     ///
-    /// When the work is cancelled.
-    fn evidence(
+    /// When memory is refused, or the work cancelled.
+    fn join(
         &self,
         build: &Arc<dyn Collection>,
         spec: &MatchSpec,
-        strategies: &[&'static dyn Strategy],
-        placements: &[Placement],
         context: PrepareContext<'_>,
-    ) -> Result<Box<dyn Evidence>>;
+    ) -> Result<Box<dyn Join>>;
 
     /// Notes that a join takes so many nanoseconds longer on the CPU than it would on a device that
     /// is open. Where that comes to more than opening one takes, one may be opened for later joins.

@@ -41,7 +41,9 @@ pub(crate) use options::listed;
 pub use options::{DeviceChoice, GpuOptions, LayoutChoice, StrategyName};
 pub(crate) use row_groups::{ItemId, RowGroups};
 pub(crate) use stored::{Domain, StoredForm, StoredRows, Unload};
-pub(crate) use strategy::{Cost, DevicePlace, Evidence, Nanos, Probes, StartTimes, WorkStep};
+pub(crate) use strategy::{
+    Cost, DevicePlace, Estimate, Join, Nanos, Probes, StartTimes, Terms, WorkStep,
+};
 pub use strategy::{
     DeviceRequest, MatchNeed, MatchSpec, Pairing, Placement, PrepareContext, ProbeRows, Strategy,
 };

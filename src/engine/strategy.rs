@@ -10,7 +10,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::collection::another_family;
-use super::{Collection, DeviceChoice, GpuOptions, ItemId, MatchBuffer, PreparedJoin};
+use super::{DeviceChoice, GpuOptions, ItemId, MatchBuffer, PreparedJoin};
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
@@ -154,18 +154,90 @@ impl fmt::Display for Nanos {
     }
 }
 
-/// Figures of a build collection and the join it is for, gathered by the family for its strategies.
-pub trait Evidence: Any + Debug + Send + Sync {}
+/// A build side with the predicate and the matches that are wanted, and the figures that strategies share.
+/// The family makes it once for a choice.
+pub trait Join: Any + Debug + Send + Sync {}
 
-impl dyn Evidence {
-    /// The figures as their family knows them.
+impl dyn Join {
+    /// The join as its family knows it.
     ///
     /// # Errors
     ///
-    /// An internal error when another family gathered them.
-    pub fn of<T: Evidence>(&self) -> Result<&T> {
+    /// An internal error when another family made it.
+    pub fn of<T: Join>(&self) -> Result<&T> {
         let this: &dyn Any = self;
         this.downcast_ref().ok_or_else(|| another_family::<T>())
+    }
+
+    /// [`Self::of`], to add figures.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made it.
+    pub fn of_mut<T: Join>(&mut self) -> Result<&mut T> {
+        let this: &mut dyn Any = self;
+        this.downcast_mut().ok_or_else(|| another_family::<T>())
+    }
+}
+
+/// The terms on which a strategy estimates its cost.
+#[derive(Debug, Clone, Copy)]
+pub struct Terms<'a> {
+    /// Whether no other strategy is compared: the estimate decides about parts of this one alone.
+    pub is_only: bool,
+    /// The placements that are compared.
+    pub placements: &'a [Placement],
+    /// The resources for gathering figures.
+    pub context: PrepareContext<'a>,
+}
+
+impl Terms<'_> {
+    /// Whether a placement is compared.
+    pub fn has(&self, placement: Placement) -> bool {
+        self.placements.contains(&placement)
+    }
+}
+
+/// The estimate of a strategy.
+#[derive(Debug)]
+pub struct Estimate {
+    /// The cost on the CPU, where the strategy runs there and was asked.
+    pub cpu: Option<Cost>,
+    /// The cost on a GPU, where the strategy runs there and was asked.
+    pub gpu: Option<Cost>,
+    /// The way in which the CPU does the work, where there are several: words behind the estimate in
+    /// EXPLAIN ANALYZE.
+    pub manner: Option<&'static str>,
+    parts: Box<dyn Any + Send + Sync>,
+}
+
+impl Estimate {
+    /// An estimate with the parts of the strategy that it has chosen, which come back in
+    /// [`Strategy::prepare`].
+    pub fn new(cpu: Option<Cost>, gpu: Option<Cost>, parts: impl Any + Send + Sync) -> Self {
+        Self { cpu, gpu, manner: None, parts: Box::new(parts) }
+    }
+
+    /// The same estimate with [`Self::manner`].
+    pub fn in_manner(self, manner: Option<&'static str>) -> Self {
+        Self { manner, ..self }
+    }
+
+    /// The cost in a placement.
+    pub fn of(&self, placement: Placement) -> Option<Cost> {
+        match placement {
+            Placement::Cpu => self.cpu,
+            Placement::Gpu => self.gpu,
+        }
+    }
+
+    /// The parts.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another strategy made the estimate.
+    pub fn parts<T: Any>(&self) -> Result<&T> {
+        self.parts.downcast_ref().ok_or_else(|| another_family::<T>())
     }
 }
 
@@ -265,18 +337,13 @@ pub trait Strategy: Debug + Send + Sync {
     /// Whether the strategy can be placed there.
     fn runs_on(&self, placement: Placement) -> bool;
 
-    /// How the CPU does the work, where there are several ways: words behind the estimate in EXPLAIN
-    /// ANALYZE.
-    fn manner(&self, _: &dyn Evidence) -> Option<&'static str> {
-        None
-    }
-
-    /// What the join costs.
+    /// The cost of the join in the placements that are compared, and the parts that it chooses. Figures
+    /// that other strategies need as well stay with the join.
     ///
     /// # Errors
     ///
-    /// An internal error when another family gathered the figures.
-    fn estimate(&self, evidence: &dyn Evidence, placement: Placement) -> Result<Cost>;
+    /// When the work is cancelled; an internal error when another family made the join.
+    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate>;
 
     /// Builds what all probe partitions share (an index, signatures, a device copy). Placed on the
     /// GPU when there is a `device`.
@@ -286,8 +353,8 @@ pub trait Strategy: Debug + Send + Sync {
     /// When memory is refused, or the work cancelled.
     fn prepare(
         &self,
-        build: &Arc<dyn Collection>,
-        evidence: &dyn Evidence,
+        join: &dyn Join,
+        estimate: &Estimate,
         device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>>;

@@ -2,13 +2,10 @@
 
 use std::mem::size_of;
 
-use crate::engine::{ItemId, RowGroups};
+use crate::engine::RowGroups;
 use crate::set::device::DeviceCopies;
-use crate::set::runs::Runs;
+use crate::set::runs::{Runs, SetId};
 use crate::simd::prefetch;
-
-/// The id of a distinct set in its [`SetCollection`].
-pub(crate) type SetId = ItemId;
 
 /// Distinct sets of token ranks, with the rows that hold each.
 ///

@@ -2,10 +2,9 @@
 
 use crate::engine::Cost;
 use crate::gpu::Device;
-use crate::set::JoinSpec;
 use crate::set::filter::SuffixTest;
 use crate::set::rates::Rates;
-use crate::set::{FilterVerify, Statistics};
+use crate::set::{SetJoin, Statistics};
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
 pub(crate) mod nanos {
@@ -77,21 +76,22 @@ pub(crate) struct Filtered {
 }
 
 impl Filtered {
+    /// Candidates from postings without signatures.
+    pub(crate) fn without_signatures(join: &SetJoin, nanos: f64, candidates: f64) -> Self {
+        Self { words: 0, nanos, candidates, signed: join.signed_share(0) }
+    }
+
     /// Verification of all candidates, or of those that the bitmap filter lets pass.
-    fn verified(
-        &self,
-        statistics: &Statistics,
-        spec: &JoinSpec,
-        place: Verification,
-    ) -> [Parts; 2] {
+    fn verified(&self, join: &SetJoin, place: Verification) -> [Parts; 2] {
+        let statistics = &join.statistics;
         let Self { words, nanos, candidates, signed: share } = *self;
         let parts = |signed: bool, filter: f64, left: f64| {
             let behind = verification(statistics, left, place);
             let cost = Cost { cpu: nanos + filter + behind.cpu, ..behind };
             Parts { words, signed, cost }
         };
-        let sign = statistics.signed_tokens(spec) * nanos::SIGN;
-        let bytes = 8.0 * statistics.sets * statistics.signature_words() as f64;
+        let sign = statistics.signed_tokens(&join.spec) * nanos::SIGN;
+        let bytes = 8.0 * statistics.sets * join.signature_words() as f64;
         let uncached = (bytes / CACHE).min(1.0);
         let compare = candidates * (nanos::SIGNATURE + uncached * nanos::UNCACHED_SIGNATURE);
         [parts(false, 0.0, candidates), parts(true, sign + compare, share * candidates)]
@@ -125,46 +125,40 @@ pub(crate) fn sending(statistics: &Statistics, candidates: f64) -> Cost {
     }
 }
 
-/// The parts that take the least time on the threads of the join.
-pub(crate) fn cheapest(
-    strategy: FilterVerify,
-    statistics: &Statistics,
-    spec: &JoinSpec,
-    place: Verification,
-) -> Parts {
-    let filtered: Vec<_> = match strategy {
-        FilterVerify::PPJoin => {
-            let widths = SuffixTest::WIDTHS.into_iter().enumerate();
-            widths.map(|(width, words)| postings(statistics, spec, width, words)).collect()
-        }
-        FilterVerify::AllPairs => {
-            // Nearly every posting is another pair.
-            let candidates = statistics.postings;
-            let nanos = 2.0 * nanos::lookups(statistics) + candidates * nanos::COUNT;
-            vec![Filtered { words: 0, nanos, candidates, signed: statistics.signed_share(0) }]
-        }
-    };
-    cheapest_of(&filtered, statistics, spec, place)
+/// The parts of AllPairs that take the least time on the threads of the join.
+pub(crate) fn all_pairs(join: &SetJoin, place: Verification) -> Parts {
+    let Statistics { postings, .. } = join.statistics;
+    // Nearly every posting is another pair.
+    let nanos = 2.0 * nanos::lookups(&join.statistics) + postings * nanos::COUNT;
+    cheapest(join, place, &[Filtered::without_signatures(join, nanos, postings)])
+}
+
+/// The parts of PPJoin that take the least time on the threads of the join.
+pub(crate) fn positional(join: &SetJoin, place: Verification) -> Parts {
+    let widths = SuffixTest::WIDTHS.into_iter().enumerate();
+    let filtered: Vec<_> = widths.map(|(width, words)| postings(join, width, words)).collect();
+    cheapest(join, place, &filtered)
+}
+
+/// The nanoseconds of a core that PPJoin takes on the CPU.
+pub(crate) fn indexed(join: &SetJoin) -> f64 {
+    positional(join, Verification::Cpu).cost.cpu
 }
 
 /// The verification of candidates from one of several filters that takes the least time on the threads
 /// of the join.
-pub(crate) fn cheapest_of(
-    filtered: &[Filtered],
-    statistics: &Statistics,
-    spec: &JoinSpec,
-    place: Verification,
-) -> Parts {
-    let elapsed = |parts: &Parts| parts.cost.elapsed(statistics.threads);
-    let parts = filtered.iter().flat_map(|filtered| filtered.verified(statistics, spec, place));
+pub(crate) fn cheapest(join: &SetJoin, place: Verification, filtered: &[Filtered]) -> Parts {
+    let elapsed = |parts: &Parts| parts.cost.elapsed(join.statistics.threads);
+    let parts = filtered.iter().flat_map(|filtered| filtered.verified(join, place));
     let least = parts.min_by(|a, b| elapsed(a).total_cmp(&elapsed(b)));
     least.unwrap_or(Parts { words: 0, signed: false, cost: Cost::cpu(f64::INFINITY) })
 }
 
 /// PPJoin's candidates from posting lists with signatures of `words` words, those of
 /// `SuffixTest::WIDTHS[width]`.
-fn postings(statistics: &Statistics, spec: &JoinSpec, width: usize, words: usize) -> Filtered {
-    let slower = Rates::of(spec.simd).scan;
+fn postings(join: &SetJoin, width: usize, words: usize) -> Filtered {
+    let statistics = &join.statistics;
+    let slower = Rates::of(join.spec.simd).scan;
     let index = nanos::INDEX + nanos::INDEX_WORD * words as f64;
     let sign = if words > 0 { nanos::SIGN } else { 0.0 };
     let mut scan = slower * (nanos::SCAN + nanos::SCAN_WORD * words as f64);
@@ -178,8 +172,8 @@ fn postings(statistics: &Statistics, spec: &JoinSpec, width: usize, words: usize
         + (statistics.tokens + statistics.probe_tokens) * sign
         + statistics.lookups * (nanos::LOOKUP + uncached * nanos::UNCACHED_LOOKUP)
         + statistics.postings * scan;
-    let candidates = statistics.postings * statistics.suffix_share(width);
-    Filtered { words, nanos, candidates, signed: statistics.signed_share(width) }
+    let candidates = statistics.postings * join.suffix_share(width);
+    Filtered { words, nanos, candidates, signed: join.signed_share(width) }
 }
 
 #[cfg(test)]
@@ -189,21 +183,22 @@ mod tests {
 
     use super::*;
     use crate::engine::Pairing;
-    use crate::set::Measure;
     use crate::set::tests::harness::{Sides, spec};
     use crate::set::tests::shapes;
+    use crate::set::{FilterVerify, Measure};
 
     /// A join of 300,000 sets of 88 tokens, with the shares of a small collection.
-    fn figures(threads: usize) -> (Statistics, JoinSpec) {
+    fn figures(threads: usize) -> SetJoin {
         let shape = shapes::zipfian(&mut StdRng::seed_from_u64(37), 60);
         let sides = Sides::itself(&shape.name, &shape.build);
         let spec = spec(Measure::Jaccard, 0.7, Pairing::Unordered);
-        let mut statistics = sides.statistics(&spec);
+        let mut join = sides.join(&spec);
+        let statistics = &mut join.statistics;
         statistics.threads = threads;
         (statistics.sets, statistics.probed) = (3e5, 3e5);
         statistics.tokens = 3e5 * 88.0;
         (statistics.indexed, statistics.lookups, statistics.postings) = (3e6, 6e6, 6e9);
-        (statistics, spec)
+        join
     }
 
     const STRATEGIES: [FilterVerify; 2] = [FilterVerify::AllPairs, FilterVerify::PPJoin];
@@ -211,13 +206,12 @@ mod tests {
     /// Many threads would give a device more candidates than it reads meanwhile: they filter first.
     #[test]
     fn the_filters_of_many_threads_stand_in_front_of_a_device() {
-        let (statistics, spec) = figures(1024);
-        let sent = |strategy| cheapest(strategy, &statistics, &spec, Verification::Device);
+        let join = figures(1024);
+        let sent = |strategy: FilterVerify| strategy.cheapest(&join, Verification::Device);
         assert!(sent(FilterVerify::PPJoin).words > 0);
         assert!(sent(FilterVerify::AllPairs).signed);
         // One thread is slower than the device anyway.
-        let (statistics, spec) = figures(1);
-        let sent = cheapest(FilterVerify::AllPairs, &statistics, &spec, Verification::Device);
+        let sent = FilterVerify::AllPairs.cheapest(&figures(1), Verification::Device);
         assert!(!sent.signed);
     }
 
@@ -225,17 +219,17 @@ mod tests {
     #[test]
     fn estimates_for_a_device_count_what_is_sent() {
         for threads in [1, 4, 16] {
-            let (statistics, spec) = figures(threads);
+            let join = figures(threads);
+            let statistics = &join.statistics;
             for strategy in STRATEGIES {
-                let Parts { words, signed, cost } =
-                    cheapest(strategy, &statistics, &spec, Verification::Device);
+                let Parts { words, signed, cost } = strategy.cheapest(&join, Verification::Device);
                 let width = SuffixTest::WIDTHS.iter().position(|&w| w == words).unwrap();
                 let passing = match strategy {
                     FilterVerify::AllPairs => 1.0,
-                    _ => statistics.suffix_share(width),
+                    _ => join.suffix_share(width),
                 };
-                let signed = if signed { statistics.signed_share(width) } else { 1.0 };
-                let sent = sending(&statistics, statistics.postings * passing * signed);
+                let signed = if signed { join.signed_share(width) } else { 1.0 };
+                let sent = sending(statistics, statistics.postings * passing * signed);
                 let off = (cost.device - sent.device).abs() + (cost.transfer - sent.transfer).abs();
                 assert!(off <= 1e-6 * sent.device, "{strategy:?} {threads} {cost:?} {sent:?}");
                 assert!(cost.cpu > sent.cpu);

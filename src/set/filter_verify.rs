@@ -1,7 +1,5 @@
 //! Joins made of two halves: a filter that proposes candidates and a verifier that decides.
 
-use std::fmt::Debug;
-use std::ops::Range;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
@@ -10,82 +8,18 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
-    Cost, Cursor, Funnel, MatchBuffer, Pairing, Placement, PreparedJoin, ProbeUnit, Progress,
-    UnitQueue,
+    Cursor, DevicePlace, Estimate, Funnel, Join, MatchBuffer, Pairing, Placement, PreparedJoin,
+    ProbeUnit, Progress, Strategy, Terms, UnitQueue,
 };
-use crate::set::SetUnit;
-use crate::set::costs::{Parts, Verification};
+use crate::set::costs::{self, Parts, Verification};
 use crate::set::filter::{
     PositionalIndex, PrefixIndex, ProbeSignature, SignatureScheme, Signatures,
 };
 use crate::set::verify::candidates::CandidateChunk;
-use crate::set::{CpuVerifier, DeviceJoin, DeviceVerifier};
-use crate::set::{JoinSpec, JoinStrategy, PrepareContext, SelfMatches};
-use crate::set::{SetCollection, SetId};
-use crate::set::{Statistics, costs};
-
-/// How far a candidate source came.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SourceProgress {
-    /// The chunk is full, or the time slice used up.
-    More,
-    /// The probe sets have no further candidate.
-    Done,
-}
-
-/// The filtering half.
-pub trait CandidateSource: Send {
-    /// Reserves the memory of a unit on top of that of the units admitted before.
-    fn admit(&mut self, _unit: &SetUnit) -> Result<()> {
-        Ok(())
-    }
-
-    /// Begins with a unit that was admitted. The former unit is done.
-    fn start(&mut self, unit: SetUnit);
-
-    /// Adds at most `capacity - chunk.candidates.len()` candidates, working 5 ms at most.
-    fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress;
-
-    /// No further candidate of this probe set of the unit is needed.
-    fn retire(&mut self, probe: SetId);
-
-    /// Adds the work done so far.
-    fn add_to(&self, funnel: &mut Funnel);
-}
-
-/// How far a verifier came.
-#[derive(Debug)]
-pub enum Verified {
-    /// The submitted chunk is taken up, and may be used again for the next one.
-    Chunk(CandidateChunk),
-    /// The match buffer is full, or the time slice used up.
-    More,
-    /// Every submitted candidate is decided, and every unit that has ended is complete.
-    Idle,
-}
-
-/// The deciding half. It may hold any number of chunks on their way.
-pub trait Verifier: Send {
-    /// Chunks of a unit follow, whose probe sets are those of `range`.
-    fn begin(&mut self, _unit: u32, _range: Range<SetId>) {}
-
-    /// Takes a chunk. The verifier has given the former chunk back.
-    fn submit(&mut self, chunk: CandidateChunk);
-
-    /// No chunk follows for now: candidates that wait for others to join them are decided.
-    fn flush(&mut self) {}
-
-    /// Adds matches and completed units to the buffer, working 5 ms at most. `Pending` means that
-    /// a device works, and will wake the task.
-    fn poll_verified(
-        &mut self,
-        cx: &mut Context<'_>,
-        matches: &mut MatchBuffer,
-    ) -> Poll<Result<Verified>>;
-
-    /// Adds the work done so far.
-    fn add_to(&self, funnel: &mut Funnel);
-}
+use crate::set::{
+    CandidateSource, CpuVerifier, DeviceJoin, DeviceVerifier, JoinSpec, PrepareContext,
+    SelfMatches, SetCollection, SetId, SetJoin, SetUnit, SourceProgress, Verified, Verifier,
+};
 
 /// Candidates from an inverted index over prefixes, verified by merging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,7 +32,7 @@ pub(crate) enum FilterVerify {
     PPJoin,
 }
 
-impl JoinStrategy for FilterVerify {
+impl Strategy for FilterVerify {
     fn name(&self) -> &'static str {
         match self {
             Self::AllPairs => "allpairs",
@@ -110,25 +44,72 @@ impl JoinStrategy for FilterVerify {
         true
     }
 
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
-        let place = match placement {
-            Placement::Cpu => Verification::Cpu,
-            Placement::Gpu => Verification::Device,
+    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+        let join: &mut SetJoin = join.of_mut()?;
+        if join.is_long() {
+            join.sample(terms.context)?;
+        }
+        let parts = |placement: Placement, verification: Verification| {
+            terms.has(placement).then(|| self.cheapest(join, verification))
         };
-        costs::cheapest(*self, statistics, spec, place).cost
+        let cpu = parts(Placement::Cpu, Verification::Cpu);
+        let gpu = parts(Placement::Gpu, Verification::Device);
+        let cost = |parts: Option<Parts>| parts.map(|parts| parts.cost);
+        Ok(Estimate::new(cost(cpu), cost(gpu), PlacedParts { cpu, gpu }))
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        statistics: &Statistics,
+        join: &dyn Join,
+        estimate: &Estimate,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let Parts { words, signed, .. } =
-            costs::cheapest(*self, statistics, &spec, context.verification());
-        let scheme = signed.then(|| statistics.scheme(&build));
-        self.prepare_with(build, spec, words, scheme, context)
+        let join: &SetJoin = join.of()?;
+        let device = DeviceJoin::of(device)?;
+        let PlacedParts { cpu, gpu } = *estimate.parts()?;
+        let parts = if device.is_some() { gpu } else { cpu };
+        let Some(parts) = parts else { return self.prepare_join(join, device.as_ref(), context) };
+        self.prepare_parts(join, parts, device.as_ref(), context)
+    }
+}
+
+/// The cheapest parts in the placements that were compared.
+#[derive(Debug, Clone, Copy)]
+struct PlacedParts {
+    cpu: Option<Parts>,
+    gpu: Option<Parts>,
+}
+
+impl FilterVerify {
+    /// The parts that take the least time where candidates are verified there.
+    pub(crate) fn cheapest(self, join: &SetJoin, place: Verification) -> Parts {
+        match self {
+            Self::AllPairs => costs::all_pairs(join, place),
+            Self::PPJoin => costs::positional(join, place),
+        }
+    }
+
+    /// The join with its cheapest parts, in place of a strategy for which the devices lack the memory.
+    pub(crate) fn prepare_join(
+        self,
+        join: &SetJoin,
+        device: Option<&Arc<DeviceJoin>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let place = if device.is_some() { Verification::Device } else { Verification::Cpu };
+        self.prepare_parts(join, self.cheapest(join, place), device, context)
+    }
+
+    fn prepare_parts(
+        self,
+        join: &SetJoin,
+        Parts { words, signed, .. }: Parts,
+        device: Option<&Arc<DeviceJoin>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let scheme = signed.then(|| join.scheme());
+        self.prepare_with(Arc::clone(&join.build), join.spec, (words, scheme), device, context)
     }
 }
 
@@ -139,8 +120,8 @@ impl FilterVerify {
         self,
         build: Arc<SetCollection>,
         spec: JoinSpec,
-        words: usize,
-        scheme: Option<SignatureScheme>,
+        (words, scheme): (usize, Option<SignatureScheme>),
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let index = match self {
@@ -157,7 +138,7 @@ impl FilterVerify {
             Some(scheme) => Some(Arc::new(Signatures::try_new(&build, scheme, context)?)),
             None => None,
         };
-        let verifiers = Verifiers::new(build, spec, context.device);
+        let verifiers = Verifiers::new(build, spec, device);
         Ok(Arc::new(PreparedFilterVerify { index, signatures, verifiers }))
     }
 }

@@ -1,22 +1,14 @@
-//! A join of two set collections, and the strategies over sets.
+//! A join of two set collections.
 
-use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::GpuOptions;
-use crate::engine::{
-    self, Cost, MatchNeed, MatchSpec, Pairing, Placement, PreparedJoin, ProbeUnit,
-};
-use crate::set::{
-    Bounds, CandidateChunk, DeviceJoin, Role, SetCollection, SetId, Statistics, Verification,
-};
+use crate::engine::{GpuOptions, MatchNeed, MatchSpec, Pairing, ProbeUnit};
+use crate::set::{Bounds, Role, SetCollection, SetId};
 use crate::simd::Simd;
 use crate::spec::Predicate;
-use crate::util::cancel::CancelFlag;
 
 /// The similarity join of two set collections.
 #[derive(Debug, Clone, Copy)]
@@ -113,12 +105,6 @@ impl JoinSpec {
         let listed = if size >= 1 << 10 { tokens * LISTED } else { 0 };
         (postings * POSTING).max(sets * SIGNED_SET).max(listed)
     }
-
-    /// About the bytes that a cursor reserves besides its match buffer and the memory that grows
-    /// with the build side.
-    pub fn cursor_bytes(spec: &MatchSpec) -> usize {
-        CandidateChunk::footprint(spec.candidate_chunk) + (256 << 10)
-    }
 }
 
 /// Probe sets that are fed to a cursor together.
@@ -142,59 +128,4 @@ impl SetUnit {
         let ProbeUnit { number, items, range } = unit;
         Ok(Self { number: *number, sets: items.shared()?, range: range.clone() })
     }
-}
-
-/// The resources for preparing a join.
-#[derive(Debug, Clone, Copy)]
-pub struct PrepareContext<'a> {
-    /// Grown by what the prepared join allocates.
-    pub reservation: &'a MemoryReservation,
-    /// Ends the work early.
-    pub cancel: &'a CancelFlag,
-    /// How many threads may work on it at once, at least 1.
-    pub threads: usize,
-    /// Where candidates are verified, if not on the CPU.
-    pub device: Option<&'a Arc<DeviceJoin>>,
-}
-
-impl PrepareContext<'_> {
-    pub(crate) fn verification(&self) -> Verification {
-        match self.device {
-            Some(_) => Verification::Device,
-            None => Verification::Cpu,
-        }
-    }
-}
-
-impl<'a> From<engine::PrepareContext<'a>> for PrepareContext<'a> {
-    /// On the CPU.
-    fn from(context: engine::PrepareContext<'a>) -> Self {
-        let engine::PrepareContext { reservation, cancel, threads, .. } = context;
-        Self { reservation, cancel, threads, device: None }
-    }
-}
-
-/// An algorithm over sets.
-pub trait JoinStrategy: Debug + Send + Sync + 'static {
-    /// The name in options and EXPLAIN.
-    fn name(&self) -> &'static str;
-
-    /// Whether the strategy can be placed there.
-    fn runs_on(&self, placement: Placement) -> bool;
-
-    /// What a join of a build collection with these figures would cost.
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost;
-
-    /// Builds what all probe partitions share (an index, signatures).
-    ///
-    /// # Errors
-    ///
-    /// When memory is refused, or the work cancelled.
-    fn prepare(
-        &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        statistics: &Statistics,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>>;
 }

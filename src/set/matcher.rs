@@ -10,9 +10,8 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::engine::{
     self, Argument, Axis, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput, Encoded,
-    EncodedPart, Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher,
-    Pairing, Placement, PrepareContext, RowGroups, Scratch, StoredForm, Strategy, StrategyName,
-    WorkStep,
+    EncodedPart, FinishContext, Growth, ItemPair, Join, KeyDictionary, MatchSpec, Matcher, Pairing,
+    PrepareContext, RowGroups, Scratch, StoredForm, Strategy, StrategyName, WorkStep,
 };
 use crate::offload;
 use crate::set::axis::SizeAxis;
@@ -21,10 +20,10 @@ use crate::set::encode::merge::{finish, finish_growth};
 use crate::set::encode::partners::Partners;
 use crate::set::filter::PositionalSource;
 use crate::set::filter::size_bounds::SizeBoundsCache;
-use crate::set::strategies::{STRATEGIES, SetEvidence};
+use crate::set::strategies::{self, STRATEGIES};
 use crate::set::{
-    Bounds, BuildEncoder, DeviceJoin, FilterVerify, JoinSpec, Measure, ProbeEncoder, ProbeScratch,
-    Role, ScanCount, SetCollection, StoredTokens, Unload,
+    Bounds, BuildEncoder, CandidateChunk, DeviceJoin, FilterVerify, JoinSpec, Measure,
+    ProbeEncoder, ProbeScratch, Role, ScanCount, SetCollection, StoredTokens, Unload,
 };
 use crate::spec::{Call, Predicate, Side};
 use crate::values::{TextTokenizer, ValueSet};
@@ -144,7 +143,7 @@ impl Matcher for SetMatcher {
     }
 
     fn cursor_bytes(&self, spec: &MatchSpec) -> usize {
-        JoinSpec::cursor_bytes(spec)
+        CandidateChunk::footprint(spec.candidate_chunk) + (256 << 10)
     }
 
     fn strategies(&self) -> &[&'static dyn Strategy] {
@@ -159,20 +158,18 @@ impl Matcher for SetMatcher {
         Some(StrategyName::new(FilterVerify::AllPairs.name()))
     }
 
-    fn evidence(
+    fn join(
         &self,
         build: &Arc<dyn Collection>,
         spec: &MatchSpec,
-        strategies: &[&'static dyn Strategy],
-        _: &[Placement],
         context: PrepareContext<'_>,
-    ) -> Result<Box<dyn Evidence>> {
+    ) -> Result<Box<dyn Join>> {
         let probes = match spec.pairing {
             Pairing::Unordered => 1.0,
             Pairing::All => spec.probe_rows.ratio(build.groups().row_count()),
         };
         let spec = JoinSpec::new(&self.predicate, spec)?;
-        Ok(Box::new(SetEvidence::gather(build.of()?, spec, probes, strategies, context)?))
+        Ok(Box::new(strategies::join(build.shared()?, spec, probes, context)?))
     }
 
     fn note_loss(&self, nanos: f64) {

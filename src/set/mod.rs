@@ -6,7 +6,8 @@
 //! `tiles` by those on a GPU, `large` counts what large sets share on a GPU, `indexed` joins by an
 //! inverted index there, `offload` runs all of these there. `verify` decides candidates on the CPU and
 //! `device` on a GPU. `nested_loop` compares all pairs where there is no memory for anything else.
-//! `intersection` counts what large sets of integers share. `statistics` and `costs` estimate what each way takes. [`StoredTokens`]
+//! `intersection` counts what large sets of integers share. `join` has the figures that strategies
+//! share for their estimates (`statistics`, `sample`). [`StoredTokens`]
 //! is the form of a side on disk. [`ShapeReader`] tells the size and a hash of each row's set, by
 //! which rows are sent to the tasks of a cluster.
 
@@ -22,6 +23,7 @@ pub(crate) mod filter_verify;
 pub(crate) mod indexed;
 pub(crate) mod intersection;
 pub(crate) mod itself;
+mod join;
 mod join_spec;
 pub(crate) mod large;
 pub(crate) mod matcher;
@@ -44,25 +46,27 @@ pub(crate) mod verify;
 
 pub(crate) use bitmap::BitmapBlocks;
 pub use collection::SetCollection;
-pub(crate) use collection::SetId;
 pub(crate) use costs::Verification;
 pub use device::{DeviceJoin, DeviceVerifier};
 pub use encode::BuildEncoder;
 pub(crate) use encode::{ProbeEncoder, ProbeScratch};
 pub use family::SetFamily;
 pub(crate) use filter_verify::FilterVerify;
-pub use filter_verify::{CandidateSource, SourceProgress, Verified, Verifier};
 pub(crate) use indexed::IndexedJoin;
 pub(crate) use itself::SelfMatches;
-pub(crate) use join_spec::JoinStrategy;
-pub use join_spec::{JoinSpec, PrepareContext, SetUnit};
+pub(crate) use join::SetJoin;
+pub use join_spec::{JoinSpec, SetUnit};
 pub(crate) use measure::MAX_SET_SIZE;
 pub use measure::{Bounds, Measure, Role};
 pub(in crate::set) use nested_loop::NestedLoop;
-pub(crate) use runs::{Run, Runs};
+pub(crate) use runs::{Run, Runs, SetId};
 pub(crate) use scan_count::ScanCount;
 pub(crate) use shape::ShapeReader;
 pub(crate) use statistics::Statistics;
 pub(crate) use stored::{StoredTokens, Unload};
 pub(crate) use verify::intersect;
-pub use verify::{Candidate, CandidateChunk, CpuVerifier};
+pub use verify::{
+    Candidate, CandidateChunk, CandidateSource, CpuVerifier, SourceProgress, Verified, Verifier,
+};
+
+pub use crate::engine::PrepareContext;

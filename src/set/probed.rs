@@ -75,15 +75,16 @@ fn sizes_of(range: &Range<u32>) -> impl Iterator<Item = u32> + use<> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use rand::rngs::StdRng;
     use rand::seq::index::sample;
     use rand::{Rng, SeedableRng};
 
     use super::*;
-    use crate::engine::{self, Strategy};
-    use crate::set::strategies::{STRATEGIES, SetEvidence};
+    use crate::set::strategies::join;
     use crate::set::tests::harness::{Rows, Sides, reservation, spec};
-    use crate::set::{Measure, SetId};
+    use crate::set::{Measure, PrepareContext, SetId, SetJoin};
     use crate::util::cancel::CancelFlag;
 
     fn rows(rng: &mut StdRng, count: usize, sizes: Range<usize>) -> Rows {
@@ -94,16 +95,11 @@ mod tests {
         (0..count).map(|_| row(rng)).collect()
     }
 
-    fn gather(sides: &Sides, spec: JoinSpec, probes: Option<&Probes>) -> Statistics {
+    fn join_of(sides: &Sides, spec: JoinSpec, probes: Option<&Probes>) -> SetJoin {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context = engine::PrepareContext {
-            reservation: &reservation,
-            cancel: &cancel,
-            threads: 1,
-            probes,
-        };
-        let strategies: Vec<&'static dyn Strategy> = STRATEGIES.to_vec();
-        SetEvidence::gather(&sides.build, spec, 1.0, &strategies, context).unwrap().statistics
+        let context =
+            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 1, probes };
+        join(Arc::clone(&sides.build), spec, 1.0, context).unwrap()
     }
 
     /// The pairs of admissible sizes, and the postings that the prefixes of the probe sets meet.
@@ -143,7 +139,7 @@ mod tests {
         let probes = Probes { parts: parts.collect() };
         for threshold in [0.5, 0.7, 0.8] {
             let spec = spec(Measure::Jaccard, threshold, Pairing::All);
-            let found = gather(&sides, spec, Some(&probes));
+            let found = join_of(&sides, spec, Some(&probes)).statistics;
             let [pairs, postings] = counted(&sides, &spec);
             let near = |found: f64, counted: f64, factor: f64| {
                 assert!(
@@ -163,11 +159,12 @@ mod tests {
         let mut rng = StdRng::seed_from_u64(43);
         let sides = Sides::two("a piece", &rows(&mut rng, 400, 20..30), &vec![]);
         let spec = spec(Measure::Jaccard, 0.7, Pairing::All);
-        let few = gather(&sides, spec, None);
-        assert!(few.sampled.is_none() && few.probed == 400.0);
+        let few = join_of(&sides, spec, None);
+        assert!(!few.is_long() && few.statistics.probed == 400.0);
         let probes = Probes { parts: vec![(20..30, 1_000_000)] };
-        let many = gather(&sides, spec, Some(&probes));
-        assert!(many.sampled.is_some());
+        let many = join_of(&sides, spec, Some(&probes));
+        assert!(many.is_long());
+        let [few, many] = [few, many].map(|join| join.statistics);
         assert_eq!((many.indexed, many.tokens), (few.indexed, few.tokens));
         assert_eq!(many.probed, 1_000_000.0);
         assert!(many.lookups > 1000.0 * few.lookups && many.postings > 1000.0 * few.postings);
@@ -175,8 +172,8 @@ mod tests {
         let mut keyed = rows(&mut rng, 400, 20..30);
         keyed.iter_mut().enumerate().for_each(|(i, row)| row.0 = i as i64 % 5);
         let sides = Sides::two("keys", &keyed, &vec![]);
-        let (few, many) = (gather(&sides, spec, None), gather(&sides, spec, Some(&probes)));
-        let times = many.admissible_pairs / few.admissible_pairs;
+        let (few, many) = (join_of(&sides, spec, None), join_of(&sides, spec, Some(&probes)));
+        let times = many.statistics.admissible_pairs / few.statistics.admissible_pairs;
         assert!((times - 2500.0).abs() < 1.0, "{times}");
     }
 }

@@ -1,15 +1,10 @@
 //! How fast this processor runs the kernels that the estimates of costs are made of.
 
-use std::hint::black_box;
 use std::sync::OnceLock;
-use std::time::Instant;
 
 use crate::set::bitmap::test_rate;
 use crate::set::filter::postings::scan_rate;
 use crate::simd::{Form, Simd};
-
-/// Runs of a kernel, of which the fastest counts: the others were interrupted.
-const RUNS: usize = 7;
 
 /// How much longer kernels take, on data in the cache, than the constants of the estimates say. Those
 /// come from joins on an AMD EPYC with AVX-512, where the rates are 1.0 and 0.6.
@@ -51,14 +46,4 @@ impl Rates {
         };
         Self { test: measured(test, test_rate(simd)), scan: measured(scan, scan_rate(simd)) }
     }
-}
-
-/// The nanoseconds of the fastest of some runs.
-pub(crate) fn fastest<T>(mut run: impl FnMut() -> T) -> f64 {
-    let nanos = (0..RUNS).map(|_| {
-        let start = Instant::now();
-        black_box(run());
-        start.elapsed().as_nanos() as f64
-    });
-    nanos.fold(f64::INFINITY, f64::min)
 }

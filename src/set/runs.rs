@@ -3,8 +3,10 @@
 use std::mem::size_of;
 use std::ops::Range;
 
-use crate::engine::KeyId;
-use crate::set::collection::SetId;
+use crate::engine::{ItemId, KeyId};
+
+/// The id of a distinct set in its [`SetCollection`].
+pub(crate) type SetId = ItemId;
 
 /// Sets `start..` (up to the next run) that share a blocking key and a size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

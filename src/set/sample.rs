@@ -3,10 +3,8 @@
 use datafusion::common::Result;
 use parking_lot::Mutex;
 
-use crate::set::bitmap::passing_shares;
-use crate::set::filter::size_bounds::SizeBoundsCache;
+use crate::set::filter::size_bounds::{SizeBoundsCache, partners};
 use crate::set::filter::{Every, SignatureScheme, SuffixTest};
-use crate::set::statistics::partners;
 use crate::set::{JoinSpec, PrepareContext, SetCollection, SetId, Statistics};
 use crate::util::parallel::{for_each, threads_for};
 
@@ -22,9 +20,6 @@ const SUFFIX_PAIRS: usize = 12;
 const POSTINGS: f64 = 4096.0;
 const PASSED: usize = 1 << 21;
 
-/// Joins of more pairs take several times as long as trying columns of several sets.
-const PAIRS_OF_UNIONS: f64 = if cfg!(test) { 0.0 } else { 5e7 };
-
 /// The number of widths that the signatures of postings may have.
 const WIDTHS: usize = SuffixTest::WIDTHS.len();
 
@@ -35,9 +30,6 @@ pub(super) struct Sampled {
     /// By number of words, from 1 on: admissible pairs that the first words of their signatures
     /// let pass.
     pub signatures: Vec<f64>,
-    /// By shape of [`UnionShape::all`](super::bitmap::UnionShape::all): columns of several sets that
-    /// pass. Empty where the join is too short for columns.
-    pub unions: Vec<f64>,
     /// By place in [`SuffixTest::WIDTHS`]: postings that pass.
     pub suffixes: [f64; WIDTHS],
     /// By the same place: of these postings, those whose sets' signatures let the pair pass.
@@ -77,13 +69,8 @@ impl Sampled {
         let tally = pool.try_all(build, spec, context)?;
         let pairs = tally.pairs.max(1) as f64;
         let (suffixes, signed) = (tally.suffixes, tally.signed);
-        let unions = match statistics.admissible_pairs > PAIRS_OF_UNIONS {
-            true => passing_shares(build, spec, context)?,
-            false => vec![],
-        };
         Ok(Self {
             scheme,
-            unions,
             signatures: tally.passing.into_iter().map(|p| p as f64 / pairs).collect(),
             // Few postings say little beyond the expected share.
             suffixes: std::array::from_fn(|w| {
@@ -239,9 +226,9 @@ mod tests {
         };
         let rows: Rows = (0..200).map(|_| row(&mut rng)).collect();
         let sides = Sides::two("different sets", &rows, &vec![]);
-        let statistics = sides.statistics(&spec(Measure::Jaccard, 0.8, Pairing::All));
-        assert_eq!(statistics.signature_share(statistics.signature_words()), 0.0);
-        let share = statistics.suffix_share(SuffixTest::WIDTHS.len() - 1);
+        let join = sides.join(&spec(Measure::Jaccard, 0.8, Pairing::All));
+        assert_eq!(join.signature_share(join.signature_words()), 0.0);
+        let share = join.suffix_share(SuffixTest::WIDTHS.len() - 1);
         assert!(share < 0.2, "{share}");
     }
 }

@@ -2,21 +2,11 @@
 
 use std::mem::size_of;
 use std::ops::Range;
-use std::sync::Arc;
 
 use datafusion::common::Result;
 
 use crate::engine::Pairing;
-use crate::set::bitmap::UnionShape;
-use crate::set::filter::SignatureScheme;
-use crate::set::filter::SuffixTest;
-use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
-use crate::set::sample::{Sampled, expected_share};
-use crate::set::scan_count::rates::heavy_from;
-use crate::set::scan_count::walk::{Walk, count, pieces};
-use crate::set::{JoinSpec, PrepareContext};
-use crate::set::{SetCollection, SetId};
-use crate::util::parallel;
+use crate::set::{JoinSpec, PrepareContext, SetCollection, SetId};
 
 /// Sets whose prefixes are looked up in the counts of all prefixes: one in this many, within limits.
 const PROBED: u32 = 64;
@@ -28,19 +18,12 @@ const LOOKED_UP: usize = 1 << 11;
 const COUNTED: usize = 64;
 const COUNTED_TOKENS: Range<usize> = 1 << 13..1 << 16;
 
-/// Tokens of an average set from which on frequencies are counted, and in how many sets at most: a
-/// count fits into a byte.
-const LARGE: f64 = 24.0;
-const COUNTED_SETS: u32 = 128;
-/// Nanoseconds of counting a token.
-const COUNT: f64 = 3.0;
-
 /// Runs whose partners are looked up.
 const RUNS: usize = 1 << 12;
 
 /// Figures of a join of a collection with one like it: in a self-join, with itself.
 #[derive(Debug, Clone)]
-pub struct Statistics {
+pub(crate) struct Statistics {
     pub sets: f64,
     /// Probe sets that have partners by blocking key and size.
     pub probed: f64,
@@ -60,25 +43,11 @@ pub struct Statistics {
     pub(crate) list_length: f64,
     /// Threads that share the work of the CPU, at least 1.
     pub threads: usize,
-    /// How frequent tokens are, where that has been counted.
-    pub(crate) frequencies: Option<Frequencies>,
-    pub(super) sampled: Option<Sampled>,
-}
-
-/// Frequencies of tokens, from a sample of sets.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Frequencies {
-    /// Tokens that own bits ([`heavy_from`]).
-    pub heavy: f64,
-    /// The share of the others among the tokens of all sets.
-    pub light_share: f64,
-    /// The sum over them of the pairs of different sets that have one.
-    pub light_pairs: f64,
 }
 
 impl Statistics {
     /// Gathers the figures that a pass over the prefixes gives.
-    pub fn gather(
+    pub(crate) fn gather(
         build: &SetCollection,
         spec: &JoinSpec,
         context: PrepareContext<'_>,
@@ -98,8 +67,6 @@ impl Statistics {
             postings,
             list_length: listed / lookups.max(1.0),
             threads: context.threads,
-            frequencies: None,
-            sampled: None,
         })
     }
 
@@ -115,50 +82,6 @@ impl Statistics {
         }
     }
 
-    /// Tries pairs of sets, in about a fiftieth of the time that a join of `estimate` nanoseconds
-    /// takes: some hundred microseconds at most.
-    ///
-    /// # Errors
-    ///
-    /// When the work is cancelled.
-    pub fn sample(
-        &mut self,
-        build: &SetCollection,
-        spec: &JoinSpec,
-        estimate: f64,
-        context: PrepareContext<'_>,
-    ) -> Result<()> {
-        self.sampled = Some(Sampled::draw(build, spec, self, estimate, context)?);
-        Ok(())
-    }
-
-    /// Whether sets are large enough for counters of all pairs to be of use.
-    pub(crate) fn has_large_sets(&self) -> bool {
-        self.average_size() >= LARGE
-    }
-
-    /// Counts how frequent tokens are, in a small part of the time that a join of `estimate`
-    /// nanoseconds takes.
-    ///
-    /// # Errors
-    ///
-    /// When the work is cancelled, or memory refused.
-    pub(crate) fn count_frequencies(
-        &mut self,
-        build: &SetCollection,
-        spec: &JoinSpec,
-        estimate: f64,
-        context: PrepareContext<'_>,
-    ) -> Result<()> {
-        /// The share of the join's time that the counts may take.
-        const SHARE: f64 = 0.02;
-        // Too few sets tell nothing.
-        let affordable = (SHARE * estimate / COUNT / self.average_size().max(1.0)) as u32;
-        let sets = affordable.clamp(COUNTED_SETS / 2, COUNTED_SETS);
-        self.frequencies = Some(Frequencies::of(build, spec, sets, context)?);
-        Ok(())
-    }
-
     /// The tokens of the sets that a join signs.
     pub(crate) fn signed_tokens(&self, spec: &JoinSpec) -> f64 {
         match spec.pairing {
@@ -169,118 +92,8 @@ impl Statistics {
     }
 
     /// Tokens of an average set.
-    pub fn average_size(&self) -> f64 {
+    pub(crate) fn average_size(&self) -> f64 {
         self.tokens / self.sets.max(1.0)
-    }
-
-    /// The share of admissible pairs that the first `words` words of their signatures let pass;
-    /// 0 where nothing was sampled.
-    pub fn signature_share(&self, words: usize) -> f64 {
-        self.sampled.as_ref().map_or(0.0, |s| s.signatures.get(words - 1).copied().unwrap_or(0.0))
-    }
-
-    /// The share of columns of several neighbouring sets that an admissible probe set passes; `None`
-    /// where nothing was sampled.
-    pub(crate) fn union_share(&self, shape: UnionShape) -> Option<f64> {
-        let place = UnionShape::all().position(|other| other == shape)?;
-        self.sampled.as_ref()?.unions.get(place).copied()
-    }
-
-    /// How signatures are made.
-    pub fn scheme(&self, build: &SetCollection) -> SignatureScheme {
-        match &self.sampled {
-            Some(sampled) => sampled.scheme.clone(),
-            None => SignatureScheme::fit(build),
-        }
-    }
-
-    /// Words of a signature.
-    pub fn signature_words(&self) -> usize {
-        self.sampled.as_ref().map_or(1, |s| s.scheme.words())
-    }
-
-    /// The share of postings that pass with signatures of `SuffixTest::WIDTHS[width]` words.
-    pub fn suffix_share(&self, width: usize) -> f64 {
-        match &self.sampled {
-            Some(sampled) => sampled.suffixes[width],
-            None => expected_share(self.average_size(), SuffixTest::WIDTHS[width]),
-        }
-    }
-
-    /// The share of these whose sets' signatures let the pair pass.
-    pub fn signed_share(&self, width: usize) -> f64 {
-        self.sampled.as_ref().map_or(0.5, |s| s.signed[width])
-    }
-}
-
-/// The build sets that a set of the collection itself would be compared with.
-pub(super) fn partners(
-    build: &SetCollection,
-    spec: &JoinSpec,
-    cache: &mut SizeBoundsCache,
-    probe: SetId,
-) -> Option<(Range<SetId>, Arc<SizeBounds>)> {
-    let (run, _) = build.runs().of_set(probe)?;
-    let bounds = cache.get(run.size)?;
-    let sets = build.runs().sets(run.key, bounds.least, bounds.greatest);
-    let end = if spec.pairing == Pairing::Unordered { sets.end.min(probe) } else { sets.end };
-    (sets.start < end).then_some((sets.start..end, bounds))
-}
-
-impl Frequencies {
-    /// Estimated from about `sets` of the build sets.
-    fn of(
-        build: &SetCollection,
-        spec: &JoinSpec,
-        sets: u32,
-        context: PrepareContext<'_>,
-    ) -> Result<Self> {
-        let threads = parallel::threads_for(
-            context.threads,
-            sets.min(build.len()) as usize * build.token_count() / build.len().max(1) as usize,
-        );
-        let step = build.len().div_ceil(sets).max(1);
-        let sampled = || (step / 2..build.len()).step_by(step as usize);
-        let bytes = build.universe() as usize + threads * Walk::footprint(sampled().count());
-        context.reservation.try_grow(bytes)?;
-        let mut counts = vec![0_u8; build.universe() as usize];
-        let of_each =
-            parallel::map(threads, pieces(0, &mut counts, threads), |(first, counts)| {
-                count(build, sampled(), first, counts, context.cancel)?;
-                let mut of_each = [0_u64; 256];
-                counts.iter().for_each(|&count| of_each[count as usize] += 1);
-                Ok(of_each)
-            })?;
-        let of_each = of_each.iter().fold([0_u64; 256], |mut sum, of_each| {
-            sum.iter_mut().zip(of_each).for_each(|(sum, part)| *sum += part);
-            sum
-        });
-        drop(counts);
-        context.reservation.shrink(bytes);
-        Ok(Self::of_counts(&of_each, sampled().count(), build.len(), spec))
-    }
-
-    /// `of_each` tells, by number of sets, how many tokens that many of the sampled sets have.
-    fn of_counts(of_each: &[u64], sampled: usize, sets: u32, spec: &JoinSpec) -> Self {
-        let scale = f64::from(sets) / sampled.max(1) as f64;
-        let least = heavy_from(u64::from(sets), spec.simd) as f64;
-        let (mut heavy, mut light_pairs) = (0.0, 0.0);
-        let (mut tokens, mut light) = (0.0, 0.0);
-        for (count, &of_each) in of_each.iter().enumerate().skip(1) {
-            let (count, of_each) = (count as f64, of_each as f64);
-            tokens += count * of_each;
-            if count * scale >= least {
-                heavy += of_each;
-            } else {
-                light += count * of_each;
-                light_pairs += count * (count - 1.0) / 2.0 * of_each;
-            }
-        }
-        Self {
-            heavy,
-            light_share: light / f64::max(tokens, 1.0),
-            light_pairs: light_pairs * scale * scale,
-        }
     }
 }
 

@@ -94,7 +94,7 @@ const WITHIN_EXEC: [&str; 16] = [
     "parts",
 ];
 
-fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+pub(super) fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
         match path.is_dir() {
@@ -106,7 +106,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 }
 
 /// The code of a file without comments and its tests.
-fn code(path: &Path) -> String {
+pub(super) fn code(path: &Path) -> String {
     let text = fs::read_to_string(path).unwrap();
     let text = text.split("\n#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let lines = text.lines().filter(|line| !line.trim_start().starts_with("//"));

@@ -1,10 +1,11 @@
 //! Helpers that know nothing of joins: cancellation, kinds of errors, threads and the
-//! numbers that they share, shared futures, checksums, the bytes of rows.
+//! numbers that they share, shared futures, checksums, the bytes of rows, times of short runs.
 
 pub(crate) mod buffers;
 pub(crate) mod cancel;
 pub(crate) mod checksum;
 pub(crate) mod errors;
+pub(crate) mod fastest;
 pub(crate) mod once;
 pub(crate) mod parallel;
 pub(crate) mod row_bytes;

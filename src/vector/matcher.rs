@@ -12,15 +12,15 @@ use super::collection::Vectors;
 use super::cursor::CURSOR_BYTES;
 use super::device::VectorDevices;
 use super::encode::{VectorEncoder, finish};
-use super::index::{self, DIRECTORY, GRID, Order, VectorIndex};
+use super::index::{self, DIRECTORY, GRID, VectorIndex};
 use super::metric::{Metric, Orders, Threshold};
 use super::nan::VectorPair;
-use super::nested_loop::{Figures, Joining, NestedLoop};
+use super::nested_loop::{Joining, NestedLoop, VectorJoin};
 use super::stored::StoredVectors;
 use crate::engine::{
     Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
-    Evidence, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing,
-    Placement, PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
+    FinishContext, Growth, ItemPair, Join, KeyDictionary, MatchSpec, Matcher, Pairing,
+    PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
 };
 use crate::offload;
 use crate::spec::{Call, Side};
@@ -109,23 +109,15 @@ impl Matcher for VectorMatcher {
         Some(StrategyName::new(NestedLoop.name()))
     }
 
-    fn evidence(
+    fn join(
         &self,
         build: &Arc<dyn Collection>,
         spec: &MatchSpec,
-        strategies: &[&'static dyn Strategy],
-        placements: &[Placement],
-        context: PrepareContext<'_>,
-    ) -> Result<Box<dyn Evidence>> {
-        // A strategy that is named needs no estimate.
-        let has = |name: &str| strategies.len() > 1 && strategies.iter().any(|s| s.name() == name);
-        let indexes = [(GRID.name(), Order::Cells), (DIRECTORY.name(), Order::Quantiles)];
-        let indexes: Vec<Order> =
-            indexes.into_iter().filter(|(name, _)| has(name)).map(|(_, order)| order).collect();
-        let build = build.shared()?;
+        _: PrepareContext<'_>,
+    ) -> Result<Box<dyn Join>> {
         let orders = Orders::of(spec, self.first);
-        let join = Joining { threshold: self.threshold, orders, spec: *spec };
-        Ok(Box::new(Figures::gather(&build, join, &indexes, placements, context)?))
+        let joining = Joining { threshold: self.threshold, orders, spec: *spec };
+        Ok(Box::new(VectorJoin::new(build.shared()?, joining)))
     }
 
     fn note_loss(&self, nanos: f64) {

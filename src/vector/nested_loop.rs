@@ -1,7 +1,7 @@
 //! Every probe vector with every build vector of its key.
 
 use std::mem::size_of;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -13,14 +13,14 @@ use super::collection::Vectors;
 use super::cursor::NestedLoopCursor;
 use super::device;
 use super::filter::Filter;
-use super::index::{Order, Sampled, least_of_index, sample};
+use super::index::{Sampled, least_of_index, sample};
 use super::metric::{Metric, Orders, Threshold};
 use super::order::{BLOCK_ITEMS, Boxes};
 use super::panels::{BuildPanels, MAGNITUDE_BYTES};
 use super::tile::PANEL;
 use crate::engine::{
-    Collection, Cost, Cursor, DevicePlace, Evidence, MatchSpec, Pairing, Placement, PrepareContext,
-    PreparedJoin, Strategy,
+    Cost, Cursor, DevicePlace, Estimate, Join, MatchSpec, Pairing, Placement, PrepareContext,
+    PreparedJoin, Strategy, Terms,
 };
 use crate::gpu::Device;
 
@@ -28,25 +28,20 @@ use crate::gpu::Device;
 #[derive(Debug)]
 pub(super) struct NestedLoop;
 
-/// The figures of a join.
+/// A join whose strategies are compared, and the figures that they share.
 #[derive(Debug)]
-pub(crate) struct Figures {
-    pub threshold: Threshold,
-    pub orders: Orders,
-    pub spec: MatchSpec,
-    /// The time for all pairs, in nanoseconds of a core.
-    pub pairs: f64,
-    /// The numbers of the build side.
-    pub numbers: f64,
-    /// What decides pairs on the CPU, once that is chosen.
-    filter: OnceLock<Choice>,
-    /// An index that takes less time.
-    pub(super) sampled: Option<Sampled>,
+pub(crate) struct VectorJoin {
+    pub build: Arc<Vectors>,
+    pub joining: Joining,
     /// The cost on a device.
     pub on_device: Cost,
+    /// What decides pairs on the CPU, once that is chosen.
+    filter: Option<Choice>,
+    /// The index that takes less time than comparing all pairs, if there is one, once one has been made.
+    sampled: Option<Option<Sampled>>,
 }
 
-impl Evidence for Figures {}
+impl Join for VectorJoin {}
 
 /// What a join asks of pairs.
 #[derive(Debug, Clone, Copy)]
@@ -77,48 +72,71 @@ fn own_pairs(build: &Vectors) -> f64 {
     build.runs().iter().map(|run| of_run(run.items.len() as u32, run.lens[1])).sum()
 }
 
-impl Figures {
+impl VectorJoin {
+    /// A join of which no part has been chosen.
+    pub(super) fn new(build: Arc<Vectors>, joining: Joining) -> Self {
+        let on_device = device::estimate(&build, joining.threshold, &joining.spec);
+        Self { build, joining, on_device, filter: None, sampled: None }
+    }
+
+    /// The time for all pairs by the filter that is chosen, by products in `f32` before that, in
+    /// nanoseconds of a core.
+    fn pairs(&self) -> f64 {
+        self.pairs_of(self.filter.as_ref().map_or(1.0, Choice::ratio))
+    }
+
+    /// The same by a filter that takes `ratio` of the time of products in `f32`.
+    fn pairs_of(&self, ratio: f64) -> f64 {
+        let (build, spec) = (&self.build, &self.joining.spec);
+        let all = ratio * all_pairs(build, spec);
+        match (spec.pairing, build.boxes()) {
+            (Pairing::Unordered, Some(boxes)) => {
+                f64::from(boxes.share) * all / 2.0 + passing_cost(build.len(), boxes)
+            }
+            (Pairing::Unordered, None) => all / 2.0,
+            // The boxes of two inputs do not meet.
+            (Pairing::All, _) => all,
+        }
+    }
+
+    /// Whether an open device takes less time than `least` nanoseconds of a core, whatever a sample says:
+    /// an estimate for the CPU is not refined then. A device that is not open may turn out not to be
+    /// there.
+    fn loses(&self, least: f64, terms: &Terms<'_>) -> bool {
+        let threads = terms.context.threads;
+        let is_open = terms.has(Placement::Gpu) && Device::opened(0).is_some();
+        is_open && self.on_device.elapsed(threads) < Cost::cpu(least).elapsed(threads)
+    }
+
+    /// Chooses what decides pairs on the CPU, where that is compared and may win.
+    fn choose_filter(&mut self, terms: &Terms<'_>) -> Result<()> {
+        let may_win = !self.loses(0.5 * self.pairs_of(LEAST_RATIO), terms);
+        if self.filter.is_none() && terms.has(Placement::Cpu) && may_win {
+            let Joining { threshold, ref spec, .. } = self.joining;
+            self.filter = Some(Choice::of(&self.build, threshold, spec, terms.context)?);
+        }
+        Ok(())
+    }
+
+    /// Makes an index, where it may take less time than comparing all pairs. Of the orders, the one that
+    /// suits the vectors is tried.
+    ///
     /// # Errors
     ///
     /// When the work is cancelled.
-    pub(super) fn gather(
-        build: &Arc<Vectors>,
-        join: Joining,
-        indexes: &[Order],
-        placements: &[Placement],
-        context: PrepareContext<'_>,
-    ) -> Result<Self> {
-        let Joining { threshold, orders, ref spec } = join;
-        let on_device = device::estimate(build, threshold, spec);
-        // The time by that of products in `f32`.
-        let pairs = |ratio: f64| {
-            let all = ratio * all_pairs(build, spec);
-            match (spec.pairing, build.boxes()) {
-                (Pairing::Unordered, Some(boxes)) => {
-                    f64::from(boxes.share) * all / 2.0 + passing_cost(build.len(), boxes)
-                }
-                (Pairing::Unordered, None) => all / 2.0,
-                // The boxes of two inputs do not meet.
-                (Pairing::All, _) => all,
-            }
-        };
-        // An estimate for the CPU that an open device beats, whatever a sample says, is not refined. One
-        // that is not open may turn out not to be there.
-        let is_open = placements.contains(&Placement::Gpu) && Device::opened(0).is_some();
-        let device = on_device.elapsed(context.threads);
-        let loses = |least: f64| is_open && device < Cost::cpu(least).elapsed(context.threads);
-        let is_filtered = placements.contains(&Placement::Cpu) && !loses(0.5 * pairs(LEAST_RATIO));
-        let filter = match is_filtered {
-            true => OnceLock::from(Choice::of(build, threshold, spec, context)?),
-            false => OnceLock::new(),
-        };
-        let pairs = pairs(filter.get().map_or(1.0, Choice::ratio));
-        let sampled = match loses(least_of_index(build, spec)) {
-            true => None,
-            false => sample(build, threshold, indexes, spec, pairs, context)?,
-        };
-        let numbers = build.number_count() as f64;
-        Ok(Self { threshold, orders, spec: *spec, pairs, numbers, filter, sampled, on_device })
+    pub(super) fn sample_index(&mut self, terms: &Terms<'_>) -> Result<()> {
+        self.choose_filter(terms)?;
+        let Joining { threshold, ref spec, .. } = self.joining;
+        if self.sampled.is_none() && !self.loses(least_of_index(&self.build, spec), terms) {
+            let found = sample(&self.build, threshold, spec, self.pairs(), terms.context)?;
+            self.sampled = Some(found);
+        }
+        Ok(())
+    }
+
+    /// The index that takes less time, where one has been made.
+    pub(super) fn sampled(&self) -> Option<&Sampled> {
+        self.sampled.as_ref()?.as_ref()
     }
 }
 
@@ -186,43 +204,34 @@ impl Strategy for NestedLoop {
         true
     }
 
-    fn manner(&self, evidence: &dyn Evidence) -> Option<&'static str> {
-        let figures: &Figures = evidence.of().ok()?;
-        matches!(figures.filter.get(), Some(Choice::Bytes { .. })).then_some("by products of bytes")
-    }
-
-    fn estimate(&self, evidence: &dyn Evidence, placement: Placement) -> Result<Cost> {
+    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
         /// Nanoseconds to convert a number.
         const NUMBER: f64 = 2.0;
-        let figures: &Figures = evidence.of()?;
-        if placement == Placement::Gpu {
-            return Ok(figures.on_device);
-        }
-        Ok(Cost::cpu(figures.pairs + NUMBER * figures.numbers))
+        let join: &mut VectorJoin = join.of_mut()?;
+        join.choose_filter(terms)?;
+        let nanos = join.pairs() + NUMBER * join.build.number_count() as f64;
+        let cpu = terms.has(Placement::Cpu).then(|| Cost::cpu(nanos));
+        let gpu = terms.has(Placement::Gpu).then_some(join.on_device);
+        let of_bytes = matches!(join.filter, Some(Choice::Bytes { .. }));
+        let manner = of_bytes.then_some("by products of bytes");
+        Ok(Estimate::new(cpu, gpu, ()).in_manner(manner))
     }
 
     fn prepare(
         &self,
-        build: &Arc<dyn Collection>,
-        evidence: &dyn Evidence,
+        join: &dyn Join,
+        _: &Estimate,
         device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let figures: &Figures = evidence.of()?;
-        let Figures { threshold, orders, spec, .. } = *figures;
-        let build = build.shared()?;
-        let join = Joining { threshold, orders, spec };
+        let VectorJoin { build, joining, filter, .. } = join.of()?;
         if let Some(device) = device {
-            return device::prepare(&build, join, &device.shared()?, None, context);
+            return device::prepare(build, *joining, &device.shared()?, None, context);
         }
-        let filter = match figures.filter.get() {
-            Some(filter) => filter.clone(),
-            None => {
-                let filter = Choice::of(&build, threshold, &spec, context)?;
-                figures.filter.get_or_init(|| filter).clone()
-            }
-        };
-        Self::filtered(build, join, filter, context)
+        match filter {
+            Some(filter) => Self::filtered(Arc::clone(build), *joining, filter.clone(), context),
+            None => Self::on_cpu(Arc::clone(build), *joining, context),
+        }
     }
 }
 

@@ -113,14 +113,10 @@ fn run_point(
     let reservation = MemoryConsumer::new("tiles").register(&pool);
     let cancel = CancelFlag::default();
     let threads = arguments.threads;
-    let context = PrepareContext {
-        reservation: &reservation,
-        cancel: &cancel,
-        threads,
-        device: Some(&device),
-    };
+    let context =
+        PrepareContext { reservation: &reservation, cancel: &cancel, threads, probes: None };
     let start = Instant::now();
-    let prepared = tiles.prepare_on_device(sets, spec, context)?;
+    let prepared = tiles.prepare_on_device(sets, spec, &device, context)?;
     let prepare = start.elapsed().as_secs_f64();
     let start = Instant::now();
     let funnel = engine::funnel_of(prepared.as_ref(), sets, threads, &pool)?;

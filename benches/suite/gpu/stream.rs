@@ -115,7 +115,7 @@ pub fn filter(
     let reservation = MemoryConsumer::new("filter").register(&pool);
     let cancel = CancelFlag::default();
     let context =
-        PrepareContext { reservation: &reservation, cancel: &cancel, threads, device: None };
+        PrepareContext { reservation: &reservation, cancel: &cancel, threads, probes: None };
     match filter {
         Filter::Allpairs => {
             let index = Arc::new(PrefixIndex::try_new(Arc::clone(sets), *spec, context)?);

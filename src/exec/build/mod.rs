@@ -294,7 +294,7 @@ impl BuildPlan {
             let mut choice = choose(matcher, strategy, items, &spec, request, context)?;
             self.metrics.note_choice(started.elapsed(), choice.start_times());
             let timer = self.metrics.index_time.timer();
-            let prepared = choice.prepare(matcher, items, &spec, context)?;
+            let prepared = choice.prepare(context)?;
             timer.done();
             let cursor = self.cursor_bytes(prepared.as_ref(), &choice, &reservation)?;
             let note = format!("{}{why}", self.describe_expected(&spec));

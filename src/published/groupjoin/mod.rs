@@ -15,11 +15,13 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use self::source::GroupFilter;
-use crate::engine::{Cost, Cursor, Pairing, Placement, PreparedJoin};
-use crate::set::costs::{Filtered, Parts, Verification, cheapest_of, nanos};
+use crate::engine::{
+    Cursor, DevicePlace, Estimate, Join, Pairing, Placement, PreparedJoin, Strategy, Terms,
+};
+use crate::set::costs::{Filtered, Parts, Verification, cheapest, nanos};
 use crate::set::filter::{SignatureScheme, Signatures};
 use crate::set::filter_verify::{SignatureFilter, Verifiers};
-use crate::set::{JoinSpec, JoinStrategy, PrepareContext, SetCollection, Statistics};
+use crate::set::{DeviceJoin, JoinSpec, PrepareContext, SetCollection, SetJoin};
 
 /// The strategy `groupjoin` (Bouros, Ge, Mamoulis: "Spatio-textual similarity joins", PVLDB 2012).
 #[derive(Debug, Clone, Copy)]
@@ -27,17 +29,13 @@ pub(crate) struct GroupJoin;
 
 impl GroupJoin {
     /// The bitmap filter in front of verification or none, and the cost.
-    fn parts(statistics: &Statistics, spec: &JoinSpec, place: Verification) -> Parts {
+    fn parts(join: &SetJoin, place: Verification) -> Parts {
         /// Groups are looked up in both sides' order, by two lists each now and then.
         const LOOKUPS: f64 = 2.5;
-        let lookups = nanos::lookups(statistics);
-        let filtered = Filtered {
-            words: 0,
-            nanos: LOOKUPS * lookups + statistics.postings * nanos::COUNT,
-            candidates: statistics.postings * statistics.suffix_share(0),
-            signed: statistics.signed_share(0),
-        };
-        cheapest_of(&[filtered], statistics, spec, place)
+        let statistics = &join.statistics;
+        let nanos = LOOKUPS * nanos::lookups(statistics) + statistics.postings * nanos::COUNT;
+        let candidates = statistics.postings * join.suffix_share(0);
+        cheapest(join, place, &[Filtered::without_signatures(join, nanos, candidates)])
     }
 
     /// The join with the bitmap filter, where there is a scheme.
@@ -49,6 +47,7 @@ impl GroupJoin {
         build: Arc<SetCollection>,
         spec: JoinSpec,
         scheme: Option<SignatureScheme>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let filter = Arc::new(GroupFilter::try_new(Arc::clone(&build), spec, context)?);
@@ -56,12 +55,12 @@ impl GroupJoin {
             Some(scheme) => Some(Arc::new(Signatures::try_new(&build, scheme, context)?)),
             None => None,
         };
-        let verifiers = Verifiers::new(build, spec, context.device);
+        let verifiers = Verifiers::new(build, spec, device);
         Ok(Arc::new(PreparedGroupJoin { filter, signatures, pairing: spec.pairing, verifiers }))
     }
 }
 
-impl JoinStrategy for GroupJoin {
+impl Strategy for GroupJoin {
     fn name(&self) -> &'static str {
         "groupjoin"
     }
@@ -70,24 +69,34 @@ impl JoinStrategy for GroupJoin {
         true
     }
 
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
-        let place = match placement {
-            Placement::Cpu => Verification::Cpu,
-            Placement::Gpu => Verification::Device,
+    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+        let join: &mut SetJoin = join.of_mut()?;
+        if join.is_long() {
+            join.sample(terms.context)?;
+        }
+        let parts = |placement: Placement, verification: Verification| {
+            terms.has(placement).then(|| Self::parts(join, verification))
         };
-        Self::parts(statistics, spec, place).cost
+        let cpu = parts(Placement::Cpu, Verification::Cpu);
+        let gpu = parts(Placement::Gpu, Verification::Device);
+        let cost = |parts: Option<Parts>| parts.map(|parts| parts.cost);
+        Ok(Estimate::new(cost(cpu), cost(gpu), [cpu, gpu]))
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        statistics: &Statistics,
+        join: &dyn Join,
+        estimate: &Estimate,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let Parts { signed, .. } = Self::parts(statistics, &spec, context.verification());
-        let scheme = signed.then(|| statistics.scheme(&build));
-        Self::prepare_with(build, spec, scheme, context)
+        let join: &SetJoin = join.of()?;
+        let device = DeviceJoin::of(device)?;
+        let [cpu, gpu] = estimate.parts::<[Option<Parts>; 2]>()?;
+        let parts = if device.is_some() { gpu } else { cpu };
+        let scheme = parts.is_some_and(|parts| parts.signed).then(|| join.scheme());
+        let build = Arc::clone(&join.build);
+        Self::prepare_with(build, join.spec, scheme, device.as_ref(), context)
     }
 }
 

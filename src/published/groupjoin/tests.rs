@@ -15,7 +15,7 @@ struct Forced {
     signed: bool,
 }
 
-impl JoinStrategy for Forced {
+impl Strategy for Forced {
     fn name(&self) -> &'static str {
         GroupJoin.name()
     }
@@ -24,19 +24,21 @@ impl JoinStrategy for Forced {
         GroupJoin.runs_on(placement)
     }
 
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
-        GroupJoin.estimate(statistics, spec, placement)
+    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+        GroupJoin.estimate(join, terms)
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        statistics: &Statistics,
+        join: &dyn Join,
+        _: &Estimate,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let scheme = self.signed.then(|| statistics.scheme(&build));
-        GroupJoin::prepare_with(build, spec, scheme, context)
+        let join: &SetJoin = join.of()?;
+        let scheme = self.signed.then(|| join.scheme());
+        let (build, device) = (Arc::clone(&join.build), DeviceJoin::of(device)?);
+        GroupJoin::prepare_with(build, join.spec, scheme, device.as_ref(), context)
     }
 }
 
@@ -79,11 +81,12 @@ fn the_filters_of_many_threads_stand_in_front_of_a_device() {
     let shape = shapes::zipfian(&mut StdRng::seed_from_u64(37), 60);
     let sides = Sides::itself(&shape.name, &shape.build);
     let spec = spec(Measure::Jaccard, 0.7, Pairing::Unordered);
-    let mut statistics = sides.statistics(&spec);
+    let mut join = sides.join(&spec);
+    let statistics = &mut join.statistics;
     // A join of 300,000 sets of 88 tokens, with the shares of the small collection.
     (statistics.sets, statistics.probed) = (3e5, 3e5);
     statistics.tokens = 3e5 * 88.0;
     (statistics.indexed, statistics.lookups, statistics.postings) = (3e6, 6e6, 6e9);
     statistics.threads = 1024;
-    assert!(GroupJoin::parts(&statistics, &spec, Verification::Device).signed);
+    assert!(GroupJoin::parts(&join, Verification::Device).signed);
 }

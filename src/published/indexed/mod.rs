@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use crate::engine::{Cost, Placement, PreparedJoin};
+use crate::engine::{DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms};
 use crate::gpu::{DeviceError, Images, images};
 use crate::set::indexed::{self, Launcher, Lookup};
-use crate::set::{JoinSpec, JoinStrategy, PrepareContext, SetCollection, Statistics};
+use crate::set::{PrepareContext, SetJoin};
 
 /// The kernels of the lookups.
 static PUBLISHED: Images = images!("published_indexed");
@@ -44,7 +44,7 @@ impl PublishedIndex {
     }
 }
 
-impl JoinStrategy for PublishedIndex {
+impl Strategy for PublishedIndex {
     fn name(&self) -> &'static str {
         match self {
             Self::Bwjoin => "bwjoin-published",
@@ -57,20 +57,21 @@ impl JoinStrategy for PublishedIndex {
         placement == Placement::Gpu
     }
 
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, _: Placement) -> Cost {
-        indexed::estimate(statistics, spec)
+    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+        indexed::estimate(join.of_mut()?, terms)
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        statistics: &Statistics,
+        join: &dyn Join,
+        _: &Estimate,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let threads = spec.gpu.block_size.unwrap_or(32);
-        let lookup = self.lookup(threads, spec.gpu.partition);
-        indexed::prepare(lookup, build, spec, statistics, context)
+        let join: &SetJoin = join.of()?;
+        let threads = join.spec.gpu.block_size.unwrap_or(32);
+        let lookup = self.lookup(threads, join.spec.gpu.partition);
+        indexed::prepare(lookup, join, device, context)
     }
 }
 

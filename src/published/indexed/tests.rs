@@ -33,27 +33,27 @@ impl OnDevices for Fixed {
     }
 }
 
-impl JoinStrategy for Fixed {
+impl Strategy for Fixed {
     fn name(&self) -> &'static str {
-        JoinStrategy::name(&self.0)
+        self.0.name()
     }
 
     fn runs_on(&self, placement: Placement) -> bool {
-        JoinStrategy::runs_on(&self.0, placement)
+        self.0.runs_on(placement)
     }
 
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
-        JoinStrategy::estimate(&self.0, statistics, spec, placement)
+    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+        self.0.estimate(join, terms)
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        statistics: &Statistics,
+        join: &dyn Join,
+        estimate: &Estimate,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        JoinStrategy::prepare(&self.0, build, spec, statistics, context)
+        self.0.prepare(join, estimate, device, context)
     }
 }
 
@@ -85,6 +85,6 @@ fn a_device_takes_up_the_rows_that_another_one_drops() {
 #[test]
 fn works_without_memory_are_done_in_smaller_ones() {
     let fixed = FILTERS.map(|filter| FixedIndex::roomy(filter.lookup(32, 50_000)));
-    let strategies: Vec<_> = fixed.iter().map(|fixed| fixed as &dyn JoinStrategy).collect();
+    let strategies: Vec<_> = fixed.iter().map(|fixed| fixed as &dyn Strategy).collect();
     check_works_without_memory(&strategies);
 }

@@ -13,12 +13,12 @@ use datafusion::common::{Result, internal_err};
 
 use self::directory::Directory;
 use crate::engine::{
-    Collection, Cost, DevicePlace, Evidence, Placement, PrepareContext, PreparedJoin, Strategy,
+    DevicePlace, Estimate, Join, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
 };
 use crate::gpu::{Images, images};
 use crate::vector::collection::Vectors;
 use crate::vector::device::{self, Numbers, OtherKernel, VectorDevices, VectorKernel, VectorShape};
-use crate::vector::nested_loop::{Figures, Joining};
+use crate::vector::nested_loop::{Joining, VectorJoin};
 
 /// The kernels of both joins.
 static POINTS: Images = images!("published_points");
@@ -101,23 +101,22 @@ impl Strategy for PublishedPoints {
         placement == Placement::Gpu
     }
 
-    fn estimate(&self, evidence: &dyn Evidence, _: Placement) -> Result<Cost> {
-        let figures: &Figures = evidence.of()?;
-        Ok(figures.on_device)
+    fn estimate(&self, join: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
+        let join: &VectorJoin = join.of()?;
+        Ok(Estimate::new(None, Some(join.on_device), ()))
     }
 
     fn prepare(
         &self,
-        build: &Arc<dyn Collection>,
-        evidence: &dyn Evidence,
+        join: &dyn Join,
+        _: &Estimate,
         device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let Figures { threshold, orders, spec, .. } = *evidence.of()?;
+        let VectorJoin { build, joining, .. } = join.of()?;
         let Some(device) = device else {
             return internal_err!("{} has no device", self.name());
         };
-        let join = Joining { threshold, orders, spec };
-        self.prepare_on(&build.shared()?, join, &device.shared()?, context)
+        self.prepare_on(build, *joining, &device.shared()?, context)
     }
 }

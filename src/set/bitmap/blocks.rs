@@ -11,11 +11,11 @@ use crate::engine::{MatchNeed, Pairing};
 use crate::set::bitmap::unions::{UnionShape, Unions};
 use crate::set::filter::SignatureScheme;
 use crate::set::filter::signature::MAX_WORDS;
-use crate::set::rates::fastest;
 use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
 use crate::simd::{Simd, Words, kernels};
 use crate::util::cancel::sort_unstable_by_key;
+use crate::util::fastest::fastest;
 use crate::util::parallel::{filled, for_each, threads_for};
 
 /// Sets abreast in a block.

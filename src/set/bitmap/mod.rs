@@ -32,17 +32,17 @@ pub(super) use self::blocks::test_rate;
 use self::blocks::{ABREAST, Blocks, FRONT_WIDTHS, GROUP};
 use self::cursor::BitmapCursor;
 use self::traversal::Traversal;
-pub(super) use self::unions::{UnionShape, passing_shares};
-use crate::engine::{Cost, Cursor, Placement, PreparedJoin};
+use self::unions::{UnionShape, passing_shares};
+use crate::engine::{
+    Cost, Cursor, DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms,
+};
 use crate::offload::OnCpu;
-use crate::set::FilterVerify;
-use crate::set::SetCollection;
-use crate::set::Statistics;
 use crate::set::filter::SignatureScheme;
-use crate::set::offload;
 use crate::set::rates::Rates;
 use crate::set::tiles::{self, Fit, Residence};
-use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
+use crate::set::{
+    DeviceJoin, FilterVerify, JoinSpec, PrepareContext, SetCollection, SetJoin, Statistics, offload,
+};
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512; tests take more by
 /// [`Rates::test`].
@@ -64,6 +64,9 @@ mod nanos {
     pub(super) const SET: f64 = 50.0;
 }
 
+/// Joins of more pairs take several times as long as trying columns of several sets.
+const PAIRS_OF_UNIONS: f64 = if cfg!(test) { 0.0 } else { 5e7 };
+
 /// Tokens of a set whose comparison counts as part of deciding a pair.
 const LARGE: f64 = 128.0;
 
@@ -71,7 +74,7 @@ const LARGE: f64 = 128.0;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BitmapBlocks;
 
-impl JoinStrategy for BitmapBlocks {
+impl Strategy for BitmapBlocks {
     fn name(&self) -> &'static str {
         "bitmap"
     }
@@ -80,37 +83,45 @@ impl JoinStrategy for BitmapBlocks {
         true
     }
 
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
-        let (_, tests) = best_front(statistics, spec);
-        let candidates =
-            statistics.admissible_pairs * statistics.signature_share(statistics.signature_words());
-        let compared = (statistics.candidate_size - LARGE).max(0.0) * nanos::COMPARED;
-        let decided = tests + candidates * (nanos::CANDIDATE + compared);
-        match placement {
-            Placement::Cpu => Cost::cpu(decided),
-            Placement::Gpu => tiles::estimate(statistics, spec),
+    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+        let join: &mut SetJoin = join.of_mut()?;
+        if terms.is_only || join.is_long() {
+            join.sample(terms.context)?;
         }
+        let Statistics { admissible_pairs, candidate_size, .. } = join.statistics;
+        let unions = match join.is_sampled() && admissible_pairs > PAIRS_OF_UNIONS {
+            true => passing_shares(&join.build, &join.spec, terms.context)?,
+            false => vec![],
+        };
+        let (front, tests) = best_front(join, &unions);
+        let candidates = admissible_pairs * join.signature_share(join.signature_words());
+        let compared = (candidate_size - LARGE).max(0.0) * nanos::COMPARED;
+        let decided = tests + candidates * (nanos::CANDIDATE + compared);
+        let cpu = terms.has(Placement::Cpu).then(|| Cost::cpu(decided));
+        let gpu = terms.has(Placement::Gpu).then(|| tiles::estimate(join));
+        Ok(Estimate::new(cpu, gpu, front))
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        statistics: &Statistics,
+        join: &dyn Join,
+        estimate: &Estimate,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let scheme = statistics.scheme(&build);
-        let (front, _) = best_front(statistics, &spec);
-        let Some(device) = context.device else {
+        let join: &SetJoin = join.of()?;
+        let (build, spec, scheme) = (Arc::clone(&join.build), join.spec, join.scheme());
+        let front: Front = *estimate.parts()?;
+        let Some(device) = DeviceJoin::of(device)? else {
             return PreparedBitmap::prepare(build, spec, scheme, front, context);
         };
-        let fit = Fit::choose(&build, &spec, device, statistics);
-        let on_cpu = on_cpu(&build, spec, scheme.clone(), front, context);
-        match tiles::prepare(&build, spec, device, (fit, Residence::IfRoom), on_cpu) {
+        let fit = Fit::choose(&build, &spec, &device, &join.statistics);
+        let on_cpu = on_cpu(&build, spec, scheme, front, context);
+        match tiles::prepare(&build, spec, &device, (fit, Residence::IfRoom), on_cpu) {
             Ok(tiles) => Ok(tiles),
             // The devices lack the memory for tiles. Demanded, they verify what a filter finds.
             Err(_) if device.devices.demanded && !device.devices.have_failed() => {
-                JoinStrategy::prepare(&FilterVerify::PPJoin, build, spec, statistics, context)
+                FilterVerify::PPJoin.prepare_join(join, Some(&device), context)
             }
             Err(error) => Err(error.into()),
         }
@@ -163,19 +174,23 @@ impl PreparedJoin for PreparedBitmap {
     }
 }
 
-/// What should stand in front, and the nanoseconds of a core until the pairs that pass all words are
-/// found.
-fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (Front, f64) {
+/// The front that takes the least time, and the nanoseconds of a core until the pairs that pass all words
+/// are found. `unions` are the shares of columns that pass, where they have been tried.
+fn best_front(join: &SetJoin, unions: &[f64]) -> (Front, f64) {
+    let (statistics, spec) = (&join.statistics, &join.spec);
+    let union_share = |shape: UnionShape| {
+        let place = UnionShape::all().position(|other| other == shape)?;
+        unions.get(place).copied()
+    };
     let slower = Rates::of(spec.simd).test;
     let signing = statistics.signed_tokens(spec) * nanos::TOKEN + statistics.sets * nanos::SET;
     // The probe sets have no columns.
     let uniting = statistics.tokens + statistics.probe_tokens;
     let test = |words: usize| slower * (nanos::TEST + nanos::WORD * words as f64);
-    let all = statistics.signature_share(statistics.signature_words());
+    let all = join.signature_share(join.signature_words());
     let cost = |front: Front| {
-        let passing = statistics.signature_share(front.words);
-        let Some((shape, share)) = front.unions.and_then(|s| Some((s, statistics.union_share(s)?)))
-        else {
+        let passing = join.signature_share(front.words);
+        let Some((shape, share)) = front.unions.and_then(|s| Some((s, union_share(s)?))) else {
             let each = test(front.words) + passing * nanos::SURVIVOR;
             return signing + statistics.admissible_pairs * each;
         };
@@ -188,9 +203,9 @@ fn best_front(statistics: &Statistics, spec: &JoinSpec) -> (Front, f64) {
         signing + uniting * nanos::TOKEN + statistics.admissible_pairs * each
     };
     let shapes = || [None].into_iter().chain(UnionShape::all().map(Some));
-    let widths = FRONT_WIDTHS.into_iter().filter(|&words| words <= statistics.signature_words());
+    let widths = FRONT_WIDTHS.into_iter().filter(|&words| words <= join.signature_words());
     let fronts = widths.flat_map(|words| shapes().map(move |unions| Front { words, unions }));
-    let known = |front: &Front| front.unions.is_none_or(|s| statistics.union_share(s).is_some());
+    let known = |front: &Front| front.unions.is_none_or(|s| union_share(s).is_some());
     let costs = fronts.filter(known).map(|front| (front, cost(front)));
     let best = costs.min_by(|a, b| a.1.total_cmp(&b.1));
     best.unwrap_or((Front::LEAST, f64::INFINITY))

@@ -21,7 +21,7 @@ pub(crate) struct Fixed {
     front: Front,
 }
 
-impl JoinStrategy for Fixed {
+impl Strategy for Fixed {
     fn name(&self) -> &'static str {
         "bitmap of fixed widths"
     }
@@ -30,17 +30,19 @@ impl JoinStrategy for Fixed {
         placement == Placement::Cpu
     }
 
-    fn estimate(&self, _: &Statistics, _: &JoinSpec, _: Placement) -> Cost {
-        Cost::default()
+    fn estimate(&self, _: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
+        Ok(Estimate::new(None, None, ()))
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        _: &Statistics,
+        join: &dyn Join,
+        _: &Estimate,
+        _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
+        let join: &SetJoin = join.of()?;
+        let (build, spec) = (Arc::clone(&join.build), join.spec);
         let scheme = SignatureScheme::with_widths(&build, self.owned_words, self.hashed_words);
         PreparedBitmap::prepare(build, spec, scheme, self.front, context)
     }

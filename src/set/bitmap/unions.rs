@@ -13,8 +13,7 @@ use datafusion::common::Result;
 
 use crate::set::bitmap::blocks::{ABREAST, GROUP, Line};
 use crate::set::filter::signature::dealt_bit;
-use crate::set::filter::size_bounds::SizeBoundsCache;
-use crate::set::statistics::partners;
+use crate::set::filter::size_bounds::{SizeBoundsCache, partners};
 use crate::set::{JoinSpec, PrepareContext, SetCollection, SetId};
 use crate::simd::{Simd, Words, kernels};
 use crate::util::parallel::{filled, for_each, threads_for};

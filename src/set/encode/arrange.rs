@@ -5,7 +5,8 @@ use std::mem::size_of;
 use datafusion::common::Result;
 
 use crate::engine::KeyId;
-use crate::set::collection::{Parts, SetCollection, SetId};
+use crate::set::SetId;
+use crate::set::collection::{Parts, SetCollection};
 use crate::set::encode::distinct::DistinctSets;
 use crate::set::runs::Runs;
 use crate::util::cancel::CancelFlag;

@@ -5,7 +5,7 @@ use std::mem::size_of;
 use datafusion::common::{Result, exec_err};
 
 use crate::engine::KeyId;
-use crate::set::collection::SetId;
+use crate::set::SetId;
 use crate::set::encode::arena::{TokenArena, TokenRun};
 use crate::values::dictionary::mix;
 use crate::values::table::{Slot, Table};

@@ -17,8 +17,8 @@ use std::ops::Range;
 
 use crate::set::SetId;
 use crate::set::filter::size_bounds::SizeBounds;
-use crate::set::rates::fastest;
 use crate::simd::{Lanes, Simd, kernels, prefetch};
+use crate::util::fastest::fastest;
 
 /// Fields of a posting in front of the signature.
 const SET: usize = 0;

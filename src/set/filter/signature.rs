@@ -28,7 +28,7 @@ const SAMPLE_TOKENS: usize = 1 << 17;
 
 /// How tokens map to bits.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SignatureScheme {
+pub(crate) struct SignatureScheme {
     /// The bit of each token from rank `first_owned` on.
     owned: Vec<u16>,
     first_owned: u32,
@@ -39,7 +39,7 @@ pub struct SignatureScheme {
 impl SignatureScheme {
     /// A scheme fitted to a collection: about six bits for each token of an average set, 128 to
     /// 1,024 in all; one bit for each token of the universe where that suffices.
-    pub fn fit(build: &SetCollection) -> Self {
+    pub(crate) fn fit(build: &SetCollection) -> Self {
         if let Some(words) = Self::exact_words(build) {
             return Self::with_widths(build, words, 0);
         }
@@ -63,7 +63,11 @@ impl SignatureScheme {
 
     /// A scheme of the given widths in words of 64 bits. Without hashed words, the owned ones
     /// must hold the universe.
-    pub fn with_widths(build: &SetCollection, owned_words: usize, hashed_words: usize) -> Self {
+    pub(crate) fn with_widths(
+        build: &SetCollection,
+        owned_words: usize,
+        hashed_words: usize,
+    ) -> Self {
         let first_owned = build.universe().saturating_sub((owned_words * WORD) as u32);
         debug_assert!(hashed_words > 0 || first_owned == 0);
         Self::of(build, &Frequencies::of(build, first_owned), owned_words, hashed_words)
@@ -96,23 +100,23 @@ impl SignatureScheme {
     }
 
     /// Words of 64 bits in a signature.
-    pub fn words(&self) -> usize {
+    pub(crate) fn words(&self) -> usize {
         self.owned_words + self.hashed_words
     }
 
     /// Of these, the first ones, which count frequent tokens exactly.
-    pub fn owned_words(&self) -> usize {
+    pub(crate) fn owned_words(&self) -> usize {
         self.owned_words
     }
 
     /// Whether every token owns a bit, so that the overlap is the number of common bits.
-    pub fn is_exact(&self) -> bool {
+    pub(crate) fn is_exact(&self) -> bool {
         self.first_owned == 0
     }
 
     /// Sets the bits of ascending tokens in `words`, which are all 0. Returns how many tokens,
     /// the first ones, own no bit.
-    pub fn sign(&self, tokens: &[u32], words: &mut [u64]) -> usize {
+    pub(crate) fn sign(&self, tokens: &[u32], words: &mut [u64]) -> usize {
         let rare = tokens.partition_point(|&t| t < self.first_owned);
         let hashed = (self.hashed_words * WORD) as u64;
         for &token in &tokens[..rare] {
@@ -128,7 +132,7 @@ impl SignatureScheme {
     }
 
     /// The bytes allocated.
-    pub fn size_in_bytes(&self) -> usize {
+    pub(crate) fn size_in_bytes(&self) -> usize {
         self.owned.capacity() * size_of::<u16>()
     }
 }

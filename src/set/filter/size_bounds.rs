@@ -1,8 +1,10 @@
 //! The integer bounds of one probe size, tabulated once.
 
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::set::{Bounds, JoinSpec, Role, Runs};
+use crate::engine::Pairing;
+use crate::set::{Bounds, JoinSpec, Role, Runs, SetCollection, SetId};
 
 /// Partner sizes beyond this span are not tabulated: sets so large hide the cost.
 const MAX_TABLE: u32 = 1 << 14;
@@ -141,6 +143,20 @@ impl SizeBoundsCache {
         let slot = size_of::<SizeBounds>() + 32;
         (Self::SLOTS * table).min(Self::TABLES) + table + (Self::SLOTS + 1) * slot
     }
+}
+
+/// The build sets that a set of the collection itself would be compared with.
+pub(in crate::set) fn partners(
+    build: &SetCollection,
+    spec: &JoinSpec,
+    cache: &mut SizeBoundsCache,
+    probe: SetId,
+) -> Option<(Range<SetId>, Arc<SizeBounds>)> {
+    let (run, _) = build.runs().of_set(probe)?;
+    let bounds = cache.get(run.size)?;
+    let sets = build.runs().sets(run.key, bounds.least, bounds.greatest);
+    let end = if spec.pairing == Pairing::Unordered { sets.end.min(probe) } else { sets.end };
+    (sets.start < end).then_some((sets.start..end, bounds))
 }
 
 #[cfg(test)]

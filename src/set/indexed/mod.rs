@@ -29,14 +29,15 @@ use self::lookup::{ByWarps, indexed_tokens};
 pub(crate) use self::lookup::{Launcher, Lookup};
 use self::plan::Limits;
 use self::work::Form;
-use crate::engine::{Cost, MatchNeed, Pairing, Placement, PreparedJoin};
+use crate::engine::{
+    Cost, DevicePlace, Estimate, Join, MatchNeed, Pairing, Placement, PreparedJoin, Strategy, Terms,
+};
 use crate::gpu::{Device, DeviceError, Images, images};
 use crate::offload::{Offload, OnCpu, PreparedOffload};
 use crate::set::device::ResidentSets;
 use crate::set::offload;
 use crate::set::{
-    DeviceJoin, FilterVerify, JoinSpec, JoinStrategy, PrepareContext, SetCollection, Statistics,
-    Verification, costs,
+    DeviceJoin, FilterVerify, JoinSpec, PrepareContext, SetCollection, SetJoin, Verification, costs,
 };
 
 /// The kernels of filters by inverted index.
@@ -160,17 +161,12 @@ fn limits(join: &DeviceJoin, form: &Form, shape: &IndexShape) -> Limits {
 }
 
 /// The join on the CPU for what devices fail to do.
-fn on_cpu(
-    build: &Arc<SetCollection>,
-    spec: JoinSpec,
-    statistics: &Statistics,
-    context: PrepareContext<'_>,
-) -> OnCpu {
+fn on_cpu(join: &SetJoin, context: PrepareContext<'_>) -> OnCpu {
     let ppjoin = FilterVerify::PPJoin;
-    let words = costs::cheapest(ppjoin, statistics, &spec, Verification::Cpu).words;
-    let sets = Arc::clone(build);
-    offload::on_cpu(build, spec, context.reservation, move |spec, context| {
-        ppjoin.prepare_with(Arc::clone(&sets), spec, words, None, context)
+    let words = ppjoin.cheapest(join, Verification::Cpu).words;
+    let sets = Arc::clone(&join.build);
+    offload::on_cpu(&join.build, join.spec, context.reservation, move |spec, context| {
+        ppjoin.prepare_with(Arc::clone(&sets), spec, (words, None), None, context)
     })
 }
 
@@ -181,27 +177,25 @@ fn on_cpu(
 /// When memory is refused, or the work cancelled; where demanded devices fail.
 pub(crate) fn prepare(
     lookup: Arc<dyn Lookup>,
-    build: Arc<SetCollection>,
-    spec: JoinSpec,
-    statistics: &Statistics,
+    join: &SetJoin,
+    device: Option<&Arc<dyn DevicePlace>>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
-    let ppjoin = |build, context| {
-        JoinStrategy::prepare(&FilterVerify::PPJoin, build, spec, statistics, context)
-    };
-    let Some(join) = context.device else { return ppjoin(build, context) };
-    context.reservation.try_grow(IndexShape::footprint(&build))?;
-    let on_cpu = on_cpu(&build, spec, statistics, context);
-    match on_devices(&build, spec, join, form(lookup, &spec, join), on_cpu) {
+    let ppjoin = |device| FilterVerify::PPJoin.prepare_join(join, device, context);
+    let Some(device) = DeviceJoin::of(device)? else { return ppjoin(None) };
+    let (build, spec) = (&join.build, join.spec);
+    context.reservation.try_grow(IndexShape::footprint(build))?;
+    let on_cpu = on_cpu(join, context);
+    match on_devices(build, spec, &device, form(lookup, &spec, &device), on_cpu) {
         Ok(prepared) => Ok(prepared),
-        Err(error) if join.devices.demanded && join.devices.have_failed() => Err(error.into()),
+        Err(error) if device.devices.demanded && device.devices.have_failed() => Err(error.into()),
         // The devices lack the memory for an index. Demanded, they verify what a filter finds.
-        Err(_) if join.devices.demanded => ppjoin(build, context),
-        Err(_) => ppjoin(build, PrepareContext { device: None, ..context }),
+        Err(_) if device.devices.demanded => ppjoin(Some(&device)),
+        Err(_) => ppjoin(None),
     }
 }
 
-impl JoinStrategy for IndexedJoin {
+impl Strategy for IndexedJoin {
     fn name(&self) -> &'static str {
         "bwjoin"
     }
@@ -210,23 +204,36 @@ impl JoinStrategy for IndexedJoin {
         placement == Placement::Gpu
     }
 
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, _: Placement) -> Cost {
-        estimate(statistics, spec)
+    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+        estimate(join.of_mut()?, terms)
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        statistics: &Statistics,
+        join: &dyn Join,
+        _: &Estimate,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        prepare(Arc::new(ByWarps), build, spec, statistics, context)
+        prepare(Arc::new(ByWarps), join.of()?, device, context)
     }
 }
 
 /// What `bwjoin` costs on the device that is taken where none is named, as measured on an H200.
-pub(crate) fn estimate(statistics: &Statistics, spec: &JoinSpec) -> Cost {
+///
+/// # Errors
+///
+/// When the work is cancelled.
+pub(crate) fn estimate(join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
+    if join.is_long() {
+        join.sample(terms.context)?;
+    }
+    let gpu = terms.has(Placement::Gpu).then(|| cost(join));
+    Ok(Estimate::new(None, gpu, ()))
+}
+
+fn cost(join: &SetJoin) -> Cost {
+    let (statistics, spec) = (&join.statistics, &join.spec);
     /// Nanoseconds for a posting that is indexed, and one that is read; for looking up a list, for a
     /// candidate; of a join besides.
     const INDEX: f64 = 0.2;
@@ -234,7 +241,7 @@ pub(crate) fn estimate(statistics: &Statistics, spec: &JoinSpec) -> Cost {
     const LOOKUP: f64 = 0.05;
     const CANDIDATE: f64 = 1.0;
     const START: f64 = 1e6;
-    let candidates = statistics.postings * statistics.suffix_share(1);
+    let candidates = statistics.postings * join.suffix_share(1);
     let device = START
         + INDEX * statistics.indexed
         + LOOKUP * statistics.lookups

@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::config::GpuOptions;
 use crate::emulator::gpu;
-use crate::engine::{Cost, Placement, PreparedJoin};
+use crate::engine::{DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms};
 use crate::set::indexed::lookup::{ByWarps, Lookup};
 use crate::set::indexed::work::Form;
 use crate::set::indexed::{IndexShape, IndexedJoin, form, on_cpu, on_devices};
@@ -19,7 +19,7 @@ use crate::set::tests::on_devices::{
     OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes,
 };
 use crate::set::tests::shapes;
-use crate::set::{JoinSpec, JoinStrategy, Measure, PrepareContext, SetCollection, Statistics};
+use crate::set::{DeviceJoin, Measure, PrepareContext, SetJoin};
 
 /// An index with given room and budgets.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ impl OnDevices for FixedIndex {
     }
 }
 
-impl JoinStrategy for FixedIndex {
+impl Strategy for FixedIndex {
     fn name(&self) -> &'static str {
         "fixed index"
     }
@@ -71,26 +71,27 @@ impl JoinStrategy for FixedIndex {
         placement == Placement::Gpu
     }
 
-    fn estimate(&self, _: &Statistics, _: &JoinSpec, _: Placement) -> Cost {
-        Cost::default()
+    fn estimate(&self, _: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
+        Ok(Estimate::new(None, None, ()))
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        statistics: &Statistics,
+        join: &dyn Join,
+        _: &Estimate,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
+        let join: &SetJoin = join.of()?;
         let Self { lookup, capacity, budget, row_budget } = self;
-        let cpu = || on_cpu(&build, spec, statistics, context);
-        let Some(join) = context.device else { return cpu().into_prepared() };
+        let cpu = || on_cpu(join, context);
+        let Some(device) = DeviceJoin::of(device)? else { return cpu().into_prepared() };
         let capacity = (*capacity).max(lookup.least_capacity());
-        let form = form(Arc::clone(lookup), &spec, join);
+        let form = form(Arc::clone(lookup), &join.spec, &device);
         let form = Form { capacity, budget: *budget, row_budget: *row_budget, ..form };
-        match on_devices(&build, spec, join, form, cpu()) {
+        match on_devices(&join.build, join.spec, &device, form, cpu()) {
             Ok(prepared) => Ok(prepared),
-            Err(error) if join.devices.demanded => Err(error.into()),
+            Err(error) if device.devices.demanded => Err(error.into()),
             Err(_) => cpu().into_prepared(),
         }
     }
@@ -135,7 +136,7 @@ fn an_index_that_does_not_fit_is_left_to_the_cpu() {
     for (limit, demanded) in [(1, false), (1 << 15, true)] {
         spec.gpu = GpuOptions { memory_limit: Some(limit), ..GpuOptions::default() };
         let on = OnDevice { ordinal: 0, second: None, demanded, fault: None };
-        let strategy: &dyn JoinStrategy =
+        let strategy: &dyn Strategy =
             if demanded { &IndexedJoin } else { &FixedIndex::draw(&mut rng) };
         let (found, told) = sides.run_within(strategy, spec, on, 256 << 20);
         let mut found = found.unwrap();

@@ -37,8 +37,9 @@ use crate::engine::{Cost, MatchNeed, Pairing, PreparedJoin};
 use crate::gpu::{Device, DeviceError};
 use crate::offload::{Offload, OnCpu, PreparedOffload};
 use crate::set::device::ResidentSets;
+use crate::set::scan_count::frequencies::Frequencies;
 use crate::set::{
-    DeviceJoin, JoinSpec, PrepareContext, Role, SetCollection, Statistics, costs, scan_count,
+    DeviceJoin, JoinSpec, PrepareContext, Role, SetCollection, SetJoin, costs, scan_count,
 };
 
 /// Pairs of a work at most, and the matches that it gives, unless a row may have more.
@@ -165,7 +166,7 @@ fn pairs(build: &SetCollection, form: &Form) -> Pairs {
 
 /// What the join costs on the device that is taken where none is named, as measured on an H200. Only
 /// collections of large sets have the figures for an estimate.
-pub(in crate::set) fn estimate(statistics: &Statistics, spec: &JoinSpec) -> Cost {
+pub(in crate::set) fn estimate(join: &SetJoin, frequencies: &Frequencies) -> Cost {
     /// Nanoseconds for a light token in a tile; for a heavy token, as a bit that is written, and as one
     /// of a pair; for a pair; of a join besides.
     const LIGHT: f64 = 0.014;
@@ -173,7 +174,7 @@ pub(in crate::set) fn estimate(statistics: &Statistics, spec: &JoinSpec) -> Cost
     const HEAVY: f64 = 1e-6;
     const PAIR: f64 = 0.01;
     const START: f64 = 2e6;
-    let Some(frequencies) = statistics.frequencies else { return Cost::cpu(f64::INFINITY) };
+    let (statistics, spec) = (&join.statistics, &join.spec);
     let light = statistics.tokens * frequencies.light_share;
     let tiles = (statistics.sets / f64::from(LightShape::LARGE.tile)).ceil();
     let pairs = statistics.admissible_pairs;

@@ -14,15 +14,14 @@ use super::work::Form;
 use super::{Choice, pairs};
 use crate::config::GpuOptions;
 use crate::emulator::gpu;
-use crate::engine::{Cost, Placement, PreparedJoin};
+use crate::engine::{DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms};
 use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::on_devices::{
     OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes,
 };
 use crate::set::tests::shapes;
 use crate::set::{
-    JoinSpec, JoinStrategy, Measure, PrepareContext, ScanCount, SetCollection, Statistics,
-    scan_count,
+    DeviceJoin, Measure, PrepareContext, ScanCount, SetCollection, SetJoin, scan_count,
 };
 
 /// `scancount` on a device, with room and a cut given.
@@ -73,7 +72,7 @@ impl OnDevices for FixedLarge {
     }
 }
 
-impl JoinStrategy for FixedLarge {
+impl Strategy for FixedLarge {
     fn name(&self) -> &'static str {
         "fixed large sets"
     }
@@ -82,22 +81,24 @@ impl JoinStrategy for FixedLarge {
         placement == Placement::Gpu
     }
 
-    fn estimate(&self, _: &Statistics, _: &JoinSpec, _: Placement) -> Cost {
-        Cost::default()
+    fn estimate(&self, _: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
+        Ok(Estimate::new(None, None, ()))
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        _: &Statistics,
+        join: &dyn Join,
+        _: &Estimate,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let cpu = || scan_count::on_cpu(&build, spec, context).into_prepared();
-        let Some(join) = context.device else { return cpu() };
-        match super::prepare(&build, spec, join, Choice::Fixed(*self), context)? {
+        let join: &SetJoin = join.of()?;
+        let (build, spec) = (&join.build, join.spec);
+        let cpu = || scan_count::on_cpu(build, spec, context).into_prepared();
+        let Some(device) = DeviceJoin::of(device)? else { return cpu() };
+        match super::prepare(build, spec, &device, Choice::Fixed(*self), context)? {
             Ok(prepared) => Ok(prepared),
-            Err(error) if join.devices.demanded => Err(error.into()),
+            Err(error) if device.devices.demanded => Err(error.into()),
             Err(_) => cpu(),
         }
     }
@@ -142,7 +143,7 @@ fn large_sets_that_do_not_fit_are_left_to_the_cpu() {
     for (limit, demanded) in [(1, false), (1, true)] {
         spec.gpu = GpuOptions { memory_limit: Some(limit), ..GpuOptions::default() };
         let on = OnDevice { ordinal: 0, second: None, demanded, fault: None };
-        let strategy: &dyn JoinStrategy =
+        let strategy: &dyn Strategy =
             if demanded { &ScanCount } else { &FixedLarge::draw(&mut rng) };
         let (found, told) = sides.run_within(strategy, spec, on, 256 << 20);
         let mut found = found.unwrap();

@@ -11,7 +11,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 pub(in crate::set) use self::travel::{TravelPlaces, TravellingSets};
-use crate::engine::{self, Cursor, MatchBuffer, MatchNeed, Pairing, PreparedJoin, RowPairCounts};
+use crate::engine::{Cursor, MatchBuffer, MatchNeed, Pairing, PreparedJoin, RowPairCounts};
 use crate::offload::{Counted, CpuJoin, Itself, OnCpu, Wanted};
 use crate::set::device::abi::Found;
 use crate::set::{JoinSpec, NestedLoop, PrepareContext, SelfMatches, SetCollection};
@@ -57,9 +57,9 @@ where
     fn prepare(
         &self,
         wanted: Wanted,
-        context: engine::PrepareContext<'_>,
+        context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        (self.prepare)(self.spec(wanted), context.into())
+        (self.prepare)(self.spec(wanted), context)
     }
 
     fn unprepared(&self, wanted: Wanted) -> Box<dyn Cursor> {

@@ -14,14 +14,16 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use crate::emulator::Emulator;
-use crate::engine::{Cursor, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress};
+use crate::engine::{
+    Cursor, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress, Strategy,
+};
 use crate::gpu::Device;
 use crate::set::indexed::tests::FixedIndex;
 use crate::set::offload::on_cpu;
 use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::shapes;
 use crate::set::tiles::FixedTiles;
-use crate::set::{FilterVerify, JoinStrategy, Measure, SetCollection};
+use crate::set::{FilterVerify, Measure, SetCollection};
 
 struct Unpark(thread::Thread);
 
@@ -119,7 +121,7 @@ fn a_join_without_memory_compares_all_pairs() {
             if !is_prepared {
                 return resources_err!("no memory for an index");
             }
-            FilterVerify::PPJoin.prepare_with(Arc::clone(&build), spec, 0, None, context)
+            FilterVerify::PPJoin.prepare_with(Arc::clone(&build), spec, (0, None), None, context)
         });
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(on_cpu.least_bytes()));
         let memory = MemoryConsumer::new("cursor").register(&pool);
@@ -138,7 +140,7 @@ fn works_without_memory_are_done_in_smaller_ones() {
 }
 
 /// Runs strategies, of which each launches works with room for many candidates.
-pub(crate) fn check_works_without_memory(strategies: &[&dyn JoinStrategy]) {
+pub(crate) fn check_works_without_memory(strategies: &[&dyn Strategy]) {
     let Some(emulator) = Emulator::get() else { return };
     let mut rng = StdRng::seed_from_u64(61);
     let shape = shapes::zipfian(&mut rng, 12);

@@ -14,7 +14,7 @@
 //! split.rs   how many sets have each token, and which tokens own bits
 //! lists.rs   lists of sets, in slices of ranks    bits.rs   bitmaps, in slices of words
 //! group.rs   probe sets with their counters       cursor.rs the way of a group through the slices
-//! rates.rs   what all this costs
+//! rates.rs   what all this costs                 frequencies.rs  how frequent tokens are
 //! ```
 //!
 //! A group of probe sets goes through the lists slice by slice: what it has in a slice is ordered by
@@ -29,6 +29,7 @@
 
 mod bits;
 mod cursor;
+pub(super) mod frequencies;
 mod group;
 mod lists;
 pub(super) mod rates;
@@ -41,19 +42,22 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use self::cursor::ScanCountCursor;
+use self::frequencies::Frequencies;
 use self::group::Group;
 use self::split::Split;
-use crate::engine::{Cost, Cursor, Placement, PreparedJoin};
+use crate::engine::{
+    Cost, Cursor, DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms,
+};
 use crate::offload::OnCpu;
 use crate::set::{
-    FilterVerify, JoinSpec, JoinStrategy, PrepareContext, SetCollection, Statistics, large, offload,
+    DeviceJoin, FilterVerify, JoinSpec, PrepareContext, SetCollection, SetJoin, large, offload,
 };
 
 /// The strategy `scancount`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ScanCount;
 
-impl JoinStrategy for ScanCount {
+impl Strategy for ScanCount {
     fn name(&self) -> &'static str {
         "scancount"
     }
@@ -63,28 +67,35 @@ impl JoinStrategy for ScanCount {
     }
 
     /// Only where frequencies of tokens have been counted there are figures for an estimate.
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
-        match placement {
-            Placement::Cpu => Cost::cpu(rates::estimate(statistics, spec)),
-            Placement::Gpu => large::estimate(statistics, spec),
-        }
+    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+        let join: &SetJoin = join.of()?;
+        let frequencies = Frequencies::count(join, terms.is_only, terms.context)?;
+        let endless = Cost::cpu(f64::INFINITY);
+        let cost = |placement: Placement, of: fn(&SetJoin, &Frequencies) -> Cost| {
+            let cost = || frequencies.as_ref().map_or(endless, |found| of(join, found));
+            terms.has(placement).then(cost)
+        };
+        let cpu = cost(Placement::Cpu, rates::estimate);
+        Ok(Estimate::new(cpu, cost(Placement::Gpu, large::estimate), ()))
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        statistics: &Statistics,
+        join: &dyn Join,
+        _: &Estimate,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let Some(join) = context.device else {
+        let join: &SetJoin = join.of()?;
+        let (build, spec) = (Arc::clone(&join.build), join.spec);
+        let Some(device) = DeviceJoin::of(device)? else {
             return PreparedScanCount::prepare(build, spec, context);
         };
-        match large::prepare(&build, spec, join, large::Choice::Cheapest, context)? {
+        match large::prepare(&build, spec, &device, large::Choice::Cheapest, context)? {
             Ok(prepared) => Ok(prepared),
             // The devices lack the memory for large sets. Demanded, they verify what a filter finds.
-            Err(_) if join.devices.demanded && !join.devices.have_failed() => {
-                JoinStrategy::prepare(&FilterVerify::PPJoin, build, spec, statistics, context)
+            Err(_) if device.devices.demanded && !device.devices.have_failed() => {
+                FilterVerify::PPJoin.prepare_join(join, Some(&device), context)
             }
             Err(error) => Err(error.into()),
         }

@@ -1,7 +1,9 @@
 //! What counting costs, and the frequency from which on bits are cheaper than lists.
 
+use super::frequencies::Frequencies;
+use crate::engine::Cost;
+use crate::set::SetJoin;
 use crate::set::rates::Rates;
-use crate::set::{JoinSpec, Statistics};
 use crate::simd::Simd;
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
@@ -37,9 +39,9 @@ pub(in crate::set) fn heavy_from(sets: u64, simd: Simd) -> u64 {
     (even.ceil() as u64).max(sets.div_ceil(SMALLEST_SHARE)).max(2)
 }
 
-/// Nanoseconds of one core; infinite where the frequencies of tokens are not known.
-pub(super) fn estimate(statistics: &Statistics, spec: &JoinSpec) -> f64 {
-    let Some(frequencies) = statistics.frequencies else { return f64::INFINITY };
+/// The cost on the CPU.
+pub(super) fn estimate(join: &SetJoin, frequencies: &Frequencies) -> Cost {
+    let (statistics, spec) = (&join.statistics, &join.spec);
     // The entries of lists, and finding the lists again, are of both sides.
     let tokens = (statistics.tokens + statistics.probe_tokens) / 2.0;
     let light = tokens * frequencies.light_share;
@@ -47,9 +49,10 @@ pub(super) fn estimate(statistics: &Statistics, spec: &JoinSpec) -> f64 {
     let pairs = statistics.admissible_pairs;
     // By those pairs of different build sets whose tokens have been counted.
     let times = 2.0 * pairs / statistics.sets.max(1.0).powi(2);
-    statistics.tokens * nanos::COUNT
+    let nanos = statistics.tokens * nanos::COUNT
         + light * nanos::LIST
         + (tokens - light) * nanos::MARK
         + frequencies.light_pairs * times * nanos::ADD
-        + pairs * (nanos::PAIR + words * nanos::WORD * Rates::of(spec.simd).test)
+        + pairs * (nanos::PAIR + words * nanos::WORD * Rates::of(spec.simd).test);
+    Cost::cpu(nanos)
 }

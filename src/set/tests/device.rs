@@ -1,7 +1,6 @@
 //! Filters on the CPU, verification on a device: every layout, form and size of blocks, resident
 //! and gathered sets, tiny chunks. Without a GPU the kernels run on the host.
 
-use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
 use datafusion::common::DataFusionError;
@@ -12,20 +11,18 @@ use rand::{Rng, SeedableRng};
 use crate::config::{DeviceChoice, GpuOptions, LayoutChoice, StrategyName};
 use crate::emulator::{self, Emulator, gpu};
 use crate::engine::{
-    Collection, Cursor, Match, MatchBuffer, MatchNeed, Pairing, PrepareContext, Progress,
+    Cursor, Match, MatchBuffer, MatchNeed, Pairing, PrepareContext, Progress, Strategy,
 };
 use crate::gpu::Device;
+use crate::set::JoinSpec;
 use crate::set::strategies::STRATEGIES;
-use crate::set::tests::harness::{
-    Drive, Fault, OnDevice, Rows, Sides, match_spec_of, matcher, reservation, spec,
-};
+use crate::set::tests::harness::{Drive, Fault, OnDevice, Rows, Sides, reservation, spec};
 use crate::set::tests::on_devices::OnDevices;
 use crate::set::tests::shapes;
 use crate::set::tests::shapes::Shape;
 use crate::set::tests::{Forced, NEEDS, thresholds};
 use crate::set::tiles::FixedTiles;
 use crate::set::{BitmapBlocks, FilterVerify, Measure, Role};
-use crate::set::{JoinSpec, JoinStrategy, SetCollection};
 use crate::util::cancel::CancelFlag;
 
 fn options(rng: &mut StdRng) -> GpuOptions {
@@ -48,7 +45,7 @@ fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
     let expected = sides.expected(&spec);
     let tiles = rng.random_bool(0.25).then(|| FixedTiles::draw(rng));
     let fits = tiles.is_some();
-    let strategy: Box<dyn JoinStrategy> = match tiles {
+    let strategy: Box<dyn Strategy> = match tiles {
         Some(tiles) => Box::new(tiles),
         None => Box::new(Forced::draw(rng)),
     };
@@ -554,15 +551,13 @@ fn the_next_strategy_joins_where_devices_refuse() {
     // Too little for the matches of a stage.
     spec.gpu.memory_limit = Some(1_000_000);
     let _device = Device::open(0).unwrap();
-    let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(&sides.build);
     let (reservation, cancel) = (reservation(), CancelFlag::default());
     let context =
         PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
     let mut chosen = sides.choose(StrategyName::AUTO, DeviceChoice::Auto, &spec).unwrap();
     let before = chosen.to_string();
     assert!(before.starts_with("bitmap ") && chosen.is_on_device(), "{before}");
-    let matcher = matcher(&spec);
-    chosen.prepare(matcher.as_ref(), &build, &match_spec_of(&spec), context).unwrap();
+    chosen.prepare(context).unwrap();
     let shown = chosen.to_string();
     assert!(
         !chosen.is_on_device() && shown.ends_with(", cpu (in place of bitmap on a GPU)"),

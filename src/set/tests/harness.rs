@@ -15,14 +15,14 @@ use datafusion::execution::memory_pool::{
 pub(crate) use self::drive::{Drive, Fault, OnDevice};
 use crate::config::{DeviceChoice, GpuOptions, StrategyName};
 use crate::engine::{
-    self, Argument, Choice, Collection, DeviceRequest, EncodeInput, Family, KeyConverter,
-    KeyDictionary, Match, MatchNeed, MatchSpec, Matcher, Pairing, choose,
+    Argument, Choice, Collection, DeviceRequest, EncodeInput, Family, KeyConverter, KeyDictionary,
+    Match, MatchNeed, MatchSpec, Matcher, Pairing, choose,
 };
 use crate::functions::measure_of;
 use crate::set::{Bounds, Measure, Role};
 use crate::set::{BuildEncoder, ProbeScratch, SetCollection, SetId};
 use crate::set::{JoinSpec, PrepareContext};
-use crate::set::{SetFamily, Statistics};
+use crate::set::{SetFamily, SetJoin, Statistics};
 use crate::simd::Simd;
 use crate::spec::{Call, Predicate, Side};
 use crate::util::cancel::CancelFlag;
@@ -138,14 +138,20 @@ impl Sides {
         matches.collect()
     }
 
-    /// The figures of a join, with a sample.
-    pub(crate) fn statistics(&self, spec: &JoinSpec) -> Statistics {
+    /// A join with a sample.
+    pub(crate) fn join(&self, spec: &JoinSpec) -> SetJoin {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
         let context =
-            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, device: None };
-        let mut statistics = Statistics::gather(&self.build, spec, context).unwrap();
-        statistics.sample(&self.build, spec, 1e9, context).unwrap();
-        statistics
+            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
+        let mut join = self.join_of(spec, 1e9, context);
+        join.sample(context).unwrap();
+        join
+    }
+
+    /// A join that takes so many nanoseconds by an index of prefixes.
+    fn join_of(&self, spec: &JoinSpec, indexed: f64, context: PrepareContext<'_>) -> SetJoin {
+        let statistics = Statistics::gather(&self.build, spec, context).unwrap();
+        SetJoin::new(Arc::clone(&self.build), *spec, statistics, |_| indexed)
     }
 
     /// What would be chosen for the sides.
@@ -156,12 +162,8 @@ impl Sides {
         spec: &JoinSpec,
     ) -> Result<Choice> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let context = engine::PrepareContext {
-            reservation: &reservation,
-            cancel: &cancel,
-            threads: 2,
-            probes: None,
-        };
+        let context =
+            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
         let self_join = Arc::ptr_eq(&self.build, &self.probe);
         let on_failure = Arc::new(|_| {});
         let request = DeviceRequest { choice: device, self_join, work: f64::INFINITY, on_failure };

@@ -21,24 +21,23 @@ use rand::{Rng, SeedableRng};
 use self::harness::{Drive, Rows, Sides, spec};
 use self::shapes::Shape;
 use crate::config::{DeviceChoice, StrategyName};
-use crate::engine::{Cost, Cursor, MatchNeed, Pairing, Placement, PreparedJoin};
-use crate::set::SetCollection;
-use crate::set::strategies;
-use crate::set::{BitmapBlocks, FilterVerify, NestedLoop, ScanCount, Statistics};
-use crate::set::{JoinSpec, JoinStrategy, PrepareContext};
+use crate::engine::{
+    Cursor, DevicePlace, Estimate, Join, MatchNeed, Pairing, Placement, PreparedJoin, Strategy,
+    Terms,
+};
+use crate::set::strategies::STRATEGIES;
+use crate::set::{DeviceJoin, FilterVerify, NestedLoop, ScanCount, SetJoin};
+use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{Measure, Role};
 use crate::simd::Simd;
 
-/// All strategies as they choose their own parts.
-const STRATEGIES: [&dyn JoinStrategy; 5] =
-    [&FilterVerify::AllPairs, &FilterVerify::PPJoin, &BitmapBlocks, &ScanCount, &ForWantOfMemory];
-
-/// The tests below compare every strategy that runs on the CPU.
-#[test]
-fn no_strategy_of_the_cpu_is_left_out() {
-    for strategy in strategies::STRATEGIES.iter().filter(|s| s.runs_on(Placement::Cpu)) {
-        assert!(STRATEGIES.iter().any(|known| known.name() == strategy.name()), "{strategy:?}");
-    }
+/// All strategies of the CPU as they choose their own parts.
+fn on_cpu<'a>() -> impl Iterator<Item = &'a dyn Strategy> {
+    let named = STRATEGIES
+        .iter()
+        .map(|strategy| *strategy as &dyn Strategy)
+        .filter(|strategy| strategy.runs_on(Placement::Cpu));
+    named.chain([&ForWantOfMemory as &dyn Strategy])
 }
 
 impl PreparedJoin for NestedLoop {
@@ -51,7 +50,7 @@ impl PreparedJoin for NestedLoop {
 #[derive(Debug)]
 struct ForWantOfMemory;
 
-impl JoinStrategy for ForWantOfMemory {
+impl Strategy for ForWantOfMemory {
     fn name(&self) -> &'static str {
         "for want of memory"
     }
@@ -60,18 +59,19 @@ impl JoinStrategy for ForWantOfMemory {
         placement == Placement::Cpu
     }
 
-    fn estimate(&self, _: &Statistics, _: &JoinSpec, _: Placement) -> Cost {
-        Cost::cpu(f64::MAX)
+    fn estimate(&self, _: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
+        Ok(Estimate::new(None, None, ()))
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        _: &Statistics,
+        join: &dyn Join,
+        _: &Estimate,
+        _: Option<&Arc<dyn DevicePlace>>,
         _: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        Ok(Arc::new(NestedLoop::new(build, spec)))
+        let join: &SetJoin = join.of()?;
+        Ok(Arc::new(NestedLoop::new(Arc::clone(&join.build), join.spec)))
     }
 }
 
@@ -96,7 +96,7 @@ impl Forced {
     }
 }
 
-impl JoinStrategy for Forced {
+impl Strategy for Forced {
     fn name(&self) -> &'static str {
         self.strategy.name()
     }
@@ -105,19 +105,21 @@ impl JoinStrategy for Forced {
         self.strategy.runs_on(placement)
     }
 
-    fn estimate(&self, statistics: &Statistics, spec: &JoinSpec, placement: Placement) -> Cost {
-        self.strategy.estimate(statistics, spec, placement)
+    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+        self.strategy.estimate(join, terms)
     }
 
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        statistics: &Statistics,
+        join: &dyn Join,
+        _: &Estimate,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let scheme = self.signed.then(|| statistics.scheme(&build));
-        self.strategy.prepare_with(build, spec, self.words, scheme, context)
+        let join: &SetJoin = join.of()?;
+        let parts = (self.words, self.signed.then(|| join.scheme()));
+        let (build, device) = (Arc::clone(&join.build), DeviceJoin::of(device)?);
+        self.strategy.prepare_with(build, join.spec, parts, device.as_ref(), context)
     }
 }
 
@@ -143,8 +145,8 @@ fn drive(rng: &mut StdRng) -> Drive {
 /// Holds every strategy to the nested loop, each for one need; gives the number of matches.
 fn check(rng: &mut StdRng, sides: &Sides, spec: JoinSpec) -> usize {
     let forced = [Forced::draw(rng), Forced::draw(rng)];
-    let forced = forced.iter().map(|f| f as &dyn JoinStrategy);
-    let strategies: Vec<_> = STRATEGIES.into_iter().chain(forced).collect();
+    let forced = forced.iter().map(|f| f as &dyn Strategy);
+    let strategies: Vec<_> = on_cpu().chain(forced).collect();
     check_each(rng, sides, spec, &strategies)
 }
 
@@ -153,7 +155,7 @@ pub(crate) fn check_each(
     rng: &mut StdRng,
     sides: &Sides,
     mut spec: JoinSpec,
-    strategies: &[&dyn JoinStrategy],
+    strategies: &[&dyn Strategy],
 ) -> usize {
     let expected = sides.expected(&spec);
     for &strategy in strategies {

@@ -9,12 +9,12 @@ use super::harness::{Drive, Fault, OnDevice, Sides, spec};
 use super::shapes::{self, Shape};
 use super::{NEEDS, rounds, thresholds};
 use crate::emulator::{Emulator, gpu};
-use crate::engine::{MatchNeed, Pairing};
+use crate::engine::{MatchNeed, Pairing, Strategy};
 use crate::gpu::Device;
-use crate::set::{JoinSpec, JoinStrategy, Measure, Role};
+use crate::set::{JoinSpec, Measure, Role};
 
 /// A strategy of devices that tests force on any join.
-pub(crate) trait OnDevices: JoinStrategy + Sized {
+pub(crate) trait OnDevices: Strategy + Sized {
     /// With buffers so small that work is done again, among others.
     fn draw(rng: &mut StdRng) -> Self;
 

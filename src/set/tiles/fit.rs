@@ -3,11 +3,10 @@
 use crate::engine::{Cost, Pairing};
 use crate::gpu::Device;
 use crate::set::device::DeviceJoin;
-use crate::set::filter::size_bounds::SizeBoundsCache;
-use crate::set::statistics::partners;
+use crate::set::filter::size_bounds::{SizeBoundsCache, partners};
 use crate::set::tiles::scheme::TileScheme;
 use crate::set::tiles::shape::{TileKernel, TileShape, WIDTHS};
-use crate::set::{JoinSpec, SetCollection, SetId, Statistics, costs};
+use crate::set::{JoinSpec, SetCollection, SetId, SetJoin, Statistics, costs};
 
 /// Hits of a work: at least, at most.
 const CAPACITY: (u64, u64) = (32, 1 << 24);
@@ -190,7 +189,8 @@ impl<'a> Sample<'a> {
 
 /// What tiles cost on the device that is taken where none is named, before it is known: as measured
 /// on an H200, or by the device that is open.
-pub(in crate::set) fn estimate(statistics: &Statistics, spec: &JoinSpec) -> Cost {
+pub(in crate::set) fn estimate(join: &SetJoin) -> Cost {
+    let (statistics, spec) = (&join.statistics, &join.spec);
     let device = Device::opened(0);
     let (kernel, multiprocessors) = match &device {
         Some(device) => (TileKernel::of(device.capability()), device.multiprocessors()),
@@ -198,7 +198,7 @@ pub(in crate::set) fn estimate(statistics: &Statistics, spec: &JoinSpec) -> Cost
     };
     let width = WIDTHS[1];
     let pairs = statistics.admissible_pairs;
-    let candidates = pairs * statistics.signature_share(statistics.signature_words());
+    let candidates = pairs * join.signature_share(join.signature_words());
     let slower = 132.0 / f64::from(multiprocessors.max(1));
     let compare = HIT + COMPARE + COMPARE_TOKEN * statistics.candidate_size;
     let tests = pairs / (f64::from(multiprocessors.max(1)) * kernel.rate(width));

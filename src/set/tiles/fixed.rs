@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use datafusion::common::{Result, internal_err};
+use datafusion::common::Result;
 
 use crate::engine::PreparedJoin;
 use crate::set::bitmap::{Front, on_cpu};
 use crate::set::filter::SignatureScheme;
 use crate::set::tiles::shape::TileKernel;
 use crate::set::tiles::{self, Fit, Residence};
-use crate::set::{JoinSpec, PrepareContext, SetCollection};
+use crate::set::{DeviceJoin, JoinSpec, PrepareContext, SetCollection};
 
 /// `bitmap` on a device with a given kernel, width and union.
 #[derive(Debug, Clone, Copy)]
@@ -27,19 +27,19 @@ pub struct FixedTiles {
 }
 
 impl FixedTiles {
-    /// Prepares a join on the device of the context.
+    /// Prepares a join on a device.
     ///
     /// # Errors
     ///
-    /// Where the context has no device, or the device lacks the memory or fails.
+    /// Where the device lacks the memory or fails.
     pub fn prepare_on_device(
         &self,
         build: &Arc<SetCollection>,
         spec: JoinSpec,
+        join: &Arc<DeviceJoin>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let Self { kernel, width, members, capacity, residence } = *self;
-        let Some(join) = context.device else { return internal_err!("tiles need a device") };
         let mut fit = Fit::new(kernel, width, members, &spec, join.devices.memory);
         fit.capacity = capacity.unwrap_or(fit.capacity);
         let cpu = on_cpu(build, spec, SignatureScheme::fit(build), Front::LEAST, context);

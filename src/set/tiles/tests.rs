@@ -10,7 +10,7 @@ use rand::seq::IndexedRandom;
 
 use crate::config::GpuOptions;
 use crate::emulator::gpu;
-use crate::engine::{Cost, Placement, PreparedJoin};
+use crate::engine::{DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms};
 use crate::set::bitmap::{Front, on_cpu};
 use crate::set::filter::SignatureScheme;
 use crate::set::tests::harness::{OnDevice, Sides, spec};
@@ -21,9 +21,7 @@ use crate::set::tests::shapes;
 use crate::set::tiles::scheme::TileScheme;
 use crate::set::tiles::shape::{TileKernel, WIDTHS};
 use crate::set::tiles::{FixedTiles, Residence};
-use crate::set::{
-    BitmapBlocks, JoinSpec, JoinStrategy, Measure, PrepareContext, SetCollection, Statistics,
-};
+use crate::set::{BitmapBlocks, DeviceJoin, Measure, PrepareContext, SetJoin};
 
 impl FixedTiles {
     /// Plain columns, with room for many hits.
@@ -60,7 +58,7 @@ impl OnDevices for FixedTiles {
     }
 }
 
-impl JoinStrategy for FixedTiles {
+impl Strategy for FixedTiles {
     fn name(&self) -> &'static str {
         "fixed tiles"
     }
@@ -69,24 +67,27 @@ impl JoinStrategy for FixedTiles {
         placement == Placement::Gpu
     }
 
-    fn estimate(&self, _: &Statistics, _: &JoinSpec, _: Placement) -> Cost {
-        Cost::default()
+    fn estimate(&self, _: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
+        Ok(Estimate::new(None, None, ()))
     }
 
-    /// On the CPU where the context has no device, or one that is not demanded has not the room.
+    /// On the CPU where there is no device, or one that is not demanded has not the room.
     fn prepare(
         &self,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-        _: &Statistics,
+        join: &dyn Join,
+        _: &Estimate,
+        device: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let demanded = context.device.is_some_and(|device| device.devices.demanded);
-        match self.prepare_on_device(&build, spec, context) {
-            Err(_) if !demanded => {
-                on_cpu(&build, spec, SignatureScheme::fit(&build), Front::LEAST, context)
-                    .into_prepared()
-            }
+        let join: &SetJoin = join.of()?;
+        let (build, spec) = (&join.build, join.spec);
+        let on_cpu = || {
+            let scheme = SignatureScheme::fit(build);
+            on_cpu(build, spec, scheme, Front::LEAST, context).into_prepared()
+        };
+        let Some(device) = DeviceJoin::of(device)? else { return on_cpu() };
+        match self.prepare_on_device(build, spec, &device, context) {
+            Err(_) if !device.devices.demanded => on_cpu(),
             prepared => prepared,
         }
     }

@@ -21,12 +21,12 @@ use datafusion::logical_expr::ScalarUDF;
 
 use self::encode::{Encoder, Values, finish};
 use self::function::{INT_DISTANCE, is_int_distance};
-use self::strategy::{BISECTION, Figures};
+use self::strategy::{BISECTION, NearJoin};
 use crate::engine::{
     Argument, Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput,
-    Encoded, EncodedPart, Evidence, Family, FinishContext, Growth, ItemPair, KeyDictionary,
-    MatchSpec, Matcher, PlaceReader, Placement, PrepareContext, RowPlace, StoredForm, StoredRows,
-    Strategy, StrategyName, WorkStep,
+    Encoded, EncodedPart, Family, FinishContext, Growth, ItemPair, Join, KeyDictionary, MatchSpec,
+    Matcher, PlaceReader, PrepareContext, RowPlace, StoredForm, StoredRows, Strategy, StrategyName,
+    WorkStep,
 };
 use crate::spec::{Call, Function, Predicate, Side};
 
@@ -211,15 +211,13 @@ impl Matcher for Near {
         &BISECTION
     }
 
-    fn evidence(
+    fn join(
         &self,
         build: &Arc<dyn Collection>,
         spec: &MatchSpec,
-        _: &[&'static dyn Strategy],
-        _: &[Placement],
         _: PrepareContext<'_>,
-    ) -> Result<Box<dyn Evidence>> {
-        Ok(Box::new(Figures { items: build.groups().len(), distance: self.0, spec: *spec }))
+    ) -> Result<Box<dyn Join>> {
+        Ok(Box::new(NearJoin { build: build.shared()?, distance: self.0, spec: *spec }))
     }
 
     fn open_device(

@@ -10,9 +10,9 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::Distance;
 use super::encode::Values;
 use crate::engine::{
-    Collection, Cost, Cursor, DevicePlace, Evidence, Funnel, ItemId, Match, MatchBuffer, MatchNeed,
-    MatchSpec, Pairing, Placement, PrepareContext, PreparedJoin, ProbeUnit, Progress, Strategy,
-    UnitQueue,
+    Collection, Cost, Cursor, DevicePlace, Estimate, Funnel, ItemId, Join, Match, MatchBuffer,
+    MatchNeed, MatchSpec, Pairing, Placement, PrepareContext, PreparedJoin, ProbeUnit, Progress,
+    Strategy, Terms, UnitQueue,
 };
 
 pub(super) static BISECTION: [&dyn Strategy; 1] = [&Bisection];
@@ -21,14 +21,15 @@ pub(super) static BISECTION: [&dyn Strategy; 1] = [&Bisection];
 #[derive(Debug)]
 struct Bisection;
 
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Figures {
-    pub items: u32,
+/// A build side and what is asked of it.
+#[derive(Debug, Clone)]
+pub(super) struct NearJoin {
+    pub build: Arc<Values>,
     pub distance: Distance,
     pub spec: MatchSpec,
 }
 
-impl Evidence for Figures {}
+impl Join for NearJoin {}
 
 impl Strategy for Bisection {
     fn name(&self) -> &'static str {
@@ -39,29 +40,23 @@ impl Strategy for Bisection {
         placement == Placement::Cpu
     }
 
-    fn estimate(&self, evidence: &dyn Evidence, _: Placement) -> Result<Cost> {
-        let items = f64::from(evidence.of::<Figures>()?.items);
-        Ok(Cost::cpu(items * (items + 2.0).log2()))
+    fn estimate(&self, join: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
+        let items = f64::from(join.of::<NearJoin>()?.build.groups().len());
+        Ok(Estimate::new(Some(Cost::cpu(items * (items + 2.0).log2())), None, ()))
     }
 
     fn prepare(
         &self,
-        build: &Arc<dyn Collection>,
-        evidence: &dyn Evidence,
+        join: &dyn Join,
+        _: &Estimate,
         _: Option<&Arc<dyn DevicePlace>>,
         _: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        Ok(Arc::new(Prepared { build: build.shared()?, figures: *evidence.of()? }))
+        Ok(Arc::new(join.of::<NearJoin>()?.clone()))
     }
 }
 
-#[derive(Debug, Clone)]
-struct Prepared {
-    build: Arc<Values>,
-    figures: Figures,
-}
-
-impl PreparedJoin for Prepared {
+impl PreparedJoin for NearJoin {
     fn open(&self, _: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         let join = self.clone();
         Ok(Box::new(Bisecting { join, units: UnitQueue::default(), unit: None, matches: 0 }))
@@ -69,7 +64,7 @@ impl PreparedJoin for Prepared {
 }
 
 struct Bisecting {
-    join: Prepared,
+    join: NearJoin,
     units: UnitQueue<ProbeUnit>,
     unit: Option<Unit>,
     matches: u64,
@@ -97,7 +92,7 @@ impl Bisecting {
 
     /// The partners of an item of the unit.
     fn partners(&self, unit: &Unit, item: ItemId) -> Range<ItemId> {
-        let Figures { distance, spec, .. } = self.join.figures;
+        let NearJoin { distance, spec, .. } = self.join;
         let Some(range) = distance.partners(unit.items.value(item)) else { return 0..0 };
         let mut partners = self.join.build.within(unit.items.key(item), &range);
         match (spec.pairing, spec.need) {

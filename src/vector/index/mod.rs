@@ -27,6 +27,5 @@ pub(in crate::vector) mod tests;
 
 pub(super) use built::VectorIndex;
 pub(super) use cursor::CURSOR_BYTES;
-pub(super) use order::Order;
 pub(super) use sample::{Sampled, least_of_index, sample};
 pub(super) use strategy::{DIRECTORY, GRID};

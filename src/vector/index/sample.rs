@@ -16,7 +16,6 @@ use crate::vector::metric::Threshold;
 /// An index that pays, with the figures of a probe's way through it.
 #[derive(Debug)]
 pub(in crate::vector) struct Sampled {
-    pub order: Order,
     pub index: Arc<VectorIndex>,
     /// The time that all probes take, in nanoseconds of a core.
     pub nanos: f64,
@@ -68,6 +67,12 @@ fn visiting(vectors: &Vectors, spec: &MatchSpec, nodes: f64, panels: f64) -> f64
     of_probe * halves * vectors.probe_ratio(spec) * f64::from(vectors.len())
 }
 
+/// The order of an index that suits the vectors: of few dimensions cells are as good as quantiles, and
+/// made sooner.
+pub(super) fn order_of(vectors: &Vectors) -> Order {
+    if widest(vectors) <= 3 { Order::Cells } else { Order::Quantiles }
+}
+
 /// Makes the index of `vectors`, where it is worth that: `pairs` is the time to compare all pairs.
 /// `None` where comparing them is quicker, or memory is short.
 ///
@@ -77,7 +82,6 @@ fn visiting(vectors: &Vectors, spec: &MatchSpec, nodes: f64, panels: f64) -> f64
 pub(in crate::vector) fn sample(
     vectors: &Arc<Vectors>,
     threshold: Threshold,
-    orders: &[Order],
     spec: &MatchSpec,
     pairs: f64,
     context: PrepareContext<'_>,
@@ -85,12 +89,7 @@ pub(in crate::vector) fn sample(
     /// Of the panels of the first index a probe must not meet more.
     const MOST_SHARE: f64 = 0.3;
     let count = vectors.len() as usize;
-    // Of few dimensions cells are as good as quantiles, and made sooner.
-    let order = match (orders.contains(&Order::Cells), orders.contains(&Order::Quantiles)) {
-        (true, many) if !many || widest(vectors) <= 3 => Order::Cells,
-        (_, true) => Order::Quantiles,
-        _ => return Ok(None),
-    };
+    let order = order_of(vectors);
     if pairs < 4.0 * making(count as f64) {
         return Ok(None);
     }
@@ -123,7 +122,7 @@ pub(in crate::vector) fn sample(
         context.reservation.shrink(index.bytes);
         return Ok(None);
     }
-    Ok(Some(Sampled { order, index: Arc::new(index), nanos }))
+    Ok(Some(Sampled { index: Arc::new(index), nanos }))
 }
 
 /// The nodes and the panels that a probe meets, on average. Probes are left out once the others have

@@ -8,13 +8,14 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::built::VectorIndex;
 use super::cursor::IndexCursor;
 use super::order::Order;
+use super::sample::order_of;
 use crate::engine::{
-    Collection, Cost, Cursor, DevicePlace, Evidence, MatchSpec, Placement, PrepareContext,
-    PreparedJoin, Strategy,
+    Cost, Cursor, DevicePlace, Estimate, Join, MatchSpec, Placement, PrepareContext, PreparedJoin,
+    Strategy, Terms,
 };
 use crate::vector::bounds::Frame;
 use crate::vector::metric::{Orders, Threshold};
-use crate::vector::nested_loop::Figures;
+use crate::vector::nested_loop::{Joining, VectorJoin};
 
 /// An index in an order of its own.
 #[derive(Debug)]
@@ -39,46 +40,42 @@ impl Strategy for Boxes {
         placement == Placement::Cpu
     }
 
-    fn estimate(&self, evidence: &dyn Evidence, _: Placement) -> Result<Cost> {
-        estimate(evidence, self.order)
+    /// Known where a sample has made the index; without one, comparing all pairs is quicker. A strategy
+    /// that is named needs no estimate.
+    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+        let join: &mut VectorJoin = join.of_mut()?;
+        let mut index = None;
+        let mut cost = Cost::cpu(f64::INFINITY);
+        if !terms.is_only && self.order == order_of(&join.build) {
+            join.sample_index(terms)?;
+            if let Some(sampled) = join.sampled() {
+                index = Some(Arc::clone(&sampled.index));
+                // The index is there.
+                cost = Cost::cpu(sampled.nanos);
+            }
+        }
+        Ok(Estimate::new(Some(cost), None, index))
     }
 
     fn prepare(
         &self,
-        build: &Arc<dyn Collection>,
-        evidence: &dyn Evidence,
+        join: &dyn Join,
+        estimate: &Estimate,
         _: Option<&Arc<dyn DevicePlace>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        prepare(build, evidence, self.order, context)
+        let VectorJoin { build, joining, .. } = join.of()?;
+        let Joining { threshold, orders, spec } = *joining;
+        let index = match estimate.parts::<Option<Arc<VectorIndex>>>()? {
+            Some(index) => Arc::clone(index),
+            None => {
+                let frame = Frame::of(build, threshold, context.cancel)?;
+                let vectors = Arc::clone(build);
+                Arc::new(VectorIndex::of(vectors, frame, self.order, 1, context)?)
+            }
+        };
+        Ok(Arc::new(Prepared { index, threshold, orders, spec }))
     }
-}
-
-/// Known where a sample has made the index; without one, comparing all pairs is quicker.
-fn estimate(evidence: &dyn Evidence, order: Order) -> Result<Cost> {
-    let figures: &Figures = evidence.of()?;
-    let sampled = figures.sampled.as_ref().filter(|sampled| sampled.order == order);
-    // The index is there.
-    Ok(Cost::cpu(sampled.map_or(f64::INFINITY, |sampled| sampled.nanos)))
-}
-
-fn prepare(
-    build: &Arc<dyn Collection>,
-    evidence: &dyn Evidence,
-    order: Order,
-    context: PrepareContext<'_>,
-) -> Result<Arc<dyn PreparedJoin>> {
-    let figures: &Figures = evidence.of()?;
-    let Figures { threshold, orders, spec, .. } = *figures;
-    let index = match figures.sampled.as_ref().filter(|sampled| sampled.order == order) {
-        Some(sampled) => Arc::clone(&sampled.index),
-        None => {
-            let vectors = build.shared()?;
-            let frame = Frame::of(&vectors, threshold, context.cancel)?;
-            Arc::new(VectorIndex::of(vectors, frame, order, 1, context)?)
-        }
-    };
-    Ok(Arc::new(Prepared { index, threshold, orders, spec }))
 }
 
 #[derive(Debug)]

@@ -12,8 +12,8 @@ use super::boxes::{FANOUT, PANEL, Shape};
 use super::strategy::{DIRECTORY, GRID};
 use crate::config::GpuOptions;
 use crate::engine::{
-    Collection, Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, Placement,
-    PrepareContext, ProbeUnit, Progress, RowPairCounts, Strategy,
+    Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, Placement, PrepareContext,
+    ProbeUnit, Progress, RowPairCounts, Strategy, Terms,
 };
 use crate::simd::Simd;
 use crate::spec::Side;
@@ -21,7 +21,7 @@ use crate::util::cancel::CancelFlag;
 use crate::vector::block::BLOCK;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::metric::{Metric, Orders, Threshold};
-use crate::vector::nested_loop::{Figures, Joining, NestedLoop};
+use crate::vector::nested_loop::{Joining, NestedLoop, VectorJoin};
 
 /// Vectors in runs by key; a key of three has no run that a tree grows in.
 fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Vectors {
@@ -90,10 +90,11 @@ pub(in crate::vector) fn found(
     let cancel = CancelFlag::default();
     let context =
         PrepareContext { reservation: &reservation, cancel: &cancel, threads, probes: None };
-    let join = Joining { threshold, orders: Orders::of(spec, Side::Left), spec: *spec };
-    let figures = Figures::gather(build, join, &[], &[Placement::Cpu], context).unwrap();
-    let items: Arc<dyn Collection> = Arc::clone(build) as _;
-    let prepared = strategy.prepare(&items, &figures, None, context).unwrap();
+    let joining = Joining { threshold, orders: Orders::of(spec, Side::Left), spec: *spec };
+    let mut join = VectorJoin::new(Arc::clone(build), joining);
+    let terms = Terms { is_only: true, placements: &[Placement::Cpu], context };
+    let estimate = strategy.estimate(&mut join, &terms).unwrap();
+    let prepared = strategy.prepare(&join, &estimate, None, context).unwrap();
     let mut cursor = prepared.open(&reservation).unwrap();
     let unit = 1 + probe.len() / 3;
     for (number, start) in (0..).zip((0..probe.len()).step_by(unit as usize)) {
@@ -227,10 +228,11 @@ fn rows_of_another_input_are_taken_by_their_work() {
     };
     let mut rows_of = |count: usize, d: usize| {
         let build = Arc::new(collection(&mut rng, count, d, 0, 1));
-        let join = Joining { threshold, orders: Orders::of(&spec, Side::Left), spec };
-        let figures = Figures::gather(&build, join, &[], &[Placement::Cpu], context).unwrap();
-        let items: Arc<dyn Collection> = build;
-        NestedLoop.prepare(&items, &figures, None, context).unwrap().probe_rows()
+        let joining = Joining { threshold, orders: Orders::of(&spec, Side::Left), spec };
+        let mut join = VectorJoin::new(build, joining);
+        let terms = Terms { is_only: true, placements: &[Placement::Cpu], context };
+        let estimate = NestedLoop.estimate(&mut join, &terms).unwrap();
+        NestedLoop.prepare(&join, &estimate, None, context).unwrap().probe_rows()
     };
     let [few, some, many] = [(30_000, 64), (3_000, 64), (20, 64)].map(|(n, d)| rows_of(n, d));
     assert!(few < 512 && few < some && some < 4_096 && many > 8_192, "{few} {some} {many}");

@@ -217,7 +217,7 @@ mod tests {
                 reservation: &reservation,
                 cancel: &cancel,
                 threads: 8,
-                device: None,
+                probes: None,
             };
             let (ranges, bytes) = shares(&build, context).unwrap();
             assert_eq!((ranges.len(), bytes), (most, most * counters));
@@ -229,7 +229,7 @@ mod tests {
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(counters - 1));
         let reservation = MemoryConsumer::new("counters").register(&pool);
         let context =
-            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 8, device: None };
+            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 8, probes: None };
         assert!(shares(&build, context).is_err());
     }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use super::Sides;
 use super::drive::{Drive, OnDevice, Run};
-use crate::engine::{Match, MatchNeed, Pairing, RowPairCounts};
-use crate::set::{JoinSpec, JoinStrategy, SetId};
+use crate::engine::{Match, MatchNeed, Pairing, RowPairCounts, Strategy};
+use crate::set::{JoinSpec, SetId};
 
 impl Sides {
     /// Holds a strategy's matches to those expected.
     pub(crate) fn check(
         &self,
-        strategy: &dyn JoinStrategy,
+        strategy: &dyn Strategy,
         spec: JoinSpec,
         drive: Drive,
         expected: &[Match],

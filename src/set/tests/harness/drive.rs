@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 use super::{Sides, reservation};
 use crate::config::DeviceChoice;
 use crate::engine::{
-    Cursor, DeviceRequest, Funnel, Match, MatchBuffer, Placement, ProbeUnit, Progress,
-    RowPairCounts,
+    Cursor, DevicePlace, DeviceRequest, Funnel, Match, MatchBuffer, Placement, ProbeUnit, Progress,
+    RowPairCounts, Strategy, Terms,
 };
 use crate::gpu::Device;
-use crate::set::{DeviceJoin, JoinSpec, JoinStrategy, PrepareContext, SetId, Statistics};
+use crate::set::{DeviceJoin, JoinSpec, PrepareContext, SetId};
 use crate::util::cancel::CancelFlag;
 
 /// How a cursor is driven.
@@ -93,7 +93,7 @@ pub(super) struct Run {
 impl Sides {
     pub(super) fn run(
         &self,
-        strategy: &dyn JoinStrategy,
+        strategy: &dyn Strategy,
         spec: JoinSpec,
         drive: Drive,
         what: &dyn Fn() -> String,
@@ -109,28 +109,24 @@ impl Sides {
     /// A cursor over the build side.
     pub(crate) fn open(
         &self,
-        strategy: &dyn JoinStrategy,
+        strategy: &dyn Strategy,
         spec: JoinSpec,
         device: Option<OnDevice>,
         what: &dyn Fn() -> String,
     ) -> Box<dyn Cursor> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
-        let statistics = self.statistics(&spec);
-        for placement in [Placement::Cpu, Placement::Gpu] {
-            if strategy.runs_on(placement) {
-                let cost = strategy.estimate(&statistics, &spec, placement);
-                assert!(cost.elapsed(1) >= 0.0, "no estimate: {}", what());
-            }
+        let context =
+            PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
+        let mut join = self.join(&spec);
+        let placements = [Placement::Cpu, Placement::Gpu];
+        let terms = Terms { is_only: false, placements: &placements, context };
+        let estimate = strategy.estimate(&mut join, &terms).unwrap();
+        for cost in placements.iter().filter_map(|placement| estimate.of(*placement)) {
+            assert!(cost.elapsed(1) >= 0.0, "no estimate: {}", what());
         }
-        let build = Arc::clone(&self.build);
-        let device = device.map(|device| self.on_device(device, &spec));
-        let context = PrepareContext {
-            reservation: &reservation,
-            cancel: &cancel,
-            threads: 2,
-            device: device.as_ref(),
-        };
-        let prepared = strategy.prepare(build, spec, &statistics, context).unwrap();
+        let device: Option<Arc<dyn DevicePlace>> =
+            device.map(|device| self.on_device(device, &spec) as _);
+        let prepared = strategy.prepare(&join, &estimate, device.as_ref(), context).unwrap();
         prepared.open(&reservation).unwrap()
     }
 
@@ -138,15 +134,18 @@ impl Sides {
     /// `beside` bytes more; and the message about the device.
     pub(crate) fn run_within(
         &self,
-        strategy: &dyn JoinStrategy,
+        strategy: &dyn Strategy,
         spec: JoinSpec,
         device: OnDevice,
         beside: usize,
     ) -> (Result<Vec<Match>>, Vec<String>) {
         let (unlimited, cancel) = (reservation(), CancelFlag::default());
         let context =
-            PrepareContext { reservation: &unlimited, cancel: &cancel, threads: 2, device: None };
-        let statistics = Statistics::gather(&self.build, &spec, context).unwrap();
+            PrepareContext { reservation: &unlimited, cancel: &cancel, threads: 2, probes: None };
+        let mut join = self.join_of(&spec, 0.0, context);
+        let terms =
+            Terms { is_only: false, placements: &[Placement::Cpu, Placement::Gpu], context };
+        let estimate = strategy.estimate(&mut join, &terms).unwrap();
         let told = Arc::new(Mutex::new(vec![]));
         let request = DeviceRequest {
             choice: device.choice(),
@@ -157,14 +156,14 @@ impl Sides {
                 Arc::new(move |what| told.lock().push(what))
             },
         };
-        let join = DeviceJoin::try_new(device.open(), &self.build, &spec, &request).unwrap();
-        let prepare =
-            |context| strategy.prepare(Arc::clone(&self.build), spec, &statistics, context);
+        let opened = DeviceJoin::try_new(device.open(), &self.build, &spec, &request).unwrap();
+        let opened: Arc<dyn DevicePlace> = opened;
+        let prepare = |device| strategy.prepare(&join, &estimate, device, context);
         let enough = reservation();
-        let on_cpu = prepare(context).unwrap().open(&enough).unwrap();
+        let on_cpu = prepare(None).unwrap().open(&enough).unwrap();
         let limit = enough.size() + beside;
         drop(on_cpu);
-        let prepared = prepare(PrepareContext { device: Some(&join), ..context }).unwrap();
+        let prepared = prepare(Some(&opened)).unwrap();
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(limit));
         let limited = MemoryConsumer::new("limited").register(&pool);
         let mut matches = MatchBuffer::new(1 << 20);

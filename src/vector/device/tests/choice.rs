@@ -9,8 +9,8 @@ use rand::{Rng, SeedableRng};
 use crate::config::{DeviceChoice, GpuOptions, StrategyName};
 use crate::emulator::gpu;
 use crate::engine::{
-    Collection, DeviceRequest, MatchNeed, MatchSpec, Matcher, Pairing, Placement, PrepareContext,
-    ProbeRows, Strategy, choose,
+    Collection, DeviceRequest, Estimate, MatchNeed, MatchSpec, Matcher, Pairing, Placement,
+    PrepareContext, ProbeRows, Strategy, Terms, choose,
 };
 use crate::gpu::Device;
 use crate::simd::Simd;
@@ -18,10 +18,10 @@ use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::axis::NormAxis;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
-use crate::vector::index::Order;
+use crate::vector::index::GRID;
 use crate::vector::matcher::VectorMatcher;
 use crate::vector::metric::{Metric, Orders, Threshold};
-use crate::vector::nested_loop::{Figures, Joining, NestedLoop};
+use crate::vector::nested_loop::{Joining, NestedLoop, VectorJoin};
 
 const THRESHOLD: Threshold = Threshold { metric: Metric::Euclidean, bound: 0.05 };
 
@@ -52,14 +52,23 @@ fn spec(pairing: Pairing, probe_rows: ProbeRows) -> MatchSpec {
     }
 }
 
-fn gather(build: &Arc<Vectors>, spec: MatchSpec, placements: &[Placement]) -> Figures {
+/// The join, and the estimates of the nested loop and of `grid`, the index of few dimensions.
+fn estimate(
+    build: &Arc<Vectors>,
+    spec: MatchSpec,
+    placements: &[Placement],
+) -> (VectorJoin, [Estimate; 2]) {
     let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
     let reservation = MemoryConsumer::new("test").register(&pool);
     let cancel = CancelFlag::default();
     let context =
         PrepareContext { reservation: &reservation, cancel: &cancel, threads: 4, probes: None };
-    let join = Joining { threshold: THRESHOLD, orders: Orders::of(&spec, Side::Left), spec };
-    Figures::gather(build, join, &[Order::Quantiles], placements, context).unwrap()
+    let joining = Joining { threshold: THRESHOLD, orders: Orders::of(&spec, Side::Left), spec };
+    let mut join = VectorJoin::new(Arc::clone(build), joining);
+    let terms = Terms { is_only: false, placements, context };
+    let strategies: [&dyn Strategy; 2] = [&NestedLoop, &GRID];
+    let estimates = strategies.map(|strategy| strategy.estimate(&mut join, &terms).unwrap());
+    (join, estimates)
 }
 
 const BOTH: [Placement; 2] = [Placement::Cpu, Placement::Gpu];
@@ -73,8 +82,8 @@ fn the_expected_probe_rows_decide_where_a_join_runs() {
     let _device = Device::open(0).unwrap();
     let build = uniform(2_000, 64);
     let of = |rows: ProbeRows| {
-        let figures = gather(&build, spec(Pairing::All, rows), &BOTH);
-        BOTH.map(|place| NestedLoop.estimate(&figures, place).unwrap().elapsed(4))
+        let (_, [nested_loop, _]) = estimate(&build, spec(Pairing::All, rows), &BOTH);
+        BOTH.map(|place| nested_loop.of(place).unwrap().elapsed(4))
     };
     let ([cpu, on_device], [few_cpu, few_on_device], [many_cpu, many_on_device]) =
         (of(ProbeRows::UNKNOWN), of(ProbeRows::expected(10)), of(ProbeRows::expected(10_000_000)));
@@ -84,8 +93,8 @@ fn the_expected_probe_rows_decide_where_a_join_runs() {
     assert!(many_cpu > 1000.0 * few_cpu && many_on_device > on_device);
     // The pairs of a self-join are known.
     let itself = |rows| {
-        let figures = gather(&build, spec(Pairing::Unordered, rows), &BOTH);
-        BOTH.map(|place| NestedLoop.estimate(&figures, place).unwrap())
+        let (_, [nested_loop, _]) = estimate(&build, spec(Pairing::Unordered, rows), &BOTH);
+        BOTH.map(|place| nested_loop.of(place).unwrap())
     };
     assert_eq!(itself(ProbeRows::UNKNOWN), itself(ProbeRows::expected(10_000_000)));
 }
@@ -99,11 +108,10 @@ fn no_index_is_sampled_that_cannot_win() {
     }
     let build = uniform(100_000, 3);
     let itself = spec(Pairing::Unordered, ProbeRows::UNKNOWN);
-    assert!(gather(&build, itself, &[Placement::Cpu]).sampled.is_some());
+    assert!(estimate(&build, itself, &[Placement::Cpu]).0.sampled().is_some());
     let _device = Device::open(0).unwrap();
-    let figures = gather(&build, itself, &BOTH);
-    let on_device = NestedLoop.estimate(&figures, Placement::Gpu).unwrap();
-    assert!(figures.sampled.is_none(), "{on_device:?}");
+    let (join, [nested_loop, _]) = estimate(&build, itself, &BOTH);
+    assert!(join.sampled().is_none(), "{:?}", nested_loop.gpu);
 }
 
 /// Where the open device turns out not to take the join, the CPU is looked at once more.

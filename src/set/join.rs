@@ -1,0 +1,118 @@
+//! A join whose strategies are compared, and what they share for it.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+
+use crate::engine::{DevicePlace, Join, StartTimes};
+use crate::set::filter::{SignatureScheme, SuffixTest};
+use crate::set::sample::{Sampled, expected_share};
+use crate::set::{DeviceJoin, JoinSpec, PrepareContext, SetCollection, Statistics};
+
+/// Joins estimated to take less (nanoseconds of a core) are not worth a sample.
+const WORTH_SAMPLING: f64 = 12e6;
+
+/// A build collection, the join it is for, and the figures that several strategies need.
+#[derive(Debug)]
+pub(crate) struct SetJoin {
+    pub build: Arc<SetCollection>,
+    pub spec: JoinSpec,
+    pub statistics: Statistics,
+    /// The nanoseconds of a core that an index of prefixes takes, by the statistics alone.
+    pub indexed: f64,
+    /// Pairs of sets that have been tried, once a strategy needs them.
+    sampled: Option<Sampled>,
+}
+
+impl Join for SetJoin {}
+
+impl SetJoin {
+    /// A join of which no pairs have been tried; `indexed` gives [`Self::indexed`].
+    pub(crate) fn new(
+        build: Arc<SetCollection>,
+        spec: JoinSpec,
+        statistics: Statistics,
+        indexed: impl FnOnce(&Self) -> f64,
+    ) -> Self {
+        let mut join = Self { build, spec, statistics, indexed: 0.0, sampled: None };
+        join.indexed = indexed(&join);
+        join
+    }
+
+    /// Whether the join takes so long that a sample pays.
+    pub(crate) fn is_long(&self) -> bool {
+        self.indexed > WORTH_SAMPLING
+    }
+
+    /// Tries pairs of sets, unless that has been done, in about a fiftieth of the time that the join
+    /// takes: some hundred microseconds at most.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(crate) fn sample(&mut self, context: PrepareContext<'_>) -> Result<()> {
+        if self.sampled.is_none() {
+            let Self { build, spec, statistics, indexed, .. } = self;
+            self.sampled = Some(Sampled::draw(build, spec, statistics, *indexed, context)?);
+        }
+        Ok(())
+    }
+
+    /// Whether pairs of sets have been tried.
+    pub(crate) fn is_sampled(&self) -> bool {
+        self.sampled.is_some()
+    }
+
+    /// The share of admissible pairs that the first `words` words of their signatures let pass;
+    /// 0 where nothing was sampled.
+    pub(crate) fn signature_share(&self, words: usize) -> f64 {
+        self.sampled.as_ref().map_or(0.0, |s| s.signatures.get(words - 1).copied().unwrap_or(0.0))
+    }
+
+    /// How signatures are made.
+    pub(crate) fn scheme(&self) -> SignatureScheme {
+        match &self.sampled {
+            Some(sampled) => sampled.scheme.clone(),
+            None => SignatureScheme::fit(&self.build),
+        }
+    }
+
+    /// Words of a signature.
+    pub(crate) fn signature_words(&self) -> usize {
+        self.sampled.as_ref().map_or(1, |s| s.scheme.words())
+    }
+
+    /// The share of postings that pass with signatures of `SuffixTest::WIDTHS[width]` words.
+    pub(crate) fn suffix_share(&self, width: usize) -> f64 {
+        match &self.sampled {
+            Some(sampled) => sampled.suffixes[width],
+            None => expected_share(self.statistics.average_size(), SuffixTest::WIDTHS[width]),
+        }
+    }
+
+    /// The share of these whose sets' signatures let the pair pass.
+    pub(crate) fn signed_share(&self, width: usize) -> f64 {
+        self.sampled.as_ref().map_or(0.5, |s| s.signed[width])
+    }
+}
+
+impl DevicePlace for DeviceJoin {
+    fn has_refused(&self) -> bool {
+        self.devices.have_refused()
+    }
+
+    fn start_times(&self) -> StartTimes {
+        self.devices.start_times()
+    }
+}
+
+impl DeviceJoin {
+    /// The devices of the operator, as this family knows them.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family opened them.
+    pub(crate) fn of(device: Option<&Arc<dyn DevicePlace>>) -> Result<Option<Arc<Self>>> {
+        device.map(|device| device.shared()).transpose()
+    }
+}
