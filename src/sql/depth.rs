@@ -24,7 +24,7 @@ mod bytes {
     /// Such as `+`, `||`, `=`, `::` or `IS NULL`: 7,833.
     pub(super) const OPERATOR: usize = 8 << 10;
     /// AND, OR: 4,569.
-    pub(super) const LOGIC: usize = 5 << 10;
+    pub(super) const LOGIC: usize = 8 << 10;
     /// A subscript or slice: 16,537.
     pub(super) const SUBSCRIPT: usize = 17 << 10;
     /// 27,744 for SIMJOIN, 20,672 for JOIN, 11,968 for CROSS JOIN.
@@ -36,7 +36,7 @@ mod bytes {
     /// A common table expression that reads the one before it: 13,926.
     pub(super) const TABLE: usize = 14 << 10;
     /// 97,920 for a subquery, 17,625 for a function, nothing for a mere bracket.
-    pub(super) const BRACKET: usize = 96 << 10;
+    pub(super) const BRACKET: usize = 100 << 10;
 }
 
 /// Refuses a text with a statement that could need more than `stack` bytes of stack; lines count
