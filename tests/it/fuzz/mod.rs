@@ -159,7 +159,8 @@ impl Subject {
     /// serves inner products.
     async fn set_strategy_for(&self, statement: &Statement) {
         let options = self.session.options.iter();
-        let named = options.filter(|(name, _)| *name == "strategy").map(|(_, value)| value).last();
+        let named =
+            options.filter(|(name, _)| *name == "strategy").map(|(_, value)| value).next_back();
         let strategy = match named {
             Some(index)
                 if self.joins == Joins::Vectors
