@@ -351,6 +351,31 @@ async fn batches_are_cut_by_the_bytes_of_their_rows() {
     }
 }
 
+/// Ranks of the rows of two inputs, which only save time, took the memory that the join needed, where
+/// just enough of it was left for them. (Seed 57,000,100 of a longer run.)
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn ranks_leave_the_memory_that_a_join_needs() {
+    let shape = |sizes, bytes, most| Shape {
+        elements: Elements::Integers,
+        sizes,
+        bytes,
+        most,
+        keys: 1,
+        text: 0,
+    };
+    let session = Session::on_cpu().option("strategy", "allpairs").option("spill", "never");
+    let case = Case {
+        shapes: vec![shape(Sizes::FewLong, 4 << 20, 4_096), shape(Sizes::Alike, 1 << 20, 131_072)],
+        sql:
+            "SELECT count(*) AS n FROM l a SIMJOIN r b ON jaccard(a.v, b.v) >= 0.9 AND a.id < b.id"
+                .to_string(),
+        session: session.option("build_side", "left"),
+        limits: (24..56).map(|eighths| eighths << 17).collect(),
+    };
+    let (finished, _) = case.run(57_000_100).await.unwrap();
+    assert!(finished > 20, "{finished} runs finished");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn what_finishes_within_a_limit_finishes_within_greater_ones() {
     let setting = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());

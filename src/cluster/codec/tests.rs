@@ -18,8 +18,6 @@ use crate::cluster::{physical_codec, scheduler_session, session_config};
 use crate::engine::Family;
 use crate::exec::{JoinInput, JoinMode};
 use crate::families;
-use crate::functions::{measure_of, text_source};
-use crate::set::SetFamily;
 use crate::shuffle::{GridPairs, GridSpec, PlacedRows};
 use crate::spec::{Predicate, Side};
 
@@ -214,7 +212,7 @@ async fn the_grid_survives() {
 }
 
 fn sets() -> Arc<dyn Family> {
-    Arc::new(SetFamily::new(measure_of).with_texts(text_source))
+    Arc::clone(crate::session::families().get("set").unwrap())
 }
 
 fn join_input(plan: &Arc<dyn ExecutionPlan>) -> &JoinInput {

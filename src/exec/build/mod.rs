@@ -166,11 +166,12 @@ impl BuildPlan {
         let Encoded { mut items, encoder, keys: key_ids } =
             self.layout.matcher.finish(encoders, &context)?;
         self.values = None;
+        // Before the ranks, which are left out where memory is short.
+        reservation.try_grow(payload.finish_growth())?;
         let ranks = self.rank(order_column, items.groups_mut(), &reservation, cancel)?;
         cancel.check()?;
         let items: Arc<dyn Collection> = items.into();
         let groups = items.groups();
-        reservation.try_grow(payload.finish_growth())?;
         let payload = payload.finish(Arc::clone(&items), self.threads, cancel)?;
         peak();
         let counted: Vec<usize> = self
@@ -236,7 +237,11 @@ impl BuildPlan {
         let others = self.layout.meets_others;
         let bytes = column.finish_growth() + Ranks::footprint(&column, others);
         let held = reservation.size();
-        let ranked = reservation.try_grow(bytes).and_then(|()| {
+        // Ranks of two inputs leave the memory that partitions start with.
+        let starts = self.partitions * self.layout.partition_bytes();
+        let beside = if self.layout.self_join { 0 } else { starts };
+        let ranked = reservation.try_grow(bytes + beside).and_then(|()| {
+            reservation.shrink(beside);
             let rows = column.into_rows(comparable, cancel)?;
             let column = order.columns[self.layout.build() as usize];
             Ranks::of_rows(column, &rows, groups, others, self.threads, cancel).map(Some)
@@ -253,15 +258,43 @@ impl BuildPlan {
     /// Chooses a strategy and prepares it.
     fn prepare(
         self,
-        rows: BuildRows,
+        mut rows: BuildRows,
         reservation: MemoryReservation,
         cancel: &CancelFlag,
     ) -> Result<Arc<BuildSide>> {
-        let peak = || self.metrics.peak_bytes.set_max(reservation.size());
+        let mut prepared = self.prepare_join(&rows, &reservation, cancel);
+        // Ranks of two inputs only save time.
+        if let Err(error) = &prepared
+            && is_out_of_memory(error)
+            && !self.layout.self_join
+            && let Some(ranks) = rows.ranks.take()
+        {
+            rows.held -= ranks.size_in_bytes();
+            drop(ranks);
+            reservation.try_resize(rows.held)?;
+            prepared = self.prepare_join(&rows, &reservation, cancel);
+        }
+        let (prepared, cursor, ranges) = prepared?;
+        self.metrics.peak_bytes.set_max(reservation.size());
+        self.metrics.bytes.set(reservation.size());
+        let scratch = if self.layout.self_join { 0 } else { rows.encoder.scratch_bytes() };
+        let of_partition = cursor + scratch + Layout::SMALL_BATCH;
+        let partitions = (self.partitions, of_partition);
+        let side = BuildSide::new(rows, prepared, ranges, partitions, reservation);
+        Ok(Arc::new(side))
+    }
+
+    /// A strategy over the rows, with the bytes of its cursors and the parts of the probe side.
+    fn prepare_join(
+        &self,
+        rows: &BuildRows,
+        reservation: &MemoryReservation,
+        cancel: &CancelFlag,
+    ) -> Result<(Arc<dyn PreparedJoin>, usize, Ranges)> {
         let items = &rows.items;
         let threads = self.threads.max(1);
         let probes = self.probes.as_deref();
-        let context = PrepareContext { reservation: &reservation, cancel, threads, probes };
+        let context = PrepareContext { reservation, cancel, threads, probes };
         let matcher = self.layout.matcher.as_ref();
         let mut spec = self.layout.spec;
         spec.probe_rows = match probes {
@@ -296,7 +329,7 @@ impl BuildPlan {
             let timer = self.metrics.index_time.timer();
             let prepared = choice.prepare(context)?;
             timer.done();
-            let cursor = self.cursor_bytes(prepared.as_ref(), &choice, &reservation)?;
+            let cursor = self.cursor_bytes(prepared.as_ref(), &choice, reservation)?;
             let note = format!("{}{why}", self.describe_expected(&spec));
             let chosen = described.get_or_init(|| choice.chosen().noting(&note));
             (self.on_choice)(chosen.noting(&early.lock()));
@@ -318,13 +351,7 @@ impl BuildPlan {
         };
         reservation.try_grow(Ranges::footprint(&steps))?;
         let ranges = Ranges::new(steps, probes, self.partitions, prepared.as_ref());
-        peak();
-        self.metrics.bytes.set(reservation.size());
-        let scratch = if self.layout.self_join { 0 } else { rows.encoder.scratch_bytes() };
-        let of_partition = cursor + scratch + Layout::SMALL_BATCH;
-        let partitions = (self.partitions, of_partition);
-        let side = BuildSide::new(rows, prepared, ranges, partitions, reservation);
-        Ok(Arc::new(side))
+        Ok((prepared, cursor, ranges))
     }
 
     /// The bytes of a cursor over `prepared` with its match buffer. Under a memory limit a cursor is
