@@ -74,7 +74,7 @@ fn published_indexes_of_frequent_tokens() {
 
 #[test]
 fn the_cpu_goes_on_where_a_failing_device_has_left_a_row() {
-    check_faults::<Fixed>(56, 60, 30);
+    check_faults::<Fixed>(56, 40, 30);
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn indexes_of_frequent_tokens() {
 
 #[test]
 fn the_cpu_goes_on_where_a_failing_device_has_left_a_row() {
-    check_faults::<FixedIndex>(56, 60, 30);
+    check_faults::<FixedIndex>(56, 30, 30);
 }
 
 #[test]
