@@ -218,7 +218,7 @@ impl Estimate {
         Self { cpu, gpu, manner: None, parts: Box::new(parts) }
     }
 
-    /// The same estimate with [`Self::manner`].
+    /// Adds [`Self::manner`] to the estimate.
     pub fn in_manner(self, manner: Option<&'static str>) -> Self {
         Self { manner, ..self }
     }

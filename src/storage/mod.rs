@@ -4,8 +4,8 @@
 //! stores that read and write nothing outside of them: whatever a plan names, also one that was
 //! never planned here, goes through these stores.
 //!
-//! A `ProcessDir` goes with its process; that of a killed one goes with the next start. A `Layer`
-//! adds something to an object store that does the rest.
+//! A process removes its `ProcessDir` when it ends; where it was killed, the next start removes the folder.
+//! A `Layer` changes some methods of an object store and passes the others on.
 
 #[cfg(feature = "cli")]
 mod layer;

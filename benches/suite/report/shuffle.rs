@@ -1,4 +1,4 @@
-//! What a cluster's tiles send and do, and how many bands rows visit out of core.
+//! Rows that the tiles of a cluster send and join, and bands that a row visits out of core.
 
 use datafusion::common::Result;
 

@@ -129,7 +129,7 @@ impl<'a> Grid<'a> {
         self.parts.iter().any(|part| part.tiling.divides_items.contains(&true))
     }
 
-    /// What each task gets.
+    /// The load of each task: the rows that it gets, and the pairs that it compares.
     pub fn loads(&self) -> Vec<Load> {
         let (x, y) = (&self.input.left, self.input.right());
         // Pairs of a self-join are limited to one order by the tiles.

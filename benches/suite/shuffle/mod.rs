@@ -1,4 +1,4 @@
-//! What the product's tiles of a distributed join send and do, and the bands of an out-of-core one:
+//! Rows that the tiles of a distributed join send and join, and the bands of an out-of-core one:
 //! counted on real and generated collections, without running a join.
 //!
 //! ```text

@@ -106,10 +106,10 @@ pub(super) struct Figures {
     pub rows: u64,
     pub candidates: u64,
     pub matches: u64,
-    /// Pieces that are joined, the one on its way included.
+    /// Pieces that have been joined, and the piece that the driver joins now.
     pub piece: u64,
     pub bytes_written: u64,
-    /// Whether the phase goes on as fast as before.
+    /// Whether the phase keeps its speed.
     pub is_steady: bool,
 }
 
@@ -211,7 +211,7 @@ impl PlanStatus {
         Figures { of: figures.of.filter(|of| figures.done <= *of), ..figures }
     }
 
-    /// The line that a terminal of so many columns shows.
+    /// The line for a terminal of the given width in columns.
     pub(super) fn line(&mut self, columns: usize) -> String {
         let phase = self.phase();
         if phase != self.phase {

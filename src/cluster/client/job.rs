@@ -34,7 +34,7 @@ const SCHEDULER_PATIENCE: Duration = Duration::from_secs(10);
 /// The phase of a job.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Phase {
-    /// The job is on its way to the scheduler, planned there, or waits for executors.
+    /// The client sends the job, the scheduler plans it, or the job waits for executors.
     Waiting,
     /// Stages run: `stages_done` have ended, and the last of them gave `rows` rows.
     Running {

@@ -24,8 +24,8 @@ use crate::util::errors::is_out_of_memory;
 const READER_BYTES: usize = 8 << 20;
 /// The bytes that the domain of a piece may take in any case, where memory is left.
 const LEAST_VALUES_BYTES: usize = 64 << 10;
-/// The bytes of a domain for each byte of the piece, at most. A dictionary takes more, where most
-/// tokens of a piece are in one row of it.
+/// The bytes of a domain for each byte of the piece, at most. A dictionary takes more where most
+/// tokens occur in one row of the piece only.
 const VALUES_BYTES: usize = 4;
 
 /// A build side on disk, and how it comes back.
@@ -41,9 +41,9 @@ pub(crate) struct StoredBuild {
 /// Bytes in memory for each byte stored, at the peak, as far as that is known.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Growth {
-    /// Of pieces whose values are numbered by tables.
+    /// The bytes of a piece whose dictionary is made of tables.
     tables: f64,
-    /// Of pieces whose values are known, besides the bytes of the domain.
+    /// The bytes of a piece whose values are known, without those of its domain.
     domain: f64,
 }
 
@@ -57,7 +57,8 @@ impl Growth {
         if has_domain { &mut self.domain } else { &mut self.tables }
     }
 
-    /// Notes a piece of so many stored bytes that took `peak` bytes, or more where it was refused.
+    /// Notes that a piece of `bytes` stored bytes took `peak` bytes, or needed more where it did not
+    /// fit.
     fn note(&mut self, has_domain: bool, bytes: usize, peak: usize, fitted: bool) {
         /// The bytes of smaller pieces are mostly those that every piece takes, whatever its rows.
         const LEAST_BYTES: usize = 1 << 20;
