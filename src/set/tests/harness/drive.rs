@@ -7,7 +7,9 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::{GreedyMemoryPool, MemoryConsumer, MemoryPool};
+use datafusion::execution::memory_pool::{
+    GreedyMemoryPool, MemoryConsumer, MemoryPool, UnboundedMemoryPool,
+};
 use parking_lot::Mutex;
 
 use super::{Sides, reservation};
@@ -159,17 +161,22 @@ impl Sides {
         let opened = DeviceJoin::try_new(device.open(), &self.build, &spec, &request).unwrap();
         let opened: Arc<dyn DevicePlace> = opened;
         let prepare = |device| strategy.prepare(&join, &estimate, device, context);
-        let enough = reservation();
-        let on_cpu = prepare(None).unwrap().open(&enough).unwrap();
-        let limit = enough.size() + beside;
+        let unit = || {
+            let (items, range) = (Arc::clone(&self.probe), 0..self.probe.len());
+            ProbeUnit { number: 0, items, range }
+        };
+        let enough: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let reservation = MemoryConsumer::new("enough").register(&enough);
+        let mut on_cpu = prepare(None).unwrap().open(&reservation).unwrap();
+        on_cpu.feed(unit()).unwrap();
+        let limit = enough.reserved() + beside;
         drop(on_cpu);
         let prepared = prepare(Some(&opened)).unwrap();
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(limit));
         let limited = MemoryConsumer::new("limited").register(&pool);
         let mut matches = MatchBuffer::new(1 << 20);
         let found = prepared.open(&limited).and_then(|mut cursor| {
-            let (sets, range) = (Arc::clone(&self.probe), 0..self.probe.len());
-            cursor.feed(ProbeUnit { number: 0, items: sets, range })?;
+            cursor.feed(unit())?;
             cursor.finish();
             let mut cx = Context::from_waker(Waker::noop());
             loop {
