@@ -53,7 +53,8 @@ impl Strategy for FilterVerify {
             terms.has(placement).then(|| self.cheapest(join, verification))
         };
         let cpu = parts(Placement::Cpu, Verification::Cpu);
-        let gpu = parts(Placement::Gpu, Verification::Device);
+        // Verification there pays nowhere that has been measured: only joins that name it get it.
+        let gpu = terms.is_only.then(|| parts(Placement::Gpu, Verification::Device)).flatten();
         let cost = |parts: Option<Parts>| parts.map(|parts| parts.cost);
         Ok(Estimate::new(cost(cpu), cost(gpu), PlacedParts { cpu, gpu }))
     }

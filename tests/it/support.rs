@@ -47,6 +47,12 @@ pub static VECTORS_WITH_GPU: Names = LazyLock::new(|| {
     or_auto(&of_vectors(), |s| s.runs_on(Placement::Cpu) && s.runs_on(Placement::Gpu))
 });
 
+/// Whether a strategy of sets fails on a demanded device that has no room for the build side or a piece of
+/// it: the others send candidates with their sets.
+pub fn needs_room(strategy: &str) -> bool {
+    !["allpairs", "ppjoin", "groupjoin"].contains(&strategy)
+}
+
 /// `auto`, and the names of the strategies that `is_meant` says.
 fn or_auto(
     strategies: &[&'static dyn Strategy],

@@ -41,7 +41,7 @@ use crate::set::filter::SignatureScheme;
 use crate::set::rates::Rates;
 use crate::set::tiles::{self, Fit, Residence};
 use crate::set::{
-    DeviceJoin, FilterVerify, JoinSpec, PrepareContext, SetCollection, SetJoin, Statistics, offload,
+    DeviceJoin, JoinSpec, PrepareContext, SetCollection, SetJoin, Statistics, offload,
 };
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512; tests take more by
@@ -110,22 +110,46 @@ impl Strategy for BitmapBlocks {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let join: &SetJoin = join.of()?;
-        let (build, spec, scheme) = (Arc::clone(&join.build), join.spec, join.scheme());
         let front: Front = *estimate.parts()?;
-        let Some(device) = DeviceJoin::of(device)? else {
-            return PreparedBitmap::prepare(build, spec, scheme, front, context);
-        };
-        let fit = Fit::choose(&build, &spec, &device, &join.statistics);
-        let on_cpu = on_cpu(&build, spec, scheme, front, context);
-        match tiles::prepare(&build, spec, &device, (fit, Residence::IfRoom), on_cpu) {
-            Ok(tiles) => Ok(tiles),
-            // The devices lack the memory for tiles. Demanded, they verify what a filter finds.
-            Err(_) if device.devices.demanded && !device.devices.have_failed() => {
-                FilterVerify::PPJoin.prepare_join(join, Some(&device), context)
+        match DeviceJoin::of(device)? {
+            Some(device) => on_devices(join, front, &device, context),
+            None => {
+                let (build, scheme) = (Arc::clone(&join.build), join.scheme());
+                PreparedBitmap::prepare(build, join.spec, scheme, front, context)
             }
-            Err(error) => Err(error.into()),
         }
     }
+}
+
+/// Tiles on the devices of a join. The build side travels in pieces where it does not fit.
+///
+/// # Errors
+///
+/// Where no device has room for a piece, or all have failed.
+fn on_devices(
+    join: &SetJoin,
+    front: Front,
+    device: &Arc<DeviceJoin>,
+    context: PrepareContext<'_>,
+) -> Result<Arc<dyn PreparedJoin>> {
+    let (build, spec) = (&join.build, join.spec);
+    let fit = Fit::choose(build, &spec, device, &join.statistics);
+    let on_cpu = on_cpu(build, spec, join.scheme(), front, context);
+    Ok(tiles::prepare(build, spec, device, (fit, Residence::IfRoom), on_cpu)?)
+}
+
+/// Tiles in place of a strategy for which demanded devices lack the memory.
+///
+/// # Errors
+///
+/// Where no device has room for a piece, or all have failed.
+pub(in crate::set) fn in_place(
+    join: &SetJoin,
+    device: &Arc<DeviceJoin>,
+    context: PrepareContext<'_>,
+) -> Result<Arc<dyn PreparedJoin>> {
+    let (front, _) = best_front(join, &[]);
+    on_devices(join, front, device, context)
 }
 
 /// Blocks on the CPU for what devices fail to do.

@@ -37,7 +37,8 @@ use crate::offload::{Offload, OnCpu, PreparedOffload};
 use crate::set::device::ResidentSets;
 use crate::set::offload;
 use crate::set::{
-    DeviceJoin, FilterVerify, JoinSpec, PrepareContext, SetCollection, SetJoin, Verification, costs,
+    DeviceJoin, FilterVerify, JoinSpec, PrepareContext, SetCollection, SetJoin, Verification,
+    bitmap, costs,
 };
 
 /// The kernels of filters by inverted index.
@@ -181,17 +182,17 @@ pub(crate) fn prepare(
     device: Option<&Arc<dyn DevicePlace>>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
-    let ppjoin = |device| FilterVerify::PPJoin.prepare_join(join, device, context);
-    let Some(device) = DeviceJoin::of(device)? else { return ppjoin(None) };
+    let ppjoin = || FilterVerify::PPJoin.prepare_join(join, None, context);
+    let Some(device) = DeviceJoin::of(device)? else { return ppjoin() };
     let (build, spec) = (&join.build, join.spec);
     context.reservation.try_grow(IndexShape::footprint(build))?;
     let on_cpu = on_cpu(join, context);
     match on_devices(build, spec, &device, form(lookup, &spec, &device), on_cpu) {
         Ok(prepared) => Ok(prepared),
         Err(error) if device.devices.demanded && device.devices.have_failed() => Err(error.into()),
-        // The devices lack the memory for an index. Demanded, they verify what a filter finds.
-        Err(_) if device.devices.demanded => ppjoin(Some(&device)),
-        Err(_) => ppjoin(None),
+        // The devices lack the memory for an index.
+        Err(_) if device.devices.demanded => bitmap::in_place(join, &device, context),
+        Err(_) => ppjoin(),
     }
 }
 

@@ -50,7 +50,7 @@ use crate::engine::{
 };
 use crate::offload::OnCpu;
 use crate::set::{
-    DeviceJoin, FilterVerify, JoinSpec, PrepareContext, SetCollection, SetJoin, large, offload,
+    DeviceJoin, JoinSpec, PrepareContext, SetCollection, SetJoin, bitmap, large, offload,
 };
 
 /// The strategy `scancount`.
@@ -93,9 +93,9 @@ impl Strategy for ScanCount {
         };
         match large::prepare(&build, spec, &device, large::Choice::Cheapest, context)? {
             Ok(prepared) => Ok(prepared),
-            // The devices lack the memory for large sets. Demanded, they verify what a filter finds.
+            // The devices lack the memory for large sets.
             Err(_) if device.devices.demanded && !device.devices.have_failed() => {
-                FilterVerify::PPJoin.prepare_join(join, Some(&device), context)
+                bitmap::in_place(join, &device, context)
             }
             Err(error) => Err(error.into()),
         }

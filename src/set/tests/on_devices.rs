@@ -5,11 +5,11 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::harness::{Drive, Fault, OnDevice, Sides, spec};
+use super::harness::{Drive, Fault, OnDevice, Rows, Sides, spec};
 use super::shapes::{self, Shape};
 use super::{NEEDS, rounds, thresholds};
 use crate::emulator::{Emulator, gpu};
-use crate::engine::{MatchNeed, Pairing, Strategy};
+use crate::engine::{GpuOptions, Match, MatchNeed, Pairing, RowPairCounts, Strategy};
 use crate::gpu::Device;
 use crate::set::{JoinSpec, Measure, Role};
 
@@ -170,4 +170,37 @@ pub(crate) fn check_faults_of_one_of_two<S: OnDevices>(seed: u64, latest: u32) {
         }
     }
     assert!(faults > 4, "{faults} faults happened");
+}
+
+/// Where demanded devices lack the memory for a strategy, tiles join in pieces in its place; where not even
+/// a piece fits, the query fails. `why` begins the reason that is told.
+pub(crate) fn check_tiles_in_place(strategy: &dyn Strategy, why: &str) {
+    let mut rng = StdRng::seed_from_u64(78);
+    let row = |rng: &mut StdRng| (0, (0..40).map(|_| rng.random_range(0..500)).collect());
+    let build: Rows = (0..10_000).map(|_| row(&mut rng)).collect();
+    let sides = Sides::two("dense sets", &build, &build[..20].to_vec());
+    let mut spec = spec(Measure::Jaccard, 0.1, sides.pairing);
+    let rows = |found: &Match| {
+        u64::from(sides.probe.row_count_of(found.probe))
+            * u64::from(sides.build.row_count_of(found.build))
+    };
+    let expected: u64 = sides.expected(&spec).iter().map(rows).sum();
+    assert!(expected > 1000, "{expected}");
+    spec.need = MatchNeed::Count;
+    let on = OnDevice { ordinal: 0, second: None, demanded: true, fault: None };
+    // Room for a stage of columns, not for the sets; and for nothing.
+    for (limit, fits) in [(2_400_000, true), (1 << 15, false)] {
+        spec.gpu = GpuOptions { memory_limit: Some(limit), ..GpuOptions::default() };
+        let (found, told) = sides.buffer_within(strategy, spec, on, 256 << 20);
+        assert!(told[0].starts_with(why), "{told:?}");
+        if fits {
+            let counts = found.unwrap().counts();
+            assert_eq!(counts, RowPairCounts { cross: expected, ..RowPairCounts::default() });
+            assert_eq!(told.len(), 1, "{told:?}");
+            continue;
+        }
+        let error = found.unwrap_err();
+        assert!(error.to_string().contains("signature tiles of the join need"), "{error}");
+        assert!(told.len() == 2 && told[1].starts_with("without tiles: "), "{told:?}");
+    }
 }

@@ -35,8 +35,8 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::support::{
-    OF_VECTORS, ON_GPU, STRATEGIES, Session, VECTORS_WITH_GPU, WITH_GPU, difference, explain, rows,
-    try_rows, try_rows_of_tasks,
+    OF_VECTORS, ON_GPU, STRATEGIES, Session, VECTORS_WITH_GPU, WITH_GPU, difference, explain,
+    needs_room, rows, try_rows, try_rows_of_tasks,
 };
 use device::VerifiedOn;
 use statements::Statement;
@@ -115,6 +115,11 @@ fn draw_session(rng: &mut StdRng, joins: Joins, gpu: Option<&VerifiedOn>) -> Ses
         (Joins::Vectors, None) => (pick(rng, &OF_VECTORS), "cpu"),
         (Joins::Both, gpu) => ("auto".to_string(), gpu.map_or("cpu", |_| "auto")),
     };
+    // All vectors of a join have to fit on the device, and sets where no filter sends candidates.
+    let limits: &[&str] = match joins == Joins::Vectors || needs_room(&strategy) {
+        true => &["auto"],
+        false => &["1", "auto"],
+    };
     let mut session = session
         .option("hash_join_rows_per_key", 0)
         .option("strategy", strategy)
@@ -127,14 +132,10 @@ fn draw_session(rng: &mut StdRng, joins: Joins, gpu: Option<&VerifiedOn>) -> Ses
         .option("debug.spill_bands", pick(rng, &["1", "3", "64", &most]))
         .option("debug.spill_piece_rows", pick(rng, piece_rows))
         .option("gpu.candidate_memory", pick(rng, &["1", "600", "2M"]))
-        .option("gpu.memory_limit", pick(rng, &["1", "auto"]))
+        .option("gpu.memory_limit", pick(rng, limits))
         .option("debug.gpu_partition", pick(rng, &["10", "50000"]))
         .option("debug.gpu_integers", rng.random_bool(0.5))
         .option("device", device);
-    if joins == Joins::Vectors {
-        // All vectors of a join have to fit on the device.
-        session = session.option("gpu.memory_limit", "auto");
-    }
     if session.tasks_of.is_some() {
         session = session
             .option("distribution", pick(rng, &["auto", "broadcast", "repartition", "repartition"]))

@@ -141,6 +141,18 @@ impl Sides {
         device: OnDevice,
         beside: usize,
     ) -> (Result<Vec<Match>>, Vec<String>) {
+        let (found, told) = self.buffer_within(strategy, spec, device, beside);
+        (found.map(|matches| matches.matches().to_vec()), told)
+    }
+
+    /// The same with the counts of matches.
+    pub(crate) fn buffer_within(
+        &self,
+        strategy: &dyn Strategy,
+        spec: JoinSpec,
+        device: OnDevice,
+        beside: usize,
+    ) -> (Result<MatchBuffer>, Vec<String>) {
         let (unlimited, cancel) = (reservation(), CancelFlag::default());
         let context =
             PrepareContext { reservation: &unlimited, cancel: &cancel, threads: 2, probes: None };
@@ -171,7 +183,10 @@ impl Sides {
         on_cpu.feed(unit()).unwrap();
         let limit = enough.reserved() + beside;
         drop(on_cpu);
-        let prepared = prepare(Some(&opened)).unwrap();
+        let prepared = match prepare(Some(&opened)) {
+            Ok(prepared) => prepared,
+            Err(error) => return (Err(error), told.lock().clone()),
+        };
         let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(limit));
         let limited = MemoryConsumer::new("limited").register(&pool);
         let mut matches = MatchBuffer::new(1 << 20);
@@ -181,7 +196,7 @@ impl Sides {
             let mut cx = Context::from_waker(Waker::noop());
             loop {
                 match cursor.poll(&mut cx, &mut matches) {
-                    Poll::Ready(Ok(Progress::Ended)) => return Ok(matches.matches().to_vec()),
+                    Poll::Ready(Ok(Progress::Ended)) => return Ok(matches),
                     Poll::Ready(Err(error)) => return Err(error),
                     _ => {}
                 }
