@@ -5,7 +5,7 @@
 pub mod engine {
     pub use crate::engine::{
         ANYWHERE, Argument, Axis, Collection, DeviceRequest, EncodeInput, Family, FinishContext,
-        Funnel, KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Matcher, Pairing,
+        Funnel, KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Matcher, Orders, Pairing,
         Placement, PrepareContext, PreparedJoin, ProbeRows, ProbeUnit, Progress, RowPlace,
         Strategy, choose,
     };

@@ -14,7 +14,7 @@ use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyName};
 use datafusion_simjoin::functions::measure_of;
 use datafusion_simjoin::internals::engine::{
     Argument, Collection, DeviceRequest, Family, Funnel, MatchBuffer, MatchNeed, MatchSpec,
-    Matcher, Pairing, Placement, PrepareContext, PreparedJoin, ProbeUnit, Progress, choose,
+    Matcher, Orders, Pairing, Placement, PrepareContext, PreparedJoin, ProbeUnit, Progress, choose,
 };
 use datafusion_simjoin::internals::set::{Measure, SetCollection, SetFamily};
 use datafusion_simjoin::internals::simd::Simd;
@@ -173,8 +173,7 @@ pub fn self_join_of(
     let Request { strategy, device, threads, symmetric, simd, gpu } = *request;
     let spec = MatchSpec {
         probe: Side::Left,
-        pairing: if symmetric { Pairing::Unordered } else { Pairing::All },
-        both_orders: symmetric,
+        orders: if symmetric { Orders::Unordered } else { Orders::Given },
         // As `count(*)` does; pairs of rows themselves where each pair comes in both orders.
         need: if symmetric { MatchNeed::Count } else { MatchNeed::Pairs },
         probe_rows: Default::default(),
@@ -236,8 +235,7 @@ pub fn funnel_of(
     let options = SimJoinOptions::from_env()?;
     let spec = MatchSpec {
         probe: Side::Left,
-        pairing: Pairing::Unordered,
-        both_orders: true,
+        orders: Orders::Unordered,
         need: MatchNeed::Count,
         probe_rows: Default::default(),
         candidate_chunk: options.candidate_chunk.get(),
@@ -302,7 +300,7 @@ fn probe(
             };
             for found in matches.matches() {
                 let (probe, build) = (rows(found.probe), rows(found.build));
-                row_pairs += match (found.probe == found.build, spec.pairing) {
+                row_pairs += match (found.probe == found.build, spec.pairing()) {
                     (false, _) => probe * build,
                     (true, Pairing::Unordered) => probe * (probe - 1) / 2,
                     (true, Pairing::All) => probe * (probe - 1),

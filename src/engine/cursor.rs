@@ -41,28 +41,30 @@ pub struct Match {
     /// The item of the build side.
     pub build: ItemId,
     /// The figure from which, besides the items, the family computes scores (the overlap of sets).
-    /// It is exact where the join needs scores. [`Match::AS_GIVEN`] and [`Match::EXCHANGED`] say
-    /// something else.
+    /// It is exact where the join needs scores.
     pub detail: u32,
 }
 
-impl Match {
-    /// The detail of a match that holds only with the probe item on the probe side, where matches
-    /// stand for [both orders](super::MatchSpec::both_orders) of their items.
-    pub const AS_GIVEN: u32 = u32::MAX;
-    /// The detail of one that holds only with the build item on the probe side.
-    pub const EXCHANGED: u32 = u32::MAX - 1;
+/// The orders of their two items in which the matches of a run hold.
+///
+/// A symmetric function gives the same value in both orders, except for the sign of NaN, which is
+/// the sign of one of its arguments.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum MatchOrder {
+    /// Every order that the join [asks for](super::Orders).
+    #[default]
+    All,
+    /// Of both orders that the join asks for, the one with the probe item on the probe side.
+    Given,
+    /// Of both orders that the join asks for, the one with the build item on the probe side.
+    Exchanged,
+}
 
-    /// Whether the match holds in one of the two orders alone.
-    #[inline]
-    pub fn has_one_order(&self) -> bool {
-        self.detail >= Self::EXCHANGED
-    }
-
-    /// Whether a match with this detail holds in the order in which it was given, or in the other.
-    #[inline]
-    pub fn holds(detail: u32, exchanged: bool) -> bool {
-        detail != if exchanged { Self::AS_GIVEN } else { Self::EXCHANGED }
+impl MatchOrder {
+    /// Whether the matches hold as given, and whether they hold with their sides exchanged, in a
+    /// join that asks for both orders.
+    pub fn of_both(self) -> [bool; 2] {
+        [self != Self::Exchanged, self != Self::Given]
     }
 }
 
@@ -85,15 +87,34 @@ pub struct RowPairCounts {
 #[derive(Debug)]
 pub struct MatchBuffer {
     matches: Vec<Match>,
-    /// The unit of each run, and the place of its first match.
-    runs: Vec<(u32, usize)>,
+    runs: Vec<RunStart>,
     completed: Vec<u32>,
     capacity: usize,
     counts: RowPairCounts,
 }
 
-/// The most runs with matches. One more may have been begun: then the buffer takes no match.
-const MOST_RUNS: usize = 255;
+#[derive(Debug)]
+struct RunStart {
+    unit: u32,
+    order: MatchOrder,
+    /// The place of the first match.
+    start: usize,
+}
+
+/// Matches of one unit that hold in the same orders.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct MatchRun<'a> {
+    /// The number of the unit.
+    pub unit: u32,
+    /// The orders in which the matches hold.
+    pub order: MatchOrder,
+    /// The matches, at least one.
+    pub matches: &'a [Match],
+}
+
+/// The most runs of a buffer that takes a further match, which may begin two runs: its own, and
+/// the run of the matches behind it.
+const MOST_RUNS: usize = 254;
 
 impl MatchBuffer {
     /// A buffer for `capacity` matches (at least one).
@@ -123,10 +144,18 @@ impl MatchBuffer {
     /// polled, and when the unit changes.
     #[inline]
     pub fn begin(&mut self, unit: u32) {
-        match self.runs.last_mut() {
-            Some((last, _)) if *last == unit => {}
-            Some((last, start)) if *start == self.matches.len() => *last = unit,
-            _ => self.runs.push((unit, self.matches.len())),
+        self.begin_in(MatchOrder::All, unit);
+    }
+
+    /// Begins a run of matches that hold in some orders, or goes on with it.
+    #[inline]
+    fn begin_in(&mut self, order: MatchOrder, unit: u32) {
+        let start = self.matches.len();
+        if self.runs.last().is_some_and(|last| last.start == start) {
+            self.runs.pop();
+        }
+        if self.runs.last().is_none_or(|last| (last.unit, last.order) != (unit, order)) {
+            self.runs.push(RunStart { unit, order, start });
         }
     }
 
@@ -134,8 +163,28 @@ impl MatchBuffer {
     #[inline]
     pub fn push(&mut self, found: Match) {
         debug_assert!(!self.is_full() && !self.runs.is_empty());
+        self.add(found);
+    }
+
+    #[inline]
+    fn add(&mut self, found: Match) {
         self.make_room(1);
         self.matches.push(found);
+    }
+
+    /// Adds a match that holds in some orders to the present unit; the caller has looked at
+    /// [`Self::is_full`]. The matches behind it hold in all orders again.
+    #[inline]
+    pub fn push_in(&mut self, order: MatchOrder, found: Match) {
+        match self.runs.last() {
+            Some(&RunStart { unit, .. }) if order != MatchOrder::All => {
+                debug_assert!(!self.is_full());
+                self.begin_in(order, unit);
+                self.add(found);
+                self.begin(unit);
+            }
+            _ => self.push(found),
+        }
     }
 
     /// Adds matches to the run until the buffer is full; the caller has looked at
@@ -175,16 +224,17 @@ impl MatchBuffer {
         &self.matches
     }
 
-    /// The run at a place: its unit and its matches, at least one.
-    pub fn run(&self, place: usize) -> Option<(u32, &[Match])> {
-        let &(unit, start) = self.runs.get(place)?;
-        let end = self.runs.get(place + 1).map_or(self.matches.len(), |run| run.1);
-        // Only the last run may have none yet.
-        (start < end).then(|| (unit, &self.matches[start..end]))
+    /// The run at a place.
+    pub fn run(&self, place: usize) -> Option<MatchRun<'_>> {
+        let &RunStart { unit, order, start } = self.runs.get(place)?;
+        let end = self.runs.get(place + 1).map_or(self.matches.len(), |run| run.start);
+        // Only the last run may have no match yet.
+        let matches = &self.matches[start..end];
+        (!matches.is_empty()).then_some(MatchRun { unit, order, matches })
     }
 
     /// The runs. A unit may have several.
-    pub fn runs(&self) -> impl Iterator<Item = (u32, &[Match])> {
+    pub fn runs(&self) -> impl Iterator<Item = MatchRun<'_>> {
         (0..self.runs.len()).filter_map(|place| self.run(place))
     }
 
@@ -219,8 +269,8 @@ impl MatchBuffer {
     /// The bytes that a full buffer takes.
     pub fn footprint(&self) -> usize {
         // A growing vector of runs doubles.
-        let runs = (MOST_RUNS + 1).min(self.capacity + 1).next_power_of_two();
-        self.capacity * size_of::<Match>() + runs * size_of::<(u32, usize)>()
+        let runs = (MOST_RUNS + 2).min(self.capacity + 1).next_power_of_two();
+        self.capacity * size_of::<Match>() + runs * size_of::<RunStart>()
     }
 }
 
@@ -330,7 +380,7 @@ mod tests {
         buffer.begin(3);
         assert_eq!(buffer.extend(&[4, 5].map(found)), 1);
         buffer.complete(3);
-        let runs: Vec<_> = buffer.runs().collect();
+        let runs: Vec<_> = buffer.runs().map(|run| (run.unit, run.matches)).collect();
         let matches = buffer.matches();
         assert_eq!(runs, [(3, &matches[..2]), (9, &matches[2..4]), (3, &matches[4..])]);
         assert!(buffer.is_full() && buffer.run(3).is_none());
@@ -360,7 +410,51 @@ mod tests {
         }
         assert_eq!((buffer.runs().count(), buffer.matches().len()), (MOST_RUNS, MOST_RUNS));
         let bytes = buffer.matches.capacity() * size_of::<Match>()
-            + buffer.runs.capacity() * size_of::<(u32, usize)>();
+            + buffer.runs.capacity() * size_of::<RunStart>();
         assert!(bytes <= buffer.footprint(), "{bytes}");
+    }
+
+    /// Matches of one order are runs of their own, of neighbours of one order and unit, within the
+    /// buffer's memory.
+    #[test]
+    fn matches_of_one_order_are_runs() {
+        use MatchOrder::{All, Exchanged, Given};
+        let found = |probe| Match { probe, ..Match::default() };
+        let mut buffer = MatchBuffer::new(20);
+        buffer.begin(4);
+        for (probe, order) in
+            [Given, Given, All, All, Exchanged, Given, All].into_iter().enumerate()
+        {
+            buffer.push_in(order, found(probe as u32));
+        }
+        buffer.begin(5);
+        buffer.push_in(Given, found(7));
+        buffer.push(found(8));
+        let runs: Vec<_> =
+            buffer.runs().map(|run| (run.unit, run.order, run.matches.len())).collect();
+        let expected = [
+            (4, Given, 2),
+            (4, All, 2),
+            (4, Exchanged, 1),
+            (4, Given, 1),
+            (4, All, 1),
+            (5, Given, 1),
+        ];
+        assert_eq!(runs, [&expected[..], &[(5, All, 1)]].concat());
+        for capacity in [1, 2, 3, 1000] {
+            let mut buffer = MatchBuffer::new(capacity);
+            buffer.begin(0);
+            for nth in 0.. {
+                if buffer.is_full() {
+                    break;
+                }
+                buffer.push_in([Given, All, Exchanged][nth % 3], found(nth as u32));
+            }
+            let runs: usize = buffer.runs().map(|run| run.matches.len()).sum();
+            assert_eq!((runs, buffer.matches().len()), (capacity.min(MOST_RUNS + 1), runs));
+            let bytes = buffer.matches.capacity() * size_of::<Match>()
+                + buffer.runs.capacity() * size_of::<RunStart>();
+            assert!(bytes <= buffer.footprint(), "{bytes}");
+        }
     }
 }

@@ -30,7 +30,7 @@ pub use choose::choose;
 pub(crate) use choose::{Choice, Chosen, admitted};
 pub(crate) use collection::{BuildEncoder, Encoded, EncodedPart, Growth, ProbeEncoder, Scratch};
 pub use collection::{Collection, EncodeInput, FinishContext};
-pub(crate) use cursor::{Cursor, RowPairCounts, UnitQueue};
+pub(crate) use cursor::{Cursor, MatchOrder, MatchRun, RowPairCounts, UnitQueue};
 pub use cursor::{Match, MatchBuffer, ProbeUnit, Progress};
 pub(crate) use family::ItemPair;
 pub use family::{Argument, Families, Family, Matcher};
@@ -45,7 +45,8 @@ pub(crate) use strategy::{
     Cost, DevicePlace, Estimate, Join, Nanos, Probes, StartTimes, Terms, WorkStep,
 };
 pub use strategy::{
-    DeviceRequest, MatchNeed, MatchSpec, Pairing, Placement, PrepareContext, ProbeRows, Strategy,
+    DeviceRequest, MatchNeed, MatchSpec, Orders, Pairing, Placement, PrepareContext, ProbeRows,
+    Strategy,
 };
 
 /// A build side ready to be probed by any number of partitions.

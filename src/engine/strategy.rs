@@ -26,6 +26,38 @@ pub enum Pairing {
     Unordered,
 }
 
+/// The rows that meet in a join, and the orders of its two sides in which a pair of them is given.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Orders {
+    /// Probe rows meet build rows: a match stands for itself.
+    Given,
+    /// The sides are two parts of one input, whose rows meet once: a match of a probe item and a
+    /// build item stands for both orders of the two. The function is symmetric.
+    Mirrored,
+    /// The probe items are the build items: a match of two different items stands for both orders
+    /// of them. The function is symmetric.
+    Unordered,
+}
+
+impl Orders {
+    /// The orders of a join that is not mirrored.
+    #[cfg(test)]
+    pub(crate) fn of(pairing: Pairing) -> Self {
+        match pairing {
+            Pairing::All => Self::Given,
+            Pairing::Unordered => Self::Unordered,
+        }
+    }
+
+    /// The pairs of items that are looked at.
+    pub fn pairing(self) -> Pairing {
+        match self {
+            Self::Given | Self::Mirrored => Pairing::All,
+            Self::Unordered => Pairing::Unordered,
+        }
+    }
+}
+
 /// The matches that the operator needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MatchNeed {
@@ -70,11 +102,8 @@ impl ProbeRows {
 pub struct MatchSpec {
     /// The side that the probe items are on.
     pub probe: Side,
-    /// Which pairs of a self-join are looked for.
-    pub pairing: Pairing,
-    /// Whether a match stands for both orders of its items: with [`Pairing::Unordered`], and where
-    /// the two sides are parts of one input whose rows meet once.
-    pub both_orders: bool,
+    /// The orders of its items that a match stands for.
+    pub orders: Orders,
     /// What the join needs to know of a match.
     pub need: MatchNeed,
     /// The rows that are expected of the probe side.
@@ -90,6 +119,11 @@ pub struct MatchSpec {
 }
 
 impl MatchSpec {
+    /// The pairs of items that are looked at.
+    pub fn pairing(&self) -> Pairing {
+        self.orders.pairing()
+    }
+
     /// The bytes of a full match buffer.
     pub fn buffer_bytes(&self) -> usize {
         MatchBuffer::new(self.match_buffer).footprint()

@@ -13,7 +13,7 @@ use datafusion::physical_expr::utils::{conjunction, split_conjunction};
 use datafusion::physical_plan::expressions::Column;
 
 use crate::config::SimJoinOptions;
-use crate::engine::{MatchNeed, MatchSpec, Matcher, Pairing, ProbeRows};
+use crate::engine::{MatchNeed, MatchSpec, Matcher, Orders, ProbeRows};
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// What becomes of the matches.
@@ -68,23 +68,42 @@ pub(crate) struct Layout {
     /// Whether rows of other collections than the build side are encoded like its rows, and ranked
     /// among them.
     pub meets_others: bool,
-    /// Per side, the input columns that outlive encoding; the same for both in a self-join.
+    /// Per side, the input columns that outlive encoding; the same for both where rows of one input
+    /// meet.
     pub carried: [Vec<usize>; 2],
     pub spec: MatchSpec,
-    /// Mirrored mode: probe and build rows come from one input and meet once, and the join emits
-    /// each pair in both orders.
-    pub both_orders: bool,
+}
+
+/// Where the rows of the two sides come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sides {
+    /// One input is both sides.
+    Itself,
+    /// Two inputs, of which this one is built.
+    Two(Side),
+    /// Two parts of one input, of which this one is built. Their rows meet once, and the join emits
+    /// each pair in both orders: it is [symmetric](SimilarityJoin::is_symmetric), and the parts
+    /// have one schema.
+    Mirrored(Side),
 }
 
 impl Layout {
-    /// `build` is the build side of a join of two inputs, `None` for a self-join.
     pub(crate) fn try_new(
         join: SimilarityJoin,
         matcher: Arc<dyn Matcher>,
-        build: Option<Side>,
+        sides: Sides,
         options: &SimJoinOptions,
     ) -> Result<Self> {
-        let self_join = build.is_none();
+        let self_join = sides == Sides::Itself;
+        let build = match sides {
+            Sides::Itself => None,
+            Sides::Two(build) | Sides::Mirrored(build) => Some(build),
+        };
+        let orders = match sides {
+            Sides::Itself if join.is_symmetric() => Orders::Unordered,
+            Sides::Itself | Sides::Two(_) => Orders::Given,
+            Sides::Mirrored(_) => Orders::Mirrored,
+        };
         let probe = match (build, join.need, join.join_type) {
             (Some(build), ..) => build.other(),
             (None, Need::Counts(Some(side)), _) => side,
@@ -108,15 +127,11 @@ impl Layout {
             (Need::Counts(None), _) => Yield::CountsPerProbeRow,
         };
         let (residual_of_ranked, row_order) = match &join.residual {
-            Some(residual) => take_row_order(residual, self_join),
+            Some(residual) => take_row_order(residual, sides),
             None => (None, None),
         };
         // The condition that the join may have to evaluate.
         let residual = if self_join { &residual_of_ranked } else { &join.residual };
-        let pairing = match self_join && join.is_symmetric() {
-            true => Pairing::Unordered,
-            false => Pairing::All,
-        };
         let wants_scores = join.output.iter().any(|c| matches!(c, OutputColumn::Score(_)))
             || residual
                 .iter()
@@ -129,8 +144,7 @@ impl Layout {
         };
         let spec = MatchSpec {
             probe,
-            pairing,
-            both_orders: pairing == Pairing::Unordered,
+            orders,
             need,
             probe_rows: ProbeRows::UNKNOWN,
             candidate_chunk: options.candidate_chunk.get(),
@@ -151,7 +165,7 @@ impl Layout {
             matcher.source(argument).unwrap_or_else(|| Arc::clone(argument))
         };
         let sources = join.arguments.each_ref().map(source);
-        let carried = carried_columns(&join, residual.as_ref(), self_join);
+        let carried = carried_columns(&join, residual.as_ref(), sides);
         Ok(Self {
             join,
             matcher,
@@ -164,7 +178,6 @@ impl Layout {
             meets_others: !self_join,
             carried,
             spec,
-            both_orders: false,
         })
     }
 
@@ -194,23 +207,6 @@ impl Layout {
 
     pub(crate) fn build(&self) -> Side {
         self.probe.other()
-    }
-
-    /// Makes the join emit each pair of rows in both orders. Only for [symmetric] joins whose sides
-    /// have one schema.
-    ///
-    /// [symmetric]: SimilarityJoin::is_symmetric
-    pub(crate) fn give_both_orders(&mut self) {
-        self.both_orders = true;
-        self.spec.both_orders = true;
-        if self.row_order.is_some_and(|order| order.columns[0] != order.columns[1]) {
-            // A row has one rank.
-            self.row_order = None;
-        }
-        let mut both = self.carried.concat();
-        both.sort_unstable();
-        both.dedup();
-        self.carried = [both.clone(), both];
     }
 
     /// Whether a match of two items decides all pairs of their rows.
@@ -279,9 +275,10 @@ impl Layout {
     }
 }
 
-/// Splits a comparison of a column of each side (the same column in a self-join) off a residual.
-/// Returns the rest of the residual, and the comparison.
-fn take_row_order(residual: &Residual, self_join: bool) -> (Option<Residual>, Option<RowOrder>) {
+/// Splits a comparison of a column of each side off a residual: the same column, where rows of one
+/// input meet, as a row has one rank. Returns the rest of the residual, and the comparison.
+fn take_row_order(residual: &Residual, sides: Sides) -> (Option<Residual>, Option<RowOrder>) {
+    let two_inputs = matches!(sides, Sides::Two(_));
     let ranked = |left: &PhysicalExprRef, right: &PhysicalExprRef| {
         let of = |expr| {
             let below = without_cast(expr, &residual.schema);
@@ -311,7 +308,7 @@ fn take_row_order(residual: &Residual, self_join: bool) -> (Option<Residual>, Op
                 operator,
                 Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq | Operator::NotEq
             );
-            (known && ranked(binary.left(), binary.right()) && (left == right || !self_join))
+            (known && ranked(binary.left(), binary.right()) && (left == right || two_inputs))
                 .then_some(RowOrder { columns: [left, right], operator })
         });
         match found {
@@ -364,7 +361,7 @@ fn without_cast<'a>(expr: &'a PhysicalExprRef, schema: &Schema) -> &'a PhysicalE
 fn carried_columns(
     join: &SimilarityJoin,
     residual: Option<&Residual>,
-    self_join: bool,
+    sides: Sides,
 ) -> [Vec<usize>; 2] {
     let mut carried: [Vec<usize>; 2] = [vec![], vec![]];
     for (side, index) in join.output.iter().filter_map(|column| column.source()) {
@@ -375,7 +372,7 @@ fn carried_columns(
             carried[*side as usize].push(*index);
         }
     }
-    if self_join {
+    if !matches!(sides, Sides::Two(_)) {
         let both = [carried[0].as_slice(), carried[1].as_slice()].concat();
         carried = [both.clone(), both];
     }

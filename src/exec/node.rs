@@ -26,14 +26,14 @@ use datafusion::physical_plan::{
 use parking_lot::Mutex;
 
 use crate::config::{SimJoinOptions, SpillChoice};
-use crate::engine::{Argument, Families, Family, KeyConverter, Pairing, admitted};
+use crate::engine::{Argument, Families, Family, KeyConverter, Orders, admitted};
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::cores::ProcessCores;
 use crate::exec::expected::Expected;
 use crate::exec::input::JoinInput;
-use crate::exec::layout::{Layout, RowsWith, Yield};
+use crate::exec::layout::{Layout, RowsWith, Sides, Yield};
 use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
 use crate::exec::mode::JoinMode;
 use crate::exec::partition::{BuildFuture, ProbePartition};
@@ -135,9 +135,12 @@ impl SetSimilarityJoinExec {
             );
         }
         check_columns(&input, &join)?;
-        let build = match &input {
-            JoinInput::Two { build, .. } => Some(*build),
-            JoinInput::Itself { .. } => None,
+        let sides = match &input {
+            JoinInput::Two { build, .. } if matches!(mode, JoinMode::Mirrored { .. }) => {
+                Sides::Mirrored(*build)
+            }
+            JoinInput::Two { build, .. } => Sides::Two(*build),
+            JoinInput::Itself { .. } => Sides::Itself,
         };
         let types = [Side::Left, Side::Right]
             .map(|side| join.argument(side).data_type(&input.side(side).schema()));
@@ -152,12 +155,8 @@ impl SetSimilarityJoinExec {
         let arguments = [argument(Side::Left, &left), argument(Side::Right, &right)];
         let matcher = family.bind(join.predicate, arguments)?;
         admitted(matcher.as_ref(), options.strategy, options.device)?;
-        let mut layout = Layout::try_new(join, matcher, build, &options)?;
+        let layout = Arc::new(Layout::try_new(join, matcher, sides, &options)?);
         mode.check(&input, &layout)?;
-        if let JoinMode::Mirrored { .. } = mode {
-            layout.give_both_orders();
-        }
-        let layout = Arc::new(layout);
         let of_probe = input.side(layout.probe).output_partitioning().partition_count();
         let partitions = match (mode, &input) {
             (JoinMode::Single, _) => 1,
@@ -348,9 +347,9 @@ impl DisplayAs for SetSimilarityJoinExec {
         let join = &self.layout.join;
         let inputs = match &self.input {
             JoinInput::Two { build, .. } => format!("two-sided, build={build}"),
-            JoinInput::Itself { .. } => match self.layout.spec.pairing {
-                Pairing::Unordered => "self-join, each pair once".to_string(),
-                Pairing::All => "self-join".to_string(),
+            JoinInput::Itself { .. } => match self.layout.spec.orders {
+                Orders::Unordered => "self-join, each pair once".to_string(),
+                Orders::Given | Orders::Mirrored => "self-join".to_string(),
             },
         };
         let yields = match self.layout.yields {

@@ -9,7 +9,8 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
-    Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, ProbeUnit, Progress, UnitQueue,
+    Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, ProbeUnit, Progress,
+    UnitQueue,
 };
 use crate::gpu::DeviceError;
 use crate::offload::inbox::{Answer, Inbox};
@@ -208,7 +209,8 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         for (matches, decided) in [(given, true), (undecided, false)] {
             if !matches.is_empty() {
                 open.pending += 1;
-                let delivery = Delivery { unit: number, matches, decided, next: 0 };
+                let order = MatchOrder::All;
+                let delivery = Delivery { unit: number, order, matches, decided, next: 0 };
                 self.deliveries.push_back(delivery);
             }
         }
@@ -255,17 +257,16 @@ impl<F: DeviceFilter> OffloadCursor<F> {
                     continue;
                 }
                 self.funnel.verified += u64::from(!delivery.decided);
-                let detail = match delivery.decided {
-                    true => Some(found.detail),
+                let order = match delivery.decided {
+                    true => Some(delivery.order),
                     false => join.filter.decide(unit, &found)?,
                 };
-                let Some(detail) = detail else { continue };
-                let found = Match { detail, ..found };
+                let Some(order) = order else { continue };
                 open.settle(found.probe);
                 self.funnel.matches += 1;
-                match join.counts() && !found.has_one_order() {
+                match join.counts() && order == MatchOrder::All {
                     true => matches.count(join.rows_of(open, &found)),
-                    false => matches.push(found),
+                    false => matches.push_in(order, found),
                 }
             }
             if delivery.next < delivery.matches.len() {
@@ -296,14 +297,16 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         if found.done {
             open.pending -= 1;
         }
-        let (given, counted): (Vec<_>, Vec<_>) =
-            found.matches.into_iter().partition(|found| !join.counts() || found.has_one_order());
-        self.funnel.matches += counted.len() as u64;
-        counted.iter().for_each(|found| matches.count(join.rows_of(open, found)));
-        if !given.is_empty() {
-            open.pending += 1;
-            let (unit, matches) = (found.unit, given);
-            self.deliveries.push_back(Delivery { unit, matches, decided: true, next: 0 });
+        let unit = found.unit;
+        for (order, found) in found.runs {
+            if join.counts() && order == MatchOrder::All {
+                self.funnel.matches += found.len() as u64;
+                found.iter().for_each(|found| matches.count(join.rows_of(open, found)));
+            } else if !found.is_empty() {
+                open.pending += 1;
+                let delivery = Delivery { unit, order, matches: found, decided: true, next: 0 };
+                self.deliveries.push_back(delivery);
+            }
         }
         Poll::Ready(Ok(()))
     }

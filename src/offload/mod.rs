@@ -44,8 +44,8 @@ pub(crate) use self::left::{Again, Left, TileUnit};
 pub(crate) use self::memory::{ALIGNMENT, Layout, bytes_of, fetch};
 pub(crate) use self::unit::OpenUnit;
 use crate::engine::{
-    Collection, Cursor, ItemId, Match, MatchBuffer, MatchNeed, Pairing, PreparedJoin, ProbeUnit,
-    RowPairCounts,
+    Collection, Cursor, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, Pairing, PreparedJoin,
+    ProbeUnit, RowPairCounts,
 };
 use crate::gpu::{DeviceWork, Usage};
 
@@ -110,14 +110,14 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     /// What the CPU has to do for a job.
     fn undecided(&self, job: &Self::Job) -> Self::Undecided;
 
-    /// The detail of the match that a pair is which a device has left
-    /// [undecided](Outcome::undecided); `None` where it is none.
+    /// The orders in which a pair matches that a device has left [undecided](Outcome::undecided);
+    /// `None` where it does not match.
     ///
     /// # Errors
     ///
     /// Where the family's function fails.
-    fn decide(&self, _unit: &Self::Unit, pair: &Match) -> Result<Option<u32>> {
-        Ok(Some(pair.detail))
+    fn decide(&self, _unit: &Self::Unit, _pair: &Match) -> Result<Option<MatchOrder>> {
+        Ok(Some(MatchOrder::All))
     }
 
     /// The most matches that a work gives, with pairs that it leaves undecided.

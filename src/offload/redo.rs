@@ -8,7 +8,9 @@ use std::task::{Context, Poll, ready};
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Cursor, ItemId, Match, MatchBuffer, MatchNeed, ProbeUnit};
+use crate::engine::{
+    Cursor, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, MatchRun, ProbeUnit,
+};
 use crate::offload::late::LateCursor;
 use crate::offload::{DeviceFilter, Offload, Undecided};
 
@@ -39,7 +41,8 @@ struct Current<U> {
 /// What the CPU has found in a job.
 pub(super) struct Found {
     pub unit: u32,
-    pub matches: Vec<Match>,
+    /// The matches, by the orders in which they hold.
+    pub runs: Vec<(MatchOrder, Vec<Match>)>,
     /// The job is done.
     pub done: bool,
 }
@@ -89,10 +92,14 @@ impl<F: DeviceFilter> Redo<F> {
         // Where one match will do, the CPU gives any: it counts, whatever job it belongs to.
         let first_only = join.need == MatchNeed::Exists;
         let is_of_job = |found: &Match| first_only || current.undecided.holds(found);
-        let matches = buffer.matches().iter().copied().filter(is_of_job).collect();
+        let of_job = |run: MatchRun<'_>| {
+            let matches = run.matches.iter().copied().filter(is_of_job).collect();
+            (run.order, matches)
+        };
+        let runs = buffer.runs().map(of_job).collect();
         self.is_fed = buffer.completed().is_empty();
         let done = !self.is_fed && current.left.is_empty();
-        let found = Found { unit: current.unit, matches, done };
+        let found = Found { unit: current.unit, runs, done };
         buffer.clear();
         if found.done {
             self.current = None;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::engine::{ItemId, Match, ProbeUnit};
+use crate::engine::{ItemId, Match, MatchOrder, ProbeUnit};
 
 /// A unit under way.
 #[derive(Debug)]
@@ -20,6 +20,8 @@ pub(crate) struct OpenUnit {
 #[derive(Debug)]
 pub(super) struct Delivery {
     pub unit: u32,
+    /// The orders in which the matches hold.
+    pub order: MatchOrder,
     pub matches: Vec<Match>,
     pub decided: bool,
     pub next: usize,

@@ -36,11 +36,11 @@ impl JoinSpec {
     ///
     /// An internal error when another family has the function.
     pub fn new(predicate: &Predicate, spec: &MatchSpec) -> Result<Self> {
-        let MatchSpec { probe, pairing, need, candidate_chunk, simd, gpu, .. } = *spec;
+        let MatchSpec { probe, need, candidate_chunk, simd, gpu, .. } = *spec;
         Ok(Self {
             bounds: Bounds::of(predicate)?,
             probe_role: Role::of(predicate.call, probe),
-            pairing,
+            pairing: spec.pairing(),
             need,
             candidate_chunk,
             simd,

@@ -164,7 +164,7 @@ impl Matcher for SetMatcher {
         spec: &MatchSpec,
         context: PrepareContext<'_>,
     ) -> Result<Box<dyn Join>> {
-        let probes = match spec.pairing {
+        let probes = match spec.pairing() {
             Pairing::Unordered => 1.0,
             Pairing::All => spec.probe_rows.ratio(build.groups().row_count()),
         };

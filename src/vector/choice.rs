@@ -93,7 +93,7 @@ impl Choice {
         context.reservation.shrink(bytes);
         let Some((frame, undecided)) = best? else { return Ok(Self::Floats) };
         // Pairs that no box leaves out hold all that are near.
-        let share = match (spec.pairing, vectors.boxes()) {
+        let share = match (spec.pairing(), vectors.boxes()) {
             (Pairing::Unordered, Some(boxes)) => f64::from(boxes.share).clamp(1e-6, 1.0),
             _ => 1.0,
         };

@@ -186,7 +186,7 @@ impl Vectors {
 
     /// The probe vectors that a join expects, by those of this build side.
     pub(super) fn probe_ratio(&self, spec: &MatchSpec) -> f64 {
-        match spec.pairing {
+        match spec.pairing() {
             Pairing::Unordered => 1.0,
             Pairing::All => spec.probe_rows.ratio(self.groups.row_count()),
         }

@@ -172,7 +172,7 @@ impl<F: Filter> NestedLoopCursor<F> {
         let Some(run) = self.side.vectors.run(key) else { return Ok(true) };
         check_lens(self.join.threshold.metric.function().name(), dimensions, run.lens)?;
         let mut partners = run.items.clone();
-        if self.join.spec.pairing == Pairing::Unordered {
+        if self.join.spec.pairing() == Pairing::Unordered {
             // With themselves and those before them.
             partners.end = partners.end.min(self.block.items.end);
         }
@@ -197,7 +197,7 @@ impl<F: Filter> NestedLoopCursor<F> {
         }
         for probe in range.clone() {
             let survivor = |build| Survivor { probe, build, known: None };
-            let end = match self.join.spec.pairing {
+            let end = match self.join.spec.pairing() {
                 Pairing::All => partners.end,
                 Pairing::Unordered => partners.end.min(probe + 1),
             };
@@ -244,7 +244,7 @@ impl<F: Filter> NestedLoopCursor<F> {
             &mut self.block;
         let first = (panel * PANEL) as ItemId;
         let (spec, side) = (&self.join.spec, &self.side);
-        let is_unordered = spec.pairing == Pairing::Unordered;
+        let is_unordered = spec.pairing() == Pairing::Unordered;
         let (survivors, mut open) = (&mut self.survivors, 0);
         let mut survivor = |row: usize, build: ItemId, is_accepted: bool| {
             let probe = items.start + row as ItemId;
@@ -373,13 +373,13 @@ impl<F: Filter> NestedLoopCursor<F> {
                 continue;
             };
             self.funnel.candidates += 1;
-            let Some(detail) = decision.detail() else { continue };
+            let Some(order) = decision.order() else { continue };
             self.funnel.matches += 1;
             match self.join.spec.need {
                 MatchNeed::Count if decision == Decision::Match => self.count(pair, &mut counts),
                 need => {
                     let Survivor { probe, build, .. } = pair;
-                    matches.push(Match { probe, build, detail });
+                    matches.push_in(order, Match { probe, build, detail: 0 });
                     if need == MatchNeed::Exists {
                         self.block.retire(row);
                     }
@@ -433,7 +433,7 @@ impl<F: Filter> NestedLoopCursor<F> {
     fn count(&self, pair: Survivor, counts: &mut RowPairCounts) {
         let Some(Unit { items, .. }) = &self.unit else { return };
         let Survivor { probe, build, .. } = pair;
-        count_rows(self.join.spec.pairing, [items, &self.side.vectors], [probe, build], counts);
+        count_rows(self.join.spec.pairing(), [items, &self.side.vectors], [probe, build], counts);
     }
 }
 

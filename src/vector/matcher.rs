@@ -13,7 +13,7 @@ use super::cursor::CURSOR_BYTES;
 use super::device::VectorDevices;
 use super::encode::{VectorEncoder, finish};
 use super::index::{self, DIRECTORY, GRID, VectorIndex};
-use super::metric::{Metric, Orders, Threshold};
+use super::metric::{ArgumentOrder, Metric, Threshold};
 use super::nan::VectorPair;
 use super::nested_loop::{Joining, NestedLoop, VectorJoin};
 use super::stored::StoredVectors;
@@ -115,7 +115,7 @@ impl Matcher for VectorMatcher {
         spec: &MatchSpec,
         _: PrepareContext<'_>,
     ) -> Result<Box<dyn Join>> {
-        let orders = Orders::of(spec, self.first);
+        let orders = ArgumentOrder::of(spec, self.first);
         let joining = Joining { threshold: self.threshold, orders, spec: *spec };
         Ok(Box::new(VectorJoin::new(build.shared()?, joining)))
     }
@@ -143,7 +143,7 @@ impl Matcher for VectorMatcher {
             let items = run.items.len() as u32;
             // To convert a vector, and its own pairs.
             let first = 50 + u64::from(run.lens[1]);
-            let (first, slope) = match spec.pairing {
+            let (first, slope) = match spec.pairing() {
                 Pairing::All => (first + cost * u64::from(items), 0),
                 Pairing::Unordered => (first, cost),
             };

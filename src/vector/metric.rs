@@ -8,7 +8,7 @@ use datafusion::functions_nested::distance::{ArrayDistance, array_distance_udf};
 use datafusion::functions_nested::inner_product::{InnerProduct, inner_product_udf};
 use datafusion::logical_expr::ScalarUDF;
 
-use crate::engine::{Match, MatchSpec};
+use crate::engine::{MatchOrder, MatchSpec, Orders};
 use crate::spec::{Function, FunctionInfo, Order, Predicate, Side};
 
 /// The family's name.
@@ -185,7 +185,7 @@ impl Threshold {
     ///
     /// When DataFusion's function fails.
     #[inline]
-    pub(super) fn decide(self, x: &[f64], y: &[f64], orders: Orders) -> Result<Decision> {
+    pub(super) fn decide(self, x: &[f64], y: &[f64], orders: ArgumentOrder) -> Result<Decision> {
         match self.decide_alone(x, y) {
             Some(decision) => Ok(decision),
             None => Ok(self.ask(&[[x, y]], orders)?.pop().unwrap_or(Decision::Neither)),
@@ -213,7 +213,7 @@ impl Threshold {
 
 /// Which argument of the function a probe vector is, which matters where the value is NaN.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Orders {
+pub(crate) enum ArgumentOrder {
     /// The first.
     Given,
     /// The second.
@@ -222,13 +222,13 @@ pub(crate) enum Orders {
     Both { exchanged: bool },
 }
 
-impl Orders {
+impl ArgumentOrder {
     /// Of a join whose function takes the vectors of side `first` as its first argument.
     pub(super) fn of(spec: &MatchSpec, first: Side) -> Self {
-        match (spec.both_orders, spec.probe != first) {
-            (false, false) => Self::Given,
-            (false, true) => Self::Exchanged,
-            (true, exchanged) => Self::Both { exchanged },
+        match (spec.orders, spec.probe != first) {
+            (Orders::Given, false) => Self::Given,
+            (Orders::Given, true) => Self::Exchanged,
+            (Orders::Mirrored | Orders::Unordered, exchanged) => Self::Both { exchanged },
         }
     }
 }
@@ -246,13 +246,13 @@ pub(super) enum Decision {
 }
 
 impl Decision {
-    /// [`Match::detail`] of the pair, where it matches.
-    pub(super) fn detail(self) -> Option<u32> {
+    /// The orders in which the pair matches, if it does.
+    pub(super) fn order(self) -> Option<MatchOrder> {
         match self {
             Self::Neither => None,
-            Self::Match => Some(0),
-            Self::AsGiven => Some(Match::AS_GIVEN),
-            Self::Exchanged => Some(Match::EXCHANGED),
+            Self::Match => Some(MatchOrder::All),
+            Self::AsGiven => Some(MatchOrder::Given),
+            Self::Exchanged => Some(MatchOrder::Exchanged),
         }
     }
 }

@@ -22,7 +22,7 @@ use datafusion::common::{Result, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::logical_expr::{ColumnarValue, ScalarFunctionArgs};
 
-use super::metric::{Decision, Metric, Orders, Threshold};
+use super::metric::{ArgumentOrder, Decision, Metric, Threshold};
 
 /// Two vectors of one length.
 pub(super) type VectorPair<'a> = [&'a [f64]; 2];
@@ -271,7 +271,11 @@ impl Threshold {
     /// # Errors
     ///
     /// When the function fails.
-    pub(super) fn ask(self, pairs: &[VectorPair<'_>], orders: Orders) -> Result<Vec<Decision>> {
+    pub(super) fn ask(
+        self,
+        pairs: &[VectorPair<'_>],
+        orders: ArgumentOrder,
+    ) -> Result<Vec<Decision>> {
         let holds = |is_exchanged: bool| -> Result<Vec<bool>> {
             let exchanged: Vec<VectorPair<'_>>;
             let pairs = if is_exchanged {
@@ -284,9 +288,9 @@ impl Threshold {
             Ok(values.map(|value| value.is_some_and(|value| self.admits(value))).collect())
         };
         let (first, second) = match orders {
-            Orders::Given => (holds(false)?, None),
-            Orders::Exchanged => (holds(true)?, None),
-            Orders::Both { exchanged } => (holds(exchanged)?, Some(holds(!exchanged)?)),
+            ArgumentOrder::Given => (holds(false)?, None),
+            ArgumentOrder::Exchanged => (holds(true)?, None),
+            ArgumentOrder::Both { exchanged } => (holds(exchanged)?, Some(holds(!exchanged)?)),
         };
         let decision = |(place, first): (usize, bool)| match (
             first,

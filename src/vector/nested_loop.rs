@@ -14,7 +14,7 @@ use super::cursor::NestedLoopCursor;
 use super::device;
 use super::filter::Filter;
 use super::index::{Sampled, least_of_index, sample};
-use super::metric::{Metric, Orders, Threshold};
+use super::metric::{ArgumentOrder, Metric, Threshold};
 use super::order::{BLOCK_ITEMS, Boxes};
 use super::panels::{BuildPanels, MAGNITUDE_BYTES};
 use super::tile::PANEL;
@@ -47,7 +47,7 @@ impl Join for VectorJoin {}
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Joining {
     pub threshold: Threshold,
-    pub orders: Orders,
+    pub orders: ArgumentOrder,
     pub spec: MatchSpec,
 }
 
@@ -89,7 +89,7 @@ impl VectorJoin {
     fn pairs_of(&self, ratio: f64) -> f64 {
         let (build, spec) = (&self.build, &self.joining.spec);
         let all = ratio * all_pairs(build, spec);
-        match (spec.pairing, build.boxes()) {
+        match (spec.pairing(), build.boxes()) {
             (Pairing::Unordered, Some(boxes)) => {
                 f64::from(boxes.share) * all / 2.0 + passing_cost(build.len(), boxes)
             }

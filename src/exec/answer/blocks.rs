@@ -9,7 +9,7 @@ use std::ops::Range;
 use datafusion::common::Result;
 use datafusion::logical_expr::Operator;
 
-use crate::engine::{ItemPair, Match, Pairing, RowGroups};
+use crate::engine::{ItemPair, Match, MatchOrder, Orders, RowGroups};
 use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::{Layout, RowOrder};
@@ -75,22 +75,6 @@ impl RowPairs {
     pub(crate) fn clear(&mut self) {
         self.blocks.clear();
         self.len = 0;
-    }
-
-    /// Takes out the pairs that match in one of the two orders of their sides alone, and not in this
-    /// one.
-    pub(crate) fn take_other_order(&mut self, exchanged: bool) -> Self {
-        let holds = |block: &mut Block| Match::holds(block.pair.detail, exchanged);
-        let blocks: Vec<_> = self.blocks.extract_if(.., |block| !holds(block)).collect();
-        let len = blocks.iter().map(Block::len).sum();
-        self.len -= len;
-        Self { blocks, len }
-    }
-
-    /// Adds the pairs of `others`.
-    pub(crate) fn append(&mut self, mut others: Self) {
-        self.blocks.append(&mut others.blocks);
-        self.len += others.len;
     }
 
     /// Exchanges the sides of all pairs.
@@ -178,8 +162,9 @@ pub(crate) struct ExpansionInput<'a> {
     pub build: &'a RowGroups,
     /// The side that the rows of `probe` are on.
     pub probe_side: Side,
-    /// Each match of two items stands for both orders of their rows.
-    pub both_orders: bool,
+    /// Whether a match of two items is expanded as given, and whether with left and right
+    /// exchanged. An item has one order with itself.
+    pub orders: [bool; 2],
     pub order: Option<RankedOrder<'a>>,
 }
 
@@ -193,12 +178,12 @@ pub(crate) struct RankedOrder<'a> {
 }
 
 impl<'a> ExpansionInput<'a> {
-    /// `mirrored` exchanges the sides.
+    /// For matches that hold in some orders. `mirrored` exchanges the sides.
     pub(crate) fn new(
         layout: &Layout,
         batch: &'a ProbeBatch,
         build: &'a BuildSide,
-        mirrored: bool,
+        (matched, mirrored): (MatchOrder, bool),
     ) -> Self {
         let order = layout.row_order.zip(build.ranks.as_ref()).map(|(order, ranks)| {
             let probe = batch.ranks.as_deref().unwrap_or(&ranks.by_place);
@@ -208,7 +193,10 @@ impl<'a> ExpansionInput<'a> {
             probe: batch.items.groups(),
             build: build.items.groups(),
             probe_side: if mirrored { layout.build() } else { layout.probe },
-            both_orders: layout.spec.pairing == Pairing::Unordered,
+            orders: match layout.spec.orders {
+                Orders::Unordered => matched.of_both(),
+                Orders::Given | Orders::Mirrored => [true, false],
+            },
             order,
         }
     }
@@ -248,10 +236,8 @@ impl Expansion {
         let probe_side = input.probe_side as usize;
         let mut steps = STEPS_PER_FILL;
         while let Some(found) = matches.get(self.next) {
-            let twice = input.both_orders && found.probe != found.build;
-            if input.both_orders && !Match::holds(found.detail, self.mirrored) {
-                self.mirrored = twice && !self.mirrored;
-                self.next += usize::from(!self.mirrored);
+            if !input.orders[usize::from(self.mirrored)] {
+                self.advance(input, found);
                 continue;
             }
             let block = input.rectangle(found, self.mirrored);
@@ -266,10 +252,16 @@ impl Expansion {
                 return false;
             }
             (self.probe_row, self.build_row) = (0, 0);
-            self.mirrored = twice && !self.mirrored;
-            self.next += usize::from(!self.mirrored);
+            self.advance(input, found);
         }
         true
+    }
+
+    /// Goes on with the other order of a match, or with the next match.
+    #[inline]
+    fn advance(&mut self, input: &ExpansionInput<'_>, found: &Match) {
+        self.mirrored = !self.mirrored && input.orders[1] && found.probe != found.build;
+        self.next += usize::from(!self.mirrored);
     }
 
     /// Adds the rest of a rectangle. Returns whether all of it could be added.
@@ -510,7 +502,7 @@ mod tests {
                 probe: sets.groups(),
                 build: sets.groups(),
                 probe_side,
-                both_orders: unordered,
+                orders: [true, unordered],
                 order: operator.zip(ranks.as_ref()).map(|(operator, ranks)| RankedOrder {
                     order: RowOrder { columns: [0, 0], operator },
                     probe: &ranks.by_place,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::Operator::{Gt, GtEq, Lt, LtEq, NotEq};
 
-use crate::engine::{ItemId, Match, MatchNeed, Pairing, RowPairCounts};
+use crate::engine::{ItemId, Match, MatchNeed, MatchOrder, MatchRun, Orders, RowPairCounts};
 use crate::exec::answer::Answer;
 use crate::exec::answer::batch::{Counted, ProbeBatch};
 use crate::exec::answer::blocks::{ExpansionInput, RowPairs, total_pairs};
@@ -33,6 +33,9 @@ impl Taken {
 pub(super) struct Gathered {
     unit: u32,
     payload: Arc<Payload>,
+    /// Whether the pairs are given with the probe row on the probe side, and whether on the other
+    /// one.
+    orders: [bool; 2],
 }
 
 /// Pairs that are to be given out: few enough for a batch, by the bytes of their rows.
@@ -46,11 +49,12 @@ pub(super) struct Part {
 impl Answer {
     /// Notes the counts and marks that a run of matches of an open batch gives for all rows of
     /// their items, once for each run. Returns a probe item of which no further match is needed.
-    pub(crate) fn note(&mut self, unit: u32, matches: &[Match]) -> Option<ItemId> {
+    pub(crate) fn note(&mut self, run: MatchRun<'_>) -> Option<ItemId> {
         if !self.layout.items_decide() {
             return None;
         }
-        let batch = self.batches.iter_mut().find(|batch| batch.number == unit)?;
+        let matches = run.matches;
+        let batch = self.batches.iter_mut().find(|batch| batch.number == run.unit)?;
         if batch.is_counted() {
             note_items(&self.build, matches, batch.range.start, &mut batch.counted);
         }
@@ -67,17 +71,13 @@ impl Answer {
 
     /// Adds matches that were counted without being given.
     pub(crate) fn add_counts(&mut self, counts: RowPairCounts) {
-        self.total += match self.layout.spec.pairing {
-            Pairing::All => self.orders() * counts.cross,
-            Pairing::Unordered => {
-                self.orders() * counts.cross + self.with_itself(counts.squares, counts.rows)
-            }
-        };
+        self.total += self.orders() * counts.cross + self.with_itself(counts.squares, counts.rows);
     }
 
     /// Turns a run of matches of an open batch into counts, marks or pairs of rows, and stops at a
     /// full batch of output.
-    pub(crate) fn take(&mut self, unit: u32, matches: &[Match]) -> Result<Taken> {
+    pub(crate) fn take(&mut self, run: MatchRun<'_>) -> Result<Taken> {
+        let MatchRun { unit, order, matches } = run;
         let output_time = self.output_time.clone();
         let _timer = output_time.timer();
         let Some(place) = self.batches.iter().position(|batch| batch.number == unit) else {
@@ -85,15 +85,19 @@ impl Answer {
         };
         if self.layout.yields == Yield::Total
             && items_tell_total(&self.layout, self.build.ranks.as_ref())
-            && (self.layout.row_order.is_none() || !matches.iter().any(Match::has_one_order))
+            && (self.layout.row_order.is_none() || order == MatchOrder::All)
         {
-            self.total += self.total_of_matches(&self.batches[place], matches);
+            self.total += self.total_of_matches(&self.batches[place], run);
             return Ok(Taken::ALL);
         }
         if self.layout.items_decide() && self.layout.yields != Yield::Pairs {
             return Ok(Taken::ALL);
         }
-        self.gather_for(place)?;
+        let expands_twice = self.expands_twice();
+        if expands_twice && order == MatchOrder::Exchanged {
+            self.mirrored = true;
+        }
+        self.gather_for(place, order)?;
         let batch = &self.batches[place];
         let rows_at_once = batch.rows_at_once;
         // Blocks that are only counted need no bound on their pairs.
@@ -103,14 +107,14 @@ impl Answer {
             (true, Yield::Pairs) => rows_at_once.min(self.output.rows_to_full()),
             (true, _) => rows_at_once,
         };
-        let input = ExpansionInput::new(&self.layout, batch, &self.build, self.mirrored);
+        let input = ExpansionInput::new(&self.layout, batch, &self.build, (order, self.mirrored));
         let all = self.expansion.fill(&input, matches, limit, &mut self.pairs);
         if all {
             self.expansion.restart();
-            if self.expands_twice() {
+            if expands_twice {
                 // Pairs of one order at a time: their columns come from different collections.
                 self.flush()?;
-                self.mirrored = !self.mirrored;
+                self.mirrored = !self.mirrored && order == MatchOrder::All;
             }
         }
         let done = all && !self.mirrored;
@@ -129,17 +133,23 @@ impl Answer {
     }
 
     /// Flushes the pairs gathered so far, unless they can go together with pairs of the batch at
-    /// `place`.
-    fn gather_for(&mut self, place: usize) -> Result<()> {
+    /// `place` that match in some orders.
+    fn gather_for(&mut self, place: usize, order: MatchOrder) -> Result<()> {
         let batch = &self.batches[place];
         let (unit, payload) = (batch.number, Arc::clone(&batch.payload));
+        let orders = match self.layout.spec.orders {
+            Orders::Mirrored if self.expands_twice() => [!self.mirrored, self.mirrored],
+            Orders::Mirrored => order.of_both(),
+            Orders::Given | Orders::Unordered => [true, false],
+        };
         // Batches of a self-join have one payload.
         let goes_on = self.gathered.as_ref().is_some_and(|gathered| {
-            gathered.unit == unit || Arc::ptr_eq(&gathered.payload, &payload) && !batch.is_counted()
+            let joinable = Arc::ptr_eq(&gathered.payload, &payload) && !batch.is_counted();
+            gathered.orders == orders && (gathered.unit == unit || joinable)
         });
         if !goes_on {
             self.flush()?;
-            self.gathered = Some(Gathered { unit, payload });
+            self.gathered = Some(Gathered { unit, payload, orders });
         }
         Ok(())
     }
@@ -148,51 +158,42 @@ impl Answer {
     /// them.
     pub(super) fn flush_batch(&mut self, batch: &mut ProbeBatch) -> Result<()> {
         let joinable = Arc::ptr_eq(&batch.payload, &self.build.payload) && !batch.is_counted();
-        match &self.gathered {
-            Some(gathered) if gathered.unit == batch.number && !joinable => {
-                let payload = Arc::clone(&gathered.payload);
-                self.gathered = None;
-                self.flush_orders(&payload, &mut batch.counted)
-            }
-            _ => Ok(()),
+        let ends = |gathered: &mut Gathered| gathered.unit == batch.number && !joinable;
+        match self.gathered.take_if(ends) {
+            Some(gathered) => self.flush_orders(&gathered, &mut batch.counted),
+            None => Ok(()),
         }
     }
 
     /// Decides the gathered pairs of rows and gives them out.
     pub(super) fn flush(&mut self) -> Result<()> {
-        let Some(Gathered { unit, payload }) = &self.gathered else { return Ok(()) };
-        let (unit, payload) = (*unit, Arc::clone(payload));
-        let mut open = self.batches.iter_mut().find(|batch| batch.number == unit);
-        let mut counted = open.as_mut().map(|batch| std::mem::take(&mut batch.counted));
-        let mut none = Counted::default();
-        let flushed = self.flush_orders(&payload, counted.as_mut().unwrap_or(&mut none));
-        let open = self.batches.iter_mut().find(|batch| batch.number == unit);
-        if let Some((batch, counted)) = open.zip(counted) {
-            batch.counted = counted;
+        let Some(gathered) = self.gathered.take() else { return Ok(()) };
+        let place = self.batches.iter().position(|batch| batch.number == gathered.unit);
+        let taken = place.map(|place| std::mem::take(&mut self.batches[place].counted));
+        let mut counted = taken.unwrap_or_default();
+        let flushed = self.flush_orders(&gathered, &mut counted);
+        if let Some(place) = place {
+            self.batches[place].counted = counted;
         }
+        self.gathered = Some(gathered);
         flushed
     }
 
     /// Decides the gathered pairs, in one order of their sides or in both, and gives them out.
-    /// `payload` holds their probe rows.
-    fn flush_orders(&mut self, payload: &Arc<Payload>, counted: &mut Counted) -> Result<()> {
+    fn flush_orders(&mut self, gathered: &Gathered, counted: &mut Counted) -> Result<()> {
         if self.pairs.is_empty() {
             return Ok(());
         }
+        let Gathered { payload, orders: [given, exchanged], .. } = gathered;
         let build = Arc::clone(&self.build.payload);
         let (left, right) = self.layout.left_right(payload, &build);
-        let others = match self.layout.both_orders {
-            true => self.pairs.take_other_order(self.mirrored),
-            false => RowPairs::default(),
-        };
-        match self.mirrored {
-            false => self.flush_pairs([left, right], counted)?,
-            true => self.flush_pairs([right, left], counted)?,
+        if *given {
+            self.flush_pairs([left, right], counted)?;
         }
-        if self.layout.both_orders && !self.expands_twice() {
-            self.pairs.append(others);
-            self.pairs.take_other_order(true);
-            self.pairs.mirror();
+        if *exchanged {
+            if !self.expands_twice() {
+                self.pairs.mirror();
+            }
             self.flush_pairs([right, left], counted)?;
         }
         self.pairs.clear();
@@ -213,11 +214,11 @@ impl Answer {
 
     /// How often a match of two different items counts.
     fn orders(&self) -> u64 {
-        match (self.layout.spec.pairing, self.layout.row_order.map(|order| order.operator)) {
-            (Pairing::All, _) => 1 + u64::from(self.layout.both_orders),
-            (Pairing::Unordered, None | Some(NotEq)) => 2,
+        match (self.layout.spec.orders, self.layout.row_order.map(|order| order.operator)) {
+            (Orders::Given, _) => 1,
+            (Orders::Mirrored, _) | (Orders::Unordered, None | Some(NotEq)) => 2,
             // A comparison holds in one order of two rows that differ, and all rows do.
-            (Pairing::Unordered, Some(_)) => 1,
+            (Orders::Unordered, Some(_)) => 1,
         }
     }
 
@@ -233,26 +234,25 @@ impl Answer {
     }
 
     /// The number of row pairs behind some matches, where items alone decide.
-    fn total_of_matches(&self, batch: &ProbeBatch, matches: &[Match]) -> u64 {
+    fn total_of_matches(&self, batch: &ProbeBatch, run: MatchRun<'_>) -> u64 {
         let (probe, build) = (batch.items.groups(), self.build.items.groups());
-        let unordered = self.layout.spec.pairing == Pairing::Unordered;
+        let unordered = self.layout.spec.orders == Orders::Unordered;
         let of_match = |found: &Match| {
-            let rows = u64::from(probe.row_count_of(found.probe));
-            if unordered && found.probe == found.build {
-                Some(self.with_itself(rows * rows, rows))
-            } else if found.has_one_order() {
-                Some(rows * u64::from(build.row_count_of(found.build)))
-            } else {
-                None
-            }
+            (unordered && found.probe == found.build).then(|| {
+                let rows = u64::from(probe.row_count_of(found.probe));
+                self.with_itself(rows * rows, rows)
+            })
         };
-        total_pairs(matches, probe, build, of_match, self.orders())
+        let orders = if run.order == MatchOrder::All { self.orders() } else { 1 };
+        total_pairs(run.matches, probe, build, of_match, orders)
     }
 
     /// Whether matches are expanded once for each of the two orders of a pair: ranks admit
     /// different rows in each order.
     fn expands_twice(&self) -> bool {
-        self.layout.both_orders && self.layout.row_order.is_some() && self.build.ranks.is_some()
+        self.layout.spec.orders == Orders::Mirrored
+            && self.layout.row_order.is_some()
+            && self.build.ranks.is_some()
     }
 
     /// The condition to evaluate for pairs of rows.
@@ -338,9 +338,9 @@ fn widest_pair(payloads: [&Arc<Payload>; 2]) -> usize {
 /// Whether matching items alone tell how many of their rows' pairs match.
 pub(crate) fn items_tell_total(layout: &Layout, ranks: Option<&Ranks>) -> bool {
     layout.residual(ranks.is_some()).is_none()
-        && match (layout.row_order, layout.spec.pairing) {
+        && match (layout.row_order, layout.spec.orders) {
             (None, _) => true,
-            (Some(_), Pairing::Unordered) => ranks.is_some_and(|r| r.distinct),
-            (Some(_), Pairing::All) => false,
+            (Some(_), Orders::Unordered) => ranks.is_some_and(|r| r.distinct),
+            (Some(_), Orders::Given | Orders::Mirrored) => false,
         }
 }

@@ -176,10 +176,10 @@ impl ProbeStream {
     /// Hands the answer matches, and then batches that are complete; `false` where there are
     /// neither.
     fn take_matches(&mut self) -> Result<bool> {
-        if let Some((unit, matches)) = self.matches.run(self.next_run) {
-            let Taken { done, settled } = self.answer.take(unit, matches)?;
+        if let Some(run) = self.matches.run(self.next_run) {
+            let Taken { done, settled } = self.answer.take(run)?;
             if let Some((item, cursor)) = settled.zip(self.cursor.as_mut()) {
-                cursor.retire(unit, item);
+                cursor.retire(run.unit, item);
             }
             self.next_run += usize::from(done);
             return Ok(true);
@@ -197,9 +197,9 @@ impl ProbeStream {
         let Some(cursor) = &mut self.cursor else { return };
         self.metrics.update(cursor.funnel());
         self.answer.add_counts(self.matches.counts());
-        for (unit, matches) in self.matches.runs() {
-            if let Some(item) = self.answer.note(unit, matches) {
-                cursor.retire(unit, item);
+        for run in self.matches.runs() {
+            if let Some(item) = self.answer.note(run) {
+                cursor.retire(run.unit, item);
             }
         }
         match progress {

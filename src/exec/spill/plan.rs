@@ -9,8 +9,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::Column;
 
 use crate::config::SimJoinOptions;
-use crate::engine::{KeyConverter, Pairing, StoredForm};
-use crate::exec::layout::Layout;
+use crate::engine::{KeyConverter, Orders, StoredForm};
+use crate::exec::layout::{Layout, Sides};
 use crate::spec::{Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// The form of both sides of a join on disk, and the joins over it.
@@ -69,23 +69,25 @@ impl StoredPlan {
         let both = over_stored(join, &stored, [true, true], has_keys)?;
         // A matcher reads stored values as it reads those of the inputs.
         let matcher = || Arc::clone(&layout.matcher);
-        let direct = match layout.self_join || layout.both_orders {
+        let build = layout.build();
+        let direct = match layout.self_join || layout.spec.orders == Orders::Mirrored {
             true => None,
             false => {
                 let mut sides = [true, true];
                 sides[layout.probe as usize] = false;
                 let join = over_stored(join, &stored, sides, has_keys)?;
-                Some(Arc::new(Layout::try_new(join, matcher(), Some(layout.build()), options)?))
+                Some(Arc::new(Layout::try_new(join, matcher(), Sides::Two(build), options)?))
             }
         };
-        let once = layout.self_join && layout.spec.pairing == Pairing::Unordered;
-        let mut cross = Layout::try_new(both.clone(), matcher(), Some(layout.build()), options)?;
-        if once || layout.both_orders {
-            cross.give_both_orders();
-        }
+        let once = layout.spec.orders == Orders::Unordered;
+        let sides = match layout.spec.orders {
+            Orders::Given => Sides::Two(build),
+            Orders::Mirrored | Orders::Unordered => Sides::Mirrored(build),
+        };
+        let cross = Layout::try_new(both.clone(), matcher(), sides, options)?;
         let itself = match layout.self_join {
             true => {
-                let mut itself = Layout::try_new(both, matcher(), None, options)?;
+                let mut itself = Layout::try_new(both, matcher(), Sides::Itself, options)?;
                 if once {
                     // The same piece meets other rows afterwards, which may need more of its
                     // columns.

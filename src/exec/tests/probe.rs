@@ -17,7 +17,7 @@ use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
 use crate::exec::expected::Expected;
-use crate::exec::layout::Layout;
+use crate::exec::layout::{Layout, Sides};
 use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
 use crate::exec::probe::{ProbeInput, ProbeSetup};
 use crate::exec::rows::inputs::{ProbeInputs, ProbeRows};
@@ -201,7 +201,8 @@ impl Probe<'_> {
                 .map(|side| self.join.argument(side).data_type(&schema).unwrap());
             let matcher =
                 sets().bind(self.join.predicate, types.each_ref().map(Argument::of_type)).unwrap();
-            Layout::try_new(self.join, matcher, self.build, &self.options).unwrap()
+            let sides = self.build.map_or(Sides::Itself, Sides::Two);
+            Layout::try_new(self.join, matcher, sides, &self.options).unwrap()
         });
         let metrics = ExecutionPlanMetricsSet::new();
         let plan = BuildPlan {

@@ -11,7 +11,7 @@ use rand::{Rng, SeedableRng};
 use crate::config::{DeviceChoice, GpuOptions, LayoutChoice, StrategyName};
 use crate::emulator::{self, Emulator, gpu};
 use crate::engine::{
-    Cursor, Match, MatchBuffer, MatchNeed, Pairing, PrepareContext, Progress, Strategy,
+    Cursor, Match, MatchBuffer, MatchNeed, MatchRun, Pairing, PrepareContext, Progress, Strategy,
 };
 use crate::gpu::Device;
 use crate::set::JoinSpec;
@@ -323,7 +323,7 @@ fn ranges_of_a_self_join_share_a_pack() {
         if memory_limit.is_none() {
             assert_eq!(cursor.funnel().device.chunks, 1);
         }
-        for (unit, run) in matches.runs() {
+        for MatchRun { unit, matches: run, .. } in matches.runs() {
             let range = units.iter().find(|u| u.number == unit).unwrap().range.clone();
             assert!(run.iter().all(|found| range.contains(&found.probe)), "{unit} {run:?}");
         }

@@ -16,7 +16,7 @@ pub(crate) use self::drive::{Drive, Fault, OnDevice};
 use crate::config::{DeviceChoice, GpuOptions, StrategyName};
 use crate::engine::{
     Argument, Choice, Collection, DeviceRequest, EncodeInput, Family, KeyConverter, KeyDictionary,
-    Match, MatchNeed, MatchSpec, Matcher, Pairing, choose,
+    Match, MatchNeed, MatchSpec, Matcher, Orders, Pairing, choose,
 };
 use crate::functions::measure_of;
 use crate::set::{Bounds, Measure, Role};
@@ -214,11 +214,9 @@ pub(crate) fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
         Role::First => Side::Left,
         Role::Second => Side::Right,
     };
-    let both_orders = pairing == Pairing::Unordered;
     MatchSpec {
         probe,
-        pairing,
-        both_orders,
+        orders: Orders::of(pairing),
         need,
         probe_rows: Default::default(),
         candidate_chunk,

@@ -95,7 +95,7 @@ impl Bisecting {
         let NearJoin { distance, spec, .. } = self.join;
         let Some(range) = distance.partners(unit.items.value(item)) else { return 0..0 };
         let mut partners = self.join.build.within(unit.items.key(item), &range);
-        match (spec.pairing, spec.need) {
+        match (spec.pairing(), spec.need) {
             // With itself and those before it.
             (Pairing::Unordered, _) => partners.end = partners.end.min(item + 1),
             (Pairing::All, MatchNeed::Exists) => {

@@ -28,7 +28,7 @@ pub(in crate::vector) fn estimate(build: &Vectors, threshold: Threshold, spec: &
     let slower = 132.0 / f64::from(multiprocessors.max(1));
     let kernel = VectorKernel::of(capability);
     let has_integers = spec.gpu.integers && are_integers(build, threshold.metric);
-    let boxes = boxes_to_read(build, spec.pairing);
+    let boxes = boxes_to_read(build, spec.pairing());
     let pairs = build.runs().iter().map(|run| {
         let dimensions = run.lens[1];
         let integers = VectorShape::of_integers(kernel, dimensions).filter(|_| has_integers);
@@ -38,14 +38,14 @@ pub(in crate::vector) fn estimate(build: &Vectors, threshold: Threshold, spec: &
         pairs / shape.rate(dimensions)
     });
     // In a self-join, tiles out of reach are left out.
-    let share = match (spec.pairing, build.boxes()) {
+    let share = match (spec.pairing(), build.boxes()) {
         (Pairing::Unordered, Some(boxes)) => f64::from(boxes.share),
         _ => 1.0,
     };
     let all = share * pairs.sum::<f64>();
     let numbers = build.number_count() as f64;
     let probed = build.probe_ratio(spec) * numbers;
-    let (pairs, of_probes) = match spec.pairing {
+    let (pairs, of_probes) = match spec.pairing() {
         Pairing::Unordered => (all / 2.0, 0.0),
         Pairing::All => (build.probe_ratio(spec) * all, probed),
     };

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Collection, ItemId, Match, MatchBuffer, Pairing, PrepareContext, ProbeUnit};
+use crate::engine::{
+    Collection, ItemId, Match, MatchBuffer, MatchOrder, Pairing, PrepareContext, ProbeUnit,
+};
 use crate::gpu::DeviceWork;
 use crate::offload::{Again, DeviceFilter, Itself, Left, OpenUnit, TicketOf, Undecided};
 use crate::vector::collection::Vectors;
@@ -16,7 +18,7 @@ use crate::vector::device::columns::PreparedColumns;
 use crate::vector::device::plan::{Plan, Planned, Probe, Tiling};
 use crate::vector::device::travel::TravellingVectors;
 use crate::vector::device::work::{Form, TravellingColumns, VectorJob, VectorRunning};
-use crate::vector::metric::{Orders, Threshold};
+use crate::vector::metric::{ArgumentOrder, Threshold};
 use crate::vector::order::{Boxes, Reach};
 
 /// The most ranges of a self-join: each is a work or more.
@@ -30,7 +32,7 @@ const LEAST_CAPACITY: u32 = 1 << 10;
 pub(super) struct VectorFilter {
     pub build: Arc<Vectors>,
     pub threshold: Threshold,
-    pub orders: Orders,
+    pub orders: ArgumentOrder,
     pub pairing: Pairing,
     pub form: Form,
     pub tiling: Tiling,
@@ -338,9 +340,9 @@ impl DeviceFilter for VectorFilter {
     }
 
     /// By the numbers as they were given.
-    fn decide(&self, unit: &Unit, pair: &Match) -> Result<Option<u32>> {
+    fn decide(&self, unit: &Unit, pair: &Match) -> Result<Option<MatchOrder>> {
         let (x, y) = (unit.items.vector(pair.probe), self.build.vector(pair.build));
-        Ok(self.threshold.decide(x, y, self.orders)?.detail())
+        Ok(self.threshold.decide(x, y, self.orders)?.order())
     }
 
     fn most_matches(&self) -> u64 {

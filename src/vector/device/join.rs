@@ -222,7 +222,7 @@ impl Shaped<'_> {
             Some(kernel) => kernel,
             None => VectorKernel::of_all(&open.each(kernel_of)?),
         };
-        let boxed = boxes_to_read(self.build, self.spec.pairing)
+        let boxed = boxes_to_read(self.build, self.spec.pairing())
             .filter(|_| self.self_join)
             .and_then(|boxes| VectorShape::of_boxes(kernel, self.dimensions, boxes));
         let Some(shape) = boxed.filter(|_| given.is_none()) else { return Ok((kernel, boxed)) };
@@ -263,7 +263,7 @@ impl Shaped<'_> {
             dense_pairs: (SLICE / pair) as u64,
             counts: spec.need == MatchNeed::Count,
             first_only: spec.need == MatchNeed::Exists,
-            same: self_join && spec.pairing == Pairing::Unordered,
+            same: self_join && spec.pairing() == Pairing::Unordered,
         }
     }
 }

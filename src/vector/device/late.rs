@@ -5,7 +5,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Cursor, MatchNeed, MatchSpec, Pairing, PrepareContext, PreparedJoin};
+use crate::engine::{Cursor, MatchNeed, MatchSpec, Orders, PrepareContext, PreparedJoin};
 use crate::offload::{CpuJoin, Wanted};
 use crate::vector::block::BLOCK;
 use crate::vector::collection::Vectors;
@@ -45,7 +45,7 @@ impl VectorsOnCpu {
             MatchNeed::Count => MatchNeed::Pairs,
             need => need,
         };
-        Joining { spec: MatchSpec { need, pairing: Pairing::All, ..spec }, ..self.join }
+        Joining { spec: MatchSpec { need, orders: Orders::Given, ..spec }, ..self.join }
     }
 }
 

@@ -128,7 +128,7 @@ pub(crate) fn prepare(
         build: Arc::clone(build),
         threshold,
         orders,
-        pairing: spec.pairing,
+        pairing: spec.pairing(),
         form,
         tiling: tiling(build, preparation, devices.memory, resident),
         resident,
@@ -140,7 +140,7 @@ pub(crate) fn prepare(
     let offload = Offload {
         build: Arc::clone(build) as _,
         need: spec.need,
-        pairing: spec.pairing,
+        pairing: spec.pairing(),
         devices: Arc::clone(devices),
         filter,
         on_cpu: OnCpu::new(cpu, context.reservation),

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use datafusion::common::Result;
 
 use crate::engine::{
-    Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit,
-    Progress, RowPairCounts, UnitQueue,
+    Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, Pairing,
+    ProbeUnit, Progress, RowPairCounts, UnitQueue,
 };
 use crate::vector::collection::{Vectors, check_lens};
 use crate::vector::nested_loop::Joining;
@@ -61,21 +61,21 @@ impl PairCursor {
         if self.join.threshold.is_void() || !items.is_vector(probe) {
             return Ok(0..0);
         }
-        Ok(match self.join.spec.pairing {
+        Ok(match self.join.spec.pairing() {
             Pairing::All => run.items.clone(),
             Pairing::Unordered => run.items.start..run.items.end.min(probe + 1),
         })
     }
 
-    /// Adds a match, or counts it.
-    fn add(&mut self, items: &Vectors, found: Match, matches: &mut MatchBuffer) {
+    /// Adds a match, or counts it where it holds in all orders.
+    fn add(&mut self, items: &Vectors, order: MatchOrder, found: Match, matches: &mut MatchBuffer) {
         self.funnel.matches += 1;
-        if self.join.spec.need != MatchNeed::Count || found.detail != 0 {
-            return matches.push(found);
+        if self.join.spec.need != MatchNeed::Count || order != MatchOrder::All {
+            return matches.push_in(order, found);
         }
         let rows = u64::from(items.groups().row_count_of(found.probe));
         let others = u64::from(self.build.groups().row_count_of(found.build));
-        let itself = self.join.spec.pairing == Pairing::Unordered && found.probe == found.build;
+        let itself = self.join.spec.pairing() == Pairing::Unordered && found.probe == found.build;
         matches.count(match itself {
             true => RowPairCounts { squares: rows * rows, rows, cross: 0 },
             false => RowPairCounts { cross: rows * others, ..RowPairCounts::default() },
@@ -105,8 +105,8 @@ impl PairCursor {
                 self.funnel.verified += 1;
                 let Joining { threshold, orders, .. } = self.join;
                 let (x, y) = (items.vector(probe), self.build.vector(build));
-                let Some(detail) = threshold.decide(x, y, orders)?.detail() else { continue };
-                self.add(&items, Match { probe, build, detail }, matches);
+                let Some(order) = threshold.decide(x, y, orders)?.order() else { continue };
+                self.add(&items, order, Match { probe, build, detail: 0 }, matches);
                 if self.join.spec.need == MatchNeed::Exists {
                     break;
                 }

@@ -19,7 +19,7 @@ use crate::engine::{
 use crate::vector::bounds::Rounded;
 use crate::vector::collection::{Vectors, check_lens};
 use crate::vector::counts::count_rows;
-use crate::vector::metric::{Decision, Orders, Threshold};
+use crate::vector::metric::{ArgumentOrder, Decision, Threshold};
 
 /// About the bytes of a cursor, besides the order of a unit's items and a point.
 pub(in crate::vector) const CURSOR_BYTES: usize =
@@ -62,7 +62,7 @@ struct Probe {
 pub(super) struct IndexCursor {
     index: Arc<VectorIndex>,
     threshold: Threshold,
-    orders: Orders,
+    orders: ArgumentOrder,
     spec: MatchSpec,
     units: UnitQueue<ProbeUnit>,
     unit: Option<Unit>,
@@ -82,7 +82,7 @@ impl IndexCursor {
     pub(super) fn try_new(
         index: Arc<VectorIndex>,
         threshold: Threshold,
-        orders: Orders,
+        orders: ArgumentOrder,
         spec: MatchSpec,
         reservation: MemoryReservation,
     ) -> Result<Self> {
@@ -109,7 +109,7 @@ impl IndexCursor {
         let ProbeUnit { number, items, range } = unit;
         let items: Arc<Vectors> = items.shared()?;
         let (mut order, mut rest) = (vec![], range.start as usize..range.end as usize);
-        if self.spec.pairing == Pairing::Unordered {
+        if self.spec.pairing() == Pairing::Unordered {
             // Without memory for it, the order is as good as any.
             let bytes = range.len() * size_of::<ItemId>();
             if self.reservation.try_grow(bytes).is_ok() {
@@ -146,7 +146,7 @@ impl IndexCursor {
         if rounded == Rounded::Never {
             return Ok(true);
         }
-        let own = (self.spec.pairing == Pairing::Unordered).then(|| self.index.rank(item));
+        let own = (self.spec.pairing() == Pairing::Unordered).then(|| self.index.rank(item));
         let partners = self.index.partners(run, rounded, own);
         let visit = partners.tree.map(|(placed, _)| {
             let last = own.map_or(u32::MAX, |own| (own - placed.first_rank) / PANEL as u32);
@@ -214,7 +214,7 @@ impl IndexCursor {
             let mut pairs = ranks.len() as u64;
             if probe.own.is_some_and(|own| (hit.panel..last).contains(&own)) {
                 let pair = [probe.item; 2];
-                count_rows(self.spec.pairing, [&unit.items, vectors], pair, &mut self.counts);
+                count_rows(self.spec.pairing(), [&unit.items, vectors], pair, &mut self.counts);
                 pairs += 1;
             }
             self.funnel.candidates += pairs;
@@ -252,13 +252,13 @@ impl IndexCursor {
         } else {
             Decision::Neither
         };
-        let Some(detail) = decision.detail() else { return Ok(false) };
+        let Some(order) = decision.order() else { return Ok(false) };
         self.funnel.matches += 1;
         if self.spec.need == MatchNeed::Count && decision == Decision::Match {
             let pair = [probe.item, build];
-            count_rows(self.spec.pairing, [&unit.items, vectors], pair, &mut self.counts);
+            count_rows(self.spec.pairing(), [&unit.items, vectors], pair, &mut self.counts);
         } else {
-            matches.push(Match { probe: probe.item, build, detail });
+            matches.push_in(order, Match { probe: probe.item, build, detail: 0 });
         }
         Ok(self.spec.need == MatchNeed::Exists)
     }

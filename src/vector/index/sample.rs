@@ -63,7 +63,7 @@ fn visiting(vectors: &Vectors, spec: &MatchSpec, nodes: f64, panels: f64) -> f64
     let of_probe = VISIT
         + nodes * (NODE[0] + NODE[1] * dims.min(8.0))
         + panels * (PANEL_OF[0] + PANEL_OF[1] * dims);
-    let halves = if spec.pairing == Pairing::Unordered { 0.5 } else { 1.0 };
+    let halves = if spec.pairing() == Pairing::Unordered { 0.5 } else { 1.0 };
     of_probe * halves * vectors.probe_ratio(spec) * f64::from(vectors.len())
 }
 

@@ -14,7 +14,7 @@ use crate::engine::{
     Strategy, Terms,
 };
 use crate::vector::bounds::Frame;
-use crate::vector::metric::{Orders, Threshold};
+use crate::vector::metric::{ArgumentOrder, Threshold};
 use crate::vector::nested_loop::{Joining, VectorJoin};
 
 /// An index in an order of its own.
@@ -82,7 +82,7 @@ impl Strategy for Boxes {
 struct Prepared {
     index: Arc<VectorIndex>,
     threshold: Threshold,
-    orders: Orders,
+    orders: ArgumentOrder,
     spec: MatchSpec,
 }
 

@@ -12,15 +12,15 @@ use super::boxes::{FANOUT, PANEL, Shape};
 use super::strategy::{DIRECTORY, GRID};
 use crate::config::GpuOptions;
 use crate::engine::{
-    Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, Placement, PrepareContext,
-    ProbeUnit, Progress, RowPairCounts, Strategy, Terms,
+    Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Orders, Placement, PrepareContext, ProbeUnit,
+    Progress, RowPairCounts, Strategy, Terms,
 };
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::block::BLOCK;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
-use crate::vector::metric::{Metric, Orders, Threshold};
+use crate::vector::metric::{ArgumentOrder, Metric, Threshold};
 use crate::vector::nested_loop::{Joining, NestedLoop, VectorJoin};
 
 /// Vectors in runs by key; a key of three has no run that a tree grows in.
@@ -90,7 +90,7 @@ pub(in crate::vector) fn found(
     let cancel = CancelFlag::default();
     let context =
         PrepareContext { reservation: &reservation, cancel: &cancel, threads, probes: None };
-    let joining = Joining { threshold, orders: Orders::of(spec, Side::Left), spec: *spec };
+    let joining = Joining { threshold, orders: ArgumentOrder::of(spec, Side::Left), spec: *spec };
     let mut join = VectorJoin::new(Arc::clone(build), joining);
     let terms = Terms { is_only: true, placements: &[Placement::Cpu], context };
     let estimate = strategy.estimate(&mut join, &terms).unwrap();
@@ -169,8 +169,7 @@ fn indexes_find_the_pairs_of_the_definition() {
             for strategy in [&GRID as &dyn Strategy, &DIRECTORY] {
                 let spec = MatchSpec {
                     probe: Side::Left,
-                    pairing: if unordered { Pairing::Unordered } else { Pairing::All },
-                    both_orders: unordered,
+                    orders: if unordered { Orders::Unordered } else { Orders::Given },
                     need: MatchNeed::Pairs,
                     probe_rows: Default::default(),
                     candidate_chunk: 64,
@@ -217,8 +216,7 @@ fn rows_of_another_input_are_taken_by_their_work() {
     let threshold = Threshold { metric: Metric::Euclidean, bound: 0.1 };
     let spec = MatchSpec {
         probe: Side::Left,
-        pairing: Pairing::All,
-        both_orders: false,
+        orders: Orders::Given,
         need: MatchNeed::Pairs,
         probe_rows: Default::default(),
         candidate_chunk: 64,
@@ -228,7 +226,7 @@ fn rows_of_another_input_are_taken_by_their_work() {
     };
     let mut rows_of = |count: usize, d: usize| {
         let build = Arc::new(collection(&mut rng, count, d, 0, 1));
-        let joining = Joining { threshold, orders: Orders::of(&spec, Side::Left), spec };
+        let joining = Joining { threshold, orders: ArgumentOrder::of(&spec, Side::Left), spec };
         let mut join = VectorJoin::new(build, joining);
         let terms = Terms { is_only: true, placements: &[Placement::Cpu], context };
         let estimate = NestedLoop.estimate(&mut join, &terms).unwrap();

@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 
 use super::{BOX_ITEMS, Boxes, OrderRequest};
 use crate::config::GpuOptions;
-use crate::engine::{Collection, MatchNeed, MatchSpec, Pairing};
+use crate::engine::{Collection, MatchNeed, MatchSpec, Orders};
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
@@ -176,8 +176,7 @@ fn panels_in_reach_hold_all_pairs() {
         for &simd in Simd::available() {
             let spec = MatchSpec {
                 probe: Side::Left,
-                pairing: Pairing::Unordered,
-                both_orders: false,
+                orders: Orders::Unordered,
                 need: MatchNeed::Pairs,
                 probe_rows: Default::default(),
                 candidate_chunk: 64,
@@ -223,8 +222,7 @@ fn few_pairs_of_clusters_are_compared() {
     let share = vectors.boxes().expect("an order").share;
     let spec = MatchSpec {
         probe: Side::Left,
-        pairing: Pairing::Unordered,
-        both_orders: false,
+        orders: Orders::Unordered,
         need: MatchNeed::Count,
         probe_rows: Default::default(),
         candidate_chunk: 64,

@@ -8,7 +8,7 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::config::GpuOptions;
-use crate::engine::{MatchNeed, MatchSpec, Pairing, PrepareContext};
+use crate::engine::{MatchNeed, MatchSpec, Orders, PrepareContext};
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
@@ -216,8 +216,7 @@ fn products_of_bytes_prove_only_what_is_true() {
     let memory = MemoryConsumer::new("test").register(&pool);
     let spec = MatchSpec {
         probe: Side::Left,
-        pairing: Pairing::All,
-        both_orders: false,
+        orders: Orders::Given,
         need: MatchNeed::Pairs,
         probe_rows: Default::default(),
         candidate_chunk: 1024,

@@ -6,7 +6,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::config::GpuOptions;
-use crate::engine::{MatchNeed, MatchSpec, Pairing};
+use crate::engine::{MatchNeed, MatchSpec, Orders, Pairing};
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
@@ -32,8 +32,7 @@ pub(super) fn collection(rows: impl Iterator<Item = (u32, Vec<f64>)>) -> Arc<Vec
 pub(super) fn spec(simd: Simd, pairing: Pairing) -> MatchSpec {
     MatchSpec {
         probe: Side::Left,
-        pairing,
-        both_orders: false,
+        orders: Orders::of(pairing),
         need: MatchNeed::Pairs,
         probe_rows: Default::default(),
         candidate_chunk: 64,

@@ -13,7 +13,7 @@ use crate::vector::collection::Vectors;
 use crate::vector::counts::count_rows;
 use crate::vector::index::DIRECTORY;
 use crate::vector::index::tests::{Found, expected, found, matches};
-use crate::vector::metric::{Decision, Metric, Orders, Threshold};
+use crate::vector::metric::{ArgumentOrder, Decision, Metric, Threshold};
 use crate::vector::nan::Kind;
 use crate::vector::nested_loop::NestedLoop;
 use crate::vector::tile::PANEL;
@@ -178,7 +178,7 @@ fn the_sign_of_nan_is_that_of_the_function() {
         let threshold = Threshold { metric, bound };
         let wanted = [threshold.matches(&x, &y).unwrap(), threshold.matches(&y, &x).unwrap()];
         let what = || format!("{threshold:?} {x:?} {y:?} {wanted:?}");
-        let both = Orders::Both { exchanged: false };
+        let both = ArgumentOrder::Both { exchanged: false };
         let decided = threshold.decide(&x, &y, both).unwrap();
         let of_both = match wanted {
             [true, true] => Decision::Match,
@@ -187,12 +187,12 @@ fn the_sign_of_nan_is_that_of_the_function() {
             [false, false] => Decision::Neither,
         };
         assert_eq!(decided, of_both, "{}", what());
-        for orders in [Orders::Given, Orders::Exchanged, both] {
+        for orders in [ArgumentOrder::Given, ArgumentOrder::Exchanged, both] {
             let asked = threshold.ask(&[[&y, &x], [&x, &y], [&x, &x]], orders).unwrap()[1];
             let wanted = match orders {
-                Orders::Given => [wanted[0]; 2],
-                Orders::Exchanged => [wanted[1]; 2],
-                Orders::Both { .. } => wanted,
+                ArgumentOrder::Given => [wanted[0]; 2],
+                ArgumentOrder::Exchanged => [wanted[1]; 2],
+                ArgumentOrder::Both { .. } => wanted,
             };
             assert_eq!(asked != Decision::Neither, wanted.contains(&true), "{}", what());
         }
@@ -297,7 +297,6 @@ fn counts_outlast_a_full_buffer() {
     for match_buffer in [1, 3, 1000] {
         let spec = MatchSpec {
             need: MatchNeed::Count,
-            both_orders: true,
             match_buffer,
             ..spec(Simd::detect(), Pairing::Unordered)
         };

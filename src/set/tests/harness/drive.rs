@@ -15,8 +15,8 @@ use parking_lot::Mutex;
 use super::{Sides, reservation};
 use crate::config::DeviceChoice;
 use crate::engine::{
-    Cursor, DevicePlace, DeviceRequest, Funnel, Match, MatchBuffer, Placement, ProbeUnit, Progress,
-    RowPairCounts, Strategy, Terms,
+    Cursor, DevicePlace, DeviceRequest, Funnel, Match, MatchBuffer, MatchRun, Placement, ProbeUnit,
+    Progress, RowPairCounts, Strategy, Terms,
 };
 use crate::gpu::Device;
 use crate::set::{DeviceJoin, JoinSpec, PrepareContext, SetId};
@@ -285,7 +285,7 @@ impl Sides {
                 }
             };
             assert!(progress != Progress::Full || matches.is_full(), "not full: {}", what());
-            for (unit, run) in matches.runs() {
+            for MatchRun { unit, matches: run, .. } in matches.runs() {
                 let range = open.get(&unit).unwrap_or_else(|| panic!("{unit} open: {}", what()));
                 assert!(run.iter().all(|m| range.contains(&m.probe)), "beyond range: {}", what());
                 if drive.retire

@@ -9,7 +9,7 @@ use rand::{Rng, SeedableRng};
 use crate::config::{DeviceChoice, GpuOptions, StrategyName};
 use crate::emulator::gpu;
 use crate::engine::{
-    Collection, DeviceRequest, Estimate, MatchNeed, MatchSpec, Matcher, Pairing, Placement,
+    Collection, DeviceRequest, Estimate, MatchNeed, MatchSpec, Matcher, Orders, Pairing, Placement,
     PrepareContext, ProbeRows, Strategy, Terms, choose,
 };
 use crate::gpu::Device;
@@ -20,7 +20,7 @@ use crate::vector::axis::NormAxis;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::index::GRID;
 use crate::vector::matcher::VectorMatcher;
-use crate::vector::metric::{Metric, Orders, Threshold};
+use crate::vector::metric::{ArgumentOrder, Metric, Threshold};
 use crate::vector::nested_loop::{Joining, NestedLoop, VectorJoin};
 
 const THRESHOLD: Threshold = Threshold { metric: Metric::Euclidean, bound: 0.05 };
@@ -40,8 +40,7 @@ fn uniform(count: u32, d: u32) -> Arc<Vectors> {
 fn spec(pairing: Pairing, probe_rows: ProbeRows) -> MatchSpec {
     MatchSpec {
         probe: Side::Left,
-        pairing,
-        both_orders: pairing == Pairing::Unordered,
+        orders: Orders::of(pairing),
         need: MatchNeed::Count,
         probe_rows,
         candidate_chunk: 64,
@@ -63,7 +62,8 @@ fn estimate(
     let cancel = CancelFlag::default();
     let context =
         PrepareContext { reservation: &reservation, cancel: &cancel, threads: 4, probes: None };
-    let joining = Joining { threshold: THRESHOLD, orders: Orders::of(&spec, Side::Left), spec };
+    let joining =
+        Joining { threshold: THRESHOLD, orders: ArgumentOrder::of(&spec, Side::Left), spec };
     let mut join = VectorJoin::new(Arc::clone(build), joining);
     let terms = Terms { is_only: false, placements, context };
     let strategies: [&dyn Strategy; 2] = [&NestedLoop, &GRID];

@@ -16,8 +16,8 @@ use parking_lot::Mutex;
 use crate::config::{DeviceChoice, GpuOptions};
 use crate::emulator::Emulator;
 use crate::engine::{
-    Collection, Cursor, DeviceRequest, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec,
-    Pairing, PrepareContext, PreparedJoin, ProbeUnit, Progress, RowPairCounts,
+    Collection, Cursor, DeviceRequest, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchRun,
+    MatchSpec, Orders, Pairing, PrepareContext, PreparedJoin, ProbeUnit, Progress, RowPairCounts,
 };
 use crate::gpu::Device;
 use crate::offload::OpenDevices;
@@ -29,7 +29,7 @@ use crate::vector::device::columns::Preparation;
 use crate::vector::device::shape::{VectorKernel, VectorShape};
 use crate::vector::device::{self, VectorDevices};
 use crate::vector::gather::Gathering;
-use crate::vector::metric::{Metric, Orders, Threshold};
+use crate::vector::metric::{ArgumentOrder, Metric, Threshold};
 use crate::vector::nested_loop::{Joining, NestedLoop};
 use crate::vector::order::OrderRequest;
 
@@ -200,7 +200,7 @@ impl Sides {
 
     /// What a join asks of pairs.
     pub(crate) fn joining(&self, threshold: Threshold, spec: MatchSpec) -> Joining {
-        Joining { threshold, orders: Orders::of(&spec, Side::Right), spec }
+        Joining { threshold, orders: ArgumentOrder::of(&spec, Side::Right), spec }
     }
 
     /// The matches.
@@ -217,8 +217,7 @@ impl Sides {
     pub(crate) fn spec(&self, need: MatchNeed, gpu: GpuOptions) -> MatchSpec {
         MatchSpec {
             probe: Side::Right,
-            pairing: self.pairing,
-            both_orders: self.pairing == Pairing::Unordered,
+            orders: Orders::of(self.pairing),
             need,
             probe_rows: Default::default(),
             candidate_chunk: 1 << 14,
@@ -347,7 +346,7 @@ impl Sides {
                 }
             };
             assert!(progress != Progress::Full || matches.is_full());
-            for (unit, run) in matches.runs() {
+            for MatchRun { unit, matches: run, .. } in matches.runs() {
                 let range = &open[&unit];
                 assert!(run.iter().all(|m| range.contains(&m.probe)), "beyond the unit");
             }
