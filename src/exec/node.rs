@@ -300,7 +300,7 @@ impl SetSimilarityJoinExec {
         };
         let input = self.input.side(self.layout.build()).execute(from, Arc::clone(context))?;
         let request = SpillRequest {
-            plan: plan.clone(),
+            build: plan.clone(),
             inputs: [Side::Left, Side::Right].map(|side| self.input.side(side).schema()),
             options: self.options.clone(),
             metrics: self.metrics.clone(),

@@ -94,7 +94,7 @@ impl SpilledBuild {
     /// may be more such joins, which take turns.
     fn start(&self, probe: Vec<Slices>, others: bool) -> Arc<SpilledJoin> {
         let context = &self.stored.context;
-        let workers = context.threads.max(1);
+        let workers = context.build.threads;
         let queue = Arc::new(BatchQueue::new(2 * workers, context.task.memory_pool()));
         let driver = Driver {
             build: Arc::clone(&self.stored),
@@ -163,7 +163,7 @@ impl Driver {
     async fn run(mut self, probe: Vec<Slices>) -> Result<()> {
         let context = Arc::clone(&self.build.context);
         let plan = &context.plan;
-        let probe = match context.layout.self_join {
+        let probe = match context.build.layout.self_join {
             true => Arc::clone(&self.build.side),
             false => Arc::new(context.store_probe(probe, &self.build.bands).await?),
         };

@@ -20,14 +20,14 @@ use super::driver::{SpilledBuild, all_of};
 use super::plan::StoredPlan;
 use super::stored::{Growth, Reloaded, StoredBuild};
 use super::writer::{SideWriter, WriterLimits};
-use crate::config::{DeviceChoice, SimJoinOptions, StrategyName};
+use crate::config::SimJoinOptions;
 use crate::engine::KeyConverter;
+use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::read::Overflow;
-use crate::exec::build::{BuildPlan, OnChoice};
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
-use crate::exec::metrics::{BuildMetrics, DiskMetrics};
+use crate::exec::metrics::DiskMetrics;
 use crate::exec::rows::arguments::EncodedArguments;
 use crate::exec::rows::payload::stored_bytes;
 use crate::exec::rows::segment::SpilledSide;
@@ -60,7 +60,8 @@ const OPEN_FILE_BYTES: usize = 64 << 10;
 
 /// Takes a join to disk whose build side does not fit into memory.
 pub(crate) struct SpillRequest {
-    pub plan: BuildPlan,
+    /// The build in memory that did not succeed.
+    pub build: BuildPlan,
     /// The schemas of both sides.
     pub inputs: [SchemaRef; 2],
     pub options: SimJoinOptions,
@@ -74,23 +75,14 @@ impl SpillRequest {
     /// Stores the build side, and reads it back where it is likely to fit after all. `memory` holds
     /// the rows that have been read.
     pub(crate) async fn build(self, overflow: Overflow, memory: Arc<Headroom>) -> Result<Built> {
-        let Self { plan, inputs, options, metrics, task, show } = self;
-        let stored = StoredPlan::try_new(&plan.layout, inputs, &options)?;
+        let Self { build, inputs, options, metrics, task, show } = self;
         let context = Arc::new(SpillContext {
-            layout: plan.layout,
-            converter: plan.converter,
-            plan: stored,
-            strategy: plan.strategy,
-            device: plan.device,
-            bands: options.spill_bands.get(),
-            piece_rows: options.spill_piece_rows.0,
-            threads: plan.threads.max(1),
-            partitions: plan.partitions,
+            plan: StoredPlan::try_new(&build.layout, inputs, &options)?,
+            build,
+            options,
             task,
-            build_metrics: plan.metrics,
             metrics: DiskMetrics::new(&metrics),
             plan_metrics: metrics,
-            on_choice: plan.on_choice,
             choices: Mutex::default(),
             show,
         });
@@ -98,7 +90,7 @@ impl SpillRequest {
         Ok(match build.reload().await? {
             Some(Reloaded { side, layout, starts }) => {
                 // The converter is for keys of rows of the probe input; a self-join uses none.
-                let converter = context.converter.clone();
+                let converter = context.build.converter.clone();
                 Built::Memory { side, layout, converter, starts }
             }
             None => Built::Disk(Arc::new(SpilledBuild::new(build))),
@@ -108,33 +100,25 @@ impl SpillRequest {
 
 /// The resources and limits of a join on disk.
 pub(crate) struct SpillContext {
-    /// The join over its inputs.
-    pub layout: Arc<Layout>,
-    pub converter: Option<Arc<KeyConverter>>,
+    /// The build of the join over its inputs.
+    pub build: BuildPlan,
     /// The join over stored rows.
     pub plan: StoredPlan,
-    pub strategy: StrategyName,
-    pub device: DeviceChoice,
-    /// Bands, at most.
-    pub bands: usize,
-    /// Rows of a piece of the build side, at most.
-    pub piece_rows: Option<usize>,
-    /// How many threads may work at once, at least 1.
-    pub threads: usize,
-    /// Output partitions that share the output of the driver.
-    pub partitions: usize,
+    pub options: SimJoinOptions,
     pub task: Arc<TaskContext>,
-    pub build_metrics: BuildMetrics,
     pub metrics: DiskMetrics,
     pub plan_metrics: ExecutionPlanMetricsSet,
-    /// Called with what is chosen for the whole build side, should it fit into memory.
-    pub on_choice: OnChoice,
     /// What was chosen for the pieces that have been joined.
     pub choices: Mutex<PieceChoices>,
     pub show: ShowChoices,
 }
 
 impl SpillContext {
+    /// The most rows of a piece of the build side.
+    pub(crate) fn piece_rows(&self) -> Option<usize> {
+        self.options.spill_piece_rows.0
+    }
+
     /// The bytes that the session's memory pool has left; `None` where the pool does not tell.
     pub(crate) fn available(&self) -> Option<usize> {
         let pool = self.task.memory_pool();
@@ -165,12 +149,12 @@ impl SpillContext {
             // A piece is at least a segment, and must fit in a fraction of the memory left.
             segment_bytes: (room / 64).clamp(LEAST_BUFFER_BYTES, SEGMENT_BYTES),
             // Only the build side is ever in memory by the segment.
-            most_segment_bytes: match side == self.layout.build() {
+            most_segment_bytes: match side == self.build.layout.build() {
                 true => room / 32,
                 false => usize::MAX,
             },
             // Small enough for pieces of `piece_rows` rows.
-            segment_rows: self.piece_rows.map_or(usize::MAX, |rows| rows.div_ceil(2)),
+            segment_rows: self.piece_rows().map_or(usize::MAX, |rows| rows.div_ceil(2)),
         };
         let reservation =
             MemoryConsumer::new("SetSimilarityJoin spill buffer").register(self.task.memory_pool());
@@ -192,7 +176,7 @@ impl SpillContext {
         overflow: Overflow,
         memory: Arc<Headroom>,
     ) -> Result<StoredBuild> {
-        let side = self.layout.build();
+        let side = self.build.layout.build();
         let Overflow { shares, rest, held } = overflow;
         let reserved = held.size();
         // Unloading an encoder takes a list of its values: out of the headroom, before that is
@@ -208,17 +192,18 @@ impl SpillContext {
         let kind = shares.iter().map(|share| share.encoder.kind()).max().unwrap_or(0);
         // The rows read are about to leave memory.
         let room = self.available().map_or(usize::MAX, |bytes| bytes + reserved);
-        let count = self.bands.min((room / 8 / OPEN_FILE_BYTES).max(4));
+        let count = self.options.spill_bands.get().min((room / 8 / OPEN_FILE_BYTES).max(4));
         let bands = Arc::new(Bands::new(
             positions,
             kind,
-            self.layout.matcher.axis(),
+            self.build.layout.matcher.axis(),
             count,
             self.plan.has_keys,
         ));
         // In a self-join these are the probe rows as well.
-        let keeps = self.layout.lists_unmatched(side)
-            || self.layout.self_join && self.layout.lists_unmatched(self.layout.probe);
+        let keeps = self.build.layout.lists_unmatched(side)
+            || self.build.layout.self_join
+                && self.build.layout.lists_unmatched(self.build.layout.probe);
         let mut writer = self.writer(side, &bands, keeps, room)?;
         let mut unloaded = 0;
         for share in shares {
@@ -227,7 +212,7 @@ impl SpillContext {
             for push in 0..unload.pushes() {
                 for rows in unload.rows(push)? {
                     let columns = self.plan.stored[side as usize].iter().map(|&column| match share
-                        .column(&self.layout, column, push)
+                        .column(&self.build.layout, column, push)
                     {
                         Some(array) => Ok(array.slice(rows.rows.start, rows.rows.len())),
                         None => internal_err!("column {column} of the {side} side is gone"),
@@ -265,9 +250,9 @@ impl SpillContext {
         inputs: Vec<Slices>,
         bands: &Arc<Bands>,
     ) -> Result<SpilledSide> {
-        let side = self.layout.probe;
+        let side = self.build.layout.probe;
         let room = self.available().unwrap_or(usize::MAX);
-        let writer = self.writer(side, bands, self.layout.lists_unmatched(side), room)?;
+        let writer = self.writer(side, bands, self.build.layout.lists_unmatched(side), room)?;
         let limit = self.task.memory_pool().memory_limit();
         let inputs = inputs.into_iter().map(|input| input.within(&limit)).collect();
         let stored = self.store(side, inputs, writer).await?;
@@ -283,7 +268,7 @@ impl SpillContext {
         writer: SideWriter,
     ) -> Result<SpilledSide> {
         let writer = Arc::new(Mutex::new(writer));
-        let tasks_each = self.threads.div_ceil(inputs.len().max(1));
+        let tasks_each = self.build.threads.div_ceil(inputs.len().max(1));
         let mut tasks = JoinSet::new();
         for input in inputs {
             let input = Arc::new(input);
@@ -308,9 +293,9 @@ impl SpillContext {
     ) -> Result<()> {
         let form = &self.plan.forms[side as usize];
         while let Some((_, slice)) = input.next().await? {
-            let converter = self.converter.as_deref();
+            let converter = self.build.converter.as_deref();
             let arguments =
-                EncodedArguments::evaluate_to_store(&self.layout, side, converter, &slice)?;
+                EncodedArguments::evaluate_to_store(&self.build.layout, side, converter, &slice)?;
             for rows in form.store(&arguments.as_input())? {
                 let part = slice.slice(rows.rows.start, rows.rows.len());
                 writer.lock().push(rows, self.plan.columns(side, &part))?;

@@ -98,11 +98,11 @@ impl StoredBuild {
     /// distinct items than feared, or other queries have freed memory.
     pub(crate) async fn reload(&self) -> Result<Option<Reloaded>> {
         let context = &self.context;
-        if context.piece_rows.is_some() || self.side.rows > u64::from(u32::MAX) {
+        if context.piece_rows().is_some() || self.side.rows > u64::from(u32::MAX) {
             return Ok(None);
         }
-        let starts = context.partitions * context.layout.partition_bytes();
-        let rows = context.layout.bytes_for_rows(&context.task.memory_pool().memory_limit());
+        let starts = context.build.partitions * context.build.layout.partition_bytes();
+        let rows = context.build.layout.bytes_for_rows(&context.task.memory_pool().memory_limit());
         if let Some(available) = context.available() {
             let room = self.budget(available).min(available.saturating_sub(starts + rows));
             let all = 0..self.side.segments.len();
@@ -124,15 +124,15 @@ impl StoredBuild {
         let memory = Headroom::of_build(context.task.memory_pool());
         let join = PieceJoin {
             layout,
-            partitions: context.partitions,
-            threads: context.threads,
+            partitions: context.build.partitions,
+            threads: context.build.threads,
             probes: None,
-            on_choice: Arc::clone(&context.on_choice),
+            on_choice: Arc::clone(&context.build.on_choice),
         };
         let built = self.build_in(&memory, all, join).await;
         // As for a build side that has never left memory.
         let built = built.and_then(|side| {
-            let starts = context.partitions * side.partition_bytes;
+            let starts = context.build.partitions * side.partition_bytes;
             memory.ensure(starts + rows)?;
             memory.release_to(starts);
             Ok(side)
@@ -147,8 +147,8 @@ impl StoredBuild {
     /// The bytes that a piece may take of the `available` ones.
     fn budget(&self, available: usize) -> usize {
         let context = &self.context;
-        let cursor = context.layout.cursor_bytes();
-        let workers = context.threads.max(1) * (cursor + (512 << 10));
+        let cursor = context.build.layout.cursor_bytes();
+        let workers = context.build.threads * (cursor + (512 << 10));
         available.saturating_sub(workers.min(available / 2))
     }
 
@@ -160,7 +160,7 @@ impl StoredBuild {
         available: usize,
         bytes: usize,
     ) -> Option<usize> {
-        let form = &self.context.plan.forms[self.context.layout.build() as usize];
+        let form = &self.context.plan.forms[self.context.build.layout.build() as usize];
         let limit = bytes.saturating_mul(VALUES_BYTES).max(LEAST_VALUES_BYTES).min(available / 4);
         let known = form.domain_bytes(self.side.domain_size(segments)?);
         (known <= limit as u64).then_some(known as usize)
@@ -186,7 +186,7 @@ impl StoredBuild {
             });
             with_domain.unwrap_or(room / growth.tables)
         });
-        let rows_limit = self.context.piece_rows.unwrap_or(u32::MAX as usize);
+        let rows_limit = self.context.piece_rows().unwrap_or(u32::MAX as usize);
         let (mut end, mut bytes, mut rows) = (from, 0, 0);
         while let Some(segment) = segments.get(end) {
             bytes += segment.bytes;
@@ -205,18 +205,17 @@ impl StoredBuild {
         BuildPlan {
             layout: Arc::clone(layout),
             converter: context.plan.converter.clone(),
-            strategy: context.strategy,
-            device: context.device,
             partitions,
             threads,
             readers: threads,
-            metrics: context.build_metrics.of_stored(),
+            metrics: context.build.metrics.of_stored(),
             on_choice,
             spill: SpillChoice::Never,
             limited: context.available().is_some(),
             values: None,
             probes,
             expected: Expected::Unknown,
+            ..context.build.clone()
         }
     }
 
