@@ -21,7 +21,7 @@
 //!
 //! Folders in that order: [`sql`], [`plan`], [`spec`] (what a join computes), `engine` (the boundary
 //! to a family of similarities), `set` and `vector` (the families) over `offload`, `gpu`, `simd` and `values`,
-//! `published` (what only comparisons run), [`exec`] (the operator), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
+//! `published` (what only comparisons run), [`exec`] (the operator), [`results`] (what becomes of pairs), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
 //! directions in which they depend on each other.
 //!
 //! The words that the code uses for them:
@@ -40,6 +40,7 @@
 //! | position | the place of a row on its family's axis (the size of its set); partners lie near it |
 //! | piece | rows of a build side on disk that are joined together |
 //! | tile | a rectangle of left and right positions, which one task of a cluster joins |
+//! | node | a value of one of the columns of pairs, of which results are made |
 //!
 //! [`install`] puts it into a session; [`SimJoinContextExt`] and [`SimJoinDataFrameExt`] use it
 //! from Rust:
@@ -90,6 +91,7 @@ pub mod internals;
 pub(crate) mod offload;
 pub mod plan;
 pub(crate) mod published;
+pub mod results;
 mod session;
 pub(crate) mod set;
 pub(crate) mod shuffle;
@@ -111,7 +113,7 @@ mod tests;
 
 pub use config::SimJoinOptions;
 pub use engine::Families;
-pub use plan::{SimJoinPlanner, SimJoinQueryPlanner};
+pub use plan::{PairFunction, ScoreOrder, SimJoinPlanner, SimJoinQueryPlanner};
 pub use session::{SimJoinContextExt, SimJoinDataFrameExt, families, install, install_parts};
 pub use sql::{rewrite_sql, rewrite_sql_with_dialect};
 
@@ -138,6 +140,8 @@ mod manual {
     struct Memory;
     #[doc = include_str!("../docs/options.md")]
     struct Options;
+    #[doc = include_str!("../docs/results.md")]
+    struct Results;
     #[doc = include_str!("../docs/rust.md")]
     struct Rust;
     #[doc = include_str!("../docs/scale.md")]

@@ -10,7 +10,7 @@ use datafusion::common::{JoinType, Result, plan_err};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::context::QueryPlanner;
 use datafusion::execution::{SessionState, SessionStateBuilder};
-use datafusion::logical_expr::{Expr, ScalarUDF};
+use datafusion::logical_expr::{Expr, LogicalPlan, ScalarUDF};
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
@@ -18,7 +18,10 @@ use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
 use crate::config::SimJoinOptions;
 use crate::engine::{Families, Family};
 use crate::functions::{self, measure_of, text_source};
-use crate::plan::{MarkSimilarityJoins, SimJoinQueryPlanner, insist, marker_functions};
+use crate::plan::{
+    MarkSimilarityJoins, PairFunction, PairFunctionPlanner, SimJoinQueryPlanner, insist,
+    marker_functions,
+};
 use crate::published;
 use crate::set::SetFamily;
 use crate::sql::{restore_definition, rewrite_sql_with_dialect};
@@ -99,6 +102,10 @@ fn install_parts_of(
     let analyzer = builder.analyzer().get_or_insert_with(Analyzer::new);
     if !analyzer.rules.iter().any(|rule| rule.name() == MarkSimilarityJoins::NAME) {
         analyzer.rules.push(Arc::new(MarkSimilarityJoins::new(families)));
+    }
+    let relations = builder.relation_planners().get_or_insert_default();
+    if !relations.iter().any(|planner| format!("{planner:?}") == "PairFunctionPlanner") {
+        relations.push(Arc::new(PairFunctionPlanner));
     }
     let present = builder.scalar_functions().get_or_insert_default();
     for function in functions::all().into_iter().chain(marker_functions()) {
@@ -224,6 +231,33 @@ pub trait SimJoinDataFrameExt: Sized {
         join_type: JoinType,
         condition: Expr,
     ) -> Result<DataFrame>;
+
+    /// Makes components, representatives or one-to-one matches of pairs: the first two columns are
+    /// the nodes of a pair, a third one is its score.
+    ///
+    /// ```
+    /// # use datafusion::common::Result;
+    /// # use datafusion::execution::SessionStateBuilder;
+    /// # use datafusion::prelude::*;
+    /// use datafusion_simjoin::{PairFunction, ScoreOrder, SimJoinDataFrameExt, install};
+    ///
+    /// # #[tokio::main]
+    /// # async fn main() -> Result<()> {
+    /// let builder = SessionStateBuilder::new_with_default_features();
+    /// let ctx = SessionContext::new_with_state(install(builder)?.build());
+    /// let pairs = ctx.sql("VALUES (1, 2, 0.9), (2, 3, 0.8), (7, NULL, NULL)").await?;
+    /// let order = ScoreOrder::Similarity;
+    /// let kept = pairs.pair_function(PairFunction::Representatives { order })?;
+    /// // 2 is a near-duplicate of 1, and 3 of 2 alone, which is dropped.
+    /// assert_eq!(kept.filter(col("kept"))?.count().await?, 3);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// A plan error when the session lacks the similarity join, and those of [`PairFunction::over`].
+    fn pair_function(self, function: PairFunction) -> Result<DataFrame>;
 }
 
 impl SimJoinDataFrameExt for DataFrame {
@@ -233,15 +267,26 @@ impl SimJoinDataFrameExt for DataFrame {
         join_type: JoinType,
         condition: Expr,
     ) -> Result<DataFrame> {
-        let (state, plan) = self.into_parts();
-        if !is_installed(&state) {
-            return plan_err!(
-                "similarity_join needs a session with the similarity join; build it with \
-                 datafusion_simjoin::install"
-            );
-        }
+        let (state, plan) = installed(self, "similarity_join")?;
         DataFrame::new(state, plan).join_on(right, join_type, [insist(condition)])
     }
+
+    fn pair_function(self, function: PairFunction) -> Result<DataFrame> {
+        let (state, plan) = installed(self, function.name())?;
+        Ok(DataFrame::new(state, function.over(plan)?))
+    }
+}
+
+/// The parts of a frame whose session has the similarity join.
+fn installed(frame: DataFrame, function: &str) -> Result<(SessionState, LogicalPlan)> {
+    let (state, plan) = frame.into_parts();
+    if !is_installed(&state) {
+        return plan_err!(
+            "{function} needs a session with the similarity join; build it with \
+             datafusion_simjoin::install"
+        );
+    }
+    Ok((state, plan))
 }
 
 /// Whether the session has the analyzer rule that carries SIMJOIN to the planner.

@@ -18,6 +18,8 @@ use datafusion::logical_expr::{AggregateUDF, Extension, LogicalPlan, ScalarUDF, 
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use prost::Message;
 
+use super::pairs_node;
+
 /// The greatest table in memory that travels with a statement, in bytes.
 const MAX_TABLE_BYTES: usize = 8 << 20;
 
@@ -25,7 +27,7 @@ const MAX_TABLE_BYTES: usize = 8 << 20;
 const MARK: &[u8] = b"\0simjoin table";
 
 /// Sends small tables of a client's memory (`CREATE TABLE … AS`) along with the statements that
-/// read them, and leaves all else to the codec inside.
+/// read them, and table functions over pairs; leaves all else to the codec inside.
 ///
 /// Files are better: a table travels again with each statement, whole.
 #[derive(Debug)]
@@ -47,11 +49,17 @@ impl LogicalExtensionCodec for SimJoinLogicalCodec {
         inputs: &[LogicalPlan],
         ctx: &TaskContext,
     ) -> Result<Extension> {
-        self.inner.try_decode(buf, inputs, ctx)
+        match pairs_node::read(buf, inputs)? {
+            Some(node) => Ok(node),
+            None => self.inner.try_decode(buf, inputs, ctx),
+        }
     }
 
     fn try_encode(&self, node: &Extension, buf: &mut Vec<u8>) -> Result<()> {
-        self.inner.try_encode(node, buf)
+        match pairs_node::write(node, buf)? {
+            true => Ok(()),
+            false => self.inner.try_encode(node, buf),
+        }
     }
 
     fn try_decode_table_provider(

@@ -42,6 +42,7 @@ pub mod executor;
 mod explain;
 pub mod log;
 mod memory_table;
+mod pairs_node;
 pub mod scheduler;
 mod secret;
 mod session;

@@ -13,6 +13,7 @@
 //! drops columns that the others free. `sources` leaves computing an argument to the operator.
 //! `readings` says what two readings of one input have in common; `distribute` shares a join among
 //! the tasks of a cluster.
+//! `relations` has the table functions over pairs.
 //! [`SimJoinQueryPlanner`] ties them together.
 
 pub(crate) mod columns;
@@ -22,6 +23,7 @@ pub(crate) mod physical;
 pub(crate) mod planner;
 pub(crate) mod readings;
 pub(crate) mod recognise;
+pub(crate) mod relations;
 pub(crate) mod rewrite;
 pub(crate) mod sources;
 #[cfg(test)]
@@ -32,3 +34,4 @@ pub use logical::{SetSimilarityJoin, SharedInput, column_name};
 pub use physical::SimJoinPlanner;
 pub use planner::SimJoinQueryPlanner;
 pub use recognise::{MarkSimilarityJoins, SimilarityJoinDeclinedExec, insist, marker_functions};
+pub use relations::{PairFunction, PairFunctionPlanner, PairsNode, ScoreOrder};

@@ -29,6 +29,7 @@ use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
 use crate::plan::recognise::predicate::call_over;
+use crate::plan::relations::{PairsNode, plan_pairs};
 use crate::spec::{Call, Need, Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// Plans the crate's own logical nodes.
@@ -59,6 +60,10 @@ impl ExtensionPlanner for SimJoinPlanner {
             let families = &self.families;
             let compiler = Compiler { node, families, planner, session, planning_ctx };
             return compiler.plan(physical_inputs).map(Some);
+        }
+        if let Some(node) = node.as_any().downcast_ref::<PairsNode>() {
+            let is_cluster = ClusterPlanning::tasks_of(session.config()).is_some();
+            return plan_pairs(node, physical_inputs, is_cluster).map(Some);
         }
         if let Some(node) = node.as_any().downcast_ref::<DeclinedNode>() {
             let [input] = physical_inputs else {

@@ -66,7 +66,7 @@ fn the_manual_names_every_function() {
 fn statements_of_the_documentation_run() {
     fs::create_dir_all(root().join("target")).expect("a folder for output");
     let mut tables = 0;
-    for page in ["README.md", "docs/sql.md"] {
+    for page in ["README.md", "docs/results.md", "docs/sql.md"] {
         let statements = blocks(page, "sql");
         assert!(statements.len() >= 3, "{page}: {statements:?}");
         let ran = run(root(), &["-q", "-c", &statements.join("\n")]);

@@ -56,32 +56,6 @@ fn every_example_prints_what_is_kept_beside_it() {
     );
 }
 
-/// The clusters of the example are those of the whole chain of pairs, however long it is.
-#[tokio::test]
-async fn clusters_follow_chains_of_any_length() {
-    use crate::support::{Session, rows};
-    let sql = fs::read_to_string(root().join("sql-examples/05_self_join_clusters.sql")).unwrap();
-    let from = sql.find("CREATE TABLE clusters").expect("the statement that makes the clusters");
-    let clusters = &sql[from..from + sql[from..].find(';').expect("its end")];
-    let ctx = Session::default().context();
-    // 0 - 1 - … - 99, 100 - … - 102, and 103 alone.
-    let pairs = (0..104_i64).flat_map(|x| {
-        let next = (x != 99 && x < 102).then_some(x + 1);
-        std::iter::once((x, x)).chain(next.into_iter().flat_map(move |y| [(x, y), (y, x)]))
-    });
-    let pairs: Vec<String> = pairs.map(|(x, y)| format!("({x}, {y})")).collect();
-    let similar =
-        format!("CREATE TABLE similar (x BIGINT, y BIGINT) AS VALUES {}", pairs.join(", "));
-    rows(&ctx, &similar).await;
-    rows(&ctx, clusters).await;
-    let found = rows(
-        &ctx,
-        "SELECT cluster, count(*), min(id), max(id) FROM clusters GROUP BY cluster ORDER BY cluster",
-    )
-    .await;
-    assert_eq!(found, ["0 | 100 | 0 | 99", "100 | 3 | 100 | 102", "103 | 1 | 103 | 103"]);
-}
-
 /// What a run prints with that taken out which differs from run to run: times, the values of metrics
 /// but for the number of output rows, and the summary that is derived from them.
 fn normalized(printed: &str) -> String {

@@ -64,6 +64,7 @@ mod plans_declined;
 mod properties;
 #[cfg(unix)]
 mod pty;
+mod results;
 mod row_orders;
 mod scores;
 mod self_joins;

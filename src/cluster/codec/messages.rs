@@ -21,7 +21,7 @@ pub(super) struct Envelope {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Operator {
-    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4, 5")]
+    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4, 5, 6")]
     pub kind: Option<OperatorKind>,
 }
 
@@ -37,6 +37,8 @@ pub(super) enum OperatorKind {
     AxisGrid(Box<AxisGridNode>),
     #[prost(message, tag = "5")]
     JoinParts(JoinPartsNode),
+    #[prost(message, tag = "6")]
+    Results(ResultsNode),
 }
 
 /// A [`SetSimilarityJoinExec`](crate::exec::SetSimilarityJoinExec) without its inputs.
@@ -325,4 +327,36 @@ impl JoinTypeNode {
         (Self::LeftAnti, JoinType::LeftAnti),
         (Self::RightAnti, JoinType::RightAnti),
     ];
+}
+
+/// An operator over pairs without its input.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct ResultsNode {
+    #[prost(enumeration = "ResultsKind", tag = "1")]
+    pub kind: i32,
+    /// Of components.
+    #[prost(enumeration = "MergeNode", tag = "2")]
+    pub merge: i32,
+    /// The columns of the output, of components those of the last merge.
+    #[prost(message, optional, tag = "3")]
+    pub schema: Option<Schema>,
+    /// Whether a lesser score is better.
+    #[prost(bool, tag = "4")]
+    pub is_distance: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub(super) enum ResultsKind {
+    Components = 0,
+    Representatives = 1,
+    OneToOne = 2,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Enumeration)]
+#[repr(i32)]
+pub(super) enum MergeNode {
+    Process = 0,
+    Single = 1,
+    Partial = 2,
 }

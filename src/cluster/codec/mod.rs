@@ -9,12 +9,14 @@
 //! crate. Processes of different versions could divide a join differently and lose pairs: bytes of
 //! another version are refused, with both versions in the error.
 //!
-//! Table functions, statements and joins need no codec in *logical* plans: the operator is planned
-//! by the scheduler, and until then a similarity join is a plain join of SQL.
+//! Statements and joins need no codec in *logical* plans: the operator is planned by the scheduler, and
+//! until then a similarity join is a plain join of SQL. Table functions over pairs are nodes of the
+//! logical plan, which [`SimJoinLogicalCodec`](super::SimJoinLogicalCodec) writes.
 
 mod grid;
 mod join;
 mod messages;
+mod results;
 #[cfg(test)]
 mod tests;
 
@@ -45,7 +47,7 @@ use crate::shuffle::{AxisGridExec, AxisHistogramExec};
 use messages::{DeclinedNode, Envelope, JoinPartsNode, Operator, OperatorKind};
 
 /// The version of the messages. It grows with every change of them.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 
 /// The first bytes. A protobuf message begins with a tag, which is never 0: a process
 /// that does not know this codec fails at the first byte.
@@ -137,6 +139,7 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
                 };
                 Ok(Arc::new(SimilarityJoinDeclinedExec::new(Arc::clone(input), reason)))
             }
+            OperatorKind::Results(node) => results::read(&node, inputs, &reader),
         }
     }
 
@@ -157,6 +160,8 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
             OperatorKind::JoinParts(JoinPartsNode {})
         } else if let Some(node) = node.downcast_ref::<SimilarityJoinDeclinedExec>() {
             OperatorKind::Declined(DeclinedNode { reason: node.reason().to_string() })
+        } else if let Some(node) = results::write(&node, &writer)? {
+            OperatorKind::Results(node)
         } else {
             return self.inner.try_encode(node, buf, proto_converter);
         };

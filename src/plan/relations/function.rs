@@ -1,0 +1,339 @@
+//! The table functions, and what they ask of a query.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::{DFSchema, DFSchemaRef, Result, ScalarValue, plan_err};
+use datafusion::functions::core::expr_fn::{greatest, least};
+use datafusion::logical_expr::type_coercion::binary::comparison_coercion;
+use datafusion::logical_expr::{Cast, Expr, LogicalPlan, LogicalPlanBuilder, lit, when};
+
+use super::node::PairsNode;
+use crate::results::is_node_type;
+
+/// Which of two scores is better.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Hash, Default)]
+pub enum ScoreOrder {
+    /// The greater one.
+    #[default]
+    Similarity,
+    /// The lesser one.
+    Distance,
+}
+
+impl ScoreOrder {
+    /// The order of that name, in any case of letters.
+    pub fn of(name: &str) -> Option<Self> {
+        [Self::Similarity, Self::Distance]
+            .into_iter()
+            .find(|order| order.to_string().eq_ignore_ascii_case(name))
+    }
+}
+
+impl fmt::Display for ScoreOrder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Similarity => "similarity",
+            Self::Distance => "distance",
+        })
+    }
+}
+
+/// A table function over a query of pairs.
+///
+/// The first two columns of the query are the nodes of a pair. NULL in one of them declares the other
+/// as a node without a partner, NULL in both is nothing, and a node with itself is no pair. Every
+/// answer is a function of the set of pairs alone.
+#[derive(Debug, Clone, PartialEq)]
+pub enum PairFunction {
+    /// The connected components: node, component (the least node in it), size.
+    ConnectedComponents {
+        /// A pair counts at each threshold that its score reaches; without thresholds every pair
+        /// counts, and there is no score.
+        thresholds: Vec<f64>,
+        /// Whether scores reach a threshold from above or from below.
+        order: ScoreOrder,
+    },
+    /// In the order of the nodes each is kept that no kept node before it is a partner of: node,
+    /// representative, kept, and the score with the representative where pairs have scores.
+    Representatives {
+        /// The order of scores.
+        order: ScoreOrder,
+    },
+    /// Pairs from the best score on, ties by (left, right), each left and each right node once: left,
+    /// right, score.
+    OneToOne {
+        /// The order of scores.
+        order: ScoreOrder,
+    },
+}
+
+impl fmt::Display for PairFunction {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Self::ConnectedComponents { order, .. }
+        | Self::Representatives { order }
+        | Self::OneToOne { order }) = self;
+        f.write_str(self.name())?;
+        let mut before = ": ";
+        if let Self::ConnectedComponents { thresholds, .. } = self
+            && !thresholds.is_empty()
+        {
+            write!(f, "{before}thresholds={thresholds:?}")?;
+            before = ", ";
+        }
+        match order {
+            ScoreOrder::Similarity => Ok(()),
+            ScoreOrder::Distance => write!(f, "{before}by={order}"),
+        }
+    }
+}
+
+/// The names of the functions.
+pub(super) const NAMES: [&str; 3] = ["connected_components", "representatives", "one_to_one"];
+
+impl PairFunction {
+    /// The name in SQL.
+    pub fn name(&self) -> &'static str {
+        let [components, representatives, one_to_one] = NAMES;
+        match self {
+            Self::ConnectedComponents { .. } => components,
+            Self::Representatives { .. } => representatives,
+            Self::OneToOne { .. } => one_to_one,
+        }
+    }
+
+    /// The function over the pairs that a plan gives.
+    ///
+    /// # Errors
+    ///
+    /// A plan error that names the function where the plan has too few or too many columns, or where
+    /// its nodes have no common type with an order; where a threshold is NaN or stands there twice.
+    pub fn over(self, pairs: LogicalPlan) -> Result<LogicalPlan> {
+        let this = self.with_strictest_first()?;
+        this.over_pairs(pairs)
+    }
+
+    /// The thresholds in the order of levels: a pair that counts at one counts at all after it.
+    fn with_strictest_first(mut self) -> Result<Self> {
+        if let Self::ConnectedComponents { thresholds, order } = &mut self {
+            thresholds.sort_by(|a, b| match order {
+                ScoreOrder::Similarity => b.total_cmp(a),
+                ScoreOrder::Distance => a.total_cmp(b),
+            });
+            if let Some([twice, _]) = thresholds.array_windows().find(|[a, b]| a == b) {
+                return plan_err!("connected_components has the threshold {twice} twice");
+            }
+            if thresholds.iter().any(|threshold| threshold.is_nan()) {
+                return plan_err!("a threshold of connected_components is no number");
+            }
+        }
+        Ok(self)
+    }
+
+    fn over_pairs(self, pairs: LogicalPlan) -> Result<LogicalPlan> {
+        let columns = self.columns(pairs.schema())?;
+        let types = self.node_types(pairs.schema())?;
+        let nodes = columns.iter().zip(types).map(|(column, node)| match node {
+            Some(node) => Expr::Cast(Cast::new(Box::new(column.clone()), node)),
+            None => column.clone(),
+        });
+        let nodes: Vec<Expr> = nodes.collect();
+        let [left, right] = nodes.as_slice() else {
+            return plan_err!("{} needs two columns of nodes", self.name());
+        };
+        let score = columns.get(2).cloned();
+        let plan = LogicalPlanBuilder::from(pairs);
+        let plan = match &self {
+            Self::ConnectedComponents { thresholds, order } => {
+                let mut output = vec![left.clone().alias("left"), right.clone().alias("right")];
+                if let Some(score) = score {
+                    output.push(level_of(&score, thresholds, *order)?.alias("level"));
+                }
+                plan.project(output)?
+            }
+            Self::Representatives { .. } => {
+                let is_pair = left.clone().not_eq(right.clone());
+                let nodes = || vec![left.clone(), right.clone()];
+                let mut output = vec![
+                    greatest(nodes()).alias("later"),
+                    when(is_pair, least(nodes())).end()?.alias("earlier"),
+                ];
+                output.extend(score.map(|score| score.alias("score")));
+                plan.project(output)?
+            }
+            Self::OneToOne { .. } => {
+                let Some(score) = score else { return self.lacks_score() };
+                let parts = [left, right, &score].into_iter().cloned();
+                let valid = parts.clone().map(Expr::is_not_null).reduce(Expr::and);
+                let plan = match valid {
+                    Some(valid) => plan.filter(valid)?,
+                    None => plan,
+                };
+                let named = parts.zip(["left", "right", "score"]);
+                plan.project(named.map(|(part, name)| part.alias(name)))?
+            }
+        };
+        Ok(PairsNode::try_new(self, plan.build()?)?.into_plan())
+    }
+
+    fn lacks_score<T>(&self) -> Result<T> {
+        plan_err!(
+            "{} needs a query of three columns, the nodes of a pair and its score: \
+             {}((SELECT a.id, b.id, jaccard(a.toks, b.toks) FROM …))",
+            self.name(),
+            self.name()
+        )
+    }
+
+    /// The columns of the query that the function reads.
+    fn columns(&self, schema: &DFSchema) -> Result<Vec<Expr>> {
+        let name = self.name();
+        let found = schema.fields().len();
+        let (fewest, most) = match self {
+            Self::ConnectedComponents { thresholds, .. } if thresholds.is_empty() => (2, 2),
+            Self::ConnectedComponents { .. } | Self::OneToOne { .. } => (3, 3),
+            Self::Representatives { .. } => (2, 3),
+        };
+        if found < fewest && fewest == 3 {
+            if let Self::ConnectedComponents { .. } = self {
+                return plan_err!(
+                    "{name} with thresholds needs a query of three columns, the nodes of a pair and \
+                     its score, found {found}"
+                );
+            }
+            return self.lacks_score();
+        }
+        if found < fewest || found > most {
+            let scored = match self {
+                Self::ConnectedComponents { .. } => {
+                    ", or, with thresholds behind the query, a third one, the score"
+                }
+                Self::Representatives { .. } => ", and perhaps a third one, the score",
+                Self::OneToOne { .. } => ", and the score",
+            };
+            return plan_err!(
+                "{name} reads two columns, the nodes of a pair{scored}; the query has {found}"
+            );
+        }
+        Ok(schema.columns().into_iter().map(Expr::Column).collect())
+    }
+
+    /// The types that the nodes are cast to, where they are of others.
+    fn node_types(&self, schema: &DFSchema) -> Result<[Option<DataType>; 2]> {
+        let given = [0, 1].map(|index| schema.field(index).data_type());
+        let [left, right] = given.map(flat);
+        let wanted = match self {
+            // Nodes of the two sides are not compared.
+            Self::OneToOne { .. } => [left, right],
+            _ => match comparison_coercion(&left, &right) {
+                Some(node) => [flat(&node), flat(&node)],
+                None => {
+                    return plan_err!(
+                        "{} needs nodes of one type, found {left} and {right}; cast one of them",
+                        self.name()
+                    );
+                }
+            },
+        };
+        for wanted in &wanted {
+            check_node_type(self.name(), wanted)?;
+        }
+        let [left, right] = wanted;
+        let [given_left, given_right] = given;
+        Ok([(left != *given_left).then_some(left), (right != *given_right).then_some(right)])
+    }
+
+    /// The schema of the function over such pairs.
+    pub(super) fn schema(&self, pairs: &DFSchema) -> Result<DFSchemaRef> {
+        let node = |name: &str, index: usize| {
+            Field::new(name, pairs.field(index).data_type().clone(), false)
+        };
+        let mut fields: Vec<Field> = vec![];
+        match self {
+            Self::ConnectedComponents { thresholds, .. } => {
+                fields.push(node("node", 0));
+                let names = match thresholds.as_slice() {
+                    [] => vec![String::new()],
+                    thresholds => thresholds.iter().map(suffix_of).collect(),
+                };
+                for name in names {
+                    fields.push(node(&format!("component{name}"), 0));
+                    fields.push(Field::new(format!("size{name}"), DataType::Int64, false));
+                }
+            }
+            Self::Representatives { .. } => {
+                fields.push(node("node", 0));
+                fields.push(node("representative", 0));
+                fields.push(Field::new("kept", DataType::Boolean, false));
+                if pairs.fields().len() > 2 {
+                    fields.push(pairs.field(2).as_ref().clone().with_nullable(true));
+                }
+            }
+            Self::OneToOne { .. } => {
+                for index in 0..3 {
+                    fields.push(pairs.field(index).as_ref().clone());
+                }
+            }
+        }
+        let fields: Vec<(Option<_>, FieldRef)> =
+            fields.into_iter().map(|field| (None, Arc::new(field))).collect();
+        Ok(Arc::new(DFSchema::new_with_metadata(fields, Default::default())?))
+    }
+}
+
+fn check_node_type(name: &str, data_type: &DataType) -> Result<()> {
+    match is_node_type(data_type) {
+        true => Ok(()),
+        false => plan_err!("{name} needs nodes whose values have an order, not {data_type}"),
+    }
+}
+
+/// A type without dictionaries and runs, which rows do not keep.
+fn flat(data_type: &DataType) -> DataType {
+    match data_type {
+        DataType::Dictionary(_, values) => flat(values),
+        DataType::RunEndEncoded(_, values) => flat(values.data_type()),
+        other => other.clone(),
+    }
+}
+
+/// The end of the names of a threshold's columns: `_0_9` for 0.9.
+fn suffix_of(threshold: &f64) -> String {
+    format!("_{}", threshold.to_string().replace(['.', '-'], "_"))
+}
+
+/// The number of the first threshold, from the strictest on, that a score reaches; NULL for none.
+fn level_of(score: &Expr, thresholds: &[f64], order: ScoreOrder) -> Result<Expr> {
+    let reaches = |threshold: f64| match order {
+        ScoreOrder::Similarity => score.clone().gt_eq(lit(threshold)),
+        ScoreOrder::Distance => score.clone().lt_eq(lit(threshold)),
+    };
+    let mut levels = thresholds.iter().enumerate();
+    let Some((_, first)) = levels.next() else {
+        return plan_err!("connected_components needs a threshold");
+    };
+    let mut case = when(reaches(*first), lit(0_i32));
+    for (level, threshold) in levels {
+        case = case.when(reaches(*threshold), lit(level as i32));
+    }
+    case.otherwise(lit(ScalarValue::Int32(None)))
+}
+
+impl Eq for PairFunction {}
+
+impl std::hash::Hash for PairFunction {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.name().hash(state);
+        if let Self::ConnectedComponents { thresholds, .. } = self {
+            thresholds.iter().for_each(|threshold| threshold.to_bits().hash(state));
+        }
+    }
+}
+
+impl PartialOrd for PairFunction {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        let order = format!("{self:?}").cmp(&format!("{other:?}"));
+        (order.is_ne() || self == other).then_some(order)
+    }
+}

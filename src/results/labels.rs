@@ -1,0 +1,167 @@
+//! Components of a finished forest, read in parts.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+use arrow::array::{ArrayRef, Int64Array};
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::forest::{Forest, atomics};
+use super::nodes::{NodeType, Nodes, PerNode};
+use crate::util::cancel::CancelFlag;
+use crate::util::parallel;
+
+/// Ids that a thread takes on at a time.
+const SLICE: u32 = 1 << 16;
+
+/// Nodes, their components and the sizes of these, by level.
+#[derive(Debug)]
+pub(crate) struct Labels {
+    node_type: NodeType,
+    nodes: Nodes,
+    levels: Vec<Level>,
+    /// The ids of nodes by the order of their values, where ids have another order.
+    order: Option<Vec<u32>>,
+    /// The next position that nobody has taken.
+    next: AtomicUsize,
+    _memory: MemoryReservation,
+}
+
+#[derive(Debug)]
+struct Level {
+    forest: Forest,
+    /// By root, the nodes of its set.
+    sizes: Vec<AtomicU32>,
+    /// By root, the position in the order of the least node of its set, and 1.
+    least: Vec<AtomicU32>,
+}
+
+impl Labels {
+    /// Labels of forests over one numbering; each level also unites what those before it unite.
+    ///
+    /// # Errors
+    ///
+    /// A resource error where memory for sizes is refused, or an error once the work is cancelled.
+    pub(crate) fn try_new(
+        node_type: NodeType,
+        nodes: Nodes,
+        forests: Vec<Forest>,
+        threads: usize,
+        memory: MemoryReservation,
+        cancel: &CancelFlag,
+    ) -> Result<Self> {
+        let order = nodes.order(&memory, cancel)?;
+        let len = forests.first().map_or(0, Forest::len);
+        let arrays = if order.is_some() { 2 } else { 1 };
+        memory.try_grow(forests.len() * arrays * len as usize * size_of::<u32>())?;
+        let slices =
+            || (0..len).step_by(SLICE as usize).map(|at| at..len.min(at + SLICE)).collect();
+        for pair in forests.windows(2) {
+            let [before, forest] = pair else { continue };
+            parallel::for_each(threads, slices(), |ids: Range<u32>| {
+                cancel.check()?;
+                forest.unite_with(before, ids);
+                Ok(())
+            })?;
+        }
+        let level = |forest| {
+            let least = if order.is_some() { len } else { 0 };
+            Level { forest, sizes: atomics(len as usize), least: atomics(least as usize) }
+        };
+        let levels: Vec<Level> = forests.into_iter().map(level).collect();
+        let this =
+            Self { node_type, nodes, levels, order, next: AtomicUsize::new(0), _memory: memory };
+        let positions = this.positions();
+        let parts = (0..positions).step_by(SLICE as usize);
+        let parts = parts.map(|at| at..positions.min(at + SLICE as usize)).collect();
+        parallel::for_each(threads, parts, |part: Range<usize>| {
+            cancel.check()?;
+            part.for_each(|position| this.count(position));
+            Ok(())
+        })?;
+        Ok(this)
+    }
+
+    fn positions(&self) -> usize {
+        let ids = || self.levels.first().map_or(0, |level| level.forest.len() as usize);
+        self.order.as_ref().map_or_else(ids, Vec::len)
+    }
+
+    /// The id at a position, where it is that of a node.
+    fn id_at(&self, position: usize) -> Option<u32> {
+        match &self.order {
+            Some(order) => order.get(position).copied(),
+            None => {
+                let id = position as u32;
+                self.levels.iter().any(|level| level.forest.is_node(id)).then_some(id)
+            }
+        }
+    }
+
+    fn count(&self, position: usize) {
+        let Some(id) = self.id_at(position) else { return };
+        for level in &self.levels {
+            let root = level.forest.find(id) as usize;
+            if let Some(size) = level.sizes.get(root) {
+                size.fetch_add(1, Ordering::Relaxed);
+            }
+            if let Some(least) = level.least.get(root) {
+                // 0 is none: positions are counted down from the greatest number.
+                least.fetch_max(u32::MAX - position as u32, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes the ids of up to `count` nodes that no other reader has taken; `None` at the end.
+    pub(crate) fn take(&self, count: usize) -> Option<Vec<u32>> {
+        let positions = self.positions();
+        let mut ids = vec![];
+        while ids.is_empty() {
+            let from = self.next.fetch_add(count, Ordering::Relaxed);
+            if from >= positions {
+                return None;
+            }
+            ids.extend((from..positions.min(from + count)).filter_map(|at| self.id_at(at)));
+        }
+        Some(ids)
+    }
+
+    pub(crate) fn levels(&self) -> usize {
+        self.levels.len()
+    }
+
+    /// The number of components of a level.
+    pub(crate) fn components(&self) -> usize {
+        let Some(level) = self.levels.last() else { return 0 };
+        level.sizes.iter().filter(|size| size.load(Ordering::Relaxed) > 0).count()
+    }
+
+    /// The values of nodes.
+    pub(crate) fn values(&self, ids: &[u32]) -> Result<ArrayRef> {
+        self.nodes.values_at(&self.node_type, ids)
+    }
+
+    /// The id of the least node of each id's set.
+    pub(crate) fn least_of(&self, level: usize, ids: &[u32]) -> Vec<u32> {
+        let Some(level) = self.levels.get(level) else { return ids.to_vec() };
+        let least = |id: &u32| {
+            let root = level.forest.find(*id);
+            let Some(order) = &self.order else { return root };
+            let at = level.least.get(root as usize).map_or(0, |at| at.load(Ordering::Relaxed));
+            order.get((u32::MAX - at) as usize).copied().unwrap_or(root)
+        };
+        ids.iter().map(least).collect()
+    }
+
+    /// The size of each id's set.
+    pub(crate) fn sizes_of(&self, level: usize, ids: &[u32]) -> ArrayRef {
+        let size = |id: &u32| {
+            let level = self.levels.get(level)?;
+            let size = level.sizes.get(level.forest.find(*id) as usize)?;
+            Some(i64::from(size.load(Ordering::Relaxed)))
+        };
+        let sizes = ids.iter().map(|id| size(id).unwrap_or_default());
+        std::sync::Arc::new(Int64Array::from_iter_values(sizes))
+    }
+}

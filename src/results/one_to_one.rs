@@ -1,0 +1,148 @@
+//! One-to-one matches of scored pairs.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::EquivalenceProperties;
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
+    PlanProperties,
+};
+use futures::StreamExt;
+
+use super::greedy::MarkedNodes;
+use super::nodes::NO_ID;
+use super::operator::{order_of, reads_pairs, reads_sorted_pairs};
+
+const TAKEN: u8 = 1;
+
+/// Takes pairs by falling score, of ties by (left, right), each left and each right node once.
+///
+/// That is the stable matching of nodes that prefer partners of greater score (Franke, Sehili and Rahm
+/// call it greedy: clkhash's anonlink, issue 156, has the argument). The input has the columns left,
+/// right and score, none NULL, and is sorted so; the output has the pairs taken.
+///
+/// Memory: a byte for each id of a node, where nodes are integers of a narrow range; otherwise also a
+/// table of the distinct values.
+#[derive(Debug)]
+pub struct OneToOneExec {
+    input: Arc<dyn ExecutionPlan>,
+    /// Whether a lesser score is better.
+    is_distance: bool,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl OneToOneExec {
+    /// Matches among the pairs of `input`; with `is_distance` by rising score.
+    ///
+    /// # Errors
+    ///
+    /// An internal error where the input lacks columns.
+    pub fn try_new(input: Arc<dyn ExecutionPlan>, is_distance: bool) -> Result<Self> {
+        let schema = input.schema();
+        if schema.fields().len() != 3 {
+            return internal_err!(
+                "matches are made of 3 columns, not of {}",
+                schema.fields().len()
+            );
+        }
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Incremental,
+            input.boundedness(),
+        );
+        let metrics = ExecutionPlanMetricsSet::new();
+        Ok(Self { input, is_distance, properties: Arc::new(properties), metrics })
+    }
+
+    pub(crate) fn is_distance(&self) -> bool {
+        self.is_distance
+    }
+
+    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
+        Self::try_new(input, self.is_distance)
+    }
+
+    fn sort(&self) -> [(usize, bool); 3] {
+        [(2, !self.is_distance), (0, false), (1, false)]
+    }
+}
+
+impl DisplayAs for OneToOneExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = if self.is_distance { "distance" } else { "similarity" };
+        match t {
+            DisplayFormatType::TreeRender => write!(f, "by={order}"),
+            _ => write!(f, "OneToOneExec: by={order}"),
+        }
+    }
+}
+
+impl ExecutionPlan for OneToOneExec {
+    fn name(&self) -> &str {
+        "OneToOneExec"
+    }
+
+    reads_pairs!();
+    reads_sorted_pairs!();
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        if partition != 0 || self.input.output_partitioning().partition_count() != 1 {
+            return internal_err!("{} has one partition", self.name());
+        }
+        let schema = self.input.schema();
+        let side = |name: &str, column: usize| {
+            let consumer = MemoryConsumer::new(format!("one_to_one {name}"));
+            let memory = consumer.register(context.memory_pool());
+            MarkedNodes::try_new("one_to_one", schema.field(column).data_type(), memory)
+        };
+        let mut sides = (side("left", 0)?, side("right", 1)?);
+        let emitted = BaselineMetrics::new(&self.metrics, partition);
+        let pairs = MetricBuilder::new(&self.metrics).counter("pairs", partition);
+        let input = self.input.execute(0, Arc::clone(&context))?;
+        let rows = input.map(move |batch| {
+            let batch = batch?;
+            pairs.add(batch.num_rows());
+            let _timer = emitted.elapsed_compute().timer();
+            let taken = take(&mut sides, &batch)?;
+            emitted.record_output(taken.num_rows());
+            Ok(taken)
+        });
+        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), rows))))
+    }
+}
+
+/// The pairs of a batch that are taken.
+fn take(sides: &mut (MarkedNodes, MarkedNodes), batch: &RecordBatch) -> Result<RecordBatch> {
+    let (left, right) = sides;
+    let left_ids = left.number(&[batch.column(0)], |_| {})?;
+    let right_ids = right.number(&[batch.column(1)], |_| {})?;
+    let ids = left_ids.iter().flatten().zip(right_ids.iter().flatten());
+    let taken: BooleanArray = ids
+        .map(|(a, b)| {
+            let is_free = *a != NO_ID && *b != NO_ID;
+            let is_free = is_free && left.mark(*a) != TAKEN && right.mark(*b) != TAKEN;
+            if is_free {
+                left.set_mark(*a, TAKEN);
+                right.set_mark(*b, TAKEN);
+            }
+            Some(is_free)
+        })
+        .collect();
+    Ok(filter_record_batch(batch, &taken)?)
+}

@@ -1,0 +1,89 @@
+//! Methods common to the operators that read pairs from one input.
+
+/// Methods of an [`ExecutionPlan`](datafusion::physical_plan::ExecutionPlan) with fields `input`,
+/// `properties` and `metrics`, and a method `with_input`, which puts it above another input.
+macro_rules! reads_pairs {
+    () => {
+        fn properties(&self) -> &Arc<::datafusion::physical_plan::PlanProperties> {
+            &self.properties
+        }
+
+        fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+            vec![&self.input]
+        }
+
+        fn apply_expressions(
+            &self,
+            _: &mut dyn FnMut(
+                &Arc<dyn ::datafusion::physical_expr::PhysicalExpr>,
+            ) -> Result<::datafusion::common::tree_node::TreeNodeRecursion>,
+        ) -> Result<::datafusion::common::tree_node::TreeNodeRecursion> {
+            Ok(::datafusion::common::tree_node::TreeNodeRecursion::Continue)
+        }
+
+        fn with_new_children(
+            self: Arc<Self>,
+            mut children: Vec<Arc<dyn ExecutionPlan>>,
+        ) -> Result<Arc<dyn ExecutionPlan>> {
+            match children.pop() {
+                Some(input) if children.is_empty() => Ok(Arc::new(self.with_input(input)?)),
+                _ => ::datafusion::common::internal_err!("{} has one input", self.name()),
+            }
+        }
+
+        fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+            Ok(Arc::new(self.with_input(Arc::clone(&self.input))?))
+        }
+
+        fn metrics(&self) -> Option<::datafusion::physical_plan::metrics::MetricsSet> {
+            Some(self.metrics.clone_inner())
+        }
+    };
+}
+
+/// Methods of an operator that reads all pairs in one partition and one order.
+macro_rules! reads_sorted_pairs {
+    () => {
+        fn required_input_distribution(&self) -> Vec<::datafusion::physical_plan::Distribution> {
+            vec![::datafusion::physical_plan::Distribution::SinglePartition]
+        }
+
+        fn required_input_ordering(
+            &self,
+        ) -> Vec<Option<::datafusion::physical_expr::OrderingRequirements>> {
+            vec![order_of(&self.input, &self.sort())]
+        }
+
+        fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+            vec![true]
+        }
+    };
+}
+
+use std::sync::Arc;
+
+use arrow::compute::SortOptions;
+use datafusion::physical_expr::expressions::Column;
+use datafusion::physical_expr::{OrderingRequirements, PhysicalSortRequirement};
+use datafusion::physical_plan::ExecutionPlan;
+
+pub(super) use reads_pairs;
+pub(super) use reads_sorted_pairs;
+
+/// The requirement that the columns of a plan are sorted, NULLs last; `true`: falling.
+pub(super) fn order_of(
+    input: &Arc<dyn ExecutionPlan>,
+    columns: &[(usize, bool)],
+) -> Option<OrderingRequirements> {
+    let schema = input.schema();
+    let sorted = columns.iter().filter_map(|(index, descending)| {
+        let name = schema.fields().get(*index)?.name();
+        let column = Arc::new(Column::new(name, *index));
+        let options = SortOptions { descending: *descending, nulls_first: false };
+        Some(PhysicalSortRequirement::new(column, Some(options)))
+    });
+    OrderingRequirements::new_alternatives(
+        datafusion::physical_expr::LexRequirement::new(sorted).into_iter(),
+        false,
+    )
+}
