@@ -34,6 +34,6 @@ pub(crate) use images::Aligned;
 pub(crate) use images::{Images, images};
 pub(crate) use memory::PinnedBuffer;
 pub(crate) use module::Kernel;
-pub(crate) use resident::Resident;
+pub(crate) use resident::{Resident, Upload};
 pub(crate) use stage::{Results, Stage};
 pub(crate) use work::{DeviceWork, Grid, Pod, Times, Usage};

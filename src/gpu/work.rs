@@ -71,6 +71,8 @@ pub struct Grid {
 /// The type has no padding, any bits are a value of it, and its alignment divides 256.
 pub unsafe trait Pod: Copy + Send + Sync + 'static {}
 
+// SAFETY: no bytes.
+unsafe impl Pod for () {}
 // SAFETY: floating-point numbers.
 unsafe impl Pod for f32 {}
 // SAFETY: as above.

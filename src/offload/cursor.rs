@@ -16,7 +16,7 @@ use crate::gpu::DeviceError;
 use crate::offload::inbox::{Answer, Inbox};
 use crate::offload::redo::Redo;
 use crate::offload::unit::{Delivery, OpenUnit};
-use crate::offload::{DeviceFilter, Figures, Itself, Offload, Outcome};
+use crate::offload::{DeviceFilter, Itself, JobCounters, Offload, Outcome};
 
 /// Works of one cursor on their way, for each device.
 const WORKS_ON_THE_WAY: usize = 2;
@@ -220,8 +220,8 @@ impl<F: DeviceFilter> OffloadCursor<F> {
 
     /// Adds what a device has done.
     fn note(&mut self, outcome: &Outcome<F::Left>) {
-        let Outcome { figures, usage, .. } = outcome;
-        let Figures { kernel, tested, passed, candidates, compared } = *figures;
+        let Outcome { counters, usage, .. } = outcome;
+        let JobCounters { kernel, tested, passed, candidates, compared } = *counters;
         let funnel = &mut self.funnel;
         funnel.postings += tested;
         funnel.prefix_pairs += passed;

@@ -16,6 +16,8 @@
 //! [`Devices`] are those of one join. The join on the CPU is prepared by a thread of its own, once it
 //! is needed ([`OnCpu`]).
 
+mod arena;
+mod awaited;
 mod copies;
 mod cursor;
 mod devices;
@@ -25,6 +27,7 @@ mod later;
 mod left;
 mod memory;
 mod redo;
+mod task;
 mod unit;
 
 use std::fmt::Debug;
@@ -34,6 +37,8 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+pub(crate) use self::arena::Arena;
+pub(crate) use self::awaited::{ask, run};
 pub(crate) use self::copies::Copies;
 use self::cursor::OffloadCursor;
 pub(crate) use self::devices::{Devices, OpenDevices};
@@ -42,6 +47,7 @@ pub(crate) use self::late::{CpuJoin, OnCpu, Wanted};
 pub(crate) use self::later::note_loss;
 pub(crate) use self::left::{Again, Left, TileUnit};
 pub(crate) use self::memory::{ALIGNMENT, Layout, bytes_of, fetch};
+pub(crate) use self::task::{DeviceJob, DeviceTask, EachDevice, JobResults, OnDevice};
 pub(crate) use self::unit::OpenUnit;
 use crate::engine::{
     Collection, Cursor, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, Pairing, PreparedJoin,
@@ -164,7 +170,7 @@ pub(crate) struct Outcome<L> {
     /// Pairs that the host has to decide; they are not counted.
     pub undecided: Vec<Match>,
     pub left: L,
-    pub figures: Figures,
+    pub counters: JobCounters,
     pub usage: Usage,
 }
 
@@ -178,7 +184,7 @@ pub(crate) struct Counted {
 
 /// What became of the pairs of a job, for the funnel.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Figures {
+pub(crate) struct JobCounters {
     /// The kernel of the filter.
     pub kernel: &'static str,
     /// Pairs tested, or postings read.

@@ -9,12 +9,14 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Collection, Match, ProbeUnit};
 use crate::gpu::DeviceWork;
-use crate::offload::{DeviceFilter, OpenUnit, TicketOf, Undecided};
+use crate::offload::{
+    DeviceFilter, DeviceJob, DeviceTask, EachDevice, OpenUnit, TicketOf, Undecided,
+};
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::indexed::abi::RowState;
-use crate::set::indexed::index::{DeviceIndex, IndexShape};
+use crate::set::indexed::index::IndexShape;
 use crate::set::indexed::plan::{Limits, Plan, Planner};
-use crate::set::indexed::work::{Form, IndexJob, IndexedRun, Rows};
+use crate::set::indexed::work::{IndexJob, JobSettings, Rows};
 use crate::set::offload::TravellingSets;
 use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
@@ -30,14 +32,13 @@ const SMALLER: u32 = 4;
 pub(super) struct IndexFilter {
     pub build: Arc<SetCollection>,
     pub spec: JoinSpec,
-    pub form: Form,
+    pub settings: JobSettings,
     pub limits: Limits,
     /// The devices hold the probe sets: these are the build sets.
     pub resident: bool,
     pub shape: Arc<IndexShape>,
-    /// By place of the join: the index, and the multiprocessors of the device; `None` where it has
-    /// failed before.
-    pub indexes: Vec<Option<(Arc<DeviceIndex>, u32)>>,
+    /// The devices, each with the index.
+    pub devices: EachDevice<IndexJob>,
 }
 
 /// A plan that is looked up in one part of the index after the other.
@@ -67,11 +68,11 @@ impl IndexFilter {
     ) -> Result<Current> {
         let Self { build, spec, limits, resident, shape, .. } = self;
         let bounds = bounds.get_or_insert_with(|| SizeBoundsCache::new(spec, build.runs()));
-        let whole = self.form.lookup.takes_all_tokens();
+        let whole = self.settings.lookup.takes_all_tokens();
         let (limits, resident) = (*limits, *resident);
         let planner = Planner { build, spec, sizes: &shape.sizes, whole, resident, limits };
         let mut plan = planner.plan(&unit.sets, &mut left, bounds);
-        let travel = || TravellingSets::new(&unit.sets, plan.sets.clone(), self.form.counts);
+        let travel = || TravellingSets::new(&unit.sets, plan.sets.clone(), self.settings.counts);
         let probe = (!resident).then(travel);
         let rows = probe.as_ref().map_or(0, |probe| probe.row_counts.len()) * size_of::<u32>();
         let reservation = reservation.new_empty();
@@ -127,7 +128,7 @@ impl DeviceFilter for IndexFilter {
         // A row is left once: on its way, and in a list of those that wait.
         memory.try_grow(2 * rows.len() * size_of::<RowState>())?;
         let job = IndexJob {
-            form: self.form.clone(),
+            settings: self.settings.clone(),
             plan: Arc::clone(&now.plan),
             part,
             columns,
@@ -143,12 +144,11 @@ impl DeviceFilter for IndexFilter {
     }
 
     fn is_on(&self, place: usize) -> bool {
-        self.indexes.get(place).is_some_and(Option::is_some)
+        self.devices.get(place).is_some_and(Option::is_some)
     }
 
     fn work(&self, place: usize, job: IndexJob, ticket: TicketOf<Self>) -> Box<dyn DeviceWork> {
-        let (index, multiprocessors) = self.indexes.get(place).cloned().flatten().unzip();
-        Box::new(IndexedRun::new(job, index, multiprocessors.unwrap_or(1), ticket))
+        DeviceTask::boxed(&self.devices, place, job, ticket)
     }
 
     fn again(
@@ -170,17 +170,18 @@ impl DeviceFilter for IndexFilter {
 
     /// Fewer rows where they have cells, less room for candidates elsewhere.
     fn smaller(&self, job: &IndexJob) -> Option<Vec<IndexJob>> {
-        let Form { lookup, capacity, .. } = &job.form;
+        let JobSettings { lookup, capacity, .. } = &job.settings;
         let rows = job.rows.len();
         if lookup.has_cells() && rows > 1 {
             let chunks = job.rows.chunks(rows.div_ceil(SMALLER as usize));
             return Some(chunks.into_iter().map(|rows| IndexJob { rows, ..job.clone() }).collect());
         }
-        let form = Form { capacity: capacity / SMALLER, ..job.form.clone() };
-        let saves = job.form.buffer_bytes() - form.buffer_bytes();
-        let is_enough = form.capacity >= lookup.least_capacity();
-        let smaller = IndexJob { form, ..job.clone() };
-        (is_enough && saves >= job.bytes() / 2).then(|| vec![smaller])
+        let settings = JobSettings { capacity: capacity / SMALLER, ..job.settings.clone() };
+        let saves = job.settings.buffer_bytes() - settings.buffer_bytes();
+        let is_enough = settings.capacity >= lookup.least_capacity();
+        let bytes = self.devices.iter().flatten().next().map_or(0, |device| job.bytes(device));
+        let smaller = IndexJob { settings, ..job.clone() };
+        (is_enough && saves >= bytes / 2).then(|| vec![smaller])
     }
 
     fn undecided(&self, job: &IndexJob) -> UndecidedRows {
@@ -188,7 +189,7 @@ impl DeviceFilter for IndexFilter {
     }
 
     fn most_matches(&self) -> u64 {
-        self.form.most_matches()
+        self.settings.most_matches()
     }
 
     fn range_unit(&self) -> u32 {
@@ -219,7 +220,7 @@ impl UndecidedRows {
 
     /// Whether a match of a row comes behind what has been done of it.
     fn is_behind(&self, state: &RowState, found: &Match) -> bool {
-        if self.job.form.lookup.has_cells() {
+        if self.job.settings.lookup.has_cells() {
             return found.build >= state.from;
         }
         let place = self.first_common(found);
@@ -256,8 +257,9 @@ impl Undecided for UndecidedRows {
     }
 
     fn holds(&self, found: &Match) -> bool {
-        let IndexJob { form, plan, columns, .. } = &self.job;
-        let is_met = columns.contains(&found.build) && (!form.same || found.build < found.probe);
+        let IndexJob { settings, plan, columns, .. } = &self.job;
+        let is_met =
+            columns.contains(&found.build) && (!settings.same || found.build < found.probe);
         is_met
             && match &self.states {
                 None => true,

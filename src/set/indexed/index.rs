@@ -2,10 +2,9 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 
-use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Resident, Results, Stage, Usage};
-use crate::offload::Layout;
+use crate::gpu::{Device, DeviceError, Grid, Resident, Stage};
+use crate::offload::{Layout, run};
 use crate::set::device::ResidentSets;
 use crate::set::indexed::INDEXED;
 use crate::set::indexed::abi::{DIGIT_BITS, IndexRun, Indexing, Postings, SORT_THREADS, SORT_TILE};
@@ -206,12 +205,8 @@ impl DeviceIndex {
             upload.copy(places.sizes, &shape.sizes)
         })?;
         let this = Arc::new(Self { sets, shape: Arc::clone(shape), memory, places });
-        let (sender, receiver) = channel();
-        let blocks = 8 * device.multiprocessors();
-        let work = MakeIndex { index: Arc::clone(&this), blocks, sender };
-        device.submit(Box::new(work));
-        let lost = || DeviceError::Internal("indexing has no answer".to_string());
-        receiver.recv().map_err(|_| lost())??;
+        let (index, blocks) = (Arc::clone(&this), 8 * device.multiprocessors());
+        run(device, move |stage| index.fill(stage, blocks))?;
         Ok(this)
     }
 
@@ -232,27 +227,28 @@ impl DeviceIndex {
     pub(super) fn is_at(&self, stage: &Stage<'_>) -> bool {
         self.sets.is_at(stage) && stage.has(&self.memory)
     }
-}
 
-/// Fills a [`DeviceIndex`].
-#[derive(Debug)]
-struct MakeIndex {
-    index: Arc<DeviceIndex>,
-    blocks: u32,
-    sender: Sender<Result<(), DeviceError>>,
-}
+    /// Has the kernels index the sets, in up to so many blocks.
+    fn fill(&self, stage: &mut Stage<'_>, most_blocks: u32) -> Result<(), DeviceError> {
+        if !self.is_at(stage) {
+            return Err(DeviceError::Internal("sets of another device are indexed".to_string()));
+        }
+        let scratch = Scratch::of(&self.shape);
+        let start = stage.reserve("the postings of the join, to be sorted,", scratch.end)?;
+        let mut parts = self.shape.parts.iter().enumerate();
+        parts.try_for_each(|part| self.make_part(stage, part, &scratch, (start, most_blocks)))
+    }
 
-impl MakeIndex {
     /// Indexes a part.
     fn make_part(
         &self,
         stage: &mut Stage<'_>,
         (number, part): (usize, &Part),
         scratch: &Scratch,
-        start: u64,
+        (start, most_blocks): (u64, u32),
     ) -> Result<(), DeviceError> {
-        let DeviceIndex { sets, shape, memory, places } = &*self.index;
-        let (offsets, sorted) = self.index.part(number);
+        let Self { sets, shape, memory, places } = self;
+        let (offsets, sorted) = self.part(number);
         let at = |place: u64| start + place;
         let mut indexing = Indexing {
             sets: sets.sets(),
@@ -277,7 +273,7 @@ impl MakeIndex {
             reserved: 0,
         };
         let blocks = |wanted: u32| Grid {
-            blocks: wanted.clamp(1, self.blocks),
+            blocks: wanted.clamp(1, most_blocks),
             threads: SORT_THREADS,
             shared_words: 0,
         };
@@ -302,29 +298,6 @@ impl MakeIndex {
         let wanted = part.postings.max(shape.universe).div_ceil(SORT_THREADS);
         // SAFETY: as above.
         unsafe { stage.launch(stage.kernel(&INDEXED, "index_finish")?, blocks(wanted), indexing) }
-    }
-}
-
-impl DeviceWork for MakeIndex {
-    fn issue(&mut self, stage: &mut Stage<'_>) -> Result<(), DeviceError> {
-        if !self.index.is_at(stage) {
-            return Err(DeviceError::Internal("sets of another device are indexed".to_string()));
-        }
-        let scratch = Scratch::of(&self.index.shape);
-        let start = stage.reserve("the postings of the join, to be sorted,", scratch.end)?;
-        let parts = self.index.shape.parts.iter().enumerate();
-        parts.into_iter().try_for_each(|part| self.make_part(stage, part, &scratch, start))
-    }
-
-    fn finish(&mut self, _: &mut Results<'_>) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<Usage, DeviceError>) {
-        let Self { index, sender, .. } = *self;
-        drop(index);
-        // The receiver waits.
-        let _ = sender.send(outcome.map(|_| ()));
     }
 }
 

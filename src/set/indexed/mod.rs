@@ -28,12 +28,12 @@ use self::index::{DeviceIndex, IndexShape, postings_within};
 use self::lookup::{ByWarps, indexed_tokens};
 pub(crate) use self::lookup::{Launcher, Lookup};
 use self::plan::Limits;
-use self::work::Form;
+use self::work::JobSettings;
 use crate::engine::{
     Cost, DevicePlace, Estimate, Join, MatchNeed, Pairing, Placement, PreparedJoin, Strategy, Terms,
 };
 use crate::gpu::{Device, DeviceError, Images, images};
-use crate::offload::{Offload, OnCpu, PreparedOffload};
+use crate::offload::{Offload, OnCpu, OnDevice, PreparedOffload};
 use crate::set::device::ResidentSets;
 use crate::set::offload;
 use crate::set::{
@@ -66,33 +66,32 @@ fn on_devices(
     build: &Arc<SetCollection>,
     spec: JoinSpec,
     join: &Arc<DeviceJoin>,
-    form: Form,
+    settings: JobSettings,
     on_cpu: OnCpu,
 ) -> Result<Arc<dyn PreparedJoin>, DeviceError> {
-    let shape = Arc::new(shape(build, &spec, join, &form).inspect_err(|error| {
+    let shape = Arc::new(shape(build, &spec, join, &settings).inspect_err(|error| {
         join.devices.note_unfit("an index", error);
     })?);
-    let indexes = join.on_each(|device, sets| {
-        let index = DeviceIndex::make(device, sets, &shape)?;
-        Ok((index, device.multiprocessors()))
+    let devices = join.on_each(|device, sets| {
+        let resident = DeviceIndex::make(device, sets, &shape)?;
+        Ok(OnDevice { resident, multiprocessors: device.multiprocessors() })
     })?;
-    let limits = limits(join, &form, &shape);
-    let (build, devices) = (Arc::clone(build), Arc::clone(&join.devices));
-    let resident = join.has_probe();
+    let limits = limits(join, &settings, &shape);
+    let (build, resident) = (Arc::clone(build), join.has_probe());
     let filter =
-        IndexFilter { build: Arc::clone(&build), spec, form, limits, resident, shape, indexes };
-    let (need, pairing) = (spec.need, spec.pairing);
+        IndexFilter { build: Arc::clone(&build), spec, settings, limits, resident, shape, devices };
+    let (need, pairing, devices) = (spec.need, spec.pairing, Arc::clone(&join.devices));
     let offload = Offload { build, need, pairing, devices, filter, on_cpu };
     Ok(Arc::new(PreparedOffload::new(offload)))
 }
 
-/// What the works of a join have in common.
-fn form(lookup: Arc<dyn Lookup>, spec: &JoinSpec, join: &DeviceJoin) -> Form {
+/// The settings of a join's jobs.
+fn settings(lookup: Arc<dyn Lookup>, spec: &JoinSpec, join: &DeviceJoin) -> JobSettings {
     let most = share(join) / (abi::CANDIDATE_BYTES + 12);
     let capacity = (spec.gpu.candidate_memory / abi::CANDIDATE_BYTES).min(most);
     let least = lookup.least_capacity();
     let (budget, row_budget) = lookup.budgets();
-    Form {
+    JobSettings {
         lookup,
         capacity: capacity.clamp(least.into(), MOST_CANDIDATES) as u32,
         budget,
@@ -118,9 +117,9 @@ fn shape(
     build: &SetCollection,
     spec: &JoinSpec,
     join: &DeviceJoin,
-    form: &Form,
+    settings: &JobSettings,
 ) -> Result<IndexShape, DeviceError> {
-    let lookup = &*form.lookup;
+    let lookup = &*settings.lookup;
     let prefix = |size: u32| indexed_tokens(lookup, spec, size);
     let too_large = |bytes| DeviceError::OutOfMemory {
         what: "the inverted index of the join",
@@ -137,23 +136,24 @@ fn shape(
         lookup.part_sets(),
         postings_within(join.devices.memory / 8),
     );
-    let bytes = of_sets.saturating_add(bytes_beside(join, form, &shape));
+    let bytes = of_sets.saturating_add(bytes_beside(join, settings, &shape));
     if bytes <= join.devices.memory { Ok(shape) } else { Err(too_large(bytes)) }
 }
 
 /// The bytes of an index and of the works, or, before these, of the postings that are sorted.
-fn bytes_beside(join: &DeviceJoin, form: &Form, shape: &IndexShape) -> u64 {
+fn bytes_beside(join: &DeviceJoin, settings: &JobSettings, shape: &IndexShape) -> u64 {
     let (index, scratch) = shape.bytes();
-    let rows = if form.lookup.has_cells() { u64::from(limits(join, form, shape).rows) } else { 0 };
+    let rows =
+        if settings.lookup.has_cells() { u64::from(limits(join, settings, shape).rows) } else { 0 };
     let cells = rows * u64::from(shape.greatest_part()) * size_of::<u32>() as u64;
-    let works = Device::SLOTS as u64 * (form.buffer_bytes() + cells);
+    let works = Device::SLOTS as u64 * (settings.buffer_bytes() + cells);
     index.saturating_add(works.max(scratch))
 }
 
 /// What plans are cut by.
-fn limits(join: &DeviceJoin, form: &Form, shape: &IndexShape) -> Limits {
+fn limits(join: &DeviceJoin, settings: &JobSettings, shape: &IndexShape) -> Limits {
     let cells = (2 * share(join) / size_of::<u32>() as u64).min(MOST_CELLS);
-    let rows = match form.lookup.has_cells() {
+    let rows = match settings.lookup.has_cells() {
         true => (cells / u64::from(shape.greatest_part().max(1))).clamp(1, MOST_ROWS.into()) as u32,
         false => MOST_ROWS,
     };
@@ -187,7 +187,7 @@ pub(crate) fn prepare(
     let (build, spec) = (&join.build, join.spec);
     context.reservation.try_grow(IndexShape::footprint(build))?;
     let on_cpu = on_cpu(join, context);
-    match on_devices(build, spec, &device, form(lookup, &spec, &device), on_cpu) {
+    match on_devices(build, spec, &device, settings(lookup, &spec, &device), on_cpu) {
         Ok(prepared) => Ok(prepared),
         Err(error) if device.devices.demanded && device.devices.have_failed() => Err(error.into()),
         // The devices lack the memory for an index.

@@ -12,8 +12,8 @@ use crate::config::GpuOptions;
 use crate::emulator::gpu;
 use crate::engine::{DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms};
 use crate::set::indexed::lookup::{ByWarps, Lookup};
-use crate::set::indexed::work::Form;
-use crate::set::indexed::{IndexShape, IndexedJoin, form, on_cpu, on_devices};
+use crate::set::indexed::work::JobSettings;
+use crate::set::indexed::{IndexShape, IndexedJoin, on_cpu, on_devices, settings};
 use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::on_devices::{
     OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes,
@@ -88,9 +88,10 @@ impl Strategy for FixedIndex {
         let cpu = || on_cpu(join, context);
         let Some(device) = DeviceJoin::of(device)? else { return cpu().into_prepared() };
         let capacity = (*capacity).max(lookup.least_capacity());
-        let form = form(Arc::clone(lookup), &join.spec, &device);
-        let form = Form { capacity, budget: *budget, row_budget: *row_budget, ..form };
-        match on_devices(&join.build, join.spec, &device, form, cpu()) {
+        let settings = settings(Arc::clone(lookup), &join.spec, &device);
+        let settings =
+            JobSettings { capacity, budget: *budget, row_budget: *row_budget, ..settings };
+        match on_devices(&join.build, join.spec, &device, settings, cpu()) {
             Ok(prepared) => Ok(prepared),
             Err(error) if device.devices.demanded => Err(error.into()),
             Err(_) => cpu().into_prepared(),

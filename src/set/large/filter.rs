@@ -8,10 +8,10 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Collection, Match, ProbeUnit};
 use crate::gpu::DeviceWork;
-use crate::offload::{DeviceFilter, OpenUnit, TicketOf, Undecided};
+use crate::offload::{DeviceFilter, DeviceTask, EachDevice, OpenUnit, TicketOf, Undecided};
 use crate::set::large::abi::LargeRun;
 use crate::set::large::cut::{TokenCut, sizes};
-use crate::set::large::work::{Form, LargeDevice, LargeJob, LargeTask};
+use crate::set::large::work::{JobSettings, LargeJob};
 use crate::set::offload::TravellingSets;
 use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
@@ -23,15 +23,14 @@ const LEAST_RANGE: u32 = 192;
 pub(super) struct LargeSets {
     pub build: Arc<SetCollection>,
     pub spec: JoinSpec,
-    pub form: Form,
+    pub settings: JobSettings,
     pub cut: Arc<TokenCut>,
     pub column_sizes: Arc<Vec<u32>>,
     /// Tokens of rows that travel with a work at most, unless it has one row.
     pub tokens: u64,
     /// The devices hold the probe sets: these are the build sets.
     pub resident: bool,
-    /// By place of the join; `None` where it has failed before.
-    pub devices: Vec<Option<LargeDevice>>,
+    pub devices: EachDevice<LargeJob>,
 }
 
 impl LargeSets {
@@ -46,7 +45,7 @@ impl LargeSets {
                 Some((least, greatest)) => self.build.runs().sets(run.key, least, greatest),
                 None => 0..0,
             };
-            if self.form.same {
+            if self.settings.same {
                 admitted.end = admitted.end.min(next);
             }
             let Range { start, end } = admitted;
@@ -64,7 +63,7 @@ impl LargeSets {
 
     /// The end of the first of some rows, at least one, that a work has room for.
     fn end_of_rows(&self, sets: &SetCollection, left: &Range<SetId>) -> SetId {
-        let rows = self.form.cells / u64::from(self.build.len().max(1));
+        let rows = self.settings.cells / u64::from(self.build.len().max(1));
         let end = u64::from(left.start) + rows.max(1);
         let end = end.min(left.end.into()) as SetId;
         if self.resident {
@@ -89,13 +88,13 @@ impl LargeSets {
         if columns.is_empty() {
             return Ok(None);
         }
-        if self.resident && columns.start == rows.start && self.form.same {
+        if self.resident && columns.start == rows.start && self.settings.same {
             // Rows and columns share what is made of their sets.
             columns.end = rows.end;
         }
-        let travel = || TravellingSets::new(sets, rows.clone(), self.form.counts);
+        let travel = || TravellingSets::new(sets, rows.clone(), self.settings.counts);
         Ok(Some(LargeJob {
-            form: self.form,
+            settings: self.settings,
             cut: Arc::clone(&self.cut),
             runs: Arc::new(runs),
             row_sizes: Arc::new(sizes(sets, rows.clone())),
@@ -145,8 +144,7 @@ impl DeviceFilter for LargeSets {
     }
 
     fn work(&self, place: usize, job: LargeJob, ticket: TicketOf<Self>) -> Box<dyn DeviceWork> {
-        let device = self.devices.get(place).cloned().flatten();
-        Box::new(LargeTask::new(job, device, ticket))
+        DeviceTask::boxed(&self.devices, place, job, ticket)
     }
 
     fn again(&self, job: &LargeJob, left: Range<SetId>, unit: Option<&OpenUnit>) -> Vec<LargeJob> {
@@ -167,7 +165,7 @@ impl DeviceFilter for LargeSets {
     }
 
     fn most_matches(&self) -> u64 {
-        self.form.most_matches()
+        self.settings.most_matches()
     }
 
     fn range_unit(&self) -> u32 {
@@ -175,7 +173,7 @@ impl DeviceFilter for LargeSets {
     }
 
     fn least_range(&self) -> u32 {
-        let rows = self.form.cells / u64::from(self.build.len().max(1));
+        let rows = self.settings.cells / u64::from(self.build.len().max(1));
         rows.clamp(LEAST_RANGE.into(), 1 << 30).next_multiple_of(64) as u32
     }
 }
@@ -209,7 +207,7 @@ impl Undecided for UndecidedSets {
     }
 
     fn holds(&self, found: &Match) -> bool {
-        let is_met = !self.job.form.same || found.build < found.probe;
+        let is_met = !self.job.settings.same || found.build < found.probe;
         self.job.rows.contains(&found.probe) && is_met
     }
 }

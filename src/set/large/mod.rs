@@ -32,7 +32,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use self::cut::{Pairs, TokenCut, sizes};
 use self::filter::LargeSets;
 use self::shape::LightShape;
-use self::work::{Form, LargeDevice};
+use self::work::{JobSettings, LargeDevice};
 use crate::engine::{Cost, MatchNeed, Pairing, PreparedJoin};
 use crate::gpu::{Device, DeviceError};
 use crate::offload::{Offload, OnCpu, PreparedOffload};
@@ -71,34 +71,34 @@ pub(in crate::set) fn prepare(
     choice: Choice,
     context: PrepareContext<'_>,
 ) -> Result<Result<Arc<dyn PreparedJoin>, DeviceError>> {
-    let form = match form(build, &spec, join) {
-        Ok(form) => form,
+    let settings = match settings(build, &spec, join) {
+        Ok(settings) => settings,
         Err(error) => return Ok(Err(error)),
     };
-    let (form, cut) = match choice {
-        Choice::Cheapest => (form, cut(build, &form, context.reservation)?),
+    let (settings, cut) = match choice {
+        Choice::Cheapest => (settings, cut(build, &settings, context.reservation)?),
         #[cfg(test)]
-        Choice::Fixed(fixed) => fixed.apply(build, form),
+        Choice::Fixed(fixed) => fixed.apply(build, settings),
     };
     let on_cpu = scan_count::on_cpu(build, spec, context);
-    Ok(on_devices(build, spec, join, form, cut, on_cpu))
+    Ok(on_devices(build, spec, join, settings, cut, on_cpu))
 }
 
 fn on_devices(
     build: &Arc<SetCollection>,
     spec: JoinSpec,
     join: &Arc<DeviceJoin>,
-    form: Form,
+    settings: JobSettings,
     cut: TokenCut,
     on_cpu: OnCpu,
 ) -> Result<Arc<dyn PreparedJoin>, DeviceError> {
     let devices = join.on_each(|device, sets| {
-        Ok(LargeDevice { sets, multiprocessors: device.multiprocessors() })
+        Ok(LargeDevice { resident: sets, multiprocessors: device.multiprocessors() })
     })?;
     let filter = LargeSets {
         build: Arc::clone(build),
         spec,
-        form,
+        settings,
         cut: Arc::new(cut),
         column_sizes: Arc::new(sizes(build, 0..build.len())),
         tokens: share(join) / size_of::<u32>() as u64,
@@ -115,12 +115,16 @@ fn share(join: &DeviceJoin) -> u64 {
     (join.devices.memory / (8 * Device::SLOTS as u64)).clamp(BYTES.0, BYTES.1)
 }
 
-/// What the works of a join have in common.
+/// The settings of a join's jobs.
 ///
 /// # Errors
 ///
 /// Where the devices do not hold the build sets. The join notes why.
-fn form(build: &SetCollection, spec: &JoinSpec, join: &DeviceJoin) -> Result<Form, DeviceError> {
+fn settings(
+    build: &SetCollection,
+    spec: &JoinSpec,
+    join: &DeviceJoin,
+) -> Result<JobSettings, DeviceError> {
     if !join.has_build() {
         let error = DeviceError::OutOfMemory {
             what: "the large sets of the join",
@@ -134,7 +138,7 @@ fn form(build: &SetCollection, spec: &JoinSpec, join: &DeviceJoin) -> Result<For
     let shapes = capabilities.map(LightShape::of);
     let shape = shapes.reduce(|a, b| if a == b { a } else { LightShape::SMALL });
     let share = share(join);
-    Ok(Form {
+    Ok(JobSettings {
         shape: shape.unwrap_or(LightShape::SMALL),
         bounds: spec.bounds,
         second: spec.probe_role == Role::Second,
@@ -149,19 +153,23 @@ fn form(build: &SetCollection, spec: &JoinSpec, join: &DeviceJoin) -> Result<For
 }
 
 /// Where the tokens of a join are cut. Grows the reservation by what making it takes.
-fn cut(build: &SetCollection, form: &Form, reservation: &MemoryReservation) -> Result<TokenCut> {
+fn cut(
+    build: &SetCollection,
+    settings: &JobSettings,
+    reservation: &MemoryReservation,
+) -> Result<TokenCut> {
     let footprint = TokenCut::footprint(build);
     reservation.try_grow(footprint + build.len() as usize * size_of::<u32>())?;
-    let cut = TokenCut::new(build, pairs(build, form), &form.shape);
+    let cut = TokenCut::new(build, pairs(build, settings), &settings.shape);
     reservation.shrink(footprint.saturating_sub(cut.size_in_bytes()));
     Ok(cut)
 }
 
 /// The pairs of a work.
-fn pairs(build: &SetCollection, form: &Form) -> Pairs {
+fn pairs(build: &SetCollection, settings: &JobSettings) -> Pairs {
     let columns = f64::from(build.len().max(1));
-    let rows = (form.cells as f64 / columns).clamp(1.0, columns);
-    Pairs { rows, columns, same: form.same && rows == columns }
+    let rows = (settings.cells as f64 / columns).clamp(1.0, columns);
+    Pairs { rows, columns, same: settings.same && rows == columns }
 }
 
 /// What the join costs on the device that is taken where none is named, as measured on an H200. Only

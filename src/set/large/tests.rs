@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 
 use super::cut::{Pairs, TokenCut};
 use super::shape::LightShape;
-use super::work::Form;
+use super::work::JobSettings;
 use super::{Choice, pairs};
 use crate::config::GpuOptions;
 use crate::emulator::gpu;
@@ -41,15 +41,26 @@ pub(in crate::set) struct FixedLarge {
 
 impl FixedLarge {
     /// Room for few tokens.
-    pub(super) fn apply(&self, build: &SetCollection, form: Form) -> (Form, TokenCut) {
+    pub(super) fn apply(
+        &self,
+        build: &SetCollection,
+        settings: JobSettings,
+    ) -> (JobSettings, TokenCut) {
         let of = if self.large { LightShape::LARGE } else { LightShape::SMALL };
         let shape = LightShape { postings: self.postings, lists: self.lists, ..of };
         let (cells, bytes) = (self.cells, self.bytes);
         let capacity = self.matches.max(build.len());
-        let form = Form { shape, cells, capacity, starts_bytes: bytes, bits_bytes: bytes, ..form };
+        let settings = JobSettings {
+            shape,
+            cells,
+            capacity,
+            starts_bytes: bytes,
+            bits_bytes: bytes,
+            ..settings
+        };
         let heavy = (f64::from(build.universe()) * self.light) as u32;
-        let cut = TokenCut::at(build, heavy, pairs(build, &form), &shape);
-        (form, cut)
+        let cut = TokenCut::at(build, heavy, pairs(build, &settings), &shape);
+        (settings, cut)
     }
 }
 

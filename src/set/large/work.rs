@@ -6,8 +6,8 @@ use std::sync::Arc;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::Match;
-use crate::gpu::{DeviceError, DeviceWork, Grid, Results, Stage, Usage};
-use crate::offload::{ALIGNMENT, Figures, Layout, Outcome, Ticket, bytes_of, fetch};
+use crate::gpu::{DeviceError, Grid, Stage};
+use crate::offload::{Arena, DeviceJob, JobCounters, JobResults, OnDevice, Outcome};
 use crate::set::device::ResidentSets;
 use crate::set::device::abi::{Found, Sets};
 use crate::set::large::abi::{
@@ -16,7 +16,7 @@ use crate::set::large::abi::{
 };
 use crate::set::large::cut::TokenCut;
 use crate::set::large::shape::{LARGE, LightShape};
-use crate::set::offload::{TravelPlaces, TravellingSets};
+use crate::set::offload::TravellingSets;
 use crate::set::{Bounds, Measure, SetId};
 
 /// Threads of a block that finds starts or fills bits, and of one that decides.
@@ -25,9 +25,9 @@ const DECIDING_THREADS: u32 = 128;
 /// Jobs for each block, so that blocks end together.
 const JOBS: u64 = 8;
 
-/// What the works of a join have in common.
+/// The settings that the jobs of a join share.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Form {
+pub(super) struct JobSettings {
     pub shape: LightShape,
     pub bounds: Bounds,
     /// Rows are the measure's second argument.
@@ -47,7 +47,7 @@ pub(super) struct Form {
     pub same: bool,
 }
 
-impl Form {
+impl JobSettings {
     /// The most matches that a work gives.
     pub(super) fn most_matches(&self) -> u64 {
         if self.counts { 0 } else { self.capacity.into() }
@@ -57,7 +57,7 @@ impl Form {
 /// Rows to be compared with columns on a device. The number of a row is that of its set.
 #[derive(Debug, Clone)]
 pub(super) struct LargeJob {
-    pub form: Form,
+    pub settings: JobSettings,
     pub cut: Arc<TokenCut>,
     pub rows: Range<SetId>,
     pub columns: Range<SetId>,
@@ -85,7 +85,7 @@ impl LargeJob {
     /// Ranges of light tokens whose starts there is room for.
     fn ranges(&self) -> u32 {
         let sets = self.rows.len() + if self.is_square() { 0 } else { self.columns.len() };
-        let most = self.form.starts_bytes / (size_of::<u32>() * sets.max(1)) as u64;
+        let most = self.settings.starts_bytes / (size_of::<u32>() * sets.max(1)) as u64;
         most.saturating_sub(1).clamp(1, self.cut.ranges().max(1).into()) as u32
     }
 
@@ -99,175 +99,14 @@ impl LargeJob {
     /// Chunks of bits that there is room for.
     fn chunks(&self) -> u32 {
         let all = u64::from(self.cut.universe - self.cut.heavy).div_ceil(CHUNK_BITS.into());
-        (self.form.bits_bytes / self.chunk_bytes().1.max(1)).clamp(1, all.max(1)) as u32
+        (self.settings.bits_bytes / self.chunk_bytes().1.max(1)).clamp(1, all.max(1)) as u32
     }
 }
 
-/// Where the arrays of a work lie in the memory of its stage, behind the tally.
-#[derive(Debug, Clone, Copy)]
-struct Places {
-    probe: Option<TravelPlaces>,
-    cuts: u64,
-    runs: u64,
-    row_sizes: u64,
-    column_sizes: u64,
-    overlaps: u64,
-    row_starts: u64,
-    column_starts: u64,
-    row_bits: u64,
-    column_bits: u64,
-    seen: u64,
-    matches: u64,
-    end: u64,
-}
+/// The build sets on a device.
+pub(super) type LargeDevice = OnDevice<ResidentSets>;
 
-impl Places {
-    fn of(job: &LargeJob) -> Self {
-        let LargeJob { form, cut, rows, columns, .. } = job;
-        let mut layout = Layout::default();
-        layout.add(1, ALIGNMENT);
-        let probe = job.probe.as_ref().map(|probe| probe.places(&mut layout));
-        let (rows, columns) = (rows.len() as u64, columns.len() as u64);
-        let (starts, chunks) = (u64::from(job.ranges()) + 1, u64::from(job.chunks()));
-        let mut add = |count: u64, bytes: u64| layout.add(count, bytes);
-        let cuts = add(cut.cuts.len() as u64, 4);
-        let runs = add(job.runs.len() as u64, size_of::<LargeRun>() as u64);
-        let row_sizes = add(rows, 4);
-        let column_sizes = add(columns, 4);
-        let overlaps = add(job.cells(), 4);
-        let row_starts = add(rows * starts, 4);
-        let (of_rows, of_all) = job.chunk_bytes();
-        let row_bits = add(chunks, of_rows);
-        let (column_starts, column_bits) = match job.is_square() {
-            true => (row_starts, row_bits),
-            false => (add(columns * starts, 4), add(chunks, of_all - of_rows)),
-        };
-        let seen = add(if form.first_only { rows } else { 0 }, 4);
-        let matches = add(form.most_matches(), size_of::<Match>() as u64);
-        Self {
-            probe,
-            cuts,
-            runs,
-            row_sizes,
-            column_sizes,
-            overlaps,
-            row_starts,
-            column_starts,
-            row_bits,
-            column_bits,
-            seen,
-            matches,
-            end: layout.end(),
-        }
-    }
-}
-
-/// The build sets on a device, and its multiprocessors.
-#[derive(Debug, Clone)]
-pub(super) struct LargeDevice {
-    pub sets: ResidentSets,
-    pub multiprocessors: u32,
-}
-
-/// A [`LargeJob`] on its way through a device.
-#[derive(Debug)]
-pub(super) struct LargeTask {
-    job: LargeJob,
-    /// `None` where it has failed before.
-    device: Option<LargeDevice>,
-    places: Option<Places>,
-    tally: LargeTally,
-    matches: Vec<Match>,
-    /// The rows that found no room for their matches.
-    left: Range<SetId>,
-    ticket: Ticket<LargeJob, Range<SetId>>,
-}
-
-impl LargeTask {
-    pub(super) fn new(
-        job: LargeJob,
-        device: Option<LargeDevice>,
-        ticket: Ticket<LargeJob, Range<SetId>>,
-    ) -> Self {
-        let tally = LargeTally::default();
-        Self { job, device, places: None, tally, matches: vec![], left: 0..0, ticket }
-    }
-
-    /// Copies what the kernels read.
-    fn copy(&self, stage: &mut Stage<'_>, places: &Places) -> Result<(), DeviceError> {
-        let LargeJob { form, cut, columns, runs, row_sizes, column_sizes, probe, .. } = &self.job;
-        let of_columns = &column_sizes[columns.start as usize..columns.end as usize];
-        // SAFETY: the job keeps all of them as they are until it is answered.
-        unsafe {
-            if let (Some(probe), Some(places)) = (probe, &places.probe) {
-                probe.copy(stage, places)?;
-            }
-            stage.copy(places.cuts, bytes_of(&cut.cuts))?;
-            stage.copy(places.runs, bytes_of(runs.as_slice()))?;
-            stage.copy(places.row_sizes, bytes_of(row_sizes.as_slice()))?;
-            stage.copy(places.column_sizes, bytes_of(of_columns))?;
-        }
-        stage.clear(0, size_of::<LargeTally>())?;
-        stage.clear(places.overlaps, self.job.cells() as usize * size_of::<u32>())?;
-        if form.first_only {
-            stage.clear(places.seen, row_sizes.len() * size_of::<u32>())?;
-        }
-        Ok(())
-    }
-
-    fn argument(&self, device: &LargeDevice, start: u64, places: &Places) -> LargeWork {
-        let LargeJob { form, cut, rows, columns, runs, probe, .. } = &self.job;
-        let at = |place: u64| start + place;
-        let build = device.sets.sets();
-        let from = |first: SetId| Sets { offsets: build.offsets + 8 * u64::from(first), ..build };
-        let (row_sets, probe_rows) = match probe.as_ref().zip(places.probe.as_ref()) {
-            None => (from(rows.start), device.sets.rows()),
-            Some((probe, places)) => match probe.at(start, places) {
-                (sets, 0) => (sets, 0),
-                (sets, counts) => (sets, counts.wrapping_sub(4 * u64::from(rows.start))),
-            },
-        };
-        LargeWork {
-            rows: row_sets,
-            columns: from(columns.start),
-            overlaps: at(places.overlaps),
-            cuts: at(places.cuts),
-            row_starts: at(places.row_starts),
-            column_starts: at(places.column_starts),
-            row_bits: at(places.row_bits),
-            column_bits: at(places.column_bits),
-            runs: at(places.runs),
-            row_sizes: at(places.row_sizes),
-            column_sizes: at(places.column_sizes),
-            matches: at(places.matches),
-            seen: if form.first_only { at(places.seen) } else { 0 },
-            probe_rows,
-            build_rows: device.sets.rows(),
-            tally: start,
-            threshold: form.bounds.threshold,
-            row_count: rows.len() as u32,
-            column_count: columns.len() as u32,
-            first_row: rows.start,
-            first_column: columns.start,
-            same: form.same.into(),
-            run_count: runs.len() as u32,
-            range_count: 0,
-            job_ranges: 1,
-            slice_first: 0,
-            slice_end: cut.universe,
-            chunk_count: 0,
-            job_chunks: 1,
-            postings: form.shape.postings,
-            lists: form.shape.lists,
-            measure: measure_number(form.bounds.measure),
-            second: form.second.into(),
-            decided_first: 0,
-            decided_count: rows.len() as u32,
-            capacity: form.capacity,
-            reserved: 0,
-        }
-    }
-
+impl LargeJob {
     /// Decides all rows, or, where matches are given, as many at a time as there is half the room for.
     fn decide(
         &self,
@@ -280,7 +119,7 @@ impl LargeTask {
             let most = u64::from(16 * launcher.multiprocessors);
             (blocks.clamp(1, most) as u32, DECIDING_THREADS, 0)
         };
-        if self.job.form.counts {
+        if self.settings.counts {
             return launcher.launch("large_decide_count", grid(work.row_count), work);
         }
         let each = (u64::from(work.capacity) / 2 / columns).clamp(1, work.row_count.into()) as u32;
@@ -298,7 +137,7 @@ impl LargeTask {
     /// Tiles of rows and columns of `side` sets each.
     fn tiles(&self, side: u32) -> u64 {
         let of = |sets: &Range<SetId>| (sets.len() as u64).div_ceil(side.into());
-        of(&self.job.rows) * of(&self.job.columns)
+        of(&self.rows) * of(&self.columns)
     }
 
     /// Counts light tokens, as many ranges at a time as there is room for.
@@ -307,9 +146,9 @@ impl LargeTask {
         launcher: &mut Launcher<'_, '_>,
         mut work: LargeWork,
     ) -> Result<(), DeviceError> {
-        let LargeJob { form, cut, .. } = &self.job;
-        let LightShape { name, tile, threads, blocks, .. } = form.shape;
-        let (each, cuts) = (self.job.ranges(), work.cuts);
+        let Self { settings, cut, .. } = self;
+        let LightShape { name, tile, threads, blocks, .. } = settings.shape;
+        let (each, cuts) = (self.ranges(), work.cuts);
         let most = blocks * launcher.multiprocessors;
         for first in (0..cut.ranges()).step_by(each as usize) {
             work.cuts = cuts + 4 * u64::from(first);
@@ -319,7 +158,7 @@ impl LargeTask {
             launcher.stage.clear(NEXT.0, NEXT.1)?;
             launcher.launch("large_starts", (8 * launcher.multiprocessors, THREADS, 0), work)?;
             let blocks = all.clamp(1, most.into()) as u32;
-            launcher.launch(name, (blocks, threads, form.shape.shared_words()), work)?;
+            launcher.launch(name, (blocks, threads, settings.shape.shared_words()), work)?;
         }
         Ok(())
     }
@@ -330,8 +169,8 @@ impl LargeTask {
         launcher: &mut Launcher<'_, '_>,
         mut work: LargeWork,
     ) -> Result<(), DeviceError> {
-        let TokenCut { heavy, universe, .. } = *self.job.cut;
-        let each = self.job.chunks();
+        let TokenCut { heavy, universe, .. } = *self.cut;
+        let each = self.chunks();
         let most = 2 * launcher.multiprocessors;
         let mut first = heavy;
         while first < universe {
@@ -348,17 +187,6 @@ impl LargeTask {
             first = first.saturating_add(chunks.saturating_mul(CHUNK_BITS));
         }
         Ok(())
-    }
-
-    fn figures(&self) -> Figures {
-        let matches = self.tally.found.matches;
-        Figures {
-            kernel: self.job.form.shape.name,
-            tested: self.job.cells(),
-            passed: matches,
-            candidates: matches,
-            compared: 0,
-        }
     }
 }
 
@@ -391,33 +219,100 @@ impl Launcher<'_, '_> {
     }
 }
 
-impl DeviceWork for LargeTask {
-    fn issue(&mut self, stage: &mut Stage<'_>) -> Result<(), DeviceError> {
-        if !self.ticket.is_wanted() {
-            return Ok(());
-        }
-        let Some(device) = self.device.as_ref().filter(|device| device.sets.is_at(stage)) else {
-            return Err(DeviceError::Internal("sets of another device".to_string()));
-        };
-        let places = Places::of(&self.job);
-        let start = stage.reserve("the overlaps of large sets", places.end)?;
-        self.copy(stage, &places)?;
-        let work = self.argument(device, start, &places);
-        let mut launcher = Launcher { stage, multiprocessors: device.multiprocessors };
-        self.count_light(&mut launcher, work)?;
-        self.count_heavy(&mut launcher, work)?;
-        self.decide(&mut launcher, work)?;
-        stage.note(0, size_of::<LargeTally>())?;
-        self.places = Some(places);
-        Ok(())
+impl DeviceJob for LargeJob {
+    type Resident = ResidentSets;
+    type Tally = LargeTally;
+    type Arguments = LargeWork;
+    /// The rows that found no room for their matches.
+    type Left = Range<SetId>;
+    const ARRAYS: &'static str = "the overlaps of large sets";
+
+    fn is_at(&self, resident: &ResidentSets, stage: &Stage<'_>) -> bool {
+        resident.is_at(stage)
     }
 
-    fn finish(&mut self, results: &mut Results<'_>) -> Result<(), DeviceError> {
-        let Some(places) = &self.places else { return Ok(()) };
-        let tally: LargeTally = results.note()?;
-        let LargeJob { form, rows, .. } = &self.job;
+    fn declare<'a>(&'a self, device: &LargeDevice, arena: &mut Arena<'a>) -> LargeWork {
+        let Self { settings, cut, rows, columns, runs, column_sizes, .. } = self;
+        let (build, build_rows) = (device.resident.sets(), device.resident.rows());
+        let from = |first: SetId| Sets { offsets: build.offsets + 8 * u64::from(first), ..build };
+        let (row_sets, probe_rows) = match self.probe.as_ref().map(|probe| probe.declare(arena)) {
+            None => (from(rows.start), build_rows),
+            Some((sets, 0)) => (sets, 0),
+            Some((sets, counts)) => (sets, counts.wrapping_sub(4 * u64::from(rows.start))),
+        };
+        let (row_count, column_count) = (rows.len() as u64, columns.len() as u64);
+        let (starts, chunks) = (u64::from(self.ranges()) + 1, u64::from(self.chunks()));
+        let (of_rows, of_all) = self.chunk_bytes();
+        let row_starts = arena.room::<u32>(row_count * starts);
+        let row_bits = arena.room_of(chunks, of_rows);
+        let (column_starts, column_bits) = match self.is_square() {
+            true => (row_starts, row_bits),
+            false => {
+                (arena.room::<u32>(column_count * starts), arena.room_of(chunks, of_all - of_rows))
+            }
+        };
+        LargeWork {
+            rows: row_sets,
+            columns: from(columns.start),
+            overlaps: arena.zeroed::<u32>(self.cells()),
+            cuts: arena.copied(&cut.cuts),
+            row_starts,
+            column_starts,
+            row_bits,
+            column_bits,
+            runs: arena.copied(runs),
+            row_sizes: arena.copied(&self.row_sizes),
+            column_sizes: arena.copied(&column_sizes[columns.start as usize..columns.end as usize]),
+            matches: arena.room::<Match>(settings.most_matches()),
+            seen: if settings.first_only { arena.zeroed::<u32>(row_count) } else { 0 },
+            probe_rows,
+            build_rows,
+            tally: arena.start(),
+            threshold: settings.bounds.threshold,
+            row_count: row_count as u32,
+            column_count: column_count as u32,
+            first_row: rows.start,
+            first_column: columns.start,
+            same: settings.same.into(),
+            run_count: runs.len() as u32,
+            range_count: 0,
+            job_ranges: 1,
+            slice_first: 0,
+            slice_end: cut.universe,
+            chunk_count: 0,
+            job_chunks: 1,
+            postings: settings.shape.postings,
+            lists: settings.shape.lists,
+            measure: measure_number(settings.bounds.measure),
+            second: settings.second.into(),
+            decided_first: 0,
+            decided_count: row_count as u32,
+            capacity: settings.capacity,
+            reserved: 0,
+        }
+    }
+
+    fn launch(
+        &self,
+        device: &LargeDevice,
+        work: &LargeWork,
+        stage: &mut Stage<'_>,
+    ) -> Result<(), DeviceError> {
+        let mut launcher = Launcher { stage, multiprocessors: device.multiprocessors };
+        self.count_light(&mut launcher, *work)?;
+        self.count_heavy(&mut launcher, *work)?;
+        self.decide(&mut launcher, *work)
+    }
+
+    fn outcome(
+        &self,
+        work: &LargeWork,
+        tally: LargeTally,
+        results: &mut JobResults<'_, '_>,
+    ) -> Result<Outcome<Range<SetId>>, DeviceError> {
+        let Self { settings, rows, .. } = self;
         let (matches, stopped) = (tally.found.matches, tally.stopped);
-        let too_many = !form.counts && matches > form.most_matches();
+        let too_many = !settings.counts && matches > settings.most_matches();
         // Some row is decided by every work.
         if too_many || stopped == 1 || stopped as usize > rows.len() {
             return Err(DeviceError::Internal(format!(
@@ -425,25 +320,16 @@ impl DeviceWork for LargeTask {
                 rows.len()
             )));
         }
-        if stopped > 0 {
-            self.left = rows.start + stopped - 1..rows.end;
-        }
-        if !form.counts {
-            self.matches = fetch(results, places.matches, matches as usize)?;
-        }
-        self.tally = tally;
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<Usage, DeviceError>) {
-        let figures = self.figures();
-        let Self { job, device, tally, matches, left, ticket, .. } = *self;
-        // Dropped first, so that the receiver of the answer can use their memory.
-        drop(device);
-        let (counted, undecided) = (tally.found.into(), vec![]);
-        ticket.done(
-            job,
-            outcome.map(|usage| Outcome { counted, matches, undecided, left, figures, usage }),
-        );
+        let left = if stopped > 0 { rows.start + stopped - 1..rows.end } else { 0..0 };
+        let given = if settings.counts { 0 } else { matches as usize };
+        let counters = JobCounters {
+            kernel: settings.shape.name,
+            tested: self.cells(),
+            passed: matches,
+            candidates: matches,
+            compared: 0,
+        };
+        let matches = results.fetch(work.matches, given)?;
+        Ok(Outcome { counted: tally.found.into(), matches, left, counters, ..Outcome::default() })
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-pub(in crate::set) use self::travel::{TravelPlaces, TravellingSets};
+pub(in crate::set) use self::travel::TravellingSets;
 use crate::engine::{Cursor, MatchBuffer, MatchNeed, Pairing, PreparedJoin, RowPairCounts};
 use crate::offload::{Counted, CpuJoin, Itself, OnCpu, Wanted};
 use crate::set::device::abi::Found;

@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::gpu::{DeviceError, Stage};
-use crate::offload::{Layout, bytes_of};
+use crate::offload::Arena;
 use crate::set::device::abi::Sets;
 use crate::set::{SetCollection, SetId};
 
@@ -15,14 +14,6 @@ pub(in crate::set) struct TravellingSets {
     pub collection: Arc<SetCollection>,
     pub sets: Range<SetId>,
     pub row_counts: Arc<Vec<u32>>,
-}
-
-/// Where travelling sets lie in the memory of a work.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::set) struct TravelPlaces {
-    offsets: u64,
-    tokens: u64,
-    row_counts: u64,
 }
 
 impl TravellingSets {
@@ -40,46 +31,26 @@ impl TravellingSets {
     }
 
     /// The places of their tokens in the collection.
-    pub(in crate::set) fn tokens(&self) -> Range<usize> {
+    fn tokens(&self) -> Range<usize> {
         let (offsets, _) = self.collection.csr();
         let at = |set: SetId| offsets.get(set as usize).copied().unwrap_or(0) as usize;
         at(self.sets.start)..at(self.sets.end)
     }
 
-    pub(in crate::set) fn places(&self, layout: &mut Layout) -> TravelPlaces {
-        TravelPlaces {
-            offsets: layout.add(self.sets.len() as u64 + 1, size_of::<u64>() as u64),
-            tokens: layout.add(self.tokens().len() as u64, size_of::<u32>() as u64),
-            row_counts: layout.add(self.row_counts.len() as u64, size_of::<u32>() as u64),
-        }
-    }
-
-    /// Copies them to their places.
-    ///
-    /// # Safety
-    ///
-    /// The work keeps them until it is answered.
-    pub(in crate::set) unsafe fn copy(
-        &self,
-        stage: &mut Stage<'_>,
-        places: &TravelPlaces,
-    ) -> Result<(), DeviceError> {
+    /// Declares the sets. Gives them as kernels read them, and the address of their row counts.
+    pub(in crate::set) fn declare<'a>(&'a self, arena: &mut Arena<'a>) -> (Sets, u64) {
         let (offsets, tokens) = self.collection.csr();
-        let sets = self.sets.start as usize..self.sets.end as usize + 1;
-        // SAFETY: as the caller promises; nothing of them changes.
-        unsafe {
-            stage.copy(places.offsets, bytes_of(&offsets[sets]))?;
-            stage.copy(places.tokens, bytes_of(&tokens[self.tokens()]))?;
-            stage.copy(places.row_counts, bytes_of(&self.row_counts))
-        }
-    }
-
-    /// The sets as a kernel reads them, and the address of their row counts, in a work at `start`.
-    pub(in crate::set) fn at(&self, start: u64, places: &TravelPlaces) -> (Sets, u64) {
+        let of_sets = self.tokens();
         // Offsets count from the first set of the collection.
-        let before = (self.tokens().start * size_of::<u32>()) as u64;
-        let tokens = (start + places.tokens).wrapping_sub(before);
-        let row_counts = if self.row_counts.is_empty() { 0 } else { start + places.row_counts };
-        (Sets { tokens, offsets: start + places.offsets }, row_counts)
+        let before = (of_sets.start * size_of::<u32>()) as u64;
+        let sets = Sets {
+            tokens: arena.copied(&tokens[of_sets]).wrapping_sub(before),
+            offsets: arena.copied(&offsets[self.sets.start as usize..=self.sets.end as usize]),
+        };
+        let row_counts = match self.row_counts.is_empty() {
+            true => 0,
+            false => arena.copied(&self.row_counts),
+        };
+        (sets, row_counts)
     }
 }

@@ -7,7 +7,7 @@ use crate::offload::TileUnit;
 use crate::set::device::abi::{Found, Sets};
 
 /// Sets to be signed.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct Signing {
     pub sets: Sets,
@@ -42,7 +42,7 @@ pub(super) struct Uniting {
 }
 
 /// Signed sets.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct Signed {
     pub sets: Sets,

@@ -1,10 +1,9 @@
 //! The signed build side on a device.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 
-use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Resident, Results, Stage, Usage};
-use crate::offload::Layout;
+use crate::gpu::{Device, DeviceError, Grid, Resident, Stage};
+use crate::offload::{Arena, run};
 use crate::set::device::ResidentSets;
 use crate::set::device::abi::Sets;
 use crate::set::tiles::abi::{OCTET, Signed, Signing, Uniting};
@@ -13,24 +12,10 @@ use crate::set::tiles::shape::{TILES, TileShape};
 use crate::set::{SetCollection, SetId};
 
 /// Threads of a block that signs.
-pub(super) const SIGNING_THREADS: u32 = 256;
-
-/// Where the arrays of signed sets lie: behind them the arrays of columns.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct SignedPlaces {
-    /// Sets with the empty ones behind them.
-    padded: u32,
-    stages: u32,
-    words: u64,
-    hidden: u64,
-    classes: u64,
-    unions: u64,
-    stage_classes: u64,
-    sizes: u64,
-}
+const SIGNING_THREADS: u32 = 256;
 
 /// Columns as kernels read them: addresses by the numbers of sets in the collection.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Columns {
     pub signed: Signed,
     /// Classes by set, and by stage.
@@ -41,134 +26,127 @@ pub(super) struct Columns {
     pub row_counts: u64,
 }
 
-impl SignedPlaces {
-    /// For `count` sets of as many sizes as there are `classes`.
-    pub(super) fn of(
-        layout: &mut Layout,
-        count: u32,
-        shape: &TileShape,
-        members: u32,
-        classes: usize,
+/// How sets are signed and united to columns.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Signatures {
+    pub shape: TileShape,
+    pub scheme: TileScheme,
+    /// Sets of a column.
+    pub members: u32,
+}
+
+/// The arguments of the kernels that make columns of sets.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Making {
+    signing: Signing,
+    uniting: Uniting,
+}
+
+impl Making {
+    /// Declares the columns of `count` sets. `sizes`: the sizes of sets, ascending: the classes.
+    pub(super) fn declare<'a>(
+        arena: &mut Arena<'a>,
+        signatures: &Signatures,
+        (sets, count): (Sets, u32),
+        sizes: &'a [u32],
     ) -> Self {
+        let Signatures { shape, scheme, members } = *signatures;
         let stage_sets = shape.stage_columns * members;
         let stages = count.div_ceil(stage_sets);
         // Stages and strips are read to their ends.
         let least = u64::from(count) + u64::from(shape.strip_rows) + u64::from(OCTET);
         let padded = least.max(u64::from(stages) * u64::from(stage_sets));
-        let padded = padded.next_multiple_of(u64::from(OCTET * members)) as u32;
-        let (sets, width) = (u64::from(padded), u64::from(shape.width));
-        let words = layout.add(sets, 4 * width);
-        let hidden = layout.add(sets, 4);
-        let of_set = layout.add(sets, 4);
-        let unions = match members {
-            1 => words,
-            _ => layout.add(sets / u64::from(members), 4 * width),
-        };
-        let stage_classes = layout.add(u64::from(stages), 8);
-        let sizes = layout.add(classes as u64, 4);
-        Self { padded, stages, words, hidden, classes: of_set, unions, stage_classes, sizes }
-    }
-
-    /// Where the sizes of the classes are expected.
-    pub(super) fn sizes(&self) -> u64 {
-        self.sizes
-    }
-
-    /// The arguments that sign `count` sets and make columns of them, in memory at `start`.
-    fn arguments(
-        &self,
-        start: u64,
-        (sets, count): (Sets, u32),
-        (shape, scheme, members): (&TileShape, &TileScheme, u32),
-        classes: usize,
-    ) -> (Signing, Uniting) {
-        let at = |place: u64| start + place;
+        let all = padded.next_multiple_of(u64::from(OCTET * members));
+        let word_bytes = 4 * u64::from(shape.width);
         let signing = scheme.fill(Signing {
             sets,
-            words: at(self.words),
-            hidden: at(self.hidden),
-            classes: at(self.classes),
-            sizes: at(self.sizes),
-            size_count: classes as u32,
+            words: arena.room_of(all, word_bytes),
+            hidden: arena.room::<u32>(all),
+            classes: arena.room::<u32>(all),
+            sizes: arena.copied(sizes),
+            size_count: sizes.len() as u32,
             count,
-            padded: self.padded,
-            width: 0,
-            universe: 0,
-            owned: 0,
-            hashed_log: 0,
-            reserved: 0,
+            padded: all as u32,
+            ..Signing::default()
         });
         let uniting = Uniting {
-            words: at(self.words),
-            unions: at(self.unions),
-            classes: at(self.classes),
-            stage_classes: at(self.stage_classes),
+            words: signing.words,
+            unions: match members {
+                1 => signing.words,
+                _ => arena.room_of(all / u64::from(members), word_bytes),
+            },
+            classes: signing.classes,
+            stage_classes: arena.room::<u64>(stages.into()),
             count,
-            padded: self.padded,
+            padded: signing.padded,
             width: shape.width,
             members,
-            stages: self.stages,
-            stage_sets: shape.stage_columns * members,
+            stages,
+            stage_sets,
         };
-        (signing, uniting)
+        Self { signing, uniting }
     }
 
-    /// Has the kernels sign sets and make columns of them, in memory at `start`.
+    /// Has the kernels sign the sets and make columns of them.
     ///
     /// # Safety
     ///
-    /// There is memory for all arrays, it holds the sizes of the classes, and the addresses of the
-    /// sets are those of `count` sets.
+    /// The addresses are those of the sets and of the arrays declared, in memory of this stage.
     pub(super) unsafe fn launch(
         &self,
         stage: &mut Stage<'_>,
-        start: u64,
-        sets: (Sets, u32),
-        kind: (&TileShape, &TileScheme, u32),
-        (classes, blocks): (usize, u32),
+        multiprocessors: u32,
     ) -> Result<(), DeviceError> {
-        let (signing, uniting) = self.arguments(start, sets, kind, classes);
-        let sign = stage.kernel(&TILES, "tiles_sign")?;
+        // SAFETY: as the caller promises.
+        unsafe { sign(stage, &self.signing, multiprocessors)? };
         let unite = stage.kernel(&TILES, "tiles_unite")?;
-        let warps = SIGNING_THREADS / 32;
-        let blocks = self.padded.div_ceil(warps).clamp(1, blocks);
-        let grid = Grid { blocks, threads: SIGNING_THREADS, shared_words: 0 };
-        // SAFETY: the kernels take these arguments, of which the caller says that they hold.
-        unsafe {
-            stage.launch(sign, grid, signing)?;
-            stage.launch(unite, grid, uniting)
-        }
+        let grid = signing_grid(self.signing.padded, multiprocessors);
+        // SAFETY: the kernel takes a `Uniting`; the rest is as the caller promises.
+        unsafe { stage.launch(unite, grid, self.uniting) }
     }
 
-    /// The columns in memory at `start`, of which set `first` is the first, at the beginning of a
-    /// stage; the addresses of `sets` and `row_counts` are those of the first.
-    pub(super) fn columns(
-        &self,
-        start: u64,
-        first: SetId,
-        (sets, row_counts): (Sets, u64),
-        (shape, members): (&TileShape, u32),
-    ) -> Columns {
+    /// The columns, of which set `first` is the first, at the beginning of a stage. `row_counts`: the
+    /// address of those of the first.
+    pub(super) fn columns(&self, first: SetId, row_counts: u64) -> Columns {
+        let Self { signing, uniting } = self;
         // Kernels add the number of a set, or of its column or stage.
-        let before = |place: u64, items: u32, bytes: u32| {
-            (start + place).wrapping_sub(u64::from(items) * u64::from(bytes))
+        let before = |address: u64, items: u32, bytes: u32| {
+            address.wrapping_sub(u64::from(items) * u64::from(bytes))
         };
-        let words = 4 * shape.width;
+        let words = 4 * uniting.width;
         Columns {
             signed: Signed {
-                sets: sets.numbered_from(first),
-                words: before(self.words, first, words),
-                hidden: before(self.hidden, first, 4),
+                sets: signing.sets.numbered_from(first),
+                words: before(signing.words, first, words),
+                hidden: before(signing.hidden, first, 4),
             },
-            classes: before(self.classes, first, 4),
-            stage_classes: before(self.stage_classes, first / (shape.stage_columns * members), 8),
-            unions: before(self.unions, first / members, words),
-            row_counts: match row_counts {
-                0 => 0,
-                counts => counts.wrapping_sub(u64::from(first) * 4),
-            },
+            classes: before(signing.classes, first, 4),
+            stage_classes: before(uniting.stage_classes, first / uniting.stage_sets, 8),
+            unions: before(uniting.unions, first / uniting.members, words),
+            row_counts: if row_counts == 0 { 0 } else { before(row_counts, first, 4) },
         }
     }
+}
+
+/// The grid of a kernel whose warps take up `padded` sets.
+fn signing_grid(padded: u32, multiprocessors: u32) -> Grid {
+    let blocks = padded.div_ceil(SIGNING_THREADS / 32).clamp(1, 8 * multiprocessors);
+    Grid { blocks, threads: SIGNING_THREADS, shared_words: 0 }
+}
+
+/// Has a kernel sign sets.
+///
+/// # Safety
+///
+/// The addresses are those of the sets, and of arrays with room for all of them, in memory of this stage.
+pub(super) unsafe fn sign(
+    stage: &mut Stage<'_>,
+    signing: &Signing,
+    multiprocessors: u32,
+) -> Result<(), DeviceError> {
+    let kernel = stage.kernel(&TILES, "tiles_sign")?;
+    // SAFETY: the kernel takes a `Signing`; the rest is as the caller promises.
+    unsafe { stage.launch(kernel, signing_grid(signing.padded, multiprocessors), *signing) }
 }
 
 /// The sets of a collection on a device, signed: what rows are tested with, and, in a self-join,
@@ -177,22 +155,15 @@ impl SignedPlaces {
 pub(super) struct SignedColumns {
     sets: ResidentSets,
     signed: Resident,
-    places: SignedPlaces,
-    shape: TileShape,
-    members: u32,
+    columns: Columns,
 }
 
 impl SignedColumns {
     /// The bytes that signed sets take on a device, beside the sets.
-    pub(super) fn bytes_of(
-        build: &SetCollection,
-        shape: &TileShape,
-        members: u32,
-        sizes: &[u32],
-    ) -> u64 {
-        let mut layout = Layout::default();
-        SignedPlaces::of(&mut layout, build.len(), shape, members, sizes.len());
-        layout.end()
+    pub(super) fn bytes_of(build: &SetCollection, signatures: &Signatures, sizes: &[u32]) -> u64 {
+        let mut arena = Arena::at(0);
+        Making::declare(&mut arena, signatures, (Sets::default(), build.len()), sizes);
+        arena.bytes()
     }
 
     /// Signs the sets of a collection, which are on the device, and waits for it. `sizes`: the sizes
@@ -205,70 +176,37 @@ impl SignedColumns {
         device: &Arc<Device>,
         build: &SetCollection,
         sets: ResidentSets,
-        (shape, scheme, members): (&TileShape, &TileScheme, u32),
+        signatures: &Signatures,
         sizes: &[u32],
-    ) -> Result<Self, DeviceError> {
-        let mut layout = Layout::default();
-        let places = SignedPlaces::of(&mut layout, build.len(), shape, members, sizes.len());
-        let signed = device.resident("the signatures of the join", layout.end(), |upload| {
-            upload.copy(places.sizes, sizes)
+    ) -> Result<Arc<Self>, DeviceError> {
+        let signed_sets = (sets.sets(), build.len());
+        let mut arena = Arena::at(0);
+        Making::declare(&mut arena, signatures, signed_sets, sizes);
+        let signed = device
+            .resident("the signatures of the join", arena.bytes(), |upload| arena.upload(upload))?;
+        let mut arena = Arena::at(signed.address());
+        let making = Making::declare(&mut arena, signatures, signed_sets, sizes);
+        let columns = making.columns(0, sets.rows());
+        let this = Arc::new(Self { sets, signed, columns });
+        let (holds, multiprocessors) = (Arc::clone(&this), device.multiprocessors());
+        run(device, move |stage| {
+            if !holds.is_at(stage) {
+                return Err(DeviceError::Internal("sets of another device are signed".into()));
+            }
+            // SAFETY: the work holds the sets and the memory of all arrays, to which the sizes have
+            // been copied.
+            unsafe { making.launch(stage, multiprocessors) }
         })?;
-        let this = Arc::new(Self { sets, signed, places, shape: *shape, members });
-        let (sender, receiver) = channel();
-        let blocks = 8 * device.multiprocessors();
-        let (holds, classes, count) = (Arc::clone(&this), sizes.len(), build.len());
-        let work = SignWork { scheme: *scheme, classes, count, blocks, holds, sender };
-        device.submit(Box::new(work));
-        let lost = || DeviceError::Internal("signing has no answer".to_string());
-        receiver.recv().map_err(|_| lost())??;
-        // The work is dropped before it answers.
-        Arc::try_unwrap(this).map_err(|_| lost())
+        Ok(this)
     }
 
     /// The sets as columns of a kernel.
     pub(super) fn columns(&self) -> Columns {
-        let sets = (self.sets.sets(), self.sets.rows());
-        self.places.columns(self.signed.address(), 0, sets, (&self.shape, self.members))
+        self.columns
     }
 
     /// Whether a work at this stage can read them.
     pub(super) fn is_at(&self, stage: &Stage<'_>) -> bool {
         self.sets.is_at(stage) && stage.has(&self.signed)
-    }
-}
-
-/// Fills [`SignedColumns`].
-#[derive(Debug)]
-struct SignWork {
-    scheme: TileScheme,
-    classes: usize,
-    count: u32,
-    blocks: u32,
-    holds: Arc<SignedColumns>,
-    sender: Sender<Result<(), DeviceError>>,
-}
-
-impl DeviceWork for SignWork {
-    fn issue(&mut self, stage: &mut Stage<'_>) -> Result<(), DeviceError> {
-        let SignedColumns { sets, signed, places, shape, members } = &*self.holds;
-        if !self.holds.is_at(stage) {
-            return Err(DeviceError::Internal("sets of another device are signed".to_string()));
-        }
-        let kind = (shape, &self.scheme, *members);
-        let sets = (sets.sets(), self.count);
-        // SAFETY: the work holds the sets and the memory of all arrays, to which the sizes have been
-        // copied.
-        unsafe { places.launch(stage, signed.address(), sets, kind, (self.classes, self.blocks)) }
-    }
-
-    fn finish(&mut self, _: &mut Results<'_>) -> Result<(), DeviceError> {
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<Usage, DeviceError>) {
-        let Self { holds, sender, .. } = *self;
-        drop(holds);
-        // The receiver waits.
-        let _ = sender.send(outcome.map(|_| ()));
     }
 }

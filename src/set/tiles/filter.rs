@@ -9,13 +9,14 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Collection, Match, Pairing, ProbeUnit};
 use crate::gpu::DeviceWork;
-use crate::offload::{Again, DeviceFilter, Left, OpenUnit, TicketOf, Undecided};
+use crate::offload::{
+    Again, DeviceFilter, DeviceJob, DeviceTask, EachDevice, Left, OpenUnit, TicketOf, Undecided,
+};
 use crate::set::offload::TravellingSets;
 use crate::set::tiles::abi::{OCTET, Unit};
-use crate::set::tiles::columns::SignedColumns;
 use crate::set::tiles::pieces::Pieces;
 use crate::set::tiles::plan::{Overlaps, Probe, Tiling};
-use crate::set::tiles::work::{Form, TileJob, TileRun, TravellingColumns};
+use crate::set::tiles::work::{JobSettings, TileJob, TravellingColumns};
 use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
 /// The most ranges of a self-join: each is a work or more.
@@ -29,22 +30,13 @@ const LEAST_CAPACITY: u32 = 1 << 10;
 pub(super) struct Tiles {
     pub build: Arc<SetCollection>,
     pub spec: JoinSpec,
-    pub form: Form,
+    pub settings: JobSettings,
     pub tiling: Tiling,
     /// The devices hold the probe sets: these are the build sets.
     pub resident: bool,
-    /// By place of the join; `None` where the device has failed before.
-    pub devices: Vec<Option<TileDevice>>,
+    pub devices: EachDevice<TileJob>,
     /// Of a build side that does not fit on the devices.
     pub pieces: Option<Pieces>,
-}
-
-/// What works need of a device.
-#[derive(Debug, Clone)]
-pub(super) struct TileDevice {
-    /// The columns, unless they travel with the works.
-    pub columns: Option<Arc<SignedColumns>>,
-    pub multiprocessors: u32,
 }
 
 /// What a cursor keeps from plan to plan.
@@ -130,33 +122,28 @@ impl DeviceFilter for Tiles {
     }
 
     fn work(&self, place: usize, job: TileJob, ticket: TicketOf<Self>) -> Box<dyn DeviceWork> {
-        let device = self.devices.get(place).cloned().flatten();
-        let (columns, multiprocessors) = match device {
-            Some(TileDevice { columns, multiprocessors }) => (columns, multiprocessors),
-            None => (None, 1),
-        };
-        Box::new(TileRun::new(job, columns, multiprocessors, ticket))
+        DeviceTask::boxed(&self.devices, place, job, ticket)
     }
 
     fn again(&self, job: &TileJob, left: Left<Unit>, unit: Option<&OpenUnit>) -> Vec<TileJob> {
         let needed =
             |tile: &Unit| unit.is_none_or(|unit| unit.needs_any(self.probes_of(job, tile)));
         let Again { sparse, dense } = left.jobs(job.units.len(), needed);
-        let sparse = sparse.into_iter().map(|units| job.with(job.form, units, false));
-        let dense = dense.chunks(job.form.most_dense_units());
-        sparse.chain(dense.map(|units| job.with(job.form, units.to_vec(), true))).collect()
+        let sparse = sparse.into_iter().map(|units| job.with(job.settings, units, false));
+        let dense = dense.chunks(job.settings.most_dense_units());
+        sparse.chain(dense.map(|units| job.with(job.settings, units.to_vec(), true))).collect()
     }
 
     /// Jobs with room for fewer hits and matches, where these are what takes the memory.
     fn smaller(&self, job: &TileJob) -> Option<Vec<TileJob>> {
-        let form = Form { capacity: job.form.capacity / SMALLER, ..job.form };
-        let saves = job.form.buffer_bytes() - form.buffer_bytes();
-        if form.capacity < LEAST_CAPACITY || saves < job.bytes() / 2 {
+        let settings = JobSettings { capacity: job.settings.capacity / SMALLER, ..job.settings };
+        let saves = job.settings.buffer_bytes() - settings.buffer_bytes();
+        if settings.capacity < LEAST_CAPACITY || saves < self.bytes_of(job) / 2 {
             return None;
         }
-        let units = if job.dense { form.most_dense_units() } else { job.units.len() };
+        let units = if job.dense { settings.most_dense_units() } else { job.units.len() };
         let jobs = job.units.chunks(units.max(1));
-        Some(jobs.map(|units| job.with(form, units.to_vec(), job.dense)).collect())
+        Some(jobs.map(|units| job.with(settings, units.to_vec(), job.dense)).collect())
     }
 
     fn undecided(&self, job: &TileJob) -> UndecidedTiles {
@@ -164,7 +151,7 @@ impl DeviceFilter for Tiles {
     }
 
     fn most_matches(&self) -> u64 {
-        self.form.most_matches()
+        self.settings.most_matches()
     }
 
     fn range_unit(&self) -> u32 {
@@ -181,6 +168,11 @@ impl DeviceFilter for Tiles {
 }
 
 impl Tiles {
+    /// The bytes that a job takes on a device.
+    fn bytes_of(&self, job: &TileJob) -> u64 {
+        self.devices.iter().flatten().next().map_or(0, |device| job.bytes(device))
+    }
+
     /// The next rows of a unit that travel together, and the pieces of the columns that they meet.
     fn rows_of_pieces(
         &self,
@@ -197,7 +189,7 @@ impl Tiles {
 
     /// The collection that the rows of a unit belong to.
     fn row_sets<'a>(&'a self, unit: &'a SetUnit) -> &'a Arc<SetCollection> {
-        if self.form.same { &self.build } else { &unit.sets }
+        if self.settings.same { &self.build } else { &unit.sets }
     }
 
     /// The job for the first rows of `left` and for columns, which travel with the job where they are
@@ -211,9 +203,9 @@ impl Tiles {
         left: &mut Range<SetId>,
         reservation: &MemoryReservation,
     ) -> Result<Option<TileJob>> {
-        let Self { build, spec, form, tiling, resident, .. } = self;
+        let Self { build, spec, settings, tiling, resident, .. } = self;
         let sets = self.row_sets(unit);
-        let numbered = *resident || form.same;
+        let numbered = *resident || settings.same;
         let probe = Probe { sets, numbered, travels: !resident };
         let (mut plan, units) =
             tiling.plan(build, probe, spec, (&unit.range, columns.clone()), left, overlaps);
@@ -224,14 +216,14 @@ impl Tiles {
             true => plan.rows.start - plan.rows.start % OCTET..plan.rows.end,
             false => plan.sets.clone(),
         };
-        let probe = (!resident).then(|| TravellingSets::new(sets, rows, form.counts));
+        let probe = (!resident).then(|| TravellingSets::new(sets, rows, settings.counts));
         let columns = piece.map(|piece| {
             // Whole stages.
             let stage_sets = tiling.stage_sets;
             let end = columns.end.next_multiple_of(stage_sets).min(piece.end);
             let sets = columns.start / stage_sets * stage_sets..end;
             let sizes = Arc::clone(&tiling.sizes);
-            TravellingColumns { sets: TravellingSets::new(build, sets, form.counts), sizes }
+            TravellingColumns { sets: TravellingSets::new(build, sets, settings.counts), sizes }
         });
         // Units that are done again are split into eight.
         let units_again = 9 * units.len() * size_of::<Unit>();
@@ -241,15 +233,16 @@ impl Tiles {
         let reservation = reservation.new_empty();
         reservation.try_grow(bytes)?;
         plan.reservation = Some(reservation);
-        let (form, plan, column_count) = (*form, Arc::new(plan), build.len());
-        Ok(Some(TileJob { form, plan, units, dense: false, probe, columns, column_count }))
+        let (settings, plan, column_count) = (*settings, Arc::new(plan), build.len());
+        Ok(Some(TileJob { settings, plan, units, dense: false, probe, columns, column_count }))
     }
 
     /// The probe sets that are the rows of a unit of tiles, where one match for each will do.
     fn probes_of(&self, job: &TileJob, unit: &Unit) -> Range<SetId> {
         let Range { start, end } = job.plan.rows;
         let first = job.plan.strips[unit.strip as usize].first;
-        let rows = first.max(start)..first.saturating_add(self.form.shape.strip_rows).min(end);
+        let rows = first.max(start)
+            ..first.saturating_add(self.settings.signatures.shape.strip_rows).min(end);
         rows.start + job.plan.first_probe..rows.end + job.plan.first_probe
     }
 }
@@ -268,7 +261,7 @@ impl UndecidedTiles {
             let range = unit.first_stage..unit.first_stage + unit.stages;
             stages.entry(unit.strip).or_default().push(range);
         }
-        Self { job: job.with(job.form, vec![], job.dense), stages }
+        Self { job: job.with(job.settings, vec![], job.dense), stages }
     }
 }
 
@@ -282,22 +275,23 @@ impl Undecided for UndecidedTiles {
     }
 
     fn holds(&self, found: &Match) -> bool {
-        let TileJob { form, plan, .. } = &self.job;
+        let TileJob { settings, plan, .. } = &self.job;
         if !plan.sets.contains(&found.probe) {
             return false;
         }
-        let (row, column) = match form.same {
+        let (row, column) = match settings.same {
             true => (found.build, found.probe),
             false => (found.probe - plan.first_probe, found.build),
         };
-        if form.same && row >= column {
+        if settings.same && row >= column {
             return false;
         }
         let strips = plan.strips.partition_point(|strip| strip.first <= row);
         let Some(strip) = strips.checked_sub(1) else { return false };
-        let is_planned =
-            plan.rows.contains(&row) && row - plan.strips[strip].first < form.shape.strip_rows;
-        let stage = column / (form.shape.stage_columns * form.members);
+        let is_planned = plan.rows.contains(&row)
+            && row - plan.strips[strip].first < settings.signatures.shape.strip_rows;
+        let stage =
+            column / (settings.signatures.shape.stage_columns * settings.signatures.members);
         let stages = self.stages.get(&(strip as u32));
         is_planned
             && stages.is_some_and(|stages| stages.iter().any(|stages| stages.contains(&stage)))

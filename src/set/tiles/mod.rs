@@ -37,8 +37,8 @@ mod work;
 use std::sync::Arc;
 
 use self::abi::MOST_OVERLAP;
-use self::columns::SignedColumns;
-use self::filter::{TileDevice, Tiles};
+use self::columns::{Signatures, SignedColumns};
+use self::filter::Tiles;
 pub(in crate::set) use self::fit::{Fit, estimate};
 pub use self::fixed::FixedTiles;
 use self::pieces::Pieces;
@@ -46,10 +46,10 @@ use self::plan::Tiling;
 #[cfg(test)]
 pub(in crate::set) use self::shape::TILES;
 pub use self::shape::TileKernel;
-use self::work::Form;
+use self::work::{JobSettings, TileJob};
 use crate::engine::{MatchNeed, Pairing, PreparedJoin};
 use crate::gpu::{Device, DeviceError};
-use crate::offload::{Offload, OnCpu, PreparedOffload};
+use crate::offload::{EachDevice, Offload, OnCpu, OnDevice, PreparedOffload};
 use crate::set::device::ResidentSets;
 use crate::set::{DeviceJoin, JoinSpec, SetCollection};
 
@@ -75,25 +75,26 @@ pub(in crate::set) fn prepare(
     (fit, residence): (Fit, Residence),
     on_cpu: OnCpu,
 ) -> Result<Arc<dyn PreparedJoin>, DeviceError> {
-    let form = form(build, &spec, join, &fit);
-    let tiling = Tiling::new(build, &form, join.devices.memory);
+    let settings = settings(build, &spec, join, &fit);
+    let tiling = Tiling::new(build, &settings, join.devices.memory);
     let (devices, pieces) =
-        match residence == Residence::IfRoom && fits(build, join, &form, &tiling) {
-            true => (sign(build, join, &form, &tiling)?, None),
+        match residence == Residence::IfRoom && fits(build, join, &settings, &tiling) {
+            true => (sign(build, join, &settings, &tiling)?, None),
             false => {
                 let smallest = residence != Residence::IfRoom;
-                let pieces = cut(build, &form, &tiling, join.devices.memory, smallest)
+                let pieces = cut(build, &settings, &tiling, join.devices.memory, smallest)
                     .inspect_err(|error| join.devices.note_unfit("tiles", error))?;
                 let devices = join.devices.iter().map(|device| {
                     let multiprocessors = device.multiprocessors();
-                    Some(TileDevice { columns: None, multiprocessors })
+                    Some(OnDevice { resident: None, multiprocessors })
                 });
                 (devices.collect(), Some(pieces))
             }
         };
     let build = Arc::clone(build);
     let resident = join.has_probe() && pieces.is_none();
-    let filter = Tiles { build: Arc::clone(&build), spec, form, tiling, resident, devices, pieces };
+    let filter =
+        Tiles { build: Arc::clone(&build), spec, settings, tiling, resident, devices, pieces };
     let devices = Arc::clone(&join.devices);
     let (need, pairing) = (spec.need, spec.pairing);
     let offload = Offload { build, need, pairing, devices, filter, on_cpu };
@@ -104,21 +105,20 @@ pub(in crate::set) fn prepare(
 fn sign(
     build: &SetCollection,
     join: &DeviceJoin,
-    form: &Form,
+    settings: &JobSettings,
     tiling: &Tiling,
-) -> Result<Vec<Option<TileDevice>>, DeviceError> {
+) -> Result<EachDevice<TileJob>, DeviceError> {
     join.on_each(|device, sets| {
-        let kind = (&form.shape, &form.scheme, form.members);
-        let signed = SignedColumns::sign(device, build, sets, kind, &tiling.sizes)?;
+        let signed = SignedColumns::sign(device, build, sets, &settings.signatures, &tiling.sizes)?;
         let multiprocessors = device.multiprocessors();
-        Ok(TileDevice { columns: Some(Arc::new(signed)), multiprocessors })
+        Ok(OnDevice { resident: Some(signed), multiprocessors })
     })
 }
 
 /// Whether sets and signatures fit on the devices of a join, beside its works.
-fn fits(build: &SetCollection, join: &DeviceJoin, form: &Form, tiling: &Tiling) -> bool {
-    let works = Device::SLOTS as u64 * form.buffer_bytes();
-    let signed = SignedColumns::bytes_of(build, &form.shape, form.members, &tiling.sizes);
+fn fits(build: &SetCollection, join: &DeviceJoin, settings: &JobSettings, tiling: &Tiling) -> bool {
+    let works = Device::SLOTS as u64 * settings.buffer_bytes();
+    let signed = SignedColumns::bytes_of(build, &settings.signatures, &tiling.sizes);
     let sets = ResidentSets::bytes_of(build, join.counts_rows);
     let bytes = sets.saturating_add(signed).saturating_add(works);
     join.has_build() && bytes <= join.devices.memory && is_small(build)
@@ -132,13 +132,13 @@ fn is_small(build: &SetCollection) -> bool {
 /// The pieces of a build side that does not fit.
 fn cut(
     build: &SetCollection,
-    form: &Form,
+    settings: &JobSettings,
     tiling: &Tiling,
     memory: u64,
     smallest: bool,
 ) -> Result<Pieces, DeviceError> {
     match is_small(build) {
-        true => Pieces::cut(build, form, tiling, memory, smallest),
+        true => Pieces::cut(build, settings, tiling, memory, smallest),
         false => Err(DeviceError::OutOfMemory {
             what: "tiles of the largest sets of the join",
             bytes: u64::from(build.runs().greatest_size()) * size_of::<u32>() as u64,
@@ -147,13 +147,15 @@ fn cut(
     }
 }
 
-/// What the works of a join have in common.
-fn form(build: &SetCollection, spec: &JoinSpec, join: &DeviceJoin, fit: &Fit) -> Form {
+/// The settings of a join's jobs.
+fn settings(build: &SetCollection, spec: &JoinSpec, join: &DeviceJoin, fit: &Fit) -> JobSettings {
     let average = build.token_count() as f64 / f64::from(build.len().max(1));
-    Form {
-        shape: fit.shape,
-        scheme: scheme::TileScheme::new(build, fit.shape.width),
-        members: fit.members,
+    JobSettings {
+        signatures: Signatures {
+            shape: fit.shape,
+            scheme: scheme::TileScheme::new(build, fit.shape.width),
+            members: fit.members,
+        },
         capacity: fit.capacity,
         dense_pairs: fit::compared_in_slice(average),
         counts: spec.need == MatchNeed::Count,

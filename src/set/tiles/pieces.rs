@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::gpu::{Device, DeviceError};
 use crate::set::tiles::plan::Tiling;
-use crate::set::tiles::work::Form;
+use crate::set::tiles::work::JobSettings;
 use crate::set::{SetCollection, SetId};
 
 /// The pieces of one join.
@@ -50,7 +50,7 @@ impl Pieces {
     /// [`DeviceError::OutOfMemory`] where a work has no room for its matches, or for a stage.
     pub(super) fn cut(
         build: &SetCollection,
-        form: &Form,
+        settings: &JobSettings,
         tiling: &Tiling,
         memory: u64,
         smallest: bool,
@@ -62,11 +62,11 @@ impl Pieces {
             bytes: bytes.saturating_mul(2 * Device::SLOTS as u64),
             free: memory,
         };
-        if form.buffer_bytes() > each / 2 {
-            return Err(too_small(2 * form.buffer_bytes()));
+        if settings.buffer_bytes() > each / 2 {
+            return Err(too_small(2 * settings.buffer_bytes()));
         }
-        let width = u64::from(form.shape.width);
-        let beside = bytes_beside(width + if form.members > 1 { width } else { 0 });
+        let width = u64::from(settings.signatures.shape.width);
+        let beside = bytes_beside(width + if settings.signatures.members > 1 { width } else { 0 });
         let bytes = if smallest { 0 } else { each / 4 };
         let mut columns = vec![];
         let mut first = 0;
@@ -86,7 +86,7 @@ impl Pieces {
         if largest > each / 4 {
             return Err(too_small(4 * largest));
         }
-        let (width, strip_rows) = (form.shape.width, tiling.strip_rows);
+        let (width, strip_rows) = (settings.signatures.shape.width, tiling.strip_rows);
         let row_bytes = if smallest { 0 } else { each / 8 };
         Ok(Self { columns, row_bytes, width, strip_rows })
     }

@@ -20,7 +20,7 @@ use crate::engine::Pairing;
 use crate::gpu::Device;
 use crate::set::tiles::abi::{MAX_STAGES, NEVER, OCTET, RowRun, Strip, Unit};
 use crate::set::tiles::fit::tested_in_slice;
-use crate::set::tiles::work::Form;
+use crate::set::tiles::work::JobSettings;
 use crate::set::{JoinSpec, Run, SetCollection, SetId};
 
 /// A plan that has reached one of these ends with its strip: entries of the table, and units.
@@ -133,16 +133,16 @@ struct Planner<'a> {
 }
 
 impl Tiling {
-    /// For the shape and the members of a form. `memory`: bytes that a join may fill.
-    pub(super) fn new(build: &SetCollection, form: &Form, memory: u64) -> Self {
-        let strip_rows = form.shape.strip_rows;
-        let stage_sets = form.shape.stage_columns * form.members;
+    /// The tiles that suit the settings of jobs. `memory`: bytes that a join may fill.
+    pub(super) fn new(build: &SetCollection, settings: &JobSettings, memory: u64) -> Self {
+        let strip_rows = settings.signatures.shape.strip_rows;
+        let stage_sets = settings.signatures.shape.stage_columns * settings.signatures.members;
         let mut sizes: Vec<u32> = build.runs().iter().map(|(run, _)| run.size).collect();
         sizes.sort_unstable();
         sizes.dedup();
         let stages = build.len().div_ceil(stage_sets);
         let unit_stages = (stages / 16).clamp(4, MAX_STAGES);
-        let most_pairs = tested_in_slice(&form.shape, form.members);
+        let most_pairs = tested_in_slice(&settings.signatures.shape, settings.signatures.members);
         // A quarter of a slot's share of the memory.
         let share = memory / (4 * Device::SLOTS as u64 * size_of::<u32>() as u64);
         let most_tokens = share.clamp(1 << 12, 1 << 24);

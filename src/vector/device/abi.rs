@@ -86,7 +86,7 @@ pub(super) struct Probe {
 }
 
 /// Prepared vectors.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct VectorSide {
     pub values: u64,

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use crate::engine::Pairing;
-use crate::offload::Layout;
+use crate::offload::Arena;
 use crate::vector::collection::Vectors;
 use crate::vector::device::abi::VectorBoxes;
 use crate::vector::order::{BLOCK_ITEMS, BOX_ITEMS, Boxes, Reach};
@@ -41,9 +41,9 @@ fn is_quicker([of_groups, of_tiles]: [f32; 2]) -> bool {
 /// Ends of a box in the coordinates of a chunk.
 type Chunk = [f32; BOX_CHUNK as usize];
 
-/// Where the boxes of padded vectors lie.
+/// The addresses of the boxes of padded vectors.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct BoxPlaces {
+pub(super) struct BoxArrays {
     groups: u64,
     blocks: u64,
     stages: u64,
@@ -54,7 +54,7 @@ pub(super) struct BoxPlaces {
 /// The ends of boxes in the order of the kernels.
 #[derive(Debug)]
 pub(super) struct BoxEnds<'a> {
-    /// Where they lie.
+    /// Where they lie, in memory from 0 on.
     pub place: u64,
     of: Enclosing<'a>,
     /// Boxes with those that enclose nothing.
@@ -72,12 +72,12 @@ enum Enclosing<'a> {
     Stages(&'a Reach),
 }
 
-impl BoxPlaces {
+impl BoxArrays {
     /// Those around `padded` vectors, whole stages, of coordinates in `chunks` chunks.
-    pub(super) fn add(layout: &mut Layout, padded: u32, chunks: u32) -> Self {
-        let mut add =
-            |items: u32| layout.add(ends(padded / items, chunks), size_of::<f32>() as u64);
-        let [groups, blocks, stages] = [BOX_ITEMS, BLOCK_ITEMS, BOX_STAGE].map(&mut add);
+    pub(super) fn declare(arena: &mut Arena<'_>, padded: u32, chunks: u32) -> Self {
+        let sizes = [BOX_ITEMS, BLOCK_ITEMS, BOX_STAGE];
+        let [groups, blocks, stages] =
+            sizes.map(|items| arena.room::<f32>(ends(padded / items, chunks)));
         Self { groups, blocks, stages, padded, chunks }
     }
 
@@ -96,10 +96,9 @@ impl BoxPlaces {
         ]
     }
 
-    /// The boxes in memory at `start`.
-    pub(super) fn at(&self, start: u64, limit: f32) -> VectorBoxes {
+    /// The boxes as kernels read them.
+    pub(super) fn boxes(&self, limit: f32) -> VectorBoxes {
         let Self { groups, blocks, stages, chunks, .. } = *self;
-        let [groups, blocks, stages] = [groups, blocks, stages].map(|place| start + place);
         VectorBoxes { groups, blocks, stages, chunks, limit }
     }
 }
@@ -216,14 +215,14 @@ mod tests {
         let ends = (0..6).flat_map(ends).collect();
         let boxes = Boxes { dims: 5, ends, limit: 1.0, ..Boxes::default() };
         let stages = Reach::of(&boxes, 96, BOX_STAGE, 1);
-        let mut layout = Layout::default();
-        let places = BoxPlaces::add(&mut layout, BOX_STAGE, 2);
+        let mut arena = Arena::at(0);
+        let places = BoxArrays::declare(&mut arena, BOX_STAGE, 2);
         let all = places.ends(&boxes, &stages);
         assert_eq!(all.each_ref().map(BoxEnds::len), [128, 32, 4].map(|boxes| boxes * 2 * 2 * 4));
         for [ends, next] in [[&all[0], &all[1]], [&all[1], &all[2]]] {
             assert!(next.place >= ends.place + 4 * ends.len() as u64);
         }
-        assert!(layout.end() >= all[2].place + 4 * all[2].len() as u64);
+        assert!(arena.bytes() >= all[2].place + 4 * all[2].len() as u64);
         let expected = |from: usize, to: usize, coordinate: usize, is_upper: bool| {
             let some = from.min(6)..to.min(6);
             match (some.is_empty(), coordinate < 5, is_upper) {

@@ -11,13 +11,15 @@ use crate::engine::{
     Collection, ItemId, Match, MatchBuffer, MatchOrder, Pairing, PrepareContext, ProbeUnit,
 };
 use crate::gpu::DeviceWork;
-use crate::offload::{Again, DeviceFilter, Itself, Left, OpenUnit, TicketOf, Undecided};
+use crate::offload::{
+    Again, DeviceFilter, DeviceJob, DeviceTask, EachDevice, Itself, Left, OpenUnit, TicketOf,
+    Undecided,
+};
 use crate::vector::collection::Vectors;
 use crate::vector::device::abi::{OCTET, VectorUnit};
-use crate::vector::device::columns::PreparedColumns;
 use crate::vector::device::plan::{Plan, Planned, Probe, Tiling};
 use crate::vector::device::travel::TravellingVectors;
-use crate::vector::device::work::{Form, TravellingColumns, VectorJob, VectorRunning};
+use crate::vector::device::work::{JobSettings, TravellingColumns, VectorJob};
 use crate::vector::metric::{ArgumentOrder, Threshold};
 use crate::vector::order::{Boxes, Reach};
 
@@ -34,20 +36,16 @@ pub(super) struct VectorFilter {
     pub threshold: Threshold,
     pub orders: ArgumentOrder,
     pub pairing: Pairing,
-    pub form: Form,
+    pub settings: JobSettings,
     pub tiling: Tiling,
     /// The devices hold the probe vectors: these are the build vectors.
     pub resident: bool,
-    /// By number of the device; `None` where it has failed before.
-    pub devices: Vec<Option<ColumnsOnDevice>>,
+    pub devices: EachDevice<VectorJob>,
     /// Of a build side that does not fit on the devices.
     pub pieces: Option<Pieces>,
     /// Which stages are in reach of each other, where the vectors have boxes and are resident.
     pub reach: Option<OwnReach>,
 }
-
-/// The columns on a device, unless they travel with the works, and its multiprocessors.
-pub(super) type ColumnsOnDevice = (Option<Arc<PreparedColumns>>, u32);
 
 /// The boxes of stages, with their memory.
 #[derive(Debug)]
@@ -118,6 +116,11 @@ impl OwnReach {
 }
 
 impl VectorFilter {
+    /// The bytes that a job takes on a device.
+    fn bytes_of(&self, job: &VectorJob) -> u64 {
+        self.devices.iter().flatten().next().map_or(0, |device| job.bytes(device))
+    }
+
     /// The boxes of rows and stages.
     fn boxes(&self) -> Option<(&Boxes, &Reach)> {
         self.build.boxes().zip(self.reach.as_ref().map(OwnReach::reach))
@@ -130,7 +133,7 @@ impl VectorFilter {
         range: Range<ItemId>,
         reservation: &MemoryReservation,
     ) -> Result<Arc<TravellingVectors>> {
-        let (dimensions, counts) = (self.tiling.dimensions, self.form.counts);
+        let (dimensions, counts) = (self.tiling.dimensions, self.settings.counts);
         TravellingVectors::new(items, range, dimensions, counts, reservation).map(Arc::new)
     }
 
@@ -148,7 +151,7 @@ impl VectorFilter {
             None => {
                 let end = left.end.min(left.start.saturating_add(self.tiling.most_rows));
                 // Rows that are columns of the same number have the numbers of their items.
-                let before = if self.form.same { left.start % OCTET } else { 0 };
+                let before = if self.settings.same { left.start % OCTET } else { 0 };
                 let items = left.start - before..end;
                 let vectors = self.travelling(&unit.items, items, reservation)?;
                 moving.insert(MovingRows { rows: left.start..end, vectors, next: 0 })
@@ -189,9 +192,9 @@ impl VectorFilter {
         left: &mut Range<ItemId>,
         reservation: &MemoryReservation,
     ) -> Result<Option<VectorJob>> {
-        let Self { build, threshold, form, tiling, resident, .. } = self;
+        let Self { build, threshold, settings, tiling, resident, .. } = self;
         let function = threshold.metric.function().name();
-        let (same, resident) = (form.same, *resident);
+        let (same, resident) = (settings.same, *resident);
         let first_probe = match moving {
             _ if resident || same => Some(0),
             Some(moving) => Some(moving.items.start),
@@ -204,7 +207,7 @@ impl VectorFilter {
             return Ok(None);
         }
         let job = |plan: Plan, units: Vec<VectorUnit>, probe, left_to_cpu| VectorJob {
-            form: *form,
+            settings: *settings,
             plan: Arc::new(plan),
             units,
             dense: false,
@@ -234,7 +237,7 @@ impl VectorFilter {
             }
         };
         // Units that are done again are split into eight, or cut for each of their pairs.
-        let parts = form.dense_parts().max(8) as usize;
+        let parts = settings.dense_parts().max(8) as usize;
         let memory = reservation.new_empty();
         let of_units = (1 + parts) * units.len() * size_of::<VectorUnit>();
         memory.try_grow(plan.size_in_bytes() + of_units)?;
@@ -298,11 +301,7 @@ impl DeviceFilter for VectorFilter {
     }
 
     fn work(&self, device: usize, job: VectorJob, ticket: TicketOf<Self>) -> Box<dyn DeviceWork> {
-        let (columns, multiprocessors) = match self.devices.get(device).cloned().flatten() {
-            Some((columns, multiprocessors)) => (columns, multiprocessors),
-            None => (None, 1),
-        };
-        Box::new(VectorRunning::new(job, columns, multiprocessors, ticket))
+        DeviceTask::boxed(&self.devices, device, job, ticket)
     }
 
     fn again(
@@ -314,25 +313,25 @@ impl DeviceFilter for VectorFilter {
         let needed =
             |tile: &VectorUnit| unit.is_none_or(|unit| unit.needs_any(self.probes_of(job, tile)));
         let Again { sparse, dense } = left.jobs(job.units.len(), needed);
-        let sparse = sparse.into_iter().map(|units| job.with(job.form, units, false));
+        let sparse = sparse.into_iter().map(|units| job.with(job.settings, units, false));
         let most = match job.dense {
             // They had too many undecided pairs together.
             true => (job.units.len() / 8).max(1),
-            false => job.form.most_dense_units(),
+            false => job.settings.most_dense_units(),
         };
         sparse.chain(job.densely(&dense, most)).collect()
     }
 
     /// Jobs with room for fewer hits and matches, where these are what takes the memory.
     fn smaller(&self, job: &VectorJob) -> Option<Vec<VectorJob>> {
-        let form = Form { capacity: job.form.capacity / SMALLER, ..job.form };
-        let saves = job.form.buffer_bytes() - form.buffer_bytes();
-        if form.capacity < LEAST_CAPACITY || saves < job.bytes() / 2 {
+        let settings = JobSettings { capacity: job.settings.capacity / SMALLER, ..job.settings };
+        let saves = job.settings.buffer_bytes() - settings.buffer_bytes();
+        if settings.capacity < LEAST_CAPACITY || saves < self.bytes_of(job) / 2 {
             return None;
         }
-        let units = if job.dense { form.most_dense_units() } else { job.units.len() };
+        let units = if job.dense { settings.most_dense_units() } else { job.units.len() };
         let jobs = job.units.chunks(units.max(1));
-        Some(jobs.map(|units| job.with(form, units.to_vec(), job.dense)).collect())
+        Some(jobs.map(|units| job.with(settings, units.to_vec(), job.dense)).collect())
     }
 
     fn undecided(&self, job: &VectorJob) -> UndecidedTiles {
@@ -346,7 +345,7 @@ impl DeviceFilter for VectorFilter {
     }
 
     fn most_matches(&self) -> u64 {
-        self.form.most_matches()
+        self.settings.most_matches()
     }
 
     fn range_unit(&self) -> u32 {
@@ -376,11 +375,11 @@ impl UndecidedTiles {
         for unit in &job.units {
             stages.entry(unit.first_row).or_default().extend(job.stages_of(*unit));
         }
-        let shape = &job.form.preparation.shape;
+        let shape = &job.settings.preparation.shape;
         Self {
             plan: Arc::clone(&job.plan),
             collection: job.probe.as_ref().map(|probe| Arc::clone(&probe.collection)),
-            same: job.form.same,
+            same: job.settings.same,
             strip_rows: shape.strip_rows,
             stage_columns: shape.stage_columns,
             stages: (!job.units.is_empty()).then_some(stages),

@@ -16,7 +16,7 @@ use crate::vector::device::probe::{is_exact_enough, kernel_of};
 use crate::vector::device::range::prepared_as_integers;
 use crate::vector::device::resident::ResidentVectors;
 use crate::vector::device::shape::{Numbers, VECTORS, VectorKernel, VectorShape};
-use crate::vector::device::work::Form;
+use crate::vector::device::work::JobSettings;
 use crate::vector::metric::Threshold;
 
 /// Hits of a work: at least, at most.
@@ -30,7 +30,7 @@ pub(crate) struct VectorDevices {
     pub(super) devices: Arc<Devices>,
     /// By device.
     pub(super) copies: Vec<Option<ResidentVectors>>,
-    pub(super) form: Form,
+    pub(super) settings: JobSettings,
     /// Where the build side does not fit: the columns that travel with a work.
     pub(super) pieces: Option<u32>,
 }
@@ -63,7 +63,7 @@ pub(super) fn common_dimensions(vectors: &Vectors) -> u32 {
 impl VectorDevices {
     /// The dimensions of the vectors on the devices.
     pub(crate) fn dimensions(&self) -> u32 {
-        self.form.preparation.dimensions
+        self.settings.preparation.dimensions
     }
 
     /// Whether the build side lies on the devices. Otherwise it travels with the works.
@@ -73,7 +73,7 @@ impl VectorDevices {
 
     /// Whether works count matches.
     pub(crate) fn count_matches(&self) -> bool {
-        self.form.counts
+        self.settings.counts
     }
 
     /// Opens the devices that the request names, and brings the build side there. Where it does not
@@ -121,8 +121,8 @@ impl VectorDevices {
         // Numbers may be twice as wide as thought, and boxes are no reason for them to travel.
         let boxed = boxed.map(|shape| join.with(shape));
         let boxed = boxed.filter(|(_, beside)| fits(least.saturating_mul(2), *beside));
-        let (mut form, beside) = boxed.unwrap_or_else(|| join.with(plain));
-        let preparation = form.preparation;
+        let (mut settings, beside) = boxed.unwrap_or_else(|| join.with(plain));
+        let preparation = settings.preparation;
         let unfit = |bytes: u64| DeviceError::OutOfMemory {
             what: "the vectors of the join",
             bytes: bytes.saturating_add(beside),
@@ -148,17 +148,17 @@ impl VectorDevices {
         let integers = copies.iter().flatten().next().and_then(|(_, integers)| *integers);
         let copies: Vec<_> = copies.into_iter().map(|copy| copy.map(|(copy, _)| copy)).collect();
         // Integers take no more room than halves.
-        form.preparation = integers.unwrap_or(form.preparation);
+        settings.preparation = integers.unwrap_or(settings.preparation);
         let pieces = match copies.iter().any(Option::is_some) {
             true => None,
             false => {
-                (form, _) = join.with(plain);
-                Some(columns_of_work(build, &form, memory).ok_or_else(|| unfit(least))?)
+                (settings, _) = join.with(plain);
+                Some(columns_of_work(build, &settings, memory).ok_or_else(|| unfit(least))?)
             }
         };
         let remark = pieces.map(|_| "vectors travel in pieces");
         let devices = Arc::new(Devices::new(open, memory, remark, request));
-        Ok(Arc::new(Self { devices, copies, form, pieces }))
+        Ok(Arc::new(Self { devices, copies, settings, pieces }))
     }
 }
 
@@ -183,13 +183,13 @@ pub(super) fn rows_of_work(preparation: &Preparation, memory: u64) -> u64 {
 
 /// The columns that travel with a work, in whole stages; `None` where it has no room for a stage, or
 /// some keys have vectors of other dimensions.
-fn columns_of_work(build: &Vectors, form: &Form, memory: u64) -> Option<u32> {
-    let preparation = &form.preparation;
+fn columns_of_work(build: &Vectors, settings: &JobSettings, memory: u64) -> Option<u32> {
+    let preparation = &settings.preparation;
     let stage = u64::from(preparation.shape.stage_columns);
     let columns = share(memory) / 4 / travelling_bytes(preparation) / stage * stage;
     let is_alike = build.runs().iter().all(|run| run.lens == [preparation.dimensions; 2]);
-    let has_room =
-        form.buffer_bytes() <= share(memory) / 2 && rows_of_work(preparation, memory) >= LEAST_ROWS;
+    let has_room = settings.buffer_bytes() <= share(memory) / 2
+        && rows_of_work(preparation, memory) >= LEAST_ROWS;
     (is_alike && has_room && columns > 0).then(|| columns.min(1 << 30) as u32)
 }
 
@@ -230,10 +230,10 @@ impl Shaped<'_> {
         Ok((kernel, boxed.filter(|_| exact.iter().all(|exact| *exact))))
     }
 
-    /// What works of a shape have in common, and the bytes that a device needs beside the vectors.
-    fn with(&self, shape: VectorShape) -> (Form, u64) {
+    /// The settings of jobs of a shape, and the bytes that a device needs beside the vectors.
+    fn with(&self, shape: VectorShape) -> (JobSettings, u64) {
         let Self { build, threshold, dimensions, .. } = *self;
-        let form = self.form(Preparation {
+        let settings = self.settings(Preparation {
             threshold,
             shape,
             dimensions,
@@ -241,12 +241,12 @@ impl Shaped<'_> {
             limit: f64::INFINITY,
         });
         let columns =
-            PreparedColumns::bytes_of(&form.preparation, build.len(), role(self.self_join));
-        (form, columns.saturating_add(Device::SLOTS as u64 * form.buffer_bytes()))
+            PreparedColumns::bytes_of(&settings.preparation, build.len(), role(self.self_join));
+        (settings, columns.saturating_add(Device::SLOTS as u64 * settings.buffer_bytes()))
     }
 
-    /// What the works have in common.
-    fn form(&self, preparation: Preparation) -> Form {
+    /// The settings of the join's jobs.
+    fn settings(&self, preparation: Preparation) -> JobSettings {
         /// Nanoseconds of an H200 for a pair that `f64` decides: always, and for each dimension; and the
         /// time of a work, in which the device takes up nothing else.
         const PAIR: f64 = 0.05;
@@ -257,7 +257,7 @@ impl Shaped<'_> {
         let each = memory / 4 / (2 * Device::SLOTS as u64);
         let capacity = (spec.gpu.candidate_memory / 8).min(each / 20).clamp(CAPACITY.0, CAPACITY.1);
         let pair = PAIR + DIMENSION * f64::from(preparation.dimensions);
-        Form {
+        JobSettings {
             preparation,
             capacity: capacity as u32,
             dense_pairs: (SLICE / pair) as u64,

@@ -52,20 +52,21 @@ use datafusion::common::Result;
 
 use self::columns::{Preparable, Preparation, PreparedColumns};
 pub(super) use self::estimate::estimate;
-use self::filter::{ColumnsOnDevice, OwnReach, Pieces, VectorFilter};
+use self::filter::{OwnReach, Pieces, VectorFilter};
 pub(crate) use self::join::VectorDevices;
 use self::join::{LEAST_ROWS, role, rows_of_work};
 use self::late::VectorsOnCpu;
 use self::plan::{Tiling, unit_stages};
 pub(super) use self::resident::VectorCopies;
 pub(crate) use self::shape::{Numbers, VectorKernel, VectorShape};
+use self::work::VectorJob;
 use super::collection::Vectors;
 use super::metric::Metric;
 use super::middle::{Middle, is_usual, spread};
 use super::nested_loop::Joining;
 use crate::engine::{PrepareContext, PreparedJoin};
 use crate::gpu::DeviceError;
-use crate::offload::{Offload, OnCpu, PreparedOffload};
+use crate::offload::{EachDevice, Offload, OnCpu, OnDevice, PreparedOffload};
 use crate::util::cancel::CancelFlag;
 
 /// Numbers of rows that travel with a work, at most: a thread converts them in a millisecond or two.
@@ -93,15 +94,15 @@ pub(crate) fn prepare(
     other: Option<OtherKernel<'_>>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
-    let VectorDevices { devices, form, pieces, .. } = &**join;
-    let mut form = *form;
+    let VectorDevices { devices, settings, pieces, .. } = &**join;
+    let mut settings = *settings;
     if let Some(OtherKernel { shape, .. }) = other {
-        form.preparation = Preparation { shape, centre: 0, ..form.preparation };
+        settings.preparation = Preparation { shape, centre: 0, ..settings.preparation };
     }
     let Joining { threshold, orders, spec } = joining;
-    let (centre, limit) = centre(build, &form.preparation, context.cancel)?;
-    form.preparation.limit = limit;
-    let preparation = &form.preparation;
+    let (centre, limit) = centre(build, &settings.preparation, context.cancel)?;
+    settings.preparation.limit = limit;
+    let preparation = &settings.preparation;
     let self_join = devices.self_join;
     let resident = self_join && pieces.is_none();
     let reach = match resident && other.is_none() {
@@ -109,7 +110,10 @@ pub(crate) fn prepare(
         false => None,
     };
     let prepared = match pieces {
-        Some(_) => devices.iter().map(|device| Some((None, device.multiprocessors()))).collect(),
+        Some(_) => {
+            let on = |multiprocessors| OnDevice { resident: None, multiprocessors };
+            devices.iter().map(|device| Some(on(device.multiprocessors()))).collect()
+        }
         None => join.columns_on_each(
             preparation,
             Preparable {
@@ -129,7 +133,7 @@ pub(crate) fn prepare(
         threshold,
         orders,
         pairing: spec.pairing(),
-        form,
+        settings,
         tiling: tiling(build, preparation, devices.memory, resident),
         resident,
         devices: prepared,
@@ -155,13 +159,13 @@ impl VectorDevices {
         &self,
         preparation: &Preparation,
         given: Preparable<'_>,
-    ) -> Result<Vec<Option<ColumnsOnDevice>>, DeviceError> {
+    ) -> Result<EachDevice<VectorJob>, DeviceError> {
         let how = (preparation, role(self.devices.self_join));
         self.devices.on_each(|number, device| {
             let vectors = self.copies.get(number).cloned().flatten();
             let vectors = vectors.ok_or(DeviceError::NoDevice)?;
-            let columns = PreparedColumns::prepare(device, vectors, how, given)?;
-            Ok((Some(Arc::new(columns)), device.multiprocessors()))
+            let resident = Some(PreparedColumns::prepare(device, vectors, how, given)?);
+            Ok(OnDevice { resident, multiprocessors: device.multiprocessors() })
         })
     }
 }

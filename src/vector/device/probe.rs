@@ -5,11 +5,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 
 use parking_lot::Mutex;
 
-use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Results, Stage, Usage};
+use crate::gpu::{Device, DeviceError, Grid};
+use crate::offload::ask;
 use crate::vector::device::abi::Probe;
 use crate::vector::device::shape::{VECTORS, VectorKernel};
 
@@ -64,37 +64,13 @@ fn greatest_error(
     kernel: &'static str,
     threads: u32,
 ) -> Result<f64, DeviceError> {
-    let (sender, receiver) = channel();
-    device.submit(Box::new(ProbeWork { kernel, threads, greatest: f64::INFINITY, sender }));
-    let lost = || DeviceError::Internal("a question about rounding has no answer".to_string());
-    receiver.recv().map_err(|_| lost())?
-}
-
-#[derive(Debug)]
-struct ProbeWork {
-    kernel: &'static str,
-    threads: u32,
-    greatest: f64,
-    sender: Sender<Result<f64, DeviceError>>,
-}
-
-impl DeviceWork for ProbeWork {
-    fn issue(&mut self, stage: &mut Stage<'_>) -> Result<(), DeviceError> {
+    let greatest = ask(device, move |stage| {
         let greatest = stage.reserve("the rounding of products", size_of::<u64>() as u64)?;
-        let kernel = stage.kernel(&VECTORS, self.kernel)?;
-        let grid = Grid { blocks: 1, threads: self.threads, shared_words: 0 };
+        let kernel = stage.kernel(&VECTORS, kernel)?;
+        let grid = Grid { blocks: 1, threads, shared_words: 0 };
         // SAFETY: the kernel takes a `Probe`, whose address has room for a number.
         unsafe { stage.launch(kernel, grid, Probe { greatest, steps: STEPS, reserved: 0 })? };
         stage.note(0, size_of::<u64>())
-    }
-
-    fn finish(&mut self, results: &mut Results<'_>) -> Result<(), DeviceError> {
-        self.greatest = f64::from_bits(results.note()?);
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<Usage, DeviceError>) {
-        // The receiver waits.
-        let _ = self.sender.send(outcome.map(|_| self.greatest));
-    }
+    })?;
+    Ok(f64::from_bits(greatest))
 }

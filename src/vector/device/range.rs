@@ -2,9 +2,9 @@
 //! are exact. A device looks at them where they lie.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Sender, channel};
 
-use crate::gpu::{Device, DeviceError, DeviceWork, Grid, Results, Stage, Usage};
+use crate::gpu::{Device, DeviceError, Grid};
+use crate::offload::ask;
 use crate::vector::collection::Vectors;
 use crate::vector::device::abi::{NumberRange, RANGE_OFFSET, Ranging};
 use crate::vector::device::columns::Preparation;
@@ -77,28 +77,9 @@ fn range_of(
     count: u32,
     dimensions: u32,
 ) -> Result<NumberRange, DeviceError> {
-    let (sender, receiver) = channel();
     let blocks = count.div_ceil(THREADS / 8).clamp(1, 8 * device.multiprocessors());
-    let range = NumberRange::default();
     let vectors = vectors.clone();
-    device.submit(Box::new(RangeWork { vectors, count, dimensions, blocks, range, sender }));
-    let lost = || DeviceError::Internal("a question about numbers has no answer".to_string());
-    receiver.recv().map_err(|_| lost())?
-}
-
-#[derive(Debug)]
-struct RangeWork {
-    vectors: ResidentVectors,
-    count: u32,
-    dimensions: u32,
-    blocks: u32,
-    range: NumberRange,
-    sender: Sender<Result<NumberRange, DeviceError>>,
-}
-
-impl DeviceWork for RangeWork {
-    fn issue(&mut self, stage: &mut Stage<'_>) -> Result<(), DeviceError> {
-        let Self { vectors, count, dimensions, blocks, .. } = self;
+    ask(device, move |stage| {
         if !vectors.is_at(stage) {
             return Err(DeviceError::Internal("numbers of another device".to_string()));
         }
@@ -110,28 +91,15 @@ impl DeviceWork for RangeWork {
             values: vectors.values(),
             present: vectors.present(),
             range,
-            count: *count,
-            dimensions: *dimensions,
+            count,
+            dimensions,
             wide: vectors.are_wide().into(),
             reserved: 0,
         };
-        let grid = Grid { blocks: *blocks, threads: THREADS, shared_words: 0 };
+        let grid = Grid { blocks, threads: THREADS, shared_words: 0 };
         // SAFETY: the kernel takes a `Ranging`. The work holds the vectors, and the range has been
         // cleared.
         unsafe { stage.launch(kernel, grid, ranging)? };
         stage.note(0, bytes)
-    }
-
-    fn finish(&mut self, results: &mut Results<'_>) -> Result<(), DeviceError> {
-        self.range = results.note()?;
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<Usage, DeviceError>) {
-        let Self { vectors, range, sender, .. } = *self;
-        // The receiver may free them.
-        drop(vectors);
-        // The receiver waits.
-        let _ = sender.send(outcome.map(|_| range));
-    }
+    })
 }

@@ -7,8 +7,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Collection, ItemId};
-use crate::gpu::{DeviceError, Stage};
-use crate::offload::{Layout, bytes_of};
+use crate::offload::{Arena, bytes_of};
 use crate::vector::collection::Vectors;
 use crate::vector::device::columns::Given;
 use crate::vector::device::values::{Values, is_narrow};
@@ -35,19 +34,6 @@ pub(super) struct TravellingVectors {
     row_counts: Vec<u32>,
     /// Of the arrays.
     _memory: MemoryReservation,
-}
-
-/// Where travelling vectors lie in the memory of a work.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct TravelPlaces {
-    values: u64,
-    present: u64,
-    row_counts: u64,
-}
-
-fn as_bytes<T>(values: &[T]) -> &[u8] {
-    // SAFETY: numbers have no padding.
-    unsafe { std::slice::from_raw_parts(values.as_ptr().cast(), size_of_val(values)) }
 }
 
 impl TravellingVectors {
@@ -123,55 +109,29 @@ impl TravellingVectors {
     }
 
     /// Whether the numbers are `f64`.
-    pub(super) fn are_wide(&self) -> bool {
+    fn are_wide(&self) -> bool {
         !matches!(self.numbers, Numbers::Narrow(_))
     }
 
     fn bytes(&self) -> &[u8] {
         match &self.numbers {
-            Numbers::Narrow(numbers) => as_bytes(numbers),
-            Numbers::Wide(numbers) => as_bytes(numbers),
+            Numbers::Narrow(numbers) => bytes_of(numbers),
+            Numbers::Wide(numbers) => bytes_of(numbers),
             Numbers::Whole => {
-                as_bytes(self.collection.numbers_of(self.items.clone()).unwrap_or(&[]))
+                bytes_of(self.collection.numbers_of(self.items.clone()).unwrap_or(&[]))
             }
         }
     }
 
-    pub(super) fn places(&self, layout: &mut Layout) -> TravelPlaces {
-        TravelPlaces {
-            values: layout.add(self.bytes().len() as u64, 1),
-            present: layout.add(self.present.len() as u64, size_of::<u32>() as u64),
-            row_counts: layout.add(self.row_counts.len() as u64, size_of::<u32>() as u64),
-        }
-    }
-
-    /// Copies them to their places.
-    ///
-    /// # Safety
-    ///
-    /// The work keeps them until it is answered.
-    pub(super) unsafe fn copy(
-        &self,
-        stage: &mut Stage<'_>,
-        places: &TravelPlaces,
-    ) -> std::result::Result<(), DeviceError> {
-        // SAFETY: as the caller promises; nothing of them changes.
-        unsafe {
-            stage.copy(places.values, self.bytes())?;
-            stage.copy(places.present, bytes_of(&self.present))?;
-            stage.copy(places.row_counts, bytes_of(&self.row_counts))
-        }
-    }
-
-    /// The vectors as a kernel prepares them, in a work at `start`, with the centre at an address.
-    pub(super) fn given(&self, start: u64, places: &TravelPlaces, centre: u64) -> Given {
-        let present = if self.present.is_empty() { 0 } else { start + places.present };
-        let count = self.items.len() as u32;
-        Given { values: start + places.values, present, centre, count, wide: self.are_wide() }
-    }
-
-    /// The address of the numbers of rows; 0 where every vector has one.
-    pub(super) fn row_counts(&self, start: u64, places: &TravelPlaces) -> u64 {
-        if self.row_counts.is_empty() { 0 } else { start + places.row_counts }
+    /// Declares the vectors. Gives them as kernels prepare them, with the centre at an address, and the
+    /// address of their row counts; 0 where every vector has one row.
+    pub(super) fn declare<'a>(&'a self, arena: &mut Arena<'a>, centre: u64) -> (Given, u64) {
+        let mut optional = |numbers: &'a [u32]| match numbers.is_empty() {
+            true => 0,
+            false => arena.copied(numbers),
+        };
+        let (present, row_counts) = (optional(&self.present), optional(&self.row_counts));
+        let (values, count) = (arena.copied(self.bytes()), self.items.len() as u32);
+        (Given { values, present, centre, count, wide: self.are_wide() }, row_counts)
     }
 }

@@ -4,24 +4,24 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::{Match, RowPairCounts};
-use crate::gpu::{DeviceError, DeviceWork, Grid, Results, Stage, Usage};
-use crate::offload::{ALIGNMENT, Counted, Figures, Layout, Left, Outcome, Ticket, bytes_of, fetch};
+use crate::gpu::{DeviceError, Grid, Stage};
+use crate::offload::{Arena, Counted, DeviceJob, JobCounters, JobResults, Left, OnDevice, Outcome};
 use crate::vector::device::abi::{
-    HIT_BYTES, UNDECIDED, VectorBoxes, VectorRun, VectorSide, VectorTally, VectorUnit, VectorWork,
+    HIT_BYTES, UNDECIDED, VectorSide, VectorTally, VectorUnit, VectorWork,
 };
-use crate::vector::device::columns::{Columns, Preparation, PreparedColumns, PreparedPlaces, Role};
+use crate::vector::device::columns::{Columns, Preparation, Prepared, PreparedColumns, Role};
 use crate::vector::device::plan::Plan;
 use crate::vector::device::shape::{VECTORS, VectorShape};
-use crate::vector::device::travel::{TravelPlaces, TravellingVectors};
+use crate::vector::device::travel::TravellingVectors;
 
 /// Threads of a block that decides.
 const DECIDING_THREADS: u32 = 128;
 /// The hits that a warp takes room for at once, at most.
 const MOST_CHUNK: u32 = 128;
 
-/// What the works of a join have in common.
+/// The settings that the jobs of a join share.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Form {
+pub(super) struct JobSettings {
     pub preparation: Preparation,
     /// Hits of a work at most.
     pub capacity: u32,
@@ -35,7 +35,7 @@ pub(super) struct Form {
     pub same: bool,
 }
 
-impl Form {
+impl JobSettings {
     pub(super) fn shape(&self) -> &VectorShape {
         &self.preparation.shape
     }
@@ -58,7 +58,7 @@ impl Form {
         self.shape().stage_columns / self.shape().dense().stage_columns
     }
 
-    /// That of works which decide each pair.
+    /// The settings of works that decide each pair.
     pub(super) fn dense(&self) -> Self {
         let shape = self.shape().dense();
         Self { preparation: Preparation { shape, ..self.preparation }, ..*self }
@@ -73,10 +73,10 @@ impl Form {
 /// Tiles to be tested on a device.
 #[derive(Debug)]
 pub(super) struct VectorJob {
-    pub form: Form,
+    pub settings: JobSettings,
     pub plan: Arc<Plan>,
     pub units: Vec<VectorUnit>,
-    /// The units have too many hits: each of their pairs is decided. They are of the form's
+    /// The units have too many hits: each of their pairs is decided. They are of the settings'
     /// [dense](VectorShape::dense) shape, and list no stages.
     pub dense: bool,
     /// The rows; `None`: they are on the device.
@@ -90,15 +90,15 @@ pub(super) struct VectorJob {
 
 impl VectorJob {
     /// The same rows with other units.
-    pub(super) fn with(&self, form: Form, units: Vec<VectorUnit>, dense: bool) -> Self {
+    pub(super) fn with(&self, settings: JobSettings, units: Vec<VectorUnit>, dense: bool) -> Self {
         let plan = Arc::clone(&self.plan);
         let (probe, columns) = (self.probe.clone(), self.columns.clone());
-        Self { form, plan, units, dense, probe, columns, ..*self }
+        Self { settings, plan, units, dense, probe, columns, ..*self }
     }
 
     /// Jobs of up to `most` units each that decide each pair of some units of this one.
     pub(super) fn densely(&self, units: &[VectorUnit], most: usize) -> Vec<Self> {
-        let (form, parts) = (self.form.dense(), self.form.dense_parts());
+        let (settings, parts) = (self.settings.dense(), self.settings.dense_parts());
         let cut = |unit: VectorUnit| {
             let first_row = unit.first_row;
             let stages = self.stages_of(unit).flatten();
@@ -108,7 +108,7 @@ impl VectorJob {
         let mut units = units.iter().copied().flat_map(cut);
         let next = || Some(units.by_ref().take(most).collect::<Vec<_>>());
         let chunks = std::iter::from_fn(next).take_while(|units| !units.is_empty());
-        chunks.map(|units| self.with(form, units, true)).collect()
+        chunks.map(|units| self.with(settings, units, true)).collect()
     }
 
     /// The stages of the plan that units of the job list.
@@ -124,9 +124,39 @@ impl VectorJob {
         whole.into_iter().chain(listed.iter().map(|&stage| stage..stage + 1))
     }
 
-    /// The bytes that the work takes on a device.
-    pub(super) fn bytes(&self) -> u64 {
-        Places::of(self).end
+    /// Whether a kernel with an index filters. Units that are dense have none.
+    fn has_index(&self) -> bool {
+        !self.dense && self.settings.shape().has_index
+    }
+
+    /// The number of blocks that filter, at least 1.
+    fn filtering_blocks(&self, multiprocessors: u32) -> u32 {
+        let most = self.settings.shape().blocks * multiprocessors;
+        (self.units.len() as u32).min(most).max(1)
+    }
+
+    /// The number of blocks that decide.
+    fn deciding_blocks(&self, multiprocessors: u32) -> u32 {
+        let Self { settings, units, .. } = self;
+        let pairs = match self.dense {
+            true => settings.shape().tile_pairs() * units.len() as u64,
+            false => u64::from(settings.capacity),
+        };
+        let blocks = pairs.div_ceil(u64::from(DECIDING_THREADS));
+        blocks.clamp(1, u64::from(8 * multiprocessors)) as u32
+    }
+
+    /// What became of the pairs.
+    fn counters(&self, tally: &VectorTally) -> JobCounters {
+        let shape = self.settings.shape();
+        let pairs = self.units.iter().map(|unit| shape.tile_pairs() * u64::from(unit.stages));
+        let (kernel, tested) = match self.dense {
+            true => ("vectors_decide_units", pairs.sum()),
+            false => (shape.name, tally.tests),
+        };
+        // Sure pairs are not compared.
+        let passed = tally.compared.max(tally.matches);
+        JobCounters { kernel, tested, passed, candidates: passed, compared: tally.compared }
     }
 }
 
@@ -138,229 +168,96 @@ pub(super) struct TravellingColumns {
     pub centre: Arc<Vec<u64>>,
 }
 
-/// Where the arrays of a work lie in the memory of its stage, behind the tally.
+/// What the kernels of a work take.
 #[derive(Debug, Clone, Copy)]
-struct Places {
-    probe: Option<(TravelPlaces, PreparedPlaces)>,
-    columns: Option<(TravelPlaces, PreparedPlaces)>,
-    centre: u64,
-    runs: u64,
-    units: u64,
-    stages: u64,
-    hits: u64,
-    failed: u64,
-    redo: u64,
-    seen: u64,
-    matches: u64,
-    end: u64,
+pub(super) struct VectorArguments {
+    /// The columns and the rows that travel with the work.
+    columns: Option<Prepared>,
+    rows: Option<Prepared>,
+    tiles: VectorWork,
 }
 
-impl Places {
-    fn of(job: &VectorJob) -> Self {
-        let VectorJob { form, plan, units, .. } = job;
-        let mut layout = Layout::default();
-        layout.add(1, ALIGNMENT);
-        let probe = job.probe.as_ref().map(|probe| {
-            let count = probe.items.len() as u32;
-            let given = probe.places(&mut layout);
-            // The address of the columns' norm takes no room.
-            (given, form.preparation.places(&mut layout, count, Role::Rows(0)))
-        });
-        let columns = job.columns.as_ref().map(|columns| {
-            let count = columns.vectors.items.len() as u32;
-            let given = columns.vectors.places(&mut layout);
-            (given, form.preparation.places(&mut layout, count, Role::Columns))
-        });
-        let centre = job.columns.as_ref().map_or(0, |columns| columns.centre.len() as u64);
-        let centre = layout.add(centre, size_of::<u64>() as u64);
-        let hits = if job.dense { 0 } else { u64::from(form.capacity) };
-        let seen = if form.first_only { plan.rows.len() as u64 } else { 0 };
-        let mut add = |count: u64, bytes: usize| layout.add(count, bytes as u64);
-        let runs = add(plan.runs.len() as u64, size_of::<VectorRun>());
-        let of_units = add(units.len() as u64, size_of::<VectorUnit>());
-        let stages = add(job.listed().len() as u64, size_of::<u32>());
-        let of_hits = add(hits, HIT_BYTES as usize);
-        let failed = add(units.len() as u64, size_of::<u32>());
-        let redo = add(units.len() as u64, size_of::<u32>());
-        let of_seen = add(seen, size_of::<u32>());
-        let matches = add(form.most_matches(), size_of::<Match>());
-        Self {
-            probe,
-            columns,
-            centre,
-            runs,
-            units: of_units,
-            stages,
-            hits: of_hits,
-            failed,
-            redo,
-            seen: of_seen,
-            matches,
-            end: layout.end(),
-        }
-    }
-}
-
-/// A [`VectorJob`] on its way through a device.
-#[derive(Debug)]
-pub(super) struct VectorRunning {
-    job: VectorJob,
-    columns: Option<Arc<PreparedColumns>>,
-    multiprocessors: u32,
-    places: Option<Places>,
-    tally: VectorTally,
-    matches: Vec<Match>,
-    undecided: Vec<Match>,
-    left: Left<VectorUnit>,
-    ticket: Ticket<VectorJob, Left<VectorUnit>>,
-}
-
-impl VectorRunning {
-    pub(super) fn new(
-        job: VectorJob,
-        columns: Option<Arc<PreparedColumns>>,
-        multiprocessors: u32,
-        ticket: Ticket<VectorJob, Left<VectorUnit>>,
-    ) -> Self {
-        Self {
-            job,
-            columns,
-            multiprocessors,
-            places: None,
-            tally: VectorTally::default(),
-            matches: vec![],
-            undecided: vec![],
-            left: Left::default(),
-            ticket,
-        }
-    }
-
-    /// What became of the pairs.
-    fn figures(&self) -> Figures {
-        let (VectorJob { form, units, dense, .. }, tally) = (&self.job, &self.tally);
-        let pairs = units.iter().map(|unit| form.shape().tile_pairs() * u64::from(unit.stages));
-        let (name, tested) = match dense {
-            true => ("vectors_decide_units", pairs.sum()),
-            false => (form.shape().name, tally.tests),
+impl VectorJob {
+    /// The columns, and their arrays where they travel with the work.
+    fn declare_columns<'a>(
+        &'a self,
+        resident: &Option<Arc<PreparedColumns>>,
+        arena: &mut Arena<'a>,
+    ) -> (Option<Prepared>, Columns) {
+        let Some(TravellingColumns { vectors, centre }) = &self.columns else {
+            let there = resident.as_ref().map(|columns| columns.columns());
+            return (None, there.unwrap_or_default());
         };
-        // Sure pairs are not compared.
-        let passed = tally.compared.max(tally.matches);
-        Figures { kernel: name, tested, passed, candidates: passed, compared: tally.compared }
+        let centre = arena.copied(centre);
+        let (given, row_counts) = vectors.declare(arena, centre);
+        let prepared = self.settings.preparation.declare(arena, given, Role::Columns);
+        (Some(prepared), prepared.columns(vectors.items.start, row_counts, centre))
     }
 
-    /// Copies what the kernels read.
-    fn copy(&self, stage: &mut Stage<'_>, places: &Places) -> Result<(), DeviceError> {
-        let VectorJob { plan, units, probe, columns, form, .. } = &self.job;
-        // SAFETY: the job keeps rows, columns, runs, units and stages as they are until it is answered.
-        unsafe {
-            if let (Some(probe), Some((given, _))) = (probe, &places.probe) {
-                probe.copy(stage, given)?;
-            }
-            if let (Some(columns), Some((given, _))) = (columns, &places.columns) {
-                columns.vectors.copy(stage, given)?;
-                stage.copy(places.centre, bytes_of(columns.centre.as_slice()))?;
-            }
-            stage.copy(places.runs, bytes_of(&plan.runs))?;
-            stage.copy(places.units, bytes_of(units))?;
-            stage.copy(places.stages, bytes_of(self.job.listed()))?;
-        }
-        for (_, prepared) in [&places.probe, &places.columns].into_iter().flatten() {
-            stage.clear(prepared.greatest, size_of::<u64>())?;
-        }
-        if form.first_only {
-            stage.clear(places.seen, plan.rows.len() * size_of::<u32>())?;
-        }
-        stage.clear(0, size_of::<VectorTally>())
-    }
-
-    /// The columns, prepared where they travel with the work.
-    fn columns(
-        &self,
-        stage: &mut Stage<'_>,
-        (start, places): (u64, &Places),
-    ) -> Result<Columns, DeviceError> {
-        let VectorJob { form, columns, .. } = &self.job;
-        let (Some(columns), Some((travel, prepared))) = (columns, &places.columns) else {
-            let there = self.columns.as_ref().filter(|columns| columns.is_at(stage));
-            return there
-                .map(|columns| columns.columns())
-                .ok_or_else(|| DeviceError::Internal("vectors of another device".to_string()));
-        };
-        let (vectors, centre) = (&columns.vectors, start + places.centre);
-        let given = vectors.given(start, travel, centre);
-        let role = Role::Columns;
-        // SAFETY: the columns, the centre and a greatest norm of 0 have been copied to the memory of
-        // the stage, which has room for all arrays.
-        unsafe {
-            form.preparation.launch(stage, (start, prepared), given, role, self.multiprocessors)?;
-        }
-        let row_counts = vectors.row_counts(start, travel);
-        let given = (given.values, given.wide);
-        Ok(Columns {
-            side: prepared.side(start, vectors.items.start, given, row_counts),
-            stage_sure: prepared.stage_sure(start),
-            greatest: start + prepared.greatest,
-            centre,
-            index: 0,
-            boxes: VectorBoxes::default(),
-        })
-    }
-
-    /// The rows, prepared where they travel with the work.
-    fn rows(
-        &self,
-        stage: &mut Stage<'_>,
+    /// The rows, and their arrays where they travel with the work.
+    fn declare_rows<'a>(
+        &'a self,
         columns: &Columns,
-        (start, places): (u64, &Places),
-    ) -> Result<VectorSide, DeviceError> {
-        let VectorJob { form, plan, probe, .. } = &self.job;
-        let (Some(probe), Some((travel, prepared))) = (probe, &places.probe) else {
-            return Ok(columns.side);
-        };
-        let given = probe.given(start, travel, columns.centre);
+        arena: &mut Arena<'a>,
+    ) -> (Option<Prepared>, VectorSide) {
+        let Some(probe) = &self.probe else { return (None, columns.side) };
+        let (given, row_counts) = probe.declare(arena, columns.centre);
         let role = Role::Rows(columns.greatest);
-        // SAFETY: the rows and a greatest norm of 0 have been copied to the memory of the stage, which
-        // has room for all arrays; the work holds the columns.
-        unsafe {
-            form.preparation.launch(stage, (start, prepared), given, role, self.multiprocessors)?;
-        }
-        let row_counts = probe.row_counts(start, travel);
-        let first = probe.items.start - plan.first_probe;
-        Ok(prepared.side(start, first, (given.values, given.wide), row_counts))
+        let prepared = self.settings.preparation.declare(arena, given, role);
+        let first = probe.items.start - self.plan.first_probe;
+        (Some(prepared), prepared.side(first, row_counts))
+    }
+}
+
+impl DeviceJob for VectorJob {
+    /// The columns, unless they travel with the works.
+    type Resident = Option<Arc<PreparedColumns>>;
+    type Tally = VectorTally;
+    type Arguments = VectorArguments;
+    type Left = Left<VectorUnit>;
+    const ARRAYS: &'static str = "the buffers for tiles of vectors";
+
+    fn is_at(&self, resident: &Self::Resident, stage: &Stage<'_>) -> bool {
+        self.columns.is_some() || resident.as_ref().is_some_and(|columns| columns.is_at(stage))
     }
 
-    fn argument(
-        &self,
-        columns: &Columns,
-        rows: VectorSide,
-        (start, places): (u64, &Places),
-    ) -> VectorWork {
-        let VectorJob { form, plan, units, column_count, .. } = &self.job;
-        let at = |place: u64| start + place;
-        let Preparation { threshold, shape, dimensions, .. } = form.preparation;
+    fn declare<'a>(
+        &'a self,
+        device: &OnDevice<Self::Resident>,
+        arena: &mut Arena<'a>,
+    ) -> VectorArguments {
+        let Self { settings, plan, units, .. } = self;
+        let (of_columns, columns) = self.declare_columns(&device.resident, arena);
+        let (of_rows, rows) = self.declare_rows(&columns, arena);
+        let Preparation { threshold, shape, dimensions, .. } = settings.preparation;
         let counts_rows = rows.row_counts != 0 || columns.side.row_counts != 0;
-        VectorWork {
+        let hits = if self.dense { 0 } else { u64::from(settings.capacity) };
+        let filtering_blocks = self.filtering_blocks(device.multiprocessors);
+        let tiles = VectorWork {
             rows,
             columns: columns.side,
             stage_sure: columns.stage_sure,
-            runs: at(places.runs),
-            units: at(places.units),
-            stages: match self.job.listed().is_empty() {
+            runs: arena.copied(&plan.runs),
+            units: arena.copied(units),
+            stages: match self.listed() {
                 _ if self.has_index() => columns.index,
-                true => 0,
-                false => at(places.stages),
+                [] => 0,
+                listed => arena.copied(listed),
             },
-            hits: at(places.hits),
-            failed: at(places.failed),
-            redo: at(places.redo),
-            matches: at(places.matches),
-            seen: if form.first_only { at(places.seen) } else { 0 },
-            tally: start,
+            hits: arena.room_of(hits, HIT_BYTES),
+            failed: arena.room::<u32>(units.len() as u64),
+            redo: arena.room::<u32>(units.len() as u64),
+            matches: arena.room::<Match>(settings.most_matches()),
+            seen: match settings.first_only {
+                true => arena.zeroed::<u32>(plan.rows.len() as u64),
+                false => 0,
+            },
+            tally: arena.start(),
             bound: threshold.bound,
             first_row: plan.rows.start,
             end_row: plan.rows.end,
             first_probe: plan.first_probe,
-            column_count: *column_count,
+            column_count: self.column_count,
             run_count: plan.runs.len() as u32,
             unit_count: units.len() as u32,
             dimensions,
@@ -369,123 +266,90 @@ impl VectorRunning {
             metric: threshold.metric as u32,
             strip_rows: shape.strip_rows,
             stage_columns: shape.stage_columns,
-            capacity: form.capacity,
-            room: (form.capacity / 2).max(1),
+            capacity: settings.capacity,
+            room: (settings.capacity / 2).max(1),
             // What warps have taken and not used is a small part of the room.
-            chunk: (form.capacity / (64 * self.filtering_blocks())).clamp(1, MOST_CHUNK),
-            undecided_room: form.most_matches() as u32,
-            same: form.same.into(),
-            counts_sure: (form.counts && !counts_rows && !form.first_only).into(),
+            chunk: (settings.capacity / (64 * filtering_blocks)).clamp(1, MOST_CHUNK),
+            undecided_room: settings.most_matches() as u32,
+            same: settings.same.into(),
+            counts_sure: (settings.counts && !counts_rows && !settings.first_only).into(),
             boxes: columns.boxes,
-        }
-    }
-
-    /// Whether a kernel with an index filters. Units that are dense have none.
-    fn has_index(&self) -> bool {
-        !self.job.dense && self.job.form.shape().has_index
-    }
-
-    /// The number of blocks that filter, at least 1.
-    fn filtering_blocks(&self) -> u32 {
-        let most = self.job.form.shape().blocks * self.multiprocessors;
-        (self.job.units.len() as u32).min(most).max(1)
-    }
-
-    /// The number of blocks that decide.
-    fn deciding_blocks(&self) -> u32 {
-        let VectorJob { form, units, dense, .. } = &self.job;
-        let pairs = match dense {
-            true => form.shape().tile_pairs() * units.len() as u64,
-            false => u64::from(form.capacity),
         };
-        let blocks = pairs.div_ceil(u64::from(DECIDING_THREADS));
-        blocks.clamp(1, u64::from(8 * self.multiprocessors)) as u32
+        VectorArguments { columns: of_columns, rows: of_rows, tiles }
     }
-}
 
-impl DeviceWork for VectorRunning {
-    fn issue(&mut self, stage: &mut Stage<'_>) -> Result<(), DeviceError> {
-        if self.job.units.is_empty() || !self.ticket.is_wanted() {
-            return Ok(());
+    fn launch(
+        &self,
+        device: &OnDevice<Self::Resident>,
+        VectorArguments { columns, rows, tiles }: &VectorArguments,
+        stage: &mut Stage<'_>,
+    ) -> Result<(), DeviceError> {
+        let Self { settings, dense, .. } = self;
+        let multiprocessors = device.multiprocessors;
+        for prepared in [columns, rows].into_iter().flatten() {
+            // SAFETY: the vectors that travel, the centre and a greatest norm of 0 are in the memory of
+            // the stage, which has room for all arrays; the work holds other columns.
+            unsafe { prepared.launch(stage, multiprocessors)? };
         }
-        let places = Places::of(&self.job);
-        let start = stage.reserve("the buffers for tiles of vectors", places.end)?;
-        self.copy(stage, &places)?;
-        let columns = self.columns(stage, (start, &places))?;
-        let rows = self.rows(stage, &columns, (start, &places))?;
-        let work = self.argument(&columns, rows, (start, &places));
-        let VectorJob { form, dense, .. } = &self.job;
-        let VectorShape { program, name, threads, shared_words, .. } = *form.shape();
+        let VectorShape { program, name, threads, shared_words, .. } = *settings.shape();
         if !dense {
             let kernel = stage.kernel(program, name)?;
-            let blocks = self.filtering_blocks();
+            let blocks = self.filtering_blocks(multiprocessors);
             // SAFETY: the kernel takes a `VectorWork`. Its addresses are those of memory of this stage
             // and of the columns, which the work holds; the plan's units name no row or stage beyond
             // the prepared ones.
-            unsafe { stage.launch(kernel, Grid { blocks, threads, shared_words }, work)? };
+            unsafe { stage.launch(kernel, Grid { blocks, threads, shared_words }, *tiles)? };
         }
         if self.has_index() {
             // It has decided all pairs.
-            stage.note(0, size_of::<VectorTally>())?;
-            self.places = Some(places);
             return Ok(());
         }
-        let decide = match (dense, form.counts) {
+        let decide = match (dense, settings.counts) {
             (false, false) => "vectors_decide_hits_pairs",
             (false, true) => "vectors_decide_hits_count",
             (true, false) => "vectors_decide_units_pairs",
             (true, true) => "vectors_decide_units_count",
         };
         let kernel = stage.kernel(&VECTORS, decide)?;
-        let blocks = self.deciding_blocks();
+        let blocks = self.deciding_blocks(multiprocessors);
         let grid = Grid { blocks, threads: DECIDING_THREADS, shared_words: 0 };
         // SAFETY: as above. There is room for the matches of all hits, or of all pairs of the units.
-        unsafe { stage.launch(kernel, grid, work)? };
-        stage.note(0, size_of::<VectorTally>())?;
-        self.places = Some(places);
-        Ok(())
+        unsafe { stage.launch(kernel, grid, *tiles) }
     }
 
-    fn finish(&mut self, results: &mut Results<'_>) -> Result<(), DeviceError> {
-        let Some(places) = self.places else { return Ok(()) };
-        let form = self.job.form;
-        let tally: VectorTally = results.note()?;
-        let most = form.most_matches();
+    fn outcome(
+        &self,
+        VectorArguments { tiles, .. }: &VectorArguments,
+        tally: VectorTally,
+        results: &mut JobResults<'_, '_>,
+    ) -> Result<Outcome<Left<VectorUnit>>, DeviceError> {
+        let Self { settings, units, .. } = self;
+        let most = settings.most_matches();
         let redone = tally.redone as usize;
-        if redone > self.job.units.len() || !form.counts && tally.matches > most {
+        if redone > units.len() || !settings.counts && tally.matches > most {
             return Err(DeviceError::Internal(format!(
                 "a kernel gave {redone} of {} units back and {} matches",
-                self.job.units.len(),
+                units.len(),
                 tally.matches
             )));
         }
-        if form.counts && tally.undecided > most {
+        let mut left = Left::default();
+        if settings.counts && tally.undecided > most {
             // Nothing of the work counts.
-            self.left.too_many = self.job.units.clone();
-            return Ok(());
+            left.too_many = units.clone();
+            let counters = self.counters(&VectorTally::default());
+            return Ok(Outcome { left, counters, ..Outcome::default() });
         }
-        let redo = fetch(results, places.redo, if self.job.dense { 0 } else { redone })?;
-        self.left.take(&self.job.units, redo)?;
-        let given = if form.counts { tally.undecided } else { tally.matches };
-        let given: Vec<Match> = fetch(results, places.matches, given as usize)?;
-        (self.undecided, self.matches) =
+        let redo = results.fetch(tiles.redo, if self.dense { 0 } else { redone })?;
+        left.take(units, redo)?;
+        let given = if settings.counts { tally.undecided } else { tally.matches };
+        let given: Vec<Match> = results.fetch(tiles.matches, given as usize)?;
+        let (mut undecided, matches): (Vec<_>, Vec<_>) =
             given.into_iter().partition(|pair| pair.detail == UNDECIDED);
-        self.undecided.iter_mut().for_each(|pair| pair.detail = 0);
-        self.tally = tally;
-        Ok(())
-    }
-
-    fn answer(self: Box<Self>, outcome: Result<Usage, DeviceError>) {
-        let figures = self.figures();
-        let Self { job, columns, tally, matches, undecided, left, ticket, .. } = *self;
-        // Dropped first, so that the receiver of the answer can use their memory.
-        drop(columns);
+        undecided.iter_mut().for_each(|pair| pair.detail = 0);
         let VectorTally { cross, squares, rows, .. } = tally;
         let rows = RowPairCounts { cross, squares, rows };
-        let counted = Counted { matches: tally.matches, rows };
-        ticket.done(
-            job,
-            outcome.map(|usage| Outcome { counted, matches, undecided, left, figures, usage }),
-        );
+        let (counted, counters) = (Counted { matches: tally.matches, rows }, self.counters(&tally));
+        Ok(Outcome { counted, matches, undecided, left, counters, ..Outcome::default() })
     }
 }

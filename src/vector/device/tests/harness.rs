@@ -265,10 +265,10 @@ impl Sides {
         let spec = self.spec(need, gpu);
         let (mut join, told) = self.open(threshold, &spec, drive)?;
         if let Some(join) = Arc::get_mut(&mut join) {
-            join.form.capacity = drive.capacity.unwrap_or(join.form.capacity);
-            let lens = [join.form.preparation.dimensions; 2];
+            join.settings.capacity = drive.capacity.unwrap_or(join.settings.capacity);
+            let lens = [join.settings.preparation.dimensions; 2];
             if drive.travels && self.build.runs().iter().all(|run| run.lens == lens) {
-                let Preparation { shape, dimensions, .. } = &mut join.form.preparation;
+                let Preparation { shape, dimensions, .. } = &mut join.settings.preparation;
                 if shape.reads_boxes() {
                     *shape = VectorShape::new(shape.kernel, *dimensions);
                 }
