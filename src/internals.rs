@@ -24,9 +24,9 @@ pub mod gpu {
 /// The family of sets of tokens.
 pub mod set {
     pub use crate::set::{
-        Bounds, BuildEncoder, Candidate, CandidateChunk, CandidateSource, CpuVerifier, DeviceJoin,
-        DeviceVerifier, JoinSpec, Measure, PrepareContext, Role, SetCollection, SetFamily, SetUnit,
-        SourceProgress, Verified, Verifier,
+        Bounds, BuildEncoder, Candidate, CandidateChunk, CandidateFilter, CandidateJoin,
+        CandidateSource, DeviceJoin, JoinSpec, Measure, PrepareContext, Role, SetCollection,
+        SetFamily, SetUnit, SourceProgress,
     };
 
     /// Encoding of the build side.

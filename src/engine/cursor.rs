@@ -168,7 +168,7 @@ impl MatchBuffer {
 
     #[inline]
     fn add(&mut self, found: Match) {
-        self.make_room(1);
+        self.make_room();
         self.matches.push(found);
     }
 
@@ -187,20 +187,10 @@ impl MatchBuffer {
         }
     }
 
-    /// Adds matches to the run until the buffer is full; the caller has looked at
-    /// [`Self::is_full`]. Returns their number.
-    pub fn extend(&mut self, found: &[Match]) -> usize {
-        debug_assert!(!self.is_full() && !self.runs.is_empty());
-        let count = found.len().min(self.capacity - self.matches.len());
-        self.make_room(count);
-        self.matches.extend_from_slice(&found[..count]);
-        count
-    }
-
-    /// Makes room for `count` further matches, in doubling steps that end at the capacity.
+    /// Makes room for a further match, in doubling steps that end at the capacity.
     #[inline]
-    fn make_room(&mut self, count: usize) {
-        let needed = self.matches.len() + count;
+    fn make_room(&mut self) {
+        let needed = self.matches.len() + 1;
         if needed > self.matches.capacity() {
             let room = needed.max(2 * self.matches.capacity()).max(64).min(self.capacity);
             self.matches.reserve_exact(room.saturating_sub(self.matches.len()));
@@ -376,9 +366,9 @@ mod tests {
         buffer.begin(3);
         buffer.push(found(1));
         buffer.begin(9);
-        assert_eq!(buffer.extend(&[2, 3].map(found)), 2);
+        [2, 3].map(found).into_iter().for_each(|found| buffer.push(found));
         buffer.begin(3);
-        assert_eq!(buffer.extend(&[4, 5].map(found)), 1);
+        buffer.push(found(4));
         buffer.complete(3);
         let runs: Vec<_> = buffer.runs().map(|run| (run.unit, run.matches)).collect();
         let matches = buffer.matches();
@@ -395,8 +385,7 @@ mod tests {
     fn a_buffer_keeps_to_its_memory() {
         let mut buffer = MatchBuffer::new(1000);
         buffer.begin(0);
-        assert_eq!(buffer.extend(&[Match::default(); 300]), 300);
-        assert_eq!(buffer.extend(&[Match::default(); 2000]), 700);
+        (0..1000).for_each(|_| buffer.push(Match::default()));
         assert_eq!((buffer.matches.capacity(), buffer.is_full()), (1000, true));
         buffer.clear();
         for unit in 0.. {

@@ -9,14 +9,13 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
-    Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, ProbeUnit, Progress,
-    UnitQueue,
+    Cursor, Funnel, ItemId, MatchBuffer, MatchNeed, MatchOrder, ProbeUnit, Progress, UnitQueue,
 };
 use crate::gpu::DeviceError;
 use crate::offload::inbox::{Answer, Inbox};
 use crate::offload::redo::Redo;
 use crate::offload::unit::{Delivery, OpenUnit};
-use crate::offload::{DeviceFilter, Itself, JobCounters, Offload, Outcome};
+use crate::offload::{DeviceFilter, Itself, JobCounters, Offload, OnHost, Outcome};
 
 /// Works of one cursor on their way, for each device.
 const WORKS_ON_THE_WAY: usize = 2;
@@ -44,9 +43,12 @@ pub(super) struct OffloadCursor<F: DeviceFilter> {
     /// Jobs that wait for a device.
     jobs: VecDeque<(u32, F::Job)>,
     in_flight: usize,
+    most_in_flight: usize,
     inbox: Arc<Inbox<F::Job, F::Left>>,
     deliveries: VecDeque<Delivery>,
     redo: Redo<F>,
+    /// When the first work was sent: before that, the device was idle for others.
+    first_sent: Option<Instant>,
     /// The cursor has asked for input since the last unit came.
     asked: bool,
     /// Since when the cursor waits for a device.
@@ -65,24 +67,33 @@ impl<F: DeviceFilter> OffloadCursor<F> {
             scratch: F::Scratch::default(),
             jobs: VecDeque::new(),
             in_flight: 0,
+            most_in_flight: 1,
             inbox: Arc::default(),
             deliveries: VecDeque::new(),
             redo: Redo::default(),
+            first_sent: None,
             asked: false,
             waiting: None,
             funnel: Funnel::default(),
         }
     }
 
-    fn most_in_flight(&self) -> usize {
-        WORKS_ON_THE_WAY * self.join.devices.len()
-    }
-
-    /// Reserves the memory of matches on their way, and some to work with.
-    pub(super) fn try_reserve(&self) -> Result<()> {
-        let matches = self.join.filter.most_matches() as usize * size_of::<Match>();
-        let working = WORKING + self.join.on_cpu.least_bytes();
-        self.reservation.try_grow(working + (self.most_in_flight() + 1) * matches)
+    /// Reserves the memory of works on their way, and some to work with. Where devices are demanded, fewer
+    /// works will do.
+    pub(super) fn try_reserve(&mut self) -> Result<()> {
+        let Offload { devices, filter, on_cpu, .. } = &*self.join;
+        filter.open(&mut self.scratch, &self.reservation)?;
+        let each = filter.host_bytes();
+        // One on its way, and one that is planned or given meanwhile.
+        self.reservation.try_grow(WORKING + on_cpu.least_bytes() + 2 * each)?;
+        while self.most_in_flight < WORKS_ON_THE_WAY * devices.len() {
+            match self.reservation.try_grow(each) {
+                Ok(()) => self.most_in_flight += 1,
+                Err(_) if devices.demanded => break,
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
     }
 
     /// The bytes reserved.
@@ -106,20 +117,28 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         Ok(true)
     }
 
-    /// The next job for a device, planned if none waits.
-    fn next_job(&mut self) -> Result<Option<(u32, F::Job)>> {
-        loop {
-            if let Some(job) = self.jobs.pop_front() {
-                return Ok(Some(job));
+    /// Plans jobs for the next rows of an open unit; whether there were any.
+    fn plan(&mut self) -> Result<bool> {
+        let Some(open) = self.open.iter_mut().find(|open| !open.of.left.is_empty()) else {
+            return Ok(false);
+        };
+        let Open { unit, of: OpenUnit { probe, left, pending, .. } } = open;
+        let reservation = &self.reservation;
+        let jobs = self.join.filter.plan(&mut self.scratch, unit, left, reservation)?;
+        *pending += jobs.len();
+        self.jobs.extend(jobs.into_iter().map(|job| (probe.number, job)));
+        Ok(true)
+    }
+
+    /// Leaves a job to the CPU.
+    fn leave_to_cpu(&mut self, unit: u32, job: F::Job) {
+        match self.join.filter.undecided(&job) {
+            OnHost::Join(undecided) => self.redo.push(unit, undecided),
+            OnHost::Pairs(matches) => {
+                let delivery =
+                    Delivery { unit, order: MatchOrder::All, matches, decided: false, next: 0 };
+                self.deliveries.push_back(delivery);
             }
-            let Some(open) = self.open.iter_mut().find(|open| !open.of.left.is_empty()) else {
-                return Ok(None);
-            };
-            let Open { unit, of: OpenUnit { probe, left, pending, .. } } = open;
-            let reservation = &self.reservation;
-            let jobs = self.join.filter.plan(&mut self.scratch, unit, left, reservation)?;
-            *pending += jobs.len();
-            self.jobs.extend(jobs.into_iter().map(|job| (probe.number, job)));
         }
     }
 
@@ -130,10 +149,11 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         let shortest =
             shortest.filter(|(number, _)| filter.is_on(*number) && filter.suits_devices(&job));
         let Some((number, device)) = shortest else {
-            self.redo.push(unit, job);
+            self.leave_to_cpu(unit, job);
             return;
         };
         self.in_flight += 1;
+        self.first_sent.get_or_insert_with(Instant::now);
         self.funnel.device.chunks += 1;
         let ticket = self.inbox.ticket(unit, number);
         device.submit(filter.work(number, job, ticket));
@@ -181,7 +201,7 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         } else if devices.demanded {
             return Err(error.into());
         } else {
-            self.redo.push(number, job);
+            self.leave_to_cpu(number, job);
         }
         Ok(())
     }
@@ -231,6 +251,8 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         device.candidates += passed;
         device.kernels.add(kernel, usage.times.kernel_nanos);
         device.copy_nanos += usage.times.to_device_nanos + usage.times.from_device_nanos;
+        let since = self.first_sent.map_or(0, |sent| sent.elapsed().as_nanos() as u64);
+        device.idle_nanos += usage.times.idle_nanos.min(since);
         device.bytes_to += usage.bytes_to_device;
         device.bytes_from += usage.bytes_from_device;
     }
@@ -250,7 +272,7 @@ impl<F: DeviceFilter> OffloadCursor<F> {
             let is_late = |decided: bool| !decided && start.elapsed() > SLICE;
             while !matches.is_full()
                 && !is_late(delivery.decided)
-                && let Some(&found) = delivery.matches.get(delivery.next)
+                && let Some(mut found) = delivery.matches.get(delivery.next).copied()
             {
                 delivery.next += 1;
                 if !open.needs(found.probe) {
@@ -259,7 +281,7 @@ impl<F: DeviceFilter> OffloadCursor<F> {
                 self.funnel.verified += u64::from(!delivery.decided);
                 let order = match delivery.decided {
                     true => Some(delivery.order),
-                    false => join.filter.decide(unit, &found)?,
+                    false => join.filter.decide(unit, &mut found)?,
                 };
                 let Some(order) = order else { continue };
                 open.settle(found.probe);
@@ -355,12 +377,12 @@ impl<F: DeviceFilter> OffloadCursor<F> {
                 return Poll::Ready(Ok(Progress::Yield));
             }
             // What devices have left to the CPU comes first: plans take memory.
-            if self.in_flight < self.most_in_flight() && !self.redo.is_busy() {
-                if let Some((unit, job)) = self.next_job()? {
+            if self.in_flight < self.most_in_flight && !self.redo.is_busy() {
+                if let Some((unit, job)) = self.jobs.pop_front() {
                     self.submit(unit, job);
                     continue;
                 }
-                if self.begin()? {
+                if self.plan()? || self.begin()? {
                     continue;
                 }
             }
@@ -368,7 +390,7 @@ impl<F: DeviceFilter> OffloadCursor<F> {
             if self.open.is_empty() && self.units.is_empty() {
                 return Poll::Ready(Ok(self.units.progress()));
             }
-            let has_room = self.in_flight < self.most_in_flight() && self.units.is_empty();
+            let has_room = self.in_flight < self.most_in_flight && self.units.is_empty();
             if has_room && !self.units.is_finished() && !std::mem::replace(&mut self.asked, true) {
                 return Poll::Ready(Ok(Progress::NeedsInput));
             }
@@ -392,6 +414,7 @@ impl<F: DeviceFilter> Drop for OffloadCursor<F> {
 
 impl<F: DeviceFilter> Cursor for OffloadCursor<F> {
     fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
+        self.join.filter.admit(&mut self.scratch, &unit)?;
         self.units.push(unit);
         self.asked = false;
         // Since then the cursor has waited for the unit, not for the device.
@@ -420,9 +443,12 @@ impl<F: DeviceFilter> Cursor for OffloadCursor<F> {
         if let Some(open) = self.unit(unit) {
             open.settle(probe);
         }
+        self.join.filter.retire(&mut self.scratch, unit, probe);
     }
 
     fn funnel(&self) -> Funnel {
-        self.funnel
+        let mut funnel = self.funnel;
+        self.join.filter.add_to(&self.scratch, &mut funnel);
+        funnel
     }
 }

@@ -30,6 +30,7 @@ mod redo;
 mod task;
 mod unit;
 
+use std::convert::Infallible;
 use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
@@ -50,8 +51,8 @@ pub(crate) use self::memory::{ALIGNMENT, Layout, bytes_of, fetch};
 pub(crate) use self::task::{DeviceJob, DeviceTask, EachDevice, JobResults, OnDevice};
 pub(crate) use self::unit::OpenUnit;
 use crate::engine::{
-    Collection, Cursor, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, Pairing, PreparedJoin,
-    ProbeUnit, RowPairCounts,
+    Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, Pairing,
+    PreparedJoin, ProbeUnit, RowPairCounts,
 };
 use crate::gpu::{DeviceWork, Usage};
 
@@ -67,8 +68,26 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     type Left: Debug + Send + 'static;
     /// What a cursor keeps from plan to plan.
     type Scratch: Default + Send;
-    /// Which matches a job that no device has done would have given.
+    /// Which matches a job that no device has done would have given, where the CPU joins its probe items.
     type Undecided: Undecided;
+
+    /// Takes the memory that a cursor keeps from its first plan on.
+    ///
+    /// # Errors
+    ///
+    /// Where it is refused.
+    fn open(&self, _scratch: &mut Self::Scratch, _reservation: &MemoryReservation) -> Result<()> {
+        Ok(())
+    }
+
+    /// Takes the memory for the plans of a unit, before the cursor takes the unit.
+    ///
+    /// # Errors
+    ///
+    /// Where it is refused.
+    fn admit(&self, _scratch: &mut Self::Scratch, _unit: &ProbeUnit) -> Result<()> {
+        Ok(())
+    }
 
     /// The unit of the operator.
     ///
@@ -114,26 +133,50 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     fn smaller(&self, job: &Self::Job) -> Option<Vec<Self::Job>>;
 
     /// What the CPU has to do for a job.
-    fn undecided(&self, job: &Self::Job) -> Self::Undecided;
+    fn undecided(&self, job: &Self::Job) -> OnHost<Self::Undecided>;
 
-    /// The orders in which a pair matches that a device has left [undecided](Outcome::undecided);
-    /// `None` where it does not match.
+    /// Notes that a probe item of a unit needs no further match.
+    fn retire(&self, _scratch: &mut Self::Scratch, _unit: u32, _probe: ItemId) {}
+
+    /// Adds what plans have done.
+    fn add_to(&self, _scratch: &Self::Scratch, _funnel: &mut Funnel) {}
+
+    /// The orders in which a pair matches that the host decides; `None` where it does not match. Completes
+    /// the detail of the match.
     ///
     /// # Errors
     ///
     /// Where the family's function fails.
-    fn decide(&self, _unit: &Self::Unit, _pair: &Match) -> Result<Option<MatchOrder>> {
+    fn decide(&self, _unit: &Self::Unit, _pair: &mut Match) -> Result<Option<MatchOrder>> {
         Ok(Some(MatchOrder::All))
     }
 
     /// The most matches that a work gives, with pairs that it leaves undecided.
     fn most_matches(&self) -> u64;
 
+    /// The bytes of host memory that a work takes, those of its matches included.
+    fn host_bytes(&self) -> usize {
+        self.most_matches() as usize * size_of::<Match>()
+    }
+
     /// See [`PreparedJoin::range_unit`].
-    fn range_unit(&self) -> u32;
+    fn range_unit(&self) -> u32 {
+        1
+    }
 
     /// See [`PreparedJoin::least_range`].
-    fn least_range(&self) -> u32;
+    fn least_range(&self) -> u32 {
+        1
+    }
+}
+
+/// The work of the CPU for a job that no device has done.
+#[derive(Debug)]
+pub(crate) enum OnHost<U> {
+    /// Pairs that the family decides one by one.
+    Pairs(Vec<Match>),
+    /// Probe items that the CPU joins.
+    Join(U),
 }
 
 /// Matches of items with themselves.
@@ -157,6 +200,21 @@ pub(crate) trait Undecided: Send {
 
     /// Whether a match of theirs, as the CPU gives it, is one of the job's.
     fn holds(&self, found: &Match) -> bool;
+}
+
+/// For filters whose jobs are pairs.
+impl Undecided for Infallible {
+    fn collection(&self) -> Option<Arc<dyn Collection>> {
+        match *self {}
+    }
+
+    fn probes(&self) -> Range<ItemId> {
+        match *self {}
+    }
+
+    fn holds(&self, _: &Match) -> bool {
+        match *self {}
+    }
 }
 
 /// The reply to a job of a filter.
@@ -237,7 +295,7 @@ impl<F: DeviceFilter> PreparedOffload<F> {
 
 impl<F: DeviceFilter> PreparedJoin for PreparedOffload<F> {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
-        let cursor = OffloadCursor::new(&self.0, reservation);
+        let mut cursor = OffloadCursor::new(&self.0, reservation);
         let reserved = cursor.try_reserve();
         let has_room = |()| match self.0.devices.demanded {
             true => Ok(()),
@@ -246,7 +304,10 @@ impl<F: DeviceFilter> PreparedJoin for PreparedOffload<F> {
         };
         match reserved.and_then(has_room) {
             Ok(()) => Ok(Box::new(cursor)),
-            Err(error) if self.0.devices.demanded => Err(error),
+            Err(error) if self.0.devices.demanded => Err(error.context(
+                "works of a GPU take host memory beside the join: lower simjoin.gpu.candidate_memory or \
+                 raise the memory limit",
+            )),
             Err(error) => {
                 drop(cursor);
                 self.0.devices.note_refusal(&error);

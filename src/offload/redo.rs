@@ -22,7 +22,7 @@ const PROBES: u32 = if cfg!(test) { 7 } else { 4096 };
 /// Jobs that the CPU takes up, one after the other.
 pub(super) struct Redo<F: DeviceFilter> {
     cursor: Option<LateCursor>,
-    jobs: VecDeque<(u32, F::Job)>,
+    jobs: VecDeque<(u32, F::Undecided)>,
     /// The job that the cursor works on.
     current: Option<Current<F::Undecided>>,
     /// The cursor has probe items of the job.
@@ -54,8 +54,8 @@ impl<F: DeviceFilter> Default for Redo<F> {
 }
 
 impl<F: DeviceFilter> Redo<F> {
-    pub(super) fn push(&mut self, unit: u32, job: F::Job) {
-        self.jobs.push_back((unit, job));
+    pub(super) fn push(&mut self, unit: u32, undecided: F::Undecided) {
+        self.jobs.push_back((unit, undecided));
     }
 
     pub(super) fn is_busy(&self) -> bool {
@@ -70,8 +70,7 @@ impl<F: DeviceFilter> Redo<F> {
         reservation: &MemoryReservation,
     ) -> Poll<Result<Option<Found>>> {
         if self.current.is_none() {
-            self.current = self.jobs.pop_front().map(|(unit, job)| {
-                let undecided = join.filter.undecided(&job);
+            self.current = self.jobs.pop_front().map(|(unit, undecided)| {
                 let left = undecided.probes();
                 Current { unit, undecided, left }
             });

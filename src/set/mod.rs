@@ -4,18 +4,20 @@
 //! threshold. `encode` turns Arrow lists into a [`SetCollection`], `filter` proposes candidate
 //! pairs, `scan_count` counts what all sets share, `bitmap` decides pairs by blocks of signatures and
 //! `tiles` by those on a GPU, `large` counts what large sets share on a GPU, `indexed` joins by an
-//! inverted index there, `offload` runs all of these there. `verify` decides candidates on the CPU and
-//! `device` on a GPU. `nested_loop` compares all pairs where there is no memory for anything else.
-//! `intersection` counts what large sets of integers share. `join` has the figures that strategies
-//! share for their estimates (`statistics`, `sample`). [`StoredTokens`]
-//! is the form of a side on disk. [`ShapeReader`] tells the size and a hash of each row's set, by
-//! which rows are sent to the tasks of a cluster.
+//! inverted index there, `offload` runs all of these there. `candidate_join` has joins that decide
+//! candidates, by `verify` on the CPU and by `device_verifier` on a GPU (`device`). `nested_loop` compares
+//! all pairs where there is no memory for anything else. `intersection` counts what large sets of integers
+//! share. `join` has the figures that strategies share for their estimates (`statistics`, `sample`).
+//! [`StoredTokens`] is the form of a side on disk. [`ShapeReader`] tells the size and a hash of each row's
+//! set, by which rows are sent to the tasks of a cluster.
 
 pub(crate) mod axis;
 pub(crate) mod bitmap;
+mod candidate_join;
 pub(crate) mod collection;
 pub(crate) mod costs;
 pub(crate) mod device;
+mod device_verifier;
 pub(crate) mod encode;
 pub(crate) mod family;
 pub(crate) mod filter;
@@ -45,9 +47,10 @@ pub(crate) mod tiles;
 pub(crate) mod verify;
 
 pub(crate) use bitmap::BitmapBlocks;
+pub use candidate_join::CandidateJoin;
 pub use collection::SetCollection;
 pub(crate) use costs::Verification;
-pub use device::{DeviceJoin, DeviceVerifier};
+pub use device::DeviceJoin;
 pub use encode::BuildEncoder;
 pub(crate) use encode::{ProbeEncoder, ProbeScratch};
 pub use family::SetFamily;
@@ -64,9 +67,7 @@ pub(crate) use scan_count::ScanCount;
 pub(crate) use shape::ShapeReader;
 pub(crate) use statistics::Statistics;
 pub(crate) use stored::{StoredTokens, Unload};
-pub(crate) use verify::intersect;
-pub use verify::{
-    Candidate, CandidateChunk, CandidateSource, CpuVerifier, SourceProgress, Verified, Verifier,
-};
+pub use verify::{Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress};
+pub(crate) use verify::{CpuVerifier, intersect};
 
 pub use crate::engine::PrepareContext;

@@ -4,10 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::{Cursor, Funnel, Pairing};
+use crate::set::candidate_join::{Candidates, FilterVerifyCursor};
 use crate::set::filter::size_bounds::SizeBounds;
-use crate::set::filter_verify::FilterVerifyCursor;
 use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
-use crate::set::{CpuVerifier, JoinSpec, Run, SetCollection, SetId, SetUnit};
+use crate::set::{JoinSpec, Run, SetCollection, SetId, SetUnit};
 
 /// Candidates that are verified together.
 const CHUNK: usize = if cfg!(test) { 5 } else { 256 };
@@ -35,16 +35,16 @@ impl NestedLoop {
     /// A cursor for which the caller holds [`Self::footprint`].
     pub(in crate::set) fn cursor(&self) -> Box<dyn Cursor> {
         let (build, spec) = (Arc::clone(&self.build), self.spec);
-        let verifier = Box::new(CpuVerifier::new(Arc::clone(&build), spec));
         let pairs = AdmissiblePairs {
-            build,
+            build: Arc::clone(&build),
             spec,
             probe: SetUnit::default(),
             run: None,
             from: 0,
             candidates: 0,
         };
-        Box::new(FilterVerifyCursor::new(pairs, None, verifier, spec, CHUNK))
+        let candidates = Candidates { source: Box::new(pairs), signatures: None, capacity: CHUNK };
+        Box::new(FilterVerifyCursor::new(candidates, build, spec))
     }
 }
 

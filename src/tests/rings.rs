@@ -12,7 +12,7 @@ use super::arrows::{code, files};
 const LARGEST: [(&str, usize); 2] = [("set", 5), ("vector", 13)];
 
 /// The modules of `set`; each may use those that stand before it.
-const WITHIN_SET: [&str; 30] = [
+const WITHIN_SET: [&str; 32] = [
     "runs",
     "measure",
     "intersection",
@@ -32,14 +32,16 @@ const WITHIN_SET: [&str; 30] = [
     "shape",
     "rates",
     "costs",
-    "filter_verify",
+    "candidate_join",
     "nested_loop",
     "offload",
+    "device_verifier",
+    "filter_verify",
+    "tiles",
+    "bitmap",
     "indexed",
     "scan_count",
     "large",
-    "tiles",
-    "bitmap",
     "strategies",
     "matcher",
     "family",

@@ -1,7 +1,6 @@
 //! Chunks of random candidates for a device, and what must come of them.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use datafusion_simjoin::internals::engine::Match;
@@ -193,7 +192,6 @@ impl Chunk {
             build_tokens: size_of_val(&self.build.tokens[..]),
             build_offsets: size_of_val(&self.build.offsets[..]),
             build_rows: size_of_val(&self.build.rows[..]),
-            matches: count * size_of::<Match>(),
         };
         let mut staging = Staging::pin(device, &capacities)?;
         let mut whole = staging.extend(Section::Groups, &self.groups);
@@ -221,9 +219,9 @@ impl Chunk {
     /// Has the chunk verified and compares.
     pub fn check(&self, device: &Device, trial: &Trial) {
         let staging = self.staging(device, trial.wide).expect("pinned memory");
-        let (staging, outcome) = self.submit(device, staging, trial).recv().expect("an answer");
+        let outcome = self.submit(device, staging, trial).recv().expect("an answer");
         let outcome = outcome.unwrap_or_else(|error| panic!("{trial:?}: {error:?}"));
-        self.compare(trial, &staging, outcome.found);
+        self.compare(trial, &outcome);
     }
 
     /// Has the chunk verified; the receiver gets the answer.
@@ -232,7 +230,7 @@ impl Chunk {
         device: &Device,
         staging: Staging,
         trial: &Trial,
-    ) -> Receiver<(Staging, Result<Outcome, DeviceError>)> {
+    ) -> Receiver<Result<Outcome, DeviceError>> {
         let (sender, receiver) = channel();
         VerifyJob {
             staging,
@@ -243,19 +241,19 @@ impl Chunk {
             exact: trial.exact,
             first_only: trial.first_only,
             same: self.same,
-            reply: Arc::new(Answer(sender)),
+            reply: Box::new(Answer(sender)),
         }
         .submit(device);
         receiver
     }
 
     /// Whether this is what had to be found.
-    pub fn compare(&self, trial: &Trial, staging: &Staging, found: Found) {
+    pub fn compare(&self, trial: &Trial, outcome: &Outcome) {
+        let Outcome { found, matches, .. } = outcome;
         if trial.launch.form == Form::Count {
-            assert_eq!(found, self.expected_found(), "{trial:?}");
+            assert_eq!(*found, self.expected_found(), "{trial:?}");
             return;
         }
-        let matches = staging.matches(usize::MAX);
         assert_eq!(matches.len() as u64, found.matches, "{trial:?}");
         let mut seen = BTreeSet::new();
         for &Match { probe, build, detail: overlap } in matches {
@@ -302,11 +300,11 @@ impl Trial {
 }
 
 #[derive(Debug)]
-struct Answer(Sender<(Staging, Result<Outcome, DeviceError>)>);
+struct Answer(Sender<Result<Outcome, DeviceError>>);
 
 impl Reply for Answer {
-    fn done(&self, staging: Staging, outcome: Result<Outcome, DeviceError>) {
+    fn done(self: Box<Self>, _: Staging, outcome: Result<Outcome, DeviceError>) {
         // A test that has failed listens no more.
-        let _ = self.0.send((staging, outcome));
+        let _ = self.0.send(outcome);
     }
 }

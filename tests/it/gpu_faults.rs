@@ -35,8 +35,8 @@ fn chunk(seed: u64) -> Chunk {
 /// Has a chunk verified; checks what was found.
 fn verify(device: &Device, chunk: &Chunk) -> Result<(), DeviceError> {
     let staging = chunk.staging(device, TRIAL.wide)?;
-    let (staging, outcome) = chunk.submit(device, staging, &TRIAL).recv().expect("an answer");
-    chunk.compare(&TRIAL, &staging, outcome?.found);
+    let outcome = chunk.submit(device, staging, &TRIAL).recv().expect("an answer");
+    chunk.compare(&TRIAL, &outcome?);
     Ok(())
 }
 
@@ -56,8 +56,8 @@ fn chunks_of_many_threads_are_in_flight_together() {
                     .map(|staging| chunk.submit(device, staging, &TRIAL))
                     .collect();
                 for answer in answers {
-                    let (staging, outcome) = answer.recv().unwrap();
-                    chunk.compare(&TRIAL, &staging, outcome.unwrap().found);
+                    let outcome = answer.recv().unwrap();
+                    chunk.compare(&TRIAL, &outcome.unwrap());
                 }
             });
         }

@@ -33,7 +33,7 @@ pub struct Arguments {
 }
 
 /// Seconds. `filter`: AllPairs alone on all threads, index included; `filter_threads`,
-/// `pack_threads`: of a thread on average, for filtering and for packing and taking matches;
+/// `pack_threads`: of a thread on average, for filtering, packing and taking matches together, and 0;
 /// `kernel`, `copy`: the device's; `wait`: the
 /// filter's threads for the device, their sum; `idle`: the device for candidates; `join`: all
 /// together; `cpu_join`: the same filter with verification on the CPU.

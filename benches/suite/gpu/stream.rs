@@ -4,12 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
+use datafusion::execution::memory_pool::{
+    MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
+};
+use datafusion_simjoin::internals::engine::Funnel;
 use datafusion_simjoin::internals::set::SetCollection;
 use datafusion_simjoin::internals::set::SetUnit;
 use datafusion_simjoin::internals::set::filter::{PositionalIndex, PrefixIndex};
 use datafusion_simjoin::internals::set::{
-    Candidate, CandidateChunk, CandidateSource, SourceProgress,
+    Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress,
 };
 use datafusion_simjoin::internals::set::{JoinSpec, PrepareContext};
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
@@ -17,8 +20,70 @@ use datafusion_simjoin::internals::util::cancel::CancelFlag;
 use crate::data;
 
 /// The candidates of a filter, the bitmap filter off, as each thread found them.
+#[derive(Debug)]
 pub struct Stream {
     pub threads: Vec<Vec<CandidateChunk>>,
+}
+
+/// Gives a stream again, to each source the candidates of the next thread.
+#[derive(Debug)]
+pub struct Replay {
+    stream: Arc<Stream>,
+    next: AtomicU32,
+}
+
+impl Replay {
+    pub fn new(stream: &Arc<Stream>) -> Self {
+        Self { stream: Arc::clone(stream), next: AtomicU32::new(0) }
+    }
+}
+
+impl CandidateFilter for Replay {
+    fn open(self: Arc<Self>, _: &MemoryReservation) -> Result<Box<dyn CandidateSource>> {
+        let thread = self.next.fetch_add(1, Ordering::Relaxed) as usize;
+        let stream = Arc::clone(&self.stream);
+        Ok(Box::new(ReplaySource { stream, thread, chunk: 0, group: 0, at: 0 }))
+    }
+}
+
+struct ReplaySource {
+    stream: Arc<Stream>,
+    thread: usize,
+    /// The next candidate: its chunk, its group, and its place there.
+    chunk: usize,
+    group: usize,
+    at: usize,
+}
+
+impl CandidateSource for ReplaySource {
+    fn start(&mut self, _: SetUnit) {
+        (self.chunk, self.group, self.at) = (0, 0, 0);
+    }
+
+    fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {
+        while chunk.candidates.len() < capacity {
+            let Some(stored) = self.stream.threads[self.thread].get(self.chunk) else {
+                return SourceProgress::Done;
+            };
+            if self.group >= stored.groups.len() {
+                (self.chunk, self.group) = (self.chunk + 1, 0);
+                continue;
+            }
+            let (probe, candidates) = stored.group(self.group);
+            let room = capacity - chunk.candidates.len();
+            let end = candidates.len().min(self.at + room);
+            candidates[self.at..end].iter().for_each(|&candidate| chunk.push(probe, candidate));
+            self.at = end;
+            if end == candidates.len() {
+                (self.group, self.at) = (self.group + 1, 0);
+            }
+        }
+        SourceProgress::More
+    }
+
+    fn retire(&mut self, _: u32) {}
+
+    fn add_to(&self, _: &mut Funnel) {}
 }
 
 /// What verification by merging reads.

@@ -1,23 +1,19 @@
-//! Kernels and the CPU's verifier over the same candidates.
+//! Joins that verify the same candidates on the CPU and on a GPU.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, UnboundedMemoryPool};
 use datafusion_simjoin::config::{GpuOptions, LayoutChoice};
-use datafusion_simjoin::internals::engine::{Funnel, MatchBuffer, MatchNeed};
-use datafusion_simjoin::internals::set::JoinSpec;
-use datafusion_simjoin::internals::set::Measure;
-use datafusion_simjoin::internals::set::SetCollection;
-use datafusion_simjoin::internals::set::{CandidateChunk, Verified, Verifier};
-use datafusion_simjoin::internals::set::{CpuVerifier, DeviceJoin, DeviceVerifier};
+use datafusion_simjoin::internals::engine::{Funnel, MatchBuffer, MatchNeed, ProbeUnit, Progress};
+use datafusion_simjoin::internals::set::{
+    CandidateJoin, DeviceJoin, JoinSpec, Measure, SetCollection,
+};
 
-use super::stream::{Filter, Stream, Touched};
+use super::stream::{Filter, Replay, Stream, Touched};
 use crate::csv::CsvWriter;
 use crate::data::{self, DataOptions};
 use crate::{engine, machine};
@@ -73,13 +69,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         for &threshold in &arguments.thresholds {
             let base =
                 super::spec(arguments.measure, threshold, MatchNeed::Pairs, GpuOptions::default());
-            let stream = Stream::collect(
+            let stream = Arc::new(Stream::collect(
                 &encoded.sets,
                 &base,
                 arguments.filter,
                 arguments.threads,
                 arguments.candidates,
-            )?;
+            )?);
             let needs: &[MatchNeed] = match arguments.needs {
                 true => &[MatchNeed::Pairs, MatchNeed::Scores, MatchNeed::Count],
                 false => &[MatchNeed::Pairs],
@@ -109,17 +105,12 @@ struct Taken {
 }
 
 impl Point<'_> {
-    fn run(&self, threads: usize, stream: &Stream, csv: &mut CsvWriter) -> Result<()> {
+    fn run(&self, threads: usize, stream: &Arc<Stream>, csv: &mut CsvWriter) -> Result<()> {
         let exact = self.need == MatchNeed::Scores;
         let touched = stream.touched(self.sets, exact)?;
-        // Chunks are lent to verifiers and come back.
-        let lent: Vec<Mutex<Vec<CandidateChunk>>> =
-            stream.threads.iter().map(|chunks| Mutex::new(copy(chunks))).collect();
         let mut spec =
             super::spec(self.arguments.measure, self.threshold, self.need, GpuOptions::default());
-        let cpu = self.median(|| {
-            self.verify(threads, &lent, |_| Box::new(CpuVerifier::new(Arc::clone(self.sets), spec)))
-        })?;
+        let cpu = self.median(|| self.verify(threads, stream, None, spec))?;
         self.write(csv, "cpu", 0, stream, &touched, &cpu)?;
         let mut points = vec![(LayoutChoice::Auto, None)];
         for &layout in self.arguments.layouts.iter() {
@@ -128,7 +119,7 @@ impl Point<'_> {
         for (layout, block) in points {
             spec.gpu = GpuOptions { layout, block_size: block, ..GpuOptions::default() };
             let join = super::on_device(self.sets, &spec)?;
-            let taken = self.median(|| self.verify_on(threads, &lent, &join, spec))?;
+            let taken = self.median(|| self.verify(threads, stream, Some(&join), spec))?;
             if taken.funnel.matches != cpu.funnel.matches {
                 return exec_err!(
                     "{layout} in blocks of {block:?} finds {} matches of {}, the CPU {}",
@@ -143,20 +134,6 @@ impl Point<'_> {
         Ok(())
     }
 
-    fn verify_on(
-        &self,
-        threads: usize,
-        lent: &[Mutex<Vec<CandidateChunk>>],
-        join: &Arc<DeviceJoin>,
-        spec: JoinSpec,
-    ) -> Result<Taken> {
-        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
-        let reservation = MemoryConsumer::new("verify").register(&pool);
-        self.verify(threads, lent, |_| {
-            Box::new(DeviceVerifier::new(join, self.sets, spec, &reservation))
-        })
-    }
-
     /// The run of median time.
     fn median(&self, mut run: impl FnMut() -> Result<Taken>) -> Result<Taken> {
         let mut taken = vec![run()?];
@@ -167,59 +144,45 @@ impl Point<'_> {
         Ok(taken.swap_remove(taken.len() / 2))
     }
 
-    fn verify<'v>(
+    /// The stream through the cursors of a join, one on each thread.
+    fn verify(
         &self,
         threads: usize,
-        lent: &[Mutex<Vec<CandidateChunk>>],
-        verifier: impl Fn(usize) -> Box<dyn Verifier + 'v> + Sync,
+        stream: &Arc<Stream>,
+        device: Option<&Arc<DeviceJoin>>,
+        spec: JoinSpec,
     ) -> Result<Taken> {
-        let next = AtomicUsize::new(0);
+        let pool: Arc<dyn MemoryPool> = Arc::new(UnboundedMemoryPool::default());
+        let reservation = MemoryConsumer::new("verify").register(&pool);
+        let replay = Arc::new(Replay::new(stream));
+        let join = CandidateJoin::new(Arc::clone(self.sets), spec, replay);
+        let join = join.on(device, &reservation);
         let start = Instant::now();
         let parts = data::on_threads(threads, || {
-            let mine = next.fetch_add(1, Ordering::Relaxed);
-            let mut verifier = verifier(mine);
-            let mut chunks = lent[mine].lock().unwrap_or_else(|e| e.into_inner());
+            let mut cursor = join.open(&reservation)?;
+            // Any range will do; its sets are matches of themselves.
+            let items = Arc::clone(self.sets) as _;
+            cursor.feed(ProbeUnit { number: 0, items, range: 0..1 })?;
+            cursor.finish();
             let mut matches = MatchBuffer::new(1 << 14);
             let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
             let mut cx = Context::from_waker(&waker);
-            let last = chunks.len().saturating_sub(1);
-            verifier.begin(0, 0..self.sets.len());
-            for (place, chunk) in chunks.iter_mut().enumerate() {
-                let mut lent = std::mem::replace(chunk, CandidateChunk::new(Arc::default()));
-                lent.ends_unit = place == last;
-                verifier.submit(lent);
-                loop {
-                    match verifier.poll_verified(&mut cx, &mut matches) {
-                        Poll::Ready(verified) => {
-                            matches.clear();
-                            if let Verified::Chunk(back) = verified? {
-                                *chunk = back;
-                                break;
-                            }
-                        }
-                        Poll::Pending => std::thread::park(),
-                    }
-                }
-            }
-            verifier.flush();
             loop {
-                match verifier.poll_verified(&mut cx, &mut matches) {
-                    Poll::Ready(verified) => {
+                match cursor.poll(&mut cx, &mut matches) {
+                    Poll::Ready(progress) => {
                         matches.clear();
-                        if let Verified::Idle = verified? {
-                            break;
+                        if progress? == Progress::Ended {
+                            return Ok(cursor.funnel());
                         }
                     }
                     Poll::Pending => std::thread::park(),
                 }
             }
-            let mut funnel = Funnel::default();
-            verifier.add_to(&mut funnel);
-            Ok(funnel)
         })?;
         let seconds = start.elapsed().as_secs_f64();
         let mut funnel = Funnel::default();
         parts.iter().for_each(|part| engine::add(&mut funnel, part));
+        funnel.matches = funnel.matches.saturating_sub(threads as u64);
         Ok(Taken { seconds, funnel })
     }
 
@@ -259,17 +222,6 @@ impl Point<'_> {
             &format!("{:.4e}", bytes as f64 / busy),
         ])
     }
-}
-
-fn copy(chunks: &[CandidateChunk]) -> Vec<CandidateChunk> {
-    let copy = |chunk: &CandidateChunk| CandidateChunk {
-        unit: 0,
-        ends_unit: false,
-        probe: Arc::clone(&chunk.probe),
-        groups: chunk.groups.clone(),
-        candidates: chunk.candidates.clone(),
-    };
-    chunks.iter().map(copy).collect()
 }
 
 /// Wakes a thread that waits for the device.

@@ -12,16 +12,12 @@ mod tests;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
 
 use self::source::GroupFilter;
-use crate::engine::{
-    Cursor, DevicePlace, Estimate, Join, Pairing, Placement, PreparedJoin, Strategy, Terms,
-};
+use crate::engine::{DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms};
 use crate::set::costs::{Filtered, Parts, Verification, cheapest, nanos};
-use crate::set::filter::{SignatureScheme, Signatures};
-use crate::set::filter_verify::{SignatureFilter, Verifiers};
-use crate::set::{DeviceJoin, JoinSpec, PrepareContext, SetCollection, SetJoin};
+use crate::set::filter::SignatureScheme;
+use crate::set::{CandidateJoin, DeviceJoin, JoinSpec, PrepareContext, SetCollection, SetJoin};
 
 /// The strategy `groupjoin` (Bouros, Ge, Mamoulis: "Spatio-textual similarity joins", PVLDB 2012).
 #[derive(Debug, Clone, Copy)]
@@ -51,12 +47,8 @@ impl GroupJoin {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let filter = Arc::new(GroupFilter::try_new(Arc::clone(&build), spec, context)?);
-        let signatures = match scheme {
-            Some(scheme) => Some(Arc::new(Signatures::try_new(&build, scheme, context)?)),
-            None => None,
-        };
-        let verifiers = Verifiers::new(build, spec, device);
-        Ok(Arc::new(PreparedGroupJoin { filter, signatures, pairing: spec.pairing, verifiers }))
+        let join = CandidateJoin::new(build, spec, filter).signed(scheme, context)?;
+        Ok(join.on(device, context.reservation))
     }
 }
 
@@ -78,7 +70,7 @@ impl Strategy for GroupJoin {
             terms.has(placement).then(|| Self::parts(join, verification))
         };
         let cpu = parts(Placement::Cpu, Verification::Cpu);
-        let gpu = parts(Placement::Gpu, Verification::Device);
+        let gpu = terms.is_only.then(|| parts(Placement::Gpu, Verification::Device)).flatten();
         let cost = |parts: Option<Parts>| parts.map(|parts| parts.cost);
         Ok(Estimate::new(cost(cpu), cost(gpu), [cpu, gpu]))
     }
@@ -97,22 +89,5 @@ impl Strategy for GroupJoin {
         let scheme = parts.is_some_and(|parts| parts.signed).then(|| join.scheme());
         let build = Arc::clone(&join.build);
         Self::prepare_with(build, join.spec, scheme, device.as_ref(), context)
-    }
-}
-
-#[derive(Debug)]
-struct PreparedGroupJoin {
-    filter: Arc<GroupFilter>,
-    signatures: Option<Arc<Signatures>>,
-    pairing: Pairing,
-    verifiers: Verifiers,
-}
-
-impl PreparedJoin for PreparedGroupJoin {
-    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
-        let signatures = self.signatures.clone();
-        let signatures = signatures.map(|all| SignatureFilter::new(all, self.pairing));
-        let source = || GroupFilter::source(&self.filter, reservation);
-        self.verifiers.open(source, signatures, reservation)
     }
 }

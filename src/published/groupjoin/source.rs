@@ -17,7 +17,7 @@ use super::index::{GroupId, GroupIndex};
 use crate::engine::{Funnel, Pairing};
 use crate::set::SetUnit;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
-use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
+use crate::set::{Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress};
 use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
 
@@ -71,6 +71,12 @@ impl GroupFilter {
             prefix_pairs: 0,
             candidates: 0,
         })
+    }
+}
+
+impl CandidateFilter for GroupFilter {
+    fn open(self: Arc<Self>, reservation: &MemoryReservation) -> Result<Box<dyn CandidateSource>> {
+        Ok(Box::new(Self::source(&self, reservation)?))
     }
 }
 

@@ -4,6 +4,7 @@ use rand::SeedableRng;
 use rand::rngs::StdRng;
 
 use super::*;
+use crate::engine::Pairing;
 use crate::set::Measure;
 use crate::set::tests::harness::{Sides, spec};
 use crate::set::tests::shapes::{self, Shape};

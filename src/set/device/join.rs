@@ -142,25 +142,17 @@ impl DeviceJoin {
         })
     }
 
-    /// An empty chunk in memory that some device has pinned: all devices of a host can copy it.
+    /// An empty chunk in memory that some device has pinned (all devices of a host can copy it), or in
+    /// other memory where none can.
     ///
     /// # Errors
     ///
-    /// Where no device can pin as much.
-    pub(crate) fn pin(&self, capacities: &Capacities) -> Result<Staging, DeviceError> {
-        let mut outcome = Err(DeviceError::NoDevice);
-        for (_, device) in self.devices.by_queue(0) {
-            outcome = Staging::pin(device, capacities);
-            if outcome.is_ok() {
-                break;
-            }
-        }
-        outcome
-    }
-
-    /// The most candidates that fit into a chunk of either kind.
-    pub fn chunk_capacity(&self) -> usize {
-        self.chunk_candidates(true)
+    /// Where it takes more than the address space.
+    pub(crate) fn staging(&self, wide: bool) -> Result<Staging, DeviceError> {
+        let capacities = self.capacities(wide);
+        let devices = self.devices.by_queue(0);
+        let pinned = devices.iter().find_map(|(_, device)| Staging::pin(device, &capacities).ok());
+        pinned.map_or_else(|| Staging::on_heap(&capacities), Ok)
     }
 
     /// The candidates of a chunk.
@@ -171,19 +163,16 @@ impl DeviceJoin {
 
     /// The most bytes that a pack of either width takes: pinned memory, and the notes about
     /// gathered sets.
-    pub(crate) fn pack_bytes(&self) -> Result<usize, DeviceError> {
+    pub(crate) fn pack_bytes(&self) -> usize {
         let of = |wide: bool| {
             let noted = match self.has_build() {
                 true => 0,
                 // A hash table of pairs of numbers, half full after it has grown, and a list.
                 false => self.chunk_candidates(wide) * (2 * 9 + 2 * size_of::<SetId>()),
             };
-            self.capacities(wide).bytes()?.checked_add(noted)
+            self.capacities(wide).bytes().map_or(usize::MAX, |bytes| bytes.saturating_add(noted))
         };
-        match (of(false), of(true)) {
-            (Some(narrow), Some(wide)) => Ok(narrow.max(wide)),
-            _ => Err(DeviceError::HostOutOfMemory { bytes: u64::MAX }),
-        }
+        of(false).max(of(true))
     }
 
     /// The room of a chunk. Candidates lie in few groups: a group holds candidates of one probe
@@ -213,10 +202,6 @@ impl DeviceJoin {
             build_tokens: tokens(gathers_build, GATHERED_BUILD),
             build_offsets: offsets(builds),
             build_rows: rows(builds),
-            matches: match self.form {
-                Form::Pairs => candidates * size_of::<crate::engine::Match>(),
-                Form::Count => 0,
-            },
         }
     }
 }

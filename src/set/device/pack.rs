@@ -1,12 +1,10 @@
 //! Candidates in the form in which a device takes them.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
 
 use crate::engine::Match;
-use crate::set::JoinSpec;
 use crate::set::device::abi::{Group, NarrowCandidate};
 use crate::set::device::join::DeviceJoin;
 use crate::set::device::{ChunkShape, Section, Staging};
@@ -15,11 +13,11 @@ use crate::set::{Candidate, CandidateChunk};
 use crate::set::{SetCollection, SetId};
 
 /// Groups are cut here, so that no block of threads has much more to do than others.
-pub(crate) const GROUP: u32 = 512;
+const GROUP: u32 = 512;
 /// Known tokens of probe sets in narrow candidates are numbered below this.
 const NARROW_PROBE: u32 = 2047;
 
-/// Candidates of one probe collection, of one or several units, on their way to a device and back.
+/// Candidates of one unit, on their way to a device and back.
 #[derive(Debug)]
 pub(crate) struct Pack {
     pub staging: Staging,
@@ -33,10 +31,10 @@ pub(crate) struct Contents {
     /// Whether candidates travel as they are.
     pub wide: bool,
     pub candidates: u32,
-    /// The name of the kernel that it was sent to.
-    pub kernel: &'static str,
-    /// The number of the device in the join.
-    pub place: usize,
+    /// A candidate has found no room.
+    pub is_full: bool,
+    /// Candidates for which an empty pack has no room: their sets are too large.
+    pub beside: Vec<Match>,
     /// The known tokens of the largest probe set, and of the candidates' probe sets together.
     greatest_probe: u32,
     probe_tokens: u64,
@@ -58,17 +56,6 @@ struct Open {
     len: u32,
 }
 
-/// How far a chunk was packed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Packed {
-    All,
-    /// No room for the candidate at this place of this group of the chunk.
-    UpTo {
-        group: usize,
-        at: usize,
-    },
-}
-
 /// Whether candidates with these collections must travel as they are, for sets are too large.
 pub(crate) fn is_wide(probe: &SetCollection, build: &SetCollection) -> bool {
     build.runs().greatest_size() > NarrowCandidate::MAX_SIZE
@@ -77,14 +64,13 @@ pub(crate) fn is_wide(probe: &SetCollection, build: &SetCollection) -> bool {
 
 impl Pack {
     /// An empty pack for candidates of `probe`.
-    pub(crate) fn new(mut staging: Staging, probe: Arc<SetCollection>, wide: bool) -> Self {
-        staging.clear();
+    pub(crate) fn new(staging: Staging, probe: Arc<SetCollection>, wide: bool) -> Self {
         let contents = Contents {
             probe,
             wide,
             candidates: 0,
-            kernel: "",
-            place: 0,
+            is_full: false,
+            beside: vec![],
             greatest_probe: 0,
             probe_tokens: 0,
             group: None,
@@ -96,7 +82,8 @@ impl Pack {
         Self { staging, contents }
     }
 
-    /// Adds the candidates of a chunk, from a place on.
+    /// Adds the candidates of a chunk, from a place on: a group, and a place there. Gives the place of the
+    /// first candidate for which there is no room.
     pub(crate) fn push(
         &mut self,
         join: &DeviceJoin,
@@ -104,34 +91,55 @@ impl Pack {
         bounds: &mut SizeBoundsCache,
         chunk: &CandidateChunk,
         (mut group, mut at): (usize, usize),
-    ) -> Packed {
+    ) -> Option<(usize, usize)> {
         while group < chunk.groups.len() {
             let (probe, candidates) = chunk.group(group);
-            let mut left = &candidates[at..];
-            while !left.is_empty() {
-                let Some(room) = self.open_group(join, bounds, probe) else {
-                    return Packed::UpTo { group, at };
+            while at < candidates.len() {
+                let done = match self.open_group(join, bounds, probe) {
+                    Some(room) => {
+                        let end = candidates.len().min(at + room as usize);
+                        self.push_part(join, build, probe, &candidates[at..end])
+                    }
+                    None => 0,
                 };
-                let part = &left[..left.len().min(room as usize)];
-                let done = match (join.has_build(), self.contents.wide) {
-                    (true, false) => self.push_narrow(part),
-                    _ => self.push_each(join, build, part),
-                };
-                self.contents.candidates += done as u32;
-                self.contents.probe_tokens +=
-                    done as u64 * self.contents.probe.tokens(probe).len() as u64;
-                if let Some(open) = &mut self.contents.group {
-                    open.len += done as u32;
-                }
                 at += done;
-                left = &left[done..];
-                if done < part.len() {
-                    return Packed::UpTo { group, at };
+                if done > 0 {
+                    continue;
                 }
+                let most = join.chunk_candidates(self.contents.wide);
+                let Contents { candidates: packed, beside, .. } = &mut self.contents;
+                if *packed > 0 || beside.len() >= most {
+                    self.contents.is_full = true;
+                    return Some((group, at));
+                }
+                beside.push(Match { probe, build: candidates[at].build, detail: 0 });
+                at += 1;
             }
             (group, at) = (group + 1, 0);
         }
-        Packed::All
+        None
+    }
+
+    /// Adds candidates of the last group; gives the number of those for which there is room.
+    fn push_part(
+        &mut self,
+        join: &DeviceJoin,
+        build: &SetCollection,
+        probe: SetId,
+        candidates: &[Candidate],
+    ) -> usize {
+        let done = match (join.has_build(), self.contents.wide) {
+            (true, false) => self.push_narrow(candidates),
+            _ => self.push_each(join, build, candidates),
+        };
+        let Contents { candidates: packed, probe_tokens, probe: sets, group, .. } =
+            &mut self.contents;
+        *packed += done as u32;
+        *probe_tokens += done as u64 * sets.tokens(probe).len() as u64;
+        if let Some(open) = group {
+            open.len += done as u32;
+        }
+        done
     }
 
     /// Makes `probe` the last group; gives the number of candidates that it may still take, `None`
@@ -293,45 +301,19 @@ impl Pack {
         Some(number)
     }
 
-    /// Ends the last group: the pack is ready to go.
-    pub(crate) fn seal(&mut self) {
+    /// The pack with its last group ended: it is ready to go.
+    pub(crate) fn sealed(mut self) -> Self {
         let end = Group { start: self.contents.candidates, ..Group::default() };
         let pushed = self.staging.push(Section::Groups, end);
         debug_assert!(pushed, "room for the end is kept");
-    }
-
-    /// The groups, without the end.
-    pub(crate) fn groups(&self) -> &[Group] {
-        let groups = self.staging.slice(Section::Groups);
-        match groups {
-            [groups @ .., _] => groups,
-            [] => &[],
-        }
-    }
-
-    /// The collection of the probe sets.
-    pub(crate) fn probe(&self) -> &Arc<SetCollection> {
-        &self.contents.probe
-    }
-
-    /// A match with the build set's own number.
-    pub(crate) fn restore(&self, found: Match) -> Match {
-        match self.contents.gathered.get(found.build as usize) {
-            Some(&build) => Match { build, ..found },
-            None => found,
-        }
-    }
-
-    /// Whether matches name build sets by their own numbers.
-    pub(crate) fn is_resident(&self) -> bool {
-        self.contents.gathered.is_empty()
+        self
     }
 
     /// The sizes by which the kernel is chosen.
     pub(crate) fn shape(&self) -> ChunkShape {
         let Contents { candidates, greatest_probe, probe_tokens, .. } = self.contents;
         ChunkShape {
-            groups: self.groups().len() as u32,
+            groups: self.staging.len::<Group>(Section::Groups).saturating_sub(1) as u32,
             candidates,
             greatest_probe,
             average_probe: (probe_tokens / u64::from(candidates.max(1))) as u32,
@@ -339,53 +321,47 @@ impl Pack {
         }
     }
 
-    /// The candidates of some groups of a sealed pack again, about `capacity` at a time; the group
-    /// that follows is returned.
-    pub(crate) fn unpack(
-        &self,
-        build: &SetCollection,
-        spec: &JoinSpec,
-        of: Range<usize>,
-        capacity: usize,
-        chunk: &mut CandidateChunk,
-    ) -> usize {
-        let groups: &[Group] = self.staging.slice(Section::Groups);
-        let mut place = of.start;
-        while place < of.end.min(groups.len().saturating_sub(1))
-            && chunk.candidates.len() < capacity
-        {
-            let (group, end) = (groups[place], groups[place + 1].start as usize);
-            for at in group.start as usize..end {
-                chunk.push(group.probe, self.candidate(build, spec, group.probe, at));
+    /// The pairs of all candidates of a sealed pack.
+    pub(crate) fn pairs(&self) -> Vec<Match> {
+        let Self { staging, contents } = self;
+        let mut pairs = contents.beside.clone();
+        pairs.reserve_exact(contents.candidates as usize);
+        for ends in staging.slice::<Group>(Section::Groups).windows(2) {
+            let (probe, places) = (ends[0].probe, ends[0].start as usize..ends[1].start as usize);
+            let pair = |build| Match { probe, build, detail: 0 };
+            if contents.wide {
+                let candidates = &staging.slice::<Candidate>(Section::Candidates)[places];
+                pairs.extend(candidates.iter().map(|candidate| pair(candidate.build)));
+            } else {
+                let candidates = &staging.slice::<NarrowCandidate>(Section::Candidates)[places];
+                pairs.extend(candidates.iter().map(|candidate| pair(candidate.build)));
             }
-            place += 1;
         }
-        place
+        contents.restore(&mut pairs[contents.beside.len()..]);
+        pairs
     }
 
-    fn candidate(
-        &self,
-        build: &SetCollection,
-        spec: &JoinSpec,
-        probe: SetId,
-        at: usize,
-    ) -> Candidate {
-        let own =
-            |number: u32| self.contents.gathered.get(number as usize).copied().unwrap_or(number);
-        if self.contents.wide {
-            let wide = self.staging.slice::<Candidate>(Section::Candidates)[at];
-            return Candidate { build: own(wide.build), ..wide };
+    /// Moves the pack out of memory that a lost device has pinned.
+    pub(crate) fn leave_lost_memory(&mut self, join: &DeviceJoin) {
+        if self.staging.is_lost()
+            && let Ok(mut staging) = Staging::on_heap(&join.capacities(self.contents.wide))
+            && staging.copy_from(&self.staging)
+        {
+            self.staging = staging;
         }
-        let narrow = self.staging.slice::<NarrowCandidate>(Section::Candidates)[at];
-        let set = own(narrow.build);
-        let sizes = (self.contents.probe.size(probe), build.size(set));
-        let required = spec.bounds.min_overlap(spec.probe_role, sizes.0, sizes.1);
-        Candidate {
-            build: set,
-            overlap: narrow.packed & 0x3ff,
-            required: required.unwrap_or(u32::MAX),
-            probe_at: narrow.packed >> 10 & 0x7ff,
-            build_at: narrow.packed >> 21,
+    }
+}
+
+impl Contents {
+    /// Gives the build sets of matches their own numbers.
+    pub(crate) fn restore(&self, matches: &mut [Match]) {
+        if self.gathered.is_empty() {
+            return;
+        }
+        for found in matches {
+            if let Some(&build) = self.gathered.get(found.build as usize) {
+                found.build = build;
+            }
         }
     }
 }

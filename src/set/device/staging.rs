@@ -1,6 +1,5 @@
 //! Chunks of candidates in host memory that a device copies by itself.
 
-use std::mem::MaybeUninit;
 use std::ptr::NonNull;
 use std::slice;
 
@@ -49,7 +48,7 @@ impl Section {
     ];
 }
 
-/// The bytes of each section of a chunk, and of its matches.
+/// The bytes of each section of a chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Capacities {
     /// Bytes of [`Section::Groups`].
@@ -70,8 +69,6 @@ pub struct Capacities {
     pub build_offsets: usize,
     /// Bytes of [`Section::BuildRows`].
     pub build_rows: usize,
-    /// In the pairs form room for as many matches as there are candidates.
-    pub matches: usize,
 }
 
 impl Capacities {
@@ -92,7 +89,7 @@ impl Capacities {
     /// The bytes that a chunk pins; `None` beyond the address space.
     pub fn bytes(&self) -> Option<usize> {
         let sections = Section::ALL.map(|section| self.of(section));
-        sections.into_iter().chain([self.matches]).try_fold(0_usize, |bytes, section| {
+        sections.into_iter().try_fold(0_usize, |bytes, section| {
             bytes.checked_add(section.checked_next_multiple_of(ALIGNMENT)?)
         })
     }
@@ -112,14 +109,10 @@ unsafe impl Pod for Match {}
 // SAFETY: a `repr(C)` struct of `u64`s only.
 unsafe impl Pod for Found {}
 
-/// A chunk of candidates in pinned memory, which goes back to its device when it is dropped.
+/// A chunk of candidates; pinned memory goes back to its device when it is dropped.
 #[derive(Debug)]
 pub struct Staging {
     parts: [Part; Section::ALL.len()],
-    matches: NonNull<u8>,
-    match_capacity: usize,
-    /// How many matches the device has written.
-    match_count: usize,
     memory: Memory,
 }
 
@@ -134,8 +127,10 @@ struct Part {
 #[derive(Debug)]
 enum Memory {
     Pinned(PinnedBuffer),
-    #[cfg(test)]
-    Heap(Vec<u128>),
+    /// Lives as long as the parts that lie in it.
+    Heap {
+        _memory: Vec<u128>,
+    },
 }
 
 // SAFETY: the pointers point into the memory that the staging owns.
@@ -157,15 +152,19 @@ impl Staging {
         Ok(Self::divide(capacities, start, bytes, Memory::Pinned(memory)))
     }
 
-    /// An empty chunk that no device knows.
-    #[cfg(test)]
-    pub(crate) fn on_heap(capacities: &Capacities) -> Self {
-        let bytes = capacities.bytes().expect("capacities of a test");
+    /// An empty chunk in memory that no device knows: devices copy it all the same, not as fast.
+    ///
+    /// # Errors
+    ///
+    /// [`DeviceError::HostOutOfMemory`] beyond the address space.
+    pub(crate) fn on_heap(capacities: &Capacities) -> Result<Self, DeviceError> {
+        let bytes = capacities.bytes();
+        let bytes = bytes.ok_or(DeviceError::HostOutOfMemory { bytes: u64::MAX })?;
         let mut memory = vec![0_u128; (bytes + ALIGNMENT) / size_of::<u128>()];
         let start = NonNull::from(memory.as_mut_slice()).cast::<u8>();
         // SAFETY: there is room for the alignment besides.
         let start = unsafe { start.add(start.align_offset(ALIGNMENT)) };
-        Self::divide(capacities, start, bytes, Memory::Heap(memory))
+        Ok(Self::divide(capacities, start, bytes, Memory::Heap { _memory: memory }))
     }
 
     fn divide(capacities: &Capacities, start: NonNull<u8>, bytes: usize, memory: Memory) -> Self {
@@ -182,30 +181,14 @@ impl Staging {
             let capacity = capacities.of(section);
             Part { start: next(capacity), len: 0, capacity }
         });
-        let (matches, match_capacity) = (next(capacities.matches), capacities.matches);
-        Self { parts, matches, match_capacity, match_count: 0, memory }
-    }
-
-    /// Empties all sections.
-    pub fn clear(&mut self) {
-        for part in &mut self.parts {
-            part.len = 0;
-        }
-        self.match_count = 0;
-    }
-
-    /// Whether the chunk is divided into these capacities.
-    pub fn has(&self, capacities: &Capacities) -> bool {
-        self.match_capacity == capacities.matches
-            && Section::ALL.iter().all(|&s| self.parts[s as usize].capacity == capacities.of(s))
+        Self { parts, memory }
     }
 
     /// Whether the device that pinned the memory is lost. The host can still read it.
     pub fn is_lost(&self) -> bool {
         match &self.memory {
             Memory::Pinned(memory) => memory.is_lost(),
-            #[cfg(test)]
-            Memory::Heap(_) => false,
+            Memory::Heap { .. } => false,
         }
     }
 
@@ -213,17 +196,8 @@ impl Staging {
     /// it is not; then the sections hold no valid chunk.
     #[must_use]
     pub fn copy_from(&mut self, other: &Self) -> bool {
-        self.clear();
+        self.parts.iter_mut().for_each(|part| part.len = 0);
         Section::ALL.into_iter().all(|section| self.extend(section, other.section(section)))
-    }
-
-    /// The host memory pinned, in bytes.
-    pub fn bytes(&self) -> usize {
-        match &self.memory {
-            Memory::Pinned(memory) => memory.bytes(),
-            #[cfg(test)]
-            Memory::Heap(memory) => memory.len() * size_of::<u128>(),
-        }
     }
 
     /// Appends a value; false, and nothing done, where there is no room.
@@ -285,39 +259,11 @@ impl Staging {
         unsafe { slice::from_raw_parts(part.start.cast::<T>().as_ptr(), self.len::<T>(section)) }
     }
 
-    /// How many matches fit.
-    pub fn room_for_matches(&self) -> usize {
-        self.match_capacity / size_of::<Match>()
-    }
-
-    /// The first `n` matches that the device found; all where there are fewer.
-    pub fn matches(&self, n: usize) -> &[Match] {
-        let n = n.min(self.match_count);
-        // SAFETY: the device has written `n` matches.
-        unsafe { slice::from_raw_parts(self.matches.cast::<Match>().as_ptr(), n) }
-    }
-
     /// The bytes in use of a section, which stay where they are while the staging does.
     pub(crate) fn section(&self, section: Section) -> &[u8] {
         let part = &self.parts[section as usize];
         // SAFETY: `len` bytes are initialised.
         unsafe { slice::from_raw_parts(part.start.as_ptr(), part.len) }
-    }
-
-    /// Where the first `n` matches are to be written; all where there is room for fewer.
-    pub(crate) fn match_area(&mut self, n: usize) -> &mut [MaybeUninit<Match>] {
-        let n = n.min(self.room_for_matches());
-        // SAFETY: the memory is the staging's, and has room for `n` matches.
-        unsafe { slice::from_raw_parts_mut(self.matches.cast().as_ptr(), n) }
-    }
-
-    /// Says that the first `n` matches have been written.
-    ///
-    /// # Safety
-    ///
-    /// The device has written them.
-    pub(crate) unsafe fn set_match_count(&mut self, n: usize) {
-        self.match_count = n.min(self.room_for_matches());
     }
 }
 
@@ -327,7 +273,7 @@ mod tests {
 
     fn capacities() -> Capacities {
         // Neither multiples of the alignment nor of the size of a value.
-        Capacities { groups: 40, candidates: 1001, required: 6, matches: 25, ..Default::default() }
+        Capacities { groups: 40, candidates: 1001, required: 6, ..Default::default() }
     }
 
     fn narrow(build: u32) -> NarrowCandidate {
@@ -336,7 +282,7 @@ mod tests {
 
     #[test]
     fn sections_hold_what_was_appended_up_to_their_capacity() {
-        let mut staging = Staging::on_heap(&capacities());
+        let mut staging = Staging::on_heap(&capacities()).unwrap();
         let mut pushed = vec![];
         while staging.push(Section::Candidates, narrow(pushed.len() as u32)) {
             pushed.push(narrow(pushed.len() as u32));
@@ -354,7 +300,7 @@ mod tests {
 
     #[test]
     fn extending_appends_all_or_nothing() {
-        let mut staging = Staging::on_heap(&capacities());
+        let mut staging = Staging::on_heap(&capacities()).unwrap();
         let group = |set| Group { set, probe: set + 1, start: 2, table: 3 };
         assert!(staging.extend(Section::Groups, &[group(1), group(2)]));
         assert!(!staging.extend(Section::Groups, &[group(3)]));
@@ -367,35 +313,17 @@ mod tests {
     }
 
     #[test]
-    fn a_cleared_chunk_may_hold_candidates_of_the_other_kind() {
-        let mut staging = Staging::on_heap(&capacities());
-        assert!(staging.push(Section::Candidates, narrow(1)));
-        staging.clear();
-        let wide = Candidate { build: 1, overlap: 2, required: 3, probe_at: 4, build_at: 5 };
-        assert!(staging.extend(Section::Candidates, &[wide; 50]));
-        assert!(!staging.push(Section::Candidates, wide));
-        assert_eq!(staging.slice::<Candidate>(Section::Candidates), [wide; 50]);
-    }
-
-    #[test]
     fn a_chunk_moves_to_other_memory() {
-        let mut from = Staging::on_heap(&capacities());
+        let mut from = Staging::on_heap(&capacities()).unwrap();
         assert!(from.extend(Section::Candidates, &[narrow(1), narrow(2)]));
         assert!(from.push(Section::Required, 7_u32));
-        let mut to = Staging::on_heap(&capacities());
+        let mut to = Staging::on_heap(&capacities()).unwrap();
         assert!(to.push(Section::Required, 9_u32));
         assert!(to.copy_from(&from));
         assert_eq!(to.slice::<u32>(Section::Required), [7]);
         assert_eq!(to.slice::<NarrowCandidate>(Section::Candidates), [narrow(1), narrow(2)]);
-        let mut smaller = Staging::on_heap(&Capacities { candidates: 8, ..capacities() });
+        let mut smaller = Staging::on_heap(&Capacities { candidates: 8, ..capacities() }).unwrap();
         assert!(!smaller.copy_from(&from));
-    }
-
-    #[test]
-    fn matches_are_those_that_were_written() {
-        let staging = Staging::on_heap(&capacities());
-        assert_eq!(staging.room_for_matches(), 2);
-        assert!(staging.matches(2).is_empty());
     }
 
     #[test]
@@ -403,6 +331,6 @@ mod tests {
         let capacities =
             Capacities { groups: usize::MAX / 2, candidates: usize::MAX / 2, ..capacities() };
         assert_eq!(capacities.bytes(), None);
-        assert_eq!(Capacities { matches: usize::MAX, ..Default::default() }.bytes(), None);
+        assert_eq!(Capacities { required: usize::MAX, ..Default::default() }.bytes(), None);
     }
 }

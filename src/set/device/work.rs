@@ -1,10 +1,10 @@
 //! Verification as work for a device.
 
 use std::fmt::Debug;
-use std::sync::Arc;
 
 use crate::engine::Match;
-use crate::gpu::{Device, DeviceError, DeviceWork, Results, Stage, Times, Usage};
+use crate::gpu::{Device, DeviceError, DeviceWork, Results, Stage, Usage};
+use crate::offload::fetch;
 use crate::set::Candidate;
 use crate::set::device::abi::{Chunk, Found, Group, NarrowCandidate, Sets};
 use crate::set::device::launch::Launch;
@@ -41,27 +41,29 @@ pub struct VerifyJob {
     /// A probe set equals the build set of the same number (a self-join).
     pub same: bool,
     /// Takes the outcome.
-    pub reply: Arc<dyn Reply>,
+    pub reply: Box<dyn Reply>,
 }
 
 /// Takes the answer to a chunk.
-pub trait Reply: Debug + Send + Sync {
-    /// Called exactly once for each chunk, on a thread of the device's queue: it must not block.
-    /// After a success in the pairs form the staging holds the matches.
-    fn done(&self, staging: Staging, outcome: Result<Outcome, DeviceError>);
+pub trait Reply: Debug + Send {
+    /// Whether the answer is still asked for: a chunk that is not need not be verified.
+    fn is_wanted(&self) -> bool {
+        true
+    }
+
+    /// Takes the answer, on a thread of the device's queue: it must not block.
+    fn done(self: Box<Self>, staging: Staging, outcome: Result<Outcome, DeviceError>);
 }
 
-/// What a kernel found in a chunk.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+/// The answer of a kernel to a chunk.
+#[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// The kernel's counts.
     pub found: Found,
-    /// How long the parts of the work took.
-    pub times: Times,
-    /// Bytes copied to the device.
-    pub bytes_to_device: u64,
-    /// Bytes copied from the device.
-    pub bytes_from_device: u64,
+    /// In the pairs form: the matches.
+    pub matches: Vec<Match>,
+    /// The times and bytes that the work took.
+    pub usage: Usage,
 }
 
 /// The size of a chunk.
@@ -75,7 +77,12 @@ impl VerifyJob {
     /// Has the chunk verified, after the works that were submitted before. Never blocks: the
     /// answer goes to the [`Reply`].
     pub fn submit(self, device: &Device) {
-        device.submit(Box::new(VerifyWork::from(self)));
+        device.submit(self.into_work());
+    }
+
+    /// The work of a device.
+    pub(crate) fn into_work(self) -> Box<dyn DeviceWork> {
+        Box::new(VerifyWork { job: self, plan: None, found: Found::default(), matches: vec![] })
     }
 
     /// Checks the sizes that the kernels rely on.
@@ -102,13 +109,9 @@ impl VerifyJob {
             [first, .., last] if first.start == 0 && last.start == extent.candidates => {}
             _ => return Err(internal("groups that do not cover the candidates")),
         }
-        let Launch { form, block, .. } = self.launch;
+        let Launch { block, .. } = self.launch;
         if block == 0 || block > 1024 || !block.is_multiple_of(32) {
             return Err(internal(format!("blocks of {block} threads")));
-        }
-        if form == Form::Pairs && self.staging.room_for_matches() < candidates {
-            let room = self.staging.room_for_matches();
-            return Err(internal(format!("room for {room} matches of {candidates} candidates")));
         }
         Ok(extent)
     }
@@ -207,19 +210,14 @@ struct VerifyWork {
     /// Once it has been issued.
     plan: Option<Plan>,
     found: Found,
-}
-
-impl From<VerifyJob> for VerifyWork {
-    fn from(job: VerifyJob) -> Self {
-        Self { job, plan: None, found: Found::default() }
-    }
+    matches: Vec<Match>,
 }
 
 impl DeviceWork for VerifyWork {
     fn issue(&mut self, stage: &mut Stage<'_>) -> Result<(), DeviceError> {
         let job = &self.job;
         let extent = job.extent()?;
-        if extent.candidates == 0 {
+        if extent.candidates == 0 || !job.reply.is_wanted() {
             return Ok(());
         }
         if ![&job.probe, &job.build].into_iter().flatten().all(|sets| sets.is_at(stage)) {
@@ -230,8 +228,7 @@ impl DeviceWork for VerifyWork {
         let (images, name) = job.launch.kernel();
         let kernel = stage.kernel(images, name)?;
         for (section, place) in Section::ALL.into_iter().zip(plan.sections) {
-            // SAFETY: the staging is the job's, which keeps it as it is until it is answered:
-            // `finish` writes the matches alone, once the copies have passed.
+            // SAFETY: the staging is the job's, which keeps it as it is until it is answered.
             unsafe { stage.copy(place, job.sent(section))? };
         }
         // `Found` has its place at the start.
@@ -258,25 +255,16 @@ impl DeviceWork for VerifyWork {
             )));
         }
         if self.job.launch.form == Form::Pairs {
-            let area = self.job.staging.match_area(matches as usize);
-            results.fetch(plan.matches, area)?;
-            // SAFETY: they have just been fetched.
-            unsafe { self.job.staging.set_match_count(matches as usize) };
+            self.matches = fetch(results, plan.matches, matches as usize)?;
         }
         Ok(())
     }
 
     fn answer(self: Box<Self>, outcome: Result<Usage, DeviceError>) {
-        let Self { job, found, .. } = *self;
+        let Self { job, found, matches, .. } = *self;
         let VerifyJob { staging, probe, build, reply, .. } = job;
         // Dropped first, so that the receiver of the answer can use their memory.
         drop((probe, build));
-        let outcome = outcome.map(|Usage { times, bytes_to_device, bytes_from_device }| Outcome {
-            found,
-            times,
-            bytes_to_device,
-            bytes_from_device,
-        });
-        reply.done(staging, outcome);
+        reply.done(staging, outcome.map(|usage| Outcome { found, matches, usage }));
     }
 }

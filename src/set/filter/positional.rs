@@ -19,7 +19,7 @@ use crate::set::filter::postings::{
 };
 use crate::set::filter::prefix::known_prefix;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
-use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
+use crate::set::{Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress};
 use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
 use crate::simd::prefetch;
@@ -88,6 +88,12 @@ impl PositionalIndex {
             passed: 0,
             candidates: 0,
         })
+    }
+}
+
+impl CandidateFilter for PositionalIndex {
+    fn open(self: Arc<Self>, reservation: &MemoryReservation) -> Result<Box<dyn CandidateSource>> {
+        Ok(Box::new(Self::source(&self, reservation)?))
     }
 }
 

@@ -10,7 +10,7 @@ use crate::engine::{Funnel, Pairing};
 use crate::set::SetUnit;
 use crate::set::filter::inverted_index::InvertedIndex;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
-use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
+use crate::set::{Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress};
 use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{Run, SetCollection, SetId};
 
@@ -89,6 +89,12 @@ impl PrefixIndex {
             prefix_pairs: 0,
             candidates: 0,
         })
+    }
+}
+
+impl CandidateFilter for PrefixIndex {
+    fn open(self: Arc<Self>, reservation: &MemoryReservation) -> Result<Box<dyn CandidateSource>> {
+        Ok(Box::new(Self::source(&self, reservation)?))
     }
 }
 

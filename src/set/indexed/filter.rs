@@ -10,7 +10,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use crate::engine::{Collection, Match, ProbeUnit};
 use crate::gpu::DeviceWork;
 use crate::offload::{
-    DeviceFilter, DeviceJob, DeviceTask, EachDevice, OpenUnit, TicketOf, Undecided,
+    DeviceFilter, DeviceJob, DeviceTask, EachDevice, OnHost, OpenUnit, TicketOf, Undecided,
 };
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::indexed::abi::RowState;
@@ -184,8 +184,8 @@ impl DeviceFilter for IndexFilter {
         (is_enough && saves >= bytes / 2).then(|| vec![smaller])
     }
 
-    fn undecided(&self, job: &IndexJob) -> UndecidedRows {
-        UndecidedRows::new(job, &self.build)
+    fn undecided(&self, job: &IndexJob) -> OnHost<UndecidedRows> {
+        OnHost::Join(UndecidedRows::new(job, &self.build))
     }
 
     fn most_matches(&self) -> u64 {

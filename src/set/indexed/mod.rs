@@ -182,7 +182,7 @@ pub(crate) fn prepare(
     device: Option<&Arc<dyn DevicePlace>>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
-    let ppjoin = || FilterVerify::PPJoin.prepare_join(join, None, context);
+    let ppjoin = || FilterVerify::PPJoin.prepare_on_cpu(join, context);
     let Some(device) = DeviceJoin::of(device)? else { return ppjoin() };
     let (build, spec) = (&join.build, join.spec);
     context.reservation.try_grow(IndexShape::footprint(build))?;

@@ -8,7 +8,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Collection, Match, ProbeUnit};
 use crate::gpu::DeviceWork;
-use crate::offload::{DeviceFilter, DeviceTask, EachDevice, OpenUnit, TicketOf, Undecided};
+use crate::offload::{DeviceFilter, DeviceTask, EachDevice, OnHost, OpenUnit, TicketOf, Undecided};
 use crate::set::large::abi::LargeRun;
 use crate::set::large::cut::{TokenCut, sizes};
 use crate::set::large::work::{JobSettings, LargeJob};
@@ -160,8 +160,8 @@ impl DeviceFilter for LargeSets {
         (middle > start).then(|| halves.map(|rows| part(job, rows)).into())
     }
 
-    fn undecided(&self, job: &LargeJob) -> UndecidedSets {
-        UndecidedSets { job: job.clone() }
+    fn undecided(&self, job: &LargeJob) -> OnHost<UndecidedSets> {
+        OnHost::Join(UndecidedSets { job: job.clone() })
     }
 
     fn most_matches(&self) -> u64 {

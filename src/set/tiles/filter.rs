@@ -10,7 +10,8 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use crate::engine::{Collection, Match, Pairing, ProbeUnit};
 use crate::gpu::DeviceWork;
 use crate::offload::{
-    Again, DeviceFilter, DeviceJob, DeviceTask, EachDevice, Left, OpenUnit, TicketOf, Undecided,
+    Again, DeviceFilter, DeviceJob, DeviceTask, EachDevice, Left, OnHost, OpenUnit, TicketOf,
+    Undecided,
 };
 use crate::set::offload::TravellingSets;
 use crate::set::tiles::abi::{OCTET, Unit};
@@ -146,8 +147,8 @@ impl DeviceFilter for Tiles {
         Some(jobs.map(|units| job.with(settings, units.to_vec(), job.dense)).collect())
     }
 
-    fn undecided(&self, job: &TileJob) -> UndecidedTiles {
-        UndecidedTiles::new(job)
+    fn undecided(&self, job: &TileJob) -> OnHost<UndecidedTiles> {
+        OnHost::Join(UndecidedTiles::new(job))
     }
 
     fn most_matches(&self) -> u64 {

@@ -28,7 +28,7 @@ pub struct CandidateGroup {
 }
 
 /// A bounded number of candidates, grouped by probe set. A probe set's candidates may span chunks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct CandidateChunk {
     /// The unit of the probe sets.
     pub unit: u32,
@@ -65,17 +65,6 @@ impl CandidateChunk {
         self.probe = probe;
     }
 
-    /// Adds the candidates of another chunk, those from place `at` of group `group` on.
-    pub fn extend_from(&mut self, other: &Self, group: usize, mut at: usize) {
-        for place in group..other.groups.len() {
-            let (probe, candidates) = other.group(place);
-            for &candidate in &candidates[at..] {
-                self.push(probe, candidate);
-            }
-            at = 0;
-        }
-    }
-
     /// Adds a candidate of `probe`.
     #[inline]
     pub fn push(&mut self, probe: SetId, candidate: Candidate) {
@@ -109,44 +98,5 @@ impl CandidateChunk {
     /// The most bytes that a chunk of `capacity` candidates takes.
     pub fn footprint(capacity: usize) -> usize {
         capacity.next_power_of_two() * (size_of::<Candidate>() + size_of::<CandidateGroup>())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn chunk(groups: &[(SetId, u32)]) -> CandidateChunk {
-        let mut chunk = CandidateChunk::new(Arc::default());
-        for &(probe, candidates) in groups {
-            for build in 0..candidates {
-                chunk.push(probe, Candidate { build, ..Candidate::default() });
-            }
-        }
-        chunk
-    }
-
-    fn listed(chunk: &CandidateChunk) -> Vec<(SetId, SetId)> {
-        let groups = (0..chunk.groups.len()).map(|g| chunk.group(g));
-        groups.flat_map(|(probe, list)| list.iter().map(move |c| (probe, c.build))).collect()
-    }
-
-    #[test]
-    fn a_chunk_takes_over_the_rest_of_another_from_anywhere() {
-        let groups = [(4, 3), (5, 1), (9, 2)];
-        let whole = chunk(&groups);
-        let mut rest = CandidateChunk::new(Arc::default());
-        let mut before = 0;
-        for (group, &(_, candidates)) in groups.iter().enumerate() {
-            for at in 0..=candidates as usize {
-                rest.restart(0, Arc::default());
-                rest.extend_from(&whole, group, at);
-                assert_eq!(listed(&rest), listed(&whole)[before + at..], "{group} {at}");
-            }
-            before += candidates as usize;
-        }
-        rest.restart(0, Arc::default());
-        rest.extend_from(&whole, 3, 0);
-        assert!(rest.candidates.is_empty() && rest.groups.is_empty());
     }
 }

@@ -1,15 +1,12 @@
 //! Verification on the CPU.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
-
-use datafusion::common::Result;
 
 use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, RowPairCounts};
+use crate::set::CandidateChunk;
 use crate::set::JoinSpec;
 use crate::set::SetCollection;
 use crate::set::intersect;
-use crate::set::{CandidateChunk, Verified, Verifier};
 
 /// How many candidates ahead the place of a build set's tokens is asked for, and the tokens.
 const OFFSETS_AHEAD: usize = 12;
@@ -20,7 +17,7 @@ const STEPS_PER_SLICE: usize = 1 << 21;
 /// Intersects each candidate's sets behind their prefixes, stopping as soon as the required overlap
 /// is out of reach, or reached where the join does not need the exact overlap.
 #[derive(Debug)]
-pub struct CpuVerifier {
+pub(crate) struct CpuVerifier {
     build: Arc<SetCollection>,
     spec: JoinSpec,
     work: Option<Work>,
@@ -37,43 +34,28 @@ struct Work {
 
 impl CpuVerifier {
     /// A verifier of candidates among the sets of `build`.
-    pub fn new(build: Arc<SetCollection>, spec: JoinSpec) -> Self {
+    pub(crate) fn new(build: Arc<SetCollection>, spec: JoinSpec) -> Self {
         Self { build, spec, work: None, verified: 0, matches: 0 }
     }
 }
 
-impl Verifier for CpuVerifier {
-    fn submit(&mut self, chunk: CandidateChunk) {
+impl CpuVerifier {
+    /// Takes a chunk. The verifier has given the former chunk back.
+    pub(crate) fn submit(&mut self, chunk: CandidateChunk) {
         debug_assert!(self.work.is_none());
         self.work = Some(Work { chunk, group: 0, next: 0 });
     }
 
-    fn poll_verified(
-        &mut self,
-        _: &mut Context<'_>,
-        matches: &mut MatchBuffer,
-    ) -> Poll<Result<Verified>> {
-        let verified = self.verify(matches);
-        if let Verified::Chunk(chunk) = &verified
-            && chunk.ends_unit
-        {
-            matches.complete(chunk.unit);
-        }
-        Poll::Ready(Ok(verified))
-    }
-
-    fn add_to(&self, funnel: &mut Funnel) {
+    /// Adds the work done so far.
+    pub(crate) fn add_to(&self, funnel: &mut Funnel) {
         funnel.verified += self.verified;
         funnel.matches += self.matches;
     }
-}
 
-impl CpuVerifier {
-    /// Works on the chunk for some milliseconds.
-    pub(crate) fn verify(&mut self, matches: &mut MatchBuffer) -> Verified {
-        let Some(mut work) = self.work.take() else {
-            return Verified::Idle;
-        };
+    /// Works on the chunk for some milliseconds, while the match buffer is not full; gives the chunk back
+    /// once all its candidates are decided.
+    pub(crate) fn verify(&mut self, matches: &mut MatchBuffer) -> Option<CandidateChunk> {
+        let mut work = self.work.take()?;
         let chunk = &work.chunk;
         matches.begin(chunk.unit);
         let exact = self.spec.need == MatchNeed::Scores;
@@ -94,7 +76,7 @@ impl CpuVerifier {
                     cross += probe_rows(chunk) * partners;
                     matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
                     self.work = Some(work);
-                    return Verified::More;
+                    return None;
                 }
                 let candidate = chunk.candidates[work.next];
                 work.next += 1;
@@ -128,11 +110,6 @@ impl CpuVerifier {
             work.group += 1;
         }
         matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
-        Verified::Chunk(work.chunk)
-    }
-
-    /// Whether a chunk is not done.
-    pub(crate) fn is_busy(&self) -> bool {
-        self.work.is_some()
+        Some(work.chunk)
     }
 }

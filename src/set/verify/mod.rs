@@ -2,10 +2,10 @@
 
 pub(crate) mod candidates;
 pub(crate) mod cpu;
-mod halves;
 pub(crate) mod intersect;
+mod source;
 
 pub use candidates::{Candidate, CandidateChunk};
-pub use cpu::CpuVerifier;
-pub use halves::{CandidateSource, SourceProgress, Verified, Verifier};
+pub(crate) use cpu::CpuVerifier;
 pub(crate) use intersect::intersect;
+pub use source::{CandidateFilter, CandidateSource, SourceProgress};

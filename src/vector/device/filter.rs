@@ -12,8 +12,8 @@ use crate::engine::{
 };
 use crate::gpu::DeviceWork;
 use crate::offload::{
-    Again, DeviceFilter, DeviceJob, DeviceTask, EachDevice, Itself, Left, OpenUnit, TicketOf,
-    Undecided,
+    Again, DeviceFilter, DeviceJob, DeviceTask, EachDevice, Itself, Left, OnHost, OpenUnit,
+    TicketOf, Undecided,
 };
 use crate::vector::collection::Vectors;
 use crate::vector::device::abi::{OCTET, VectorUnit};
@@ -334,12 +334,12 @@ impl DeviceFilter for VectorFilter {
         Some(jobs.map(|units| job.with(settings, units.to_vec(), job.dense)).collect())
     }
 
-    fn undecided(&self, job: &VectorJob) -> UndecidedTiles {
-        UndecidedTiles::new(job)
+    fn undecided(&self, job: &VectorJob) -> OnHost<UndecidedTiles> {
+        OnHost::Join(UndecidedTiles::new(job))
     }
 
     /// By the numbers as they were given.
-    fn decide(&self, unit: &Unit, pair: &Match) -> Result<Option<MatchOrder>> {
+    fn decide(&self, unit: &Unit, pair: &mut Match) -> Result<Option<MatchOrder>> {
         let (x, y) = (unit.items.vector(pair.probe), self.build.vector(pair.build));
         Ok(self.threshold.decide(x, y, self.orders)?.order())
     }

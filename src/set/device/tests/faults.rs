@@ -25,7 +25,7 @@ fn run(device: &Device, sets: &Arc<SetCollection>) -> Vec<Result<(), DeviceError
         let case = Case::draw(&mut rng, sets, if number < 5 { 3 } else { 9 });
         let form = if number % 2 == 0 { Form::Pairs } else { Form::Count };
         let launch = launch(Layout::ALL[number % 4], form);
-        match case.staging(device, resident.is_none(), form) {
+        match case.staging(device, resident.is_none()) {
             Ok(staging) => {
                 let mut job = case.job(staging, launch, &inbox);
                 job.probe = resident.clone();
@@ -36,8 +36,8 @@ fn run(device: &Device, sets: &Arc<SetCollection>) -> Vec<Result<(), DeviceError
             Err(error) => answers.push(Err(error)),
         }
     }
-    for ((staging, outcome), (case, launch)) in inbox.wait_for_all().into_iter().zip(cases) {
-        answers.push(outcome.map(|outcome| case.check(&launch, &staging, &outcome)));
+    for (outcome, (case, launch)) in inbox.wait_for_all().into_iter().zip(cases) {
+        answers.push(outcome.map(|outcome| case.check(&launch, &outcome)));
     }
     answers
 }

@@ -118,7 +118,7 @@ impl Case {
     }
 
     /// The case in a chunk with just enough room.
-    fn staging(&self, device: &Device, gathered: bool, form: Form) -> Result<Staging, DeviceError> {
+    fn staging(&self, device: &Device, gathered: bool) -> Result<Staging, DeviceError> {
         let (offsets, tokens) = self.sets.csr();
         let travels = |bytes: usize| if gathered { bytes } else { 0 };
         let largest = (0..self.sets.len()).map(|set| self.sets.size(set)).max().unwrap_or(0);
@@ -133,10 +133,6 @@ impl Case {
             build_tokens: travels(size_of_val(tokens)),
             build_offsets: travels(size_of_val(offsets)),
             build_rows: travels(self.sets.len() as usize * size_of::<u32>()),
-            matches: match form {
-                Form::Pairs => self.candidates() * size_of::<Match>(),
-                Form::Count => 0,
-            },
         };
         let mut staging = Staging::pin(device, &capacities)?;
         let mut start = 0;
@@ -189,13 +185,13 @@ impl Case {
     }
 
     /// Holds an answer to what must be found.
-    fn check(&self, launch: &Launch, staging: &Staging, outcome: &Outcome) {
+    fn check(&self, launch: &Launch, outcome: &Outcome) {
         if launch.form == Form::Count {
             assert_eq!(outcome.found, self.found, "{launch:?}");
             return;
         }
         assert_eq!(outcome.found.matches, self.found.matches, "{launch:?}");
-        let mut matches = staging.matches(usize::MAX).to_vec();
+        let mut matches = outcome.matches.clone();
         assert_eq!(matches.len(), self.expected.len());
         matches.sort();
         for (found, expected) in matches.iter().zip(&self.expected) {
@@ -215,7 +211,7 @@ struct Inbox {
     next: std::cell::Cell<usize>,
 }
 
-type Answer = (usize, Staging, Result<Outcome, DeviceError>);
+type Answer = (usize, Result<Outcome, DeviceError>);
 
 #[derive(Debug)]
 struct Forward {
@@ -224,9 +220,9 @@ struct Forward {
 }
 
 impl Reply for Forward {
-    fn done(&self, staging: Staging, outcome: Result<Outcome, DeviceError>) {
+    fn done(self: Box<Self>, _: Staging, outcome: Result<Outcome, DeviceError>) {
         // Nobody listens any more where a test gives up.
-        let _ = self.sender.send((self.number, staging, outcome));
+        let _ = self.sender.send((self.number, outcome));
     }
 }
 
@@ -237,9 +233,9 @@ impl Inbox {
     }
 
     /// The reply of the next job.
-    fn reply(&self) -> Arc<dyn Reply> {
+    fn reply(&self) -> Box<dyn Reply> {
         let number = self.next.replace(self.next.get() + 1);
-        Arc::new(Forward { number, sender: self.sender.clone() })
+        Box::new(Forward { number, sender: self.sender.clone() })
     }
 
     fn wait(&self) -> Answer {
@@ -247,12 +243,12 @@ impl Inbox {
     }
 
     /// The answers to all jobs so far; none is answered twice.
-    fn wait_for_all(&self) -> Vec<(Staging, Result<Outcome, DeviceError>)> {
+    fn wait_for_all(&self) -> Vec<Result<Outcome, DeviceError>> {
         let count = self.next.get();
         let mut answers: Vec<_> = (0..count).map(|_| None).collect();
         for _ in 0..count {
-            let (number, staging, outcome) = self.wait();
-            assert!(answers[number].replace((staging, outcome)).is_none(), "answered twice");
+            let (number, outcome) = self.wait();
+            assert!(answers[number].replace(outcome).is_none(), "answered twice");
         }
         assert!(self.answers.try_recv().is_err(), "answered twice");
         answers.into_iter().flatten().collect()
