@@ -258,8 +258,8 @@ impl MatchBuffer {
 
     /// The bytes that a full buffer takes.
     pub fn footprint(&self) -> usize {
-        // A growing vector of runs doubles.
-        let runs = (MOST_RUNS + 2).min(self.capacity + 1).next_power_of_two();
+        // A growing vector of runs doubles, from 4 on.
+        let runs = (MOST_RUNS + 2).min(self.capacity + 1).next_power_of_two().max(4);
         self.capacity * size_of::<Match>() + runs * size_of::<RunStart>()
     }
 }

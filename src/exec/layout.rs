@@ -14,26 +14,8 @@ use datafusion::physical_plan::expressions::Column;
 
 use crate::config::SimJoinOptions;
 use crate::engine::{MatchNeed, MatchSpec, Matcher, Orders, ProbeRows};
+use crate::exec::sink::{Listed, Sink};
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
-
-/// What becomes of the matches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Yield {
-    /// Every matching pair of rows.
-    Pairs,
-    /// Each row of a side once: those with a match (semi), or those without (anti).
-    RowsOf(Side, RowsWith),
-    /// Each probe row with its number of matches.
-    CountsPerProbeRow,
-    /// The number of matching pairs of rows.
-    Total,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum RowsWith {
-    Match,
-    NoMatch,
-}
 
 /// A comparison of a column of each side (`a.id < b.id`), decided on ranks without evaluating an
 /// expression.
@@ -61,7 +43,7 @@ pub(crate) struct Layout {
     pub sources: [PhysicalExprRef; 2],
     pub probe: Side,
     pub self_join: bool,
-    pub yields: Yield,
+    pub sink: Sink,
     pub row_order: Option<RowOrder>,
     /// The residual without `row_order`.
     residual_of_ranked: Option<Residual>,
@@ -110,22 +92,7 @@ impl Layout {
             (None, _, JoinType::Right | JoinType::RightSemi | JoinType::RightAnti) => Side::Right,
             (None, ..) => Side::Left,
         };
-        let yields = match (join.need, join.join_type) {
-            (_, JoinType::LeftSemi) => Yield::RowsOf(Side::Left, RowsWith::Match),
-            (_, JoinType::LeftAnti) => Yield::RowsOf(Side::Left, RowsWith::NoMatch),
-            (_, JoinType::RightSemi) => Yield::RowsOf(Side::Right, RowsWith::Match),
-            (_, JoinType::RightAnti) => Yield::RowsOf(Side::Right, RowsWith::NoMatch),
-            (_, JoinType::LeftMark | JoinType::RightMark) => {
-                return internal_err!("a similarity join cannot be a mark join");
-            }
-            (Need::Rows, _) => Yield::Pairs,
-            (Need::Counts(Some(side)), _) if side == probe => Yield::CountsPerProbeRow,
-            (Need::Counts(Some(side)), _) => {
-                return internal_err!("counts per {side} row need the {side} side to probe");
-            }
-            (Need::Counts(None), JoinType::Inner) => Yield::Total,
-            (Need::Counts(None), _) => Yield::CountsPerProbeRow,
-        };
+        let sink = Sink::of(&join, probe)?;
         let (residual_of_ranked, row_order) = match &join.residual {
             Some(residual) => take_row_order(residual, sides),
             None => (None, None),
@@ -137,10 +104,12 @@ impl Layout {
                 .iter()
                 .flat_map(|r| &r.columns)
                 .any(|c| matches!(c, ResidualColumn::Score(_)));
-        let need = match yields {
-            _ if wants_scores => MatchNeed::Scores,
-            Yield::RowsOf(side, _) if side == probe && join.residual.is_none() => MatchNeed::Exists,
-            _ => MatchNeed::Pairs,
+        let need = if wants_scores {
+            MatchNeed::Scores
+        } else if sink.needs_one_match_of(probe) && join.residual.is_none() {
+            MatchNeed::Exists
+        } else {
+            MatchNeed::Pairs
         };
         let spec = MatchSpec {
             probe,
@@ -172,7 +141,7 @@ impl Layout {
             sources,
             probe,
             self_join,
-            yields,
+            sink,
             row_order,
             residual_of_ranked,
             meets_others: !self_join,
@@ -228,29 +197,19 @@ impl Layout {
         }
     }
 
-    /// Whether the rows of this side that match nothing are part of the answer next to pairs or
-    /// counts of pairs.
-    pub(crate) fn pads(&self, side: Side) -> bool {
-        matches!(self.yields, Yield::Pairs | Yield::CountsPerProbeRow)
-            && side.is_preserved(self.join.join_type)
-    }
-
-    /// Whether the answer has the rows of this side that match nothing.
-    pub(crate) fn lists_unmatched(&self, side: Side) -> bool {
-        self.pads(side) || self.yields == Yield::RowsOf(side, RowsWith::NoMatch)
+    /// The rows of a side that are listed one by one.
+    pub(crate) fn listed(&self, side: Side) -> Listed {
+        self.sink.listed[side as usize]
     }
 
     /// Whether it must be known which build rows have a match.
     pub(crate) fn marks_build(&self) -> bool {
-        self.pads(self.build())
-            || matches!(self.yields, Yield::RowsOf(side, _) if side == self.build())
+        self.listed(self.build()).any()
     }
 
     /// Whether it must be known how often each probe row matches.
     pub(crate) fn counts_probe(&self) -> bool {
-        self.yields == Yield::CountsPerProbeRow
-            || self.pads(self.probe)
-            || matches!(self.yields, Yield::RowsOf(side, _) if side == self.probe)
+        self.listed(self.probe).any()
     }
 
     /// The build columns that are counted where they are not NULL, in the order of the output.

@@ -1,7 +1,7 @@
 //! The physical operator.
 //!
 //! [`SimilarityJoin`](crate::spec::SimilarityJoin) says what is computed; `layout` resolves it into
-//! a probe side and what each match yields, `mode` says what partitions share. Data flows so:
+//! a probe side and (`sink`) what becomes of matches, `mode` says what partitions share. Data flows so:
 //!
 //! ```text
 //!  rows ─► build ─► build_side ─► probe ─► answer ─► output batches
@@ -27,6 +27,7 @@ pub(crate) mod partition;
 mod parts;
 pub(crate) mod probe;
 pub(crate) mod rows;
+pub(crate) mod sink;
 mod spill;
 #[cfg(test)]
 mod tests;

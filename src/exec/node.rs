@@ -33,7 +33,7 @@ use crate::exec::build::headroom::Headroom;
 use crate::exec::cores::ProcessCores;
 use crate::exec::expected::Expected;
 use crate::exec::input::JoinInput;
-use crate::exec::layout::{Layout, RowsWith, Sides, Yield};
+use crate::exec::layout::{Layout, Sides};
 use crate::exec::metrics::{BuildMetrics, ProbeMetrics};
 use crate::exec::mode::JoinMode;
 use crate::exec::partition::{BuildFuture, ProbePartition};
@@ -352,13 +352,7 @@ impl DisplayAs for SetSimilarityJoinExec {
                 Orders::Given | Orders::Mirrored => "self-join".to_string(),
             },
         };
-        let yields = match self.layout.yields {
-            Yield::Pairs => "pairs",
-            Yield::RowsOf(_, RowsWith::Match) => "rows with a match",
-            Yield::RowsOf(_, RowsWith::NoMatch) => "rows without a match",
-            Yield::CountsPerProbeRow => "counts per row",
-            Yield::Total => "count",
-        };
+        let yields = self.layout.sink.name();
         if t == DisplayFormatType::TreeRender {
             writeln!(f, "predicate={}", join.text)?;
             writeln!(f, "join_type={}", join.join_type)?;

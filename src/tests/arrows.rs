@@ -77,11 +77,12 @@ const ALLOWED: [(&str, &[&str]); 24] = [
 ];
 
 /// The modules of `exec`; each may use those that stand before it.
-const WITHIN_EXEC: [&str; 16] = [
+const WITHIN_EXEC: [&str; 17] = [
     "cores",
     "expected",
     "hands_on",
     "input",
+    "sink",
     "layout",
     "metrics",
     "rows",

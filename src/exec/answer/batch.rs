@@ -41,6 +41,13 @@ impl ProbeBatch {
     pub(crate) fn is_counted(&self) -> bool {
         !self.counted.matches.is_empty()
     }
+
+    /// Whether every row of an item has a match, where rows are counted.
+    pub(crate) fn has_matched(&self, item: ItemId) -> bool {
+        let Counted { matches, first_place, .. } = &self.counted;
+        let has_match = |place: u32| matches.get((place - first_place) as usize) > Some(&0);
+        self.items.groups().slots(item..item + 1).all(has_match)
+    }
 }
 
 /// How often the probe rows of a batch match.

@@ -375,30 +375,6 @@ impl RowOrder {
     }
 }
 
-/// The number of row pairs behind some matches. `with_itself` gives the number for an item that
-/// matches itself; the row pairs of two different items count `orders` times.
-pub(crate) fn total_pairs(
-    matches: &[Match],
-    probe: &RowGroups,
-    build: &RowGroups,
-    with_itself: impl Fn(&Match) -> Option<u64>,
-    orders: u64,
-) -> u64 {
-    let mut total = 0;
-    // The matches of a probe item follow each other.
-    for group in matches.chunk_by(|a, b| a.probe == b.probe) {
-        let mut partners = 0;
-        for found in group {
-            match with_itself(found) {
-                Some(pairs) => total += pairs,
-                None => partners += u64::from(build.row_count_of(found.build)),
-            }
-        }
-        total += u64::from(probe.row_count_of(group[0].probe)) * partners * orders;
-    }
-    total
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;

@@ -11,7 +11,7 @@ use crate::engine::{ItemId, RowGroups};
 use crate::exec::answer::Answer;
 use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::answer::output::RowCounts;
-use crate::exec::layout::{RowsWith, Yield};
+use crate::exec::sink::Listed;
 
 /// Rows looked at in one step: some milliseconds.
 const ROWS_PER_STEP: usize = 1 << 17;
@@ -26,9 +26,7 @@ pub(super) enum Listing {
 /// The probe rows of a batch on their way out.
 pub(super) struct RowEmission {
     batch: ProbeBatch,
-    /// Whether rows with a match are listed, and whether those without one are.
-    lists_matched: bool,
-    lists_unmatched: bool,
+    listed: Listed,
     walk: RowWalk,
 }
 
@@ -83,26 +81,19 @@ impl Answer {
     /// Begins to list probe rows of a batch that is complete, where the answer lists them one by
     /// one.
     pub(super) fn begin_list(&mut self, batch: ProbeBatch) {
-        let probe = self.layout.probe;
-        let lists_matched = match self.layout.yields {
-            Yield::RowsOf(side, with) => side == probe && with == RowsWith::Match,
-            Yield::CountsPerProbeRow => true,
-            Yield::Pairs | Yield::Total => false,
-        };
-        let lists_unmatched = self.layout.lists_unmatched(probe);
-        if lists_matched || lists_unmatched {
-            let itemless = lists_unmatched && batch.has_itemless;
+        let listed = self.layout.listed(self.layout.probe);
+        if listed.any() {
+            let itemless = listed.unmatched && batch.has_itemless;
             let walk = RowWalk::new(batch.items.groups(), batch.range.clone(), itemless);
-            let emission = RowEmission { batch, lists_matched, lists_unmatched, walk };
-            self.listing = Some(Listing::Probe(emission));
+            self.listing = Some(Listing::Probe(RowEmission { batch, listed, walk }));
         }
     }
 
     /// Gives out the next rows of a batch.
     fn list_probe_rows(&mut self, mut emission: RowEmission) -> Result<()> {
-        let RowEmission { batch, lists_matched, lists_unmatched, walk } = &mut emission;
+        let RowEmission { batch, listed, walk } = &mut emission;
         let (counted, visit) = (&batch.counted, batch.visit.as_ref());
-        let counts = self.layout.yields == Yield::CountsPerProbeRow;
+        let counts = self.layout.sink.counts;
         let rows_at_once = self.output.rows_at_once(batch.payload.row_bytes());
         let mut places = vec![];
         let mut matches = vec![];
@@ -125,19 +116,19 @@ impl Answer {
             let count = index.and_then(|index| counted.matches.get(index)).copied().unwrap_or(0);
             // Rows that meet several pieces of the build side are listed once, but counted each
             // time.
-            let listed = match (count, visit) {
-                (0, None) => *lists_unmatched,
+            let is_listed = match (count, visit) {
+                (0, None) => listed.unmatched,
                 (0, Some(visit)) => {
                     let row = batch.items.groups().row_at(place);
-                    *lists_unmatched && visit.is_last && !visit.is_marked(row)
+                    listed.unmatched && visit.is_last && !visit.is_marked(row)
                 }
-                (_, None) => *lists_matched,
+                (_, None) => listed.matched,
                 (_, Some(visit)) => {
                     let is_first = visit.mark(batch.items.groups().row_at(place));
-                    *lists_matched && (is_first || counts)
+                    listed.matched && (is_first || counts)
                 }
             };
-            if !listed {
+            if !is_listed {
                 continue;
             }
             places.push(place);
@@ -164,8 +155,8 @@ impl Answer {
     /// Begins to list build rows, once all partitions have ended.
     pub(super) fn begin_build_list(&mut self) {
         let groups = self.build.items.groups();
-        let wanted = self.layout.yields == Yield::RowsOf(self.layout.build(), RowsWith::Match);
-        let walk = RowWalk::new(groups, 0..groups.len(), !wanted);
+        let itemless = self.layout.listed(self.layout.build()).unmatched;
+        let walk = RowWalk::new(groups, 0..groups.len(), itemless);
         self.listing = Some(Listing::Build(walk));
     }
 
@@ -173,7 +164,7 @@ impl Answer {
     fn list_build_rows(&mut self, mut walk: RowWalk) -> Result<()> {
         let build = Arc::clone(&self.build);
         let side = self.layout.build();
-        let wanted = self.layout.yields == Yield::RowsOf(side, RowsWith::Match);
+        let wanted = self.layout.listed(side).matched;
         let rows_at_once = self.output.rows_at_once(build.row_bytes);
         let mut places = vec![];
         let mut ended = false;

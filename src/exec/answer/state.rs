@@ -9,12 +9,14 @@ use datafusion::physical_plan::metrics::{Count, Time};
 
 use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::answer::blocks::{Expansion, RowPairs};
-use crate::exec::answer::consume::{Gathered, Part};
 use crate::exec::answer::emit::Listing;
+use crate::exec::answer::gather::{Gathered, Part};
 use crate::exec::answer::output::{BatchLimits, Output};
+use crate::exec::answer::totals;
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::{Layout, Yield};
+use crate::exec::layout::Layout;
 use crate::exec::metrics::ProbeCounters;
+use crate::exec::sink::PairSink;
 
 /// Turns the matches of open batches into output batches.
 ///
@@ -24,6 +26,12 @@ use crate::exec::metrics::ProbeCounters;
 pub(crate) struct Answer {
     pub(super) layout: Arc<Layout>,
     pub(super) build: Arc<BuildSide>,
+    /// Whether matches of items tell everything.
+    pub(super) items_suffice: bool,
+    /// The next run of the buffer that is being taken.
+    pub(super) next_run: usize,
+    /// A part of this run has been taken.
+    pub(super) is_amid_run: bool,
     /// The open batches.
     pub(super) batches: Vec<ProbeBatch>,
     pub(super) expansion: Expansion,
@@ -50,6 +58,9 @@ impl Answer {
         counters: &ProbeCounters,
     ) -> Self {
         Self {
+            items_suffice: totals::items_suffice(&layout, build.ranks.as_ref()),
+            next_run: 0,
+            is_amid_run: false,
             batches: vec![],
             expansion: Expansion::default(),
             mirrored: false,
@@ -104,7 +115,7 @@ impl Answer {
     }
 
     /// Closes a batch of which all matches have been taken.
-    pub(crate) fn close(&mut self, unit: u32) -> Result<()> {
+    pub(super) fn close(&mut self, unit: u32) -> Result<()> {
         let Some(place) = self.batches.iter().position(|batch| batch.number == unit) else {
             return internal_err!("probe unit {unit} is complete, but not open");
         };
@@ -123,7 +134,7 @@ impl Answer {
     /// rows.
     pub(crate) fn finish(&mut self, is_last: impl FnOnce() -> bool) -> Result<()> {
         self.flush()?;
-        if self.layout.yields == Yield::Total {
+        if self.layout.sink.pairs == PairSink::Total {
             self.output.push_total(self.total)?;
         }
         if is_last() && self.layout.marks_build() {

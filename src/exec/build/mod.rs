@@ -17,17 +17,18 @@ use crate::engine::{
     Choice, Chosen, Collection, DeviceRequest, Domain, Encoded, FinishContext, KeyConverter,
     MatchNeed, MatchSpec, PrepareContext, PreparedJoin, ProbeRows, Probes, RowGroups, choose,
 };
-use crate::exec::answer::consume::items_tell_total;
+use crate::exec::answer::totals::items_suffice;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::read::{BuildCollector, Outcome, Overflow, Share};
 use crate::exec::build_side::schedule::Ranges;
 use crate::exec::build_side::{BuildRows, BuildSide};
 use crate::exec::expected::Expected;
-use crate::exec::layout::{Layout, Yield};
+use crate::exec::layout::Layout;
 use crate::exec::metrics::BuildMetrics;
 use crate::exec::rows::payload::PayloadBuilder;
 use crate::exec::rows::ranks::{Partners, Ranks, comparable};
 use crate::exec::rows::visited::Visited;
+use crate::exec::sink::PairSink;
 use crate::util::cancel::CancelFlag;
 use crate::util::errors::{is_out_of_device_memory, is_out_of_memory};
 
@@ -301,7 +302,8 @@ impl BuildPlan {
             Some(probes) => ProbeRows::expected(probes.len()),
             None => self.expected.rows(items.groups().row_count()),
         };
-        if self.layout.yields == Yield::Total && items_tell_total(&self.layout, rows.ranks.as_ref())
+        if self.layout.sink.pairs == PairSink::Total
+            && items_suffice(&self.layout, rows.ranks.as_ref())
         {
             spec.need = MatchNeed::Count;
         }

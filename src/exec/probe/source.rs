@@ -17,7 +17,7 @@ use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
 use crate::exec::build_side::parts::{Part, Slice};
 use crate::exec::build_side::schedule::SpareSlices;
-use crate::exec::layout::{Layout, Yield};
+use crate::exec::layout::Layout;
 use crate::exec::metrics::ProbeCounters;
 use crate::exec::rows::arguments::{EncodedArguments, ROWS_PER_SLICE};
 use crate::exec::rows::feed::SegmentReader;
@@ -231,7 +231,7 @@ impl ProbeSource {
     /// the input need not be read.
     fn is_futile(&self) -> bool {
         let layout = &self.layout;
-        self.build.items.groups().is_empty() && !layout.lists_unmatched(layout.probe)
+        self.build.items.groups().is_empty() && !layout.listed(layout.probe).unmatched
     }
 
     /// Makes a batch of a part and feeds it to the cursor. Where memory is short, it makes a batch
@@ -350,8 +350,10 @@ impl ProbeSource {
         let carried = &self.layout.carried[side as usize];
         let mut arguments =
             EncodedArguments::evaluate(&self.layout, side, self.converter.as_deref(), rows)?;
-        if let (Some(visit), Yield::RowsOf(..)) = (visit, self.layout.yields) {
-            // One match is enough. Stored rows have no filter of their own.
+        if let Some(visit) = visit
+            && self.layout.sink.needs_one_match_of(side)
+        {
+            // Stored rows have no filter of their own.
             arguments.filter = visit.without_match(rows.num_rows());
         }
         let payload = Payload::footprint(rows, carried) + rows.num_rows() * size_of::<u32>();

@@ -11,8 +11,8 @@ use datafusion::execution::memory_pool::{MemoryPool, MemoryReservation};
 use datafusion::physical_plan::metrics::RecordOutput;
 
 use crate::engine::{Cursor, KeyConverter, MatchBuffer, Progress};
+use crate::exec::answer::Answer;
 use crate::exec::answer::output::BatchLimits;
-use crate::exec::answer::{Answer, Taken};
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
@@ -44,23 +44,42 @@ pub(crate) struct ProbeSetup {
 /// input when all batches are complete, so that one is open at a time. A cursor with a device asks
 /// as soon as its filter is free: then batches whose candidates are on the device stay open beside
 /// the next one, as many as the source allows ([`ProbeSource::may_open`]).
+///
+/// ```text
+///           a batch is fed, or the input ends       the last batch is complete
+///  Feeding ───────────────────────────────────► Searching ──────────────────► Ended
+///   ▲ │ ▲                                           │                           ▲
+///   │ │ └──────── the cursor asks for input ────────┘                           │
+///   │ └────────── no memory for a row: other partitions take the rows ──────────┘
+///   └──────────── no memory for a row, until another partition frees some
+/// ```
+///
+/// In every state the answer first takes what the buffer holds. In the last one the answer ends, and
+/// the stream with it.
 pub(crate) struct ProbeStream {
     source: ProbeSource,
     /// `None` once it has ended and its matches have been taken.
     cursor: Option<Box<dyn Cursor>>,
     answer: Answer,
     matches: MatchBuffer,
-    /// The next run of matches that the answer takes.
-    next_run: usize,
-    /// The cursor has asked for input.
-    wants_input: bool,
-    /// The cursor has completed the last batch.
-    ended: bool,
-    /// The partition found no memory for a row, and all others had ended.
-    alone: bool,
+    state: State,
     metrics: ProbeMetrics,
     /// Outlives the cursor.
     cursor_reservation: MemoryReservation,
+}
+
+/// How far a stream has come.
+#[derive(Debug, Clone, Copy)]
+enum State {
+    /// The cursor has asked for input.
+    Feeding {
+        /// The partition found no memory for a row, and all others had ended.
+        alone: bool,
+    },
+    /// The cursor works on the batches that it has.
+    Searching,
+    /// The cursor has completed the last batch, or the partition has left its rows to the others.
+    Ended,
 }
 
 impl ProbeSetup {
@@ -131,10 +150,7 @@ impl ProbeSetup {
             cursor,
             answer: Answer::new(layout, build, limits, counters),
             matches,
-            next_run: 0,
-            wants_input: true,
-            ended: has_left,
-            alone: false,
+            state: if has_left { State::Ended } else { State::Feeding { alone: false } },
             metrics,
             cursor_reservation,
         }
@@ -161,14 +177,16 @@ impl ProbeStream {
             if self.answer.list()? || self.take_matches()? {
                 continue;
             }
-            if self.ended {
-                self.finish()?;
-            } else if self.wants_input && self.source.may_open(self.held()) {
-                self.open_next().await?;
-            } else {
-                let (cursor, matches) = (&mut self.cursor, &mut self.matches);
-                let progress = poll_fn(|cx| poll_cursor(cursor, cx, matches)).await?;
-                self.note(progress);
+            match self.state {
+                State::Feeding { alone } if self.source.may_open(self.held()) => {
+                    self.open_next(alone).await?;
+                }
+                State::Feeding { .. } | State::Searching => {
+                    let (cursor, matches) = (&mut self.cursor, &mut self.matches);
+                    let progress = poll_fn(|cx| poll_cursor(cursor, cx, matches)).await?;
+                    self.note(progress);
+                }
+                State::Ended => self.finish()?,
             }
         }
     }
@@ -176,42 +194,29 @@ impl ProbeStream {
     /// Hands the answer matches, and then batches that are complete; `false` where there are
     /// neither.
     fn take_matches(&mut self) -> Result<bool> {
-        if let Some(run) = self.matches.run(self.next_run) {
-            let Taken { done, settled } = self.answer.take(run)?;
-            if let Some((item, cursor)) = settled.zip(self.cursor.as_mut()) {
-                cursor.retire(run.unit, item);
+        let cursor = &mut self.cursor;
+        self.answer.take(&mut self.matches, |unit, item| {
+            if let Some(cursor) = cursor {
+                cursor.retire(unit, item);
             }
-            self.next_run += usize::from(done);
-            return Ok(true);
-        }
-        self.matches.clear_matches();
-        self.next_run = 0;
-        match self.matches.pop_completed() {
-            Some(unit) => self.answer.close(unit).map(|()| true),
-            None => Ok(false),
-        }
+        })
     }
 
-    /// Notes what the cursor has just added to the buffer.
+    /// Notes how far the cursor has come.
     fn note(&mut self, progress: Progress) {
-        let Some(cursor) = &mut self.cursor else { return };
-        self.metrics.update(cursor.funnel());
-        self.answer.add_counts(self.matches.counts());
-        for run in self.matches.runs() {
-            if let Some(item) = self.answer.note(run) {
-                cursor.retire(run.unit, item);
-            }
+        if let Some(cursor) = &self.cursor {
+            self.metrics.update(cursor.funnel());
         }
         match progress {
-            Progress::NeedsInput => self.wants_input = true,
-            Progress::Ended => self.ended = true,
+            Progress::NeedsInput => self.state = State::Feeding { alone: false },
+            Progress::Ended => self.state = State::Ended,
             Progress::Full | Progress::Yield => {}
         }
     }
 
     /// Feeds the next batch to the cursor, or says that there is none. While the input
     /// is not ready, the cursor goes on with the open batches.
-    async fn open_next(&mut self) -> Result<()> {
+    async fn open_next(&mut self, mut alone: bool) -> Result<()> {
         let held = self.held();
         let part = if held.batches == 0 {
             self.source.release();
@@ -228,7 +233,7 @@ impl ProbeStream {
             }
         };
         let Some(part) = part else {
-            self.wants_input = false;
+            self.state = State::Searching;
             self.cursor.iter_mut().for_each(|cursor| cursor.finish());
             return Ok(());
         };
@@ -240,7 +245,7 @@ impl ProbeStream {
                 let reserved = self.source.reserved() + self.cursor_reservation.size();
                 self.metrics.counters.peak_bytes.set_max(reserved);
                 self.answer.open(batch);
-                (self.wants_input, self.alone) = (false, false);
+                self.state = State::Searching;
             }
             Opened::Later => {}
             Opened::Stuck(error) => {
@@ -250,8 +255,10 @@ impl ProbeStream {
                     memory.free();
                 };
                 if self.source.leave(free) {
-                    self.ended = true;
-                } else if !self.source.wait_for_others(&mut self.alone).await {
+                    self.state = State::Ended;
+                } else if self.source.wait_for_others(&mut alone).await {
+                    self.state = State::Feeding { alone };
+                } else {
                     return Err(error);
                 }
             }

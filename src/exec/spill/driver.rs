@@ -18,7 +18,7 @@ use super::stored::{PieceJoin, StoredBuild};
 use crate::engine::Probes;
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build_side::BuildSide;
-use crate::exec::layout::{Layout, Yield};
+use crate::exec::layout::Layout;
 use crate::exec::metrics::ProbeMetrics;
 use crate::exec::probe::{ProbeInput, ProbeSetup, ProbeStream};
 use crate::exec::rows::feed::{SegmentFeed, SegmentReader};
@@ -275,7 +275,7 @@ impl Driver {
         let context = Arc::clone(&self.build.context);
         let cross = &context.plan.cross;
         let lonely = meetings.lonely();
-        if !cross.lists_unmatched(cross.probe) || lonely.is_empty() {
+        if !cross.listed(cross.probe).unmatched || lonely.is_empty() {
             return Ok(());
         }
         let feed = meetings.feed_of(lonely, &context);
@@ -424,8 +424,9 @@ impl Meetings {
             false => axis.reach(layout.probe, segment.positions.clone()),
         };
         let partners: Vec<_> = probe.segments.iter().map(reach).collect();
-        let asked = layout.pads(layout.probe)
-            || matches!(layout.yields, Yield::RowsOf(side, _) if side == layout.probe);
+        // A row with matches is counted for each piece.
+        let listed = layout.listed(layout.probe);
+        let asked = listed.unmatched || listed.matched && !layout.sink.counts;
         let rows = if asked && !context.plan.once { probe.rows as usize } else { 0 };
         let reservation =
             MemoryConsumer::new("SetSimilarityJoin marks").register(context.task.memory_pool());

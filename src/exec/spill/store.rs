@@ -201,9 +201,9 @@ impl SpillContext {
             self.plan.has_keys,
         ));
         // In a self-join these are the probe rows as well.
-        let keeps = self.build.layout.lists_unmatched(side)
+        let keeps = self.build.layout.listed(side).unmatched
             || self.build.layout.self_join
-                && self.build.layout.lists_unmatched(self.build.layout.probe);
+                && self.build.layout.listed(self.build.layout.probe).unmatched;
         let mut writer = self.writer(side, &bands, keeps, room)?;
         let mut unloaded = 0;
         for share in shares {
@@ -252,7 +252,7 @@ impl SpillContext {
     ) -> Result<SpilledSide> {
         let side = self.build.layout.probe;
         let room = self.available().unwrap_or(usize::MAX);
-        let writer = self.writer(side, bands, self.build.layout.lists_unmatched(side), room)?;
+        let writer = self.writer(side, bands, self.build.layout.listed(side).unmatched, room)?;
         let limit = self.task.memory_pool().memory_limit();
         let inputs = inputs.into_iter().map(|input| input.within(&limit)).collect();
         let stored = self.store(side, inputs, writer).await?;

@@ -1,0 +1,79 @@
+//! The number of pairs of rows behind matches of items.
+
+use datafusion::logical_expr::Operator::{Gt, GtEq, Lt, LtEq, NotEq};
+
+use crate::engine::{MatchOrder, MatchRun, Orders, RowPairCounts};
+use crate::exec::answer::batch::ProbeBatch;
+use crate::exec::build_side::BuildSide;
+use crate::exec::layout::Layout;
+use crate::exec::rows::ranks::Ranks;
+use crate::exec::sink::PairSink;
+
+/// Whether matches of items tell everything of a join whose build rows have these ranks: no pair of
+/// rows has to be made.
+pub(crate) fn items_suffice(layout: &Layout, ranks: Option<&Ranks>) -> bool {
+    match layout.sink.pairs {
+        PairSink::Output => false,
+        PairSink::Rows => layout.items_decide(),
+        PairSink::Total => {
+            layout.residual(ranks.is_some()).is_none()
+                && match (layout.row_order, layout.spec.orders) {
+                    (None, _) => true,
+                    (Some(_), Orders::Unordered) => ranks.is_some_and(|r| r.distinct),
+                    (Some(_), Orders::Given | Orders::Mirrored) => false,
+                }
+        }
+    }
+}
+
+/// The number of row pairs behind a run of matches of a batch.
+pub(super) fn of_run(
+    layout: &Layout,
+    batch: &ProbeBatch,
+    build: &BuildSide,
+    run: MatchRun<'_>,
+) -> u64 {
+    let (probe, build) = (batch.items.groups(), build.items.groups());
+    let unordered = layout.spec.orders == Orders::Unordered;
+    let orders = if run.order == MatchOrder::All { orders(layout) } else { 1 };
+    let mut total = 0;
+    // The matches of a probe item follow each other.
+    for group in run.matches.chunk_by(|a, b| a.probe == b.probe) {
+        let rows = u64::from(probe.row_count_of(group[0].probe));
+        let mut partners = 0;
+        for found in group {
+            match unordered && found.probe == found.build {
+                true => total += with_itself(layout, rows * rows, rows),
+                false => partners += u64::from(build.row_count_of(found.build)),
+            }
+        }
+        total += rows * partners * orders;
+    }
+    total
+}
+
+/// The number of row pairs behind matches that were counted without being given.
+pub(super) fn of_counts(layout: &Layout, counts: RowPairCounts) -> u64 {
+    orders(layout) * counts.cross + with_itself(layout, counts.squares, counts.rows)
+}
+
+/// How often a match of two different items counts.
+fn orders(layout: &Layout) -> u64 {
+    match (layout.spec.orders, layout.row_order.map(|order| order.operator)) {
+        (Orders::Given, _) => 1,
+        (Orders::Mirrored, _) | (Orders::Unordered, None | Some(NotEq)) => 2,
+        // A comparison holds in one order of two rows that differ, and all rows do.
+        (Orders::Unordered, Some(_)) => 1,
+    }
+}
+
+/// The number of row pairs of items that match themselves. `squares` is the sum of the squares of
+/// their row counts, `rows` the sum of these counts.
+fn with_itself(layout: &Layout, squares: u64, rows: u64) -> u64 {
+    match layout.row_order.map(|order| order.operator) {
+        None => squares,
+        Some(Lt | Gt) => (squares - rows) / 2,
+        Some(LtEq | GtEq) => (squares + rows) / 2,
+        Some(_) => squares - rows,
+    }
+}
