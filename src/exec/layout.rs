@@ -83,16 +83,34 @@ impl Layout {
         };
         let orders = match sides {
             Sides::Itself if join.is_symmetric() => Orders::Unordered,
+            Sides::Itself
+                if join.need == Need::Connections
+                    && join.predicate.call.function.is_symmetric() =>
+            {
+                Orders::Unordered
+            }
             Sides::Itself | Sides::Two(_) => Orders::Given,
             Sides::Mirrored(_) => Orders::Mirrored,
         };
         let probe = match (build, join.need, join.join_type) {
             (Some(build), ..) => build.other(),
+            // Build rows are listed, and are those of the preserved side.
+            (None, Need::Connections, kind) if orders == Orders::Unordered => match kind {
+                JoinType::Left => Side::Right,
+                _ => Side::Left,
+            },
             (None, Need::Counts(Some(side)), _) => side,
             (None, _, JoinType::Right | JoinType::RightSemi | JoinType::RightAnti) => Side::Right,
             (None, ..) => Side::Left,
         };
-        let sink = Sink::of(&join, probe)?;
+        let mut sink = Sink::of(&join, probe)?;
+        if orders == Orders::Unordered && sink.connects && sink.listed.iter().any(|side| side.any())
+        {
+            // A pair is met in one order. Of a row with a pair in the other one alone, no partition
+            // knows that it has one: all rows are listed, which connects nothing more.
+            sink.listed = [Listed::default(); 2];
+            sink.listed[probe.other() as usize].unmatched = true;
+        }
         let (residual_of_ranked, row_order) = match &join.residual {
             Some(residual) => take_row_order(residual, sides),
             None => (None, None),
@@ -202,7 +220,14 @@ impl Layout {
         self.sink.listed[side as usize]
     }
 
-    /// Whether it must be known which build rows have a match.
+    /// Whether all build rows are listed, with a match or without one.
+    pub(crate) fn lists_all_build_rows(&self) -> bool {
+        self.sink.connects
+            && self.spec.orders == Orders::Unordered
+            && self.listed(self.build()).any()
+    }
+
+    /// Whether it must be known which build rows have a match, or they are listed besides.
     pub(crate) fn marks_build(&self) -> bool {
         self.listed(self.build()).any()
     }

@@ -12,6 +12,7 @@ use crate::spec::{Need, Side, SimilarityJoin};
 /// | semi, anti | mark their rows | rows of the side with a match, or without one |
 /// | counts per row | count for their rows | probe rows with a match, and as in an outer join |
 /// | a total | are added up | none |
+/// | connections | to the output, where they connect anew | as in an outer join |
 ///
 /// The answer (`exec/answer`) takes matches of items first: where they tell everything
 /// (`totals::items_suffice`), no pair of rows is made.
@@ -22,6 +23,8 @@ pub(crate) struct Sink {
     pub listed: [Listed; 2],
     /// Whether probe rows are listed with their numbers of matches.
     pub counts: bool,
+    /// Whether, of the pairs of rows, those suffice that connect what all pairs connect.
+    pub connects: bool,
 }
 
 /// What becomes of a pair of rows that match, besides marks and counts of its rows.
@@ -62,7 +65,12 @@ impl Sink {
     /// When the answer is one that no operator with this probe side gives.
     pub(crate) fn of(join: &SimilarityJoin, probe: Side) -> Result<Self> {
         let of_semi = |side: Side, listed| {
-            let mut sink = Self { pairs: PairSink::Rows, listed: [Listed::NONE; 2], counts: false };
+            let mut sink = Self {
+                pairs: PairSink::Rows,
+                listed: [Listed::NONE; 2],
+                counts: false,
+                connects: false,
+            };
             sink.listed[side as usize] = listed;
             Ok(sink)
         };
@@ -76,16 +84,21 @@ impl Sink {
             (_, JoinType::LeftMark | JoinType::RightMark) => {
                 internal_err!("a similarity join cannot be a mark join")
             }
-            (Need::Rows, _) => Ok(Self { pairs: PairSink::Output, listed, counts: false }),
+            (Need::Connections, _) => {
+                Ok(Self { pairs: PairSink::Output, listed, counts: false, connects: true })
+            }
+            (Need::Rows, _) => {
+                Ok(Self { pairs: PairSink::Output, listed, counts: false, connects: false })
+            }
             (Need::Counts(Some(side)), _) if side != probe => {
                 internal_err!("counts per {side} row need the {side} side to probe")
             }
             (Need::Counts(None), JoinType::Inner) => {
-                Ok(Self { pairs: PairSink::Total, listed, counts: false })
+                Ok(Self { pairs: PairSink::Total, listed, counts: false, connects: false })
             }
             (Need::Counts(_), _) => {
                 listed[probe as usize].matched = true;
-                Ok(Self { pairs: PairSink::Rows, listed, counts: true })
+                Ok(Self { pairs: PairSink::Rows, listed, counts: true, connects: false })
             }
         }
     }
@@ -98,6 +111,7 @@ impl Sink {
     /// The name in EXPLAIN.
     pub(crate) fn name(&self) -> &'static str {
         match self.pairs {
+            PairSink::Output if self.connects => "connections",
             PairSink::Output => "pairs",
             PairSink::Total => "count",
             PairSink::Rows if self.counts => "counts per row",

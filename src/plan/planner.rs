@@ -20,6 +20,7 @@ use crate::plan::recognise::convert::{Context, concerns, convert};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::cost::Choice;
 use crate::plan::recognise::predicate::Constants;
+use crate::plan::relations::connect_pairs;
 use crate::plan::rewrite::counts::push_into_joins;
 use crate::plan::rewrite::scores::take_from_match;
 use crate::plan::rewrite::self_join::share_inputs;
@@ -76,10 +77,11 @@ impl SimJoinQueryPlanner {
                 choices.insert(join, choice);
             }
         };
-        share_inputs(
+        let shared = share_inputs(
             push_into_joins(take_from_match(converted, &self.families)?)?,
             options.self_join,
-        )
+        )?;
+        connect_pairs(shared)
     }
 
     async fn choose(&self, join: &Join, options: &SimJoinOptions, session: &dyn Session) -> Choice {

@@ -27,6 +27,16 @@ pub(crate) struct Forest {
 }
 
 impl Forest {
+    /// Sets of one id each, none of which is a node yet.
+    pub(crate) fn new(len: u32) -> Self {
+        Self { ids: atomics(len as usize) }
+    }
+
+    /// The bytes of [`Self::new`].
+    pub(crate) fn footprint(len: u32) -> usize {
+        len as usize * Self::BYTES
+    }
+
     /// Ids.
     pub(crate) fn len(&self) -> u32 {
         self.ids.len() as u32

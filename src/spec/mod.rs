@@ -103,6 +103,12 @@ impl OutputColumn {
 pub enum Need {
     /// One output row for each row of the join.
     Rows,
+    /// Rows of the join that connect the same values of its two output columns, one of each side, as
+    /// all of its rows do, and in which the same values occur.
+    ///
+    /// Where the inputs are one, both columns are the same column of it, and the residual compares that
+    /// column with itself, if there is one, and the function is symmetric; otherwise there is no residual.
+    Connections,
     /// Output rows that carry multiplicities instead of pairs; summing an `OutputColumn::Count`
     /// over them gives the count.
     ///
@@ -173,7 +179,7 @@ impl SimilarityJoin {
     /// residual says of the two orders is asked for each of them.
     pub fn is_symmetric(&self) -> bool {
         self.join_type == JoinType::Inner
-            && matches!(self.need, Need::Rows | Need::Counts(None))
+            && matches!(self.need, Need::Rows | Need::Connections | Need::Counts(None))
             && self.predicate.call.function.is_symmetric()
     }
 

@@ -32,7 +32,7 @@ const ALLOWED: [(&str, &[&str]); 24] = [
     ("strategies", &["engine", "published", "set", "vector"]),
     ("config", &["engine", "simd", "spec", "strategies"]),
     ("functions", &["set", "simd", "util", "values"]),
-    ("exec", &["config", "engine", "spec", "util"]),
+    ("exec", &["config", "engine", "results", "spec", "util"]),
     ("results", &["simd", "util"]),
     ("shuffle", &["engine", "spec", "util"]),
     ("plan", &["config", "engine", "exec", "functions", "results", "shuffle", "spec", "sql"]),

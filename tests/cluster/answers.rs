@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 use crate::case::Case;
 use crate::oracle::Measure;
 use crate::processes::{Cluster, shared};
-use crate::support::{assert_contains, explain};
+use crate::support::{Session, assert_contains, assert_same_rows, explain, rows};
 
 /// Cases drawn for each measure: 24, or as many as `SIMJOIN_TEST_CASES` says.
 fn cases() -> u64 {
@@ -62,5 +62,30 @@ async fn random_joins_equal_the_oracle() {
     let cluster = shared();
     for (measure, base) in Measure::ALL.into_iter().zip(1..) {
         compare(&cluster, measure, base, None).await;
+    }
+}
+
+/// Table functions over pairs travel in logical plans, and merge what the tasks have united.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn results_of_pairs_are_those_of_one_process() {
+    let cluster = shared();
+    let docs = "(SELECT value AS id, [value % 7, value % 5, value % 3, 9] AS toks FROM generate_series(1, 90))";
+    let pairs = format!(
+        "SELECT a.id, b.id AS other, jaccard(a.toks, b.toks) AS score FROM {docs} a \
+         LEFT SIMJOIN {docs} b ON jaccard(a.toks, b.toks) >= 0.9 AND a.id < b.id"
+    );
+    let nodes = format!("SELECT id, other FROM ({pairs})");
+    let local = Session::default().context();
+    for query in [
+        format!("SELECT * FROM connected_components(({nodes}))"),
+        format!("SELECT * FROM connected_components(({pairs}), [0.95, 0.9])"),
+        format!("SELECT * FROM representatives(({pairs}))"),
+        format!("SELECT * FROM one_to_one(({pairs}))"),
+    ] {
+        let expected = rows(&local, &query).await;
+        assert!(expected.len() > 20, "{query}");
+        let ctx = cluster.context();
+        set(&ctx, "simjoin.cluster_partitions", "3").await;
+        assert_same_rows(&rows(&ctx, &query).await, &expected, &query);
     }
 }

@@ -119,6 +119,7 @@ fn write_join(join: &SimilarityJoin, writer: &Writer<'_>) -> Result<SimilarityJo
         .transpose()?;
     let need = match join.need {
         Need::Rows => NeedKind::Rows(Nothing {}),
+        Need::Connections => NeedKind::Connections(Nothing {}),
         Need::Counts(None) => NeedKind::Counts(Nothing {}),
         Need::Counts(Some(side)) => NeedKind::CountsPerRow(write_side(side)),
     };
@@ -171,6 +172,7 @@ fn read_join(
         .transpose()?;
     let need = match node.need.kind {
         Some(NeedKind::Rows(_)) => Need::Rows,
+        Some(NeedKind::Connections(_)) => Need::Connections,
         Some(NeedKind::Counts(_)) => Need::Counts(None),
         Some(NeedKind::CountsPerRow(side)) => Need::Counts(Some(read_side(side)?)),
         None => return unknown("need"),

@@ -185,7 +185,7 @@ pub(super) struct ResidualNode {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct NeedNode {
-    #[prost(oneof = "NeedKind", tags = "1, 2, 3")]
+    #[prost(oneof = "NeedKind", tags = "1, 2, 3, 4")]
     pub kind: Option<NeedKind>,
 }
 
@@ -197,6 +197,8 @@ pub(super) enum NeedKind {
     Counts(Nothing),
     #[prost(enumeration = "SideNode", tag = "3")]
     CountsPerRow(i32),
+    #[prost(message, tag = "4")]
+    Connections(Nothing),
 }
 
 #[derive(Clone, PartialEq, Message)]

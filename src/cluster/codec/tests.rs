@@ -379,3 +379,25 @@ async fn lambdas_survive() {
     .await;
     assert_eq!(told(&plan), told(&through_bytes(&ctx, &plan).unwrap()));
 }
+
+#[tokio::test]
+async fn operators_over_pairs_survive() {
+    let ctx = session().await;
+    let pairs = "(SELECT id, id + 1 AS other, w FROM doc)";
+    for function in [
+        "connected_components((SELECT id, id + 1 AS other FROM doc))".to_string(),
+        format!("connected_components({pairs}, [0.5, 1.5])"),
+        format!("representatives({pairs})"),
+        format!("one_to_one({pairs}, 'distance')"),
+    ] {
+        let plan = planned(&ctx, &format!("SELECT * FROM {function}")).await;
+        let back = through_bytes(&ctx, &plan).unwrap();
+        let shown = |plan: &Arc<dyn ExecutionPlan>| {
+            format!("{}{:?}", displayable(plan.as_ref()).indent(true), plan.schema())
+        };
+        assert_eq!(shown(&back), shown(&plan), "{function}");
+        // A cluster merges by task first.
+        let merges = shown(&plan).matches("ConnectedComponentsExec").count();
+        assert_eq!(merges, if function.starts_with("conn") { 2 } else { 0 }, "{function}");
+    }
+}

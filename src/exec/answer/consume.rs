@@ -57,6 +57,10 @@ impl Answer {
         if self.layout.items_decide() && !self.is_amid_run {
             self.note_items(place, run.matches);
         }
+        if self.connects(place) {
+            let done = self.take_links(place, run)?;
+            return Ok(Taken { done, settled: None });
+        }
         // A row order tells the orders of two items apart.
         let all_orders = run.order == MatchOrder::All || self.layout.row_order.is_none();
         if !self.items_suffice || !all_orders {

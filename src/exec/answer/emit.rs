@@ -165,6 +165,7 @@ impl Answer {
         let build = Arc::clone(&self.build);
         let side = self.layout.build();
         let wanted = self.layout.listed(side).matched;
+        let lists_all = self.layout.lists_all_build_rows();
         let rows_at_once = self.output.rows_at_once(build.row_bytes);
         let mut places = vec![];
         let mut ended = false;
@@ -182,7 +183,7 @@ impl Answer {
             let is_marked = |index: u32| {
                 build.visited.as_ref().is_some_and(|visited| visited.is_marked(index as usize))
             };
-            if index.is_some_and(is_marked) == wanted {
+            if lists_all || index.is_some_and(is_marked) == wanted {
                 places.push(place);
                 bytes += if are_even { 0 } else { build.payload.bytes_at(place) };
             }

@@ -21,6 +21,8 @@ pub(super) struct Gathered {
     /// Whether the pairs are given with the probe row on the probe side, and whether on the other
     /// one.
     orders: [bool; 2],
+    /// Whether the pairs are such as connect: no condition is left to decide.
+    connects: bool,
 }
 
 /// Pairs that are to be given out: few enough for a batch, by the bytes of their rows.
@@ -35,9 +37,12 @@ impl Answer {
     /// Flushes the pairs gathered so far, unless they can go together with pairs of the batch at
     /// `place` that match in some orders.
     pub(super) fn gather_for(&mut self, place: usize, order: MatchOrder) -> Result<()> {
+        let connects = self.connects(place);
         let batch = &self.batches[place];
         let (unit, payload) = (batch.number, Arc::clone(&batch.payload));
         let orders = match self.layout.spec.orders {
+            // Either order of a pair connects its rows.
+            _ if connects => [true, false],
             Orders::Mirrored if self.expands_twice() => [!self.mirrored, self.mirrored],
             Orders::Mirrored => order.of_both(),
             Orders::Given | Orders::Unordered => [true, false],
@@ -45,11 +50,12 @@ impl Answer {
         // Batches of a self-join have one payload.
         let goes_on = self.gathered.as_ref().is_some_and(|gathered| {
             let joinable = Arc::ptr_eq(&gathered.payload, &payload) && !batch.is_counted();
-            gathered.orders == orders && (gathered.unit == unit || joinable)
+            let alike = gathered.orders == orders && gathered.connects == connects;
+            alike && (gathered.unit == unit || joinable)
         });
         if !goes_on {
             self.flush()?;
-            self.gathered = Some(Gathered { unit, payload, orders });
+            self.gathered = Some(Gathered { unit, payload, orders, connects });
         }
         Ok(())
     }
@@ -84,7 +90,8 @@ impl Answer {
         if self.pairs.is_empty() {
             return Ok(());
         }
-        let Gathered { payload, orders: [given, exchanged], .. } = gathered;
+        let Gathered { payload, orders: [given, exchanged], connects, .. } = gathered;
+        self.are_links = *connects;
         let build = Arc::clone(&self.build.payload);
         let (left, right) = self.layout.left_right(payload, &build);
         if *given {
@@ -147,7 +154,11 @@ impl Answer {
     ) -> Result<()> {
         let of_sides = payloads.map(|payload| payload.as_ref());
         let mut columns = PairColumns::new(&self.layout, pairs, of_sides);
-        if let Some(residual) = self.residual() {
+        if self.are_links {
+            if !self.layout.items_decide() {
+                note_blocks(&self.layout, &self.build, pairs, counted);
+            }
+        } else if let Some(residual) = self.residual() {
             self.residual_rows.add(columns.len());
             columns.filter(residual)?;
             note_places(&self.layout, &self.build, &columns, counted)?;

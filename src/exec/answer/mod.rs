@@ -19,6 +19,7 @@ pub(crate) mod blocks;
 mod consume;
 mod emit;
 mod gather;
+mod links;
 mod marks;
 pub(crate) mod output;
 pub(crate) mod pairs;

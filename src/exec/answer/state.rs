@@ -11,6 +11,7 @@ use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::answer::blocks::{Expansion, RowPairs};
 use crate::exec::answer::emit::Listing;
 use crate::exec::answer::gather::{Gathered, Part};
+use crate::exec::answer::links::Links;
 use crate::exec::answer::output::{BatchLimits, Output};
 use crate::exec::answer::totals;
 use crate::exec::build_side::BuildSide;
@@ -35,6 +36,10 @@ pub(crate) struct Answer {
     /// The open batches.
     pub(super) batches: Vec<ProbeBatch>,
     pub(super) expansion: Expansion,
+    /// Where pairs are to connect.
+    pub(super) links: Links,
+    /// The pairs that are decided now are such.
+    pub(super) are_links: bool,
     /// The matches are being expanded a second time, in the other order.
     pub(super) mirrored: bool,
     /// Pairs of rows that are not yet decided, and their batch.
@@ -63,6 +68,8 @@ impl Answer {
             is_amid_run: false,
             batches: vec![],
             expansion: Expansion::default(),
+            links: Links::default(),
+            are_links: false,
             mirrored: false,
             pairs: RowPairs::default(),
             gathered: None,

@@ -29,6 +29,7 @@ use crate::exec::rows::payload::PayloadBuilder;
 use crate::exec::rows::ranks::{Partners, Ranks, comparable};
 use crate::exec::rows::visited::Visited;
 use crate::exec::sink::PairSink;
+use crate::results::Forest;
 use crate::util::cancel::CancelFlag;
 use crate::util::errors::{is_out_of_device_memory, is_out_of_memory};
 
@@ -190,13 +191,17 @@ impl BuildPlan {
             (true, false) => Some(groups.row_count()),
             (false, _) => None,
         };
+        // Pairs that have a NULL connect nothing: all pairs are given out then.
+        let connects = self.layout.sink.connects && !payload.has_nulls();
+        let connected = connects.then(|| groups.len());
         let held = items.size_in_bytes()
             + encoder.size_in_bytes()
             + key_ids.size_in_bytes()
             + payload.size_in_bytes()
             + ranks.as_ref().map_or(0, Ranks::size_in_bytes)
             + partners.iter().flatten().count() * Partners::footprint(groups)
-            + visited.map_or(0, Visited::footprint);
+            + visited.map_or(0, Visited::footprint)
+            + connected.map_or(0, Forest::footprint);
         reservation.try_resize(held)?;
         timer.done();
         let rows = BuildRows {
@@ -208,6 +213,7 @@ impl BuildPlan {
             ranks,
             partners,
             visited: visited.map(Visited::new),
+            connected: connected.map(Forest::new),
             held,
         };
         let metrics = self.metrics.clone();

@@ -16,6 +16,7 @@ use crate::exec::build_side::schedule::{Ranges, SpareSlices};
 use crate::exec::rows::payload::Payload;
 use crate::exec::rows::ranks::{Partners, Ranks};
 use crate::exec::rows::visited::Visited;
+use crate::results::Forest;
 
 /// The rows of the build side, encoded; no strategy has been prepared for them yet.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(crate) struct BuildRows {
     pub partners: Vec<Option<Partners>>,
     /// Which items (or rows, by place) have a match, where that is asked for.
     pub visited: Option<Visited>,
+    /// The items that matches have connected, where the answer is what connects.
+    pub connected: Option<Forest>,
     /// The bytes of all of it.
     pub held: usize,
 }

@@ -35,6 +35,7 @@ pub(crate) struct Payload {
     items: Arc<dyn Collection>,
     rows: usize,
     widest: OnceLock<usize>,
+    has_nulls: OnceLock<bool>,
 }
 
 #[derive(Debug)]
@@ -68,7 +69,13 @@ impl Payload {
             rows: ArrayRef::clone(batch.column(c)),
             places: OnceLock::new(),
         });
-        Self { columns: columns.collect(), items, rows: batch.num_rows(), widest: OnceLock::new() }
+        Self {
+            columns: columns.collect(),
+            items,
+            rows: batch.num_rows(),
+            widest: OnceLock::new(),
+            has_nulls: OnceLock::new(),
+        }
     }
 
     /// The bytes that the columns `carried` of a batch take at most as a payload.
@@ -143,6 +150,11 @@ impl Payload {
             }
             Column::ByRow { .. } | Column::Pieces { .. } => None,
         })
+    }
+
+    /// Whether any of the columns has a NULL.
+    pub(crate) fn has_nulls(&self) -> bool {
+        *self.has_nulls.get_or_init(|| (0..self.columns.len()).any(|c| self.nulls(c).is_some()))
     }
 
     /// Where a carried column is NULL; `None` where it is nowhere.
@@ -347,7 +359,13 @@ impl PayloadBuilder {
             })
         });
         let columns = columns.collect::<Result<_>>()?;
-        Ok(Payload { columns, items, rows: self.rows, widest: OnceLock::new() })
+        Ok(Payload {
+            columns,
+            items,
+            rows: self.rows,
+            widest: OnceLock::new(),
+            has_nulls: OnceLock::new(),
+        })
     }
 
     /// The type of the first column, where there is one.
@@ -509,6 +527,7 @@ mod tests {
             items: sets,
             rows: 8,
             widest: OnceLock::new(),
+            has_nulls: OnceLock::new(),
         };
         let by_place = payload.by_place(1).unwrap().unwrap();
         assert_eq!(by_place.as_primitive::<Int64Type>().values(), &rows);

@@ -4,14 +4,17 @@
 //! FROM one_to_one((SELECT …)) ─► planner: plans the query inside
 //!                                function: a projection brings its columns into the form of the operator
 //!                                node: a logical node, through DataFusion's optimizer
+//!                                connect: a similarity join below components gives what connects
 //!                                physical: an operator of results
 //! ```
 
+mod connect;
 mod function;
 mod node;
 mod physical;
 mod planner;
 
+pub(crate) use connect::connect_pairs;
 pub use function::{PairFunction, ScoreOrder};
 pub use node::PairsNode;
 pub(crate) use physical::plan_pairs;

@@ -29,6 +29,10 @@ impl PairsNode {
         &self.function
     }
 
+    pub(crate) fn input(&self) -> &LogicalPlan {
+        &self.input
+    }
+
     /// The node as a logical plan.
     pub fn into_plan(self) -> LogicalPlan {
         LogicalPlan::Extension(Extension { node: Arc::new(self) })

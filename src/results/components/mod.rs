@@ -6,7 +6,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Int32Array, RecordBatch};
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -84,7 +84,10 @@ impl ConnectedComponentsExec {
         if !(2..=3).contains(&columns) || schema.fields().len() < 2 {
             return internal_err!("components are made of 2 or 3 columns, not of {columns}");
         }
-        let output = if merge == Merge::Partial { input.schema() } else { Arc::clone(&schema) };
+        let output = match merge {
+            Merge::Partial => nullable(&input.schema()),
+            Merge::Process | Merge::Single => Arc::clone(&schema),
+        };
         let partitions = match merge {
             Merge::Single => 1,
             Merge::Process | Merge::Partial => input.output_partitioning().partition_count(),
@@ -252,6 +255,12 @@ impl ExecutionPlan for ConnectedComponentsExec {
         .try_flatten();
         Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(self.schema(), Box::pin(rows)))))
     }
+}
+
+/// The columns of pairs, where a node may be alone.
+fn nullable(schema: &SchemaRef) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| field.as_ref().clone().with_nullable(true));
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 /// Rows of the output: a node, and for each level its component and the size.
