@@ -11,13 +11,13 @@
 //! complete. Units complete in any order.
 
 use std::collections::VecDeque;
-use std::ops::Range;
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use datafusion::common::Result;
 
-use crate::engine::{Collection, Funnel, ItemId};
+use crate::engine::{Collection, Funnel, ItemId, Pairing, RowGroups};
 
 /// Probe items that are fed to a cursor together.
 ///
@@ -79,6 +79,43 @@ pub struct RowPairCounts {
     pub squares: u64,
     /// The sum of the row counts of the same items.
     pub rows: u64,
+}
+
+impl RowPairCounts {
+    /// Counts pairs of rows of different items.
+    #[inline]
+    pub(crate) fn cross(cross: u64) -> Self {
+        Self { cross, squares: 0, rows: 0 }
+    }
+
+    /// Counts the pairs of rows behind a match of two items of these collections.
+    #[inline]
+    pub(crate) fn of(pairing: Pairing, [probe, build]: [&RowGroups; 2], pair: [ItemId; 2]) -> Self {
+        let rows = u64::from(probe.row_count_of(pair[0]));
+        match pairing {
+            Pairing::Unordered if pair[0] == pair[1] => {
+                Self { cross: 0, squares: rows * rows, rows }
+            }
+            _ => Self::cross(rows * u64::from(build.row_count_of(pair[1]))),
+        }
+    }
+
+    /// Counts the pairs of rows behind matches of items with themselves.
+    pub(crate) fn of_themselves(groups: &RowGroups, items: Range<ItemId>) -> Self {
+        let rows = groups.slots(items.clone()).len() as u64;
+        let square = |item: ItemId| u64::from(groups.row_count_of(item)).pow(2);
+        let squares = if rows == items.len() as u64 { rows } else { items.map(square).sum() };
+        Self { cross: 0, squares, rows }
+    }
+}
+
+impl AddAssign for RowPairCounts {
+    #[inline]
+    fn add_assign(&mut self, more: Self) {
+        self.cross += more.cross;
+        self.squares += more.squares;
+        self.rows += more.rows;
+    }
 }
 
 /// Matches on their way to the operator, never more than its capacity, in runs of one unit.
@@ -199,9 +236,7 @@ impl MatchBuffer {
 
     /// Adds matches that are counted only.
     pub fn count(&mut self, counts: RowPairCounts) {
-        self.counts.cross += counts.cross;
-        self.counts.squares += counts.squares;
-        self.counts.rows += counts.rows;
+        self.counts += counts;
     }
 
     /// Notes that all matches of a unit have been added, now or before.

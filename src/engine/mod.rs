@@ -18,6 +18,7 @@ mod options;
 mod row_groups;
 mod stored;
 mod strategy;
+mod worker;
 
 use std::fmt::Debug;
 
@@ -48,6 +49,7 @@ pub use strategy::{
     DeviceRequest, MatchNeed, MatchSpec, Orders, Pairing, Placement, PrepareContext, ProbeRows,
     Strategy,
 };
+pub(crate) use worker::{UnitCursor, Work, Worker};
 
 /// A build side ready to be probed by any number of partitions.
 pub trait PreparedJoin: Debug + Send + Sync {

@@ -274,12 +274,8 @@ impl<F> Offload<F> {
 
     /// The pairs of rows behind a match of a unit.
     fn rows_of(&self, unit: &OpenUnit, found: &Match) -> RowPairCounts {
-        let rows = u64::from(unit.probe.items.groups().row_count_of(found.probe));
-        if self.pairing == Pairing::Unordered && found.probe == found.build {
-            return RowPairCounts { cross: 0, squares: rows * rows, rows };
-        }
-        let others = u64::from(self.build.groups().row_count_of(found.build));
-        RowPairCounts { cross: rows * others, ..RowPairCounts::default() }
+        let groups = [unit.probe.items.groups(), self.build.groups()];
+        RowPairCounts::of(self.pairing, groups, [found.probe, found.build])
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::engine::{Match, MatchBuffer, MatchNeed, Pairing, RowGroups, RowPairCounts};
+use crate::engine::{Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts};
 use crate::set::{JoinSpec, Run, SetCollection, SetId, SetUnit};
 
 /// The sets of a unit that match themselves, where each unordered pair is decided once. No filter
@@ -20,6 +20,19 @@ impl SelfMatches {
         (spec.pairing == Pairing::Unordered).then(|| Self { unit: unit.clone(), spec: *spec })
     }
 
+    /// Gives those of a unit that are left, if any; `false` where the buffer is full.
+    pub(crate) fn give_rest(
+        left: &mut Option<Self>,
+        matches: &mut MatchBuffer,
+        given: &mut u64,
+    ) -> bool {
+        let done = left.as_mut().is_none_or(|itself| itself.give(matches, given));
+        if done {
+            *left = None;
+        }
+        done
+    }
+
     /// Adds matches until all are given or the buffer is full, and their number to `given`. Returns
     /// whether all are given.
     pub(crate) fn give(&mut self, matches: &mut MatchBuffer, given: &mut u64) -> bool {
@@ -33,7 +46,7 @@ impl SelfMatches {
             }
             if self.spec.need == MatchNeed::Count {
                 *given += u64::from(end - range.start);
-                matches.count(counts(sets.groups(), range.start..end));
+                matches.count(RowPairCounts::of_themselves(sets.groups(), range.start..end));
                 range.start = end;
                 continue;
             }
@@ -53,12 +66,4 @@ impl SelfMatches {
 /// The run of the first set of a range, and its ids.
 fn next_run(sets: &SetCollection, range: &Range<SetId>) -> Option<(Run, Range<SetId>)> {
     if range.start < range.end { sets.runs().of_set(range.start) } else { None }
-}
-
-/// The pairs of rows behind sets that match themselves.
-fn counts(groups: &RowGroups, sets: Range<SetId>) -> RowPairCounts {
-    let rows = groups.slots(sets.clone()).len() as u64;
-    let square = |set: SetId| u64::from(groups.row_count_of(set)).pow(2);
-    let squares = if rows == sets.len() as u64 { rows } else { sets.map(square).sum() };
-    RowPairCounts { cross: 0, squares, rows }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::collection::Vectors;
 use super::tile::{PANEL, for_each_lane};
-use crate::engine::{Collection, ItemId, Pairing, RowPairCounts};
+use crate::engine::{Collection, ItemId, RowPairCounts};
 
 /// The lanes of the items of a range among the sixteen from `first` on.
 pub(super) fn lanes_of(first: ItemId, items: Range<ItemId>) -> u16 {
@@ -42,21 +42,5 @@ impl Counted {
             }),
         }
         self.rows.cross += u64::from(items.groups().row_count_of(probe)) * others;
-    }
-}
-
-/// Counts the pairs of rows of a probe and a build item that match.
-pub(super) fn count_rows(
-    pairing: Pairing,
-    [items, build]: [&Vectors; 2],
-    pair: [ItemId; 2],
-    counts: &mut RowPairCounts,
-) {
-    let rows = u64::from(items.groups().row_count_of(pair[0]));
-    if pairing == Pairing::Unordered && pair[0] == pair[1] {
-        counts.squares += rows * rows;
-        counts.rows += rows;
-    } else {
-        counts.cross += rows * u64::from(build.groups().row_count_of(pair[1]));
     }
 }

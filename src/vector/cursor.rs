@@ -3,8 +3,7 @@
 use std::mem::size_of;
 use std::ops::Range;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -12,7 +11,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::block::{BLOCK, Block, PANELS};
 use super::bounds::Bounds;
 use super::collection::{Vectors, check_lens};
-use super::counts::{Counted, count_rows, lanes_of};
+use super::counts::{Counted, lanes_of};
 use super::filter::{Filter, RowBounds};
 use super::metric::{Decision, Metric};
 use super::nan::{ASKING_BYTES, VectorPair};
@@ -22,8 +21,8 @@ use super::panels::BuildPanels;
 use super::tile::{Element, PANEL, ROW_UNIT, Rows, for_each_lane, products_of_panels};
 use super::verify;
 use crate::engine::{
-    Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress,
-    RowPairCounts, UnitQueue,
+    Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, RowPairCounts,
+    Work, Worker,
 };
 
 /// Panels whose boxes are held against a block's at once.
@@ -42,11 +41,8 @@ pub(super) const CURSOR_BYTES: usize = BLOCK
     + FEW_LISTED * size_of::<u32>()
     + 4096;
 
-/// The time of a poll; the operator allows 10 ms.
-const SLICE: Duration = Duration::from_millis(4);
-
 /// Dimensions compared in `f64` between two looks at the clock.
-const WORK: usize = 1 << 16;
+const DIMENSIONS: usize = 1 << 16;
 
 /// A pair that its product did not reject.
 #[derive(Debug, Clone, Copy)]
@@ -60,7 +56,6 @@ struct Survivor {
 /// A unit on its way.
 #[derive(Debug)]
 struct Unit {
-    number: u32,
     items: Arc<Vectors>,
     /// Those that no block has taken.
     rest: Range<ItemId>,
@@ -68,10 +63,9 @@ struct Unit {
 
 /// See [`super::nested_loop::NestedLoop`].
 #[derive(Debug)]
-pub(super) struct NestedLoopCursor<F: Filter> {
+pub(super) struct NestedLoopWorker<F: Filter> {
     side: Arc<BuildPanels<F>>,
     join: Joining,
-    units: UnitQueue<ProbeUnit>,
     unit: Option<Unit>,
     block: Block<F>,
     /// Panels that are listed at once, where they are more than a few.
@@ -88,7 +82,7 @@ pub(super) struct NestedLoopCursor<F: Filter> {
     reservation: MemoryReservation,
 }
 
-impl<F: Filter> NestedLoopCursor<F> {
+impl<F: Filter> NestedLoopWorker<F> {
     /// A cursor that holds the memory of a block of a few of the widest vectors.
     ///
     /// # Errors
@@ -107,7 +101,6 @@ impl<F: Filter> NestedLoopCursor<F> {
         Ok(Self {
             side,
             join,
-            units: UnitQueue::default(),
             unit: None,
             block,
             most_listed: 0,
@@ -349,7 +342,7 @@ impl<F: Filter> NestedLoopCursor<F> {
     }
 
     /// Decides survivors; why it stopped, unless all are decided.
-    fn decide(&mut self, matches: &mut MatchBuffer) -> Result<Option<Progress>> {
+    fn decide(&mut self, matches: &mut MatchBuffer) -> Result<Option<Work>> {
         let Counted { pairs, rows: mut counts } = std::mem::take(&mut self.counted);
         self.funnel.candidates += pairs;
         self.funnel.matches += pairs;
@@ -357,9 +350,9 @@ impl<F: Filter> NestedLoopCursor<F> {
         while let Some(&pair) = self.survivors.get(self.decided) {
             if matches.is_full() {
                 matches.count(counts);
-                return Ok(Some(Progress::Full));
+                return Ok(Some(Work::Full));
             }
-            if work > WORK {
+            if work > DIMENSIONS {
                 break;
             }
             self.decided += 1;
@@ -388,84 +381,51 @@ impl<F: Filter> NestedLoopCursor<F> {
         }
         matches.count(counts);
         if self.decided < self.survivors.len() {
-            return Ok(Some(Progress::Yield));
+            return Ok(Some(Work::More));
         }
         if !self.asked.is_empty() {
             self.ask()?;
-            return Ok(Some(Progress::Yield));
+            return Ok(Some(Work::More));
         }
         self.survivors.clear();
         self.decided = 0;
         Ok(None)
     }
 
-    /// Works on the unit for a time slice.
-    fn work(
-        &mut self,
-        number: u32,
-        started: Instant,
-        matches: &mut MatchBuffer,
-    ) -> Result<Progress> {
-        loop {
-            let begun = (!self.survivors.is_empty()).then(Instant::now);
-            let decided = self.decide(matches)?;
-            let now = Instant::now();
-            if let Some(begun) = begun {
-                self.funnel.verify_nanos += (now - begun).as_nanos() as u64;
-            }
-            match decided {
-                Some(Progress::Full) => return Ok(Progress::Full),
-                _ if now - started > SLICE => return Ok(Progress::Yield),
-                Some(_) => continue,
-                None => {}
-            }
-            if !self.block.is_over() {
-                self.compare();
-            } else if !self.next_block()? {
-                self.unit = None;
-                matches.complete(number);
-                return Ok(Progress::Yield);
-            }
-        }
-    }
-
     /// Counts the pairs of rows of two items that match.
     fn count(&self, pair: Survivor, counts: &mut RowPairCounts) {
         let Some(Unit { items, .. }) = &self.unit else { return };
-        let Survivor { probe, build, .. } = pair;
-        count_rows(self.join.spec.pairing(), [items, &self.side.vectors], [probe, build], counts);
+        let groups = [items.groups(), self.side.vectors.groups()];
+        *counts += RowPairCounts::of(self.join.spec.pairing(), groups, [pair.probe, pair.build]);
     }
 }
 
-impl<F: Filter> Cursor for NestedLoopCursor<F> {
-    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
-        self.units.push(unit);
+impl<F: Filter> Worker for NestedLoopWorker<F> {
+    fn begin(&mut self, unit: ProbeUnit) -> Result<()> {
+        self.unit = Some(Unit { items: unit.items.shared()?, rest: unit.range });
         Ok(())
     }
 
-    fn finish(&mut self) {
-        self.units.finish();
-    }
-
-    fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
-        if self.unit.is_none() {
-            let Some(ProbeUnit { number, items, range }) = self.units.pop() else {
-                return Poll::Ready(Ok(self.units.progress()));
-            };
-            self.unit = Some(Unit { number, items: items.shared()?, rest: range });
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+        let begun = (!self.survivors.is_empty()).then(Instant::now);
+        let stopped = self.decide(matches)?;
+        if let Some(begun) = begun {
+            self.funnel.verify_nanos += begun.elapsed().as_nanos() as u64;
         }
-        let number = self.unit.as_ref().map_or(0, |unit| unit.number);
-        matches.begin(number);
-        let (started, decided) = (Instant::now(), self.funnel.verify_nanos);
-        let progress = self.work(number, started, matches);
-        let decided = self.funnel.verify_nanos - decided;
-        self.funnel.filter_nanos += (started.elapsed().as_nanos() as u64).saturating_sub(decided);
-        Poll::Ready(progress)
+        if let Some(stopped) = stopped {
+            return Ok(stopped);
+        }
+        if !self.block.is_over() {
+            self.compare();
+        } else if !self.next_block()? {
+            self.unit = None;
+            return Ok(Work::Done);
+        }
+        Ok(Work::More)
     }
 
-    fn retire(&mut self, number: u32, probe: ItemId) {
-        let is_open = self.unit.as_ref().is_some_and(|unit| unit.number == number);
-        if is_open && self.block.items.contains(&probe) {
+    fn retire(&mut self, probe: ItemId) {
+        if self.block.items.contains(&probe) {
             self.block.retire((probe - self.block.items.start) as usize);
         }
     }

@@ -10,7 +10,7 @@ use super::block::BLOCK;
 use super::bounds::{Bounds, Frame};
 use super::choice::{Choice, LEAST_RATIO, pair_cost};
 use super::collection::Vectors;
-use super::cursor::NestedLoopCursor;
+use super::cursor::NestedLoopWorker;
 use super::device;
 use super::filter::Filter;
 use super::index::{Sampled, least_of_index, sample};
@@ -20,7 +20,7 @@ use super::panels::{BuildPanels, MAGNITUDE_BYTES};
 use super::tile::PANEL;
 use crate::engine::{
     Cost, Cursor, DevicePlace, Estimate, Join, MatchSpec, Pairing, Placement, PrepareContext,
-    PreparedJoin, Strategy, Terms,
+    PreparedJoin, Strategy, Terms, UnitCursor,
 };
 use crate::gpu::Device;
 
@@ -260,9 +260,9 @@ fn probe_rows(build: &Vectors, ratio: f64) -> usize {
 
 impl<F: Filter> PreparedJoin for Prepared<F> {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
-        let cursor =
-            NestedLoopCursor::try_new(Arc::clone(&self.side), self.join, reservation.new_empty());
-        Ok(Box::new(cursor?))
+        let worker =
+            NestedLoopWorker::try_new(Arc::clone(&self.side), self.join, reservation.new_empty());
+        Ok(Box::new(UnitCursor::new(worker?)))
     }
 
     fn range_unit(&self) -> u32 {

@@ -1,15 +1,14 @@
 //! The matches of probe sets, decided on the CPU.
 
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use datafusion::common::Result;
 
 use crate::engine::{
-    Cursor, Funnel, Match, MatchBuffer, MatchNeed, ProbeUnit, Progress, RowPairCounts, UnitQueue,
+    Funnel, Match, MatchBuffer, MatchNeed, ProbeUnit, RowPairCounts, Work, Worker,
 };
 use crate::set::bitmap::blocks::GROUP;
-use crate::set::bitmap::traversal::{SURVIVORS_PER_SLICE, Survivor, TESTS_PER_SLICE, Traversal};
+use crate::set::bitmap::traversal::{SURVIVORS_AT_ONCE, Survivor, TESTS_AT_ONCE, Traversal};
 use crate::set::intersect;
 use crate::set::{SelfMatches, SetId, SetUnit};
 
@@ -18,103 +17,68 @@ const TOKENS_A_SURVIVOR: usize = 64;
 
 /// See [`crate::set::bitmap::BitmapBlocks`].
 #[derive(Debug)]
-pub(crate) struct BitmapCursor {
+pub(super) struct BitmapWorker {
     traversal: Traversal,
-    units: UnitQueue<SetUnit>,
-    /// The unit being joined.
-    unit: Option<u32>,
-    /// Its sets that match themselves, until they are given.
+    /// The sets of the unit that match themselves, until they are given.
     itself: Option<SelfMatches>,
     /// Pairs compared, and those that match.
     verified: u64,
     matches: u64,
-    filter_nanos: u64,
     verify_nanos: u64,
 }
 
-impl BitmapCursor {
+impl BitmapWorker {
     pub(super) fn new(traversal: Traversal) -> Self {
-        Self {
-            traversal,
-            units: UnitQueue::default(),
-            unit: None,
-            itself: None,
-            verified: 0,
-            matches: 0,
-            filter_nanos: 0,
-            verify_nanos: 0,
-        }
+        Self { traversal, itself: None, verified: 0, matches: 0, verify_nanos: 0 }
     }
 }
 
-impl Cursor for BitmapCursor {
-    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
+impl Worker for BitmapWorker {
+    fn admit(&mut self, unit: &ProbeUnit) -> Result<()> {
+        self.traversal.admit(unit.range.len())
+    }
+
+    fn begin(&mut self, unit: ProbeUnit) -> Result<()> {
         let unit = SetUnit::of(&unit)?;
-        self.traversal.admit(&unit)?;
-        self.units.push(unit);
+        self.itself = SelfMatches::of(&unit, &self.traversal.spec);
+        self.traversal.begin(unit);
         Ok(())
     }
 
-    fn finish(&mut self) {
-        self.units.finish();
-    }
-
-    fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
-        let mut now = Instant::now();
-        if self.unit.is_none() {
-            let Some(unit) = self.units.pop() else {
-                return Poll::Ready(Ok(self.units.progress()));
-            };
-            self.unit = Some(unit.number);
-            self.itself = SelfMatches::of(&unit, &self.traversal.spec);
-            self.traversal.begin(unit);
-            self.filter_nanos += lap(&mut now);
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+        if !SelfMatches::give_rest(&mut self.itself, matches, &mut self.matches) {
+            return Ok(Work::Full);
         }
-        if let Some(unit) = self.unit {
-            matches.begin(unit);
-        }
-        if let Some(itself) = &mut self.itself {
-            if !itself.give(matches, &mut self.matches) {
-                return Poll::Ready(Ok(Progress::Full));
-            }
-            self.itself = None;
-        }
-        let mut tests = TESTS_PER_SLICE;
-        let mut survivors = SURVIVORS_PER_SLICE;
-        let progress = loop {
+        let mut tests = TESTS_AT_ONCE;
+        let mut survivors = SURVIVORS_AT_ONCE;
+        loop {
             if !self.traversal.is_exhausted() {
-                let decided = self.decide(matches, &mut survivors);
-                self.verify_nanos += lap(&mut now);
-                match decided {
-                    Some(progress) => break progress,
-                    None => continue,
+                let started = Instant::now();
+                let stopped = self.decide(matches, &mut survivors);
+                self.verify_nanos += started.elapsed().as_nanos() as u64;
+                if let Some(stopped) = stopped {
+                    return Ok(stopped);
                 }
             }
             if tests == 0 {
-                break Progress::Yield;
+                return Ok(Work::More);
             }
             if self.traversal.group_is_done() && !self.traversal.next_group() {
-                self.unit.take().into_iter().for_each(|unit| matches.complete(unit));
-                break if self.units.is_empty() { self.units.progress() } else { Progress::Yield };
+                return Ok(Work::Done);
             }
             self.traversal.clear();
             tests -= self.traversal.test(tests);
-            self.filter_nanos += lap(&mut now);
-        };
-        Poll::Ready(Ok(progress))
+        }
     }
 
-    fn retire(&mut self, unit: u32, probe: SetId) {
-        if self.unit == Some(unit) {
-            self.traversal.retire(probe);
-        }
+    fn retire(&mut self, probe: SetId) {
+        self.traversal.retire(probe);
     }
 
     fn funnel(&self) -> Funnel {
         let mut funnel = Funnel {
             verified: self.verified,
             matches: self.matches,
-            filter_nanos: self.filter_nanos,
             verify_nanos: self.verify_nanos,
             ..Funnel::default()
         };
@@ -123,25 +87,19 @@ impl Cursor for BitmapCursor {
     }
 }
 
-/// Nanoseconds since the last lap.
-fn lap(now: &mut Instant) -> u64 {
-    let then = std::mem::replace(now, Instant::now());
-    (*now - then).as_nanos() as u64
-}
-
-impl BitmapCursor {
+impl BitmapWorker {
     /// Decides the survivors of the last tile; why it stopped, unless all are decided.
-    fn decide(&mut self, matches: &mut MatchBuffer, left: &mut usize) -> Option<Progress> {
+    fn decide(&mut self, matches: &mut MatchBuffer, left: &mut usize) -> Option<Work> {
         if self.traversal.spec.need == MatchNeed::Count {
             return self.count(matches, left);
         }
         let first_only = self.traversal.spec.need == MatchNeed::Exists;
         loop {
             if matches.is_full() {
-                return Some(Progress::Full);
+                return Some(Work::Full);
             }
             let Some(survivor) = self.traversal.survivor(left) else {
-                return (!self.traversal.is_exhausted()).then_some(Progress::Yield);
+                return (!self.traversal.is_exhausted()).then_some(Work::More);
             };
             if let Some(detail) = self.overlap(&survivor, left) {
                 self.matches += 1;
@@ -155,7 +113,7 @@ impl BitmapCursor {
     }
 
     /// Like [`Self::decide`], where matches are counted only.
-    fn count(&mut self, matches: &mut MatchBuffer, left: &mut usize) -> Option<Progress> {
+    fn count(&mut self, matches: &mut MatchBuffer, left: &mut usize) -> Option<Work> {
         let (mut partners, mut cross) = ([0; GROUP], 0);
         loop {
             self.matches += self.traversal.take_decided(&mut partners);
@@ -168,8 +126,8 @@ impl BitmapCursor {
             }
         }
         cross += self.traversal.row_pairs(partners);
-        matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
-        (!self.traversal.is_exhausted()).then_some(Progress::Yield)
+        matches.count(RowPairCounts::cross(cross));
+        (!self.traversal.is_exhausted()).then_some(Work::More)
     }
 
     /// The overlap of a pair that matches, exact where the join needs that.

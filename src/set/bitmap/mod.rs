@@ -10,7 +10,7 @@
 //! overlap.
 //!
 //! ```text
-//! Blocks ──► Traversal ──► survivors ──► BitmapCursor: rare tokens compared ──► matches
+//! Blocks ──► Traversal ──► survivors ──► BitmapWorker: rare tokens compared ──► matches
 //! ```
 //!
 //! Placed on a device, all of this happens there, in [tiles](crate::set::tiles).
@@ -30,11 +30,11 @@ use datafusion::execution::memory_pool::MemoryReservation;
 pub(super) use self::blocks::Front;
 pub(super) use self::blocks::test_rate;
 use self::blocks::{ABREAST, Blocks, FRONT_WIDTHS, GROUP};
-use self::cursor::BitmapCursor;
+use self::cursor::BitmapWorker;
 use self::traversal::Traversal;
 use self::unions::{UnionShape, passing_shares};
 use crate::engine::{
-    Cost, Cursor, DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms,
+    Cost, Cursor, DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms, UnitCursor,
 };
 use crate::offload::OnCpu;
 use crate::set::filter::SignatureScheme;
@@ -190,7 +190,7 @@ impl PreparedJoin for PreparedBitmap {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         let (build, blocks) = (Arc::clone(&self.build), Arc::clone(&self.blocks));
         let traversal = Traversal::try_new(build, blocks, self.spec, reservation)?;
-        Ok(Box::new(BitmapCursor::new(traversal)))
+        Ok(Box::new(UnitCursor::new(BitmapWorker::new(traversal))))
     }
 
     fn range_unit(&self) -> u32 {

@@ -12,12 +12,12 @@ use crate::set::bitmap::unions::UnionGroup;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::{JoinSpec, SetCollection, SetId, SetUnit};
 
-/// Blocks tested between two looks at the clock and at the survivors.
+/// Blocks tested between two looks at the survivors.
 const TILE: usize = if cfg!(test) { 3 } else { 256 };
-/// Tests of a group with a block in one time slice: a few milliseconds.
-pub(super) const TESTS_PER_SLICE: usize = if cfg!(test) { 11 } else { 1 << 18 };
-/// Survivors looked at in one time slice.
-pub(super) const SURVIVORS_PER_SLICE: usize = if cfg!(test) { 13 } else { 1 << 16 };
+/// Tests of a group with a block between two looks at the clock: about a millisecond.
+pub(super) const TESTS_AT_ONCE: usize = if cfg!(test) { 11 } else { 1 << 16 };
+/// Survivors decided between two looks at the clock.
+pub(super) const SURVIVORS_AT_ONCE: usize = if cfg!(test) { 13 } else { 1 << 14 };
 
 /// A probe set of the current unit.
 #[derive(Debug)]
@@ -130,12 +130,12 @@ impl Traversal {
         })
     }
 
-    /// Reserves the memory of a unit. One unit at a time is taken up, so that the largest counts.
-    pub(super) fn admit(&mut self, unit: &SetUnit) -> Result<()> {
+    /// Reserves the memory of a unit of `sets` sets. One unit at a time is taken up, so that the
+    /// largest counts.
+    pub(super) fn admit(&mut self, sets: usize) -> Result<()> {
         let words = self.blocks.scheme().words();
         // With the places of each probe before and after sorting.
         let width = words * size_of::<u64>() + size_of::<Probe>() + 2 * size_of::<u32>();
-        let sets = unit.range.len();
         if sets > self.reserved_sets {
             // The probes twice, because sorting their signatures copies them.
             self.reservation.try_resize(sets * (width + words * size_of::<u64>()))?;

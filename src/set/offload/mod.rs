@@ -80,7 +80,7 @@ impl Itself for SelfMatches {
 impl From<Found> for Counted {
     /// No kernel that filters looks for matches of sets with themselves.
     fn from(found: Found) -> Self {
-        let rows = RowPairCounts { cross: found.cross, ..RowPairCounts::default() };
+        let rows = RowPairCounts::cross(found.cross);
         Self { matches: found.matches, rows }
     }
 }

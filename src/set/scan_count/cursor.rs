@@ -1,8 +1,6 @@
 //! The matches of probe sets, counted for a group of them at a time.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::Instant;
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -11,16 +9,15 @@ use super::bits::{WIDTH, common_bits};
 use super::group::{Group, Probe};
 use super::split::Split;
 use crate::engine::{
-    Cursor, Funnel, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress, RowPairCounts,
-    UnitQueue,
+    Funnel, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, RowPairCounts, Work, Worker,
 };
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
 /// Probe sets whose bits are counted together: a bitmap of the build side is read once for all.
 const BLOCK: usize = if cfg!(test) { 6 } else { 16 };
-/// Steps (about nanoseconds) of a time slice.
-const STEPS: usize = if cfg!(test) { 20 } else { 4_000_000 };
+/// Steps (about nanoseconds) between two looks at the clock.
+const STEPS: usize = if cfg!(test) { 20 } else { 1_000_000 };
 
 /// What is next for the group.
 #[derive(Debug, Clone, Copy)]
@@ -41,12 +38,11 @@ enum Stage {
 
 /// See [`super::ScanCount`].
 #[derive(Debug)]
-pub(super) struct ScanCountCursor {
+pub(super) struct ScanCountWorker {
     build: Arc<SetCollection>,
     split: Arc<Split>,
     spec: JoinSpec,
     bounds: SizeBoundsCache,
-    units: UnitQueue<SetUnit>,
     /// The unit being joined, and its sets that are left.
     unit: Option<SetUnit>,
     /// Its sets that match themselves, until they are given.
@@ -58,7 +54,7 @@ pub(super) struct ScanCountCursor {
     funnel: Funnel,
 }
 
-impl ScanCountCursor {
+impl ScanCountWorker {
     /// A bound on the bytes of the counters, lists and bitmaps, by the number of build sets.
     pub(super) fn footprint(build: usize) -> usize {
         Group::most_bytes(build) + BLOCK * WIDTH * size_of::<u64>()
@@ -82,7 +78,6 @@ impl ScanCountCursor {
             build,
             split,
             spec,
-            units: UnitQueue::default(),
             unit: None,
             itself: None,
             stage: Stage::Done,
@@ -231,7 +226,7 @@ impl ScanCountCursor {
                 }
             }
             let cross = rows * u64::from(sets.row_count_of(*set));
-            matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
+            matches.count(RowPairCounts::cross(cross));
             self.funnel.verified += partners.len() as u64;
             probe += 1;
             from = self.group.probes.get(probe).map_or(0, |probe| probe.partners.start);
@@ -240,8 +235,8 @@ impl ScanCountCursor {
         true
     }
 
-    /// Works on the unit for a time slice; `None` when the unit is done.
-    fn advance(&mut self, matches: &mut MatchBuffer) -> Option<Progress> {
+    /// Counts for the groups of the unit.
+    fn advance(&mut self, matches: &mut MatchBuffer) -> Work {
         let mut steps = STEPS;
         loop {
             match self.stage {
@@ -259,20 +254,20 @@ impl ScanCountCursor {
                 }
                 Stage::Give { probe, build } => {
                     if !self.give(probe, build, matches) {
-                        return Some(Progress::Full);
+                        return Work::Full;
                     }
                     let pairs = self.group.probes.len() * self.group.span.len();
                     steps = steps.saturating_sub(pairs);
                 }
                 Stage::Done => {
                     if !self.next_group() {
-                        return None;
+                        return Work::Done;
                     }
                     steps = steps.saturating_sub(self.begin_group());
                 }
             }
             if steps == 0 {
-                return Some(Progress::Yield);
+                return Work::More;
             }
         }
     }
@@ -293,47 +288,28 @@ fn block(probes: &[Probe], from: usize) -> Option<&[Probe]> {
     (!rest.is_empty()).then(|| &rest[..rest.len().min(BLOCK)])
 }
 
-impl Cursor for ScanCountCursor {
-    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
-        self.units.push(SetUnit::of(&unit)?);
+impl Worker for ScanCountWorker {
+    fn begin(&mut self, unit: ProbeUnit) -> Result<()> {
+        let unit = SetUnit::of(&unit)?;
+        self.itself = SelfMatches::of(&unit, &self.spec);
+        self.unit = Some(unit);
         Ok(())
     }
 
-    fn finish(&mut self) {
-        self.units.finish();
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+        if !SelfMatches::give_rest(&mut self.itself, matches, &mut self.funnel.matches) {
+            return Ok(Work::Full);
+        }
+        let worked = self.advance(matches);
+        if worked == Work::Done {
+            self.unit = None;
+        }
+        Ok(worked)
     }
 
-    fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
-        let start = Instant::now();
-        if self.unit.is_none() {
-            let Some(unit) = self.units.pop() else {
-                return Poll::Ready(Ok(self.units.progress()));
-            };
-            self.itself = SelfMatches::of(&unit, &self.spec);
-            self.unit = Some(unit);
-        }
-        if let Some(itself) = &mut self.itself {
-            if !itself.give(matches, &mut self.funnel.matches) {
-                return Poll::Ready(Ok(Progress::Full));
-            }
-            self.itself = None;
-        }
-        if let Some(unit) = &self.unit {
-            matches.begin(unit.number);
-        }
-        let progress = self.advance(matches).unwrap_or_else(|| {
-            self.unit.take().into_iter().for_each(|unit| matches.complete(unit.number));
-            if self.units.is_empty() { self.units.progress() } else { Progress::Yield }
-        });
-        self.funnel.filter_nanos += start.elapsed().as_nanos() as u64;
-        Poll::Ready(Ok(progress))
-    }
-
-    fn retire(&mut self, unit: u32, probe: SetId) {
-        if self.unit.as_ref().is_some_and(|current| current.number == unit) {
-            let retired = self.group.probes.iter_mut().filter(|each| each.set == probe);
-            retired.for_each(|each| each.partners.end = each.partners.start);
-        }
+    fn retire(&mut self, probe: SetId) {
+        let retired = self.group.probes.iter_mut().filter(|each| each.set == probe);
+        retired.for_each(|each| each.partners.end = each.partners.start);
     }
 
     fn funnel(&self) -> Funnel {

@@ -41,12 +41,12 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use self::cursor::ScanCountCursor;
+use self::cursor::ScanCountWorker;
 use self::frequencies::Frequencies;
 use self::group::Group;
 use self::split::Split;
 use crate::engine::{
-    Cost, Cursor, DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms,
+    Cost, Cursor, DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms, UnitCursor,
 };
 use crate::offload::OnCpu;
 use crate::set::{
@@ -105,7 +105,7 @@ impl Strategy for ScanCount {
 impl ScanCount {
     /// A bound on the bytes that the counters of a cursor take, by the number of build sets.
     pub(crate) fn cursor_bytes(sets: usize) -> usize {
-        ScanCountCursor::footprint(sets)
+        ScanCountWorker::footprint(sets)
     }
 }
 
@@ -143,7 +143,8 @@ impl PreparedScanCount {
 impl PreparedJoin for PreparedScanCount {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         let (build, split) = (Arc::clone(&self.build), Arc::clone(&self.split));
-        Ok(Box::new(ScanCountCursor::try_new(build, split, self.spec, reservation)?))
+        let worker = ScanCountWorker::try_new(build, split, self.spec, reservation)?;
+        Ok(Box::new(UnitCursor::new(worker)))
     }
 
     /// A group of its own, where all threads get several ranges.

@@ -74,7 +74,7 @@ impl CpuVerifier {
             while work.next < end {
                 if matches.is_full() || steps >= STEPS_PER_SLICE {
                     cross += probe_rows(chunk) * partners;
-                    matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
+                    matches.count(RowPairCounts::cross(cross));
                     self.work = Some(work);
                     return None;
                 }
@@ -109,7 +109,7 @@ impl CpuVerifier {
             cross += probe_rows(chunk) * std::mem::take(&mut partners);
             work.group += 1;
         }
-        matches.count(RowPairCounts { cross, ..RowPairCounts::default() });
+        matches.count(RowPairCounts::cross(cross));
         Some(work.chunk)
     }
 }

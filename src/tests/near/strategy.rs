@@ -2,7 +2,6 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -11,8 +10,8 @@ use super::Distance;
 use super::encode::Values;
 use crate::engine::{
     Collection, Cost, Cursor, DevicePlace, Estimate, Funnel, ItemId, Join, Match, MatchBuffer,
-    MatchNeed, MatchSpec, Pairing, Placement, PrepareContext, PreparedJoin, ProbeUnit, Progress,
-    Strategy, Terms, UnitQueue,
+    MatchNeed, MatchSpec, Pairing, Placement, PrepareContext, PreparedJoin, ProbeUnit, Strategy,
+    Terms, UnitCursor, Work, Worker,
 };
 
 pub(super) static BISECTION: [&dyn Strategy; 1] = [&Bisection];
@@ -59,20 +58,18 @@ impl Strategy for Bisection {
 impl PreparedJoin for NearJoin {
     fn open(&self, _: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         let join = self.clone();
-        Ok(Box::new(Bisecting { join, units: UnitQueue::default(), unit: None, matches: 0 }))
+        Ok(Box::new(UnitCursor::new(Bisecting { join, unit: None, matches: 0 })))
     }
 }
 
 struct Bisecting {
     join: NearJoin,
-    units: UnitQueue<ProbeUnit>,
     unit: Option<Unit>,
     matches: u64,
 }
 
 /// A unit on its way.
 struct Unit {
-    number: u32,
     items: Arc<Values>,
     /// Those that have not been looked up.
     rest: Range<ItemId>,
@@ -82,14 +79,6 @@ struct Unit {
 }
 
 impl Bisecting {
-    /// Takes up the next unit, if there is one.
-    fn next_unit(&mut self) -> Result<bool> {
-        let Some(ProbeUnit { number, items, range }) = self.units.pop() else { return Ok(false) };
-        let items = items.shared()?;
-        self.unit = Some(Unit { number, items, rest: range, probe: 0, partners: 0..0 });
-        Ok(true)
-    }
-
     /// The partners of an item of the unit.
     fn partners(&self, unit: &Unit, item: ItemId) -> Range<ItemId> {
         let NearJoin { distance, spec, .. } = self.join;
@@ -107,43 +96,32 @@ impl Bisecting {
     }
 }
 
-impl Cursor for Bisecting {
-    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
-        self.units.push(unit);
+impl Worker for Bisecting {
+    fn begin(&mut self, ProbeUnit { items, range, .. }: ProbeUnit) -> Result<()> {
+        let items = items.shared()?;
+        self.unit = Some(Unit { items, rest: range, probe: 0, partners: 0..0 });
         Ok(())
     }
 
-    fn finish(&mut self) {
-        self.units.finish();
-    }
-
-    fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
-        if self.unit.is_none() && !self.next_unit()? {
-            return Poll::Ready(Ok(self.units.progress()));
-        }
-        let Some(mut unit) = self.unit.take() else { return Poll::Ready(Ok(Progress::Yield)) };
-        matches.begin(unit.number);
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+        let Some(mut unit) = self.unit.take() else { return Ok(Work::Done) };
         loop {
             for build in unit.partners.by_ref() {
                 self.matches += 1;
                 matches.push(Match { probe: unit.probe, build, detail: 0 });
                 if matches.is_full() {
                     self.unit = Some(unit);
-                    return Poll::Ready(Ok(Progress::Full));
+                    return Ok(Work::Full);
                 }
             }
-            let Some(item) = unit.rest.next() else { break };
+            let Some(item) = unit.rest.next() else { return Ok(Work::Done) };
             unit.probe = item;
             unit.partners = self.partners(&unit, item);
         }
-        matches.complete(unit.number);
-        Poll::Ready(Ok(Progress::Yield))
     }
 
-    fn retire(&mut self, number: u32, probe: ItemId) {
-        if let Some(unit) = &mut self.unit
-            && (unit.number, unit.probe) == (number, probe)
-        {
+    fn retire(&mut self, probe: ItemId) {
+        if let Some(unit) = self.unit.as_mut().filter(|unit| unit.probe == probe) {
             unit.partners = 0..0;
         }
     }

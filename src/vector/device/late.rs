@@ -5,12 +5,14 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Cursor, MatchNeed, MatchSpec, Orders, PrepareContext, PreparedJoin};
+use crate::engine::{
+    Cursor, MatchNeed, MatchSpec, Orders, PrepareContext, PreparedJoin, UnitCursor,
+};
 use crate::offload::{CpuJoin, Wanted};
 use crate::vector::block::BLOCK;
 use crate::vector::collection::Vectors;
 use crate::vector::cursor::CURSOR_BYTES;
-use crate::vector::device::pairs::PairCursor;
+use crate::vector::device::pairs::PairWorker;
 use crate::vector::nested_loop::{Joining, NestedLoop};
 
 /// Opens cursors of a join where there is memory for all that they will take: they reserve it
@@ -64,10 +66,10 @@ impl CpuJoin for VectorsOnCpu {
 
     fn unprepared(&self, wanted: Wanted) -> Box<dyn Cursor> {
         let build = Arc::clone(&self.build);
-        Box::new(PairCursor::new(build, self.join(wanted)))
+        Box::new(UnitCursor::new(PairWorker::new(build, self.join(wanted))))
     }
 
     fn least_bytes(&self) -> usize {
-        PairCursor::BYTES
+        PairWorker::BYTES
     }
 }

@@ -2,27 +2,23 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use datafusion::common::Result;
 
 use crate::engine::{
-    Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, Pairing,
-    ProbeUnit, Progress, RowPairCounts, UnitQueue,
+    Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, Pairing, ProbeUnit,
+    RowPairCounts, Work, Worker,
 };
 use crate::vector::collection::{Vectors, check_lens};
 use crate::vector::nested_loop::Joining;
 
-/// The time of a poll; the operator allows 10 ms.
-const SLICE: Duration = Duration::from_millis(4);
 /// Numbers compared between two looks at the clock.
-const WORK: usize = if cfg!(test) { 200 } else { 1 << 16 };
+const NUMBERS: usize = if cfg!(test) { 200 } else { 1 << 16 };
 
 /// A unit on its way: its vectors from `probe` on are left.
 #[derive(Debug)]
 struct Unit {
-    number: u32,
     items: Arc<Vectors>,
     end: ItemId,
     probe: ItemId,
@@ -33,20 +29,19 @@ struct Unit {
 /// Compares every probe vector with every build vector of its key. It prepares nothing, and takes no
 /// memory that grows with the vectors.
 #[derive(Debug)]
-pub(super) struct PairCursor {
+pub(super) struct PairWorker {
     build: Arc<Vectors>,
     join: Joining,
-    units: UnitQueue<ProbeUnit>,
     unit: Option<Unit>,
     funnel: Funnel,
 }
 
-impl PairCursor {
+impl PairWorker {
     /// More than a cursor takes, whatever is fed to it.
     pub(super) const BYTES: usize = 4096;
 
     pub(super) fn new(build: Arc<Vectors>, join: Joining) -> Self {
-        Self { build, join, units: UnitQueue::default(), unit: None, funnel: Funnel::default() }
+        Self { build, join, unit: None, funnel: Funnel::default() }
     }
 
     /// The build items that a probe item meets.
@@ -73,18 +68,12 @@ impl PairCursor {
         if self.join.spec.need != MatchNeed::Count || order != MatchOrder::All {
             return matches.push_in(order, found);
         }
-        let rows = u64::from(items.groups().row_count_of(found.probe));
-        let others = u64::from(self.build.groups().row_count_of(found.build));
-        let itself = self.join.spec.pairing() == Pairing::Unordered && found.probe == found.build;
-        matches.count(match itself {
-            true => RowPairCounts { squares: rows * rows, rows, cross: 0 },
-            false => RowPairCounts { cross: rows * others, ..RowPairCounts::default() },
-        });
+        let (groups, pair) = ([items.groups(), self.build.groups()], [found.probe, found.build]);
+        matches.count(RowPairCounts::of(self.join.spec.pairing(), groups, pair));
     }
 
-    /// Works on a unit until it is done, the buffer is full, or some numbers are compared; whether
-    /// it is done.
-    fn work(&mut self, unit: &mut Unit, matches: &mut MatchBuffer) -> Result<bool> {
+    /// Works on a unit until it is done, the buffer is full, or some numbers are compared.
+    fn compare(&mut self, unit: &mut Unit, matches: &mut MatchBuffer) -> Result<Work> {
         let items = Arc::clone(&unit.items);
         let mut work = 0;
         while unit.probe < unit.end {
@@ -94,9 +83,9 @@ impl PairCursor {
                 None => self.partners(&items, probe)?,
             };
             while let Some(build) = partners.next() {
-                if matches.is_full() || work > WORK {
+                if matches.is_full() || work > NUMBERS {
                     unit.partners = Some(build..partners.end);
-                    return Ok(false);
+                    return Ok(if matches.is_full() { Work::Full } else { Work::More });
                 }
                 work += 8 + items.dimensions(probe) as usize;
                 if !self.build.is_vector(build) {
@@ -114,50 +103,30 @@ impl PairCursor {
             work += 8;
             unit.probe += 1;
         }
-        Ok(true)
+        Ok(Work::Done)
     }
 }
 
-impl Cursor for PairCursor {
-    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
-        self.units.push(unit);
+impl Worker for PairWorker {
+    fn begin(&mut self, unit: ProbeUnit) -> Result<()> {
+        let Range { start: probe, end } = unit.range;
+        self.unit = Some(Unit { items: unit.items.shared()?, end, probe, partners: None });
         Ok(())
     }
 
-    fn finish(&mut self) {
-        self.units.finish();
-    }
-
-    fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
-        let mut unit = match self.unit.take() {
-            Some(unit) => unit,
-            None => {
-                let Some(ProbeUnit { number, items, range }) = self.units.pop() else {
-                    return Poll::Ready(Ok(self.units.progress()));
-                };
-                let Range { start: probe, end } = range;
-                Unit { number, items: items.shared()?, end, probe, partners: None }
-            }
-        };
-        matches.begin(unit.number);
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+        let Some(mut unit) = self.unit.take() else { return Ok(Work::Done) };
         let started = Instant::now();
-        let mut done = false;
-        while !done && !matches.is_full() && started.elapsed() < SLICE {
-            done = self.work(&mut unit, matches)?;
-        }
+        let worked = self.compare(&mut unit, matches)?;
         self.funnel.verify_nanos += started.elapsed().as_nanos() as u64;
-        if done {
-            matches.complete(unit.number);
-            return Poll::Ready(Ok(Progress::Yield));
+        if worked != Work::Done {
+            self.unit = Some(unit);
         }
-        self.unit = Some(unit);
-        let full = matches.is_full();
-        Poll::Ready(Ok(if full { Progress::Full } else { Progress::Yield }))
+        Ok(worked)
     }
 
-    fn retire(&mut self, number: u32, probe: ItemId) {
+    fn retire(&mut self, probe: ItemId) {
         if let Some(unit) = &mut self.unit
-            && unit.number == number
             && unit.probe == probe
         {
             unit.partners = Some(0..0);

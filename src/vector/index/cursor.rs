@@ -3,8 +3,6 @@
 use std::mem::size_of;
 use std::ops::Range;
 use std::sync::Arc;
-use std::task::{Context, Poll};
-use std::time::{Duration, Instant};
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
@@ -13,20 +11,16 @@ use super::boxes::{FANOUT, PANEL};
 use super::built::VectorIndex;
 use super::visit::{Hit, PAUSE, Visit, go_on};
 use crate::engine::{
-    Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing,
-    ProbeUnit, Progress, RowPairCounts, UnitQueue,
+    Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, ProbeUnit,
+    RowPairCounts, Work, Worker,
 };
 use crate::vector::bounds::Rounded;
 use crate::vector::collection::{Vectors, check_lens};
-use crate::vector::counts::count_rows;
 use crate::vector::metric::{ArgumentOrder, Decision, Threshold};
 
 /// About the bytes of a cursor, besides the order of a unit's items and a point.
 pub(in crate::vector) const CURSOR_BYTES: usize =
     2 * (PAUSE + FANOUT) * size_of::<Hit>() + size_of::<Probe>() + 4096;
-
-/// The time of a poll; the operator allows 10 ms.
-const SLICE: Duration = Duration::from_millis(4);
 
 /// Steps between two looks at the clock.
 const STEPS: usize = 1 << 10;
@@ -34,7 +28,6 @@ const STEPS: usize = 1 << 10;
 /// A unit on its way.
 #[derive(Debug)]
 struct Unit {
-    number: u32,
     items: Arc<Vectors>,
     /// Those that have not been taken up, as places of `order`, or as items where that is empty.
     rest: Range<usize>,
@@ -59,12 +52,11 @@ struct Probe {
 
 /// See [`super::strategy`].
 #[derive(Debug)]
-pub(super) struct IndexCursor {
+pub(super) struct IndexWorker {
     index: Arc<VectorIndex>,
     threshold: Threshold,
     orders: ArgumentOrder,
     spec: MatchSpec,
-    units: UnitQueue<ProbeUnit>,
     unit: Option<Unit>,
     probe: Option<Probe>,
     /// The probe vector, rounded.
@@ -75,7 +67,7 @@ pub(super) struct IndexCursor {
     reservation: MemoryReservation,
 }
 
-impl IndexCursor {
+impl IndexWorker {
     /// # Errors
     ///
     /// When memory is refused.
@@ -93,7 +85,6 @@ impl IndexCursor {
             threshold,
             orders,
             spec,
-            units: UnitQueue::default(),
             unit: None,
             probe: None,
             point: Vec::with_capacity(widest as usize),
@@ -102,24 +93,6 @@ impl IndexCursor {
             funnel: Funnel::default(),
             reservation,
         })
-    }
-
-    /// Takes up a unit.
-    fn begin_unit(&mut self, unit: ProbeUnit) -> Result<()> {
-        let ProbeUnit { number, items, range } = unit;
-        let items: Arc<Vectors> = items.shared()?;
-        let (mut order, mut rest) = (vec![], range.start as usize..range.end as usize);
-        if self.spec.pairing() == Pairing::Unordered {
-            // Without memory for it, the order is as good as any.
-            let bytes = range.len() * size_of::<ItemId>();
-            if self.reservation.try_grow(bytes).is_ok() {
-                order = range.collect();
-                order.sort_unstable_by_key(|&item| self.index.rank(item));
-                rest = 0..order.len();
-            }
-        }
-        self.unit = Some(Unit { number, items, rest, order });
-        Ok(())
     }
 
     /// Takes up the next vector of the unit; whether there was one.
@@ -213,8 +186,8 @@ impl IndexCursor {
             self.counts.cross += u64::from(rows) * others;
             let mut pairs = ranks.len() as u64;
             if probe.own.is_some_and(|own| (hit.panel..last).contains(&own)) {
-                let pair = [probe.item; 2];
-                count_rows(self.spec.pairing(), [&unit.items, vectors], pair, &mut self.counts);
+                let itself = [probe.item; 2];
+                self.counts += RowPairCounts::of(self.spec.pairing(), [groups; 2], itself);
                 pairs += 1;
             }
             self.funnel.candidates += pairs;
@@ -255,43 +228,27 @@ impl IndexCursor {
         let Some(order) = decision.order() else { return Ok(false) };
         self.funnel.matches += 1;
         if self.spec.need == MatchNeed::Count && decision == Decision::Match {
-            let pair = [probe.item, build];
-            count_rows(self.spec.pairing(), [&unit.items, vectors], pair, &mut self.counts);
+            let groups = [unit.items.groups(), vectors.groups()];
+            self.counts += RowPairCounts::of(self.spec.pairing(), groups, [probe.item, build]);
         } else {
             matches.push_in(order, Match { probe: probe.item, build, detail: 0 });
         }
         Ok(self.spec.need == MatchNeed::Exists)
     }
 
-    /// Works for a time slice; why it stopped, unless the unit is done.
-    fn work_for_a_slice(
-        &mut self,
-        started: Instant,
-        matches: &mut MatchBuffer,
-    ) -> Result<Option<Progress>> {
-        loop {
-            let worked = self.work(matches)?;
-            matches.count(std::mem::take(&mut self.counts));
-            match worked {
-                Some(Progress::Yield) if started.elapsed() <= SLICE => {}
-                worked => return Ok(worked),
-            }
-        }
-    }
-
-    /// Works for some steps; why it stopped, unless the unit is done.
-    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Option<Progress>> {
+    /// Works for some steps.
+    fn advance(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
         let mut steps = 0;
         while steps < STEPS {
             steps += 1;
             if self.probe.is_none() {
                 if !self.next_probe()? {
-                    return Ok(None);
+                    return Ok(Work::Done);
                 }
                 continue;
             }
             if matches.is_full() {
-                return Ok(Some(Progress::Full));
+                return Ok(Work::Full);
             }
             let partner = match self.next_partner() {
                 Some(partner) => partner,
@@ -309,50 +266,46 @@ impl IndexCursor {
                 self.probe = None;
             }
         }
-        Ok(Some(Progress::Yield))
+        Ok(Work::More)
     }
 }
 
-impl Cursor for IndexCursor {
-    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
-        self.units.push(unit);
+impl Worker for IndexWorker {
+    fn begin(&mut self, unit: ProbeUnit) -> Result<()> {
+        let ProbeUnit { items, range, .. } = unit;
+        let items: Arc<Vectors> = items.shared()?;
+        let (mut order, mut rest) = (vec![], range.start as usize..range.end as usize);
+        if self.spec.pairing() == Pairing::Unordered {
+            // Without memory for it, the order is as good as any.
+            let bytes = range.len() * size_of::<ItemId>();
+            if self.reservation.try_grow(bytes).is_ok() {
+                order = range.collect();
+                order.sort_unstable_by_key(|&item| self.index.rank(item));
+                rest = 0..order.len();
+            }
+        }
+        self.unit = Some(Unit { items, rest, order });
         Ok(())
     }
 
-    fn finish(&mut self) {
-        self.units.finish();
-    }
-
-    fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
-        if self.unit.is_none() {
-            let Some(unit) = self.units.pop() else {
-                return Poll::Ready(Ok(self.units.progress()));
-            };
-            self.begin_unit(unit)?;
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+        let worked = self.advance(matches);
+        matches.count(std::mem::take(&mut self.counts));
+        if let Ok(Work::Done) = worked
+            && let Some(unit) = self.unit.take()
+        {
+            self.reservation.shrink(unit.order.len() * size_of::<ItemId>());
         }
-        let number = self.unit.as_ref().map_or(0, |unit| unit.number);
-        matches.begin(number);
-        let started = Instant::now();
-        let worked = self.work_for_a_slice(started, matches);
-        // Pairs are decided one by one, as they are found.
-        self.funnel.filter_nanos += started.elapsed().as_nanos() as u64;
-        let Some(progress) = worked? else {
-            if let Some(unit) = self.unit.take() {
-                self.reservation.shrink(unit.order.len() * size_of::<ItemId>());
-            }
-            matches.complete(number);
-            return Poll::Ready(Ok(Progress::Yield));
-        };
-        Poll::Ready(Ok(progress))
+        worked
     }
 
-    fn retire(&mut self, number: u32, probe: ItemId) {
-        let is_open = self.unit.as_ref().is_some_and(|unit| unit.number == number);
-        if is_open && self.probe.as_ref().is_some_and(|own| own.item == probe) {
+    fn retire(&mut self, probe: ItemId) {
+        if self.probe.as_ref().is_some_and(|own| own.item == probe) {
             self.probe = None;
         }
     }
 
+    /// Pairs are decided one by one, as they are found: no time is that of verification.
     fn funnel(&self) -> Funnel {
         self.funnel
     }

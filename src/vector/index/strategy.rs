@@ -6,12 +6,12 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::built::VectorIndex;
-use super::cursor::IndexCursor;
+use super::cursor::IndexWorker;
 use super::order::Order;
 use super::sample::order_of;
 use crate::engine::{
     Cost, Cursor, DevicePlace, Estimate, Join, MatchSpec, Placement, PrepareContext, PreparedJoin,
-    Strategy, Terms,
+    Strategy, Terms, UnitCursor,
 };
 use crate::vector::bounds::Frame;
 use crate::vector::metric::{ArgumentOrder, Threshold};
@@ -91,7 +91,8 @@ impl PreparedJoin for Prepared {
         let index = Arc::clone(&self.index);
         let reservation = reservation.new_empty();
         let (threshold, orders) = (self.threshold, self.orders);
-        Ok(Box::new(IndexCursor::try_new(index, threshold, orders, self.spec, reservation)?))
+        let worker = IndexWorker::try_new(index, threshold, orders, self.spec, reservation)?;
+        Ok(Box::new(UnitCursor::new(worker)))
     }
 
     fn probe_rows(&self) -> usize {

@@ -108,10 +108,7 @@ pub(in crate::vector) fn found(
         let polled = cursor.poll(&mut Context::from_waker(Waker::noop()), &mut buffer);
         let Poll::Ready(progress) = polled else { panic!("no device works") };
         pairs.extend(buffer.matches().iter().map(|&Match { probe, build, .. }| [probe, build]));
-        let more = buffer.counts();
-        counts.cross += more.cross;
-        counts.squares += more.squares;
-        counts.rows += more.rows;
+        counts += buffer.counts();
         buffer.clear();
         if progress.unwrap() == Progress::Ended {
             pairs.sort_unstable();

@@ -7,10 +7,9 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::filters::{collection, spec};
-use crate::engine::{MatchNeed, MatchSpec, Pairing, RowPairCounts, Strategy};
+use crate::engine::{Collection, MatchNeed, MatchSpec, Pairing, RowPairCounts, Strategy};
 use crate::simd::Simd;
 use crate::vector::collection::Vectors;
-use crate::vector::counts::count_rows;
 use crate::vector::index::DIRECTORY;
 use crate::vector::index::tests::{Found, expected, found, matches};
 use crate::vector::metric::{ArgumentOrder, Decision, Metric, Threshold};
@@ -253,7 +252,8 @@ fn pairs_that_products_accept_are_counted_by_rows() {
                     for [p, b] in expected(probe, &build, threshold) {
                         if pairing == Pairing::All || p >= b {
                             all += 1;
-                            count_rows(pairing, [probe, &build], [p, b], &mut wanted);
+                            let groups = [probe.groups(), build.groups()];
+                            wanted += RowPairCounts::of(pairing, groups, [p, b]);
                         }
                     }
                     assert_eq!((counts, pairs.len()), (wanted, 0), "{round} {simd} {pairing:?}");
@@ -286,7 +286,8 @@ fn counts_outlast_a_full_buffer() {
             let orders = [threshold.matches(x, y).unwrap(), threshold.matches(y, x).unwrap()];
             match orders {
                 [true, true] => {
-                    count_rows(Pairing::Unordered, [&build, &build], [probe, other], &mut wanted);
+                    let (groups, pair) = ([build.groups(); 2], [probe, other]);
+                    wanted += RowPairCounts::of(Pairing::Unordered, groups, pair);
                 }
                 [false, false] => {}
                 _ => one_order += 1,

@@ -295,10 +295,7 @@ impl Sides {
                 }
             }
             found.extend_from_slice(matches.matches());
-            let more = matches.counts();
-            counts.cross += more.cross;
-            counts.squares += more.squares;
-            counts.rows += more.rows;
+            *counts += matches.counts();
             for unit in matches.completed() {
                 assert!(open.remove(unit).is_some(), "{unit} completed twice: {}", what());
             }

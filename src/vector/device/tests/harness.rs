@@ -351,10 +351,7 @@ impl Sides {
                 assert!(run.iter().all(|m| range.contains(&m.probe)), "beyond the unit");
             }
             given.found.extend_from_slice(matches.matches());
-            let more = matches.counts();
-            given.counts.cross += more.cross;
-            given.counts.squares += more.squares;
-            given.counts.rows += more.rows;
+            given.counts += matches.counts();
             for unit in matches.completed() {
                 assert!(open.remove(unit).is_some(), "completed twice");
             }

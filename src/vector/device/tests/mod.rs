@@ -17,11 +17,11 @@ use rand::{Rng, SeedableRng};
 use self::harness::{Drive, Given, Row, Sides, reservation};
 use crate::config::GpuOptions;
 use crate::emulator::{Emulator, gpu};
-use crate::engine::{Cursor, MatchNeed, Pairing};
+use crate::engine::{Cursor, MatchNeed, Pairing, UnitCursor};
 use crate::gpu::Device;
 use crate::offload::OnCpu;
 use crate::vector::device::late::VectorsOnCpu;
-use crate::vector::device::pairs::PairCursor;
+use crate::vector::device::pairs::PairWorker;
 use crate::vector::device::shape::{VECTORS, VectorKernel};
 use crate::vector::metric::{Metric, Threshold};
 
@@ -568,11 +568,11 @@ fn all_pairs_are_compared_without_memory() {
         let mut given = Given::default();
         let build = Arc::clone(&sides.build);
         let mut cursor: Box<dyn Cursor> = match round % 2 {
-            0 => Box::new(PairCursor::new(build, sides.joining(threshold, spec))),
+            0 => Box::new(UnitCursor::new(PairWorker::new(build, sides.joining(threshold, spec)))),
             _ => {
                 let cpu = VectorsOnCpu { build, join: sides.joining(threshold, spec) };
                 let on_cpu = OnCpu::new(cpu, &reservation());
-                let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(PairCursor::BYTES));
+                let pool: Arc<dyn MemoryPool> = Arc::new(GreedyMemoryPool::new(PairWorker::BYTES));
                 let memory = MemoryConsumer::new("cursor").register(&pool);
                 Box::new(on_cpu.open(&memory).unwrap())
             }
