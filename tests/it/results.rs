@@ -398,7 +398,7 @@ async fn errors_say_what_would_work() {
         ("connected_components(doc)", ["doc", "connected_components((SELECT * FROM doc))"]),
         ("representatives((SELECT id, id AS other, 1, 2 FROM doc))", ["the score", "has 4"]),
         ("representatives((SELECT id, id AS other FROM doc), 5)", ["takes no 5", "'distance'"]),
-        ("one_to_one((SELECT id, id AS other FROM doc))", ["three columns", "jaccard"]),
+        ("one_to_one((SELECT id, id AS other FROM doc))", ["three columns", "b.id, score"]),
         ("one_to_one(pairs => (SELECT id, id AS other FROM doc))", ["no argument", "pairs"]),
     ] {
         let text = error(&ctx, &format!("SELECT * FROM {sql}")).await;

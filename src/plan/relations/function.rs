@@ -180,7 +180,7 @@ impl PairFunction {
     fn lacks_score<T>(&self) -> Result<T> {
         plan_err!(
             "{} needs a query of three columns, the nodes of a pair and its score: \
-             {}((SELECT a.id, b.id, jaccard(a.toks, b.toks) FROM …))",
+             {}((SELECT a.id, b.id, score FROM …))",
             self.name(),
             self.name()
         )
