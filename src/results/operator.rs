@@ -83,7 +83,7 @@ pub(super) fn order_of(
         Some(PhysicalSortRequirement::new(column, Some(options)))
     });
     OrderingRequirements::new_alternatives(
-        datafusion::physical_expr::LexRequirement::new(sorted).into_iter(),
+        datafusion::physical_expr::LexRequirement::new(sorted),
         false,
     )
 }
