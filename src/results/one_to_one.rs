@@ -66,7 +66,8 @@ impl OneToOneExec {
         Ok(Self { input, is_distance, properties: Arc::new(properties), metrics })
     }
 
-    pub(crate) fn is_distance(&self) -> bool {
+    /// Whether a lesser score is better.
+    pub fn is_distance(&self) -> bool {
         self.is_distance
     }
 

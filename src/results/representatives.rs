@@ -72,7 +72,8 @@ impl RepresentativesExec {
         Ok(Self { input, schema, is_distance, properties: Arc::new(properties), metrics })
     }
 
-    pub(crate) fn is_distance(&self) -> bool {
+    /// Whether a lesser score is better.
+    pub fn is_distance(&self) -> bool {
         self.is_distance
     }
 

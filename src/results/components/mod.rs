@@ -109,11 +109,12 @@ impl ConnectedComponentsExec {
     }
 
     /// The columns of the output of the last merge.
-    pub(crate) fn labels_schema(&self) -> &SchemaRef {
+    pub fn labels_schema(&self) -> &SchemaRef {
         &self.schema
     }
 
-    pub(crate) fn merge(&self) -> Merge {
+    /// Which partitions are united.
+    pub fn merge(&self) -> Merge {
         self.merge
     }
 
