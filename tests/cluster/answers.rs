@@ -6,9 +6,9 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::case::Case;
-use crate::oracle::Measure;
+use crate::oracle::{Measure, Row, ints};
 use crate::processes::{Cluster, shared};
-use crate::support::{Session, assert_contains, assert_same_rows, explain, rows};
+use crate::support::{Session, assert_contains, assert_same_rows, explain, register, rows};
 
 /// Cases drawn for each measure: 24, or as many as `SIMJOIN_TEST_CASES` says.
 fn cases() -> u64 {
@@ -69,13 +69,13 @@ async fn random_joins_equal_the_oracle() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn results_of_pairs_are_those_of_one_process() {
     let cluster = shared();
-    let docs = "(SELECT value AS id, [value % 7, value % 5, value % 3, 9] AS toks FROM generate_series(1, 90))";
-    let pairs = format!(
-        "SELECT a.id, b.id AS other, jaccard(a.toks, b.toks) AS score FROM {docs} a \
-         LEFT SIMJOIN {docs} b ON jaccard(a.toks, b.toks) >= 0.9 AND a.id < b.id"
-    );
+    let toks = |id: i64| ints([id % 7, id % 5, id % 3, 9]);
+    let docs: Vec<_> = (1..=90).map(|id| Row::of(id, toks(id))).collect();
+    let pairs = "SELECT a.id, b.id AS other, jaccard(a.toks, b.toks) AS score FROM doc a \
+                 LEFT SIMJOIN doc b ON jaccard(a.toks, b.toks) >= 0.9 AND a.id < b.id";
     let nodes = format!("SELECT id, other FROM ({pairs})");
     let local = Session::default().context();
+    register(&local, "doc", &docs);
     for query in [
         format!("SELECT * FROM connected_components(({nodes}))"),
         format!("SELECT * FROM connected_components(({pairs}), [0.95, 0.9])"),
@@ -85,6 +85,7 @@ async fn results_of_pairs_are_those_of_one_process() {
         let expected = rows(&local, &query).await;
         assert!(expected.len() > 20, "{query}");
         let ctx = cluster.context();
+        register(&ctx, "doc", &docs);
         set(&ctx, "simjoin.cluster_partitions", "3").await;
         assert_same_rows(&rows(&ctx, &query).await, &expected, &query);
     }
