@@ -103,10 +103,8 @@ fn install_parts_of(
     if !analyzer.rules.iter().any(|rule| rule.name() == MarkSimilarityJoins::NAME) {
         analyzer.rules.push(Arc::new(MarkSimilarityJoins::new(families)));
     }
-    let relations = builder.relation_planners().get_or_insert_default();
-    if !relations.iter().any(|planner| format!("{planner:?}") == "PairFunctionPlanner") {
-        relations.push(Arc::new(PairFunctionPlanner));
-    }
+    // A second one, of a builder that had the parts, is never asked.
+    builder.relation_planners().get_or_insert_default().push(Arc::new(PairFunctionPlanner));
     let present = builder.scalar_functions().get_or_insert_default();
     for function in functions::all().into_iter().chain(marker_functions()) {
         let same_name = present.iter().find(|other| shares_name(other, &function));

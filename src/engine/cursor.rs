@@ -54,9 +54,9 @@ pub enum MatchOrder {
     /// Every order that the join [asks for](super::Orders).
     #[default]
     All,
-    /// Of both orders that the join asks for, the one with the probe item on the probe side.
+    /// The order with the probe item on the probe side, in a join that asks for both.
     Given,
-    /// Of both orders that the join asks for, the one with the build item on the probe side.
+    /// The order with the build item on the probe side, in a join that asks for both.
     Exchanged,
 }
 
@@ -184,7 +184,7 @@ impl MatchBuffer {
         self.begin_in(MatchOrder::All, unit);
     }
 
-    /// Begins a run of matches that hold in some orders, or goes on with it.
+    /// Begins a run of matches that hold in these orders; the last run stays the same where it is one.
     #[inline]
     fn begin_in(&mut self, order: MatchOrder, unit: u32) {
         let start = self.matches.len();

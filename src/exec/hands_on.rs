@@ -17,28 +17,7 @@ macro_rules! hands_on_rows {
             vec![false]
         }
 
-        fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-            vec![&self.input]
-        }
-
-        fn apply_expressions(
-            &self,
-            _: &mut dyn FnMut(
-                &Arc<dyn ::datafusion::physical_expr::PhysicalExpr>,
-            ) -> Result<::datafusion::common::tree_node::TreeNodeRecursion>,
-        ) -> Result<::datafusion::common::tree_node::TreeNodeRecursion> {
-            Ok(::datafusion::common::tree_node::TreeNodeRecursion::Continue)
-        }
-
-        fn with_new_children(
-            self: Arc<Self>,
-            mut children: Vec<Arc<dyn ExecutionPlan>>,
-        ) -> Result<Arc<dyn ExecutionPlan>> {
-            match children.pop() {
-                Some(input) if children.is_empty() => Ok(Arc::new(self.with_input(input))),
-                _ => ::datafusion::common::internal_err!("{} has one input", self.name()),
-            }
-        }
+        crate::util::one_input::one_input!();
 
         fn execute(
             &self,

@@ -14,7 +14,7 @@ use datafusion::physical_plan::expressions::Column;
 
 use crate::config::SimJoinOptions;
 use crate::engine::{MatchNeed, MatchSpec, Matcher, Orders, ProbeRows};
-use crate::exec::sink::{Listed, Sink};
+use crate::exec::sink::{Listed, PairSink, Sink};
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 
 /// A comparison of a column of each side (`a.id < b.id`), decided on ranks without evaluating an
@@ -30,6 +30,13 @@ pub(crate) struct RowOrder {
     pub columns: [usize; 2],
     /// `left <operator> right`, one of `<`, `<=`, `>`, `>=`, `<>`.
     pub operator: Operator,
+}
+
+impl RowOrder {
+    /// Whether rows with equal values make no pair.
+    pub(crate) fn parts_equal(self) -> bool {
+        matches!(self.operator, Operator::Lt | Operator::Gt | Operator::NotEq)
+    }
 }
 
 /// The join, resolved for execution.
@@ -81,36 +88,12 @@ impl Layout {
             Sides::Itself => None,
             Sides::Two(build) | Sides::Mirrored(build) => Some(build),
         };
-        let orders = match sides {
-            Sides::Itself if join.is_symmetric() => Orders::Unordered,
-            Sides::Itself
-                if join.need == Need::Connections
-                    && join.predicate.call.function.is_symmetric() =>
-            {
-                Orders::Unordered
-            }
-            Sides::Itself | Sides::Two(_) => Orders::Given,
-            Sides::Mirrored(_) => Orders::Mirrored,
+        let orders = orders_of(&join, sides);
+        let probe = match build {
+            Some(build) => build.other(),
+            None => probe_of_itself(&join, orders),
         };
-        let probe = match (build, join.need, join.join_type) {
-            (Some(build), ..) => build.other(),
-            // Build rows are listed, and are those of the preserved side.
-            (None, Need::Connections, kind) if orders == Orders::Unordered => match kind {
-                JoinType::Left => Side::Right,
-                _ => Side::Left,
-            },
-            (None, Need::Counts(Some(side)), _) => side,
-            (None, _, JoinType::Right | JoinType::RightSemi | JoinType::RightAnti) => Side::Right,
-            (None, ..) => Side::Left,
-        };
-        let mut sink = Sink::of(&join, probe)?;
-        if orders == Orders::Unordered && sink.connects && sink.listed.iter().any(|side| side.any())
-        {
-            // A pair is met in one order. Of a row with a pair in the other one alone, no partition
-            // knows that it has one: all rows are listed, which connects nothing more.
-            sink.listed = [Listed::default(); 2];
-            sink.listed[probe.other() as usize].unmatched = true;
-        }
+        let sink = Sink::of(&join, probe, orders)?;
         let (residual_of_ranked, row_order) = match &join.residual {
             Some(residual) => take_row_order(residual, sides),
             None => (None, None),
@@ -222,7 +205,7 @@ impl Layout {
 
     /// Whether all build rows are listed, with a match or without one.
     pub(crate) fn lists_all_build_rows(&self) -> bool {
-        self.sink.connects
+        self.sink.pairs == PairSink::Connections
             && self.spec.orders == Orders::Unordered
             && self.listed(self.build()).any()
     }
@@ -256,6 +239,29 @@ impl Layout {
             Side::Left => (probe, build),
             Side::Right => (build, probe),
         }
+    }
+}
+
+/// The orders in which a join gives the pairs of these sides. Either order of a pair connects, whatever
+/// the join type.
+fn orders_of(join: &SimilarityJoin, sides: Sides) -> Orders {
+    let connects = join.need == Need::Connections && join.predicate.call.function.is_symmetric();
+    match sides {
+        Sides::Itself if connects || join.is_symmetric() => Orders::Unordered,
+        Sides::Itself | Sides::Two(_) => Orders::Given,
+        Sides::Mirrored(_) => Orders::Mirrored,
+    }
+}
+
+/// The side that probes where one input is both sides.
+fn probe_of_itself(join: &SimilarityJoin, orders: Orders) -> Side {
+    match (join.need, join.join_type) {
+        // The build side is the one whose rows are listed.
+        (Need::Connections, JoinType::Left) if orders == Orders::Unordered => Side::Right,
+        (Need::Connections, _) if orders == Orders::Unordered => Side::Left,
+        (Need::Counts(Some(side)), _) => side,
+        (_, JoinType::Right | JoinType::RightSemi | JoinType::RightAnti) => Side::Right,
+        _ => Side::Left,
     }
 }
 

@@ -31,8 +31,8 @@ impl JoinPartsExec {
         Self { input }
     }
 
-    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self::over(input)
+    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
+        Ok(Self::over(input))
     }
 }
 

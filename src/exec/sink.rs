@@ -1,10 +1,11 @@
-//! What becomes of the matches of a join, decided when the join is laid out.
+//! The sink of a join: what its matches become, decided when the join is laid out.
 
 use datafusion::common::{JoinType, Result, internal_err};
 
+use crate::engine::Orders;
 use crate::spec::{Need, Side, SimilarityJoin};
 
-/// What becomes of the matches: of pairs of rows that match, and of the rows of each side.
+/// The use of matches: for the pairs of rows that match, and for the rows of each side.
 ///
 /// | join | pairs of rows | rows that are listed one by one |
 /// |---|---|---|
@@ -23,19 +24,26 @@ pub(crate) struct Sink {
     pub listed: [Listed; 2],
     /// Whether probe rows are listed with their numbers of matches.
     pub counts: bool,
-    /// Whether, of the pairs of rows, those suffice that connect what all pairs connect.
-    pub connects: bool,
 }
 
-/// What becomes of a pair of rows that match, besides marks and counts of its rows.
+/// The use of a pair of rows that match, besides marks and counts of its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PairSink {
     /// A row of the output.
     Output,
+    /// A row of the output, where it connects what no pair before it has connected.
+    Connections,
     /// One more in the total of all pairs.
     Total,
     /// Nothing: rows are listed by their marks and counts.
     Rows,
+}
+
+impl PairSink {
+    /// Whether pairs become rows of the output.
+    pub(crate) fn is_output(self) -> bool {
+        matches!(self, Self::Output | Self::Connections)
+    }
 }
 
 /// The rows of a side that are listed one by one.
@@ -58,19 +66,14 @@ impl Listed {
 }
 
 impl Sink {
-    /// Decides for a join whose probe side is `probe`.
+    /// Decides for a join whose probe side is `probe`, and which gives pairs in these orders.
     ///
     /// # Errors
     ///
     /// When the answer is one that no operator with this probe side gives.
-    pub(crate) fn of(join: &SimilarityJoin, probe: Side) -> Result<Self> {
+    pub(crate) fn of(join: &SimilarityJoin, probe: Side, orders: Orders) -> Result<Self> {
         let of_semi = |side: Side, listed| {
-            let mut sink = Self {
-                pairs: PairSink::Rows,
-                listed: [Listed::NONE; 2],
-                counts: false,
-                connects: false,
-            };
+            let mut sink = Self { pairs: PairSink::Rows, listed: [Listed::NONE; 2], counts: false };
             sink.listed[side as usize] = listed;
             Ok(sink)
         };
@@ -85,20 +88,24 @@ impl Sink {
                 internal_err!("a similarity join cannot be a mark join")
             }
             (Need::Connections, _) => {
-                Ok(Self { pairs: PairSink::Output, listed, counts: false, connects: true })
+                if orders == Orders::Unordered && listed.iter().any(|side| side.any()) {
+                    // A partition meets a pair in one order, and does not know of its row that is listed
+                    // whether it has a pair. All rows are listed, which connects nothing more.
+                    listed = [Listed::NONE; 2];
+                    listed[probe.other() as usize] = Listed::UNMATCHED;
+                }
+                Ok(Self { pairs: PairSink::Connections, listed, counts: false })
             }
-            (Need::Rows, _) => {
-                Ok(Self { pairs: PairSink::Output, listed, counts: false, connects: false })
-            }
+            (Need::Rows, _) => Ok(Self { pairs: PairSink::Output, listed, counts: false }),
             (Need::Counts(Some(side)), _) if side != probe => {
                 internal_err!("counts per {side} row need the {side} side to probe")
             }
             (Need::Counts(None), JoinType::Inner) => {
-                Ok(Self { pairs: PairSink::Total, listed, counts: false, connects: false })
+                Ok(Self { pairs: PairSink::Total, listed, counts: false })
             }
             (Need::Counts(_), _) => {
                 listed[probe as usize].matched = true;
-                Ok(Self { pairs: PairSink::Rows, listed, counts: true, connects: false })
+                Ok(Self { pairs: PairSink::Rows, listed, counts: true })
             }
         }
     }
@@ -111,8 +118,8 @@ impl Sink {
     /// The name in EXPLAIN.
     pub(crate) fn name(&self) -> &'static str {
         match self.pairs {
-            PairSink::Output if self.connects => "connections",
             PairSink::Output => "pairs",
+            PairSink::Connections => "connections",
             PairSink::Total => "count",
             PairSink::Rows if self.counts => "counts per row",
             PairSink::Rows if self.listed.contains(&Listed::MATCHED) => "rows with a match",

@@ -37,11 +37,6 @@ impl Forest {
         len as usize * Self::BYTES
     }
 
-    /// Ids.
-    pub(crate) fn len(&self) -> u32 {
-        self.ids.len() as u32
-    }
-
     fn load(&self, id: u32) -> u32 {
         self.ids.get(id as usize).map_or(NO_NODE, |value| value.load(Ordering::Relaxed))
     }
@@ -134,33 +129,26 @@ impl Forest {
 impl PerNode for Forest {
     const BYTES: usize = size_of::<AtomicU32>();
 
+    fn len(&self) -> u32 {
+        self.ids.len() as u32
+    }
+
     fn change(&mut self, change: &Change) {
-        let (len, new_id): (u32, Box<dyn Fn(u32) -> u32>) = match change {
-            Change::Moved { by, len } => (*len, Box::new(move |id| id + by)),
-            Change::Renumbered { ids, len } => {
-                let of = |id: u32| ids.get(id as usize).copied().unwrap_or(NO_ID);
-                (*len, Box::new(of))
-            }
-        };
-        let former = std::mem::replace(self, Self { ids: atomics(len as usize) });
+        let former = std::mem::replace(self, Self::new(change.len()));
         if let Change::Moved { by: 0, .. } = change {
-            let values = former.ids.into_iter();
-            for (place, value) in self.ids.iter_mut().zip(values) {
-                *place = value;
-            }
+            self.ids.iter_mut().zip(former.ids).for_each(|(place, value)| *place = value);
             return;
         }
-        let len = former.len();
         // A renumbered parent may be greater than its child: sets are united anew.
-        for id in 0..len {
+        for id in 0..former.len() {
             let parent = former.load(id);
-            let to = new_id(id);
+            let to = change.id_of(id);
             if parent == NO_NODE || to == NO_ID {
                 continue;
             }
             self.declare(to);
             if parent >= PARENT {
-                self.unite(to, new_id(parent - PARENT));
+                self.unite(to, change.id_of(parent - PARENT));
             }
         }
     }

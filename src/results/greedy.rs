@@ -2,10 +2,10 @@
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::DataType;
-use datafusion::common::{DataFusionError, Result, internal_datafusion_err};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::nodes::{Change, NO_ID, NodeType, Nodes, PerNode};
+use super::nodes::{Change, NodeType, Nodes, PerNode};
 use crate::util::errors::is_out_of_memory;
 
 /// A mark that a node has; 0 is that of an unknown one.
@@ -17,7 +17,7 @@ pub(super) struct MarkedNodes {
     function: &'static str,
     node_type: NodeType,
     nodes: Nodes,
-    marks: [Marks; 1],
+    marks: Marks,
     memory: MemoryReservation,
 }
 
@@ -27,17 +27,14 @@ struct Marks(Vec<Mark>);
 impl PerNode for Marks {
     const BYTES: usize = size_of::<Mark>();
 
+    fn len(&self) -> u32 {
+        self.0.len() as u32
+    }
+
     fn change(&mut self, change: &Change) {
-        let (Change::Moved { len, .. } | Change::Renumbered { len, .. }) = change;
-        let former = std::mem::replace(&mut self.0, vec![0; *len as usize]);
-        for (id, mark) in former.into_iter().enumerate() {
-            let to = match change {
-                Change::Moved { by, .. } => id + *by as usize,
-                Change::Renumbered { ids, .. } => {
-                    ids.get(id).map_or(NO_ID as usize, |to| *to as usize)
-                }
-            };
-            if let Some(place) = self.0.get_mut(to) {
+        let former = std::mem::replace(&mut self.0, vec![0; change.len() as usize]);
+        for (id, mark) in (0..).zip(former) {
+            if let Some(place) = self.0.get_mut(change.id_of(id) as usize) {
                 *place = mark;
             }
         }
@@ -56,7 +53,7 @@ impl MarkedNodes {
     ) -> Result<Self> {
         let node_type = NodeType::try_new(data_type)?;
         let nodes = Nodes::new(&node_type);
-        Ok(Self { function, node_type, nodes, marks: [Marks::default()], memory })
+        Ok(Self { function, node_type, nodes, marks: Marks::default(), memory })
     }
 
     /// The ids of columns, [`NO_ID`] for NULL. Ids of former columns may have changed where
@@ -80,35 +77,27 @@ impl MarkedNodes {
                 let needed = needed.map_err(|error| self.told(error))?;
                 len = len.zip(needed).map(|(len, needed)| len.max(needed));
             }
-            let held = self.marks.first().map_or(0, |marks| marks.0.len());
-            let change = match len {
-                Some(len) if len as usize <= held => return Ok(ids),
-                Some(len) => {
-                    let len = (len as usize).max(held + held / 2);
-                    let grown = self.memory.try_grow(len);
-                    grown.map_err(|error| self.told(error))?;
-                    self.memory.shrink(held);
-                    Some(Change::Moved { by: 0, len: len as u32 })
-                }
-                None => {
-                    let columns: Vec<_> = columns.iter().collect();
-                    let change = self.nodes.make_room(&columns, &self.marks, &self.memory);
-                    change.map_err(|error| self.told(error))?
-                }
-            };
-            let change = change.ok_or_else(|| internal_datafusion_err!("no room for nodes"))?;
-            self.marks.iter_mut().for_each(|marks| marks.change(&change));
-            moved(&change);
+            if len.is_some_and(|len| len <= self.marks.len()) {
+                return Ok(ids);
+            }
+            let columns: Vec<_> = columns.iter().collect();
+            let marks = std::slice::from_mut(&mut self.marks);
+            let change = self.nodes.make_room(&columns, len, marks, &self.memory);
+            match change.map_err(|error| self.told(error))? {
+                Some(change) => moved(&change),
+                None => return internal_err!("{} finds no room for nodes", self.function),
+            }
         }
     }
 
     pub(super) fn mark(&self, id: u32) -> Mark {
-        self.marks.first().and_then(|marks| marks.0.get(id as usize)).copied().unwrap_or(0)
+        self.marks.0.get(id as usize).copied().unwrap_or(0)
     }
 
     pub(super) fn set_mark(&mut self, id: u32, mark: Mark) {
-        let place = self.marks.first_mut().and_then(|marks| marks.0.get_mut(id as usize));
-        place.into_iter().for_each(|place| *place = mark);
+        if let Some(place) = self.marks.0.get_mut(id as usize) {
+            *place = mark;
+        }
     }
 
     /// The values at ids, NULL at [`NO_ID`].
@@ -120,7 +109,7 @@ impl MarkedNodes {
         if !is_out_of_memory(&error) {
             return error;
         }
-        let held = self.marks.iter().flat_map(|marks| &marks.0).filter(|mark| **mark != 0).count();
+        let held = self.marks.0.iter().filter(|mark| **mark != 0).count();
         error.context(format!(
             "{} holds every distinct node in memory, {held} so far: raise the memory limit",
             self.function

@@ -23,6 +23,8 @@ pub(crate) struct Labels {
     levels: Vec<Level>,
     /// The ids of nodes by the order of their values, where ids have another order.
     order: Option<Vec<u32>>,
+    /// Components of the last level.
+    components: AtomicUsize,
     /// The next position that nobody has taken.
     next: AtomicUsize,
     _memory: MemoryReservation,
@@ -70,14 +72,22 @@ impl Labels {
             Level { forest, sizes: atomics(len as usize), least: atomics(least as usize) }
         };
         let levels: Vec<Level> = forests.into_iter().map(level).collect();
-        let this =
-            Self { node_type, nodes, levels, order, next: AtomicUsize::new(0), _memory: memory };
+        let this = Self {
+            node_type,
+            nodes,
+            levels,
+            order,
+            components: AtomicUsize::new(0),
+            next: AtomicUsize::new(0),
+            _memory: memory,
+        };
         let positions = this.positions();
         let parts = (0..positions).step_by(SLICE as usize);
         let parts = parts.map(|at| at..positions.min(at + SLICE as usize)).collect();
         parallel::for_each(threads, parts, |part: Range<usize>| {
             cancel.check()?;
-            part.for_each(|position| this.count(position));
+            let components = part.filter(|position| this.count(*position)).count();
+            this.components.fetch_add(components, Ordering::Relaxed);
             Ok(())
         })?;
         Ok(this)
@@ -99,10 +109,14 @@ impl Labels {
         }
     }
 
-    fn count(&self, position: usize) {
-        let Some(id) = self.id_at(position) else { return };
+    /// Counts the node at a position for its components. Returns whether it is the root of one at the
+    /// last level.
+    fn count(&self, position: usize) -> bool {
+        let Some(id) = self.id_at(position) else { return false };
+        let mut is_root = false;
         for level in &self.levels {
             let root = level.forest.find(id) as usize;
+            is_root = root == id as usize;
             if let Some(size) = level.sizes.get(root) {
                 size.fetch_add(1, Ordering::Relaxed);
             }
@@ -111,6 +125,7 @@ impl Labels {
                 least.fetch_max(u32::MAX - position as u32, Ordering::Relaxed);
             }
         }
+        is_root
     }
 
     /// Takes the ids of up to `count` nodes that no other reader has taken; `None` at the end.
@@ -131,10 +146,9 @@ impl Labels {
         self.levels.len()
     }
 
-    /// The number of components of a level.
+    /// Components of the last level.
     pub(crate) fn components(&self) -> usize {
-        let Some(level) = self.levels.last() else { return 0 };
-        level.sizes.iter().filter(|size| size.load(Ordering::Relaxed) > 0).count()
+        self.components.load(Ordering::Relaxed)
     }
 
     /// The values of nodes.

@@ -8,28 +8,24 @@ use arrow::compute::filter_record_batch;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
-    PlanProperties,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::StreamExt;
 
 use super::greedy::MarkedNodes;
 use super::nodes::NO_ID;
-use super::operator::{order_of, reads_pairs, reads_sorted_pairs};
+use super::operator::{order_of, properties_of, reads_pairs, reads_sorted_pairs, sorted_pairs};
 
 const TAKEN: u8 = 1;
 
 /// Takes pairs by falling score, of ties by (left, right), each left and each right node once.
 ///
-/// That is the stable matching of nodes that prefer partners of greater score (Franke, Sehili and Rahm
-/// call it greedy: clkhash's anonlink, issue 156, has the argument). The input has the columns left,
-/// right and score, none NULL, and is sorted so; the output has the pairs taken.
+/// That is the stable matching of nodes that prefer partners of better score, as issue 156 of the project
+/// anonlink argues. The input has the columns left, right and score, none NULL, and is sorted so;
+/// the output has the pairs taken.
 ///
 /// Memory: a byte for each id of a node, where nodes are integers of a narrow range; otherwise also a
 /// table of the distinct values.
@@ -56,14 +52,9 @@ impl OneToOneExec {
                 schema.fields().len()
             );
         }
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(schema),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Incremental,
-            input.boundedness(),
-        );
+        let properties = properties_of(&input, schema, 1, EmissionType::Incremental);
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(Self { input, is_distance, properties: Arc::new(properties), metrics })
+        Ok(Self { input, is_distance, properties, metrics })
     }
 
     /// Whether a lesser score is better.
@@ -103,9 +94,6 @@ impl ExecutionPlan for OneToOneExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        if partition != 0 || self.input.output_partitioning().partition_count() != 1 {
-            return internal_err!("{} has one partition", self.name());
-        }
         let schema = self.input.schema();
         let side = |name: &str, column: usize| {
             let consumer = MemoryConsumer::new(format!("one_to_one {name}"));
@@ -115,7 +103,7 @@ impl ExecutionPlan for OneToOneExec {
         let mut sides = (side("left", 0)?, side("right", 1)?);
         let emitted = BaselineMetrics::new(&self.metrics, partition);
         let pairs = MetricBuilder::new(&self.metrics).counter("pairs", partition);
-        let input = self.input.execute(0, Arc::clone(&context))?;
+        let input = sorted_pairs(&self.input, partition, &context)?;
         let rows = input.map(move |batch| {
             let batch = batch?;
             pairs.add(batch.num_rows());

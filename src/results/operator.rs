@@ -8,28 +8,7 @@ macro_rules! reads_pairs {
             &self.properties
         }
 
-        fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-            vec![&self.input]
-        }
-
-        fn apply_expressions(
-            &self,
-            _: &mut dyn FnMut(
-                &Arc<dyn ::datafusion::physical_expr::PhysicalExpr>,
-            ) -> Result<::datafusion::common::tree_node::TreeNodeRecursion>,
-        ) -> Result<::datafusion::common::tree_node::TreeNodeRecursion> {
-            Ok(::datafusion::common::tree_node::TreeNodeRecursion::Continue)
-        }
-
-        fn with_new_children(
-            self: Arc<Self>,
-            mut children: Vec<Arc<dyn ExecutionPlan>>,
-        ) -> Result<Arc<dyn ExecutionPlan>> {
-            match children.pop() {
-                Some(input) if children.is_empty() => Ok(Arc::new(self.with_input(input)?)),
-                _ => ::datafusion::common::internal_err!("{} has one input", self.name()),
-            }
-        }
+        crate::util::one_input::one_input!();
 
         fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
             Ok(Arc::new(self.with_input(Arc::clone(&self.input))?))
@@ -63,9 +42,16 @@ macro_rules! reads_sorted_pairs {
 use std::sync::Arc;
 
 use arrow::compute::SortOptions;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{Result, internal_err};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::{OrderingRequirements, PhysicalSortRequirement};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::execution_plan::EmissionType;
+use datafusion::physical_plan::{
+    ExecutionPlan, ExecutionPlanProperties, Partitioning, PlanProperties,
+};
 
 pub(super) use reads_pairs;
 pub(super) use reads_sorted_pairs;
@@ -86,4 +72,31 @@ pub(super) fn order_of(
         datafusion::physical_expr::LexRequirement::new(sorted),
         false,
     )
+}
+
+/// The properties of an operator over pairs, whose rows have no order.
+pub(super) fn properties_of(
+    input: &Arc<dyn ExecutionPlan>,
+    schema: SchemaRef,
+    partitions: usize,
+    emission: EmissionType,
+) -> Arc<PlanProperties> {
+    Arc::new(PlanProperties::new(
+        EquivalenceProperties::new(schema),
+        Partitioning::UnknownPartitioning(partitions),
+        emission,
+        input.boundedness(),
+    ))
+}
+
+/// The pairs of an operator that reads all of them in its only partition.
+pub(super) fn sorted_pairs(
+    input: &Arc<dyn ExecutionPlan>,
+    partition: usize,
+    context: &Arc<TaskContext>,
+) -> Result<SendableRecordBatchStream> {
+    if partition != 0 || input.output_partitioning().partition_count() != 1 {
+        return internal_err!("sorted pairs are read in one partition");
+    }
+    input.execute(0, Arc::clone(context))
 }

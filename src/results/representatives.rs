@@ -9,20 +9,16 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
-    PlanProperties,
-};
+use datafusion::physical_plan::{DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties};
 use futures::{StreamExt, stream};
 
 use super::greedy::MarkedNodes;
-use super::nodes::{Change, NO_ID};
-use super::operator::{order_of, reads_pairs, reads_sorted_pairs};
+use super::nodes::NO_ID;
+use super::operator::{order_of, properties_of, reads_pairs, reads_sorted_pairs, sorted_pairs};
 
 const KEPT: u8 = 1;
 const DROPPED: u8 = 2;
@@ -62,14 +58,9 @@ impl RepresentativesExec {
         if !(2..=3).contains(&columns) || schema.fields().len() != columns + 1 {
             return internal_err!("representatives are made of 2 or 3 columns, not of {columns}");
         }
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(Arc::clone(&schema)),
-            Partitioning::UnknownPartitioning(1),
-            EmissionType::Incremental,
-            input.boundedness(),
-        );
+        let properties = properties_of(&input, Arc::clone(&schema), 1, EmissionType::Incremental);
         let metrics = ExecutionPlanMetricsSet::new();
-        Ok(Self { input, schema, is_distance, properties: Arc::new(properties), metrics })
+        Ok(Self { input, schema, is_distance, properties, metrics })
     }
 
     /// Whether a lesser score is better.
@@ -116,16 +107,13 @@ impl ExecutionPlan for RepresentativesExec {
         partition: usize,
         context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
-        if partition != 0 || self.input.output_partitioning().partition_count() != 1 {
-            return internal_err!("{} has one partition", self.name());
-        }
         let memory = MemoryConsumer::new("representatives").register(context.memory_pool());
         let node = self.input.schema().field(0).data_type().clone();
         let nodes = MarkedNodes::try_new("representatives", &node, memory)?;
         let mut pass = Pass { nodes, open: None, schema: self.schema(), found: Found::default() };
         let emitted = BaselineMetrics::new(&self.metrics, partition);
         let pairs = MetricBuilder::new(&self.metrics).counter("pairs", partition);
-        let input = self.input.execute(0, Arc::clone(&context))?;
+        let input = sorted_pairs(&self.input, partition, &context)?;
         let ended = stream::once(std::future::ready(None));
         let rows = input.map(Some).chain(ended).map(move |batch| {
             let batch = batch.transpose()?;
@@ -174,10 +162,7 @@ impl Pass {
     fn pairs(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let open = &mut self.open;
         let ids = self.nodes.number(&[batch.column(0), batch.column(1)], |change| {
-            *open = open.map(|id| match change {
-                Change::Moved { by, .. } => id + by,
-                Change::Renumbered { ids, .. } => ids.get(id as usize).copied().unwrap_or(NO_ID),
-            });
+            *open = open.map(|id| change.id_of(id));
         })?;
         let [later, earlier] = ids.as_slice() else {
             return internal_err!("pairs have two columns of nodes");

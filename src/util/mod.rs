@@ -7,6 +7,7 @@ pub(crate) mod checksum;
 pub(crate) mod errors;
 pub(crate) mod fastest;
 pub(crate) mod once;
+pub(crate) mod one_input;
 pub(crate) mod parallel;
 pub(crate) mod row_bytes;
 pub(crate) mod scatter;

@@ -336,7 +336,7 @@ impl JoinTypeNode {
 pub(super) struct ResultsNode {
     #[prost(enumeration = "ResultsKind", tag = "1")]
     pub kind: i32,
-    /// Of components.
+    /// The partitions that components are united of; 0 for other operators.
     #[prost(enumeration = "MergeNode", tag = "2")]
     pub merge: i32,
     /// The columns of the output, of components those of the last merge.

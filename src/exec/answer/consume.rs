@@ -97,7 +97,7 @@ impl Answer {
         self.gather_for(place, order)?;
         let batch = &self.batches[place];
         let rows_at_once = batch.rows_at_once;
-        let to_output = self.layout.sink.pairs == PairSink::Output;
+        let to_output = self.layout.sink.pairs.is_output();
         let makes_columns = self.makes_columns();
         let limit = match (makes_columns, to_output) {
             (false, _) => usize::MAX,

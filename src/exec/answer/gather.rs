@@ -21,7 +21,7 @@ pub(super) struct Gathered {
     /// Whether the pairs are given with the probe row on the probe side, and whether on the other
     /// one.
     orders: [bool; 2],
-    /// Whether the pairs are such as connect: no condition is left to decide.
+    /// Whether the pairs were taken because they connect: no condition is left to decide.
     connects: bool,
 }
 
@@ -91,17 +91,16 @@ impl Answer {
             return Ok(());
         }
         let Gathered { payload, orders: [given, exchanged], connects, .. } = gathered;
-        self.are_links = *connects;
         let build = Arc::clone(&self.build.payload);
         let (left, right) = self.layout.left_right(payload, &build);
         if *given {
-            self.flush_pairs([left, right], counted)?;
+            self.flush_pairs([left, right], *connects, counted)?;
         }
         if *exchanged {
             if !self.expands_twice() {
                 self.pairs.mirror();
             }
-            self.flush_pairs([right, left], counted)?;
+            self.flush_pairs([right, left], *connects, counted)?;
         }
         self.pairs.clear();
         Ok(())
@@ -122,21 +121,26 @@ impl Answer {
 
     /// Whether columns are made of pairs of rows, whose number then has a bound.
     pub(super) fn makes_columns(&self) -> bool {
-        self.layout.sink.pairs == PairSink::Output || self.residual().is_some()
+        self.layout.sink.pairs.is_output() || self.residual().is_some()
     }
 
     /// Decides the gathered pairs, whose left and right rows `payloads` hold: as many at a time as the
     /// bytes of their rows allow, where columns are made of them.
-    fn flush_pairs(&mut self, payloads: [&Arc<Payload>; 2], counted: &mut Counted) -> Result<()> {
+    fn flush_pairs(
+        &mut self,
+        payloads: [&Arc<Payload>; 2],
+        connects: bool,
+        counted: &mut Counted,
+    ) -> Result<()> {
         let pairs = std::mem::take(&mut self.pairs);
         let most = self.output.limits().bytes;
         let flushed = if !self.makes_columns() || self.output.holds_any_rows(widest_pair(payloads))
         {
-            self.flush_part(&pairs, None, payloads, counted)
+            self.flush_part(&pairs, None, payloads, connects, counted)
         } else {
             let bytes_at = |side: usize, place| payloads[side].bytes_at(place);
             pairs.cut(most, bytes_at, |part, bytes| {
-                self.flush_part(part, Some(bytes), payloads, counted)
+                self.flush_part(part, Some(bytes), payloads, connects, counted)
             })
         };
         self.pairs = pairs;
@@ -150,15 +154,12 @@ impl Answer {
         pairs: &RowPairs,
         bytes: Option<usize>,
         payloads: [&Arc<Payload>; 2],
+        connects: bool,
         counted: &mut Counted,
     ) -> Result<()> {
         let of_sides = payloads.map(|payload| payload.as_ref());
         let mut columns = PairColumns::new(&self.layout, pairs, of_sides);
-        if self.are_links {
-            if !self.layout.items_decide() {
-                note_blocks(&self.layout, &self.build, pairs, counted);
-            }
-        } else if let Some(residual) = self.residual() {
+        if !connects && let Some(residual) = self.residual() {
             self.residual_rows.add(columns.len());
             columns.filter(residual)?;
             note_places(&self.layout, &self.build, &columns, counted)?;
@@ -166,7 +167,7 @@ impl Answer {
             note_blocks(&self.layout, &self.build, pairs, counted);
         }
         match self.layout.sink.pairs {
-            PairSink::Output => match bytes {
+            PairSink::Output | PairSink::Connections => match bytes {
                 None => {
                     let batch = columns.to_batch()?;
                     self.output.push(batch)?;

@@ -1,9 +1,8 @@
 //! Pairs of rows that connect what all pairs connect.
 //!
-//! A match of two items connects all of their rows. Once both items are connected, by other matches even,
-//! it says nothing new; and of the pairs of rows of a match, a row of one item with all of the other one,
-//! and a row of this with all of the first, connect as much as all. So the output has at most some two
-//! rows for each row of the input, however many pairs there are.
+//! A match of two items connects all of their rows. It connects nothing anew where other matches have
+//! connected the two items. Of its pairs of rows, the pairs of one row of each item with all rows of the
+//! other item connect as much as all. So the output has some two rows at most for each row of the input.
 //!
 //! ```text
 //!  run of matches ─► forest over items: new? ─► one row × rows ─► output
@@ -11,9 +10,9 @@
 //! ```
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::logical_expr::Operator;
 
 use crate::engine::{ItemId, ItemPair, Match, MatchRun};
 use crate::exec::answer::Answer;
@@ -21,6 +20,7 @@ use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::answer::blocks::{Block, RowPairs};
 use crate::exec::build_side::BuildSide;
 use crate::exec::layout::Layout;
+use crate::exec::rows::ranks::Ranks;
 use crate::results::Forest;
 
 /// Blocks that connect the rows of matches, and the probe item that has been connected last.
@@ -29,25 +29,25 @@ pub(super) struct Links {
     /// Each has one row of a side at least. They are given out from `next` on.
     blocks: Vec<Block>,
     next: usize,
-    /// Of two inputs: the unit and the probe item of the last match, and a build item that it
-    /// matches. The matches of a probe item mostly follow each other; where they do not, a few
-    /// pairs more are given out.
+    /// In a join of two inputs, the unit and the probe item of the last match, and a build item that
+    /// this probe item matches. Matches of a probe item mostly follow each other; where they do not, the
+    /// answer has a few pairs more.
     hub: Option<(u32, ItemId, ItemId)>,
 }
 
-/// What is known of the rows of two items.
+/// The rows of the items of matches.
 struct Rows<'a> {
     layout: &'a Layout,
     batch: &'a ProbeBatch,
     build: &'a BuildSide,
-    /// Whether a row makes no pair with an equal one by the row order.
-    strict: bool,
+    /// Ranks by place of the build rows, where rows of equal rank make no pair.
+    ranks: Option<&'a Ranks>,
 }
 
 impl Links {
     /// Adds what a run of matches connects anew.
     fn add(&mut self, rows: &Rows<'_>, forest: &Forest, run: MatchRun<'_>) {
-        let is_shared = std::sync::Arc::ptr_eq(&rows.batch.payload, &rows.build.payload);
+        let is_shared = Arc::ptr_eq(&rows.batch.payload, &rows.build.payload);
         for found in run.matches {
             let Match { probe, build, .. } = *found;
             let is_first = forest.declare(build);
@@ -72,8 +72,8 @@ impl Links {
         }
     }
 
-    /// Adds the blocks of a match: of the first row of an item with the rows of the other one, all of
-    /// them where the item has not been connected before.
+    /// Adds the blocks of a match: the first row of each item with the first row of the other one, or
+    /// with all its rows where no match has connected that item before.
     fn push(&mut self, rows: &Rows<'_>, found: &Match, all_build: bool, all_probe: bool) {
         let probe = rows.batch.items.groups().slots(found.probe..found.probe + 1);
         let build = rows.build.items.groups().slots(found.build..found.build + 1);
@@ -101,8 +101,7 @@ impl Links {
                 pair: ItemPair { items: sides(found.probe, found.build), detail: found.detail },
             });
         };
-        let ranks = rows.build.ranks.as_ref().filter(|_| rows.strict);
-        let Some(ranks) = ranks else { return add(probe, build) };
+        let Some(ranks) = rows.ranks else { return add(probe, build) };
         let of_probe = rows.batch.ranks.as_deref().unwrap_or(&ranks.by_place);
         let (probe_ranks, build_ranks) = (
             of_probe.get(probe.start as usize..probe.end as usize).unwrap_or_default(),
@@ -129,7 +128,7 @@ impl Links {
         }
     }
 
-    /// Moves pairs to `pairs` until these are `limit`; whether none is left.
+    /// Moves pairs until `pairs` has `limit` of them. Returns whether none is left.
     fn fill(&mut self, limit: usize, pairs: &mut RowPairs) -> bool {
         while let Some(block) = self.blocks.get_mut(self.next) {
             let room = limit.saturating_sub(pairs.len());
@@ -152,30 +151,33 @@ impl Links {
 }
 
 impl Answer {
-    /// Whether of the matches of a batch only those are given out that connect anew.
+    /// Whether the answer leaves out matches of a batch that connect nothing anew. Links take no condition
+    /// but a row order, and need ranks to tell equal rows where these make no pair.
     pub(super) fn connects(&self, place: usize) -> bool {
-        // Without ranks it is not known which rows make no pair because they are equal.
-        let knows_equal = !self.is_strict() || self.build.ranks.is_some();
-        self.build.connected.is_some() && knows_equal && !self.batches[place].payload.has_nulls()
+        let knows_pairs = match self.layout.row_order {
+            None => self.layout.items_decide(),
+            Some(_) => !self.parts_equal() || self.build.ranks.is_some(),
+        };
+        self.build.connected.is_some() && knows_pairs && !self.batches[place].payload.has_nulls()
     }
 
     /// Whether equal rows by the row order make no pair, and are not listed besides.
-    fn is_strict(&self) -> bool {
-        let order = self.layout.row_order.map(|order| order.operator);
-        matches!(order, Some(Operator::Lt | Operator::Gt | Operator::NotEq))
+    fn parts_equal(&self) -> bool {
+        self.layout.row_order.is_some_and(|order| order.parts_equal())
             && !self.layout.lists_all_build_rows()
     }
 
-    /// Gathers pairs that connect what a run of matches connects, and stops at a full batch of output;
-    /// whether all are gathered.
+    /// Gathers pairs that connect what a run of matches connects, and stops at a full batch of output.
+    /// Returns whether all are gathered.
     pub(super) fn take_links(&mut self, place: usize, run: MatchRun<'_>) -> Result<bool> {
         self.gather_for(place, run.order)?;
         let batch = &self.batches[place];
         if let Some(forest) = &self.build.connected
             && !self.is_amid_run
         {
-            let (layout, build, strict) = (&*self.layout, &*self.build, self.is_strict());
-            self.links.add(&Rows { layout, batch, build, strict }, forest, run);
+            let (layout, build) = (&*self.layout, &*self.build);
+            let ranks = build.ranks.as_ref().filter(|_| self.parts_equal());
+            self.links.add(&Rows { layout, batch, build, ranks }, forest, run);
         }
         let rows_at_once = batch.rows_at_once;
         let limit = rows_at_once.min(self.output.rows_to_full());

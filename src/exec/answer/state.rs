@@ -36,10 +36,8 @@ pub(crate) struct Answer {
     /// The open batches.
     pub(super) batches: Vec<ProbeBatch>,
     pub(super) expansion: Expansion,
-    /// Where pairs are to connect.
+    /// The pairs that connect, where these are asked for.
     pub(super) links: Links,
-    /// The pairs that are decided now are such.
-    pub(super) are_links: bool,
     /// The matches are being expanded a second time, in the other order.
     pub(super) mirrored: bool,
     /// Pairs of rows that are not yet decided, and their batch.
@@ -69,7 +67,6 @@ impl Answer {
             batches: vec![],
             expansion: Expansion::default(),
             links: Links::default(),
-            are_links: false,
             mirrored: false,
             pairs: RowPairs::default(),
             gathered: None,

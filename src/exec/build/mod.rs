@@ -192,7 +192,7 @@ impl BuildPlan {
             (false, _) => None,
         };
         // Pairs that have a NULL connect nothing: all pairs are given out then.
-        let connects = self.layout.sink.connects && !payload.has_nulls();
+        let connects = self.layout.sink.pairs == PairSink::Connections && !payload.has_nulls();
         let connected = connects.then(|| groups.len());
         let held = items.size_in_bytes()
             + encoder.size_in_bytes()

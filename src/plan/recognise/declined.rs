@@ -97,8 +97,8 @@ impl SimilarityJoinDeclinedExec {
         Self { input, reason }
     }
 
-    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Self {
-        Self::new(input, self.reason.clone())
+    fn with_input(&self, input: Arc<dyn ExecutionPlan>) -> Result<Self> {
+        Ok(Self::new(input, self.reason.clone()))
     }
 
     /// Why the operator does not run the join.

@@ -45,7 +45,7 @@ impl fmt::Display for ScoreOrder {
 /// The first two columns of the query are the nodes of a pair. NULL in one of them declares the other
 /// as a node without a partner, NULL in both is nothing, and a node with itself is no pair. Every
 /// answer is a function of the set of pairs alone.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, PartialOrd)]
 pub enum PairFunction {
     /// The connected components: node, component (the least node in it), size.
     ConnectedComponents {
@@ -326,14 +326,8 @@ impl std::hash::Hash for PairFunction {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.name().hash(state);
         if let Self::ConnectedComponents { thresholds, .. } = self {
-            thresholds.iter().for_each(|threshold| threshold.to_bits().hash(state));
+            // 0 and -0 are equal.
+            thresholds.iter().for_each(|threshold| (threshold + 0.0).to_bits().hash(state));
         }
-    }
-}
-
-impl PartialOrd for PairFunction {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        let order = format!("{self:?}").cmp(&format!("{other:?}"));
-        (order.is_ne() || self == other).then_some(order)
     }
 }

@@ -10,7 +10,6 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::EquivalenceProperties;
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::EmissionType;
 use datafusion::physical_plan::metrics::{
@@ -19,14 +18,14 @@ use datafusion::physical_plan::metrics::{
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
-    Partitioning, PlanProperties,
+    PlanProperties,
 };
 use futures::{StreamExt, TryStreamExt};
 
 use self::united::United;
 use super::labels::Labels;
 use super::nodes::NO_ID;
-use super::operator::reads_pairs;
+use super::operator::{properties_of, reads_pairs};
 use crate::util::cancel::CancelFlag;
 use crate::util::once::OnceExecution;
 
@@ -92,17 +91,12 @@ impl ConnectedComponentsExec {
             Merge::Single => 1,
             Merge::Process | Merge::Partial => input.output_partitioning().partition_count(),
         };
-        let properties = PlanProperties::new(
-            EquivalenceProperties::new(output),
-            Partitioning::UnknownPartitioning(partitions),
-            EmissionType::Final,
-            input.boundedness(),
-        );
+        let properties = properties_of(&input, output, partitions, EmissionType::Final);
         Ok(Self {
             input,
             schema,
             merge,
-            properties: Arc::new(properties),
+            properties,
             metrics: ExecutionPlanMetricsSet::new(),
             once: OnceExecution::default(),
         })

@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 
 use crate::results::forest::Forest;
 use crate::results::labels::Labels;
-use crate::results::nodes::{Change, NodeColumn, NodeType, Nodes, PerNode};
+use crate::results::nodes::{NodeColumn, NodeType, Nodes, PerNode};
 use crate::util::cancel::CancelFlag;
 use crate::util::errors::is_out_of_memory;
 
@@ -74,7 +74,7 @@ impl United {
                 return Ok(state.forests.iter().enumerate().map(unite).sum());
             }
             drop(state);
-            self.state.write().make_room(&left, &right, len, &self.memory)?;
+            self.state.write().make_room(&[&left, &right], len, &self.memory)?;
         }
     }
 
@@ -91,32 +91,12 @@ impl United {
 impl State {
     fn make_room(
         &mut self,
-        left: &NodeColumn,
-        right: &NodeColumn,
-        len: Option<u32>,
+        columns: &[&NodeColumn],
+        needed: Option<u32>,
         memory: &MemoryReservation,
     ) -> Result<()> {
-        let Self { nodes, forests } = self;
-        let change = match len {
-            None => nodes.make_room(&[left, right], forests, memory),
-            Some(len) => {
-                let former = forests.first().map_or(0, Forest::len);
-                let len =
-                    if len > former { len.max(former.saturating_add(former / 2)) } else { former };
-                let bytes = forests.len() * Forest::BYTES;
-                // The former ids and the new ones.
-                memory.try_grow(bytes * len as usize).map(|()| {
-                    memory.shrink(bytes * former as usize);
-                    (len > former).then_some(Change::Moved { by: 0, len })
-                })
-            }
-        };
-        match change {
-            Ok(Some(change)) => forests.iter_mut().for_each(|forest| forest.change(&change)),
-            Ok(None) => {}
-            Err(error) => return Err(self.told(error)),
-        }
-        Ok(())
+        let made = self.nodes.make_room(columns, needed, &mut self.forests, memory);
+        made.map(drop).map_err(|error| self.told(error))
     }
 
     /// An error with what was read so far, where memory is short.

@@ -40,10 +40,30 @@ pub(crate) enum Change {
     Renumbered { ids: Vec<u32>, len: u32 },
 }
 
+impl Change {
+    /// Ids from now on.
+    pub(crate) fn len(&self) -> u32 {
+        match self {
+            Self::Moved { len, .. } | Self::Renumbered { len, .. } => *len,
+        }
+    }
+
+    /// The new id of a former one; [`NO_ID`] where it was no node.
+    pub(crate) fn id_of(&self, former: u32) -> u32 {
+        match self {
+            Self::Moved { by, .. } => former + by,
+            Self::Renumbered { ids, .. } => ids.get(former as usize).copied().unwrap_or(NO_ID),
+        }
+    }
+}
+
 /// An array with a value for each id, 0 where nothing is known.
 pub(crate) trait PerNode {
     /// Bytes of an id.
     const BYTES: usize;
+
+    /// Ids.
+    fn len(&self) -> u32;
 
     /// Changes the ids.
     fn change(&mut self, change: &Change);
@@ -132,13 +152,31 @@ impl Nodes {
         }
     }
 
-    /// Makes room for columns, and reserves the bytes of `per_node` for the ids added; the change
-    /// that `per_node` has to follow. Where a range would be too wide, its integers move to tables.
+    /// Makes room in the arrays `per_node` for ids of columns, as [`Self::number`] has asked for, and
+    /// reserves its bytes. Where a range would be too wide, its integers move to tables.
     ///
     /// # Errors
     ///
     /// A resource error where the memory is refused.
     pub(crate) fn make_room<S: PerNode>(
+        &mut self,
+        columns: &[&NodeColumn],
+        needed: Option<u32>,
+        per_node: &mut [S],
+        reservation: &MemoryReservation,
+    ) -> Result<Option<Change>> {
+        let change = match needed {
+            None => self.widen(columns, per_node, reservation)?,
+            Some(needed) => lengthen(needed, per_node, reservation)?,
+        };
+        if let Some(change) = &change {
+            per_node.iter_mut().for_each(|per_node| per_node.change(change));
+        }
+        Ok(change)
+    }
+
+    /// Widens the range for columns that lie outside of it.
+    fn widen<S: PerNode>(
         &mut self,
         columns: &[&NodeColumn],
         per_node: &[S],
@@ -185,7 +223,8 @@ impl Nodes {
         reservation: &MemoryReservation,
     ) -> Result<Change> {
         let shards = Shards::<Vec<u64>>::default();
-        let former = len as usize * size_of::<u32>();
+        // The new ids of all, and the former ones of nodes.
+        let former = 2 * len as usize * size_of::<u32>();
         reservation.try_grow(former)?;
         let mut ids = vec![NO_ID; len as usize];
         let is_node = |id: &u32| per_node.iter().any(|per_node| per_node.is_node(*id));
@@ -207,7 +246,7 @@ impl Nodes {
         Ok(Change::Renumbered { ids, len: len_now })
     }
 
-    /// The values at ids, none of which is [`NO_ID`] where `nulls` says that it is valid.
+    /// The values at ids, NULL at [`NO_ID`].
     ///
     /// # Errors
     ///
@@ -247,6 +286,24 @@ impl Nodes {
             Numbering::Rows(shards) => shards.order(reservation, cancel).map(Some),
         }
     }
+}
+
+/// Lengthens arrays to `needed` ids of a table, and half as many more.
+fn lengthen<S: PerNode>(
+    needed: u32,
+    per_node: &[S],
+    reservation: &MemoryReservation,
+) -> Result<Option<Change>> {
+    let former = per_node.first().map_or(0, PerNode::len);
+    if needed <= former {
+        return Ok(None);
+    }
+    let len = needed.max(former.saturating_add(former / 2));
+    // The former array is there until the new one is filled.
+    let bytes = per_node.len() * S::BYTES;
+    reservation.try_grow(bytes * len as usize)?;
+    reservation.shrink(bytes * former as usize);
+    Ok(Some(Change::Moved { by: 0, len }))
 }
 
 /// The least and the greatest integer of columns.
