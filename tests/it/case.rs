@@ -14,8 +14,8 @@ use crate::cases::{
 use crate::lists::Layout;
 use crate::oracle::{Cell, JoinKind, Joined, Measure, Row, and, join, line, set, similarity};
 use crate::support::{
-    ON_GPU, OPERATOR, STRATEGIES, Session, WITH_GPU, assert_same_rows, batch_of, needs_room,
-    physical, register_partitions, rows_of_tasks, rows_with, split, uses_operator,
+    OPERATOR, STRATEGIES, Session, assert_same_rows, batch_of, physical, register_partitions,
+    rows_of_tasks, rows_with, split, uses_operator,
 };
 
 /// What the statement returns.
@@ -321,30 +321,7 @@ impl Case {
     /// Has candidates verified on this device, in chunks and memory of any size.
     #[cfg(unix)]
     pub fn on_device(mut self, rng: &mut StdRng, ordinal: u32) -> Self {
-        let layouts = ["auto", "a", "b", "c", "d4"];
-        // Every batch of probe rows is a work for each part of an index.
-        let on_gpu_alone = self.session.batch_size > 8 && rng.random_bool(0.3);
-        // Filters on a device read their postings again for each buffer of candidates.
-        let (strategies, memory): (&[&str], &[&str]) = match on_gpu_alone {
-            true => (ON_GPU.as_slice(), &["9000", "2M"]),
-            false => (WITH_GPU.as_slice(), &["1", "400", "3000", "2M"]),
-        };
-        let strategy = *strategies.choose(rng).expect("strategies");
-        let limits: &[&str] = match needs_room(strategy) {
-            true => &["auto"],
-            false => &["auto", "1", "9000"],
-        };
-        let mut set = |name, values: &[&str]| {
-            let value = values.choose(rng).expect("values").to_string();
-            self.session.options.push((name, value));
-        };
-        set("gpu.candidate_memory", memory);
-        set("debug.gpu_partition", &["300", "50000"]);
-        set("debug.gpu_layout", &layouts);
-        set("debug.gpu_block_size", &["auto", "32", "64", "128", "256"]);
-        set("gpu.memory_limit", limits);
-        self.session.options.push(("strategy", strategy.to_string()));
-        self.session.options.push(("device", format!("cuda:{ordinal}")));
+        self.session = self.session.on_device(rng, ordinal);
         self
     }
 

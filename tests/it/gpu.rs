@@ -3,12 +3,10 @@
 //! where there is one, on the emulator elsewhere; failures on the emulator alone.
 
 use std::process::Command;
-use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::datatypes::DataType;
 use cudarc::driver::sys::CUresult;
-use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
 use datafusion_simjoin::internals::gpu::Device;
 use rand::SeedableRng;
@@ -20,8 +18,8 @@ use crate::cli;
 use crate::emulator::{self, Emulator, Gpu, gpu};
 use crate::oracle::Row;
 use crate::support::{
-    ON_GPU, Session, assert_contains, assert_same_rows, error, explain, lines, plan, register,
-    rows, try_rows,
+    ON_GPU, Session, assert_contains, assert_same_rows, error, explain, measured, register, rows,
+    try_rows,
 };
 
 const PAIRS: &str = "SELECT a.id, b.id, jaccard(a.toks, b.toks) FROM a \
@@ -56,20 +54,20 @@ fn context(options: &[(&'static str, &str)]) -> SessionContext {
 }
 
 /// A device for one test.
-enum Lease {
+pub(crate) enum Lease {
     Real,
     Emulated(emulator::Device),
 }
 
 impl Lease {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         Some(match gpu()? {
             Gpu::Real => Self::Real,
             Gpu::Emulated(emulator) => Self::Emulated(emulator.device()),
         })
     }
 
-    fn ordinal(&self) -> u32 {
+    pub(crate) fn ordinal(&self) -> u32 {
         match self {
             Self::Real => 0,
             Self::Emulated(device) => device.ordinal(),
@@ -79,22 +77,6 @@ impl Lease {
     fn option(&self) -> String {
         format!("cuda:{}", self.ordinal())
     }
-}
-
-/// Runs a statement; its rows, and the sum of a metric over the plan.
-async fn measured(ctx: &SessionContext, sql: &str, metrics: &[&str]) -> (Vec<String>, Vec<usize>) {
-    let frame = plan(ctx, sql).await.expect("a plan");
-    let task = Arc::new(frame.task_ctx());
-    let plan = frame.create_physical_plan().await.expect("a plan");
-    let batches = collect(Arc::clone(&plan), task).await.expect("an answer");
-    let sums = metrics.iter().map(|name| metric(&plan, name)).collect();
-    (lines(&batches), sums)
-}
-
-fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
-    let own = plan.metrics().and_then(|metrics| metrics.sum_by_name(name));
-    let below: usize = plan.children().into_iter().map(|child| metric(child, name)).sum();
-    own.map_or(0, |value| value.as_usize()) + below
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -65,6 +65,7 @@ mod properties;
 #[cfg(unix)]
 mod pty;
 mod results;
+mod results_fused;
 mod row_orders;
 mod scores;
 mod self_joins;

@@ -12,14 +12,13 @@ use rand::rngs::StdRng;
 use rand::seq::{IndexedRandom, SliceRandom};
 use rand::{Rng, SeedableRng};
 
-use crate::cases::{Pattern, Tables};
-use crate::oracle::{Cell, Row, line};
+use crate::oracle::{Cell, line};
 use crate::support::{
-    STRATEGIES, Session, assert_contains, assert_same_rows, error, plan, plan_text, register,
-    register_partitions, rows, rows_of_tasks,
+    Session, assert_contains, assert_same_rows, error, plan, register_partitions, rows,
+    rows_of_tasks,
 };
 
-type Pair = (Option<i64>, Option<i64>, Option<f64>);
+pub(crate) type Pair = (Option<i64>, Option<i64>, Option<f64>);
 
 /// The nodes, and the partners of each with the scores.
 fn graph(pairs: &[Pair]) -> BTreeMap<i64, BTreeMap<i64, Vec<Option<f64>>>> {
@@ -37,7 +36,7 @@ fn graph(pairs: &[Pair]) -> BTreeMap<i64, BTreeMap<i64, Vec<Option<f64>>>> {
 }
 
 /// By node the least node that can be reached and how many can.
-fn components(pairs: &[Pair]) -> BTreeMap<i64, (i64, usize)> {
+pub(crate) fn components(pairs: &[Pair]) -> BTreeMap<i64, (i64, usize)> {
     let graph = graph(pairs);
     let reach = |from: i64| {
         let (mut seen, mut next) = (BTreeSet::from([from]), vec![from]);
@@ -480,127 +479,4 @@ async fn nodes_beyond_memory_are_an_error() {
             }
         }
     }
-}
-
-/// A join below components: which nodes, how they are joined, and where it runs.
-struct Fused {
-    left: Vec<Row>,
-    right: Option<Vec<Row>>,
-    join: String,
-    nodes: [&'static str; 2],
-    session: Session,
-}
-
-impl Fused {
-    fn draw(rng: &mut StdRng) -> Self {
-        let patterns = [
-            Pattern::Mixed,
-            Pattern::Clean,
-            Pattern::Sparse,
-            Pattern::Repeats,
-            Pattern::Families,
-            Pattern::Large,
-        ];
-        let universe = *[6, 20, 60].choose(rng).unwrap();
-        let itself = rng.random_bool(0.6);
-        let sizes = [rng.random_range(1..70), rng.random_range(0..50)];
-        let pattern = *patterns.choose(rng).unwrap();
-        let mut tables = Tables::new(rng, universe);
-        let mut left = tables.rows(sizes[0], pattern, &DataType::Int64, 0);
-        let mut right = tables.rows(sizes[1], pattern, &DataType::Int64, 40);
-        // Nodes that several rows have, and, sometimes, none.
-        let some = rng.random_bool(0.5);
-        for row in left.iter_mut().chain(&mut right) {
-            row.w = (some || rng.random_bool(0.9)).then(|| rng.random_range(0..40));
-            row.key = rng.random_bool(0.9).then(|| rng.random_range(0..3));
-        }
-        let node = *["id", "w"].choose(rng).unwrap();
-        let mut nodes = [node; 2];
-        if rng.random_bool(0.1) {
-            nodes = ["id", "w"];
-        }
-        let measure = *["jaccard", "containment", "overlap"].choose(rng).unwrap();
-        let least = match measure {
-            "overlap" => rng.random_range(1..4).to_string(),
-            _ => ["0.2", "0.5", "0.8", "1.0"].choose(rng).unwrap().to_string(),
-        };
-        let mut on = format!("{measure}(a.toks, b.toks) >= {least}");
-        if rng.random_bool(0.6) {
-            let op = *["<", "<=", ">", "<>"].choose(rng).unwrap();
-            let column = if rng.random_bool(0.8) { node } else { "id" };
-            on += &format!(" AND a.{column} {op} b.{column}");
-        }
-        if rng.random_bool(0.3) {
-            on += " AND a.key = b.key";
-        }
-        let kind = *["", "", "LEFT", "RIGHT", "FULL"].choose(rng).unwrap();
-        let other = if itself { "x" } else { "y" };
-        let join = format!("x a {kind} JOIN {other} b ON {on}");
-        let session = Session {
-            batch_size: *[1, 7, 8192].choose(rng).unwrap(),
-            partitions: *[1, 2, 5].choose(rng).unwrap(),
-            tasks_of: rng.random_bool(0.2).then(|| rng.random_range(1..3)),
-            ..Session::default()
-        }
-        .option("device", "cpu")
-        .option("strategy", STRATEGIES.choose(rng).unwrap())
-        .option("debug.match_buffer", [1, 3, 4096].choose(rng).unwrap())
-        .option("spill", ["auto", "auto", "always"].choose(rng).unwrap())
-        .option("build_side", ["auto", "left", "right"].choose(rng).unwrap());
-        Self { left, right: (!itself).then_some(right), join, nodes, session }
-    }
-
-    fn register(&self, ctx: &SessionContext) {
-        register(ctx, "x", &self.left);
-        if let Some(right) = &self.right {
-            register(ctx, "y", right);
-        }
-    }
-
-    async fn check(&self, seed: u64) -> bool {
-        let pairs =
-            format!("SELECT a.{}, b.{} AS other FROM {}", self.nodes[0], self.nodes[1], self.join);
-        let stock = Session::default().option("recognize_joins", false).context();
-        self.register(&stock);
-        let node = |text: &str| text.parse().ok();
-        let expected = rows(&stock, &pairs).await;
-        let expected =
-            expected.iter().map(|line| match line.split(" | ").collect::<Vec<_>>()[..] {
-                [left, right] => (node(left), node(right), None),
-                _ => panic!("{line}"),
-            });
-        let expected = components(&expected.collect::<Vec<_>>());
-        let expected: Vec<String> = expected
-            .iter()
-            .map(|(node, (least, size))| format!("{node} | {least} | {size}"))
-            .collect();
-        let ctx = self.session.context();
-        self.register(&ctx);
-        let sql =
-            format!("SELECT * FROM connected_components(({}))", pairs.replace("JOIN", "SIMJOIN"));
-        let plan =
-            plan_text(&plan(&ctx, &sql).await.unwrap().create_physical_plan().await.unwrap());
-        let found = match self.session.tasks_of {
-            Some(tasks) => rows_of_tasks(&ctx, &sql, vec![], tasks).await,
-            None => rows(&ctx, &sql).await,
-        };
-        assert_same_rows(
-            &found,
-            &expected,
-            &format!("seed {seed}: {sql} {:?}\n{plan}", self.session),
-        );
-        plan.contains("yields=connections")
-    }
-}
-
-/// Joins that give what connects have the components of all their pairs.
-#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
-async fn fused_joins_have_the_components_of_their_pairs() {
-    let cases =
-        std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(250);
-    let mut fused = 0;
-    for seed in 0..cases {
-        fused += u64::from(Fused::draw(&mut StdRng::seed_from_u64(seed)).check(seed).await);
-    }
-    assert!(3 * fused > cases, "only {fused} of {cases} joins were fused");
 }

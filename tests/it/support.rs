@@ -13,12 +13,15 @@ use datafusion::config::ExtensionOptions;
 use datafusion::datasource::MemTable;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
-use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use datafusion_simjoin::internals::engine::{Placement, Strategy};
 use datafusion_simjoin::internals::strategies::{of_sets, of_vectors};
 use datafusion_simjoin::plan::ClusterPlanning;
 use datafusion_simjoin::{SimJoinContextExt, SimJoinOptions};
+use rand::Rng;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
 
 use crate::lists::{Layout, list_column};
 use crate::oracle::{Cell, Row, line};
@@ -92,6 +95,35 @@ impl Session {
     pub fn option(mut self, name: &'static str, value: impl ToString) -> Self {
         self.options.push((name, value.to_string()));
         self
+    }
+
+    /// Has joins run on this device, in chunks and memory of any size.
+    #[cfg(unix)]
+    pub fn on_device(mut self, rng: &mut StdRng, ordinal: u32) -> Self {
+        let layouts = ["auto", "a", "b", "c", "d4"];
+        // Every batch of probe rows is a work for each part of an index.
+        let on_gpu_alone = self.batch_size > 8 && rng.random_bool(0.3);
+        // Filters on a device read their postings again for each buffer of candidates.
+        let (strategies, memory): (&[&str], &[&str]) = match on_gpu_alone {
+            true => (ON_GPU.as_slice(), &["9000", "2M"]),
+            false => (WITH_GPU.as_slice(), &["1", "400", "3000", "2M"]),
+        };
+        let strategy = *strategies.choose(rng).expect("strategies");
+        let limits: &[&str] = match needs_room(strategy) {
+            true => &["auto"],
+            false => &["auto", "1", "9000"],
+        };
+        let mut set = |name, values: &[&str]| {
+            let value = values.choose(rng).expect("values").to_string();
+            self.options.push((name, value));
+        };
+        set("gpu.candidate_memory", memory);
+        set("debug.gpu_partition", &["300", "50000"]);
+        set("debug.gpu_layout", &layouts);
+        set("debug.gpu_block_size", &["auto", "32", "64", "128", "256"]);
+        set("gpu.memory_limit", limits);
+        self.options.push(("strategy", strategy.to_string()));
+        self.option("device", format!("cuda:{ordinal}"))
     }
 
     pub fn context(&self) -> SessionContext {
@@ -189,6 +221,26 @@ pub async fn number(ctx: &SessionContext, sql: &str) -> i64 {
         [row] => row.parse().unwrap_or_else(|_| panic!("{row} is no integer\nin {sql}")),
         other => panic!("{} rows instead of one\nin {sql}", other.len()),
     }
+}
+
+/// Runs a statement; its rows, and the sums of metrics over the plan.
+pub async fn measured(
+    ctx: &SessionContext,
+    sql: &str,
+    metrics: &[&str],
+) -> (Vec<String>, Vec<usize>) {
+    let frame = plan(ctx, sql).await.expect("a plan");
+    let task = Arc::new(frame.task_ctx());
+    let plan = frame.create_physical_plan().await.expect("a plan");
+    let batches = collect(Arc::clone(&plan), task).await.expect("an answer");
+    let sums = metrics.iter().map(|name| metric(&plan, name)).collect();
+    (lines(&batches), sums)
+}
+
+fn metric(plan: &Arc<dyn ExecutionPlan>, name: &str) -> usize {
+    let own = plan.metrics().and_then(|metrics| metrics.sum_by_name(name));
+    let below: usize = plan.children().into_iter().map(|child| metric(child, name)).sum();
+    own.map_or(0, |value| value.as_usize()) + below
 }
 
 /// The message of a statement that must fail, on one line.

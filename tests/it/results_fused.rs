@@ -1,0 +1,220 @@
+//! Components of joins that give what connects instead of all pairs.
+
+use arrow::datatypes::DataType;
+use datafusion::prelude::SessionContext;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use crate::cases::{Pattern, Tables};
+use crate::oracle::Row;
+use crate::results::components;
+use crate::support::{
+    STRATEGIES, Session, assert_contains, assert_same_rows, explain, measured, plan, plan_text,
+    register, rows, rows_of_tasks,
+};
+
+/// A join below components: which nodes, how they are joined, and where it runs.
+struct Fused {
+    left: Vec<Row>,
+    right: Option<Vec<Row>>,
+    join: String,
+    nodes: [&'static str; 2],
+    session: Session,
+}
+
+impl Fused {
+    fn draw(rng: &mut StdRng) -> Self {
+        let patterns = [
+            Pattern::Mixed,
+            Pattern::Clean,
+            Pattern::Sparse,
+            Pattern::Repeats,
+            Pattern::Families,
+            Pattern::Large,
+        ];
+        let universe = *[6, 20, 60].choose(rng).unwrap();
+        let itself = rng.random_bool(0.6);
+        let sizes = [rng.random_range(1..70), rng.random_range(0..50)];
+        let pattern = *patterns.choose(rng).unwrap();
+        let mut tables = Tables::new(rng, universe);
+        let mut left = tables.rows(sizes[0], pattern, &DataType::Int64, 0);
+        let mut right = tables.rows(sizes[1], pattern, &DataType::Int64, 40);
+        // Nodes that several rows have, and, sometimes, none.
+        let some = rng.random_bool(0.5);
+        for row in left.iter_mut().chain(&mut right) {
+            row.w = (some || rng.random_bool(0.9)).then(|| rng.random_range(0..40));
+            row.key = rng.random_bool(0.9).then(|| rng.random_range(0..3));
+        }
+        let nodes = match rng.random_bool(0.1) {
+            true => *[["id", "w"], ["u", "f"]].choose(rng).unwrap(),
+            false => [*["id", "w", "u", "f", "t"].choose(rng).unwrap(); 2],
+        };
+        let other = if itself { "x" } else { "y" };
+        let kind = *["", "", "LEFT", "RIGHT", "FULL"].choose(rng).unwrap();
+        let join = format!("x a {kind} JOIN {other} b ON {}", Self::condition(rng, nodes[0]));
+        let session = Session {
+            batch_size: *[1, 7, 8192].choose(rng).unwrap(),
+            partitions: *[1, 2, 5].choose(rng).unwrap(),
+            tasks_of: rng.random_bool(0.2).then(|| rng.random_range(1..3)),
+            ..Session::default()
+        }
+        .option("device", "cpu")
+        .option("strategy", STRATEGIES.choose(rng).unwrap())
+        .option("debug.match_buffer", [1, 3, 4096].choose(rng).unwrap())
+        .option("spill", ["auto", "auto", "always"].choose(rng).unwrap())
+        .option("build_side", ["auto", "left", "right"].choose(rng).unwrap());
+        Self { left, right: (!itself).then_some(right), join, nodes, session }
+    }
+
+    fn condition(rng: &mut StdRng, node: &str) -> String {
+        let measure = *["jaccard", "containment", "overlap"].choose(rng).unwrap();
+        let least = match measure {
+            "overlap" => rng.random_range(1..4).to_string(),
+            _ => ["0.2", "0.5", "0.8", "1.0"].choose(rng).unwrap().to_string(),
+        };
+        let mut on = format!("{measure}(a.toks, b.toks) >= {least}");
+        if rng.random_bool(0.6) {
+            let op = *["<", "<=", ">", "<>"].choose(rng).unwrap();
+            let column = if rng.random_bool(0.8) { node } else { "id" };
+            on += &format!(" AND a.{column} {op} b.{column}");
+        }
+        if rng.random_bool(0.3) {
+            on += " AND a.key = b.key";
+        }
+        on
+    }
+
+    /// Registers `x` and, where the join is not of `x` with itself, `y`: views that have nodes of types
+    /// without ranks besides. Texts have one length, so that they keep the order of numbers.
+    async fn register(&self, ctx: &SessionContext) {
+        for (name, rows) in [("x", Some(&self.left)), ("y", self.right.as_ref())] {
+            let Some(rows) = rows else { continue };
+            register(ctx, &format!("{name}_rows"), rows);
+            let view = format!(
+                "CREATE VIEW {name} AS SELECT *, CAST(id AS DOUBLE) AS u, CAST(w AS DOUBLE) AS f, \
+                 CAST(w + 100 AS VARCHAR) AS t FROM {name}_rows"
+            );
+            ctx.sql(&view).await.unwrap().collect().await.unwrap();
+        }
+    }
+
+    /// Compares with the components of the pairs that a stock join gives. Returns whether the join gives
+    /// connections.
+    async fn check(&self, seed: u64) -> bool {
+        let ([left, right], join) = (self.nodes, &self.join);
+        let stock = Session::default().option("recognize_joins", false).context();
+        self.register(&stock).await;
+        let node = |text: &str| text.parse().ok();
+        let sql = format!("SELECT a.{left}::BIGINT, b.{right}::BIGINT AS other FROM {join}");
+        let pairs = rows(&stock, &sql).await;
+        let pairs = pairs.iter().map(|line| match line.split(" | ").collect::<Vec<_>>()[..] {
+            [left, right] => (node(left), node(right), None),
+            _ => panic!("{line}"),
+        });
+        let expected = components(&pairs.collect::<Vec<_>>());
+        let expected: Vec<String> = expected
+            .iter()
+            .map(|(node, (least, size))| format!("{node} | {least} | {size}"))
+            .collect();
+        let ctx = self.session.context();
+        self.register(&ctx).await;
+        let sql = format!(
+            "SELECT node::BIGINT, component::BIGINT, size \
+             FROM connected_components((SELECT a.{left}, b.{right} AS other FROM {}))",
+            join.replace("JOIN", "SIMJOIN")
+        );
+        let plan =
+            plan_text(&plan(&ctx, &sql).await.unwrap().create_physical_plan().await.unwrap());
+        let found = match self.session.tasks_of {
+            Some(tasks) => rows_of_tasks(&ctx, &sql, vec![], tasks).await,
+            None => rows(&ctx, &sql).await,
+        };
+        assert_same_rows(
+            &found,
+            &expected,
+            &format!("seed {seed}: {sql} {:?}\n{plan}", self.session),
+        );
+        plan.contains("yields=connections")
+    }
+}
+
+/// `SIMJOIN_TEST_CASES` asks for other numbers.
+fn cases(usual: u64) -> u64 {
+    std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
+}
+
+/// Joins that give what connects have the components of all their pairs, for nodes of every kind: with
+/// ranks, and without.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn fused_joins_have_the_components_of_their_pairs() {
+    let cases = cases(250);
+    let (mut ranked, mut unranked) = (0, 0);
+    for seed in 0..cases {
+        let case = Fused::draw(&mut StdRng::seed_from_u64(seed));
+        let fused = u64::from(case.check(seed).await);
+        match ["id", "w"].contains(&case.nodes[0]) {
+            true => ranked += fused,
+            false => unranked += fused,
+        }
+    }
+    assert!(8 * ranked > cases, "only {ranked} of {cases} joins were fused");
+    assert!(6 * unranked > cases, "only {unranked} of {cases} joins were fused");
+}
+
+/// Fused joins on a device, in pieces and chunks of any size.
+#[cfg(unix)]
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn fused_joins_on_a_device_have_the_components_of_their_pairs() {
+    use datafusion_simjoin::internals::gpu::Device;
+
+    use crate::gpu::Lease;
+
+    let Some(lease) = Lease::new() else { return };
+    let cases = cases(60);
+    let mut fused = 0;
+    for seed in 0..cases {
+        let rng = &mut StdRng::seed_from_u64(seed);
+        let mut case = Fused::draw(rng);
+        case.session = case.session.on_device(rng, lease.ordinal());
+        fused += u64::from(case.check(seed).await);
+        if let Lease::Emulated(device) = &lease {
+            device.expect_nothing_left(Device::close, &format!("seed {seed}"));
+        }
+    }
+    assert!(3 * fused > cases, "only {fused} of {cases} joins were fused");
+    if let Lease::Emulated(device) = &lease {
+        assert!(device.stat("launches") > cases, "{}", device.stat("launches"));
+    }
+}
+
+/// However many pairs equal rows make, a join gives at most two rows for each.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn equal_rows_give_few_pairs() {
+    const ROWS: usize = 30_000;
+    let ctx = Session::on_cpu().context();
+    let table = format!(
+        "CREATE TABLE x AS SELECT value AS id, [value % 3, value % 3 + 10, 20] AS toks \
+         FROM generate_series(1, {ROWS})"
+    );
+    rows(&ctx, &table).await;
+    rows(&ctx, "CREATE TABLE y AS SELECT id + 100000 AS id, toks FROM x").await;
+    let itself = "x a SIMJOIN x b ON jaccard(a.toks, b.toks) >= 0.9";
+    let two = "x a SIMJOIN y b ON jaccard(a.toks, b.toks) >= 0.9";
+    for (join, nodes, size) in [
+        (itself.to_string(), ROWS, ROWS / 3),
+        (format!("{itself} AND a.id < b.id"), ROWS, ROWS / 3),
+        (format!("{itself} AND a.id <> b.id").replace("SIM", "LEFT SIM"), ROWS, ROWS / 3),
+        (two.to_string(), 2 * ROWS, 2 * ROWS / 3),
+        (two.replace("SIM", "FULL SIM"), 2 * ROWS, 2 * ROWS / 3),
+        (itself.replace("0.9", "0.1"), ROWS, ROWS),
+        (two.replace("0.9", "0.1"), 2 * ROWS, 2 * ROWS),
+    ] {
+        let sql = format!("SELECT * FROM connected_components((SELECT a.id, b.id FROM {join}))");
+        let sizes = format!("SELECT count(*), min(size), max(size) FROM ({sql})");
+        assert_eq!(rows(&ctx, &sizes).await, [format!("{nodes} | {size} | {size}")], "{join}");
+        assert_contains(&explain(&ctx, &sql).await, &["yields=connections"]);
+        let (_, sums) = measured(&ctx, &sql, &["pairs"]).await;
+        assert!((nodes - 3..=2 * nodes).contains(&sums[0]), "{} pairs: {join}", sums[0]);
+    }
+}
