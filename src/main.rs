@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
-    datafusion_simjoin::cli::run(give_memory_back, HAS_STDOUT.load(Ordering::Relaxed))
+    let has_stdout = HAS_STDOUT.load(Ordering::Relaxed);
+    datafusion_simjoin::cli::run(std::env::args_os(), give_memory_back, has_stdout).into()
 }
 
 /// Whether standard output was open when the process began.

@@ -1,5 +1,6 @@
 //! The command line's flags.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::error::{ContextKind, ContextValue};
@@ -113,9 +114,9 @@ pub enum PoolType {
 }
 
 impl Args {
-    /// The command line of this process. Prints help, version and mistakes itself, and exits.
-    pub(super) fn of_process() -> Self {
-        Self::try_parse().unwrap_or_else(|error| with_tip(error).exit())
+    /// Reads a command line. Prints help, version and mistakes itself, and exits.
+    pub(super) fn read<A: Into<OsString> + Clone>(args: impl IntoIterator<Item = A>) -> Self {
+        Self::try_parse_from(args).unwrap_or_else(|error| with_tip(error).exit())
     }
 
     pub(super) fn print_options(&self) -> PrintOptions {

@@ -52,7 +52,6 @@ pub(super) fn print(error: &CliError, place: Option<&str>, sql: &str) {
 }
 
 /// The message of an error, in one line.
-#[cfg(feature = "ballista")]
 pub(super) fn text(error: &CliError) -> String {
     match error {
         CliError::Sql(error) => one_line(&message(error)),

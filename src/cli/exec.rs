@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use datafusion::common::{DataFusionError, Result as DataFusionResult, plan_datafusion_err};
+use datafusion::common::DataFusionError;
 use datafusion::dataframe::DataFrame;
-use datafusion::logical_expr::{DdlStatement, LogicalPlan};
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
@@ -21,14 +21,11 @@ use super::errors::CliError;
 use super::interrupt::Interrupt;
 use super::limits::Limits;
 use super::output::{Format, PrintOptions, ResultWriter, Screen, Stdout, Written, print_line};
+use super::prepare::{Held, Prepared, parse, prepare};
 use super::progress::Progress;
 use super::rows::{Rows, print_count};
-use super::statement;
 use super::tables::Tables;
-use super::threads::stack_for_trees;
-use super::{folders, spill_folders, tokenizers, warnings, writes};
-use crate::files;
-use crate::sql::{check_depth, parse_sql_at_line};
+use super::{folders, warnings, writes};
 
 /// How long a cancelled statement may take to end before it is left to itself.
 const CANCEL_PATIENCE: Duration = Duration::from_millis(50);
@@ -49,13 +46,6 @@ pub(super) struct Shell {
     pub has_failed: bool,
 }
 
-/// The limits of a session, and the memory of its tables.
-#[derive(Debug, Default)]
-struct Held {
-    limits: Limits,
-    tables: Tables,
-}
-
 impl Shell {
     /// A shell that runs its statements on the runtime `statements`.
     pub(super) fn new(
@@ -68,7 +58,7 @@ impl Shell {
         Self {
             ctx,
             options,
-            held: Arc::new(Held { limits, tables: Tables::default() }),
+            held: Arc::new(Held::new(limits)),
             statements,
             interrupt,
             include_depth: 0,
@@ -93,23 +83,10 @@ impl Shell {
     /// Runs the statements of a text that starts on `first_line` of its script, up to the first
     /// that fails.
     pub(super) async fn run_sql(&self, text: &str, first_line: u64) -> Result<Next, CliError> {
-        for statement in self.parse(text, first_line)? {
+        for statement in parse(&self.ctx, text, first_line)? {
             self.run_statement(statement).await?;
         }
         Ok(Next::Continue)
-    }
-
-    fn parse(
-        &self,
-        text: &str,
-        first_line: u64,
-    ) -> DataFusionResult<impl IntoIterator<Item = Statement>> {
-        let config = self.ctx.copied_config();
-        let parser = &config.options().sql_parser;
-        let dialect = dialect_from_str(parser.dialect)
-            .ok_or_else(|| plan_datafusion_err!("{} is no SQL dialect", parser.dialect.as_ref()))?;
-        check_depth(text, first_line, dialect.as_ref(), stack_for_trees())?;
-        parse_sql_at_line(text, first_line, dialect.as_ref(), parser.recursion_limit.get())
     }
 
     /// Runs a statement in a task of its own: whatever it does, Ctrl-C is answered at once.
@@ -166,16 +143,9 @@ async fn execute_within(
     progress: Progress,
     running: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
 ) -> Result<Done, CliError> {
-    let runtime = ctx.runtime_env();
     let asked = statement.to_string();
-    let done = execute(&held.tables, ctx.clone(), statement, options, progress, running).await;
-    let within = held.limits.hold(&ctx, &runtime, &asked);
-    let kept = spill_folders::keep(&ctx, &runtime, &asked);
-    held.tables.recount(&ctx).await;
-    let done = done?;
-    within?;
-    kept?;
-    Ok(done)
+    let run = execute(held.tables(), ctx.clone(), statement, options, progress, running);
+    held.within(&ctx, &asked, run).await
 }
 
 /// Plans and runs a statement and writes its result. The plan that runs goes to `running`.
@@ -187,28 +157,14 @@ async fn execute(
     progress: Progress,
     running: Arc<OnceLock<Arc<dyn ExecutionPlan>>>,
 ) -> Result<Done, CliError> {
-    files::forget_files(&ctx.runtime_env());
-    cluster::name_statement(&ctx, &statement)?;
-    let plan = statement::plan(&ctx, statement).await?;
-    if statement::reset(&ctx, &plan)? {
+    let prepared = prepare(tables, &ctx, statement, None, &progress, &running).await?;
+    let Some(Prepared { frame, warnings, gathered: _gathered }) = prepared else {
         return Ok(Done { written: None, is_told: options.format != Format::Arrow });
-    }
-    folders::check_settings(&ctx.copied_config(), &plan)?;
-    let watch = |plan: &Arc<dyn ExecutionPlan>| {
-        progress.watch(plan);
-        let _ = running.set(Arc::clone(plan));
     };
-    let gathered = tables.gather(&ctx, &plan, watch).await?;
-    let plan = gathered.as_ref().map_or(plan, |gathered| gathered.plan.clone());
-    if matches!(plan, LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_))) {
-        progress.makes_table();
-    }
-    let (state, plan) = ctx.execute_logical_plan(plan).await?.into_parts();
-    let plan = writes::with_destination(plan)?;
-    for warning in tokenizers::warnings(&plan).into_iter().chain(warnings::of_vectors(&plan)) {
+    for warning in warnings {
         progress.tell(&format!("Warning: {warning}"));
     }
-    writes::check_columns(&plan)?;
+    let (state, plan) = frame.into_parts();
     let file = writes::destination(&plan)?;
     let pipe = writes::pipe(&plan);
     let print = options;

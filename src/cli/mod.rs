@@ -39,6 +39,7 @@ mod folders;
 mod function_page;
 mod helper;
 mod hints;
+pub mod host;
 mod input;
 mod interrupt;
 mod limits;
@@ -47,6 +48,7 @@ mod lines;
 mod log;
 mod meanings;
 mod output;
+mod prepare;
 mod progress;
 mod prompt;
 mod reads;
@@ -63,9 +65,9 @@ mod tokenizers;
 mod warnings;
 mod writes;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use datafusion::common::DataFusionError;
 use tokio::runtime::Handle;
@@ -79,18 +81,23 @@ use output::Stdout;
 
 use crate::files;
 
-/// Runs the command line of this process. `spare_memory` is called before anything else where
-/// statements have a memory limit: the caller owns the allocator, which keeps freed memory beside
-/// that limit. `has_stdout` is whether standard output was open when the process began.
-pub fn run(spare_memory: fn(), has_stdout: bool) -> ExitCode {
-    let mut args = Args::of_process();
+/// Runs the command line `args`, whose first word is the program's name, and gives the exit status.
+/// `spare_memory` is called before anything else where statements have a memory limit: the caller
+/// owns the allocator, which keeps freed memory beside that limit. `has_stdout` is whether standard
+/// output was open when the process began.
+pub fn run<A: Into<OsString> + Clone>(
+    args: impl IntoIterator<Item = A>,
+    spare_memory: fn(),
+    has_stdout: bool,
+) -> u8 {
+    let mut args = Args::read(args);
     if !has_stdout {
         Stdout::is_missing();
     }
     files::quiet_panics();
     if let Some(process) = args.process.take() {
         return match cluster::run(process) {
-            Ok(()) => ExitCode::SUCCESS,
+            Ok(()) => 0,
             Err(error) => report(&error),
         };
     }
@@ -98,7 +105,7 @@ pub fn run(spare_memory: fn(), has_stdout: bool) -> ExitCode {
         spare_memory();
     }
     match run_session(args) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(()) => 0,
         Err(error) => report(&error),
     }
 }
@@ -112,15 +119,15 @@ fn run_session(args: Args) -> Result<(), CliError> {
 }
 
 /// Prints the error unless the user knows it already, and gives the exit status.
-fn report(error: &CliError) -> ExitCode {
+fn report(error: &CliError) -> u8 {
     match error {
-        CliError::ClosedPipe => ExitCode::SUCCESS,
-        CliError::Stopped(signal) => ExitCode::from(signal.status()),
+        CliError::ClosedPipe => 0,
+        CliError::Stopped(signal) => signal.status(),
         // The statement has printed it.
-        CliError::Reported => ExitCode::FAILURE,
+        CliError::Reported => 1,
         error => {
             errors::print(error, None, "");
-            ExitCode::FAILURE
+            1
         }
     }
 }

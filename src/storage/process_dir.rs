@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 #[derive(Debug)]
 pub(crate) struct ProcessDir {
     path: PathBuf,
+    /// The number of the process: a child of `fork` leaves the folder alone.
+    process: u32,
     /// Held, with its lock, for as long as the folder is used.
     _lock: File,
 }
@@ -51,7 +53,7 @@ impl ProcessDir {
         let path = parent.join(name);
         fs::rename(hidden.path(), &path)?;
         let _ = hidden.keep();
-        Ok(Self { path, _lock: lock })
+        Ok(Self { path, process: std::process::id(), _lock: lock })
     }
 
     /// The folder.
@@ -62,7 +64,9 @@ impl ProcessDir {
 
 impl Drop for ProcessDir {
     fn drop(&mut self) {
-        remove(&self.path);
+        if self.process == std::process::id() {
+            remove(&self.path);
+        }
     }
 }
 

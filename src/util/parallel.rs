@@ -1,7 +1,7 @@
 //! Work on several threads inside one blocking task.
 
 use std::mem::MaybeUninit;
-use std::sync::LazyLock;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use datafusion::common::Result;
 use parking_lot::Mutex;
@@ -10,11 +10,39 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 /// Steps (tokens, sets) for which another thread is worth waking. Tests want many.
 const STEPS_PER_THREAD: usize = if cfg!(test) { 1 << 6 } else { 1 << 14 };
 
+/// The threads of a process.
+struct OfProcess {
+    process: u32,
+    /// `None` where the system gives no threads.
+    pool: Option<ThreadPool>,
+}
+
 /// Threads that wait for work, one for each core: starting threads takes longer than the shorter
-/// phases of a join. `None` where the system gives no threads.
-static POOL: LazyLock<Option<ThreadPool>> = LazyLock::new(|| {
-    ThreadPoolBuilder::new().thread_name(|number| format!("simjoin-{number}")).build().ok()
-});
+/// phases of a join. A child of `fork` has none of its parent's threads, so that it starts its own. No
+/// value is ever freed.
+static POOL: AtomicPtr<OfProcess> = AtomicPtr::new(std::ptr::null_mut());
+
+fn pool() -> Option<&'static ThreadPool> {
+    let known = POOL.load(Ordering::Acquire);
+    let process = std::process::id();
+    // SAFETY: the pointer is null or that of a value that is never freed.
+    if let Some(known) = unsafe { known.as_ref() }
+        && known.process == process
+    {
+        return known.pool.as_ref();
+    }
+    let pool = ThreadPoolBuilder::new().thread_name(|number| format!("simjoin-{number}")).build();
+    let made = Box::into_raw(Box::new(OfProcess { process, pool: pool.ok() }));
+    match POOL.compare_exchange(known, made, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: as above.
+        Ok(_) => unsafe { (*made).pool.as_ref() },
+        Err(_) => {
+            // SAFETY: another thread was first, so that nobody else has the pointer.
+            drop(unsafe { Box::from_raw(made) });
+            self::pool()
+        }
+    }
+}
 
 /// How many of `threads` threads pay for this many steps.
 pub(crate) fn threads_for(threads: usize, steps: usize) -> usize {
@@ -29,7 +57,7 @@ pub(crate) fn for_each<T: Send>(
     work: impl Fn(T) -> Result<()> + Sync,
 ) -> Result<()> {
     let threads = threads.min(tasks.len());
-    let pool = if threads > 1 { POOL.as_ref() } else { None };
+    let pool = if threads > 1 { pool() } else { None };
     let Some(pool) = pool else { return tasks.into_iter().try_for_each(work) };
     let queue = Mutex::new(tasks.into_iter());
     let result = Mutex::new(Ok(()));

@@ -67,7 +67,7 @@ impl Leaf {
 }
 
 /// A physical plan and what is known of its inputs.
-pub(super) struct PlanStatus {
+pub(in crate::cli) struct PlanStatus {
     /// The topmost similarity join, unless there is none.
     join: Option<Arc<dyn ExecutionPlan>>,
     /// The build side and the probe side of the join; one input of a self-join and of plans without
@@ -123,7 +123,7 @@ pub(super) enum Unit {
 }
 
 impl PlanStatus {
-    pub(super) fn new(plan: Arc<dyn ExecutionPlan>) -> Self {
+    pub(in crate::cli) fn new(plan: Arc<dyn ExecutionPlan>) -> Self {
         let join = find_join(&plan).cloned();
         let mut inputs: Vec<Input> = match &join {
             Some(join) => join.children().into_iter().map(Input::new).collect(),
@@ -212,7 +212,7 @@ impl PlanStatus {
     }
 
     /// The line for a terminal of the given width in columns.
-    pub(super) fn line(&mut self, columns: usize) -> String {
+    pub(in crate::cli) fn line(&mut self, columns: usize) -> String {
         let phase = self.phase();
         if phase != self.phase {
             (self.phase, self.phase_since) = (phase, Instant::now());

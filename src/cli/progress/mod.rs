@@ -19,7 +19,7 @@ use indicatif::{HumanBytes, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use super::errors::tell;
 use super::{cluster, reads};
 use crate::files;
-use figures::PlanStatus;
+pub(super) use figures::PlanStatus;
 
 /// A statement that ends sooner shows no line.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -1,0 +1,283 @@
+//! Sessions of a program in another language, such as Python: the statements, files, errors and
+//! hints of the command line, without its output.
+//!
+//! ```
+//! use datafusion_simjoin::cli::host::{Host, runtime};
+//!
+//! let runtime = runtime().unwrap();
+//! let host = Host::open(["--batch-size", "100"]).unwrap();
+//! let outcome = runtime.block_on(host.run(
+//!     "CREATE TABLE t AS VALUES ([1, 2, 3, 4]), ([1, 2, 3]); \
+//!      SELECT count(*) FROM t a SIMJOIN t b ON jaccard(a.column1, b.column1) >= 0.7",
+//!     None,
+//! ));
+//! let count = runtime.block_on(outcome.unwrap().frame.collect()).unwrap();
+//! assert_eq!(count[0].num_rows(), 1);
+//! let Err(error) = runtime.block_on(host.run("SELECT * FROM tt", None)) else { panic!() };
+//! assert!(error.hint().unwrap().contains("t"));
+//! ```
+
+use std::ffi::OsString;
+use std::io;
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use clap::Parser;
+use datafusion::common::{DataFusionError, ParamValues, Result};
+use datafusion::dataframe::DataFrame;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Statement as PlannedStatement};
+use datafusion::physical_plan::{ExecutionPlan, execute_stream};
+use datafusion::prelude::SessionContext;
+use tokio::runtime::{Builder, Runtime};
+
+use super::args::Args;
+use super::errors::{self, CliError};
+use super::output::MaxRows;
+use super::prepare::{Held, Prepared, parse, prepare};
+use super::progress::Progress;
+use super::table::{Columns, Expanded, Fit, TableWriter};
+use super::threads::stack_bytes;
+use super::{folders, hints, session, warnings, writes};
+use crate::files;
+
+/// Names of flags in messages of the command line, and of what a host has in their place.
+const FLAGS: &[(&str, &str)] = &[
+    ("--memory-limit", "memory_limit"),
+    ("--disk-limit", "disk_limit"),
+    ("SHOW FUNCTIONS, or \\h, lists", "SHOW FUNCTIONS lists"),
+    ("\\d or SHOW TABLES", "SHOW TABLES"),
+];
+
+/// A runtime whose threads have stacks for the trees of long statements.
+///
+/// # Errors
+///
+/// The system's error where it gives no threads.
+pub fn runtime() -> io::Result<Runtime> {
+    let mut builder = Builder::new_multi_thread();
+    builder.enable_all().thread_name("simjoin-worker").thread_stack_size(stack_bytes()).build()
+}
+
+/// A session, with its limits.
+#[derive(Clone)]
+pub struct Host {
+    ctx: SessionContext,
+    held: Arc<Held>,
+}
+
+/// A statement that has been planned, and has run unless it is a query.
+pub struct Outcome {
+    /// The query, or the result of the statement.
+    pub frame: DataFrame,
+    /// Probable mistakes.
+    pub warnings: Vec<String>,
+}
+
+/// A plan that runs.
+pub struct Running {
+    /// The plan, whose metrics tell how far it is.
+    pub plan: Arc<dyn ExecutionPlan>,
+    /// The rows of the result.
+    pub batches: SendableRecordBatchStream,
+    /// Probable mistakes.
+    pub warnings: Vec<String>,
+}
+
+/// The error of a statement, in words for its user.
+#[derive(Debug)]
+pub struct HostError {
+    error: CliError,
+    text: String,
+    hint: Option<String>,
+}
+
+impl Host {
+    /// Opens a session for flags of the command line, such as `--memory-limit 2g`.
+    ///
+    /// # Errors
+    ///
+    /// An error for a flag that there is not, and for a wrong value here or in the environment.
+    pub fn open<S: Into<OsString>>(flags: impl IntoIterator<Item = S>) -> Result<Self, HostError> {
+        files::quiet_panics();
+        // Statements come from the host, which leaves standard input to files named so.
+        let own = ["simjoin", "--quiet", "--command", ""].map(OsString::from);
+        let flags = own.into_iter().chain(flags.into_iter().map(Into::into));
+        let args = Args::try_parse_from(flags).map_err(|error| {
+            let text = error.to_string();
+            let text = text.trim_start_matches("error: ").lines().next().unwrap_or_default();
+            HostError::new(CliError::Usage(text.to_string()), "")
+        })?;
+        let ctx = session::build(&args).map_err(|error| HostError::new(error.into(), ""))?;
+        // The program that opens a session may lift its limits.
+        Ok(Self { ctx, held: Arc::default() })
+    }
+
+    /// The session of DataFusion.
+    pub fn context(&self) -> &SessionContext {
+        &self.ctx
+    }
+
+    /// Runs the statements of a text, up to the last one, which is planned only where it is a query.
+    /// `params` take the places of `$1` and `$name`.
+    ///
+    /// # Errors
+    ///
+    /// The error of the first statement that fails; a plan error for a text without statements.
+    pub async fn run(&self, text: &str, params: Option<ParamValues>) -> Result<Outcome, HostError> {
+        self.run_all(text, params).await.map_err(|error| HostError::new(error, text))
+    }
+
+    async fn run_all(&self, text: &str, params: Option<ParamValues>) -> Result<Outcome, CliError> {
+        let mut statements = parse(&self.ctx, text, 1)?;
+        let mut warnings = vec![];
+        while let Some(statement) = statements.pop_front() {
+            let asked = statement.to_string();
+            let is_last = statements.is_empty();
+            let run = async {
+                let (progress, running) = (Progress::new(true), OnceLock::new());
+                let tables = self.held.tables();
+                let params = params.clone();
+                let done = prepare(tables, &self.ctx, statement, params, &progress, &running);
+                let Some(Prepared { frame, warnings, gathered: _gathered }) = done.await? else {
+                    return Ok((self.nothing()?, vec![]));
+                };
+                let frame = if is_query(frame.logical_plan()) && is_last {
+                    frame
+                } else {
+                    self.result(frame).await?
+                };
+                Ok((frame, warnings))
+            };
+            let (frame, told) = self.held.within(&self.ctx, &asked, run).await?;
+            warnings.extend(told);
+            if is_last {
+                return Ok(Outcome { frame, warnings });
+            }
+        }
+        Err(CliError::Usage("the text has no statement".to_string()))
+    }
+
+    /// A frame without columns.
+    fn nothing(&self) -> Result<DataFrame> {
+        Ok(DataFrame::new(self.ctx.state(), LogicalPlanBuilder::empty(false).build()?))
+    }
+
+    /// Runs a frame, and gives its rows as a frame.
+    async fn result(&self, frame: DataFrame) -> Result<DataFrame, CliError> {
+        let schema = Arc::clone(frame.schema().inner());
+        if schema.fields().is_empty() {
+            frame.collect().await?;
+            return Ok(self.nothing()?);
+        }
+        let running = start(frame).await?;
+        let batches = datafusion::physical_plan::common::collect(running.batches).await?;
+        Ok(self.ctx.read_batches(batches)?)
+    }
+
+    /// Starts a frame that the session made of the statement `sql`.
+    ///
+    /// # Errors
+    ///
+    /// A plan error where the frame writes to a file that cannot be written.
+    pub async fn start(&self, frame: DataFrame, sql: &str) -> Result<Running, HostError> {
+        files::forget_files(&self.ctx.runtime_env());
+        start(frame).await.map_err(|error| HostError::new(error, sql))
+    }
+}
+
+async fn start(frame: DataFrame) -> Result<Running, CliError> {
+    let task = Arc::new(frame.task_ctx());
+    let file = writes::destination(frame.logical_plan())?;
+    let plan = frame.create_physical_plan().await?;
+    if let Some(file) = file {
+        folders::check_destination(task.session_config(), &file)?;
+        writes::check_destination(&file, &plan)?;
+    }
+    let warnings = warnings::of_plan(&plan);
+    let batches = execute_stream(Arc::clone(&plan), task)?;
+    Ok(Running { plan, batches, warnings })
+}
+
+/// Whether the plan only reads. EXPLAIN ANALYZE of a statement that writes does write.
+fn is_query(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Ddl(_) | LogicalPlan::Dml(_) | LogicalPlan::Copy(_) => false,
+        LogicalPlan::Statement(PlannedStatement::Execute(_)) => true,
+        LogicalPlan::Statement(_) => false,
+        LogicalPlan::Analyze(analyze) => is_query(&analyze.input),
+        _ => true,
+    }
+}
+
+impl HostError {
+    /// The error of DataFusion, in words for the user of the statement `sql`.
+    pub fn of(error: DataFusionError, sql: &str) -> Self {
+        Self::new(error.into(), sql)
+    }
+
+    fn new(error: CliError, sql: &str) -> Self {
+        let (text, hint) = match &error {
+            CliError::Sql(error) => {
+                let message = errors::one_line(&errors::message(error));
+                let hint = hints::hint(error, &message, sql);
+                (hints::without_noise(&message), hint)
+            }
+            error => (errors::text(error), None),
+        };
+        let hosted =
+            |text: String| FLAGS.iter().fold(text, |text, (flag, other)| text.replace(flag, other));
+        Self { error, text: hosted(text), hint: hint.map(hosted) }
+    }
+
+    /// The message, in one line.
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// Advice, where there is any.
+    pub fn hint(&self) -> Option<&str> {
+        self.hint.as_deref()
+    }
+
+    /// The error of DataFusion; `None` where a flag is wrong.
+    pub fn source(&self) -> Option<&DataFusionError> {
+        match &self.error {
+            CliError::Sql(error) => Some(error),
+            _ => None,
+        }
+    }
+}
+
+/// Lays out rows as the command line does, in at most `width` columns of a terminal.
+///
+/// # Errors
+///
+/// An error of Arrow for a value that cannot be shown.
+pub fn table(schema: SchemaRef, batches: &[RecordBatch], width: Option<usize>) -> Result<String> {
+    let columns = width.map_or(Columns::Unlimited, Columns::Limited);
+    let fit = Fit::new(columns, Expanded::Auto);
+    let mut table = TableWriter::new(schema, MaxRows::Unlimited, Default::default(), fit);
+    let mut text = vec![];
+    for batch in batches {
+        text.extend(table.push(batch)?);
+    }
+    text.extend(table.finish()?);
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The progress of a plan as a line for a terminal.
+pub struct ProgressLine(super::progress::PlanStatus);
+
+impl ProgressLine {
+    /// The progress of a plan that runs.
+    pub fn new(plan: Arc<dyn ExecutionPlan>) -> Self {
+        Self(super::progress::PlanStatus::new(plan))
+    }
+
+    /// The line now, in about `columns` columns.
+    pub fn text(&mut self, columns: usize) -> String {
+        self.0.line(columns)
+    }
+}
