@@ -1,0 +1,49 @@
+"""Exact similarity joins of data frames.
+
+One call deduplicates, links or clusters a frame of pandas, polars, pyarrow, DuckDB or Ibis, a file,
+a dictionary or a list, and gives back the kind that came in:
+
+>>> import simjoin
+>>> simjoin.deduplicate(["night watch", "night watch!", "day shift"], at_least=0.8)
+['night watch', 'day shift']
+
+``simjoin.connect()`` opens a session with SQL, in which ``SIMJOIN`` joins by similarity.
+"""
+
+from . import _native
+from ._context import Context, connect
+from ._errors import (
+    Error,
+    ExecutionError,
+    FileError,
+    InternalError,
+    PlanError,
+    ResourcesExhausted,
+    SimjoinWarning,
+    SQLError,
+)
+from ._frame import Explained, Frame, Schema
+from ._verbs import clusters, deduplicate, join, link, near_duplicates
+
+__version__ = _native.__version__
+
+__all__ = [
+    "Context",
+    "Error",
+    "ExecutionError",
+    "Explained",
+    "FileError",
+    "Frame",
+    "InternalError",
+    "PlanError",
+    "ResourcesExhausted",
+    "SQLError",
+    "Schema",
+    "SimjoinWarning",
+    "clusters",
+    "connect",
+    "deduplicate",
+    "join",
+    "link",
+    "near_duplicates",
+]

@@ -1,0 +1,105 @@
+"""One call of a one-liner: its tables, and the condition that makes two rows similar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ._context import Context, default_context
+from ._errors import PlanError
+from ._kinds import ROW, Kind
+from ._measures import Measure, measure_of, threshold_of, tokens_of
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What makes two rows similar."""
+
+    score: str
+    text: str
+    threshold: float
+    measure: Measure
+
+    @property
+    def order(self) -> str:
+        """The last argument of the functions that prefer one score to another."""
+        return ", 'distance'" if self.measure.is_distance else ""
+
+
+@dataclass(frozen=True)
+class Options:
+    """The arguments that say what is similar."""
+
+    measure: str
+    tokenizer: str | None
+    threshold: float | None
+    at_least: float | None
+    at_most: float | None
+
+
+class Job:
+    """One call: its tables, which are gone afterwards."""
+
+    def __init__(self, context: Context | None) -> None:
+        self.context = context or default_context()
+        self._tables: list[str] = []
+
+    def __enter__(self) -> Job:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for table in self._tables:
+            self.context.deregister(table)
+
+    def table(self, kind: Kind, columns: dict[str, str]) -> str:
+        """Names columns of a frame as a table, with the numbers of its rows."""
+        name = self.fresh()
+        known = kind.names()
+        for column in columns.values():
+            if column not in known:
+                raise PlanError(
+                    f"the frame has no column {column!r}",
+                    f"its columns are {', '.join(known) or 'none'}",
+                )
+        kind.register(self.context, name, columns, ROW)
+        return name
+
+    def fresh(self) -> str:
+        """Gives a name for a table that goes with the call."""
+        name = self.context._fresh_name()
+        self._tables.append(name)
+        return name
+
+    def condition(
+        self,
+        tables: tuple[str, str],
+        names: tuple[str, str],
+        keys: int,
+        options: Options,
+    ) -> Condition:
+        """Gives the condition of the columns ``x``, ``k0``, ``k1`` and so on of two tables."""
+        families, types = [], []
+        for table in tables:
+            native = self.context.table(table)._native
+            place = [name for name, _ in native.columns()].index("x")
+            families.append(native.families()[place])
+            types.append(native.columns()[place][1])
+        if families[0] != families[1] and "text" in families:
+            raise PlanError(
+                f"the columns {names[0]} ({types[0]}) and {names[1]} ({types[1]}) do not compare",
+                "both are texts, or both are lists",
+            )
+        family = "vector" if "vector" in families else families[0]
+        measure = measure_of(options.measure, family, names[0], types[0])
+        if family != "text" and options.tokenizer is not None:
+            raise PlanError(
+                f"the column {names[0]} ({types[0]}) is a list: a tokenizer is for texts"
+            )
+        bound = threshold_of(measure, options.threshold, options.at_least, options.at_most)
+        values = ["a.x", "b.x"]
+        if family == "text":
+            values = [tokens_of(options.tokenizer, value) for value in values]
+        score = f"{measure.function}({', '.join(values)})"
+        text = f"{score} {'<=' if measure.is_distance else '>='} $t"
+        for key in range(keys):
+            text += f" AND a.k{key} = b.k{key}"
+        return Condition(score, text, bound, measure)

@@ -1,0 +1,110 @@
+//! The threads of the engine, and how Python waits for them.
+//!
+//! A process makes its runtime when it first needs one. A child of `fork` has none of its parent's
+//! threads, so that it makes another one: the process is told by its number.
+
+use std::any::Any;
+use std::sync::atomic::{AtomicPtr, Ordering};
+use std::time::Duration;
+
+use datafusion::common::DataFusionError;
+use datafusion_simjoin::cli::host;
+use pyo3::exceptions::PyOSError;
+use pyo3::prelude::*;
+use tokio::runtime::Runtime;
+use tokio::task::JoinError;
+
+use crate::errors;
+
+/// The time between two looks at Python's signals.
+pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
+
+struct OfProcess {
+    process: u32,
+    runtime: Runtime,
+}
+
+/// The runtime of this process or of the one that forked it. None is ever freed: its threads may run
+/// until the process ends, and in a child there is nothing of it to free.
+static RUNTIME: AtomicPtr<OfProcess> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The runtime of this process.
+pub(crate) fn runtime() -> PyResult<&'static Runtime> {
+    let known = RUNTIME.load(Ordering::Acquire);
+    // SAFETY: the pointer is null or of a value that is never freed.
+    if let Some(known) = unsafe { known.as_ref() }
+        && known.process == std::process::id()
+    {
+        return Ok(&known.runtime);
+    }
+    let own = host::runtime().map_err(|e| PyOSError::new_err(format!("no threads: {e}")))?;
+    let made = Box::into_raw(Box::new(OfProcess { process: std::process::id(), runtime: own }));
+    match RUNTIME.compare_exchange(known, made, Ordering::AcqRel, Ordering::Acquire) {
+        // SAFETY: as above.
+        Ok(_) => Ok(unsafe { &(*made).runtime }),
+        Err(_) => {
+            // SAFETY: another thread was first, so that nobody else has this pointer.
+            drop(unsafe { Box::from_raw(made) });
+            runtime()
+        }
+    }
+}
+
+/// Drops a value on a thread of the runtime: the trees of long statements are deeper than the stacks
+/// of Python's threads.
+pub(crate) fn drop_apart<T: Send + 'static>(value: T) {
+    if let Ok(runtime) = runtime() {
+        runtime.spawn_blocking(move || drop(value));
+    }
+}
+
+/// Runs the future on the runtime and waits for it, without Python's lock. A signal whose handler
+/// raises, such as Ctrl-C, cancels it. A panic is an exception.
+pub(crate) fn wait<T: Send + 'static>(
+    py: Python<'_>,
+    future: impl Future<Output = T> + Send + 'static,
+) -> PyResult<T> {
+    wait_with(py, future, |_| Ok(()))
+}
+
+/// [`wait`] that calls `meanwhile` every [`PATIENCE`], with Python's lock. Its error cancels as well.
+pub(crate) fn wait_with<T: Send + 'static>(
+    py: Python<'_>,
+    future: impl Future<Output = T> + Send + 'static,
+    mut meanwhile: impl FnMut(Python<'_>) -> PyResult<()>,
+) -> PyResult<T> {
+    let runtime = runtime()?;
+    let mut task = runtime.spawn(future);
+    loop {
+        let ended = py
+            .detach(|| runtime.block_on(async { tokio::time::timeout(PATIENCE, &mut task).await }));
+        match ended {
+            Ok(Ok(value)) => return Ok(value),
+            Ok(Err(error)) => return Err(panicked(py, error)),
+            Err(_) => {
+                if let Err(error) = py.check_signals().and_then(|()| meanwhile(py)) {
+                    task.abort();
+                    return Err(error);
+                }
+            }
+        }
+    }
+}
+
+/// The exception of a task that did not end.
+fn panicked(py: Python<'_>, error: JoinError) -> PyErr {
+    match error.try_into_panic() {
+        Ok(panic) => errors::of_engine(py, panic_error(panic.as_ref())),
+        Err(error) => errors::of_engine(py, DataFusionError::ExecutionJoin(Box::new(error))),
+    }
+}
+
+/// The error of a panic of the engine.
+pub(crate) fn panic_error(panic: &(dyn Any + Send)) -> DataFusionError {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_string());
+    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
+    let text = text.unwrap_or_else(|| "no message".to_string());
+    DataFusionError::Internal(format!(
+        "the engine panicked ({text}), which is a defect of simjoin: please report it"
+    ))
+}
