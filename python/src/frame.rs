@@ -97,7 +97,7 @@ impl Frame {
                 let mut looks = 0u32;
                 wait_with(py, batches, |py| {
                     looks += 1;
-                    if looks % 10 == 0 {
+                    if looks.is_multiple_of(10) {
                         progress.call1(py, (line.text(LINE),))?;
                     }
                     Ok(())
@@ -161,7 +161,7 @@ impl Frame {
         let running = self.start(py, self.frame()?)?;
         let batches = Batches::new(running.batches)?;
         match requested {
-            Some(schema) => stream::stream_capsule(py, Cast::new(batches, schema)),
+            Some(schema) => stream::stream_capsule(py, Cast::over(batches, schema)),
             None => stream::stream_capsule(py, Box::new(batches)),
         }
     }

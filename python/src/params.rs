@@ -40,7 +40,7 @@ pub(crate) fn read(
 
 /// A value, of the type that a column of it would have.
 fn scalar(value: &Bound<'_, PyAny>) -> PyResult<ScalarAndMetadata> {
-    let column = values::array(&[value.clone()], "parameter")?;
+    let column = values::array(std::slice::from_ref(value), "parameter")?;
     let value = ScalarValue::try_from_array(&column, 0);
     let value = value.map_err(|error| PyTypeError::new_err(error.to_string()))?;
     Ok(ScalarAndMetadata::from(value))

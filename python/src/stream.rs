@@ -257,7 +257,7 @@ pub(crate) struct Cast {
 impl Cast {
     /// Casts `input` to `schema`, as far as it has as many columns and Arrow casts their types; other
     /// requests are left to the consumer, as the interface allows.
-    pub(crate) fn new(input: Batches, schema: SchemaRef) -> Box<dyn RecordBatchReader + Send> {
+    pub(crate) fn over(input: Batches, schema: SchemaRef) -> Box<dyn RecordBatchReader + Send> {
         let own = input.schema();
         let castable = own.fields().len() == schema.fields().len()
             && own
