@@ -10,7 +10,7 @@ a dictionary or a list, and gives back the kind that came in:
 ``simjoin.connect()`` opens a session with SQL, in which ``SIMJOIN`` joins by similarity.
 """
 
-from . import _native
+from . import _native, plot
 from ._context import Context, connect
 from ._errors import (
     Error,
@@ -46,4 +46,5 @@ __all__ = [
     "join",
     "link",
     "near_duplicates",
+    "plot",
 ]

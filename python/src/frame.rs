@@ -8,6 +8,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::common::TableReference;
 use datafusion::dataframe::DataFrame;
 use datafusion::logical_expr::{LogicalPlan, ident};
+use datafusion::physical_plan::metrics::MetricValue;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion_simjoin::cli::host::{self, Host, HostError, ProgressLine, Running};
 use parking_lot::Mutex;
@@ -336,7 +337,9 @@ fn push_operators(
     if let Some(set) = plan.metrics() {
         for metric in set.aggregate_by_name().iter() {
             let value = metric.value();
-            metrics.set_item(value.name(), value.as_usize())?;
+            if !matches!(value, MetricValue::StartTimestamp(_) | MetricValue::EndTimestamp(_)) {
+                metrics.set_item(value.name(), value.as_usize())?;
+            }
         }
     }
     operator.set_item("metrics", metrics)?;

@@ -1,0 +1,24 @@
+"""The examples of the manual run."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+
+
+@pytest.mark.parametrize("page", ["docs/python.md", "python/README.md"])
+def test_examples_of_pages(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("polars")
+    monkeypatch.chdir(ROOT)
+    text = (ROOT / page).read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert blocks, page
+    names: dict = {}
+    for block in blocks:
+        exec(compile(block, page, "exec"), names)
+    assert os.getcwd() == str(ROOT)
