@@ -78,7 +78,7 @@ class Context:
         """Sets an option, such as ``simjoin.strategy`` or ``datafusion.execution.batch_size``."""
         if not option.replace("_", "").replace(".", "").isalnum():
             raise PlanError(f"{option} is no name of an option", "SHOW ALL lists the options")
-        self.sql(f"SET {option} = {text(_setting(value))}")
+        self.sql(f"SET {option} = {text(setting(value))}")
 
     def __repr__(self) -> str:
         return f"simjoin.Context(tables={self.tables()})"
@@ -94,7 +94,8 @@ class Context:
 PRIVATE = "__simjoin_python_"
 
 
-def _setting(value: Any) -> str:
+def setting(value: Any) -> str:
+    """Gives the value of an option as text."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

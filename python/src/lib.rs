@@ -1,6 +1,7 @@
 //! The native half of the Python package `simjoin`: sessions and frames of the engine, with the
 //! parameters, rows, errors and signals that cross the border. `python/simjoin` holds what users see.
 
+mod adbc;
 mod cells;
 mod errors;
 mod frame;

@@ -159,6 +159,11 @@ impl Batches {
         Ok(Self { schema, batches, task: task.abort_handle(), has_ended: false })
     }
 
+    /// Cancels the statement when it is told to.
+    pub(crate) fn abort_handle(&self) -> AbortHandle {
+        self.task.clone()
+    }
+
     /// Waits for the next batch, without Python's lock, and looks at its signals meanwhile.
     fn receive(&mut self) -> Option<Result<RecordBatch, ArrowError>> {
         match self.batches.try_recv() {

@@ -13,7 +13,8 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.mark.parametrize("page", ["docs/python.md", "python/README.md"])
 def test_examples_of_pages(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("polars")
+    for library in ("polars", "pyarrow", "adbc_driver_manager"):
+        pytest.importorskip(library)
     monkeypatch.chdir(ROOT)
     text = (ROOT / page).read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -39,7 +39,7 @@ use super::prepare::{Held, Prepared, parse, prepare};
 use super::progress::Progress;
 use super::table::{Columns, Expanded, Fit, TableWriter};
 use super::threads::stack_bytes;
-use super::{folders, hints, session, warnings, writes};
+use super::{folders, hints, session, statement, warnings, writes};
 use crate::files;
 
 /// Names of flags in messages of the command line, and of what a host has in their place.
@@ -157,6 +157,22 @@ impl Host {
             }
         }
         Err(CliError::Usage("the text has no statement".to_string()))
+    }
+
+    /// Plans a text of one statement, which does not run.
+    ///
+    /// # Errors
+    ///
+    /// The error of planning; a plan error for a text of none or of several statements.
+    pub async fn plan(&self, text: &str) -> Result<LogicalPlan, HostError> {
+        let plan = async {
+            let mut statements = parse(&self.ctx, text, 1)?;
+            match (statements.pop_front(), statements.is_empty()) {
+                (Some(statement), true) => Ok(statement::plan(&self.ctx, statement).await?),
+                _ => Err(CliError::Usage("the text has to be one statement".to_string())),
+            }
+        };
+        plan.await.map_err(|error| HostError::new(error, text))
     }
 
     /// A frame without columns.
