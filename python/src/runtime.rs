@@ -4,8 +4,12 @@
 //! threads, so that it makes another one: the process is told by its number.
 
 use std::any::Any;
+use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::time::Duration;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::{self, Thread};
+use std::time::{Duration, Instant};
 
 use datafusion::common::DataFusionError;
 use datafusion_simjoin::cli::host;
@@ -73,21 +77,45 @@ pub(crate) fn wait_with<T: Send + 'static>(
     future: impl Future<Output = T> + Send + 'static,
     mut meanwhile: impl FnMut(Python<'_>) -> PyResult<()>,
 ) -> PyResult<T> {
-    let runtime = runtime()?;
-    let mut task = runtime.spawn(future);
+    let mut task = runtime()?.spawn(future);
     loop {
-        let ended = py
-            .detach(|| runtime.block_on(async { tokio::time::timeout(PATIENCE, &mut task).await }));
-        match ended {
-            Ok(Ok(value)) => return Ok(value),
-            Ok(Err(error)) => return Err(panicked(py, error)),
-            Err(_) => {
+        match py.detach(|| poll_briefly(&mut task)) {
+            Some(Ok(value)) => return Ok(value),
+            Some(Err(error)) => return Err(panicked(py, error)),
+            None => {
                 if let Err(error) = py.check_signals().and_then(|()| meanwhile(py)) {
                     task.abort();
                     return Err(error);
                 }
             }
         }
+    }
+}
+
+/// Wakes a thread that waits for a future.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+/// Waits for a future of the runtime, up to [`PATIENCE`]. The timers of the runtime would not do: a
+/// query may keep all threads busy that drive them.
+pub(crate) fn poll_briefly<F: Future + Unpin>(future: &mut F) -> Option<F::Output> {
+    let waker = Waker::from(Arc::new(Unpark(thread::current())));
+    let mut context = Context::from_waker(&waker);
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Poll::Ready(output) = Pin::new(&mut *future).poll(&mut context) {
+            return Some(output);
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return None;
+        }
+        thread::park_timeout(left);
     }
 }
 

@@ -1,7 +1,9 @@
 //! Rows across the border, by Arrow's PyCapsule interface: no buffer is copied in either direction.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arrow::array::{
@@ -23,7 +25,7 @@ use tokio::sync::mpsc::{self, Receiver, error::TryRecvError};
 use tokio::task::AbortHandle;
 
 use crate::errors;
-use crate::runtime::{PATIENCE, panic_error, runtime};
+use crate::runtime::{panic_error, poll_briefly, runtime};
 
 /// Batches that wait for the reader.
 const AHEAD: usize = 2;
@@ -138,7 +140,28 @@ pub(crate) struct Batches {
     schema: SchemaRef,
     batches: Receiver<Message>,
     task: AbortHandle,
+    /// The reader does not wait for the task to end: it may be in the middle of a poll.
+    is_cancelled: Arc<AtomicBool>,
     has_ended: bool,
+}
+
+/// Cancels a statement whose rows are being read.
+pub(crate) struct Canceller {
+    task: AbortHandle,
+    is_cancelled: Arc<AtomicBool>,
+}
+
+impl Canceller {
+    /// A handle of a task without a reader.
+    pub(crate) fn of(task: AbortHandle) -> Self {
+        Self { task, is_cancelled: Arc::default() }
+    }
+
+    /// Cancels the statement. Its reader fails.
+    pub(crate) fn cancel(self) {
+        self.is_cancelled.store(true, Ordering::Relaxed);
+        self.task.abort();
+    }
 }
 
 impl Batches {
@@ -156,12 +179,13 @@ impl Batches {
                 }
             }
         });
-        Ok(Self { schema, batches, task: task.abort_handle(), has_ended: false })
+        let task = task.abort_handle();
+        Ok(Self { schema, batches, task, is_cancelled: Arc::default(), has_ended: false })
     }
 
-    /// Cancels the statement when it is told to.
-    pub(crate) fn abort_handle(&self) -> AbortHandle {
-        self.task.clone()
+    /// A handle that cancels the statement.
+    pub(crate) fn canceller(&self) -> Canceller {
+        Canceller { task: self.task.clone(), is_cancelled: Arc::clone(&self.is_cancelled) }
     }
 
     /// Waits for the next batch, without Python's lock, and looks at its signals meanwhile.
@@ -171,19 +195,18 @@ impl Batches {
             Err(TryRecvError::Disconnected) => return Some(Err(cancelled())),
             Err(TryRecvError::Empty) => {}
         }
-        let Ok(runtime) = runtime() else { return Some(Err(cancelled())) };
         let batches = &mut self.batches;
         loop {
             // A reader that holds Python's lock would keep it from scans of Python's objects.
-            let waited = Python::try_attach(|py| {
-                py.detach(|| {
-                    runtime.block_on(async { tokio::time::timeout(PATIENCE, batches.recv()).await })
-                })
-            });
+            let waited =
+                Python::try_attach(|py| py.detach(|| poll_briefly(&mut pin!(batches.recv()))));
             match waited {
-                Some(Ok(Some(message))) => return message.map(|batch| batch.map_err(told)),
-                Some(Ok(None)) => return Some(Err(cancelled())),
-                Some(Err(_)) => {
+                Some(Some(Some(message))) => return message.map(|batch| batch.map_err(told)),
+                Some(Some(None)) => return Some(Err(cancelled())),
+                Some(None) if self.is_cancelled.load(Ordering::Relaxed) => {
+                    return Some(Err(cancelled()));
+                }
+                Some(None) => {
                     if let Some(Err(error)) = Python::try_attach(|py| py.check_signals()) {
                         return Some(Err(interrupted(error)));
                     }
@@ -215,9 +238,9 @@ const UNWINDING: Duration = Duration::from_millis(10);
 fn interrupted(error: PyErr) -> ArrowError {
     let (is_ctrl_c, text) =
         Python::attach(|py| (error.is_instance_of::<PyKeyboardInterrupt>(py), error.to_string()));
-    if is_ctrl_c && let Ok(runtime) = runtime() {
-        runtime.spawn(async {
-            tokio::time::sleep(UNWINDING).await;
+    if is_ctrl_c {
+        std::thread::spawn(|| {
+            std::thread::sleep(UNWINDING);
             // SAFETY: the call sets a flag, and needs no lock.
             unsafe { pyo3::ffi::PyErr_SetInterrupt() };
         });

@@ -6,6 +6,7 @@ import threading
 import time
 
 import pytest
+from test_processes import LONG
 
 import simjoin.dbapi
 
@@ -109,10 +110,6 @@ def test_errors(connection) -> None:
 
 
 def test_a_statement_is_cancelled() -> None:
-    query = (
-        "SELECT count(*) FROM generate_series(1, 100000) a, generate_series(1, 100000) b "
-        "WHERE sin(a.value) > cos(b.value)"
-    )
     with simjoin.dbapi.connect() as opened, opened.cursor() as cursor:
 
         def cancel() -> None:
@@ -123,6 +120,6 @@ def test_a_statement_is_cancelled() -> None:
         thread.start()
         start = time.monotonic()
         with pytest.raises((manager.Error, pyarrow.ArrowException), match="cancel"):
-            cursor.execute(query).fetchall()
+            cursor.execute(LONG).fetchall()
         assert time.monotonic() - start < 10
         thread.join()

@@ -22,6 +22,12 @@ LONG = (
     "AND sin(a.id) > cos(b.id)"
 )
 
+#: A join of DataFusion's own, whose threads yield to nobody.
+UNYIELDING = (
+    "SELECT count(*) FROM generate_series(1, 30000) a, generate_series(1, 30000) b "
+    "WHERE sin(a.value) > cos(b.value)"
+)
+
 TABLE = {"id": list(range(200)), "s": [[i // 2, i // 3, i // 5] for i in range(200)]}
 QUERY = (
     "SELECT a.id, b.id AS other FROM t a SIMJOIN t b ON jaccard(a.s, b.s) >= 0.5 AND a.id < b.id "
@@ -131,6 +137,7 @@ def test_ctrl_c_cancels() -> None:
     opened = simjoin.connect()
     for run in (
         opened.sql(LONG).to_pylist,
+        opened.sql(UNYIELDING).to_pylist,
         opened.sql(LONG).count,
         opened.sql(LONG).cache,
         lambda: opened.sql(LONG).explain(analyze=True),

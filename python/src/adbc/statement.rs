@@ -9,13 +9,12 @@ use datafusion::common::metadata::ScalarAndMetadata;
 use datafusion::common::{ParamValues, ScalarValue, TableReference};
 use datafusion::datasource::MemTable;
 use datafusion_simjoin::cli::host::{Host, Outcome};
-use tokio::task::AbortHandle;
 
 use super::{
     Reader, block_on, invalid, not_implemented, number, of_engine, of_host, text_of, unknown,
 };
 use crate::runtime::runtime;
-use crate::stream::Batches;
+use crate::stream::{Batches, Canceller};
 
 /// A statement of a connection.
 pub(crate) struct SqlStatement {
@@ -25,13 +24,13 @@ pub(crate) struct SqlStatement {
     target: Option<String>,
     mode: String,
     /// The task that runs, and the reader of its rows.
-    running: Vec<AbortHandle>,
+    running: Option<Canceller>,
 }
 
 impl SqlStatement {
     pub(super) fn new(host: Host) -> Self {
         let mode = "adbc.ingest.mode.create".to_string();
-        Self { host, sql: None, bound: None, target: None, mode, running: vec![] }
+        Self { host, sql: None, bound: None, target: None, mode, running: None }
     }
 
     fn sql(&self) -> Result<String> {
@@ -47,7 +46,7 @@ impl SqlStatement {
     ) -> Result<T> {
         let Ok(runtime) = runtime() else { return block_on(future)? };
         let task = runtime.spawn(future);
-        self.running = vec![task.abort_handle()];
+        self.running = Some(Canceller::of(task.abort_handle()));
         match block_on(task)? {
             Ok(result) => result,
             Err(error) if error.is_cancelled() => Err(Error::with_message_and_status(
@@ -75,7 +74,7 @@ impl SqlStatement {
             self.task(async move { host.start(outcome.frame, &sql).await.map_err(of_host) })?;
         let batches = Batches::new(running.batches);
         let batches = batches.map_err(|error| invalid(error.to_string()))?;
-        self.running = vec![batches.abort_handle()];
+        self.running = Some(batches.canceller());
         Ok(Box::new(batches))
     }
 
@@ -282,7 +281,9 @@ impl Statement for SqlStatement {
     }
 
     fn cancel(&mut self) -> Result<()> {
-        self.running.drain(..).for_each(|task| task.abort());
+        if let Some(running) = self.running.take() {
+            running.cancel();
+        }
         Ok(())
     }
 }
