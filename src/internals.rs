@@ -36,7 +36,7 @@ pub mod set {
 
     pub use crate::set::rates::Rates;
 
-    /// What two lists of integers share.
+    /// The overlap of two lists of integers.
     pub mod intersection {
         pub use crate::set::intersection::{Key, Run, size, size_if_ascending};
     }
@@ -57,7 +57,7 @@ pub mod set {
             Capacities, Form, Launch, Layout, Outcome, Reply, Section, Staging, VerifyJob,
         };
 
-        /// What the kernels read and write.
+        /// The structures that the kernels read and write.
         pub mod abi {
             pub use crate::set::device::abi::{Found, Group, NarrowCandidate};
         }
@@ -77,7 +77,7 @@ pub mod vector {
     }
 }
 
-/// What only comparisons run.
+/// Strategies and techniques that only comparisons run.
 pub mod published {
     use crate::engine::Strategy;
 

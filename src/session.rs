@@ -30,7 +30,7 @@ use crate::vector::VectorFamily;
 /// Adds the functions, the options, the analyzer rule and the query planner of the similarity
 /// join to a session under construction.
 ///
-/// What the builder has already is kept: other functions, rules and extension planners, and
+/// Keeps the parts that the builder has already: other functions, rules and extension planners, and
 /// options of `simjoin.*` that are set.
 ///
 /// ```
@@ -170,7 +170,7 @@ pub trait SimJoinContextExt {
     ///
     /// # Errors
     ///
-    /// Those of [`rewrite_sql_with_dialect`] and of [`SessionContext::sql`]. A SIMJOIN that the
+    /// The errors of [`rewrite_sql_with_dialect`] and of [`SessionContext::sql`]. A SIMJOIN that the
     /// operator cannot run fails when the statement is planned.
     async fn simjoin_sql(&self, sql: &str) -> Result<DataFrame>;
 }

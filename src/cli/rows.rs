@@ -39,7 +39,7 @@ impl Rows {
     /// The writer that takes the result.
     pub(super) fn open(&self, progress: &Progress) -> Result<Box<dyn Write + Send>, CliError> {
         if self.is_stdout() {
-            // It may be missing, which the plan's own writer does not see.
+            // Standard output may be missing, which the plan's own writer does not see.
             Stdout.flush().map_err(CliError::from_write)?;
         }
         Ok(match self {

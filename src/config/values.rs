@@ -1,4 +1,4 @@
-//! What the options accept, and how their text is read and shown.
+//! The values that the options accept, and how their text is read and shown.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -163,7 +163,7 @@ impl fmt::Display for SpillChoice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct BlockSizeChoice(pub Option<u32>);
 
-/// What an option accepts, and how its text is read.
+/// A value that an option accepts, and how its text is read.
 pub(super) trait OptionValue: Sized {
     fn accepts() -> Cow<'static, str>;
     fn parse(text: &str) -> Option<Self>;

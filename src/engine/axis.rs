@@ -43,7 +43,7 @@ pub trait Axis: Debug + Send + Sync {
 pub struct RowPlace {
     /// The position on the [`Axis`] among rows of its kind; 0 where the row cannot match anything.
     pub position: u32,
-    /// What positions are compared for: a row whose kind is not that of most rows lies [`ANYWHERE`],
+    /// The kind that positions are compared for: a row of another kind than most rows lies [`ANYWHERE`],
     /// on an axis where rows may. The length of a vector, for one.
     pub kind: u32,
     /// A hash of the item, the same for equal items in every process.

@@ -30,7 +30,7 @@ pub struct Choice {
     device: Option<Arc<dyn DevicePlace>>,
     /// Why the strategy is placed there.
     reason: String,
-    /// What takes its place should the devices refuse it, the best first.
+    /// The choices that take its place should the devices refuse it, the best first.
     next: VecDeque<Ranked>,
 }
 
@@ -159,7 +159,7 @@ pub struct Chosen {
     /// Where it runs, and why.
     pub place: String,
     pub reason: String,
-    /// What happened since.
+    /// Words about the course of the join since the choice.
     pub notes: String,
 }
 
@@ -182,7 +182,7 @@ impl Choice {
 }
 
 impl Chosen {
-    /// The same choice with a further note.
+    /// A copy of the choice with a further note.
     pub fn noting(&self, note: &str) -> Self {
         let notes = format!("{}{note}", self.notes);
         Self { notes, ..self.clone() }

@@ -17,7 +17,7 @@ pub trait Collection: Any + Debug + Send + Sync {
     /// Which rows hold which item.
     fn groups(&self) -> &RowGroups;
 
-    /// The same, to order the rows of each item.
+    /// The rows of each item, to order them.
     fn groups_mut(&mut self) -> &mut RowGroups;
 
     /// The bytes allocated, with the bytes of the groups.

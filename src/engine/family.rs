@@ -43,7 +43,7 @@ pub trait Family: Debug + Send + Sync {
     /// A plan error that names the types when they cannot be joined.
     fn bind(&self, predicate: Predicate, arguments: [Argument<'_>; 2]) -> Result<Arc<dyn Matcher>>;
 
-    /// What the matchers of the family take in place of an argument: [`Matcher::source`].
+    /// The expression that the matchers of the family take in place of an argument: [`Matcher::source`].
     fn source(&self, _argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
         None
     }
@@ -73,9 +73,9 @@ pub trait Family: Debug + Send + Sync {
 pub struct Argument<'a> {
     /// The type of its values.
     pub data_type: &'a DataType,
-    /// What it is computed by, where a family may compute a part of it itself.
+    /// The expression that computes it, where a family may compute a part of it itself.
     pub expression: Option<&'a PhysicalExprRef>,
-    /// What the expression reads.
+    /// The schema that the expression reads.
     pub input: Option<&'a Schema>,
 }
 
@@ -92,7 +92,7 @@ pub trait Matcher: Debug + Send + Sync {
     /// The line on which the rows of both sides lie.
     fn axis(&self) -> &dyn Axis;
 
-    /// What may be evaluated in place of this argument for rows that are encoded, which is a child
+    /// The expression that may be evaluated in place of this argument for rows that are encoded, a child
     /// of it: the encoders compute the rest themselves. `None` where that is nothing.
     fn source(&self, _argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
         None

@@ -104,7 +104,7 @@ pub struct MatchSpec {
     pub probe: Side,
     /// The orders of its items that a match stands for.
     pub orders: Orders,
-    /// What the join needs to know of a match.
+    /// The knowledge that the join needs of a match.
     pub need: MatchNeed,
     /// The rows that are expected of the probe side.
     pub probe_rows: ProbeRows,
@@ -275,7 +275,7 @@ impl Estimate {
     }
 }
 
-/// What the operator asks of a device.
+/// The operator's request for a device.
 #[derive(Clone)]
 pub struct DeviceRequest {
     /// The device that the options ask for.
@@ -410,7 +410,7 @@ impl WorkStep {
     /// With more, blocking keys keep partners few and the work of all items alike.
     pub const MOST: usize = 1 << 12;
 
-    /// The same work for each of `items` items.
+    /// Equal work for each of `items` items.
     pub fn even(items: u32) -> Vec<Self> {
         vec![Self { start: 0, items, first: 1, slope: 0 }]
     }

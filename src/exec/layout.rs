@@ -1,4 +1,4 @@
-//! What a [`SimilarityJoin`] means for execution: which side probes, what each match must yield,
+//! The meaning of a [`SimilarityJoin`] for execution: which side probes, what each match must yield,
 //! and which columns are carried along.
 
 use std::sync::Arc;

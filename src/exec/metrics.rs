@@ -32,7 +32,7 @@ pub(crate) struct BuildMetrics {
 }
 
 impl BuildMetrics {
-    /// The same counters for rows from disk, which were counted when the input was read.
+    /// Counters for the rows from disk, which were counted when the input was read.
     pub(crate) fn of_stored(&self) -> Self {
         Self { rows: Count::new(), ..self.clone() }
     }
@@ -131,7 +131,7 @@ pub(crate) struct ProbeMetrics {
     partition: usize,
 }
 
-/// What a device did for one probe partition.
+/// The figures of a device for one probe partition.
 #[derive(Debug)]
 struct DeviceMetrics {
     chunks: Count,
@@ -234,7 +234,7 @@ impl ProbeMetrics {
         }
     }
 
-    /// The same counters, for another cursor.
+    /// These counters, for another cursor.
     pub(crate) fn again(&self) -> Self {
         Self {
             counters: self.counters.clone(),

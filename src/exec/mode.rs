@@ -1,4 +1,4 @@
-//! What the partitions of a join share.
+//! The state that the partitions of a join share.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use super::layout::Layout;
 use crate::exec::input::JoinInput;
 use crate::spec::Side;
 
-/// What the partitions of a join share, and so which of them may run apart from each other.
+/// The state that the partitions of a join share, and so which of them may run apart from each other.
 ///
 /// An engine that runs each partition as a task of its own, perhaps on another machine, takes any
 /// mode but [`JoinMode::Shared`]. It may run one partition or several of them on one copy of the
@@ -129,7 +129,7 @@ impl JoinMode {
         }
     }
 
-    /// What the inputs must be, in the order of the operator's children.
+    /// The distributions that the inputs must have, in the order of the operator's children.
     pub(crate) fn requirements(
         self,
         input: &JoinInput,

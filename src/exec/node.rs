@@ -78,7 +78,7 @@ pub struct SetSimilarityJoinExec {
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
     build: OnceExecution<Built, Option<Arc<ProbeInputs>>>,
-    /// What the last execution chose, for EXPLAIN ANALYZE.
+    /// The choice of the last execution, for EXPLAIN ANALYZE.
     chosen: Arc<Mutex<Option<String>>>,
 }
 
@@ -246,7 +246,7 @@ impl SetSimilarityJoinExec {
         Ok(Some(Arc::new(KeyConverter::try_new(types, join.null_equality)?)))
     }
 
-    /// What is known of the probe side of one of `builds` build sides.
+    /// The rows that are expected of the probe side of one of `builds` build sides.
     fn expected(&self, builds: usize) -> Expected {
         match &self.input {
             JoinInput::Itself { .. } => Expected::Unknown,

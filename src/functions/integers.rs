@@ -20,7 +20,7 @@ use crate::set::intersection::{Key, Run, SignedKey, size, size_if_ascending, sor
 use crate::simd::Simd;
 use crate::util::parallel;
 
-/// What of an integer type matters for comparisons.
+/// The properties of an integer type that matter for comparisons.
 #[derive(Debug, Clone, Copy)]
 struct Kind {
     signed: bool,

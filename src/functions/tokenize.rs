@@ -20,7 +20,7 @@ use super::token_lists::TokenLists;
 use super::{documentation, wrong_count};
 use crate::values::{Lists, TextTokenizer, Texts, TokenKind, list_element_type};
 
-/// What turns a text, or a list of words, into tokens.
+/// A function that turns a text, or a list of words, into tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tokenizer {
     /// `qgrams(text, q)`

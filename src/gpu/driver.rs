@@ -256,7 +256,7 @@ impl Context {
         outcome.map(|()| entered)
     }
 
-    /// The same, with a guard even after an error: the context may be current nevertheless, as
+    /// Enters the context, with a guard even after an error: the context may be current nevertheless, as
     /// where the driver only reports an earlier failure.
     fn enter_anyway(&self) -> (Entered, Result<()>) {
         let former = match self.check("cuCtxGetCurrent", result::ctx::get_current()) {

@@ -37,7 +37,7 @@ pub enum DeviceError {
     },
     /// The device has `free` bytes left, too few for `what`.
     OutOfMemory {
-        /// What the memory was for.
+        /// The purpose of the memory.
         what: &'static str,
         /// The bytes asked for.
         bytes: u64,

@@ -33,7 +33,7 @@ pub trait DeviceWork: Debug + Send {
     fn answer(self: Box<Self>, outcome: Result<Usage, DeviceError>);
 }
 
-/// What a work took of its device.
+/// The use that a work made of its device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Usage {
     pub times: Times,

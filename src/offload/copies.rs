@@ -1,4 +1,4 @@
-//! What lies on devices of a collection.
+//! Copies of a collection on devices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -37,7 +37,7 @@ pub(super) struct OffloadCursor<F: DeviceFilter> {
     units: UnitQueue<ProbeUnit>,
     /// Units that are not complete.
     open: Vec<Open<F::Unit>>,
-    /// What items of the last unit have with themselves, until it is given.
+    /// The matches of items of the last unit with themselves, until they are given.
     itself: Option<(u32, F::Itself)>,
     scratch: F::Scratch,
     /// Jobs that wait for a device.

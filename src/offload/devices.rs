@@ -212,7 +212,7 @@ pub(crate) struct Devices {
     left_out: Vec<String>,
     /// Visible devices for which the join has too little work.
     idle: usize,
-    /// What EXPLAIN says of the build side besides.
+    /// A remark of EXPLAIN about the build side.
     remark: Option<&'static str>,
     /// The probe items are the build items: units are ranges of one collection.
     pub self_join: bool,

@@ -23,9 +23,9 @@ use crate::util::errors::is_out_of_memory;
 /// Which matches the CPU is to give.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wanted {
-    /// Those of the join.
+    /// The pairs of the join.
     Join,
-    /// Those of all probe items with all build items, given also where they are to be counted: the
+    /// All probe items with all build items, given also where they are to be counted: the
     /// CPU may give either item of a pair as the probe where each is decided once.
     All,
 }
@@ -57,7 +57,7 @@ pub(crate) struct OnCpu {
 }
 
 impl OnCpu {
-    /// What is prepared grows a reservation like this one.
+    /// A join whose preparation grows a reservation like this one.
     pub(crate) fn new(join: impl CpuJoin, reservation: &MemoryReservation) -> Self {
         let join: Arc<dyn CpuJoin> = Arc::new(join);
         let late = |wanted| LateJoin::new(&join, wanted, reservation);

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 
 use crate::gpu::Device;
 
-/// What joins of this process would have saved, in nanoseconds.
+/// The nanoseconds that joins of this process would have saved.
 static LOST: AtomicU64 = AtomicU64::new(0);
 /// Whether a device has been opened for later joins, or was not there: it is tried once.
 static IS_TRIED: AtomicBool = AtomicBool::new(false);

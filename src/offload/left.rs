@@ -2,7 +2,7 @@
 
 use crate::gpu::DeviceError;
 
-/// Of the number of a unit that a kernel gives back: alone it has more hits than there is room.
+/// Marks the number of a unit that a kernel gives back: alone it has more hits than there is room.
 const TOO_MANY: u32 = 1 << 31;
 /// Units that are done again in one job, at least, where the former job has done some.
 const LEAST_UNITS: usize = 64;
@@ -14,7 +14,7 @@ pub(crate) trait TileUnit: Copy {
     /// The first stage, and how many there are.
     fn stages(&self) -> (u32, u32);
 
-    /// The same rows with other stages.
+    /// These rows with other stages.
     fn with(self, first: u32, stages: u32) -> Self;
 
     /// Smaller units in place of one with too many hits; `None` where it is the smallest.

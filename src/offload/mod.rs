@@ -64,9 +64,9 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     type Itself: Itself;
     /// A work of a device.
     type Job: Debug + Send + 'static;
-    /// What a device has left of a job.
+    /// The part of a job that a device has left.
     type Left: Debug + Send + 'static;
-    /// What a cursor keeps from plan to plan.
+    /// The memory that a cursor keeps from plan to plan.
     type Scratch: Default + Send;
     /// Which matches a job that no device has done would have given, where the CPU joins its probe items.
     type Undecided: Undecided;
@@ -96,7 +96,7 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     /// An internal error when another family made its items.
     fn unit(&self, unit: &ProbeUnit) -> Result<Self::Unit>;
 
-    /// What is to be given for the items of a unit and themselves; `None` where that is nothing.
+    /// The matches to be given for the items of a unit with themselves; `None` where there are none.
     fn itself(&self, unit: &Self::Unit) -> Option<Self::Itself>;
 
     /// The rows that are to be planned for a range of probe items.
@@ -132,7 +132,7 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     /// Jobs that do the same in less memory of the device each; `None` where there are none.
     fn smaller(&self, job: &Self::Job) -> Option<Vec<Self::Job>>;
 
-    /// What the CPU has to do for a job.
+    /// The work that the CPU has to do for a job.
     fn undecided(&self, job: &Self::Job) -> OnHost<Self::Undecided>;
 
     /// Notes that a probe item of a unit needs no further match.
@@ -220,7 +220,7 @@ impl Undecided for Infallible {
 /// The reply to a job of a filter.
 pub(crate) type TicketOf<F> = Ticket<<F as DeviceFilter>::Job, <F as DeviceFilter>::Left>;
 
-/// What a device has done of a job.
+/// The part of a job that a device has done.
 #[derive(Debug, Default)]
 pub(crate) struct Outcome<L> {
     pub counted: Counted,
@@ -240,7 +240,7 @@ pub(crate) struct Counted {
     pub rows: RowPairCounts,
 }
 
-/// What became of the pairs of a job, for the funnel.
+/// The numbers of pairs of a job, for the funnel.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct JobCounters {
     /// The kernel of the filter.
@@ -254,7 +254,7 @@ pub(crate) struct JobCounters {
     pub compared: u64,
 }
 
-/// What the cursors of a join share.
+/// The state that the cursors of a join share.
 #[derive(Debug)]
 pub(crate) struct Offload<F> {
     pub build: Arc<dyn Collection>,

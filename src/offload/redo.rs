@@ -38,7 +38,7 @@ struct Current<U> {
     left: Range<ItemId>,
 }
 
-/// What the CPU has found in a job.
+/// The matches that the CPU has found in a job.
 pub(super) struct Found {
     pub unit: u32,
     /// The matches, by the orders in which they hold.

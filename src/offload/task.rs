@@ -18,13 +18,13 @@ pub(crate) type EachDevice<J> = Vec<Option<OnDevice<<J as DeviceJob>::Resident>>
 
 /// The arrays, the kernels and the results of one kind of jobs.
 pub(crate) trait DeviceJob: Debug + Send + Sized + 'static {
-    /// What a device holds for the jobs of a join.
+    /// The data that a device holds for the jobs of a join.
     type Resident: Debug + Clone + Send + 'static;
-    /// What the kernels report. It lies in front of the other arrays, and begins with zeros.
+    /// The report of the kernels. It lies in front of the other arrays, and begins with zeros.
     type Tally: Pod;
     /// The arguments of the kernels.
     type Arguments: Debug + Copy + Send;
-    /// What a device has left of a job.
+    /// The part of a job that a device has left.
     type Left: Debug + Default + Send + 'static;
     /// The name of the arrays in errors, a plural.
     const ARRAYS: &'static str;

@@ -52,8 +52,8 @@ pub struct SetSimilarityJoin {
     pub null_equality: NullEquality,
     /// Per side, what a row must pass to match anything.
     pub side_filters: [Option<Expr>; 2],
-    /// What only a matched pair can decide, over both schemas. Calls of a function of the family
-    /// over the two `arguments` in it are taken from the match.
+    /// The condition that only a matched pair can decide, over both schemas. Calls of a function of the
+    /// family over the two `arguments` in it are taken from the match.
     pub residual: Option<Expr>,
     /// Rows or their multiplicities.
     pub need: Need,

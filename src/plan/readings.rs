@@ -1,4 +1,4 @@
-//! What two readings of one plan have in common.
+//! Rows that two readings of one plan have in common.
 //!
 //! A self-join may read its input once, and a cluster reads an input several times, where that
 //! changes no answer. Three levels, each stronger than the one before:
@@ -118,7 +118,7 @@ pub(crate) fn are_deterministic(node: &SetSimilarityJoin) -> Result<[bool; 2]> {
     Ok(found)
 }
 
-/// What in the rows of a plan depends on the order of the rows below.
+/// The part of a plan's rows that depends on the order of the rows below.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     None,

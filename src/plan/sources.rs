@@ -35,7 +35,7 @@ pub(super) fn take_calls(
     }
 }
 
-/// The same for an input of some sides.
+/// [`take_calls`] for an input of some sides.
 fn take_call(
     input: &mut Arc<dyn ExecutionPlan>,
     join: &mut SimilarityJoin,

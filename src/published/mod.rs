@@ -1,4 +1,4 @@
-//! What only comparisons run: systems of the literature, and techniques that win nowhere.
+//! Strategies that only comparisons run: systems of the literature, and techniques that win nowhere.
 //!
 //! A strategy of this folder keeps its name in `simjoin.strategy`, and gives the same answers as every
 //! other; `auto` never takes it. The folder uses the families' own parts. They know nothing of it:

@@ -1,4 +1,4 @@
-//! What becomes of pairs: connected components, representatives, one-to-one matches.
+//! Results of pairs: connected components, representatives, one-to-one matches.
 //!
 //! ```text
 //! batches of pairs ─► nodes: values to ids ─┬─► forest (all threads) ─► components

@@ -1,4 +1,4 @@
-//! What joins by filter and verification cost.
+//! The costs of joins by filter and verification.
 
 use crate::engine::Cost;
 use crate::gpu::Device;

@@ -173,7 +173,7 @@ impl DeviceFilter for DeviceVerifier {
         if full.is_none() && ends_unit {
             left.start = left.end;
             packing.unit = None;
-            // It keeps no probe sets alive.
+            // An idle chunk keeps no probe sets alive.
             packing.chunk.restart(0, Arc::default());
             full = packing.pack.take();
         }

@@ -29,12 +29,12 @@ impl SetFamily {
         Self { measure_of, text_source: |_| None, comparisons: &[] }
     }
 
-    /// The same family, with what tells that an argument is the tokens of a text.
+    /// The family with a test that tells whether an argument is the tokens of a text.
     pub(crate) fn with_texts(self, text_source: TextSource) -> Self {
         Self { text_source, ..self }
     }
 
-    /// The same family with further strategies, for joins that name them.
+    /// The family with further strategies, for joins that name them.
     pub fn with_comparisons(self, comparisons: &'static [&'static dyn Strategy]) -> Self {
         Self { comparisons, ..self }
     }

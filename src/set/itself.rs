@@ -15,7 +15,7 @@ pub(crate) struct SelfMatches {
 }
 
 impl SelfMatches {
-    /// Those of a unit; `None` where no set is paired with itself.
+    /// The self-matches of a unit; `None` where no set is paired with itself.
     pub(crate) fn of(unit: &SetUnit, spec: &JoinSpec) -> Option<Self> {
         (spec.pairing == Pairing::Unordered).then(|| Self { unit: unit.clone(), spec: *spec })
     }

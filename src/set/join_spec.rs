@@ -19,7 +19,7 @@ pub struct JoinSpec {
     pub probe_role: Role,
     /// Which pairs of a self-join are looked for.
     pub pairing: Pairing,
-    /// What the join needs to know of a match.
+    /// The knowledge that the join needs of a match.
     pub need: MatchNeed,
     /// At most this many candidates wait for verification.
     pub candidate_chunk: usize,
@@ -92,11 +92,11 @@ impl JoinSpec {
     /// About the bytes that the greediest strategy reserves when it prepares a join of `sets` build
     /// sets with `tokens` tokens, and keeps.
     pub fn prepared_bytes(&self, sets: usize, tokens: usize) -> usize {
-        /// Of a posting with a signature.
+        /// The bytes of a posting with a signature.
         const POSTING: usize = 24;
-        /// Of a set in blocks of signatures of 512 bits, with the buffers held while they are made.
+        /// The bytes of a set in blocks of signatures of 512 bits, with the buffers held while they are made.
         const SIGNED_SET: usize = 2 * 64 + 40;
-        /// Of a token in a list or a bitmap of large sets.
+        /// The bytes of a token in a list or a bitmap of large sets.
         const LISTED: usize = 4;
         let size = (tokens / sets.max(1)).clamp(1, 1 << 16) as u32;
         let least = self.bounds.size_range(self.probe_role, size).map_or(size, |range| range.0);

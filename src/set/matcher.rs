@@ -42,7 +42,7 @@ pub(crate) struct SetMatcher {
 /// The text of an argument that is its tokens, and what makes them.
 pub(crate) type TextSource = fn(&PhysicalExprRef) -> Option<(PhysicalExprRef, TextTokenizer)>;
 
-/// What the tokens of each side are made of.
+/// The values that the tokens of each side are made of.
 #[derive(Debug)]
 pub(crate) struct Sources {
     text_source: TextSource,
@@ -72,7 +72,7 @@ impl SetMatcher {
         Ok(Self { predicate, stored, sources, axis, comparisons: &[] })
     }
 
-    /// The same predicate with further strategies, for joins that name them.
+    /// The predicate with further strategies, for joins that name them.
     pub(crate) fn with_comparisons(self, comparisons: &'static [&'static dyn Strategy]) -> Self {
         Self { comparisons, ..self }
     }

@@ -194,7 +194,7 @@ pub struct Bounds {
 pub(crate) const MAX_SET_SIZE: u32 = u32::MAX - 1;
 
 impl Bounds {
-    /// Those of a predicate of the family.
+    /// The bounds of a predicate of the family.
     ///
     /// # Errors
     ///

@@ -17,7 +17,7 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// Those of a form of the kernels, measured where the process asks first: about a tenth of a
+    /// The rates of a form of the kernels, measured where the process asks first: about a tenth of a
     /// millisecond.
     pub fn of(simd: Simd) -> Self {
         static MEASURED: [OnceLock<Rates>; 3] = [OnceLock::new(), OnceLock::new(), OnceLock::new()];

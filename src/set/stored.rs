@@ -228,7 +228,7 @@ impl engine::Unload for Unload<'_> {
     }
 }
 
-/// What telling the distinct tokens of a row needs.
+/// The memory for telling the distinct tokens of a row.
 #[derive(Default)]
 struct Scratch {
     signed: Vec<i64>,

@@ -17,9 +17,9 @@ pub(crate) const KEY_CLASSES: u32 = 256;
 /// How finely positions are told apart. Only the balance of the tasks depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Resolution {
-    /// Of joins without blocking keys: at most 896 classes.
+    /// Classes of joins without blocking keys: at most 896.
     Fine,
-    /// Of each class of keys: at most 124 classes.
+    /// Classes of each class of keys: at most 124.
     Coarse,
 }
 

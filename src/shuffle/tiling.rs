@@ -57,10 +57,10 @@ pub enum GridPairs {
     /// Each left row meets each right row that it may match.
     #[default]
     All,
-    /// Of an input that is both sides: rows near to each other. Each row is sent once, to be
+    /// Rows near to each other, of an input that is both sides. Each row is sent once, to be
     /// joined with the others of its tile, and with itself. The left side stands for both.
     Within,
-    /// Of an input that is both sides: the other pairs of rows, in one order of the two. Sent as
+    /// The other pairs of rows, in one order of the two, of an input that is both sides. Sent as
     /// left and as right rows to be joined with each other, each pair for both orders.
     Across,
 }
@@ -114,7 +114,7 @@ impl Grid<'_> {
     }
 }
 
-/// What one task joins.
+/// The rows that one task joins.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tile {
     /// Classes of blocking keys.

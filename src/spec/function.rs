@@ -15,7 +15,7 @@ pub enum Order {
     Distance,
 }
 
-/// What is known of a function, declared by its family.
+/// The properties of a function, declared by its family.
 #[derive(Debug)]
 pub struct FunctionInfo {
     /// The name of the family that joins by this function.

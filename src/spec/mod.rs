@@ -1,4 +1,4 @@
-//! What a [`SetSimilarityJoinExec`](crate::exec::SetSimilarityJoinExec) computes, as the planner
+//! The join that a [`SetSimilarityJoinExec`](crate::exec::SetSimilarityJoinExec) computes, as the planner
 //! hands it over: nothing here says how.
 
 mod function;
@@ -53,7 +53,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// What a multiplicity counts.
+/// The rows or values that a multiplicity counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CountOf {
     /// Joined rows: `count(*)`.
@@ -86,7 +86,7 @@ impl OutputColumn {
         }
     }
 
-    /// The same made from another column of the same side.
+    /// This column made from another column of the same side.
     pub fn with_source(self, index: usize) -> Self {
         match self {
             OutputColumn::Input(side, _) => OutputColumn::Input(side, index),

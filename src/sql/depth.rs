@@ -21,7 +21,7 @@ use super::words::is_operand;
 /// statements of a few hundred links tells (x86-64, all of DataFusion without optimisation: the
 /// frames of an optimised build are smaller). `depth/tests/stack.rs` measures them anew.
 mod bytes {
-    /// Such as `+`, `||`, `=`, `::` or `IS NULL`: 7,833.
+    /// The stack of an operator such as `+`, `||`, `=`, `::` or `IS NULL`: 7,833.
     pub(super) const OPERATOR: usize = 8 << 10;
     /// AND, OR: 7,372.
     pub(super) const LOGIC: usize = 8 << 10;
@@ -75,7 +75,7 @@ enum Clause {
     Other,
 }
 
-/// What an open bracket, or the statement itself, takes of the stack.
+/// The stack that an open bracket, or the statement itself, takes.
 #[derive(Debug)]
 struct Frame {
     is_case: bool,
@@ -115,7 +115,7 @@ impl Frame {
 
 struct Walk {
     limit: usize,
-    /// Of the token that is looked at.
+    /// The place of the token that is looked at.
     place: Location,
     /// The two words before it.
     before: [Keyword; 2],

@@ -50,7 +50,7 @@ pub(super) fn find_edits(tokens: &[TokenWithSpan]) -> Result<Vec<Edit>> {
     Ok(scanner.edits)
 }
 
-/// What may come next inside a bracket.
+/// The tokens that may come next inside a bracket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     /// No FROM clause: SIMJOIN is a name.

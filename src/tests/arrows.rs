@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What each folder may use of the others. `spec`, `simd` and `sql` use none; what is below the
+/// The folders that each folder may use. `spec`, `simd` and `sql` use none; a folder below the
 /// boundary never uses what is above it.
 const ALLOWED: [(&str, &[&str]); 24] = [
     ("spec", &[]),

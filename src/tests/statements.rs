@@ -50,7 +50,7 @@ impl Way {
     }
 }
 
-/// What a session is like.
+/// The settings of a session.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub way: Way,
@@ -193,7 +193,7 @@ pub(crate) fn pick(rng: &mut StdRng, all: &[&str]) -> String {
     all[rng.random_range(0..all.len())].to_string()
 }
 
-/// What a family brings to a statement over `a` and `b`.
+/// The part of a family in a statement over `a` and `b`.
 #[derive(Debug)]
 pub(crate) struct Drawn {
     pub predicate: String,
@@ -275,13 +275,13 @@ pub(crate) async fn error(context: &SessionContext, sql: &str) -> String {
     plan_and_rows(context, sql).await.unwrap_err().to_string()
 }
 
-/// What the statements of a test were.
+/// The numbers of statements of a test by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     pub with_rows: usize,
-    /// Of a cluster's grid.
+    /// Statements by the grid of a cluster.
     pub grids: usize,
-    /// Of self-joins that read their table once.
+    /// Self-joins that read their table once.
     pub once: usize,
 }
 

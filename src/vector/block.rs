@@ -150,7 +150,7 @@ impl<F: Filter> Block<F> {
     }
 }
 
-/// Of a row that matches nothing.
+/// The bounds of a row that matches nothing.
 fn never<F: Filter>() -> Bounds<Bound<F>> {
     Bounds { reject: F::Element::NEVER, accept: F::Element::UNSURE }
 }

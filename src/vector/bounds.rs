@@ -1,4 +1,4 @@
-//! What an inner product in `f32` proves of a pair.
+//! The proofs of an inner product in `f32` about a pair.
 //!
 //! A vector x becomes x̂, rounded to `f32` after a translation (distances only), a scaling by a power
 //! of two, or a division by its norm (cosine). r(x) is a bound on ‖x̂ − X‖, where X is x so changed
@@ -52,8 +52,8 @@ pub(super) const U32: f64 = 1.0 / (1 << 24) as f64;
 /// 2⁻⁴³, far above the rounding of a single `f64`.
 pub(super) const U64: f64 = U32 * U32 * 32.0;
 
-/// What a product proves: of a pair whose product is less than the sum of both `reject`, that it does
-/// not match; greater than the sum of both `accept`, that it does. Of bytes, see [`super::bytes`].
+/// The proof of a product: a pair whose product is less than the sum of both `reject` does not match;
+/// one whose product is greater than the sum of both `accept` does. For bytes, see [`super::bytes`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bounds<T = f32> {
     pub reject: T,
@@ -61,14 +61,14 @@ pub(super) struct Bounds<T = f32> {
 }
 
 impl Bounds {
-    /// Of a vector that matches nothing.
+    /// The bounds of a vector that matches nothing.
     pub(super) const NEVER: Self = Self { reject: f32::NEVER, accept: f32::UNSURE };
-    /// Of a vector whose products prove nothing.
+    /// The bounds of a vector whose products prove nothing.
     const UNKNOWN: Self = Self { reject: f32::ALWAYS, accept: f32::UNSURE };
-    /// Of a vector that matches all but those with bounds that prove nothing, or no match.
+    /// The bounds of a vector that matches all but those with bounds that prove nothing, or no match.
     const SURE: Self = Self { reject: f32::ALWAYS, accept: f32::SURE };
 
-    /// Of a product that is off by `error`, with the threshold `least`.
+    /// The bounds of a product that is off by `error`, with the threshold `least`.
     pub(super) fn of_scaled(least: f64, error: f64) -> Self {
         // Greater ones cannot be told apart by products of such vectors.
         let least = least.clamp(-1e33, 1e33);
@@ -93,11 +93,11 @@ impl Bounds {
 /// A vector that was rounded to `f32`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Rounded {
-    /// It matches nothing.
+    /// A vector that matches nothing.
     Never,
     /// Nothing is known of what was written.
     Unusual,
-    /// It has NaN, and matches all that have a value and are not unusual, or none of them.
+    /// A vector with NaN, which matches all that have a value and are not unusual, or none of them.
     Nan { matches: bool },
     /// ‖x̂‖², and r(x).
     Usual { square: f64, off: f64 },
@@ -116,7 +116,7 @@ pub(super) struct Limits {
 #[derive(Debug, Clone)]
 pub(super) struct Frame {
     threshold: Threshold,
-    /// What is subtracted, by dimension; none for products.
+    /// The point that is subtracted, by dimension; none for products.
     centre: Vec<f64>,
     /// The scale of distances.
     scale: f64,
@@ -469,7 +469,7 @@ impl Frame {
         Bounds::of(reject, accept)
     }
 
-    /// What a vector's part of the error of a product is.
+    /// The part of a vector in the error of a product.
     fn error_of_product(&self, dimensions: usize, square: f64, off: f64) -> f64 {
         let d = dimensions as f64;
         let gamma = (d + 2.0) * U32 * 1.01;

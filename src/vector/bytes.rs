@@ -1,4 +1,4 @@
-//! What an inner product of 8-bit integers proves of a pair.
+//! The proofs of an inner product of 8-bit integers about a pair.
 //!
 //! A vector x becomes X, after a translation, a division by its norm (cosine) and a scaling, and then
 //! the integers q nearest to X within the cube of ±127. Products of integers are exact. P(X) is the
@@ -45,7 +45,7 @@ pub(super) const MOST_SCALE: f64 = 1e100;
 #[derive(Debug, Clone)]
 pub(super) struct ByteFrame {
     threshold: Threshold,
-    /// What is subtracted, by dimension; none for products.
+    /// The point that is subtracted, by dimension; none for products.
     centre: Vec<f64>,
     /// The scale of distances; for products, that of vectors whose norm is [near 1](unit_scale).
     scale: f64,
@@ -58,7 +58,7 @@ pub(super) struct ByteFrame {
 /// A vector that became integers.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Quantised {
-    /// It matches nothing.
+    /// A vector that matches nothing.
     Never,
     /// Nothing is known of it. Nothing was written.
     Unusual,
@@ -91,8 +91,8 @@ impl Bounds<i32> {
     const UNKNOWN: Self = Self { reject: i32::ALWAYS, accept: i32::UNSURE };
     const SURE: Self = Self { reject: i32::ALWAYS, accept: i32::SURE };
 
-    /// Of a product q·p, which is given with `bias` too much: less than `reject` it is rejected, more
-    /// than `accept` it is accepted.
+    /// The bounds of a product q·p, which is given with `bias` too much: less than `reject` it is
+    /// rejected, more than `accept` it is accepted.
     fn of(reject: f64, accept: f64, bias: f64) -> Self {
         // A product is rejected below 0 with this added, and then compared.
         let moved = at_least(-reject) - bias;
@@ -114,7 +114,7 @@ impl ByteFrame {
         Self { threshold, centre, scale, ratio, is_fixed: false }
     }
 
-    /// The same, of which inner products take the scale as it is.
+    /// These bounds, where inner products take the scale as it is.
     pub(super) fn fixed(self) -> Self {
         Self { is_fixed: true, ..self }
     }
@@ -125,7 +125,7 @@ impl ByteFrame {
         if scale.is_finite() { scale.clamp(1.0 / MOST_SCALE, MOST_SCALE) } else { 1.0 }
     }
 
-    /// What a vector is divided by before it is moved; `None` where it matches nothing.
+    /// The number that a vector is divided by before it is moved; `None` where it matches nothing.
     pub(super) fn divisor(metric: Metric, vector: &[f64]) -> Option<f64> {
         match metric {
             Metric::Cosine => Some(square_of(vector.iter().copied()).sqrt()).filter(|n| *n != 0.0),
@@ -217,7 +217,7 @@ impl ByteFrame {
         Bounds::<i32>::of(reject, accept, bias)
     }
 
-    /// What a vector's part of the error of a product is.
+    /// The part of a vector in the error of a product.
     fn error_of_product(&self, dimensions: usize, sums: Sums) -> f64 {
         let Sums { square, all_off, .. } = sums;
         let function = (4.0 * dimensions as f64 + 64.0) * U64 / 512.0;

@@ -18,13 +18,13 @@ use crate::simd::Simd;
 /// The time for a pair of vectors in `f32`, in nanoseconds of a core: measured on an EPYC (Zen 4) with
 /// 8 to 960 dimensions.
 pub(super) fn pair_cost(dimensions: u32) -> f64 {
-    /// Of the comparison, and of a dimension.
+    /// The cost of the comparison, and of a dimension.
     const PAIR: f64 = 0.05;
     const DIMENSION: f64 = 0.019;
     PAIR + DIMENSION * f64::from(dimensions)
 }
 
-/// The same for bytes.
+/// The time for a pair of vectors in bytes, likewise.
 fn byte_cost(dimensions: u32) -> f64 {
     const PAIR: f64 = 0.02;
     const DIMENSION: f64 = 0.0047;
@@ -41,7 +41,7 @@ pub(super) fn decision_cost(dimensions: u32) -> f64 {
     PAIR + DIMENSION * f64::from(dimensions)
 }
 
-/// What decides most pairs.
+/// The filter that decides most pairs.
 #[derive(Debug, Clone)]
 pub(super) enum Choice {
     Floats,

@@ -13,7 +13,7 @@ use super::order::Boxes;
 use crate::engine::{Collection, ItemId, KeyId, MatchSpec, Pairing, RowGroups};
 use crate::util::cancel::CancelFlag;
 
-/// What a row is joined by.
+/// The value that a row is joined by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
     /// Nothing: it matches nothing.
@@ -107,7 +107,7 @@ pub(crate) struct Vectors {
     copies: VectorCopies,
 }
 
-/// The same in every process.
+/// A hash that is equal in every process.
 pub(super) fn hash_of(key: KeyId, content: Content, vector: &[f64]) -> u64 {
     let mut hasher = FixedState::default().build_hasher();
     hasher.write_u64(u64::from(key) << 2 | content as u64);
@@ -165,7 +165,7 @@ impl Vectors {
         self.boxes.as_ref()
     }
 
-    /// What lies on devices of it.
+    /// The copies of it on devices.
     pub(super) fn copies(&self) -> &VectorCopies {
         &self.copies
     }

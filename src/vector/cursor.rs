@@ -27,7 +27,7 @@ use crate::engine::{
 
 /// Panels whose boxes are held against a block's at once.
 const LISTED: usize = 1 << 12;
-/// As many where there are few, or where memory is short.
+/// Panels held at once where there are few, or where memory is short.
 const FEW_LISTED: usize = 1 << 7;
 
 /// Fewer pairs are decided in `f64` at once.
@@ -75,7 +75,7 @@ pub(super) struct NestedLoopWorker<F: Filter> {
     counted: Counted,
     /// Those that have been decided, or are to be asked for.
     decided: usize,
-    /// Those of which only the function tells, and the bytes that are reserved for these and for it.
+    /// Survivors of which only the function tells, and the bytes that are reserved for these and for it.
     asked: Vec<Survivor>,
     asking_bytes: usize,
     funnel: Funnel,

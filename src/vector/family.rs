@@ -23,7 +23,7 @@ pub(crate) struct VectorFamily {
 }
 
 impl VectorFamily {
-    /// The same family with further strategies, for joins by `array_distance` that name them.
+    /// The family with further strategies, for joins by `array_distance` that name them.
     pub(crate) fn with_comparisons(self, comparisons: &'static [&'static dyn Strategy]) -> Self {
         Self { comparisons }
     }
@@ -100,7 +100,7 @@ impl Family for VectorFamily {
     }
 }
 
-/// What a cast is applied to.
+/// The expression that a cast is applied to.
 struct Child {
     expression: PhysicalExprRef,
     /// The dimensions, where the type tells them.

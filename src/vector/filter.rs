@@ -1,4 +1,4 @@
-//! What the vectors of a join become, so that products reject and accept pairs.
+//! The forms of the vectors of a join with which products reject and accept pairs.
 
 use std::fmt::Debug;
 
@@ -11,13 +11,13 @@ use crate::engine::ItemId;
 /// The bound of an element.
 pub(super) type Bound<F> = <<F as Filter>::Element as Element>::Bound;
 
-/// What the products of a row prove, which may depend on the panel.
+/// The proofs of the products of a row, which may depend on the panel.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RowBounds<T> {
-    /// The same for all panels.
+    /// Equal bounds for all panels.
     Fixed(Bounds<T>),
-    /// Of inner products: the threshold, scaled as products with a panel are, is `slope` times the panel's
-    /// scale. Products are given with `bias` too much.
+    /// Bounds of inner products: the threshold, scaled as products with a panel are, is `slope` times
+    /// the panel's scale. Products are given with `bias` too much.
     Scaled { slope: f64, error: f64, bias: f64 },
 }
 
@@ -56,7 +56,7 @@ pub(super) trait Filter: Debug + Send + Sync + 'static {
         to: impl Iterator<Item = &'a mut Self::Element>,
     ) -> RowBounds<Bound<Self>>;
 
-    /// What products of a row with panels of this scale prove.
+    /// The proofs of products of a row with panels of this scale.
     fn bounds_at(row: RowBounds<Bound<Self>>, scale: f64) -> Bounds<Bound<Self>>;
 }
 

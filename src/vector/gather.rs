@@ -25,7 +25,7 @@ const CHECK_EVERY: usize = 1 << 16;
 /// How a collection is made.
 #[derive(Clone, Copy)]
 pub(super) struct Gathering<'a> {
-    /// What its vectors are ordered for, if at all.
+    /// The purpose for which its vectors are ordered, if at all.
     pub order: Option<OrderRequest>,
     pub threads: usize,
     pub cancel: &'a CancelFlag,

@@ -192,7 +192,7 @@ impl Threshold {
         }
     }
 
-    /// The same in any order; `None` where the value is NaN, and the sign of it, which the order of the
+    /// The decision in any order; `None` where the value is NaN, and the sign of it, which the order of the
     /// arguments may change, is what the function [says](Self::ask).
     #[inline]
     pub(super) fn decide_alone(self, x: &[f64], y: &[f64]) -> Option<Decision> {
@@ -223,7 +223,7 @@ pub(crate) enum ArgumentOrder {
 }
 
 impl ArgumentOrder {
-    /// Of a join whose function takes the vectors of side `first` as its first argument.
+    /// The orders of a join whose function takes the vectors of side `first` as its first argument.
     pub(super) fn of(spec: &MatchSpec, first: Side) -> Self {
         match (spec.orders, spec.probe != first) {
             (Orders::Given, false) => Self::Given,
@@ -239,9 +239,9 @@ pub(super) enum Decision {
     Neither,
     /// In every order that is asked for.
     Match,
-    /// Of both orders, with the probe vector on the probe side alone.
+    /// One of both orders: the probe vector on the probe side.
     AsGiven,
-    /// Of both orders, with the build vector on the probe side alone.
+    /// One of both orders: the build vector on the probe side.
     Exchanged,
 }
 

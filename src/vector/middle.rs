@@ -69,7 +69,8 @@ pub(super) fn is_usual(vector: &[f64]) -> bool {
 }
 
 impl Middle {
-    /// Of vectors, those left out that are not usual. They are not moved where `is_moved` is not set.
+    /// The middle of vectors, without those that are not usual. They are not moved where `is_moved` is not
+    /// set.
     ///
     /// # Errors
     ///

@@ -50,7 +50,7 @@ impl Sign {
     }
 }
 
-/// What a vector holds.
+/// The kinds of numbers that a vector holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Kind {
     /// The sum of the squares of its numbers, those that are NaN apart, is at most 1e300: nothing that
@@ -84,7 +84,7 @@ impl Kind {
     }
 }
 
-/// What the function has told of NaN.
+/// The answers of the function about NaN.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rule {
     /// Whether its value has the sign of all NaN that it is given.

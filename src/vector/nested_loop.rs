@@ -35,7 +35,7 @@ pub(crate) struct VectorJoin {
     pub joining: Joining,
     /// The cost on a device.
     pub on_device: Cost,
-    /// What decides pairs on the CPU, once that is chosen.
+    /// The filter that decides pairs on the CPU, once it is chosen.
     filter: Option<Choice>,
     /// The index that takes less time than comparing all pairs, if there is one, once one has been made.
     sampled: Option<Option<Sampled>>,
@@ -43,7 +43,7 @@ pub(crate) struct VectorJoin {
 
 impl Join for VectorJoin {}
 
-/// What a join asks of pairs.
+/// The question that a join asks of pairs.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Joining {
     pub threshold: Threshold,
@@ -53,7 +53,7 @@ pub(crate) struct Joining {
 
 /// The time to hold the boxes of a self-join against each other, in nanoseconds of a core.
 fn passing_cost(items: u32, boxes: &Boxes) -> f64 {
-    /// Of a block and the box of a panel, and of a coordinate.
+    /// The time for a block and the box of a panel, and for a coordinate.
     const PAIR: f64 = 1.0;
     const COORDINATE: f64 = 0.15;
     let pairs = f64::from(items / BLOCK_ITEMS) * f64::from(items) / PANEL as f64 / 2.0;
@@ -66,7 +66,7 @@ pub(super) fn all_pairs(build: &Vectors, spec: &MatchSpec) -> f64 {
     build.probe_ratio(spec) * own_pairs(build)
 }
 
-/// The same for as many probe vectors as build vectors.
+/// The time for the products of as many probe vectors as build vectors.
 fn own_pairs(build: &Vectors) -> f64 {
     let of_run = |items: u32, d: u32| pair_cost(d) * f64::from(items).powi(2);
     build.runs().iter().map(|run| of_run(run.items.len() as u32, run.lens[1])).sum()
@@ -85,7 +85,7 @@ impl VectorJoin {
         self.pairs_of(self.filter.as_ref().map_or(1.0, Choice::ratio))
     }
 
-    /// The same by a filter that takes `ratio` of the time of products in `f32`.
+    /// The time for all pairs by a filter that takes `ratio` of the time of products in `f32`.
     fn pairs_of(&self, ratio: f64) -> f64 {
         let (build, spec) = (&self.build, &self.joining.spec);
         let all = ratio * all_pairs(build, spec);

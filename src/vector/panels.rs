@@ -33,7 +33,7 @@ pub(super) struct BuildPanels<F: Filter> {
     pub reach: Option<Reach>,
 }
 
-/// Of the vectors of a panel for inner products.
+/// The magnitudes of the vectors of a panel for inner products.
 #[derive(Debug, Clone, Copy)]
 struct Magnitude {
     scale: f64,
@@ -167,15 +167,15 @@ impl<F: Filter> BuildPanels<F> {
         (Panels { numbers, stride, step: other - panel, reject }, 2)
     }
 
-    /// What accepts the pairs of the sixteen vectors of the panel that begins with an item.
+    /// The bounds that accept the pairs of the sixteen vectors of the panel that begins with an item.
     pub(super) fn accepts(&self, item: ItemId) -> &[Bound<F>] {
         &self.accept[item as usize..][..PANEL]
     }
 }
 
-/// What no norm of some vectors is greater than, and less than by little.
+/// A bound on the norms of some vectors, greater than the greatest by little.
 pub(super) fn most_norm<'a>(vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
-    /// What squares of may vanish.
+    /// Lesser numbers may have squares that vanish.
     const LEAST: f64 = 1e-140;
     let norm = |vector: &[f64]| {
         let square = square_from(vector, &[]);

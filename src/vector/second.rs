@@ -27,7 +27,7 @@ struct Written {
     numbers: Vec<f32>,
     reject: Vec<f32>,
     accept: Vec<f32>,
-    /// Of rows, for panels of any scale.
+    /// The bounds of rows, for panels of any scale.
     bounds: Vec<RowBounds<f32>>,
 }
 

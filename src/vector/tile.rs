@@ -13,7 +13,7 @@ use crate::simd::{Bytes, Floats, Form, Simd, kernels};
 /// The vectors of a panel.
 pub(super) const PANEL: usize = 16;
 
-/// What a place of a vector holds, and what products are compared with: a pair survives unless its
+/// The type of a place of a vector, and of the bounds of products: a pair survives unless its
 /// product is rejected by the sum of its two bounds.
 pub(super) trait Element: Debug + Copy + Send + Sync + 'static {
     type Bound: Debug + Copy + Default + Send + Sync + 'static;
@@ -25,7 +25,7 @@ pub(super) trait Element: Debug + Copy + Send + Sync + 'static {
     const ALWAYS: Self::Bound;
     /// Accepts none.
     const UNSURE: Self::Bound;
-    /// Of a vector of [`Self::ALWAYS`]: accepts all but those with vectors of [`Self::UNSURE`].
+    /// The bound of a vector of [`Self::ALWAYS`]: accepts all but those with vectors of [`Self::UNSURE`].
     const SURE: Self::Bound;
 
     /// Whether the survivor's product proves that the pair matches, by what accepts it.

@@ -279,7 +279,7 @@ async fn find_scheduler(
             Err(_) => tokio::time::sleep(RECONNECT_WAIT).await,
         }
     }
-    // It leaves the secret of its account a moment after it listens.
+    // An executor leaves the secret of its account a moment after it listens.
     match secret_for(scheduler, access) {
         Err(_) if scheduler.is_loopback() => {
             tokio::time::sleep(SECRET_WAIT).await;

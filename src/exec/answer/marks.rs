@@ -1,4 +1,4 @@
-//! What matches say about single rows: counts of probe rows, marks of build rows.
+//! Counts of probe rows and marks of build rows, as matches tell them.
 
 use std::ops::Range;
 

@@ -166,7 +166,7 @@ impl Output {
         Ok(())
     }
 
-    /// The same for rows that fit a batch. `only_counts`: as one row with the sums of the counts.
+    /// [`Self::push_rows`] for rows that fit a batch. `only_counts`: as one row with the sums of the counts.
     fn push_some_rows(
         &mut self,
         side: Side,

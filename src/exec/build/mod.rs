@@ -135,7 +135,7 @@ impl BuildPlan {
         self.strategy.is_auto() && !matches!(self.device, DeviceChoice::Cuda(_))
     }
 
-    /// What the choice takes the probe side to be, where it matters.
+    /// The probe side as the choice sees it, where it matters.
     fn describe_expected(&self, spec: &MatchSpec) -> String {
         match spec.probe_rows.count() {
             _ if self.layout.self_join || self.probes.is_some() || !self.may_choose() => {

@@ -59,7 +59,7 @@ pub(crate) struct BuildSide {
     /// The bytes that a partition keeps as long as it probes: its cursor, its scratch space, and a
     /// small batch.
     pub partition_bytes: usize,
-    /// Of the rows and of what the strategy prepared.
+    /// The memory of the rows and of the prepared join.
     reservation: MemoryReservation,
 }
 

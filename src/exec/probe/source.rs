@@ -28,7 +28,7 @@ use crate::util::errors::is_out_of_memory;
 /// The most batches that are open at the same time: one whose candidates a device verifier
 /// collects, and one for each of its packs on their way.
 const MOST_OPEN: usize = 4;
-/// The same for ranges of a self-join, which share packs and take memory for counts only.
+/// The most open ranges of a self-join, which share packs and take memory for counts only.
 const MOST_OPEN_RANGES: usize = 16;
 /// The source opens a further batch where the memory pool has room for this many more.
 const PLENTY: usize = 64;
@@ -63,7 +63,7 @@ pub(super) struct Held {
     pub bytes: usize,
 }
 
-/// What came of a part.
+/// The outcome of opening a part.
 pub(super) enum Opened {
     Batch(ProbeBatch),
     /// Nothing before the open batches are complete.

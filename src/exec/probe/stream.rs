@@ -23,7 +23,7 @@ use crate::util::errors::is_out_of_memory;
 /// Work between two looks at the runtime, which may have cancelled the query.
 const TIME_SLICE: Duration = Duration::from_millis(5);
 
-/// What a partition, or a worker on a piece, starts with.
+/// The parts that a partition, or a worker on a piece, starts with.
 pub(crate) struct ProbeSetup {
     pub layout: Arc<Layout>,
     pub input: ProbeInput,
@@ -89,7 +89,7 @@ impl ProbeSetup {
         Ok(self.into_stream(build, Some(opened)))
     }
 
-    /// The same for one of the partitions that share a build side. Where there is no memory for it,
+    /// [`Self::start`] for one of the partitions that share a build side. Where there is no memory for it,
     /// the others do its part.
     pub(crate) async fn start_or_leave(self, build: &Arc<BuildSide>) -> Result<ProbeStream> {
         let mut alone = false;

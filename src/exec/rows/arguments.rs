@@ -1,4 +1,4 @@
-//! What a condition reads of the rows of one side.
+//! The columns that a condition reads of the rows of one side.
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch};
 use datafusion::common::{Result, exec_err};

@@ -43,7 +43,7 @@ enum Column {
     ByPlace(ArrayRef),
     ByRow {
         rows: ArrayRef,
-        /// The same by place, from the first call of `Payload::by_place` on.
+        /// The values by place, from the first call of `Payload::by_place` on.
         places: OnceLock<ArrayRef>,
     },
     /// Too large for one piece. `starts[i]` is the number of the first row of piece `i`.
@@ -198,7 +198,7 @@ impl Payload {
 
 /// Where a column is NULL.
 pub(crate) struct Nulls<'a> {
-    /// Of each piece of the column.
+    /// The NULLs of each piece of the column.
     nulls: Vec<Option<NullBuffer>>,
     /// The number of the first row of each piece.
     starts: &'a [u32],

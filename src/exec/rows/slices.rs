@@ -46,7 +46,7 @@ impl Slices {
         Self { schema, input: Mutex::new(input), rows, slice_bytes: usize::MAX }
     }
 
-    /// The same rows in slices that are small beside a memory limit.
+    /// These rows in slices that are small beside a memory limit.
     pub(crate) fn within(mut self, limit: &MemoryLimit) -> Self {
         if let MemoryLimit::Finite(bytes) = limit {
             self.slice_bytes = (bytes / LIMIT_PER_SLICE).max(LEAST_SLICE_BYTES);

@@ -13,11 +13,11 @@ const KEY_PARTS: usize = 16;
 
 /// The parts that both sides are cut into.
 ///
-/// The same key and the same position are in the same band, whatever the side. Where the limits of
+/// Rows of one key and one position are in one band, whatever the side. Where the limits of
 /// the positions lie is a matter of speed alone.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bands {
-    /// Of blocking keys.
+    /// The number of parts by blocking keys.
     key_parts: usize,
     /// Rows up to a position match only rows with an equal item: in front of the other bands, they
     /// have bands by a hash of it. 0 where that is of no use.

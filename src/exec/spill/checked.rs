@@ -154,7 +154,7 @@ struct Check {
     name: String,
     /// Bytes read.
     read: u64,
-    /// Those of the block that has begun.
+    /// The checksum of the block that has begun.
     block: Hasher,
     /// Chunks of the block that has begun.
     held: Vec<Bytes>,

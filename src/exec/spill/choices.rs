@@ -1,4 +1,4 @@
-//! What was chosen for the pieces of a join from disk, as EXPLAIN ANALYZE shows it.
+//! The choices for the pieces of a join from disk, as EXPLAIN ANALYZE shows them.
 
 use std::fmt::{self, Write};
 use std::sync::Arc;
@@ -70,7 +70,7 @@ impl Tally {
 }
 
 impl PieceChoice {
-    /// What notes the choices for the next join of the piece.
+    /// A function that notes the choices for the next join of the piece.
     pub(super) fn on_choice(&self) -> OnChoice {
         let choices = Arc::clone(&self.0);
         let place = choices.lock().len();

@@ -17,7 +17,7 @@ use crate::exec::rows::payload::slice_bytes;
 /// A bounded queue from which any number of partitions take batches. A partition without a consumer
 /// holds no batch back: the other partitions take them.
 ///
-/// It holds a bounded number of batches, which are reserved in the memory pool, and one batch where
+/// The queue holds a bounded number of batches, which are reserved in the memory pool, and one where
 /// the pool has no room.
 #[derive(Debug)]
 pub(crate) struct BatchQueue {

@@ -34,7 +34,7 @@ use crate::exec::rows::segment::SpilledSide;
 use crate::exec::rows::slices::Slices;
 use crate::spec::Side;
 
-/// What the partitions of a join probe.
+/// The build side, or sides, that the partitions of a join probe.
 pub(crate) enum Built {
     /// With the layout and the keys to probe it with, and the headroom for the start of each
     /// partition.
@@ -108,7 +108,7 @@ pub(crate) struct SpillContext {
     pub task: Arc<TaskContext>,
     pub metrics: DiskMetrics,
     pub plan_metrics: ExecutionPlanMetricsSet,
-    /// What was chosen for the pieces that have been joined.
+    /// The choices for the pieces that have been joined.
     pub choices: Mutex<PieceChoices>,
     pub show: ShowChoices,
 }

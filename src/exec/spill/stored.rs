@@ -229,7 +229,7 @@ impl StoredBuild {
         self.build_in(&memory, segments, join).await
     }
 
-    /// The same within `memory`.
+    /// Builds within `memory`.
     async fn build_in(
         &self,
         memory: &Arc<Headroom>,

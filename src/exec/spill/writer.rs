@@ -180,7 +180,7 @@ impl SideWriter {
         }
     }
 
-    /// What a segment holds when it ends: more where there are many already.
+    /// The bytes with which a segment ends: more where there are many already.
     fn segment_bytes(&self) -> usize {
         let share = (self.written_bytes / MANY_SEGMENTS) as usize;
         self.limits.segment_bytes.max(share.min(self.limits.most_segment_bytes))

@@ -43,7 +43,7 @@ enum Tasks {
     Together,
     /// A plan for each partition, of which the others are not executed.
     Apart,
-    /// The same with inputs cut down to what the task reads.
+    /// Joins as planned, with inputs cut down to what the task reads.
     CutDown,
 }
 

@@ -24,7 +24,7 @@ use crate::exec::rows::inputs::{ProbeInputs, ProbeRows};
 use crate::families;
 use crate::set::SetId;
 
-/// What a cursor that completes units out of order has seen.
+/// The units and matches that a cursor has seen which completes units out of order.
 #[derive(Debug, Default)]
 struct Seen {
     most_open: usize,

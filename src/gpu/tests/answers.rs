@@ -1,4 +1,4 @@
-//! What works are answered.
+//! The answers to works.
 
 use crate::gpu::tests::works::Mishap;
 use crate::gpu::tests::*;

@@ -1,4 +1,4 @@
-//! What happens when the driver fails.
+//! Failures of the driver.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::gpu::tests::*;
 
-/// What the device of a child process tells, if this is one.
+/// Names the device that a child process opens, if this is one.
 const CHILD: &str = "SIMJOIN_TEST_OPEN";
 
 /// Set for a child process that measures its devices.
@@ -44,14 +44,14 @@ fn timed_child() {
     println!("<<{before} {none_is_free} {opening_counts}>>");
 }
 
-/// What a process tells that opens a device on the emulator, set up by `environment`.
+/// The words of a process that opens a device on the emulator, set up by `environment`.
 fn outcome(ordinal: u32, library: Option<&str>, environment: &[(&str, &str)]) -> String {
     told_by("child", library, |command| {
         command.env(CHILD, ordinal.to_string()).envs(environment.iter().copied())
     })
 }
 
-/// What a child process tells.
+/// The words of a child process.
 fn told_by(
     child: &str,
     library: Option<&str>,

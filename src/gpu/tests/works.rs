@@ -42,7 +42,7 @@ DONE:
 \0",
 };
 
-/// What becomes of a work besides.
+/// The fate of a work besides.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Mishap {
     #[default]
@@ -164,7 +164,7 @@ impl DeviceWork for Echo {
     }
 }
 
-/// What [`Echo`] does not clear.
+/// The part that [`Echo`] does not clear.
 fn kept(count: usize) -> usize {
     count - count / 4
 }
@@ -192,7 +192,7 @@ impl Inbox {
         Self { sender, answers, expected: RefCell::default(), mishap: Cell::default() }
     }
 
-    /// What the next work meets.
+    /// Sets what the next work meets.
     pub(crate) fn meet(&self, mishap: Mishap) {
         self.mishap.set(mishap);
     }
@@ -235,7 +235,7 @@ impl Inbox {
         self.wait_in_order().1
     }
 
-    /// The same, and the order in which the answers came.
+    /// Waits for the answers; also gives the order in which they came.
     pub(crate) fn wait_in_order(&self) -> (Vec<usize>, Vec<Result<Usage, DeviceError>>) {
         let expected = self.expected.take();
         let mut order = vec![];

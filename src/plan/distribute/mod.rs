@@ -70,7 +70,7 @@ pub(crate) struct Distribution<'a> {
     pub tasks: usize,
     /// Per side, whether two readings of its input give the same rows, in whatever order.
     pub repeatable: [bool; 2],
-    /// Of an input that is both sides, whether they also have the same values bit for bit.
+    /// Whether the rows of an input that is both sides also have the same values bit for bit.
     pub exact: bool,
 }
 

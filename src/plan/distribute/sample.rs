@@ -24,8 +24,8 @@ const STRETCHES: u64 = 3;
 /// A part of `input`, and how many times as much all of it is: where rows come from large Parquet
 /// files and nothing but projections and filters lies between. Else all of it.
 ///
-/// It reads the same rows each time, in whatever order. Where files have large row groups it may be
-/// more than the wanted part, as a row group is read where it begins.
+/// The sample reads the same rows each time, in whatever order. Where files have large row groups it may
+/// be more than the wanted part, as a row group is read where it begins.
 pub(crate) fn sample(input: Arc<dyn ExecutionPlan>) -> Result<(Arc<dyn ExecutionPlan>, u64)> {
     match sampled(&input)? {
         Some((part, times)) => Ok((part, times)),

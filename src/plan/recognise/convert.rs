@@ -129,7 +129,7 @@ struct Converter<'a> {
     refused: HashMap<i64, Vec<String>>,
 }
 
-/// What becomes of a join.
+/// The outcome for a join.
 enum Outcome {
     Node(Box<SetSimilarityJoin>),
     /// A similarity join that stays as it is, and why.

@@ -1,6 +1,6 @@
 //! A node that says, in EXPLAIN, why a similarity join is left to a stock join.
 //!
-//! It stands above the join only while the plan is shown, and passes everything through.
+//! The operator stands above the join only while the plan is shown, and passes everything through.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;

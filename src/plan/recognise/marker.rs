@@ -132,7 +132,7 @@ fn holds_marker(expr: &Expr) -> bool {
 
 /// Turns the marker of each SIMJOIN into wrappers of its similarity conjuncts.
 ///
-/// It runs after type coercion, so that a conjunct has the casts with which it is evaluated.
+/// The rule runs after type coercion, so that a conjunct has the casts with which it is evaluated.
 #[derive(Debug)]
 pub struct MarkSimilarityJoins {
     families: Families,

@@ -216,7 +216,7 @@ impl Grouping {
     }
 }
 
-/// What an aggregate expression counts, if it is a plain count of joined rows.
+/// The rows that an aggregate expression counts, if it is a plain count of joined rows.
 ///
 /// A column that may be NULL is counted per row of the other side only: a count without groups
 /// is made from sets alone, which do not know it.

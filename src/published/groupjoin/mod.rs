@@ -1,8 +1,8 @@
 //! GroupJoin on the CPU: PPJoin's filters, once for all sets with the same prefix.
 //!
-//! Of 34 stored points at which it ran (`benches/runs`) it was the quickest at two, by 3 and 8% before
-//! `ppjoin` and others, where collections have many equal prefixes. A join that knows so beforehand may
-//! name it.
+//! GroupJoin was the quickest at two of the 34 stored points at which it ran (`benches/runs`), by 3 and 8%
+//! before `ppjoin` and others, where collections have many equal prefixes. A join that knows so
+//! beforehand may name it.
 
 mod index;
 mod source;

@@ -24,7 +24,7 @@ use crate::set::{SetCollection, SetId};
 /// Postings and touched groups looked at in one time slice: some milliseconds. Tests make slices
 /// so short that all work is interrupted and resumed.
 const STEPS_PER_SLICE: usize = if cfg!(test) { 29 } else { 1 << 20 };
-/// What looking up a posting list counts as, in postings.
+/// The cost of looking up a posting list, in postings.
 const LOOKUP_STEPS: usize = 16;
 /// Probe groups begun in one time slice.
 const GROUPS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 15 };

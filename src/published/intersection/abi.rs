@@ -1,4 +1,4 @@
-//! What the host and the kernels of the techniques agree on. `kernels/published_intersection_abi.cuh`
+//! The structures of the host and the kernels of the techniques. `kernels/published_intersection_abi.cuh`
 //! declares the same in CUDA C++; see there for what the fields mean. Addresses are device addresses, 0
 //! where there is nothing.
 

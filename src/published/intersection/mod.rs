@@ -145,7 +145,7 @@ impl PinnedSets {
     }
 }
 
-/// What a technique has found, and the time it took on the device.
+/// The overlaps that a technique has found, and the time it took on the device.
 #[derive(Debug, Default)]
 pub struct Overlaps {
     /// By pair: (0, 1), (0, 2), (1, 2), (0, 3), ...

@@ -7,7 +7,7 @@ use crate::offload::{ALIGNMENT, Layout};
 /// Words of shared memory that tables and waiting values of IP-HI take.
 const SHARED_WORDS: u64 = 8192;
 
-/// What measurements and tests vary of a technique; 0: what suits the sets.
+/// The settings of a technique that measurements and tests vary; 0: what suits the sets.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Tuning {
     /// Parts that a pair is cut into.

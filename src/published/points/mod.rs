@@ -27,7 +27,8 @@ static POINTS: Images = images!("published_points");
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PublishedPoints {
     Loop,
-    /// Of statements that count, over columns that are finite and lie on the device; otherwise the loop.
+    /// The directory, for statements that count, over columns that are finite and lie on the device;
+    /// otherwise the loop.
     Directory,
 }
 

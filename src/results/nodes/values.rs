@@ -8,7 +8,7 @@ use arrow::datatypes::{ArrowNativeType, DataType};
 use arrow::row::{RowConverter, Rows, SortField};
 use datafusion::common::{Result, internal_err, plan_err};
 
-/// What nodes are compared as.
+/// The form in which nodes are compared.
 #[derive(Debug, Clone)]
 pub(crate) enum NodeType {
     /// Integers, dates and times of up to 64 bits.

@@ -39,7 +39,7 @@ impl Line {
     }
 }
 
-/// What stands in front of the full signatures.
+/// The words in front of the full signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Front {
     /// Words that the kernel tests.

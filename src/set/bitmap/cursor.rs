@@ -12,7 +12,7 @@ use crate::set::bitmap::traversal::{SURVIVORS_AT_ONCE, Survivor, TESTS_AT_ONCE, 
 use crate::set::intersect;
 use crate::set::{SelfMatches, SetId, SetUnit};
 
-/// As many tokens to compare count as one more survivor.
+/// Tokens to compare that count as one more survivor.
 const TOKENS_A_SURVIVOR: usize = 64;
 
 /// See [`crate::set::bitmap::BitmapBlocks`].

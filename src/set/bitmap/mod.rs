@@ -52,7 +52,7 @@ mod nanos {
     pub(super) const WORD: f64 = 0.06;
     /// Going on from columns that pass to their blocks, for each pair behind them.
     pub(super) const REGROUP: f64 = 0.2;
-    /// What a survivor costs until it is decided.
+    /// The cost of a survivor until it is decided.
     pub(super) const SURVIVOR: f64 = 6.0;
     /// Deciding a pair that passes all words.
     pub(super) const CANDIDATE: f64 = 16.0;

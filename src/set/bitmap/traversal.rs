@@ -78,7 +78,7 @@ pub(super) struct Traversal {
     left: Range<usize>,
     /// By block, the least overlap that a pair with the group needs.
     required: Vec<u32>,
-    /// The same by column.
+    /// The required overlap by column.
     union_required: Vec<u32>,
     /// The sizes of the group that `required` was made for.
     required_for: Vec<(KeyId, u32)>,

@@ -1,4 +1,4 @@
-//! What the host and the kernels agree on. `kernels/abi.cuh` declares the same in CUDA C++.
+//! The structures of the host and the kernels. `kernels/abi.cuh` declares the same in CUDA C++.
 
 use crate::set::SetId;
 
@@ -14,7 +14,7 @@ pub struct Sets {
 }
 
 impl Sets {
-    /// The same sets, the first of which gets number `first`.
+    /// These sets, the first of which gets number `first`.
     pub(in crate::set) fn numbered_from(self, first: DeviceSet) -> Self {
         let before = u64::from(first) * size_of::<u64>() as u64;
         Self { offsets: self.offsets.wrapping_sub(before), ..self }

@@ -1,4 +1,4 @@
-//! What all partitions of a join share on devices.
+//! The state that all partitions of a join share on devices.
 
 use std::fmt;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl DeviceJoin {
         OpenDevices::open(request, &spec.gpu, |open| Self::on(open, build, spec, request))
     }
 
-    /// The same on devices that are open.
+    /// The join on devices that are open.
     ///
     /// # Errors
     ///

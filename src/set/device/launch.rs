@@ -24,7 +24,7 @@ pub enum Layout {
 pub struct Launch {
     /// How threads share the candidates.
     pub layout: Layout,
-    /// What the kernel writes.
+    /// The form in which the kernel writes.
     pub form: Form,
     /// Threads of a block: 32, 64, 128 or 256.
     pub block: u32,

@@ -27,7 +27,7 @@ pub struct ResidentSets {
 /// The copies of one collection.
 pub(crate) type DeviceCopies = Copies<DeviceCopy>;
 
-/// What lies on one device.
+/// The arrays that lie on one device.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceCopy {
     sets: Option<Arc<Resident>>,

@@ -50,10 +50,10 @@ pub(crate) struct Chunk {
 
 /// The ids of tokens, which are appended to `ids`, repeats as well.
 pub(crate) trait Lookup {
-    /// Of elements of lists. NULL elements are skipped.
+    /// Adds the ids of elements of lists. NULL elements are skipped.
     fn elements(&mut self, tokens: &Tokens, range: Range<usize>, ids: &mut Vec<u32>) -> Result<()>;
 
-    /// Of all tokens of some texts.
+    /// Adds the ids of all tokens of some texts.
     fn text(&mut self, tokens: &impl ByteTokens, ids: &mut Vec<u32>) -> Result<()>;
 }
 

@@ -43,7 +43,7 @@ pub struct BuildEncoder {
     reserved: usize,
 }
 
-/// What reads the texts of the build side and of the probe side, where tokens do not come in lists.
+/// The readers of texts of the build side and of the probe side, where tokens do not come in lists.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Tokenizers {
     pub build: Option<TextTokenizer>,
@@ -68,12 +68,12 @@ impl BuildEncoder {
         Self { dictionary: Dictionary::of_values(values), ..Self::default() }
     }
 
-    /// The same encoder, which reads texts by these tokenizers.
+    /// The encoder with tokenizers by which it reads texts.
     pub(crate) fn reading(self, tokenizers: Tokenizers) -> Self {
         Self { tokenizers, ..self }
     }
 
-    /// The same encoder, with the form in which its tokens go to disk.
+    /// The encoder with the form in which its tokens go to disk.
     pub fn stored_as(self, stored: StoredTokens) -> Self {
         Self { stored, ..self }
     }

@@ -100,7 +100,7 @@ pub fn finish(
 /// The rows of the encoders, without the buffers that only reading needs.
 struct Parts {
     gathered: Gathered,
-    /// Of each part, until they have been merged.
+    /// The dictionary of each part, until they have been merged.
     dictionaries: Vec<Dictionary>,
     keys: Vec<KeyDictionary>,
     /// Ids in the order in which one encoder would have given them: for each push, by row, its

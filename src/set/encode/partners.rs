@@ -12,7 +12,7 @@ const UNKNOWN: u32 = 0;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Partners {
     bounds: Bounds,
-    /// Of the probe sets.
+    /// The role of the probe sets.
     role: Role,
     /// The sizes of the build sets.
     least_size: u32,

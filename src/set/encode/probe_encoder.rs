@@ -24,9 +24,9 @@ use crate::values::tokens::{Tokens, with_byte_tokens};
 #[derive(Debug)]
 pub struct ProbeEncoder {
     dictionary: Dictionary,
-    /// Of texts.
+    /// The tokenizer of texts.
     tokenizer: Option<TextTokenizer>,
-    /// What probe sets need for a match, where that is known: other ones are left out.
+    /// The partners that probe sets need for a match, where they are known: other sets are left out.
     partners: Option<Partners>,
 }
 
@@ -56,7 +56,7 @@ impl ProbeEncoder {
         Self { dictionary, tokenizer, partners: None }
     }
 
-    /// The same encoder, which leaves out probe sets that can have no partner.
+    /// The encoder without probe sets that can have no partner.
     pub(crate) fn meeting(self, partners: Option<Partners>) -> Self {
         Self { partners, ..self }
     }
@@ -79,7 +79,7 @@ impl ProbeEncoder {
         self.encode_rows(input, false, keys, scratch, reservation, base)
     }
 
-    /// The same; where the rows `are_sets`, their lists have no token twice and no NULL elements.
+    /// Encodes rows; where the rows `are_sets`, their lists have no token twice and no NULL elements.
     pub(crate) fn encode_rows(
         &self,
         input: &EncodeInput<'_>,

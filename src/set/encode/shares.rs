@@ -27,7 +27,7 @@ impl InShares {
         Self { sets, ends }
     }
 
-    /// Those of a share.
+    /// The numbers of a share.
     pub(super) fn share(&self, share: usize) -> &[u32] {
         let start = if share == 0 { 0 } else { self.ends[share - 1] };
         &self.sets[start as usize..self.ends[share] as usize]

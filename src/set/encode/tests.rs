@@ -68,7 +68,7 @@ fn integers(rows: &[Option<Vec<Option<i64>>>]) -> ArrayRef {
     Arc::new(lists.finish())
 }
 
-/// The same as text: short tokens, and some longer than a word.
+/// The rows as text: short tokens, and some longer than a word.
 fn texts(rows: &[Option<Vec<Option<i64>>>], views: bool) -> ArrayRef {
     let text = |token: &Option<i64>| match token {
         Some(t) if t % 3 == 0 => Some(format!("a longer token {t}")),
@@ -87,7 +87,7 @@ fn texts(rows: &[Option<Vec<Option<i64>>>], views: bool) -> ArrayRef {
     Arc::new(lists.finish())
 }
 
-/// What the join reads of a collection.
+/// The part of a collection that the join reads.
 type Content = (Vec<(Vec<u32>, u32, Vec<u32>)>, Vec<(Run, u32)>, Vec<u32>, u32);
 
 fn content(sets: &SetCollection) -> Content {
@@ -115,7 +115,7 @@ impl Side<'_> {
         self.encode_for(true, rng, encoders, threads)
     }
 
-    /// The same, to be probed with rows of others or not.
+    /// Encodes rows, to be probed with rows of others or not.
     fn encode_for(
         &self,
         meets_others: bool,

@@ -176,7 +176,7 @@ impl SignaturePostings {
     }
 }
 
-/// What a posting must satisfy to make a candidate, for probe sets of one size.
+/// The condition that a posting must satisfy to make a candidate, for probe sets of one size.
 ///
 /// `q` is the required overlap with a partner less one: what the suffixes must share.
 #[derive(Debug, Clone)]
@@ -245,14 +245,14 @@ impl Hit {
     }
 }
 
-/// What a scan keeps and where it writes.
+/// The memory that a scan keeps and where it writes.
 #[derive(Debug)]
 pub(crate) struct Scratch<'a> {
     pub hints: &'a mut Hints,
     pub hits: &'a mut [Hit],
 }
 
-/// What [`SignaturePostings::scan`] did.
+/// The work of [`SignaturePostings::scan`].
 #[derive(Debug)]
 pub(crate) struct Scanned {
     /// Hits written.

@@ -16,7 +16,7 @@ use crate::set::{Run, SetCollection, SetId};
 
 /// Postings looked at in one time slice: some milliseconds.
 const POSTINGS_PER_SLICE: usize = if cfg!(test) { 29 } else { 1 << 20 };
-/// What looking up a posting list counts as, in postings.
+/// The cost of looking up a posting list, in postings.
 const LOOKUP_STEPS: usize = 16;
 /// Probe sets handled in one time slice.
 const SETS_PER_SLICE: usize = if cfg!(test) { 7 } else { 1 << 16 };

@@ -104,7 +104,7 @@ impl SignatureScheme {
         self.owned_words + self.hashed_words
     }
 
-    /// Of these, the first ones, which count frequent tokens exactly.
+    /// The first of these words, which count frequent tokens exactly.
     pub(crate) fn owned_words(&self) -> usize {
         self.owned_words
     }

@@ -9,7 +9,7 @@ use crate::set::{Bounds, JoinSpec, Role, Runs, SetCollection, SetId};
 /// Partner sizes beyond this span are not tabulated: sets so large hide the cost.
 const MAX_TABLE: u32 = 1 << 14;
 
-/// What a probe set of one size needs of its partners.
+/// The needs of a probe set of one size of its partners.
 #[derive(Debug)]
 pub(crate) struct SizeBounds {
     bounds: Bounds,
@@ -137,7 +137,7 @@ impl SizeBoundsCache {
         Self::most_bytes(sizes as usize)
     }
 
-    /// The same where the build sets are of `sizes` sizes.
+    /// The most bytes where the build sets are of `sizes` sizes.
     pub(crate) fn most_bytes(sizes: usize) -> usize {
         let table = sizes.min(MAX_TABLE as usize) * size_of::<u32>();
         let slot = size_of::<SizeBounds>() + 32;

@@ -1,4 +1,4 @@
-//! What the host and the kernels of filters by inverted index agree on. `kernels/index_abi.cuh`
+//! The structures of the host and the kernels of filters by inverted index. `kernels/index_abi.cuh`
 //! declares the same in CUDA C++; see there for what the fields mean. Addresses are device addresses,
 //! 0 where there is nothing.
 
@@ -79,7 +79,7 @@ pub(super) const DIGIT_BITS: u32 = 4;
 pub(super) const SORT_THREADS: u32 = 256;
 pub(super) const SORT_TILE: u32 = 8 * SORT_THREADS;
 
-/// What the kernels of a work have done.
+/// The work that the kernels of a job have done.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct IndexTally {

@@ -169,7 +169,7 @@ fn postings(layout: &mut Layout, count: u64) -> Postings {
 }
 
 impl Postings {
-    /// The same places behind an address, from a posting on.
+    /// These places behind an address, from a posting on.
     fn at(&self, address: u64, posting: u64) -> Self {
         Self {
             sets: address + self.sets + 4 * posting,

@@ -150,7 +150,7 @@ fn bytes_beside(join: &DeviceJoin, settings: &JobSettings, shape: &IndexShape) -
     index.saturating_add(works.max(scratch))
 }
 
-/// What plans are cut by.
+/// The limits by which plans are cut.
 fn limits(join: &DeviceJoin, settings: &JobSettings, shape: &IndexShape) -> Limits {
     let cells = (2 * share(join) / size_of::<u32>() as u64).min(MOST_CELLS);
     let rows = match settings.lookup.has_cells() {
@@ -220,7 +220,7 @@ impl Strategy for IndexedJoin {
     }
 }
 
-/// What `bwjoin` costs on the device that is taken where none is named, as measured on an H200.
+/// The cost of `bwjoin` on the device that is taken where none is named, as measured on an H200.
 ///
 /// # Errors
 ///

@@ -14,7 +14,7 @@ use crate::set::{JoinSpec, SetCollection, SetId};
 const MOST_ENTRIES: usize = 1 << 18;
 const MOST_RUNS: usize = 1 << 16;
 
-/// What the plans of a join are cut by.
+/// The limits by which the plans of a join are cut.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
     /// Rows of a plan, and tokens of rows that travel, at most.
@@ -33,7 +33,7 @@ pub(super) struct Plan {
     pub table: Vec<u32>,
     /// From the first column that some row admits to the last one.
     pub columns: Range<SetId>,
-    /// Of the plan itself.
+    /// The memory of the plan itself.
     pub reservation: Option<MemoryReservation>,
 }
 

@@ -62,7 +62,7 @@ impl Rows {
         }
     }
 
-    /// The same rows in chunks of `most` at most.
+    /// These rows in chunks of `most` at most.
     pub(super) fn chunks(&self, most: usize) -> Vec<Self> {
         let most = most.max(1);
         match self {
@@ -90,7 +90,7 @@ pub(super) struct IndexJob {
     pub rows: Rows,
     /// The rows; `None`: they are build sets.
     pub probe: Option<TravellingSets>,
-    /// Of rows that are left, on their way and waiting.
+    /// The memory of rows that are left, on their way and waiting.
     pub _memory: Arc<MemoryReservation>,
 }
 

@@ -11,7 +11,7 @@ const SEVERAL: usize = 256;
 /// No block is wider.
 const WIDEST: usize = 8;
 
-/// What two merges have left.
+/// The parts that two merges have left.
 struct Rest<T> {
     a: *const T,
     b: *const T,

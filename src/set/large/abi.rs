@@ -1,4 +1,4 @@
-//! What the host and the kernels of large sets agree on. `kernels/large_abi.cuh` declares the same in
+//! The structures of the host and the kernels of large sets. `kernels/large_abi.cuh` declares the same in
 //! CUDA C++; see there for what the fields mean. Addresses are device addresses, 0 where there is nothing.
 
 use crate::gpu::Pod;
@@ -13,7 +13,7 @@ pub(super) struct LargeRun {
     pub end: u32,
 }
 
-/// What the kernels of a work have found.
+/// The work that the kernels of a job have done.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct LargeTally {

@@ -172,7 +172,7 @@ fn pairs(build: &SetCollection, settings: &JobSettings) -> Pairs {
     Pairs { rows, columns, same: settings.same && rows == columns }
 }
 
-/// What the join costs on the device that is taken where none is named, as measured on an H200. Only
+/// The cost of the join on the device that is taken where none is named, as measured on an H200. Only
 /// collections of large sets have the figures for an estimate.
 pub(in crate::set) fn estimate(join: &SetJoin, frequencies: &Frequencies) -> Cost {
     /// Nanoseconds for a light token in a tile; for a heavy token, as a bit that is written, and as one

@@ -63,11 +63,11 @@ pub(super) struct LargeJob {
     pub columns: Range<SetId>,
     pub runs: Arc<Vec<LargeRun>>,
     pub row_sizes: Arc<Vec<u32>>,
-    /// Of all columns of the join.
+    /// The sizes of all columns of the join.
     pub column_sizes: Arc<Vec<u32>>,
     /// The rows; `None`: they are build sets.
     pub probe: Option<TravellingSets>,
-    /// Of runs and sizes.
+    /// The memory of runs and sizes.
     pub _memory: Arc<MemoryReservation>,
 }
 

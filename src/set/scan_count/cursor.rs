@@ -19,7 +19,7 @@ const BLOCK: usize = if cfg!(test) { 6 } else { 16 };
 /// Steps (about nanoseconds) between two looks at the clock.
 const STEPS: usize = if cfg!(test) { 20 } else { 1_000_000 };
 
-/// What is next for the group.
+/// The next step for the group.
 #[derive(Debug, Clone, Copy)]
 enum Stage {
     /// Entries of this slice, from this probe set on.

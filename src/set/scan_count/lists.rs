@@ -25,7 +25,7 @@ pub(super) struct Lists {
     span: u32,
     /// Where the lists of each slice begin.
     bases: Vec<u64>,
-    /// Of each slice, `span + 1` places: list `t` of the slice lies between places `t` and `t + 1`.
+    /// The places of each slice, `span + 1`: list `t` of the slice lies between places `t` and `t + 1`.
     places: Vec<u32>,
     sets: Vec<SetId>,
 }

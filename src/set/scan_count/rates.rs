@@ -1,4 +1,4 @@
-//! What counting costs, and the frequency from which on bits are cheaper than lists.
+//! The cost of counting, and the frequency from which on bits are cheaper than lists.
 
 use super::frequencies::Frequencies;
 use crate::engine::Cost;

@@ -154,7 +154,7 @@ impl Sides {
         SetJoin::new(Arc::clone(&self.build), *spec, statistics, |_| indexed)
     }
 
-    /// What would be chosen for the sides.
+    /// The strategy that would be chosen for the sides.
     pub(crate) fn choose(
         &self,
         strategy: StrategyName,
@@ -207,7 +207,7 @@ fn predicate_of(spec: &JoinSpec) -> Predicate {
     Predicate { call, bound: spec.bounds.threshold }
 }
 
-/// The same join as the operator asks for it.
+/// The join as the operator asks for it.
 pub(crate) fn match_spec_of(spec: &JoinSpec) -> MatchSpec {
     let JoinSpec { bounds: _, probe_role, pairing, need, candidate_chunk, simd, gpu } = *spec;
     let probe = match probe_role {

@@ -325,7 +325,7 @@ fn random_collections_are_counted() {
     assert!(matches > 1000, "only {matches} matches");
 }
 
-/// What few sets of thousands of tokens share is counted, by cost as well.
+/// Overlaps of few sets of thousands of tokens are counted, by cost as well.
 #[test]
 fn few_large_sets_are_counted() {
     let mut rng = StdRng::seed_from_u64(12);

@@ -80,7 +80,7 @@ pub(crate) fn equal_prefixes(rng: &mut StdRng) -> Shape {
     Shape::new("equal prefixes", families(rng, 150), families(rng, 60))
 }
 
-/// The same sets many times, under few keys.
+/// Equal sets many times, under few keys.
 pub(crate) fn repeats(rng: &mut StdRng) -> Shape {
     let sets: Vec<Vec<u32>> = (0..6)
         .map(|_| {

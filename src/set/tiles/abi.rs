@@ -1,4 +1,4 @@
-//! What the host and the kernels of signature tiles agree on. `kernels/tile_abi.cuh` declares the
+//! The structures of the host and the kernels of signature tiles. `kernels/tile_abi.cuh` declares the
 //! same in CUDA C++; see there for what the fields mean. Addresses are device addresses, 0 where
 //! there is nothing.
 
@@ -98,7 +98,7 @@ pub(super) const OCTET: u32 = 8;
 /// Bytes of a hit.
 pub(super) const HIT_BYTES: u64 = 8;
 
-/// What the kernels of a work have done.
+/// The work that the kernels of a job have done.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct Tally {

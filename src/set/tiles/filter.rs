@@ -36,11 +36,11 @@ pub(super) struct Tiles {
     /// The devices hold the probe sets: these are the build sets.
     pub resident: bool,
     pub devices: EachDevice<TileJob>,
-    /// Of a build side that does not fit on the devices.
+    /// The pieces of a build side that does not fit on the devices.
     pub pieces: Option<Pieces>,
 }
 
-/// What a cursor keeps from plan to plan.
+/// The memory that a cursor keeps from plan to plan.
 #[derive(Debug, Default)]
 pub(super) struct TileScratch {
     overlaps: Overlaps,

@@ -52,7 +52,7 @@ pub(in crate::set) struct Fit {
 }
 
 impl Fit {
-    /// What suits a join on its devices.
+    /// The tiles that suit a join on its devices.
     pub(in crate::set) fn choose(
         build: &SetCollection,
         spec: &JoinSpec,
@@ -187,7 +187,7 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// What tiles cost on the device that is taken where none is named, before it is known: as measured
+/// The cost of tiles on the device that is taken where none is named, before it is known: as measured
 /// on an H200, or by the device that is open.
 pub(in crate::set) fn estimate(join: &SetJoin) -> Cost {
     let (statistics, spec) = (&join.statistics, &join.spec);

@@ -53,7 +53,7 @@ pub(super) struct Plan {
     pub runs: Vec<RowRun>,
     pub strips: Vec<Strip>,
     pub table: Vec<u32>,
-    /// Of the plan itself.
+    /// The memory of the plan itself.
     pub reservation: Option<MemoryReservation>,
 }
 

@@ -12,7 +12,7 @@ pub enum TileKernel {
     Counts,
     /// One-bit matrix products of a warp (compute capability 8.0 to 9.0).
     Products,
-    /// Those of a warpgroup (compute capability 9.0).
+    /// The kernel of a warpgroup (compute capability 9.0).
     Warpgroups,
 }
 

@@ -88,7 +88,7 @@ pub(super) struct TravellingColumns {
 }
 
 impl TileJob {
-    /// The same rows with other units.
+    /// The rows of this work with other units.
     pub(super) fn with(&self, settings: JobSettings, units: Vec<Unit>, dense: bool) -> Self {
         let plan = Arc::clone(&self.plan);
         let (probe, columns) = (self.probe.clone(), self.columns.clone());
@@ -137,7 +137,7 @@ impl TileJob {
     }
 }
 
-/// What the kernels of a work take.
+/// The arguments of the kernels of a work.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct TileArguments {
     /// The rows and columns that travel with the work.

@@ -89,7 +89,7 @@ impl Collection for Values {
     }
 }
 
-/// What the rows of a batch are joined by; `key` gives that of a row.
+/// The items by which the rows of a batch are joined; `key` gives the key of a row.
 fn items(
     input: &EncodeInput<'_>,
     mut key: impl FnMut(usize) -> Result<Option<KeyId>>,

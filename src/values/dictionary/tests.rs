@@ -148,7 +148,7 @@ fn dictionaries_adopt_tokens_of_every_kind() {
     }
 }
 
-/// What is reserved for a merge depends on the tokens that there are, not on all that there may be.
+/// The bytes reserved for a merge depend on the tokens that there are, not on all that there may be.
 #[test]
 fn adoption_counts_only_the_tables_that_the_tokens_need() {
     let of = |values: Vec<i64>| {

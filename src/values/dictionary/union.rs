@@ -84,7 +84,7 @@ type FoundTokens = (
 /// Dictionaries that become one.
 struct Union<'a> {
     dictionaries: &'a [Dictionary],
-    /// Of each dictionary, the positions of its ids.
+    /// The positions of the ids of each dictionary.
     positions: Vec<Vec<u32>>,
     /// By position, a position of the same token; by that one, the first position of the token.
     firsts: Scatter,

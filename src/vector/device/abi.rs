@@ -1,4 +1,4 @@
-//! What the host and the kernels of joins of vectors agree on. `kernels/vector_abi.cuh` declares the
+//! The structures of the host and the kernels of joins of vectors. `kernels/vector_abi.cuh` declares the
 //! same in CUDA C++; see there for what the fields mean. Addresses are device addresses, 0 where
 //! there is nothing.
 
@@ -65,8 +65,8 @@ pub(super) struct Ranging {
     pub reserved: u32,
 }
 
-/// What their numbers are: integers from `RANGE_OFFSET - below` to `above - RANGE_OFFSET`, where these are
-/// not 0, and whether there are others.
+/// The range of their numbers: integers from `RANGE_OFFSET - below` to `above - RANGE_OFFSET`, where
+/// these are not 0, and whether there are others.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct NumberRange {
@@ -129,7 +129,7 @@ impl TileUnit for VectorUnit {
     }
 }
 
-/// What the kernels of one work have done.
+/// The work that the kernels of one job have done.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct VectorTally {

@@ -81,7 +81,7 @@ impl BoxArrays {
         Self { groups, blocks, stages, padded, chunks }
     }
 
-    /// What is to lie there, of boxes with those around their stages.
+    /// The ends that these arrays are to hold, of boxes with those around their stages.
     pub(super) fn ends<'a>(&self, boxes: &'a Boxes, stages: &'a Reach) -> [BoxEnds<'a>; 3] {
         let Self { padded, chunks, .. } = *self;
         let (dims, groups) = (boxes.dims, |items: u32| Enclosing::Groups(boxes, items / BOX_ITEMS));

@@ -24,7 +24,7 @@ pub(super) struct Preparation {
     pub threshold: Threshold,
     pub shape: VectorShape,
     pub dimensions: u32,
-    /// Of distances of integers: what is subtracted from all numbers.
+    /// The number that is subtracted from all numbers, for distances of integers.
     pub centre: i32,
     /// Vectors of greater norms, once they are moved, are far from most.
     pub limit: f64,
@@ -53,7 +53,7 @@ pub(super) struct Given {
     pub wide: bool,
 }
 
-/// Of which side vectors are.
+/// The side of vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     Columns,

@@ -1,4 +1,4 @@
-//! What the nested loop costs on a device, before it is known.
+//! The cost of the nested loop on a device, before it is known.
 
 use crate::engine::{Cost, MatchSpec, Pairing};
 use crate::gpu::Device;

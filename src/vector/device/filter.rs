@@ -41,7 +41,7 @@ pub(super) struct VectorFilter {
     /// The devices hold the probe vectors: these are the build vectors.
     pub resident: bool,
     pub devices: EachDevice<VectorJob>,
-    /// Of a build side that does not fit on the devices.
+    /// The pieces of a build side that does not fit on the devices.
     pub pieces: Option<Pieces>,
     /// Which stages are in reach of each other, where the vectors have boxes and are resident.
     pub reach: Option<OwnReach>,
@@ -63,7 +63,7 @@ pub(super) struct Pieces {
     pub centre: Arc<Vec<u64>>,
 }
 
-/// What a cursor keeps from plan to plan: rows on their way past the pieces of the columns.
+/// The rows that a cursor keeps from plan to plan, on their way past the pieces of the columns.
 #[derive(Debug, Default)]
 pub(super) struct Moving(Option<MovingRows>);
 

@@ -93,7 +93,7 @@ impl VectorDevices {
         })
     }
 
-    /// The same on devices that are open, with a given kernel or the quickest one.
+    /// The join on devices that are open, with a given kernel or the quickest one.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ fn columns_of_work(build: &Vectors, settings: &JobSettings, memory: u64) -> Opti
     (is_alike && has_room && columns > 0).then(|| columns.min(1 << 30) as u32)
 }
 
-/// What the build side is to the kernels.
+/// The role of the build side for the kernels.
 pub(super) fn role(self_join: bool) -> Role {
     if self_join { Role::Both } else { Role::Columns }
 }

@@ -71,7 +71,7 @@ use crate::util::cancel::CancelFlag;
 
 /// Numbers of rows that travel with a work, at most: a thread converts them in a millisecond or two.
 const MOST_NUMBERS: u64 = 1 << 20;
-/// Such rows, at most.
+/// Rows that travel with a work, at most.
 const MOST_ROWS: u64 = 1 << 17;
 
 /// A kernel that filters in place of the devices' own.
@@ -188,7 +188,7 @@ fn centre(
     })
 }
 
-/// What plans are cut by. Rows that are not `resident` travel with their work.
+/// The limits by which plans are cut. Rows that are not `resident` travel with their work.
 fn tiling(build: &Vectors, preparation: &Preparation, memory: u64, resident: bool) -> Tiling {
     /// The time of a work, in which the device takes up nothing else, in nanoseconds.
     const SLICE: f64 = 1e7;

@@ -44,7 +44,7 @@ pub(super) struct Plan {
     pub runs: Vec<VectorRun>,
     /// The stages of units, one behind the other; none where those of a unit follow each other.
     pub stages: Vec<u32>,
-    /// Of the plan itself.
+    /// The memory of the plan itself.
     pub reservation: Option<MemoryReservation>,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Planned {
     Rest(Range<ItemId>),
 }
 
-/// What rows are planned for.
+/// The rows that are planned for, and their partners.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Probe<'a> {
     pub items: &'a Vectors,
@@ -86,7 +86,7 @@ pub(super) struct Probe<'a> {
 struct Stretch {
     rows: Range<ItemId>,
     columns: Range<ItemId>,
-    /// Of the columns.
+    /// The dimensions of the columns.
     dimensions: u32,
 }
 
@@ -126,7 +126,7 @@ struct Planner<'a> {
     /// The first row, and the one behind the last.
     first: u32,
     end: u32,
-    /// Of the current strip: its first row, and the stages that some of its rows meet, ascending.
+    /// The current strip: its first row, and the stages that some of its rows meet, ascending.
     strip: u32,
     stages: Vec<Range<u32>>,
 }

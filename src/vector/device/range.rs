@@ -36,7 +36,7 @@ pub(super) fn prepared_as_integers(
 }
 
 impl NumberRange {
-    /// That of the numbers of some vectors.
+    /// The range of the numbers of some vectors.
     pub(super) fn of_sample(vectors: &Vectors) -> Self {
         const SAMPLED: u32 = 1 << 8;
         let mut range = Self::default();
@@ -70,7 +70,7 @@ impl NumberRange {
     }
 }
 
-/// What the numbers of `count` vectors on a device are.
+/// The range of the numbers of `count` vectors on a device.
 fn range_of(
     device: &Arc<Device>,
     vectors: &ResidentVectors,

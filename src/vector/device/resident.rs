@@ -16,7 +16,7 @@ use crate::vector::device::values::{Values, is_narrow};
 /// The copies of one collection.
 pub(in crate::vector) type VectorCopies = Copies<DeviceCopy>;
 
-/// What lies on one device.
+/// The arrays that lie on one device.
 #[derive(Debug, Default)]
 pub(in crate::vector) struct DeviceCopy {
     numbers: Option<Arc<Numbers>>,

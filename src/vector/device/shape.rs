@@ -16,7 +16,7 @@ const MMA_ROUNDING: f64 = 16.0 / (1 << 23) as f64;
 /// Vectors of more dimensions are no integers to the kernels (`kernels/vector_integers.cuh`).
 const MOST_INTEGER_DIMENSIONS: u32 = 4096;
 
-/// What the numbers of vectors are to the kernels that filter.
+/// The type of the numbers of vectors for the kernels that filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Numbers {
     /// `f16`, with the six places of their bounds.
@@ -42,7 +42,7 @@ pub(crate) enum VectorKernel {
     Plain,
     /// Matrix products of a warp (compute capability 8.0 and later).
     Warps,
-    /// Those of warpgroups (compute capability 9.0).
+    /// The kernel of warpgroups (compute capability 9.0).
     Warpgroups,
 }
 
@@ -107,7 +107,7 @@ impl VectorKernel {
         }
     }
 
-    /// That of all devices, where these are the quickest ones.
+    /// The kernel of all devices, where these are the quickest ones.
     pub(super) fn of_all(kernels: &[Self]) -> Self {
         let first = kernels.first().copied();
         let common = first.filter(|first| kernels.iter().all(|kernel| kernel == first));
@@ -128,7 +128,7 @@ const OF_ROWS: [(&str, u32); 9] = [
     ("vectors_rows_9", 3),
 ];
 
-/// The same for integers.
+/// The kernels for integers.
 const OF_INTEGERS: [(&str, u32); 9] = [
     ("vectors_integers_1", 8),
     ("vectors_integers_2", 8),
@@ -191,7 +191,7 @@ impl VectorShape {
     /// For columns of integers of 8 bits; `None` where there is no kernel for them, or that of halves is
     /// quicker.
     pub(super) fn of_integers(kernel: VectorKernel, dimensions: u32) -> Option<Self> {
-        /// Of halves, which an H200 multiplies in no more time than integers.
+        /// Steps of halves, which an H200 multiplies in no more time than integers.
         const QUICK_STEPS: u32 = 2;
         if !(1..=MOST_INTEGER_DIMENSIONS).contains(&dimensions) {
             return None;

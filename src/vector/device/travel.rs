@@ -32,7 +32,7 @@ pub(super) struct TravellingVectors {
     numbers: Numbers,
     present: Vec<u32>,
     row_counts: Vec<u32>,
-    /// Of the arrays.
+    /// The memory of the arrays.
     _memory: MemoryReservation,
 }
 

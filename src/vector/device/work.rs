@@ -89,7 +89,7 @@ pub(super) struct VectorJob {
 }
 
 impl VectorJob {
-    /// The same rows with other units.
+    /// The rows of this work with other units.
     pub(super) fn with(&self, settings: JobSettings, units: Vec<VectorUnit>, dense: bool) -> Self {
         let plan = Arc::clone(&self.plan);
         let (probe, columns) = (self.probe.clone(), self.columns.clone());
@@ -146,7 +146,7 @@ impl VectorJob {
         blocks.clamp(1, u64::from(8 * multiprocessors)) as u32
     }
 
-    /// What became of the pairs.
+    /// The numbers of pairs by their fate.
     fn counters(&self, tally: &VectorTally) -> JobCounters {
         let shape = self.settings.shape();
         let pairs = self.units.iter().map(|unit| shape.tile_pairs() * u64::from(unit.stages));
@@ -168,7 +168,7 @@ pub(super) struct TravellingColumns {
     pub centre: Arc<Vec<u64>>,
 }
 
-/// What the kernels of a work take.
+/// The arguments of the kernels of a work.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct VectorArguments {
     /// The columns and the rows that travel with the work.

@@ -48,7 +48,7 @@ pub(in crate::vector) struct VectorIndex {
     nodes: Vec<f32>,
     /// A bound on r(y) of all points.
     most_off: f64,
-    /// What it has reserved.
+    /// The bytes that it has reserved.
     pub bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What an index will save, by a sample of its probes.
+//! The savings of an index, by a sample of its probes.
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ pub(in crate::vector) fn sample(
     pairs: f64,
     context: PrepareContext<'_>,
 ) -> Result<Option<Sampled>> {
-    /// Of the panels of the first index a probe must not meet more.
+    /// The greatest share of the panels of the first index that a probe may meet.
     const MOST_SHARE: f64 = 0.3;
     let count = vectors.len() as usize;
     let order = order_of(vectors);

@@ -32,11 +32,11 @@ fn of_axes(d: usize) -> usize {
     ((1 << 22) / d).clamp(64, 1 << 11)
 }
 
-/// What an order is for.
+/// The purpose of an order.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::vector) struct OrderRequest {
     pub threshold: Threshold,
-    /// Of the pairs of blocks, as a sample has it, more must not be within reach.
+    /// The greatest share of the pairs of blocks that may be within reach, as a sample has it.
     pub most_share: f64,
 }
 

@@ -143,7 +143,7 @@ impl Basis {
         project_rows(simd, points, &self.columns, to);
     }
 
-    /// What each coordinate of a point is off: of a point x̂ with the square of its norm, which is
+    /// The error of each coordinate of a point: of a point x̂ with the square of its norm, which is
     /// within `off` of X, from PX.
     pub(super) fn slack(&self, square: f64, off: f64) -> f32 {
         let d = (self.columns.len() / LANES) as f64;

@@ -30,7 +30,7 @@ pub(in crate::vector) struct Boxes {
     pub limit: f32,
     /// About the share of pairs of blocks that are within reach of each other.
     pub share: f32,
-    /// What [`Self::shares`] gives.
+    /// The answer of [`Self::shares`].
     pub shares: OnceLock<[f32; 2]>,
 }
 
@@ -95,7 +95,7 @@ impl Boxes {
         *self.shares.get_or_init(|| [1, 16].map(|groups| self.share_of_tiles(groups)))
     }
 
-    /// The same of tiles of `groups` neighbouring groups.
+    /// The share of tiles of `groups` neighbouring groups.
     pub(in crate::vector) fn share_of_tiles(&self, groups: usize) -> f32 {
         const SAMPLED: usize = 1 << 7;
         let tiles = self.groups().div_ceil(groups);

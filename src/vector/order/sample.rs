@@ -1,4 +1,4 @@
-//! What the boxes of a sample tell of those of all.
+//! The boxes of all vectors, as those of a sample tell them.
 
 use datafusion::common::Result;
 

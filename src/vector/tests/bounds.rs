@@ -1,4 +1,4 @@
-//! What products prove is true, for adversarial vectors and thresholds.
+//! The proofs of products, for adversarial vectors and thresholds.
 
 use std::sync::Arc;
 
@@ -207,7 +207,7 @@ fn products_prove_only_what_is_true() {
     }
 }
 
-/// The same of bytes, with centres and scales that fit the vectors, and others.
+/// Bounds of bytes are tried with centres and scales that fit the vectors, and others.
 #[test]
 fn products_of_bytes_prove_only_what_is_true() {
     let mut rng = StdRng::seed_from_u64(16);

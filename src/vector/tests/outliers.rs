@@ -155,7 +155,7 @@ fn far_points_do_not_widen_the_reach_of_others() {
     assert!(met.iter().all(|met_of| *met_of < 2 * met[0]), "{met:?}");
 }
 
-/// What the kind of both vectors says of the sign of NaN is what the function computes, in both orders.
+/// The kind of both vectors says of the sign of NaN what the function computes, in both orders.
 #[test]
 fn the_sign_of_nan_is_that_of_the_function() {
     let mut rng = StdRng::seed_from_u64(253);

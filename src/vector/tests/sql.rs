@@ -26,7 +26,7 @@ fn session(way: Way) -> Result<SessionContext> {
     Setup::of(way).session(install)
 }
 
-/// What vectors are made of.
+/// The numbers that vectors are made of.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Kind {
     /// Small integers: distances on the boundary, and equal vectors.
@@ -36,7 +36,7 @@ enum Kind {
     Wild,
     /// Near a few centres.
     Clusters,
-    /// Of spread norms, which often differ by a threshold, or lie in its neighbourhood.
+    /// Vectors of spread norms, which often differ by a threshold, or lie in its neighbourhood.
     Norms,
 }
 
@@ -272,7 +272,7 @@ async fn norms_part_rows_on_disk_and_in_tasks() -> Result<()> {
     Ok(())
 }
 
-/// Of two NaNs of different signs the first decides the sign of the distance: each order of a pair is
+/// The first of two NaNs of different signs decides the sign of the distance: each order of a pair is
 /// decided by itself, also where a self-join meets each pair once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_order_of_nans_is_decided_by_itself() -> Result<()> {

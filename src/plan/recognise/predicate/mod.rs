@@ -25,7 +25,7 @@ use evaluate::{Evaluator, SCORE};
 use crate::engine::Families;
 use crate::spec::{Call, Function, Order, Side};
 
-/// What the bound of a conjunct says of it.
+/// The part of a conjunct that its bound tells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
     /// All: a similarity that is `>=` or `>` a constant, a distance that is `<=` or `<` one.
@@ -50,14 +50,14 @@ pub(crate) struct Comparison {
     tries: bool,
 }
 
-/// What a conjunct is to the planner.
+/// The kind of a conjunct for the planner.
 #[derive(Debug, Clone)]
 pub(crate) enum Shape {
     /// No similarity of both sides occurs in it.
     Other,
     /// A bound, so the operator may be able to run it.
     Comparison(Box<Comparison>),
-    /// It holds a similarity of both sides which cannot drive the operator: why.
+    /// A similarity of both sides which cannot drive the operator: why.
     Declined(String),
 }
 

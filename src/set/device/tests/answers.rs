@@ -1,4 +1,4 @@
-//! What chunks are answered.
+//! The answers to chunks.
 
 use crate::gpu::tests::Inbox as OtherInbox;
 use crate::set::device::published::Published;

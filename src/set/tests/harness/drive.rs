@@ -47,7 +47,7 @@ pub(crate) struct OnDevice {
     pub second: Option<u32>,
     /// Whether the query insists on the device.
     pub demanded: bool,
-    /// What goes wrong once the build side is there; the CPU has to step in.
+    /// The fault that comes once the build side is there; the CPU has to step in.
     pub fault: Option<Fault>,
 }
 
@@ -145,7 +145,7 @@ impl Sides {
         (found.map(|matches| matches.matches().to_vec()), told)
     }
 
-    /// The same with the counts of matches.
+    /// The buffer of a cursor, with the counts of matches besides.
     pub(crate) fn buffer_within(
         &self,
         strategy: &dyn Strategy,

@@ -23,7 +23,7 @@ use super::chain;
 use crate::SimJoinContextExt;
 use crate::session::install;
 
-/// What a process is to attempt: the number of a chain, its links, and the bytes of the stack.
+/// The attempt of a process: the number of a chain, its links, and the bytes of the stack.
 const ATTEMPT: &str = "SIMJOIN_TEST_STACK";
 const TEST: &str = "sql::depth::tests::stack::links_take_no_more_stack_than_their_constants";
 /// The greatest stack that is tried, and the bytes to which the least one is found.

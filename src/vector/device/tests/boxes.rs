@@ -162,7 +162,7 @@ fn groups_out_of_reach_are_not_multiplied() {
     }
 }
 
-/// Of a stage with too many hits each pair is decided, a part of it at a time: room for the matches of
+/// A stage with too many hits has each pair decided, a part of it at a time: room for the matches of
 /// a part is all that a work takes.
 #[test]
 fn stages_with_too_many_hits_are_cut() {

@@ -41,7 +41,7 @@ pub(crate) fn collection(rows: &[Row]) -> Arc<Vectors> {
     Arc::new(Vectors::of(vec![read(rows)], &CancelFlag::default()).unwrap())
 }
 
-/// The same with boxes, where some pairs are out of reach.
+/// The vectors with boxes, where some pairs are out of reach.
 fn ordered(rows: &[Row], threshold: Threshold) -> Arc<Vectors> {
     let order = Some(OrderRequest { threshold, most_share: 1.0 });
     let cancel = CancelFlag::default();
@@ -71,7 +71,7 @@ pub(crate) fn reservation() -> MemoryReservation {
     MemoryConsumer::new("test").register(&pool)
 }
 
-/// What is told of devices.
+/// The words that are told of devices.
 type Told = Arc<Mutex<Vec<String>>>;
 
 /// Prepares a join on devices.
@@ -103,7 +103,7 @@ pub(crate) struct Drive {
     pub demanded: bool,
     /// The join.
     pub prepare: PrepareOn,
-    /// What goes wrong once the build side is there: a call of the driver (`None`: a kernel), which
+    /// The fault that comes once the build side is there: a call of the driver (`None`: a kernel), which
     /// of those to come, and a `CUresult`.
     pub fault: Option<(Option<&'static str>, u32, i32)>,
 }
@@ -136,7 +136,7 @@ pub(crate) struct Sides {
     pub pairing: Pairing,
 }
 
-/// What a cursor has given.
+/// The matches that a cursor has given.
 #[derive(Default)]
 pub(crate) struct Given {
     pub found: Vec<Match>,
@@ -162,7 +162,7 @@ impl Sides {
         Self { probe: Arc::clone(&build), build, pairing }
     }
 
-    /// The same rows with boxes.
+    /// The sides of these rows with boxes.
     pub(crate) fn ordered(rows: &[Row], pairing: Pairing, threshold: Threshold) -> Self {
         let build = ordered(rows, threshold);
         Self { probe: Arc::clone(&build), build, pairing }
@@ -198,7 +198,7 @@ impl Sides {
         self.pairs().into_iter().filter_map(value).collect()
     }
 
-    /// What a join asks of pairs.
+    /// The question that a join asks of pairs.
     pub(crate) fn joining(&self, threshold: Threshold, spec: MatchSpec) -> Joining {
         Joining { threshold, orders: ArgumentOrder::of(&spec, Side::Right), spec }
     }

@@ -25,7 +25,7 @@ use crate::vector::device::pairs::PairWorker;
 use crate::vector::device::shape::{VECTORS, VectorKernel};
 use crate::vector::metric::{Metric, Threshold};
 
-/// What vectors are made of.
+/// The numbers that vectors are made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Small integers: values on the threshold, and equal vectors.
