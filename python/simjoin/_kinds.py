@@ -94,7 +94,10 @@ class Pandas(Kind):
         parts, index = [], None
         for output in outputs:
             if output.rows is None:
-                parts.append(pandas.Series(numbers[output.column]))
+                values = pandas.Series(numbers[output.column])
+                # Integers of answers are never negative: -1 stands for a missing one.
+                is_missing = values < 0 if values.dtype == "int64" else values.isna()
+                parts.append(values.mask(is_missing) if is_missing.any() else values)
                 continue
             source, rows = sources[output.rows], numbers[output.rows]
             if isinstance(source, Pandas):

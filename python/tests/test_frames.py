@@ -78,6 +78,13 @@ def test_pandas_keeps_types_and_labels() -> None:
     assert simjoin.near_duplicates(frame["text"], at_least=0.8).values.tolist() == [[0, 1, 1.0]]
 
 
+def test_missing_scores_are_missing(kind: str) -> None:
+    a, b = make(kind, {"s": [[1, 2, 3], [7]]}), make(kind, {"s": [[1, 2, 9]]})
+    for measure, at_least, score in (("overlap", 2, 2), ("dice", 0.5, 2 / 3)):
+        joined = simjoin.join(a, b, "s", measure=measure, at_least=at_least, how="left")
+        assert [row[2] for row in rows_of(joined)] == [score, None]
+
+
 def test_lists_and_paths(tmp_path) -> None:
     assert simjoin.deduplicate(["aaaa", "aaaa", "bbbb"]) == ["aaaa", "bbbb"]
     assert simjoin.deduplicate([{"t": "aaaa", "n": 1}, {"t": "aaaa", "n": 2}], "t") == [
