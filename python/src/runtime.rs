@@ -1,12 +1,8 @@
 //! The threads of the engine, and how Python waits for them.
-//!
-//! A process makes its runtime when it first needs one. A child of `fork` has none of its parent's
-//! threads, so that it makes another one: the process is told by its number.
 
 use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
@@ -23,35 +19,9 @@ use crate::errors;
 /// The time between two looks at Python's signals.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(20);
 
-struct OfProcess {
-    process: u32,
-    runtime: Runtime,
-}
-
-/// The runtime of this process or of the one that forked it. None is ever freed: its threads may run
-/// until the process ends, and in a child there is nothing of it to free.
-static RUNTIME: AtomicPtr<OfProcess> = AtomicPtr::new(std::ptr::null_mut());
-
 /// The runtime of this process.
 pub(crate) fn runtime() -> PyResult<&'static Runtime> {
-    let known = RUNTIME.load(Ordering::Acquire);
-    // SAFETY: the pointer is null or of a value that is never freed.
-    if let Some(known) = unsafe { known.as_ref() }
-        && known.process == std::process::id()
-    {
-        return Ok(&known.runtime);
-    }
-    let own = host::runtime().map_err(|e| PyOSError::new_err(format!("no threads: {e}")))?;
-    let made = Box::into_raw(Box::new(OfProcess { process: std::process::id(), runtime: own }));
-    match RUNTIME.compare_exchange(known, made, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: as above.
-        Ok(_) => Ok(unsafe { &(*made).runtime }),
-        Err(_) => {
-            // SAFETY: another thread was first, so that nobody else has this pointer.
-            drop(unsafe { Box::from_raw(made) });
-            runtime()
-        }
-    }
+    host::runtime().map_err(|error| PyOSError::new_err(format!("no threads: {error}")))
 }
 
 /// Drops a value on a thread of the runtime: the trees of long statements are deeper than the stacks

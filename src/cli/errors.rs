@@ -34,20 +34,23 @@ impl From<ArrowError> for CliError {
 /// Prints the error and its hint to standard error, the place before it where there is one; `sql`
 /// is the text that failed.
 pub(super) fn print(error: &CliError, place: Option<&str>, sql: &str) {
-    let (message, hint) = match error {
-        CliError::Sql(error) => {
-            let message = one_line(&message(error));
-            let hint = hints::hint(error, &message, sql);
-            (hints::without_noise(&message), hint)
-        }
-        CliError::Usage(message) => (one_line(message), None),
-        CliError::Io(error) => (one_line(&error.to_string()), None),
-        CliError::Stopped(_) | CliError::ClosedPipe | CliError::Reported => return,
-    };
+    if matches!(error, CliError::Stopped(_) | CliError::ClosedPipe | CliError::Reported) {
+        return;
+    }
+    let (message, hint) = explain(error, sql);
     let place = place.map(|place| format!("{place}: ")).unwrap_or_default();
     tell(&format!("Error: {place}{message}"));
     if let Some(hint) = hint {
         tell(&format!("Hint: {hint}"));
+    }
+}
+
+/// The message of an error, in one line, and advice; `sql` is the text that failed.
+pub(super) fn explain(error: &CliError, sql: &str) -> (String, Option<String>) {
+    let message = text(error);
+    match error {
+        CliError::Sql(error) => (hints::without_noise(&message), hints::hint(error, &message, sql)),
+        _ => (message, None),
     }
 }
 

@@ -39,8 +39,9 @@ use super::prepare::{Held, Prepared, parse, prepare};
 use super::progress::Progress;
 use super::table::{Columns, Expanded, Fit, TableWriter};
 use super::threads::stack_bytes;
-use super::{folders, hints, session, statement, warnings, writes};
+use super::{folders, session, statement, warnings, writes};
 use crate::files;
+use crate::util::per_process::PerProcess;
 
 /// Names of flags in messages of the command line, and of what a host has in their place.
 const FLAGS: &[(&str, &str)] = &[
@@ -50,14 +51,18 @@ const FLAGS: &[(&str, &str)] = &[
     ("\\d or SHOW TABLES", "SHOW TABLES"),
 ];
 
-/// A runtime whose threads have stacks for the trees of long statements.
+/// The runtime of this process, whose threads have stacks for the trees of long statements. A child of
+/// `fork` gets another one.
 ///
 /// # Errors
 ///
 /// The system's error where it gives no threads.
-pub fn runtime() -> io::Result<Runtime> {
-    let mut builder = Builder::new_multi_thread();
-    builder.enable_all().thread_name("simjoin-worker").thread_stack_size(stack_bytes()).build()
+pub fn runtime() -> io::Result<&'static Runtime> {
+    static RUNTIME: PerProcess<Runtime> = PerProcess::new();
+    RUNTIME.get_or_try_make(|| {
+        let mut builder = Builder::new_multi_thread();
+        builder.enable_all().thread_name("simjoin-worker").thread_stack_size(stack_bytes()).build()
+    })
 }
 
 /// A session, with its limits.
@@ -234,14 +239,7 @@ impl HostError {
     }
 
     fn new(error: CliError, sql: &str) -> Self {
-        let (text, hint) = match &error {
-            CliError::Sql(error) => {
-                let message = errors::one_line(&errors::message(error));
-                let hint = hints::hint(error, &message, sql);
-                (hints::without_noise(&message), hint)
-            }
-            error => (errors::text(error), None),
-        };
+        let (text, hint) = errors::explain(&error, sql);
         let hosted =
             |text: String| FLAGS.iter().fold(text, |text, (flag, other)| text.replace(flag, other));
         Self { error, text: hosted(text), hint: hint.map(hosted) }

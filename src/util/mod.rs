@@ -9,5 +9,6 @@ pub(crate) mod fastest;
 pub(crate) mod once;
 pub(crate) mod one_input;
 pub(crate) mod parallel;
+pub(crate) mod per_process;
 pub(crate) mod row_bytes;
 pub(crate) mod scatter;

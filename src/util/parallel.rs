@@ -1,47 +1,26 @@
 //! Work on several threads inside one blocking task.
 
+use std::convert::Infallible;
 use std::mem::MaybeUninit;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
 use datafusion::common::Result;
 use parking_lot::Mutex;
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
+use super::per_process::PerProcess;
+
 /// Steps (tokens, sets) for which another thread is worth waking. Tests want many.
 const STEPS_PER_THREAD: usize = if cfg!(test) { 1 << 6 } else { 1 << 14 };
 
-/// The threads of a process.
-struct OfProcess {
-    process: u32,
-    /// `None` where the system gives no threads.
-    pool: Option<ThreadPool>,
-}
-
 /// Threads that wait for work, one for each core: starting threads takes longer than the shorter
-/// phases of a join. A child of `fork` has none of its parent's threads, so that it starts its own. No
-/// value is ever freed.
-static POOL: AtomicPtr<OfProcess> = AtomicPtr::new(std::ptr::null_mut());
+/// phases of a join. `None` where the system gives no threads.
+static POOL: PerProcess<Option<ThreadPool>> = PerProcess::new();
 
 fn pool() -> Option<&'static ThreadPool> {
-    let known = POOL.load(Ordering::Acquire);
-    let process = std::process::id();
-    // SAFETY: the pointer is null or that of a value that is never freed.
-    if let Some(known) = unsafe { known.as_ref() }
-        && known.process == process
-    {
-        return known.pool.as_ref();
-    }
-    let pool = ThreadPoolBuilder::new().thread_name(|number| format!("simjoin-{number}")).build();
-    let made = Box::into_raw(Box::new(OfProcess { process, pool: pool.ok() }));
-    match POOL.compare_exchange(known, made, Ordering::AcqRel, Ordering::Acquire) {
-        // SAFETY: as above.
-        Ok(_) => unsafe { (*made).pool.as_ref() },
-        Err(_) => {
-            // SAFETY: another thread was first, so that nobody else has the pointer.
-            drop(unsafe { Box::from_raw(made) });
-            self::pool()
-        }
-    }
+    let pool =
+        || ThreadPoolBuilder::new().thread_name(|number| format!("simjoin-{number}")).build();
+    let pool = POOL.get_or_try_make(|| Ok::<_, Infallible>(pool().ok()));
+    pool.unwrap_or_else(|never| match never {}).as_ref()
 }
 
 /// How many of `threads` threads pay for this many steps.

@@ -91,7 +91,7 @@ impl Bounds<i32> {
     const UNKNOWN: Self = Self { reject: i32::ALWAYS, accept: i32::UNSURE };
     const SURE: Self = Self { reject: i32::ALWAYS, accept: i32::SURE };
 
-    /// The bounds of a product q·p, which is given with `bias` too much: less than `reject` it is
+    /// The bounds of a product q·p whose given value is too great by `bias`: less than `reject` it is
     /// rejected, more than `accept` it is accepted.
     fn of(reject: f64, accept: f64, bias: f64) -> Self {
         // A product is rejected below 0 with this added, and then compared.
