@@ -155,4 +155,7 @@ _DEFAULT: dict[int, Context] = {}
 
 def default_context() -> Context:
     """Gives the context of the one-liners of this process."""
-    return _DEFAULT.setdefault(os.getpid(), _DEFAULT.get(os.getpid()) or connect())
+    process = os.getpid()
+    if process not in _DEFAULT:
+        _DEFAULT[process] = connect()
+    return _DEFAULT[process]

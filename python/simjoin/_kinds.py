@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ._errors import PlanError
 from ._frame import Frame
 from ._inputs import VALUE, as_frame, columns_of, is_class, library, register
 from ._sql import quoted
@@ -48,13 +47,13 @@ class Kind:
         raise NotImplementedError
 
     def assemble(
-        self, answer: Frame, sources: Mapping[str, Kind], outputs: list[Output], *, labels: bool
+        self, answer: Frame, sources: Mapping[str, Any], outputs: list[Output], *, labels: bool
     ) -> Any:
         """Gives the result: columns of the answer, and of the frames in ``sources``.
 
-        ``sources`` has the frame for each column of the answer that numbers rows; missing numbers
-        give missing values. With ``labels`` each row of the result is one of the first frame, and
-        keeps its label where the library has labels.
+        ``sources`` has the frame, of this kind, for each column of the answer that numbers rows;
+        missing numbers give missing values. With ``labels`` each row of the result is one of the
+        first frame, and keeps its label where the library has labels.
         """
         raise NotImplementedError
 
@@ -78,7 +77,7 @@ class Pandas(Kind):
         register(context, name, pandas.DataFrame(picked), row)
 
     def assemble(
-        self, answer: Frame, sources: Mapping[str, Kind], outputs: list[Output], *, labels: bool
+        self, answer: Frame, sources: Mapping[str, Any], outputs: list[Output], *, labels: bool
     ) -> Any:
         import numpy
         import pandas
@@ -87,7 +86,7 @@ class Pandas(Kind):
         names, families = answer.columns, dict(answer.schema)
         numbers = {}
         for place, name in enumerate(names):
-            of_integers = families[name] == "Int64"
+            of_integers = "Int" in families[name]
             numbers[name] = numpy.frombuffer(
                 answer._native.numbers(place), dtype="int64" if of_integers else "float64"
             )
@@ -100,18 +99,15 @@ class Pandas(Kind):
                 parts.append(values.mask(is_missing) if is_missing.any() else values)
                 continue
             source, rows = sources[output.rows], numbers[output.rows]
-            if isinstance(source, Pandas):
-                column = source._column(output.column)
-                if labels and index is None:
-                    index = source.frame.index[rows]
-                if (rows < 0).any():
-                    column = column.reset_index(drop=True).reindex(rows)
-                else:
-                    column = column.iloc[rows]
-                parts.append(column.reset_index(drop=True))
+            column = source._column(output.column)
+            if labels and index is None:
+                index = source.frame.index[rows]
+            if (rows < 0).any():
+                column = column.reset_index(drop=True).reindex(rows)
             else:
-                raise _mixed(self, source)
-        result = pandas.concat(parts, axis=1) if parts else pandas.DataFrame(index=index)
+                column = column.iloc[rows]
+            parts.append(column.reset_index(drop=True))
+        result = pandas.concat(parts, axis=1)
         result.columns = _labels(outputs, sources)
         if index is not None:
             result.index = index
@@ -147,7 +143,7 @@ class Polars(Kind):
         context._session.register(name, picked, row)
 
     def assemble(
-        self, answer: Frame, sources: Mapping[str, Kind], outputs: list[Output], *, labels: bool
+        self, answer: Frame, sources: Mapping[str, Any], outputs: list[Output], *, labels: bool
     ) -> Any:
         import polars
 
@@ -158,8 +154,6 @@ class Polars(Kind):
                 parts.append(numbers[output.column].alias(output.name))
                 continue
             source = sources[output.rows]
-            if not isinstance(source, Polars):
-                raise _mixed(self, source)
             rows = numbers[output.rows]
             parts.append(source.frame[output.column].gather(rows).alias(output.name))
         result = polars.DataFrame(parts)
@@ -182,7 +176,7 @@ class PyArrow(Kind):
         context._session.register(name, picked, row)
 
     def assemble(
-        self, answer: Frame, sources: Mapping[str, Kind], outputs: list[Output], *, labels: bool
+        self, answer: Frame, sources: Mapping[str, Any], outputs: list[Output], *, labels: bool
     ) -> Any:
         import pyarrow
 
@@ -193,8 +187,6 @@ class PyArrow(Kind):
                 arrays.append(numbers[output.column])
                 continue
             source = sources[output.rows]
-            if not isinstance(source, PyArrow):
-                raise _mixed(self, source)
             arrays.append(source.frame[output.column].take(numbers[output.rows]))
         return pyarrow.table(arrays, names=[output.name for output in outputs])
 
@@ -223,7 +215,7 @@ class Tabled(Kind):
         context.sql(query)._native.register(name)
 
     def assemble(
-        self, answer: Frame, sources: Mapping[str, Kind], outputs: list[Output], *, labels: bool
+        self, answer: Frame, sources: Mapping[str, Any], outputs: list[Output], *, labels: bool
     ) -> Any:
         table = self._job.fresh()
         # The answer's own order is that of the result.
@@ -231,8 +223,6 @@ class Tabled(Kind):
         tables: dict[str | None, str] = {None: "p"}
         query = f" FROM {quoted(table)} p"
         for number, (column, source) in enumerate(sources.items()):
-            if not isinstance(source, Tabled):
-                raise _mixed(self, source)
             tables[column] = f"s{number}"
             query += (
                 f" LEFT JOIN {quoted(source._table)} s{number}"
@@ -298,13 +288,6 @@ def kind_of(data: Any, job: Job) -> Kind:
     if not is_path and columns_of(data) is not None:
         return Values(data, job)
     return Tabled(data, job)
-
-
-def _mixed(first: Kind, second: Kind) -> PlanError:
-    kinds = " and ".join(type(kind.frame).__name__ for kind in (first, second))
-    return PlanError(
-        f"the two frames are of different kinds: {kinds}", "convert one of them to the other's kind"
-    )
 
 
 def same_kind(a: Any, b: Any, job: Job) -> tuple[Kind, Kind]:

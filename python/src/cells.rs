@@ -9,7 +9,7 @@ use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDate, PyDateTime, PyDict, PyList, PyTzInfo};
 
-/// What the one-liners can do with a column of a type.
+/// The family of a column for the one-liners.
 pub(crate) fn family(data_type: &DataType) -> &'static str {
     let elements = match data_type {
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => return "text",

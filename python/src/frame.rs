@@ -5,13 +5,14 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use datafusion::common::TableReference;
+use datafusion::common::{DataFusionError, TableReference};
 use datafusion::dataframe::DataFrame;
 use datafusion::logical_expr::{LogicalPlan, ident};
+use datafusion::physical_plan::common::collect;
+use datafusion::physical_plan::display::DisplayableExecutionPlan;
 use datafusion::physical_plan::metrics::MetricValue;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
 use datafusion_simjoin::cli::host::{self, Host, HostError, ProgressLine, Running};
-use parking_lot::Mutex;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 
@@ -31,19 +32,17 @@ pub(crate) struct Frame {
     frame: Option<DataFrame>,
     /// The statement, for hints.
     sql: Arc<str>,
-    /// The plan that runs or ran last.
-    running: Arc<Mutex<Option<Arc<dyn ExecutionPlan>>>>,
 }
 
 impl Drop for Frame {
     fn drop(&mut self) {
-        drop_apart((self.frame.take(), self.running.lock().take()));
+        drop_apart(self.frame.take());
     }
 }
 
 impl Frame {
     pub(crate) fn new(host: Host, frame: DataFrame, sql: impl Into<Arc<str>>) -> Self {
-        Self { host, frame: Some(frame), sql: sql.into(), running: Arc::default() }
+        Self { host, frame: Some(frame), sql: sql.into() }
     }
 
     fn frame(&self) -> PyResult<DataFrame> {
@@ -63,11 +62,7 @@ impl Frame {
         Ok(Self::new(self.host.clone(), derived, Arc::clone(&self.sql)))
     }
 
-    fn raise(
-        &self,
-        py: Python<'_>,
-        error: impl Into<datafusion::common::DataFusionError>,
-    ) -> PyErr {
+    fn raise(&self, py: Python<'_>, error: impl Into<DataFusionError>) -> PyErr {
         raise(py, &HostError::of(error.into(), &self.sql))
     }
 
@@ -77,8 +72,6 @@ impl Frame {
         let running = wait(py, async move { host.start(frame, &sql).await })?;
         let running = running.map_err(|error| raise(py, &error))?;
         warn(py, &running.warnings)?;
-        let former = self.running.lock().replace(Arc::clone(&running.plan));
-        drop_apart(former);
         Ok(running)
     }
 
@@ -90,11 +83,11 @@ impl Frame {
         progress: Option<Py<PyAny>>,
     ) -> PyResult<Vec<RecordBatch>> {
         let running = self.start(py, frame)?;
-        let batches = datafusion::physical_plan::common::collect(running.batches);
+        let batches = collect(running.batches);
         let collected = match progress {
-            None => wait(py, batches)?,
+            None => wait(py, batches),
             Some(progress) => {
-                let mut line = ProgressLine::new(running.plan);
+                let mut line = ProgressLine::new(Arc::clone(&running.plan));
                 let mut looks = 0u32;
                 wait_with(py, batches, |py| {
                     looks += 1;
@@ -102,9 +95,11 @@ impl Frame {
                         progress.call1(py, (line.text(LINE),))?;
                     }
                     Ok(())
-                })?
+                })
             }
         };
+        drop_apart(running.plan);
+        let collected = collected?;
         collected.map_err(|error| self.raise(py, error))
     }
 }
@@ -124,7 +119,7 @@ impl Frame {
         Ok(fields.map(|field| (field.name().clone(), field.data_type().to_string())).collect())
     }
 
-    /// What the one-liners can do with each column: "text", "set", "integers" (a set or a vector),
+    /// The family of each column for the one-liners: "text", "set", "integers" (a set or a vector),
     /// "vector" or "other".
     fn families(&self) -> PyResult<Vec<&'static str>> {
         let frame = self.frame()?;
@@ -160,6 +155,7 @@ impl Frame {
     ) -> PyResult<Bound<'py, PyCapsule>> {
         let requested = requested.map(stream::requested).transpose()?;
         let running = self.start(py, self.frame()?)?;
+        drop_apart(running.plan);
         let batches = Batches::new(running.batches)?;
         match requested {
             Some(schema) => stream::stream_capsule(py, Cast::over(batches, schema)),
@@ -257,8 +253,7 @@ impl Frame {
         let plan = match analyze {
             true => {
                 let running = self.start(py, frame)?;
-                let rows = datafusion::physical_plan::common::collect(running.batches);
-                wait(py, rows)?.map_err(|error| self.raise(py, error))?;
+                wait(py, collect(running.batches))?.map_err(|error| self.raise(py, error))?;
                 running.plan
             }
             false => {
@@ -305,14 +300,8 @@ fn explained(
 ) -> String {
     if analyze {
         let shown = match verbose {
-            true => {
-                datafusion::physical_plan::display::DisplayableExecutionPlan::with_full_metrics(
-                    plan,
-                )
-            }
-            false => {
-                datafusion::physical_plan::display::DisplayableExecutionPlan::with_metrics(plan)
-            }
+            true => DisplayableExecutionPlan::with_full_metrics(plan),
+            false => DisplayableExecutionPlan::with_metrics(plan),
         };
         return shown.indent(verbose).to_string();
     }

@@ -233,8 +233,8 @@ fn told(error: DataFusionError) -> ArrowError {
 /// The time in which a reader gives its error to Python's code.
 const UNWINDING: Duration = Duration::from_millis(10);
 
-/// The error of a reader whose process got a signal. Libraries put their own error in the place of
-/// Python's, so that Ctrl-C is raised again once Python's code goes on.
+/// The error of a reader whose process got a signal. The library that reads puts an error of its own
+/// in the place of Python's. So the reader raises Ctrl-C once more, when Python's code goes on.
 fn interrupted(error: PyErr) -> ArrowError {
     let (is_ctrl_c, text) =
         Python::attach(|py| (error.is_instance_of::<PyKeyboardInterrupt>(py), error.to_string()));

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 
@@ -22,4 +21,3 @@ def test_examples_of_pages(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     names: dict = {}
     for block in blocks:
         exec(compile(block, page, "exec"), names)
-    assert os.getcwd() == str(ROOT)

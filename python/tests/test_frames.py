@@ -110,10 +110,8 @@ def test_lists_and_paths(tmp_path) -> None:
         context.table("t").write(tmp_path / "t.xyz")
 
 
-def test_empty_frames(kind: str) -> None:
+def test_empty_frames() -> None:
     pyarrow = pytest.importorskip("pyarrow")
-    if kind != "pyarrow":
-        pytest.skip("only Arrow has types without values")
     frame = pyarrow.table({"text": pyarrow.array([], pyarrow.string())})
     assert simjoin.near_duplicates(frame, "text").num_rows == 0
     assert simjoin.deduplicate(frame, "text").num_rows == 0

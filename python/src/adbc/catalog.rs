@@ -25,7 +25,7 @@ use super::of_engine;
 pub(super) const CATALOG: &str = "datafusion";
 pub(super) const SCHEMA: &str = "public";
 
-/// What a consumer may ask the driver about itself.
+/// The facts that the driver tells a consumer about itself.
 pub(super) fn info(codes: Option<HashSet<InfoCode>>) -> Result<RecordBatch> {
     let version = env!("CARGO_PKG_VERSION");
     let known = [
