@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 
 use datafusion::common::Result;
 
-use crate::engine::{Collection, Funnel, ItemId, Pairing, RowGroups};
+use crate::engine::{Collection, Connections, Funnel, ItemId, Pairing, RowGroups};
 
 /// Probe items that are fed to a cursor together.
 ///
@@ -120,7 +120,8 @@ impl AddAssign for RowPairCounts {
 
 /// Matches on their way to the operator, never more than its capacity, in runs of one unit.
 ///
-/// A buffer of many runs is full as well, so that its memory has a bound.
+/// A buffer of many runs is full as well, so that its memory has a bound. In a join that needs only what
+/// connects, the buffer leaves out matches that connect nothing anew.
 #[derive(Debug)]
 pub struct MatchBuffer {
     matches: Vec<Match>,
@@ -128,6 +129,7 @@ pub struct MatchBuffer {
     completed: Vec<u32>,
     capacity: usize,
     counts: RowPairCounts,
+    connections: Option<Connections>,
 }
 
 #[derive(Debug)]
@@ -162,7 +164,25 @@ impl MatchBuffer {
             completed: vec![],
             capacity: capacity.max(1),
             counts: RowPairCounts::default(),
+            connections: None,
         }
+    }
+
+    /// The buffer of a join that needs only what connects.
+    pub(crate) fn connecting(self, connections: Option<Connections>) -> Self {
+        Self { connections, ..self }
+    }
+
+    /// Notes that all matches of a unit are needed, whatever they connect.
+    pub(crate) fn need_all_of(&mut self, unit: u32) {
+        self.connections.iter_mut().for_each(|connections| connections.need_all_of(unit));
+    }
+
+    /// Whether a match of these items of the present unit would be left out: a cursor need not look
+    /// whether they match.
+    #[inline]
+    pub fn knows(&self, probe: ItemId, build: ItemId) -> bool {
+        self.connections.as_ref().is_some_and(|connections| connections.knows(probe, build))
     }
 
     /// Whether the buffer takes no further match.
@@ -187,6 +207,9 @@ impl MatchBuffer {
     /// Begins a run of matches that hold in these orders; the last run stays the same where it is one.
     #[inline]
     fn begin_in(&mut self, order: MatchOrder, unit: u32) {
+        if let Some(connections) = &mut self.connections {
+            connections.begin(unit);
+        }
         let start = self.matches.len();
         if self.runs.last().is_some_and(|last| last.start == start) {
             self.runs.pop();
@@ -203,8 +226,13 @@ impl MatchBuffer {
         self.add(found);
     }
 
+    /// The one way into the buffer.
     #[inline]
     fn add(&mut self, found: Match) {
+        let Match { probe, build, .. } = found;
+        if self.connections.as_mut().is_some_and(|connections| !connections.add(probe, build)) {
+            return;
+        }
         self.make_room();
         self.matches.push(found);
     }
@@ -270,7 +298,9 @@ impl MatchBuffer {
 
     /// Takes one of the completed units, once the runs have been read.
     pub fn pop_completed(&mut self) -> Option<u32> {
-        self.completed.pop()
+        let unit = self.completed.pop()?;
+        self.connections.iter_mut().for_each(|connections| connections.complete(unit));
+        Some(unit)
     }
 
     /// The matches that were counted besides.

@@ -10,6 +10,7 @@
 mod axis;
 mod choose;
 mod collection;
+mod connections;
 mod cursor;
 mod family;
 mod kernel_times;
@@ -31,6 +32,7 @@ pub use choose::choose;
 pub(crate) use choose::{Choice, Chosen, admitted};
 pub(crate) use collection::{BuildEncoder, Encoded, EncodedPart, Growth, ProbeEncoder, Scratch};
 pub use collection::{Collection, EncodeInput, FinishContext};
+pub(crate) use connections::Connections;
 pub(crate) use cursor::{Cursor, MatchOrder, MatchRun, RowPairCounts, UnitQueue};
 pub use cursor::{Match, MatchBuffer, ProbeUnit, Progress};
 pub(crate) use family::ItemPair;

@@ -189,6 +189,20 @@ impl Layout {
         self.row_order.is_some_and(|order| order.columns[self.build() as usize] == column)
     }
 
+    /// Whether equal rows by the row order make no pair, and are not listed besides.
+    pub(crate) fn parts_equal(&self) -> bool {
+        self.row_order.is_some_and(RowOrder::parts_equal) && !self.lists_all_build_rows()
+    }
+
+    /// Whether it is known without a condition which rows of two items are pairs, where build rows have
+    /// ranks (`ranked`) or not.
+    pub(crate) fn knows_pairs(&self, ranked: bool) -> bool {
+        match self.row_order {
+            None => self.items_decide(),
+            Some(_) => ranked || !self.parts_equal(),
+        }
+    }
+
     /// The condition to evaluate for pairs of rows, with a build side whose rows have ranks
     /// (`ranked`) or not. The rows of a self-join have ranks wherever there is a row order.
     pub(crate) fn residual(&self, ranked: bool) -> Option<&Residual> {

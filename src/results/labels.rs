@@ -7,9 +7,10 @@ use arrow::array::{ArrayRef, Int64Array};
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::forest::{Forest, atomics};
-use super::nodes::{NodeType, Nodes, PerNode};
+use super::forest::Forest;
+use super::nodes::{NodeType, Nodes};
 use crate::util::cancel::CancelFlag;
+use crate::util::forest::atomics;
 use crate::util::parallel;
 
 /// Ids that a thread takes on at a time.

@@ -20,7 +20,6 @@ mod representatives;
 mod tests;
 
 pub use self::components::{ConnectedComponentsExec, Merge};
-pub(crate) use self::forest::Forest;
 pub(crate) use self::nodes::is_node_type;
 pub use self::one_to_one::OneToOneExec;
 pub use self::representatives::RepresentativesExec;

@@ -10,7 +10,7 @@ use datafusion::execution::memory_pool::{
 };
 
 use super::forest::Forest;
-use super::nodes::{NO_ID, NodeType, Nodes, PerNode};
+use super::nodes::{NO_ID, NodeType, Nodes};
 use crate::util::cancel::CancelFlag;
 
 fn reservation(bytes: usize) -> MemoryReservation {

@@ -5,8 +5,8 @@
 //! other item connect as much as all. So the output has some two rows at most for each row of the input.
 //!
 //! ```text
-//!  run of matches ─► forest over items: new? ─► one row × rows ─► output
-//!                        └─► connected already: nothing
+//!  cursor ─► match buffer, with a forest over items: new? ─► one row × rows ─► output
+//!                └─► connected already: nothing
 //! ```
 
 use std::ops::Range;
@@ -14,14 +14,14 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use crate::engine::{ItemId, ItemPair, Match, MatchRun};
+use crate::engine::{Connections, ItemId, ItemPair, Match, MatchBuffer, MatchRun};
 use crate::exec::answer::Answer;
 use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::answer::blocks::{Block, RowPairs};
-use crate::exec::build_side::BuildSide;
+use crate::exec::build_side::{BuildSide, Connected};
 use crate::exec::layout::Layout;
 use crate::exec::rows::ranks::Ranks;
-use crate::results::Forest;
+use crate::exec::rows::visited::Visited;
 
 /// Blocks that connect the rows of matches, and the probe item that has been connected last.
 #[derive(Debug, Default)]
@@ -29,10 +29,9 @@ pub(super) struct Links {
     /// Each has one row of a side at least. They are given out from `next` on.
     blocks: Vec<Block>,
     next: usize,
-    /// In a join of two inputs, the unit and the probe item of the last match, and a build item that
-    /// this probe item matches. Matches of a probe item mostly follow each other; where they do not, the
-    /// answer has a few pairs more.
-    hub: Option<(u32, ItemId, ItemId)>,
+    /// In a join of two inputs, the unit and the probe item of the last match. Matches of a probe item
+    /// mostly follow each other; where they do not, the answer has a few pairs more.
+    last: Option<(u32, ItemId)>,
 }
 
 /// The rows of the items of matches.
@@ -45,30 +44,22 @@ struct Rows<'a> {
 }
 
 impl Links {
-    /// Adds what a run of matches connects anew.
-    fn add(&mut self, rows: &Rows<'_>, forest: &Forest, run: MatchRun<'_>) {
-        let is_shared = Arc::ptr_eq(&rows.batch.payload, &rows.build.payload);
+    /// Adds what a run of matches connects, each of which connects something anew.
+    fn add(&mut self, rows: &Rows<'_>, given: &Visited, run: MatchRun<'_>) {
         for found in run.matches {
             let Match { probe, build, .. } = *found;
-            let is_first = forest.declare(build);
-            if is_shared && probe == build {
+            let is_first = given.mark(build as usize);
+            if rows.layout.self_join && probe == build {
                 if is_first {
                     self.push(rows, found, true, false);
                 }
                 continue;
             }
-            let hub = self.hub.filter(|(unit, item, _)| (*unit, *item) == (run.unit, probe));
-            let (probe_is_first, is_new) = match (is_shared, hub) {
-                (true, _) => (forest.declare(probe), forest.unite(probe, build)),
-                (false, Some((_, _, hub))) => (false, forest.unite(hub, build)),
-                (false, None) => {
-                    self.hub = Some((run.unit, probe, build));
-                    (true, true)
-                }
+            let probe_is_first = match rows.layout.self_join {
+                true => given.mark(probe as usize),
+                false => self.last.replace((run.unit, probe)) != Some((run.unit, probe)),
             };
-            if is_first || probe_is_first || is_new {
-                self.push(rows, found, is_first, probe_is_first);
-            }
+            self.push(rows, found, is_first, probe_is_first);
         }
     }
 
@@ -151,20 +142,19 @@ impl Links {
 }
 
 impl Answer {
-    /// Whether the answer leaves out matches of a batch that connect nothing anew. Links take no condition
-    /// but a row order, and need ranks to tell equal rows where these make no pair.
+    /// Whether the answer needs only what connects of the matches of a batch. Pairs that have a NULL
+    /// connect nothing: all matches are needed then.
     pub(super) fn connects(&self, place: usize) -> bool {
-        let knows_pairs = match self.layout.row_order {
-            None => self.layout.items_decide(),
-            Some(_) => !self.parts_equal() || self.build.ranks.is_some(),
-        };
-        self.build.connected.is_some() && knows_pairs && !self.batches[place].payload.has_nulls()
+        self.build.connected.is_some() && !self.batches[place].payload.has_nulls()
     }
 
-    /// Whether equal rows by the row order make no pair, and are not listed besides.
-    fn parts_equal(&self) -> bool {
-        self.layout.row_order.is_some_and(|order| order.parts_equal())
-            && !self.layout.lists_all_build_rows()
+    /// A buffer for the matches that the answer takes.
+    pub(crate) fn match_buffer(&self) -> MatchBuffer {
+        let connected = self.build.connected.as_ref();
+        let connections = connected.map(|connected| {
+            Connections::new(Arc::clone(&connected.forest), self.layout.self_join)
+        });
+        MatchBuffer::new(self.layout.spec.match_buffer).connecting(connections)
     }
 
     /// Gathers pairs that connect what a run of matches connects, and stops at a full batch of output.
@@ -172,12 +162,12 @@ impl Answer {
     pub(super) fn take_links(&mut self, place: usize, run: MatchRun<'_>) -> Result<bool> {
         self.gather_for(place, run.order)?;
         let batch = &self.batches[place];
-        if let Some(forest) = &self.build.connected
+        if let Some(Connected { given, .. }) = &self.build.connected
             && !self.is_amid_run
         {
             let (layout, build) = (&*self.layout, &*self.build);
-            let ranks = build.ranks.as_ref().filter(|_| self.parts_equal());
-            self.links.add(&Rows { layout, batch, build, ranks }, forest, run);
+            let ranks = build.ranks.as_ref().filter(|_| layout.parts_equal());
+            self.links.add(&Rows { layout, batch, build, ranks }, given, run);
         }
         let rows_at_once = batch.rows_at_once;
         let limit = rows_at_once.min(self.output.rows_to_full());

@@ -98,14 +98,15 @@ impl Answer {
         self.output.is_finished() && self.parts.is_empty()
     }
 
-    /// Opens a batch: matches of it may come.
-    pub(crate) fn open(&mut self, mut batch: ProbeBatch) {
+    /// Opens a batch: matches of it may come. Returns whether those will do that connect something anew.
+    pub(crate) fn open(&mut self, mut batch: ProbeBatch) -> bool {
         let row_bytes = match Arc::ptr_eq(&batch.payload, &self.build.payload) {
             true => 2 * self.build.row_bytes,
             false => batch.payload.row_bytes() + self.build.row_bytes,
         };
         batch.rows_at_once = self.output.rows_at_once(row_bytes);
         self.batches.push(batch);
+        self.connects(self.batches.len() - 1)
     }
 
     /// The number of open batches.

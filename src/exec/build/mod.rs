@@ -21,7 +21,7 @@ use crate::exec::answer::totals::items_suffice;
 use crate::exec::build::headroom::Headroom;
 use crate::exec::build::read::{BuildCollector, Outcome, Overflow, Share};
 use crate::exec::build_side::schedule::Ranges;
-use crate::exec::build_side::{BuildRows, BuildSide};
+use crate::exec::build_side::{BuildRows, BuildSide, Connected};
 use crate::exec::expected::Expected;
 use crate::exec::layout::Layout;
 use crate::exec::metrics::BuildMetrics;
@@ -29,7 +29,6 @@ use crate::exec::rows::payload::PayloadBuilder;
 use crate::exec::rows::ranks::{Partners, Ranks, comparable};
 use crate::exec::rows::visited::Visited;
 use crate::exec::sink::PairSink;
-use crate::results::Forest;
 use crate::util::cancel::CancelFlag;
 use crate::util::errors::{is_out_of_device_memory, is_out_of_memory};
 
@@ -192,7 +191,9 @@ impl BuildPlan {
             (false, _) => None,
         };
         // Pairs that have a NULL connect nothing: all pairs are given out then.
-        let connects = self.layout.sink.pairs == PairSink::Connections && !payload.has_nulls();
+        let connects = self.layout.sink.pairs == PairSink::Connections
+            && !payload.has_nulls()
+            && self.layout.knows_pairs(ranks.is_some());
         let connected = connects.then(|| groups.len());
         let held = items.size_in_bytes()
             + encoder.size_in_bytes()
@@ -201,7 +202,7 @@ impl BuildPlan {
             + ranks.as_ref().map_or(0, Ranks::size_in_bytes)
             + partners.iter().flatten().count() * Partners::footprint(groups)
             + visited.map_or(0, Visited::footprint)
-            + connected.map_or(0, Forest::footprint);
+            + connected.map_or(0, Connected::footprint);
         reservation.try_resize(held)?;
         timer.done();
         let rows = BuildRows {
@@ -213,7 +214,7 @@ impl BuildPlan {
             ranks,
             partners,
             visited: visited.map(Visited::new),
-            connected: connected.map(Forest::new),
+            connected: connected.map(Connected::new),
             held,
         };
         let metrics = self.metrics.clone();

@@ -16,7 +16,7 @@ use crate::exec::build_side::schedule::{Ranges, SpareSlices};
 use crate::exec::rows::payload::Payload;
 use crate::exec::rows::ranks::{Partners, Ranks};
 use crate::exec::rows::visited::Visited;
-use crate::results::Forest;
+use crate::util::forest::Forest;
 
 /// The rows of the build side, encoded; no strategy has been prepared for them yet.
 #[derive(Debug)]
@@ -36,9 +36,28 @@ pub(crate) struct BuildRows {
     /// Which items (or rows, by place) have a match, where that is asked for.
     pub visited: Option<Visited>,
     /// The items that matches have connected, where the answer is what connects.
-    pub connected: Option<Forest>,
+    pub connected: Option<Connected>,
     /// The bytes of all of it.
     pub held: usize,
+}
+
+/// The items that matches have connected.
+#[derive(Debug)]
+pub(crate) struct Connected {
+    pub forest: Arc<Forest>,
+    /// The items whose rows the output connects.
+    pub given: Visited,
+}
+
+impl Connected {
+    /// The bytes for `items` items.
+    pub(crate) fn footprint(items: u32) -> usize {
+        Forest::footprint(items) + Visited::footprint(items as usize)
+    }
+
+    pub(crate) fn new(items: u32) -> Self {
+        Self { forest: Arc::new(Forest::new(items)), given: Visited::new(items as usize) }
+    }
 }
 
 /// The build side, ready to be probed. It has the fields of its [`BuildRows`].

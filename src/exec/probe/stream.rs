@@ -131,7 +131,6 @@ impl ProbeSetup {
     ) -> ProbeStream {
         let Self { layout, input, converter, reservation, pool, kept, metrics, limits } = self;
         let build = Arc::clone(build);
-        let matches = MatchBuffer::new(layout.spec.match_buffer);
         let (cursor, cursor_reservation) = match opened {
             Some((cursor, reservation)) => (Some(cursor), reservation),
             None => (None, reservation.new_empty()),
@@ -145,11 +144,12 @@ impl ProbeSetup {
         if has_left {
             source.note_left();
         }
+        let answer = Answer::new(layout, build, limits, counters);
         ProbeStream {
             source,
             cursor,
-            answer: Answer::new(layout, build, limits, counters),
-            matches,
+            matches: answer.match_buffer(),
+            answer,
             state: if has_left { State::Ended } else { State::Feeding { alone: false } },
             metrics,
             cursor_reservation,
@@ -244,7 +244,10 @@ impl ProbeStream {
             Opened::Batch(batch) => {
                 let reserved = self.source.reserved() + self.cursor_reservation.size();
                 self.metrics.counters.peak_bytes.set_max(reserved);
-                self.answer.open(batch);
+                let number = batch.number;
+                if !self.answer.open(batch) {
+                    self.matches.need_all_of(number);
+                }
                 self.state = State::Searching;
             }
             Opened::Later => {}

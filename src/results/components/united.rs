@@ -8,7 +8,7 @@ use parking_lot::RwLock;
 
 use crate::results::forest::Forest;
 use crate::results::labels::Labels;
-use crate::results::nodes::{NodeColumn, NodeType, Nodes, PerNode};
+use crate::results::nodes::{NodeColumn, NodeType, Nodes};
 use crate::util::cancel::CancelFlag;
 use crate::util::errors::is_out_of_memory;
 

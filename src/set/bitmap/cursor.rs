@@ -98,7 +98,7 @@ impl BitmapWorker {
             if matches.is_full() {
                 return Some(Work::Full);
             }
-            let Some(survivor) = self.traversal.survivor(left) else {
+            let Some(survivor) = self.traversal.survivor(matches, left) else {
                 return (!self.traversal.is_exhausted()).then_some(Work::More);
             };
             if let Some(detail) = self.overlap(&survivor, left) {
@@ -117,7 +117,7 @@ impl BitmapWorker {
         let (mut partners, mut cross) = ([0; GROUP], 0);
         loop {
             self.matches += self.traversal.take_decided(&mut partners);
-            let Some(survivor) = self.traversal.survivor(left) else { break };
+            let Some(survivor) = self.traversal.survivor(matches, left) else { break };
             if self.overlap(&survivor, left).is_some() {
                 self.matches += 1;
                 let Traversal { probe_sets, build, .. } = &self.traversal;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Funnel, KeyId, MatchNeed, Pairing};
+use crate::engine::{Funnel, KeyId, MatchBuffer, MatchNeed, Pairing};
 use crate::set::bitmap::blocks::{ABREAST, Blocks, GROUP, Group, Hit};
 use crate::set::bitmap::unions::UnionGroup;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
@@ -409,10 +409,10 @@ impl Traversal {
         probes.map(|(probe, partners)| rows(probe) * u64::from(partners)).sum()
     }
 
-    /// The next pair that all words let pass: each is given once. `None` where there is none, or no
-    /// work `left`.
+    /// The next pair that all words let pass and the buffer does not know: each is given once. `None`
+    /// where there is none, or no work `left`.
     #[inline]
-    pub(super) fn survivor(&mut self, left: &mut usize) -> Option<Survivor> {
+    pub(super) fn survivor(&mut self, matches: &MatchBuffer, left: &mut usize) -> Option<Survivor> {
         let words = self.blocks.scheme().words();
         let decided = self.decided_by_test();
         while let Some(&Hit { block, .. }) = self.hits.get(self.next_hit) {
@@ -437,8 +437,11 @@ impl Traversal {
                 if probe.done || !probe.partners.contains(&(position as u32)) {
                     continue;
                 }
-                let required = probe.bounds.required(self.blocks.size(position));
                 self.passed += 1;
+                if matches.knows(probe.set, self.blocks.set(position)) {
+                    continue;
+                }
+                let required = probe.bounds.required(self.blocks.size(position));
                 let build_rare = self.blocks.rare(position);
                 let owned = if is_decided {
                     required

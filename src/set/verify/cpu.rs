@@ -80,6 +80,10 @@ impl CpuVerifier {
                 }
                 let candidate = chunk.candidates[work.next];
                 work.next += 1;
+                steps += 1;
+                if matches.knows(group.probe, candidate.build) {
+                    continue;
+                }
                 if let Some(later) = chunk.candidates.get(work.next + OFFSETS_AHEAD) {
                     self.build.prefetch_offsets(later.build);
                 }
@@ -90,7 +94,7 @@ impl CpuVerifier {
                 let build_tokens = self.build.tokens(candidate.build);
                 let build_rest = build_tokens.get(candidate.build_at as usize..).unwrap_or(&[]);
                 self.verified += 1;
-                steps += probe_rest.len() + build_rest.len() + 1;
+                steps += probe_rest.len() + build_rest.len();
                 let (overlap, required) = (candidate.overlap, candidate.required);
                 let overlap = intersect(simd, probe_rest, build_rest, overlap, required, exact);
                 if let Some(overlap) = overlap {
