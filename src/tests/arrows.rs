@@ -97,6 +97,27 @@ const WITHIN_EXEC: [&str; 17] = [
     "parts",
 ];
 
+/// Folders below the boundary whose modules are looked at, each with the size of its greatest ring: modules
+/// that use each other round about. A ring may only become smaller.
+const RINGS: [(&str, usize); 16] = [
+    ("engine", 2),
+    ("gpu", 3),
+    ("offload", 1),
+    ("set", 5),
+    ("set/bitmap", 2),
+    ("set/device", 3),
+    ("set/encode", 3),
+    ("set/filter", 1),
+    ("set/indexed", 1),
+    ("set/large", 1),
+    ("set/scan_count", 2),
+    ("set/tiles", 2),
+    ("vector", 16),
+    ("vector/device", 1),
+    ("vector/index", 1),
+    ("vector/order", 2),
+];
+
 pub(super) fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -147,6 +168,86 @@ fn used(code: &str, parent: &str) -> BTreeSet<String> {
         }
     }
     names
+}
+
+/// The name of a file or folder as a module.
+fn module_of(path: &Path) -> String {
+    path.file_stem().unwrap().to_string_lossy().into_owned()
+}
+
+/// The modules of a folder, and by each name that its `mod.rs` gives out the module that it comes from.
+fn modules(folder: &Path) -> (BTreeSet<String>, BTreeMap<String, String>) {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| module_of(&entry.unwrap().path()));
+    let modules: BTreeSet<String> =
+        entries.filter(|name| !["mod", "tests"].contains(&name.as_str())).collect();
+    let code = code(&folder.join("mod.rs"));
+    let mut given = BTreeMap::new();
+    for statement in code.split("use ").skip(1).filter_map(|rest| rest.split(';').next()) {
+        let statement = statement.trim_start_matches("self::");
+        let Some((module, names)) = statement.split_once("::") else { continue };
+        if modules.contains(module) {
+            let words = names.split(|c: char| !c.is_alphanumeric() && c != '_');
+            given.extend(words.map(|word| (word.to_string(), module.to_string())));
+        }
+    }
+    (modules, given)
+}
+
+/// The modules of a folder of `src` that each of them uses, itself or by way of others.
+fn reach(src: &Path, folder: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let root = src.join(folder);
+    let (modules, given) = modules(&root);
+    let mut uses: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut all = vec![];
+    files(&root, &mut all);
+    for path in all {
+        let within: Vec<String> =
+            path.strip_prefix(&root).unwrap().iter().map(|part| module_of(part.as_ref())).collect();
+        if within.iter().any(|part| part == "tests") || within == ["mod"] {
+            continue;
+        }
+        let code = code(&path);
+        let mut names = used(&code, &format!("crate::{}::", folder.replace('/', "::")));
+        if within.len() == 1 || within[1..] == ["mod"] {
+            names.extend(used(&code, "super::"));
+        }
+        let resolve = |name: String| match modules.contains(&name) {
+            true => Some(name),
+            false => given.get(&name).cloned(),
+        };
+        uses.entry(within[0].clone()).or_default().extend(names.into_iter().filter_map(resolve));
+    }
+    loop {
+        let before: usize = uses.values().map(BTreeSet::len).sum();
+        let known = uses.clone();
+        for others in uses.values_mut() {
+            let further = others.iter().filter_map(|other| known.get(other)).flatten().cloned();
+            *others = further.chain(others.iter().cloned()).collect();
+        }
+        if before == uses.values().map(BTreeSet::len).sum::<usize>() {
+            return uses;
+        }
+    }
+}
+
+/// Modules inside a folder depend on each other in one direction as well, but for the rings that are left.
+#[test]
+fn rings_of_modules_do_not_grow() {
+    let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut wrong = vec![];
+    for (folder, most) in RINGS {
+        let reach = reach(&src, folder);
+        let ring = |module: &String| -> Vec<String> {
+            let back = |other: &&String| reach.get(*other).is_some_and(|far| far.contains(module));
+            let far = reach[module].iter().filter(back).filter(|other| *other != module);
+            far.chain([module]).cloned().collect()
+        };
+        let greatest = reach.keys().map(ring).max_by_key(Vec::len).unwrap();
+        if greatest.len() != most {
+            wrong.push(format!("{folder}: {} instead of {most}: {greatest:?}", greatest.len()));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 #[test]
