@@ -1,14 +1,13 @@
 //! Joins made of two halves: a filter that proposes candidates, and the verifier of the CPU.
 
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Instant;
 
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
-    Cursor, Funnel, MatchBuffer, Pairing, PreparedJoin, ProbeUnit, Progress, UnitQueue,
+    Cursor, Funnel, MatchBuffer, Pairing, PreparedJoin, ProbeUnit, UnitCursor, Work, Worker,
 };
 use crate::set::filter::{ProbeSignature, SignatureScheme, Signatures};
 use crate::set::{
@@ -79,7 +78,7 @@ impl CandidateJoin {
 impl PreparedJoin for CandidateJoin {
     fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
         let candidates = self.candidates(self.spec.candidate_chunk, reservation)?;
-        Ok(Box::new(FilterVerifyCursor::new(candidates, Arc::clone(&self.build), self.spec)))
+        Ok(cursor_of(candidates, Arc::clone(&self.build), self.spec))
     }
 }
 
@@ -141,132 +140,78 @@ impl SignatureFilter {
 }
 
 /// Drives candidates and the verifier of the CPU over one chunk at a time.
-pub(in crate::set) struct FilterVerifyCursor {
+struct FilterVerifyWorker {
     candidates: Candidates,
     verifier: CpuVerifier,
     /// The chunk while the verifier does not hold it.
     idle: Option<CandidateChunk>,
-    units: UnitQueue<SetUnit>,
     spec: JoinSpec,
-    /// The sets of the unit being filtered that match themselves, until they are given.
+    /// The number of the unit, and its sets.
+    unit: (u32, Arc<SetCollection>),
+    /// The sets of the unit that match themselves, until they are given.
     itself: Option<SelfMatches>,
     self_matches: u64,
-    /// The unit being filtered, and its sets.
-    filtered: Option<(u32, Arc<SetCollection>)>,
-    filter_nanos: u64,
     verify_nanos: u64,
 }
 
-impl FilterVerifyCursor {
-    pub(in crate::set) fn new(
-        candidates: Candidates,
-        build: Arc<SetCollection>,
-        spec: JoinSpec,
-    ) -> Self {
-        Self {
-            candidates,
-            verifier: CpuVerifier::new(build, spec),
-            idle: Some(CandidateChunk::default()),
-            units: UnitQueue::default(),
-            spec,
-            itself: None,
-            self_matches: 0,
-            filtered: None,
-            filter_nanos: 0,
-            verify_nanos: 0,
-        }
-    }
-
-    /// Takes up the next unit once the former one is filtered, and gives its sets that match
-    /// themselves; `false` where the buffer is full.
-    fn begin(&mut self, matches: &mut MatchBuffer) -> bool {
-        if self.filtered.is_none()
-            && let Some(unit) = self.units.pop()
-        {
-            self.filtered = Some((unit.number, Arc::clone(&unit.sets)));
-            self.itself = SelfMatches::of(&unit, &self.spec);
-            self.candidates.source.start(unit);
-        }
-        if let Some(itself) = &mut self.itself {
-            if !itself.give(matches, &mut self.self_matches) {
-                return false;
-            }
-            self.itself = None;
-        }
-        true
-    }
-
-    /// Fills a chunk with candidates of the unit being filtered; `false` where the source has done
-    /// all units.
-    fn fill(&mut self, chunk: &mut CandidateChunk) -> bool {
-        let Some((unit, sets)) = &self.filtered else { return false };
-        chunk.restart(*unit, Arc::clone(sets));
-        self.candidates.fill(chunk);
-        if chunk.ends_unit {
-            self.filtered = None;
-        }
-        true
-    }
-
-    /// Takes a chunk back whose candidates are decided.
-    fn take(&mut self, chunk: CandidateChunk, matches: &mut MatchBuffer) -> Progress {
-        if chunk.ends_unit {
-            matches.complete(chunk.unit);
-        }
-        self.idle = Some(chunk);
-        let has_unit = self.filtered.is_some() || !self.units.is_empty();
-        match has_unit || self.units.is_finished() {
-            true => Progress::Yield,
-            false => Progress::NeedsInput,
-        }
-    }
+/// A cursor over candidates, which the CPU verifies.
+pub(in crate::set) fn cursor_of(
+    candidates: Candidates,
+    build: Arc<SetCollection>,
+    spec: JoinSpec,
+) -> Box<dyn Cursor> {
+    Box::new(UnitCursor::new(FilterVerifyWorker {
+        candidates,
+        verifier: CpuVerifier::new(build, spec),
+        idle: Some(CandidateChunk::default()),
+        spec,
+        unit: (0, Arc::default()),
+        itself: None,
+        self_matches: 0,
+        verify_nanos: 0,
+    }))
 }
 
-impl Cursor for FilterVerifyCursor {
-    fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
+impl Worker for FilterVerifyWorker {
+    fn admit(&mut self, unit: &ProbeUnit) -> Result<()> {
+        self.candidates.source.admit(&SetUnit::of(unit)?)
+    }
+
+    fn begin(&mut self, unit: ProbeUnit) -> Result<()> {
         let unit = SetUnit::of(&unit)?;
-        self.candidates.source.admit(&unit)?;
-        self.units.push(unit);
+        self.unit = (unit.number, Arc::clone(&unit.sets));
+        self.itself = SelfMatches::of(&unit, &self.spec);
+        self.candidates.source.start(unit);
         Ok(())
     }
 
-    fn finish(&mut self) {
-        self.units.finish();
-    }
-
-    fn poll(&mut self, _: &mut Context<'_>, matches: &mut MatchBuffer) -> Poll<Result<Progress>> {
-        let mut start = Instant::now();
-        if self.idle.is_some() && !self.begin(matches) {
-            return Poll::Ready(Ok(Progress::Full));
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+        if !SelfMatches::give_rest(&mut self.itself, matches, &mut self.self_matches) {
+            return Ok(Work::Full);
         }
         if let Some(mut chunk) = self.idle.take() {
-            if !self.fill(&mut chunk) {
-                self.idle = Some(chunk);
-                return Poll::Ready(Ok(self.units.progress()));
-            }
-            let filtered = Instant::now();
-            self.filter_nanos += (filtered - start).as_nanos() as u64;
-            start = filtered;
+            let (number, sets) = &self.unit;
+            chunk.restart(*number, Arc::clone(sets));
+            self.candidates.fill(&mut chunk);
             self.verifier.submit(chunk);
         }
+        let started = Instant::now();
         let verified = self.verifier.verify(matches);
-        self.verify_nanos += start.elapsed().as_nanos() as u64;
-        Poll::Ready(Ok(match verified {
-            Some(chunk) => self.take(chunk, matches),
-            None if matches.is_full() => Progress::Full,
-            None => Progress::Yield,
-        }))
+        self.verify_nanos += started.elapsed().as_nanos() as u64;
+        let Some(chunk) = verified else {
+            return Ok(if matches.is_full() { Work::Full } else { Work::More });
+        };
+        let ends_unit = chunk.ends_unit;
+        self.idle = Some(chunk);
+        Ok(if ends_unit { Work::Done } else { Work::More })
     }
 
-    fn retire(&mut self, unit: u32, probe: SetId) {
-        if self.filtered.as_ref().is_some_and(|(filtered, _)| *filtered == unit) {
-            self.candidates.source.retire(probe);
-        }
+    fn retire(&mut self, probe: SetId) {
+        self.candidates.source.retire(probe);
     }
 
     fn funnel(&self) -> Funnel {
         let mut funnel = Funnel {
-            filter_nanos: self.filter_nanos,
             verify_nanos: self.verify_nanos,
             matches: self.self_matches,
             ..Funnel::default()

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::{Cursor, Funnel, Pairing};
-use crate::set::candidate_join::{Candidates, FilterVerifyCursor};
+use crate::set::candidate_join::{Candidates, cursor_of};
 use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
 use crate::set::{JoinSpec, Run, SetCollection, SetId, SetUnit};
@@ -44,7 +44,7 @@ impl NestedLoop {
             candidates: 0,
         };
         let candidates = Candidates { source: Box::new(pairs), signatures: None, capacity: CHUNK };
-        Box::new(FilterVerifyCursor::new(candidates, build, spec))
+        cursor_of(candidates, build, spec)
     }
 }
 
