@@ -27,9 +27,10 @@ fn collect(plan: &Arc<dyn ExecutionPlan>, warnings: &mut Vec<String>) {
     {
         let function = join.predicate.call.function;
         let name = function.name();
-        let range = match function.is_integer() {
-            true => "counts common elements",
-            false => "is at most 1, and 80% are 0.8",
+        let range = match function.extremes() {
+            [0.0, 1.0] => "is at most 1, and 80% are 0.8".to_string(),
+            [0.0, _] => "counts common elements".to_string(),
+            [_, nearest] => format!("is never less than {nearest}"),
         };
         let predicate = without_types(&join.text);
         warnings.push(match predicate.contains("NULL") {

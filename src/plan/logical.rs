@@ -13,7 +13,8 @@ use datafusion::common::{
 };
 use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
 
-use crate::spec::{CountOf, Need, OutputColumn, Predicate, Side};
+use super::recognise::predicate::score_type;
+use crate::spec::{Call, CountOf, Need, OutputColumn, Predicate, Side};
 
 /// Both sides of a self-join, read once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]
@@ -105,6 +106,12 @@ impl SetSimilarityJoin {
         Ok(())
     }
 
+    /// The type of a function's value over the arguments of the join.
+    pub(crate) fn score_type(&self, call: Call) -> Result<DataType> {
+        let schemas = [self.left.schema().as_ref(), self.right.schema().as_ref()];
+        score_type(call.function, &self.arguments, schemas)
+    }
+
     fn output_field(&self, column: &OutputColumn) -> Result<(Option<TableReference>, FieldRef)> {
         Ok(match column {
             OutputColumn::Input(side, index) => {
@@ -129,7 +136,7 @@ impl SetSimilarityJoin {
                     0 => column_name(column),
                     below => format!("{}_{below}", column_name(column)),
                 };
-                (None, Arc::new(Field::new(name, call.function.data_type(), true)))
+                (None, Arc::new(Field::new(name, self.score_type(*call)?, true)))
             }
             OutputColumn::Count(_) => {
                 (None, Arc::new(Field::new(column_name(column), DataType::Int64, false)))

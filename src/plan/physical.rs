@@ -253,7 +253,7 @@ impl Compiler<'_> {
             .data()?;
         for call in &calls {
             let name = self.residual_score(*call);
-            fields.push(Arc::new(Field::new(name, call.function.data_type(), true)));
+            fields.push(Arc::new(Field::new(name, self.node.score_type(*call)?, true)));
             columns.push(ResidualColumn::Score(*call));
         }
         // The number of each column of an input that is read.

@@ -10,6 +10,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use arrow::datatypes::DataType;
 use datafusion::common::{Result, internal_err};
 
 use crate::spec::{Call, Function, FunctionInfo, Order, Predicate, Side};
@@ -21,7 +22,8 @@ const fn info(name: &'static str) -> FunctionInfo {
     FunctionInfo {
         family: FAMILY,
         name,
-        is_integer: false,
+        data_type: |_| DataType::Float64,
+        example: ">= 0.8",
         is_symmetric: true,
         orders_nan: false,
         is_partial: false,
@@ -36,7 +38,12 @@ static FUNCTIONS: [FunctionInfo; 6] = [
     info("jaccard"),
     info("dice"),
     info("set_cosine"),
-    FunctionInfo { is_integer: true, range: [0.0, u32::MAX as f64], ..info("overlap") },
+    FunctionInfo {
+        data_type: |_| DataType::Int64,
+        example: ">= 3",
+        range: [0.0, u32::MAX as f64],
+        ..info("overlap")
+    },
     info("overlap_coefficient"),
     FunctionInfo { is_symmetric: false, ..info("containment") },
 ];
@@ -129,7 +136,7 @@ impl Measure {
 
     /// Whether the value is an integer (`Int64` in SQL) rather than a `Float64`.
     pub fn is_integer(self) -> bool {
-        self.function().is_integer()
+        self == Self::Overlap
     }
 
     /// Whether both arguments may be swapped without changing the value.

@@ -3,8 +3,11 @@
 use std::cmp::Ordering;
 use std::fmt;
 use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
+use arrow::array::{ArrayRef, Float64Array, Int32Array, Int64Array};
 use arrow::datatypes::DataType;
+use datafusion::common::{Result, internal_err};
 
 /// Which values of a function are similar.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,8 +25,11 @@ pub struct FunctionInfo {
     pub family: &'static str,
     /// The name in SQL.
     pub name: &'static str,
-    /// The value is an `Int64` rather than a `Float64`.
-    pub is_integer: bool,
+    /// The type of the value for arguments of these types, in either order: `Int32`, `Int64` or
+    /// `Float64`.
+    pub data_type: fn([&DataType; 2]) -> DataType,
+    /// The comparison of an example, for errors: ">= 0.8".
+    pub example: &'static str,
     /// Both arguments may be swapped without changing the value, but for what `orders_nan` says.
     pub is_symmetric: bool,
     /// The order of the arguments may decide the sign of a value that is NaN.
@@ -72,24 +78,14 @@ impl Function {
         !self.0.is_symmetric || self.0.orders_nan
     }
 
-    /// Whether the value is an `Int64` rather than a `Float64`.
-    pub fn is_integer(self) -> bool {
-        self.0.is_integer
-    }
-
-    /// The type of the value.
-    pub fn data_type(self) -> DataType {
-        if self.0.is_integer { DataType::Int64 } else { DataType::Float64 }
+    /// The type of the value for arguments of these types, in either order.
+    pub fn data_type(self, arguments: [&DataType; 2]) -> DataType {
+        (self.0.data_type)(arguments)
     }
 
     /// A correct join by this function, for error messages.
     pub fn example(self) -> String {
-        let condition = match (self.0.order, self.0.is_integer) {
-            (Order::Distance, _) => "<= 0.5",
-            (Order::Similarity, true) => ">= 3",
-            (Order::Similarity, false) => ">= 0.8",
-        };
-        format!("a SIMJOIN b ON {self}(a.x, b.x) {condition}")
+        format!("a SIMJOIN b ON {self}(a.x, b.x) {}", self.0.example)
     }
 
     /// Everything that the family declares.
@@ -118,6 +114,24 @@ impl Function {
     fn key(self) -> (&'static str, &'static str) {
         (self.0.family, self.0.name)
     }
+}
+
+/// Values of a function as an array of [their type](Function::data_type).
+///
+/// # Errors
+///
+/// An internal error for a type that no function has.
+pub(crate) fn value_array(values: Vec<f64>, data_type: &DataType) -> Result<ArrayRef> {
+    Ok(match data_type {
+        DataType::Float64 => Arc::new(Float64Array::from(values)),
+        DataType::Int64 => {
+            Arc::new(Int64Array::from_iter_values(values.into_iter().map(|v| v as i64)))
+        }
+        DataType::Int32 => {
+            Arc::new(Int32Array::from_iter_values(values.into_iter().map(|v| v as i32)))
+        }
+        other => return internal_err!("a function that joins rows gives {other}"),
+    })
 }
 
 impl PartialEq for Function {

@@ -10,6 +10,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::{JoinType, NullEquality};
 use datafusion::physical_expr::PhysicalExprRef;
 
+pub(crate) use function::value_array;
 pub use function::{Function, FunctionInfo, Order};
 pub use predicate::{Call, Predicate};
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::{Result, internal_err};
 use datafusion::functions_nested::cosine_distance::{CosineDistance, cosine_distance_udf};
 use datafusion::functions_nested::distance::{ArrayDistance, array_distance_udf};
@@ -22,7 +23,11 @@ const fn info(name: &'static str, order: Order, least_similar: &'static str) -> 
     FunctionInfo {
         family: FAMILY,
         name,
-        is_integer: false,
+        data_type: |_| DataType::Float64,
+        example: match order {
+            Order::Similarity => ">= 0.8",
+            Order::Distance => "<= 0.5",
+        },
         is_symmetric: true,
         orders_nan: true,
         is_partial: false,

@@ -4,12 +4,12 @@ use std::cell::OnceCell;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayData, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch, RecordBatchOptions,
-    UInt32Array, make_array,
+    Array, ArrayData, ArrayRef, AsArray, Int64Array, RecordBatch, RecordBatchOptions, UInt32Array,
+    make_array,
 };
 use arrow::buffer::{Buffer, ScalarBuffer};
 use arrow::compute::{FilterBuilder, FilterPredicate, prep_null_mask_filter};
-use arrow::datatypes::{ArrowNativeType, UInt32Type, i256};
+use arrow::datatypes::{ArrowNativeType, DataType, UInt32Type, i256};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::{Result, internal_err};
 
@@ -17,7 +17,9 @@ use crate::engine::ItemPair;
 use crate::exec::answer::blocks::RowPairs;
 use crate::exec::layout::Layout;
 use crate::exec::rows::payload::Payload;
-use crate::spec::{Call, OutputColumn, Residual, ResidualColumn, Side};
+use crate::spec::{
+    Call, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin, value_array,
+};
 
 /// The columns of some pairs of rows, made when they are asked for.
 ///
@@ -46,9 +48,10 @@ impl<'a> PairColumns<'a> {
 
     /// Drops the pairs that the residual refuses.
     pub(crate) fn filter(&mut self, residual: &Residual) -> Result<()> {
-        let columns = residual.columns.iter().map(|column| match column {
+        let fields = residual.schema.fields();
+        let columns = residual.columns.iter().zip(fields).map(|(column, field)| match column {
             ResidualColumn::Input(side, index) => self.input(*side, *index),
-            ResidualColumn::Score(call) => self.score(*call),
+            ResidualColumn::Score(call) => self.score(*call, field.data_type()),
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(self.len));
@@ -100,14 +103,15 @@ impl<'a> PairColumns<'a> {
 
     /// The output rows of these pairs.
     pub(crate) fn to_batch(&self) -> Result<RecordBatch> {
-        let columns = self.layout.join.output.iter().map(|column| match column {
+        let SimilarityJoin { output, schema, .. } = &self.layout.join;
+        let columns = output.iter().zip(schema.fields()).map(|(column, field)| match column {
             OutputColumn::Input(side, index) => self.input(*side, *index),
-            OutputColumn::Score(call) => self.score(*call),
+            OutputColumn::Score(call) => self.score(*call, field.data_type()),
             OutputColumn::Count(_) => Ok(Arc::new(Int64Array::from_value(1, self.len)) as ArrayRef),
         });
         let columns = columns.collect::<Result<Vec<_>>>()?;
         let options = RecordBatchOptions::new().with_row_count(Some(self.len));
-        let schema = Arc::clone(&self.layout.join.schema);
+        let schema = Arc::clone(schema);
         Ok(RecordBatch::try_new_with_options(schema, columns, &options)?)
     }
 
@@ -150,7 +154,8 @@ impl<'a> PairColumns<'a> {
         payload.take(carried, self.places(side)?)
     }
 
-    fn score(&self, call: Call) -> Result<ArrayRef> {
+    /// The values of a function, which are of this type.
+    fn score(&self, call: Call, data_type: &DataType) -> Result<ArrayRef> {
         let blocks = self.pairs.blocks();
         let pairs: Vec<ItemPair> = blocks.iter().map(|block| block.pair).collect();
         let mut of_blocks = Vec::with_capacity(pairs.len());
@@ -160,10 +165,7 @@ impl<'a> PairColumns<'a> {
         for (block, value) in blocks.iter().zip(of_blocks) {
             values.extend(std::iter::repeat_n(value, block.len()));
         }
-        let all: ArrayRef = match call.function.is_integer() {
-            true => Arc::new(Int64Array::from_iter_values(values.into_iter().map(|v| v as i64))),
-            false => Arc::new(Float64Array::from(values)),
-        };
+        let all = value_array(values, data_type)?;
         Ok(match &self.kept {
             Some(kept) => kept.filter(&all)?,
             None => all,

@@ -15,7 +15,8 @@ use crate::spec::{Function, FunctionInfo, Order};
 pub(super) static INT_DISTANCE: Function = Function::new(&FunctionInfo {
     family: FAMILY,
     name: "int_distance",
-    is_integer: true,
+    data_type: |_| DataType::Int64,
+    example: "<= 3",
     is_symmetric: true,
     orders_nan: false,
     is_partial: false,

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Float64Array, Int64Array, RecordBatch};
-use arrow::datatypes::{Field, Schema, SchemaRef};
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, exec_err};
 use datafusion::config::ConfigOptions;
@@ -14,7 +14,7 @@ use datafusion::logical_expr::simplify::SimplifyContext;
 use datafusion::optimizer::simplify_expressions::ExprSimplifier;
 use datafusion::physical_expr::{PhysicalExprRef, create_physical_expr};
 
-use crate::spec::Function;
+use crate::spec::value_array;
 
 /// The column that stands for the function.
 pub(crate) const SCORE: &str = "similarity";
@@ -28,21 +28,22 @@ pub(crate) struct Constants<'a> {
 
 /// Evaluates a bound at one value of the function.
 ///
-/// Values are addressed by integer keys in the same order: the bit patterns of an `f64`, those of
-/// negative numbers mirrored, or the integers themselves.
+/// Values are addressed by integer keys in the same order: the bit patterns of an `f64`, mirrored for
+/// negative numbers, or the integers themselves.
 pub(crate) struct Evaluator {
-    function: Function,
+    data_type: DataType,
     predicate: PhysicalExprRef,
     schema: SchemaRef,
 }
 
 impl Evaluator {
+    /// `data_type` is the type of the function's value.
     pub(crate) fn try_new(
-        function: Function,
+        data_type: DataType,
         bound: &Expr,
         constants: Constants<'_>,
     ) -> Result<Self> {
-        let schema = Arc::new(Schema::new(vec![Field::new(SCORE, function.data_type(), false)]));
+        let schema = Arc::new(Schema::new(vec![Field::new(SCORE, data_type.clone(), false)]));
         let df_schema = DFSchema::try_from(Arc::clone(&schema))?;
         let folded = fold_constants(bound.clone(), constants)?;
         let predicate = create_physical_expr(
@@ -51,20 +52,21 @@ impl Evaluator {
             constants.props,
             &PhysicalPlanningContext::default(),
         )?;
-        Ok(Self { function, predicate, schema })
+        Ok(Self { data_type, predicate, schema })
     }
 
-    /// The key of a value of the function.
+    /// The key of a value of the function, or of the value of its type that is next to it.
     pub(crate) fn key(&self, value: f64) -> i64 {
-        match self.function.is_integer() {
-            true => value as i64,
-            false => mirrored(value.to_bits() as i64),
+        match self.data_type {
+            DataType::Int32 => i64::from(value as i32),
+            DataType::Int64 => value as i64,
+            _ => mirrored(value.to_bits() as i64),
         }
     }
 
     /// The value of a key.
     pub(crate) fn value(&self, key: i64) -> f64 {
-        match self.function.is_integer() {
+        match self.data_type.is_integer() {
             true => key as f64,
             false => f64::from_bits(mirrored(key) as u64),
         }
@@ -72,10 +74,7 @@ impl Evaluator {
 
     /// Whether the bound holds at `key`; NULL counts as not.
     pub(crate) fn truth(&self, key: i64) -> Result<bool> {
-        let score: ArrayRef = match self.function.is_integer() {
-            true => Arc::new(Int64Array::from(vec![key])),
-            false => Arc::new(Float64Array::from(vec![self.value(key)])),
-        };
+        let score = value_array(vec![self.value(key)], &self.data_type)?;
         let batch = RecordBatch::try_new(Arc::clone(&self.schema), vec![score])?;
         let result = self.predicate.evaluate(&batch)?.into_array(1)?;
         match result.as_boolean_opt() {

@@ -17,7 +17,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::expr::{Between, ScalarFunction};
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast};
 
 pub(crate) use evaluate::Constants;
 use evaluate::{Evaluator, SCORE};
@@ -43,6 +43,8 @@ pub(crate) struct Comparison {
     pub arguments: [Expr; 2],
     /// The call of the function as it stands in the conjunct.
     pub measured: Expr,
+    /// The type of the function's value.
+    data_type: DataType,
     extent: Extent,
     /// The bound, with the function replaced by the column [`SCORE`].
     bound: Expr,
@@ -118,6 +120,17 @@ pub(crate) fn call_over(expr: &Expr, arguments: &[Expr; 2], families: &Families)
         return None;
     };
     Some(Call { function, first: side })
+}
+
+/// The type of a function's value for the arguments of two sides, each over its side's schema.
+pub(crate) fn score_type(
+    function: Function,
+    arguments: &[Expr; 2],
+    schemas: [&DFSchema; 2],
+) -> Result<DataType> {
+    let [left, right] = arguments;
+    let (left, right) = (left.get_type(schemas[0])?, right.get_type(schemas[1])?);
+    Ok(function.data_type([&left, &right]))
 }
 
 /// Whether a function of a family occurs anywhere in `expr`.
@@ -255,8 +268,13 @@ impl Comparison {
         }
         let swapped = function.is_ordered() && side_of(first, left, right) == Some(Side::Right);
         let call = Call { function, first: if swapped { Side::Right } else { Side::Left } };
+        let data_type = match score_type(function, &arguments, [left, right]) {
+            Ok(data_type) => data_type,
+            Err(error) => return Shape::Declined(error.strip_backtrace()),
+        };
         let measured = measured.clone();
-        Shape::Comparison(Box::new(Self { call, arguments, measured, extent, bound, tries }))
+        let found = Self { call, arguments, measured, data_type, extent, bound, tries };
+        Shape::Comparison(Box::new(found))
     }
 
     /// The least similar value of the function with which the conjunct can hold, or why it cannot
@@ -267,7 +285,8 @@ impl Comparison {
             let advice = if self.compares_decimals() { "; write it as a DOUBLE" } else { "" };
             format!("the threshold cannot be evaluated: {}{advice}", e.strip_backtrace())
         };
-        let evaluator = Evaluator::try_new(function, &self.bound, constants).map_err(fails)?;
+        let evaluator = Evaluator::try_new(self.data_type.clone(), &self.bound, constants);
+        let evaluator = evaluator.map_err(fails)?;
         let [mut refused, mut admitted] = function.extremes().map(|value| evaluator.key(value));
         // A cast may overflow for large values, which fails the query for a pair that has one.
         // Such values count as qualifying here, and the conjunct stays to raise the error.

@@ -76,6 +76,20 @@ fn a_strict_bound_is_the_next_value() {
     assert_eq!(threshold(&ab().gt(lit(0.0))), exact(f64::from_bits(1)));
 }
 
+/// A function that gives an `Int32` is evaluated at values of that type alone.
+#[test]
+fn a_bound_of_an_int32_is_reduced_over_its_values() {
+    let (props, config) = (ExecutionProps::new(), Arc::new(ConfigOptions::new()));
+    let constants = Constants { props: &props, config: &config };
+    let narrow = |conjunct: Expr| {
+        Comparison { data_type: DataType::Int32, ..comparison(&conjunct) }.reduce(constants)
+    };
+    let shared = || overlap(col("a.x"), col("b.x"));
+    assert_eq!(narrow(shared().gt(lit(2_i32))), Ok(exact(3.0)));
+    assert_eq!(narrow(shared().gt_eq(lit(i32::MAX))), Ok(exact(f64::from(i32::MAX))));
+    assert!(narrow(shared().gt(lit(i32::MAX))).unwrap().value.is_nan());
+}
+
 #[test]
 fn a_negated_upper_bound_is_a_lower_bound() {
     assert_eq!(threshold(&Expr::Not(Box::new(ab().lt(lit(0.5))))), exact(0.5));
