@@ -4,10 +4,10 @@
 /// The boundary to a family of similarities.
 pub mod engine {
     pub use crate::engine::{
-        ANYWHERE, Argument, Axis, Collection, DeviceRequest, EncodeInput, Family, FinishContext,
-        Funnel, KeyDictionary, Match, MatchBuffer, MatchNeed, MatchSpec, Matcher, Orders, Pairing,
-        Placement, PrepareContext, PreparedJoin, ProbeRows, ProbeUnit, Progress, RowPlace,
-        Strategy, choose,
+        ANYWHERE, AnyChoice, AnyMatcher, Argument, Axis, Chosen, Collection, DeviceRequest,
+        EncodeInput, Family, FinishContext, Funnel, KeyDictionary, Match, MatchBuffer, MatchNeed,
+        MatchSpec, Matcher, NoDevices, Orders, Pairing, Placement, PrepareContext, PreparedJoin,
+        ProbeRows, ProbeUnit, Progress, RowPlace, Strategy, StrategyInfo, Unit,
     };
 }
 
@@ -26,7 +26,7 @@ pub mod set {
     pub use crate::set::{
         Bounds, BuildEncoder, Candidate, CandidateChunk, CandidateFilter, CandidateJoin,
         CandidateSource, DeviceJoin, JoinSpec, Measure, PrepareContext, Role, SetCollection,
-        SetFamily, SetUnit, SourceProgress,
+        SetFamily, SetJoin, SetUnit, SourceProgress,
     };
 
     /// Encoding of the build side.
@@ -80,9 +80,10 @@ pub mod vector {
 /// Strategies and techniques that only comparisons run.
 pub mod published {
     use crate::engine::Strategy;
+    use crate::set::SetJoin;
 
     /// The strategies of sets that only joins which name them run.
-    pub fn of_sets() -> &'static [&'static dyn Strategy] {
+    pub fn of_sets() -> &'static [&'static dyn Strategy<SetJoin>] {
         &crate::published::OF_SETS
     }
 

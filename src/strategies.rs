@@ -1,18 +1,20 @@
 //! The registry of strategies: the lists of all families that a session knows, and what only comparisons
 //! run.
 
-use crate::engine::Strategy;
+use crate::engine::StrategyInfo;
 use crate::{published, set, vector};
 
 /// The strategies of sets: those that `auto` compares, in the order in which equal estimates are preferred,
 /// and those that a join has to name.
-pub fn of_sets() -> Vec<&'static dyn Strategy> {
-    set::strategies::STRATEGIES.iter().chain(&published::OF_SETS).copied().collect()
+pub fn of_sets() -> Vec<StrategyInfo> {
+    let all = set::strategies::STRATEGIES.iter().chain(&published::OF_SETS);
+    all.map(|strategy| StrategyInfo::of(*strategy)).collect()
 }
 
 /// The strategies of distances between vectors, in the same order. Other metrics have fewer.
-pub fn of_vectors() -> Vec<&'static dyn Strategy> {
-    vector::STRATEGIES.iter().chain(&published::OF_DISTANCES).copied().collect()
+pub fn of_vectors() -> Vec<StrategyInfo> {
+    let all = vector::STRATEGIES.iter().chain(&published::OF_DISTANCES);
+    all.map(|strategy| StrategyInfo::of(*strategy)).collect()
 }
 
 /// The names of all strategies, which `simjoin.strategy` accepts besides `auto`.

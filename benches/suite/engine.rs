@@ -13,8 +13,8 @@ use datafusion_simjoin::SimJoinOptions;
 use datafusion_simjoin::config::{DeviceChoice, GpuOptions, StrategyName};
 use datafusion_simjoin::functions::measure_of;
 use datafusion_simjoin::internals::engine::{
-    Argument, Collection, DeviceRequest, Family, Funnel, MatchBuffer, MatchNeed, MatchSpec,
-    Matcher, Orders, Pairing, Placement, PrepareContext, PreparedJoin, ProbeUnit, Progress, choose,
+    AnyMatcher, Argument, Collection, DeviceRequest, Family, Funnel, MatchBuffer, MatchNeed,
+    MatchSpec, Orders, Pairing, Placement, PrepareContext, PreparedJoin, ProbeUnit, Progress,
 };
 use datafusion_simjoin::internals::set::{Measure, SetCollection, SetFamily};
 use datafusion_simjoin::internals::simd::Simd;
@@ -165,7 +165,7 @@ pub struct Request {
 
 /// Joins a collection of any family with itself and counts the row pairs.
 pub fn self_join_of(
-    matcher: &dyn Matcher,
+    matcher: &dyn AnyMatcher,
     build: &Arc<dyn Collection>,
     request: &Request,
 ) -> Result<Joined> {
@@ -193,7 +193,7 @@ pub fn self_join_of(
         PrepareContext { reservation: &reservation, cancel: &cancel, threads, probes: None };
     let (self_join, work, on_failure) = (true, f64::INFINITY, Arc::new(|_| {}));
     let of_device = DeviceRequest { choice: device, self_join, work, on_failure };
-    let mut choice = choose(matcher, strategy, build, &spec, &of_device, context)?;
+    let mut choice = matcher.choose(strategy, build, &spec, &of_device, context)?;
     let choose_seconds = start.elapsed().as_secs_f64();
     let prepared = choice.prepare(context)?;
     let prepare_seconds = start.elapsed().as_secs_f64();
@@ -206,10 +206,11 @@ pub fn self_join_of(
     for part in &parts {
         add(&mut funnel, &part.funnel);
     }
+    let chosen = choice.chosen();
     Ok(Joined {
-        strategy: choice.strategy(),
-        estimate: choice.cost().work(),
-        choice: choice.to_string(),
+        strategy: chosen.strategy,
+        estimate: chosen.work,
+        choice: chosen.to_string(),
         choose_seconds,
         prepare_seconds,
         probe_seconds,

@@ -12,7 +12,7 @@ use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion::prelude::SessionConfig;
 use datafusion_simjoin::config::StrategyName;
 use datafusion_simjoin::internals::engine::{
-    Argument, Collection, EncodeInput, FinishContext, KeyDictionary, Matcher,
+    AnyMatcher, Argument, Collection, EncodeInput, FinishContext, KeyDictionary,
 };
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
 use datafusion_simjoin::internals::vector;
@@ -134,7 +134,7 @@ pub struct Encoded {
     dimensions: usize,
     value: Value,
     threshold: f64,
-    matcher: Arc<dyn Matcher>,
+    matcher: Arc<dyn AnyMatcher>,
     items: Arc<dyn Collection>,
     seconds: f64,
 }

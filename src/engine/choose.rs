@@ -8,8 +8,8 @@ use datafusion::common::{Result, exec_err, plan_err};
 
 use super::strategy::Nanos;
 use super::{
-    Collection, Cost, DeviceChoice, DevicePlace, DeviceRequest, Estimate, Join, MatchSpec, Matcher,
-    Placement, PrepareContext, PreparedJoin, StartTimes, Strategy, StrategyName, Terms, listed,
+    Cost, DeviceChoice, DevicePlace, DeviceRequest, Estimate, Join, MatchSpec, Matcher, Placement,
+    PrepareContext, PreparedJoin, StartTimes, Strategy, StrategyName, Terms, listed,
 };
 
 /// The share of the time that a GPU must save where it is not demanded: estimates are rough.
@@ -17,17 +17,17 @@ const WORTH_A_DEVICE: f64 = 0.1;
 
 /// A strategy and its placement, with the figures behind the choice.
 #[derive(Debug)]
-pub struct Choice {
-    join: Box<dyn Join>,
+pub(super) struct Choice<J: Join> {
+    join: J,
     /// The strategies that were compared.
-    compared: Vec<Compared>,
+    compared: Vec<Compared<J>>,
     /// The chosen one of them, and its cost.
     place: usize,
     cost: Cost,
     /// The other strategies in the same placement and their estimates, where they were compared.
     others: Vec<(&'static str, Cost)>,
     /// The devices, unless it runs on the CPU.
-    device: Option<Arc<dyn DevicePlace>>,
+    device: Option<Arc<J::Devices>>,
     /// Why the strategy is placed there.
     reason: String,
     /// The choices that take its place should the devices refuse it, the best first.
@@ -36,22 +36,36 @@ pub struct Choice {
 
 /// A strategy and its estimate.
 #[derive(Debug)]
-struct Compared {
-    strategy: &'static dyn Strategy,
+struct Compared<J: Join> {
+    strategy: &'static dyn Strategy<J>,
     estimate: Estimate,
 }
 
-impl Choice {
+/// A [`Choice`] as the operator knows it.
+pub trait AnyChoice: fmt::Debug + fmt::Display {
     /// Prepares the join. Where the devices refuse the strategy, the next best one is chosen
     /// instead.
     ///
     /// # Errors
     ///
     /// When memory is refused, or the work cancelled; when demanded devices refuse.
-    pub fn prepare(&mut self, context: PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>> {
+    fn prepare(&mut self, context: PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>>;
+
+    /// The choice as EXPLAIN ANALYZE shows it.
+    fn chosen(&self) -> Chosen;
+
+    /// The time that it took to bring the join to its devices.
+    fn start_times(&self) -> StartTimes;
+
+    /// Whether a GPU takes part.
+    fn is_on_device(&self) -> bool;
+}
+
+impl<J: Join> AnyChoice for Choice<J> {
+    fn prepare(&mut self, context: PrepareContext<'_>) -> Result<Arc<dyn PreparedJoin>> {
         loop {
             let Compared { strategy, estimate } = &self.compared[self.place];
-            let (join, device) = (self.join.as_ref(), self.device.as_ref());
+            let (join, device) = (&self.join, self.device.as_ref());
             let error = match strategy.prepare(join, estimate, device, context) {
                 Err(error) => error,
                 prepared => return prepared,
@@ -70,12 +84,36 @@ impl Choice {
         }
     }
 
+    fn chosen(&self) -> Chosen {
+        let manner = self.compared[self.place].estimate.manner;
+        // A strategy that is no match for the data has no estimate.
+        let others = self.others.iter().map(|(name, cost)| (*name, cost.work()));
+        Chosen {
+            strategy: self.strategy(),
+            work: self.cost.work(),
+            manner: manner.filter(|_| self.device.is_none()),
+            others: others.filter(|(_, work)| work.is_finite()).collect(),
+            place: self.device.as_ref().map_or("cpu".to_string(), |device| device.to_string()),
+            reason: self.reason.clone(),
+            notes: String::new(),
+        }
+    }
+    fn start_times(&self) -> StartTimes {
+        self.device.as_ref().map(|device| device.start_times()).unwrap_or_default()
+    }
+
+    fn is_on_device(&self) -> bool {
+        self.device.is_some()
+    }
+}
+
+impl<J: Join> Choice<J> {
     /// Chooses the best strategy on the CPU, where devices are not to be had: estimates for the CPU have
     /// not been refined where a device was to take less time in any case.
     fn move_to_cpu(&mut self, reason: String, context: PrepareContext<'_>) -> Result<()> {
         let strategies: Vec<_> = self.compared.iter().map(|compared| compared.strategy).collect();
         let placements = &[Placement::Cpu];
-        self.compared = compare(&strategies, self.join.as_mut(), placements, context)?;
+        self.compared = compare(&strategies, &mut self.join, placements, context)?;
         let ranked = rank(&self.compared, placements, context.threads);
         let Some(first) = ranked.first() else {
             return plan_err!("no strategy of the join runs on the CPU");
@@ -86,10 +124,10 @@ impl Choice {
 
     /// The choice of `first`, one of those `ranked`, with its devices and reason.
     fn of(
-        (join, compared): (Box<dyn Join>, Vec<Compared>),
+        (join, compared): (J, Vec<Compared<J>>),
         first: &Ranked,
         ranked: &[Ranked],
-        device: Option<Arc<dyn DevicePlace>>,
+        device: Option<Arc<J::Devices>>,
         reason: String,
     ) -> Self {
         let mut choice = Self {
@@ -110,7 +148,7 @@ impl Choice {
         &mut self,
         first: &Ranked,
         ranked: &[Ranked],
-        device: Option<Arc<dyn DevicePlace>>,
+        device: Option<Arc<J::Devices>>,
         reason: String,
     ) {
         let is_first = |r: &Ranked| r.place == first.place && r.placement == first.placement;
@@ -125,30 +163,15 @@ impl Choice {
         (self.device, self.reason) = (device, reason);
     }
 
-    /// The time that it took to bring the join to its devices.
-    pub(crate) fn start_times(&self) -> StartTimes {
-        self.device.as_ref().map(|device| device.start_times()).unwrap_or_default()
-    }
-
-    /// The name of the strategy.
-    pub fn strategy(&self) -> &'static str {
+    fn strategy(&self) -> &'static str {
         self.compared[self.place].strategy.name()
-    }
-
-    /// The estimate.
-    pub fn cost(&self) -> Cost {
-        self.cost
-    }
-
-    /// Whether a GPU takes part.
-    pub(crate) fn is_on_device(&self) -> bool {
-        self.device.is_some()
     }
 }
 
 /// A choice as EXPLAIN ANALYZE shows it.
 #[derive(Debug, Clone)]
 pub struct Chosen {
+    /// The name of the strategy.
     pub strategy: &'static str,
     /// The estimated work in nanoseconds.
     pub work: f64,
@@ -156,29 +179,12 @@ pub struct Chosen {
     pub manner: Option<&'static str>,
     /// The other strategies in the same placement, and their work.
     pub others: Vec<(&'static str, f64)>,
-    /// Where it runs, and why.
+    /// Where it runs.
     pub place: String,
+    /// Why it runs there.
     pub reason: String,
     /// Words about the course of the join since the choice.
     pub notes: String,
-}
-
-impl Choice {
-    /// The choice as EXPLAIN ANALYZE shows it.
-    pub fn chosen(&self) -> Chosen {
-        let manner = self.compared[self.place].estimate.manner;
-        // A strategy that is no match for the data has no estimate.
-        let others = self.others.iter().map(|(name, cost)| (*name, cost.work()));
-        Chosen {
-            strategy: self.strategy(),
-            work: self.cost.work(),
-            manner: manner.filter(|_| self.device.is_none()),
-            others: others.filter(|(_, work)| work.is_finite()).collect(),
-            place: self.device.as_ref().map_or("cpu".to_string(), |device| device.to_string()),
-            reason: self.reason.clone(),
-            notes: String::new(),
-        }
-    }
 }
 
 impl Chosen {
@@ -189,7 +195,7 @@ impl Chosen {
     }
 }
 
-impl fmt::Display for Choice {
+impl<J: Join> fmt::Display for Choice<J> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.chosen().fmt(f)
     }
@@ -212,19 +218,21 @@ impl fmt::Display for Chosen {
     }
 }
 
+type Admitted<J> = Vec<&'static dyn Strategy<J>>;
+
 /// The strategies of `matcher` that `choice` names and that run where `device` says.
 ///
 /// # Errors
 ///
 /// A plan error when there is none.
-pub(crate) fn admitted(
-    matcher: &dyn Matcher,
+pub(super) fn admitted<M: Matcher>(
+    matcher: &M,
     choice: StrategyName,
     device: DeviceChoice,
-) -> Result<Vec<&'static dyn Strategy>> {
+) -> Result<Admitted<M::Join>> {
     let own = matcher.strategies();
     let all: Vec<_> = own.iter().chain(matcher.comparisons()).copied().collect();
-    let names = |strategies: &[&'static dyn Strategy]| {
+    let names = |strategies: &[&'static dyn Strategy<M::Join>]| {
         listed(strategies.iter().map(|strategy| strategy.name()))
     };
     let named: Vec<_> = match choice.name() {
@@ -237,7 +245,7 @@ pub(crate) fn admitted(
             names(&all)
         );
     }
-    let on = |placement: Placement, strategies: &[&'static dyn Strategy]| -> Vec<_> {
+    let on = |placement: Placement, strategies: &Admitted<M::Join>| -> Vec<_> {
         strategies.iter().copied().filter(|strategy| strategy.runs_on(placement)).collect()
     };
     match device {
@@ -298,14 +306,14 @@ impl Ranked {
 /// # Errors
 ///
 /// When a device is demanded that cannot be used, or that the strategy has no use for.
-pub fn choose(
-    matcher: &dyn Matcher,
+pub(super) fn choose<M: Matcher>(
+    matcher: &M,
     choice: StrategyName,
-    build: &Arc<dyn Collection>,
+    build: &Arc<M::Items>,
     spec: &MatchSpec,
     request: &DeviceRequest,
     context: PrepareContext<'_>,
-) -> Result<Choice> {
+) -> Result<Choice<M::Join>> {
     let strategies = admitted(matcher, choice, request.choice)?;
     let placements: &[Placement] = match request.choice {
         DeviceChoice::Auto => &[Placement::Cpu, Placement::Gpu],
@@ -313,7 +321,7 @@ pub fn choose(
         DeviceChoice::Cuda(_) => &[Placement::Gpu],
     };
     let mut join = matcher.join(build, spec, context)?;
-    let compared = compare(&strategies, join.as_mut(), placements, context)?;
+    let compared = compare(&strategies, &mut join, placements, context)?;
     let ranked = rank(&compared, placements, context.threads);
     let mut refused: Option<String> = None;
     for first in &ranked {
@@ -361,14 +369,15 @@ pub fn choose(
 }
 
 /// The estimates of those strategies that run in some of the placements.
-fn compare(
-    strategies: &[&'static dyn Strategy],
-    join: &mut dyn Join,
+fn compare<J: Join>(
+    strategies: &[&'static dyn Strategy<J>],
+    join: &mut J,
     placements: &[Placement],
     context: PrepareContext<'_>,
-) -> Result<Vec<Compared>> {
+) -> Result<Vec<Compared<J>>> {
     let terms = Terms { is_only: strategies.len() == 1, placements, context };
-    let runs = |strategy: &&dyn Strategy| placements.iter().any(|&place| strategy.runs_on(place));
+    let runs =
+        |strategy: &&dyn Strategy<J>| placements.iter().any(|&place| strategy.runs_on(place));
     let mut compared = vec![];
     for &strategy in strategies.iter().filter(|strategy| runs(strategy)) {
         compared.push(Compared { strategy, estimate: strategy.estimate(join, &terms)? });
@@ -377,7 +386,11 @@ fn compare(
 }
 
 /// The strategies in their placements, the best first.
-fn rank(compared: &[Compared], placements: &[Placement], threads: usize) -> Vec<Ranked> {
+fn rank<J: Join>(
+    compared: &[Compared<J>],
+    placements: &[Placement],
+    threads: usize,
+) -> Vec<Ranked> {
     let mut ranked = vec![];
     for &placement in placements {
         for (place, Compared { estimate, .. }) in compared.iter().enumerate() {

@@ -32,6 +32,35 @@ pub struct ProbeUnit {
     pub range: Range<ItemId>,
 }
 
+/// A [`ProbeUnit`] as its family knows it.
+#[derive(Debug, Default)]
+pub struct Unit<T> {
+    /// [`ProbeUnit::number`].
+    pub number: u32,
+    /// The items of the probe side.
+    pub items: Arc<T>,
+    /// The items of the unit, as a range of `items`.
+    pub range: Range<ItemId>,
+}
+
+impl<T> Clone for Unit<T> {
+    fn clone(&self) -> Self {
+        Self { number: self.number, items: Arc::clone(&self.items), range: self.range.clone() }
+    }
+}
+
+impl<T: Collection> Unit<T> {
+    /// The unit of the operator.
+    ///
+    /// # Errors
+    ///
+    /// An internal error when another family made its items.
+    pub fn of(unit: &ProbeUnit) -> Result<Self> {
+        let ProbeUnit { number, items, range } = unit;
+        Ok(Self { number: *number, items: items.shared()?, range: range.clone() })
+    }
+}
+
 /// A pair of similar items. Kernels write it too (`Match` in `kernels/abi.cuh`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(C)]
@@ -363,10 +392,6 @@ pub trait Cursor: Send {
     /// Tells the cursor that no further match of this probe item of a unit is needed. More may
     /// still come.
     fn retire(&mut self, unit: u32, probe: ItemId);
-
-    /// Tells the cursor that a stricter bound than the spec's holds from now on, for all units.
-    /// Matches that miss it may still come: a filter may over-approximate.
-    fn raise(&mut self, _bound: f64) {}
 
     /// The work done since the cursor was opened.
     fn funnel(&self) -> Funnel;

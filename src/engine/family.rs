@@ -8,12 +8,8 @@ use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::PhysicalExprRef;
 
-use super::{
-    Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
-    FinishContext, Growth, ItemId, Join, KeyDictionary, MatchSpec, PlaceReader, PrepareContext,
-    StoredForm, Strategy, StrategyName, WorkStep,
-};
-use crate::spec::{Call, Function, Predicate, Side};
+use super::{AnyMatcher, Axis, PlaceReader};
+use crate::spec::{Function, Predicate, Side};
 
 /// A family of similarities: sets of tokens, vectors.
 ///
@@ -41,7 +37,11 @@ pub trait Family: Debug + Send + Sync {
     /// # Errors
     ///
     /// A plan error that names the types when they cannot be joined.
-    fn bind(&self, predicate: Predicate, arguments: [Argument<'_>; 2]) -> Result<Arc<dyn Matcher>>;
+    fn bind(
+        &self,
+        predicate: Predicate,
+        arguments: [Argument<'_>; 2],
+    ) -> Result<Arc<dyn AnyMatcher>>;
 
     /// The expression that the matchers of the family take in place of an argument: [`Matcher::source`].
     fn source(&self, _argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
@@ -84,130 +84,6 @@ impl<'a> Argument<'a> {
     pub fn of_type(data_type: &'a DataType) -> Self {
         Self { data_type, expression: None, input: None }
     }
-}
-
-/// A similarity predicate over arguments of known types. It reads values of their [`StoredForm`]s as
-/// well: what it makes of a row does not depend on which of the two types the row has.
-pub trait Matcher: Debug + Send + Sync {
-    /// The line on which the rows of both sides lie.
-    fn axis(&self) -> &dyn Axis;
-
-    /// The expression that may be evaluated in place of this argument for rows that are encoded, a child
-    /// of it: the encoders compute the rest themselves. `None` where that is nothing.
-    fn source(&self, _argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
-        None
-    }
-
-    /// How the values of a side are stored on disk.
-    fn stored(&self, side: Side) -> Arc<dyn StoredForm>;
-
-    /// An encoder for rows of `side`, the build side. A `domain` holds all of their values.
-    ///
-    /// # Errors
-    ///
-    /// An internal error when another family made the domain.
-    fn encoder(
-        &self,
-        side: Side,
-        domain: Option<&Arc<dyn Domain>>,
-    ) -> Result<Box<dyn BuildEncoder>>;
-
-    /// The items of the rows that several encoders have read. They do not depend on which encoder
-    /// has read which rows, nor on the number of threads.
-    ///
-    /// # Errors
-    ///
-    /// When memory is refused, or the work cancelled.
-    fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded>;
-
-    /// Bounds on the bytes that finishing these parts, preparing a join with them by `strategy` and
-    /// probing it takes.
-    ///
-    /// # Errors
-    ///
-    /// An internal error when another family made the encoders.
-    fn growth(
-        &self,
-        parts: &[(&dyn BuildEncoder, &KeyDictionary)],
-        spec: &MatchSpec,
-        strategy: StrategyName,
-    ) -> Result<Growth>;
-
-    /// About the bytes that a cursor reserves, besides its match buffer and the memory that grows
-    /// with the build side.
-    fn cursor_bytes(&self, spec: &MatchSpec) -> usize;
-
-    /// The strategies that a join may choose, in the order in which equal estimates are preferred.
-    fn strategies(&self) -> &[&'static dyn Strategy];
-
-    /// Further strategies, which a join runs only where it names them: they are there for comparison.
-    fn comparisons(&self) -> &[&'static dyn Strategy] {
-        &[]
-    }
-
-    /// The strategy with the smallest index, for a build side that leaves no memory for another;
-    /// `None` where no index is smaller than the others.
-    fn smallest(&self) -> Option<StrategyName> {
-        None
-    }
-
-    /// The join for a choice of its strategy, with the figures that all strategies need.
-    ///
-    /// # Errors
-    ///
-    /// When memory is refused, or the work cancelled.
-    fn join(
-        &self,
-        build: &Arc<dyn Collection>,
-        spec: &MatchSpec,
-        context: PrepareContext<'_>,
-    ) -> Result<Box<dyn Join>>;
-
-    /// Notes that a join takes so many nanoseconds longer on the CPU than it would on a device that
-    /// is open. Where that comes to more than opening one takes, one may be opened for later joins.
-    fn note_loss(&self, _nanos: f64) {}
-
-    /// Brings the build side to the devices that `request` names.
-    ///
-    /// # Errors
-    ///
-    /// When no device can be used.
-    fn open_device(
-        &self,
-        build: &Arc<dyn Collection>,
-        spec: &MatchSpec,
-        request: &DeviceRequest,
-    ) -> Result<Arc<dyn DevicePlace>>;
-
-    /// The work for the items of a self-join.
-    ///
-    /// # Errors
-    ///
-    /// An internal error when another family made the items.
-    fn work(&self, items: &dyn Collection, spec: &MatchSpec) -> Result<Vec<WorkStep>>;
-
-    /// The values of a function of the family for some pairs of items of the left and the right
-    /// collection, appended to `values`.
-    ///
-    /// # Errors
-    ///
-    /// An internal error when another family made the collections or has the function.
-    fn scores(
-        &self,
-        call: Call,
-        collections: [&dyn Collection; 2],
-        pairs: &[ItemPair],
-        values: &mut Vec<f64>,
-    ) -> Result<()>;
-}
-
-/// A matching pair of items.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ItemPair {
-    /// The left and the right item.
-    pub items: [ItemId; 2],
-    /// [`Match::detail`](super::Match::detail).
-    pub detail: u32,
 }
 
 /// The families that a session knows.

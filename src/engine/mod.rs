@@ -7,6 +7,7 @@
 //! serves the pieces of a join from disk and the tiles of a cluster. [`choose`] ranks strategies
 //! and their placements.
 
+mod any;
 mod axis;
 mod choose;
 mod collection;
@@ -15,6 +16,7 @@ mod cursor;
 mod family;
 mod kernel_times;
 mod keys;
+mod matcher;
 mod options;
 mod row_groups;
 mod stored;
@@ -26,20 +28,21 @@ use std::fmt::Debug;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
+pub use any::AnyMatcher;
 pub(crate) use axis::PlaceReader;
 pub use axis::{ANYWHERE, Axis, RowPlace};
-pub use choose::choose;
-pub(crate) use choose::{Choice, Chosen, admitted};
+pub use choose::{AnyChoice, Chosen};
 pub(crate) use collection::{BuildEncoder, Encoded, EncodedPart, Growth, ProbeEncoder, Scratch};
 pub use collection::{Collection, EncodeInput, FinishContext};
 pub(crate) use connections::Connections;
 pub(crate) use cursor::{Cursor, MatchOrder, MatchRun, RowPairCounts, UnitQueue};
-pub use cursor::{Match, MatchBuffer, ProbeUnit, Progress};
-pub(crate) use family::ItemPair;
-pub use family::{Argument, Families, Family, Matcher};
+pub use cursor::{Match, MatchBuffer, ProbeUnit, Progress, Unit};
+pub use family::{Argument, Families, Family};
 pub(crate) use kernel_times::KernelTimes;
 pub use keys::KeyDictionary;
 pub(crate) use keys::{KeyConverter, KeyId, KeyRows, Keys};
+pub(crate) use matcher::ItemPair;
+pub use matcher::Matcher;
 pub(crate) use options::listed;
 pub use options::{DeviceChoice, GpuOptions, LayoutChoice, StrategyName};
 pub(crate) use row_groups::{ItemId, RowGroups};
@@ -48,8 +51,8 @@ pub(crate) use strategy::{
     Cost, DevicePlace, Estimate, Join, Nanos, Probes, StartTimes, Terms, WorkStep,
 };
 pub use strategy::{
-    DeviceRequest, MatchNeed, MatchSpec, Orders, Pairing, Placement, PrepareContext, ProbeRows,
-    Strategy,
+    DeviceRequest, MatchNeed, MatchSpec, NoDevices, Orders, Pairing, Placement, PrepareContext,
+    ProbeRows, Strategy, StrategyInfo,
 };
 pub(crate) use worker::{UnitCursor, Work, Worker};
 

@@ -190,28 +190,9 @@ impl fmt::Display for Nanos {
 
 /// A build side with the predicate and the matches that are wanted, and the figures that strategies share.
 /// The family makes it once for a choice.
-pub trait Join: Any + Debug + Send + Sync {}
-
-impl dyn Join {
-    /// The join as its family knows it.
-    ///
-    /// # Errors
-    ///
-    /// An internal error when another family made it.
-    pub fn of<T: Join>(&self) -> Result<&T> {
-        let this: &dyn Any = self;
-        this.downcast_ref().ok_or_else(|| another_family::<T>())
-    }
-
-    /// [`Self::of`], to add figures.
-    ///
-    /// # Errors
-    ///
-    /// An internal error when another family made it.
-    pub fn of_mut<T: Join>(&mut self) -> Result<&mut T> {
-        let this: &mut dyn Any = self;
-        this.downcast_mut().ok_or_else(|| another_family::<T>())
-    }
+pub trait Join: Debug + Send + Sync + 'static {
+    /// The devices that the family opens for it.
+    type Devices: DevicePlace;
 }
 
 /// The terms on which a strategy estimates its cost.
@@ -297,7 +278,7 @@ impl fmt::Debug for DeviceRequest {
 
 /// The devices of one join, opened by the family, with what lies there. Displayed by EXPLAIN
 /// ANALYZE.
-pub trait DevicePlace: Any + Debug + Display + Send + Sync {
+pub trait DevicePlace: Debug + Display + Send + Sync + 'static {
     /// Whether a strategy could not be had there, which the query has been told: another one may do.
     fn has_refused(&self) -> bool {
         false
@@ -318,15 +299,15 @@ pub struct StartTimes {
     pub upload: Duration,
 }
 
-impl dyn DevicePlace {
-    /// The devices as their family knows them.
-    ///
-    /// # Errors
-    ///
-    /// An internal error when another family opened them.
-    pub fn shared<T: DevicePlace>(self: &Arc<Self>) -> Result<Arc<T>> {
-        let this: Arc<dyn Any + Send + Sync> = Arc::<Self>::clone(self);
-        this.downcast().map_err(|_| another_family::<T>())
+/// The devices of a family that has none.
+#[derive(Debug)]
+pub enum NoDevices {}
+
+impl DevicePlace for NoDevices {}
+
+impl Display for NoDevices {
+    fn fmt(&self, _: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {}
     }
 }
 
@@ -363,8 +344,8 @@ impl Probes {
     }
 }
 
-/// An algorithm of a family.
-pub trait Strategy: Debug + Send + Sync {
+/// An algorithm for the joins of a family.
+pub trait Strategy<J: Join>: Debug + Send + Sync {
     /// The name in options and EXPLAIN.
     fn name(&self) -> &'static str;
 
@@ -376,8 +357,8 @@ pub trait Strategy: Debug + Send + Sync {
     ///
     /// # Errors
     ///
-    /// When the work is cancelled; an internal error when another family made the join.
-    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate>;
+    /// When the work is cancelled.
+    fn estimate(&self, join: &mut J, terms: &Terms<'_>) -> Result<Estimate>;
 
     /// Builds what all probe partitions share (an index, signatures, a device copy). Placed on the
     /// GPU when there is a `device`.
@@ -387,11 +368,40 @@ pub trait Strategy: Debug + Send + Sync {
     /// When memory is refused, or the work cancelled.
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &J,
         estimate: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<J::Devices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>>;
+}
+
+/// A strategy as lists of all families name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StrategyInfo {
+    name: &'static str,
+    on_cpu: bool,
+    on_gpu: bool,
+}
+
+impl StrategyInfo {
+    /// The strategy's name and placements.
+    pub fn of<J: Join>(strategy: &dyn Strategy<J>) -> Self {
+        let [on_cpu, on_gpu] = [Placement::Cpu, Placement::Gpu].map(|p| strategy.runs_on(p));
+        Self { name: strategy.name(), on_cpu, on_gpu }
+    }
+
+    /// [`Strategy::name`].
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// [`Strategy::runs_on`].
+    pub fn runs_on(&self, placement: Placement) -> bool {
+        match placement {
+            Placement::Cpu => self.on_cpu,
+            Placement::Gpu => self.on_gpu,
+        }
+    }
 }
 
 /// The work for neighbouring items, from `start` on. A join has at most [`WorkStep::MOST`].

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use datafusion::common::Result;
 
 use crate::engine::cursor::UnitQueue;
-use crate::engine::{Cursor, Funnel, ItemId, MatchBuffer, ProbeUnit, Progress};
+use crate::engine::{Collection, Cursor, Funnel, ItemId, MatchBuffer, ProbeUnit, Progress, Unit};
 
 /// The time of a poll; the operator allows 10 ms. Tests stop as often as they can.
 const SLICE: Duration = if cfg!(test) { Duration::ZERO } else { Duration::from_millis(4) };
@@ -24,12 +24,15 @@ pub(crate) enum Work {
 
 /// Finds the matches of one unit at a time.
 pub(crate) trait Worker: Send {
+    /// The probe items.
+    type Items: Collection;
+
     /// Reserves memory for a unit that has been fed.
     ///
     /// # Errors
     ///
     /// A resource error where memory is short: the unit is not taken.
-    fn admit(&mut self, _unit: &ProbeUnit) -> Result<()> {
+    fn admit(&mut self, _unit: &Unit<Self::Items>) -> Result<()> {
         Ok(())
     }
 
@@ -37,8 +40,8 @@ pub(crate) trait Worker: Send {
     ///
     /// # Errors
     ///
-    /// Where the items are of another family, or memory is short.
-    fn begin(&mut self, unit: ProbeUnit) -> Result<()>;
+    /// A resource error where memory is short.
+    fn begin(&mut self, unit: Unit<Self::Items>) -> Result<()>;
 
     /// Adds matches of the unit for a millisecond at most; the cursor has begun the run.
     ///
@@ -56,9 +59,9 @@ pub(crate) trait Worker: Send {
 
 /// The cursor of a [`Worker`].
 #[derive(Debug)]
-pub(crate) struct UnitCursor<W> {
+pub(crate) struct UnitCursor<W: Worker> {
     worker: W,
-    units: UnitQueue<ProbeUnit>,
+    units: UnitQueue<Unit<W::Items>>,
     /// The number of the unit that the worker has taken up.
     unit: Option<u32>,
     nanos: u64,
@@ -95,6 +98,7 @@ impl<W: Worker> UnitCursor<W> {
 
 impl<W: Worker> Cursor for UnitCursor<W> {
     fn feed(&mut self, unit: ProbeUnit) -> Result<()> {
+        let unit = Unit::of(&unit)?;
         self.worker.admit(&unit)?;
         self.units.push(unit);
         Ok(())

@@ -13,7 +13,7 @@ use datafusion::physical_expr::utils::{conjunction, split_conjunction};
 use datafusion::physical_plan::expressions::Column;
 
 use crate::config::SimJoinOptions;
-use crate::engine::{MatchNeed, MatchSpec, Matcher, Orders, ProbeRows};
+use crate::engine::{AnyMatcher, MatchNeed, MatchSpec, Orders, ProbeRows};
 use crate::exec::sink::{Listed, PairSink, Sink};
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 
@@ -44,7 +44,7 @@ impl RowOrder {
 pub(crate) struct Layout {
     pub join: SimilarityJoin,
     /// The predicate over the types of the arguments, which reads their stored forms as well.
-    pub matcher: Arc<dyn Matcher>,
+    pub matcher: Arc<dyn AnyMatcher>,
     /// Per side, what is evaluated for rows to be encoded: its argument, or what the encoders make
     /// the argument of.
     pub sources: [PhysicalExprRef; 2],
@@ -79,7 +79,7 @@ pub(crate) enum Sides {
 impl Layout {
     pub(crate) fn try_new(
         join: SimilarityJoin,
-        matcher: Arc<dyn Matcher>,
+        matcher: Arc<dyn AnyMatcher>,
         sides: Sides,
         options: &SimJoinOptions,
     ) -> Result<Self> {

@@ -26,7 +26,7 @@ use datafusion::physical_plan::{
 use parking_lot::Mutex;
 
 use crate::config::{SimJoinOptions, SpillChoice};
-use crate::engine::{Argument, Families, Family, KeyConverter, Orders, admitted};
+use crate::engine::{Argument, Families, Family, KeyConverter, Orders};
 use crate::exec::answer::output::BatchLimits;
 use crate::exec::build::BuildPlan;
 use crate::exec::build::headroom::Headroom;
@@ -154,7 +154,7 @@ impl SetSimilarityJoinExec {
         };
         let arguments = [argument(Side::Left, &left), argument(Side::Right, &right)];
         let matcher = family.bind(join.predicate, arguments)?;
-        admitted(matcher.as_ref(), options.strategy, options.device)?;
+        matcher.admit(options.strategy, options.device)?;
         let layout = Arc::new(Layout::try_new(join, matcher, sides, &options)?);
         mode.check(&input, &layout)?;
         let of_probe = input.side(layout.probe).output_partitioning().partition_count();

@@ -20,11 +20,13 @@ use self::groupjoin::GroupJoin;
 use self::indexed::PublishedIndex;
 use self::points::PublishedPoints;
 use crate::engine::Strategy;
+use crate::set::SetJoin;
+use crate::vector::nested_loop::VectorJoin;
 
 /// The strategies of sets.
-pub(crate) static OF_SETS: [&dyn Strategy; 4] =
+pub(crate) static OF_SETS: [&dyn Strategy<SetJoin>; 4] =
     [&GroupJoin, &PublishedIndex::Bwjoin, &PublishedIndex::FgssJoin, &PublishedIndex::SfGssJoin];
 
 /// The strategies of distances between vectors.
-pub(crate) static OF_DISTANCES: [&dyn Strategy; 2] =
+pub(crate) static OF_DISTANCES: [&dyn Strategy<VectorJoin>; 2] =
     [&PublishedPoints::Loop, &PublishedPoints::Directory];

@@ -6,9 +6,7 @@ use std::time::Instant;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{
-    Cursor, Funnel, MatchBuffer, Pairing, PreparedJoin, ProbeUnit, UnitCursor, Work, Worker,
-};
+use crate::engine::{Cursor, Funnel, MatchBuffer, Pairing, PreparedJoin, UnitCursor, Work, Worker};
 use crate::set::filter::{ProbeSignature, SignatureScheme, Signatures};
 use crate::set::{
     CandidateChunk, CandidateFilter, CandidateSource, CpuVerifier, JoinSpec, PrepareContext,
@@ -173,13 +171,14 @@ pub(in crate::set) fn cursor_of(
 }
 
 impl Worker for FilterVerifyWorker {
-    fn admit(&mut self, unit: &ProbeUnit) -> Result<()> {
-        self.candidates.source.admit(&SetUnit::of(unit)?)
+    type Items = SetCollection;
+
+    fn admit(&mut self, unit: &SetUnit) -> Result<()> {
+        self.candidates.source.admit(unit)
     }
 
-    fn begin(&mut self, unit: ProbeUnit) -> Result<()> {
-        let unit = SetUnit::of(&unit)?;
-        self.unit = (unit.number, Arc::clone(&unit.sets));
+    fn begin(&mut self, unit: SetUnit) -> Result<()> {
+        self.unit = (unit.number, Arc::clone(&unit.items));
         self.itself = SelfMatches::of(&unit, &self.spec);
         self.candidates.source.start(unit);
         Ok(())

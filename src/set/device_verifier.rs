@@ -94,8 +94,8 @@ impl DeviceVerifier {
         let mut open = match pack.take() {
             Some(open) => open,
             None => {
-                let wide = is_wide(&unit.sets, build);
-                Pack::new(self.join.staging(wide)?, Arc::clone(&unit.sets), wide)
+                let wide = is_wide(&unit.items, build);
+                Pack::new(self.join.staging(wide)?, Arc::clone(&unit.items), wide)
             }
         };
         match open.push(&self.join, build, bounds, chunk, *next) {
@@ -164,7 +164,7 @@ impl DeviceFilter for DeviceVerifier {
             candidates.source.start(unit.clone());
         }
         if is_new || next.0 >= chunk.groups.len() {
-            chunk.restart(unit.number, Arc::clone(&unit.sets));
+            chunk.restart(unit.number, Arc::clone(&unit.items));
             candidates.fill(chunk);
             *next = (0, 0);
         }
@@ -240,9 +240,9 @@ impl DeviceFilter for DeviceVerifier {
 
     fn decide(&self, unit: &SetUnit, pair: &mut Match) -> Result<Option<MatchOrder>> {
         let (build, spec) = (self.candidates.build(), self.candidates.spec());
-        let (size, other) = (unit.sets.size(pair.probe), build.size(pair.build));
+        let (size, other) = (unit.items.size(pair.probe), build.size(pair.build));
         let required = spec.bounds.min_overlap(spec.probe_role, size, other);
-        let (a, b) = (unit.sets.tokens(pair.probe), build.tokens(pair.build));
+        let (a, b) = (unit.items.tokens(pair.probe), build.tokens(pair.build));
         let exact = spec.need == MatchNeed::Scores;
         let overlap = required.and_then(|least| intersect(spec.simd, a, b, 0, least, exact));
         pair.detail = overlap.unwrap_or(0);

@@ -7,11 +7,11 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 use datafusion::physical_expr::PhysicalExprRef;
 
-use crate::engine::{Argument, Axis, Family, Matcher, PlaceReader, Strategy};
+use crate::engine::{AnyMatcher, Argument, Axis, Family, PlaceReader, Strategy};
 use crate::set::axis::SizeAxis;
 use crate::set::matcher::{SetMatcher, Sources, TextSource};
 use crate::set::measure::FAMILY;
-use crate::set::{Bounds, Measure, ShapeReader, StoredTokens};
+use crate::set::{Bounds, Measure, SetJoin, ShapeReader, StoredTokens};
 use crate::spec::{Function, Predicate, Side};
 use crate::values::TokenKind;
 
@@ -20,7 +20,7 @@ use crate::values::TokenKind;
 pub struct SetFamily {
     measure_of: fn(&ScalarUDF) -> Option<Measure>,
     text_source: TextSource,
-    comparisons: &'static [&'static dyn Strategy],
+    comparisons: &'static [&'static dyn Strategy<SetJoin>],
 }
 
 impl SetFamily {
@@ -35,7 +35,7 @@ impl SetFamily {
     }
 
     /// The family with further strategies, for joins that name them.
-    pub fn with_comparisons(self, comparisons: &'static [&'static dyn Strategy]) -> Self {
+    pub fn with_comparisons(self, comparisons: &'static [&'static dyn Strategy<SetJoin>]) -> Self {
         Self { comparisons, ..self }
     }
 }
@@ -73,7 +73,11 @@ impl Family for SetFamily {
         [ratio, threshold]
     }
 
-    fn bind(&self, predicate: Predicate, arguments: [Argument<'_>; 2]) -> Result<Arc<dyn Matcher>> {
+    fn bind(
+        &self,
+        predicate: Predicate,
+        arguments: [Argument<'_>; 2],
+    ) -> Result<Arc<dyn AnyMatcher>> {
         let function = predicate.call.function;
         let kind = |side: Side| {
             let data_type = arguments[side as usize].data_type;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use crate::engine::{DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms};
+use crate::engine::{Estimate, Placement, PreparedJoin, Strategy, Terms};
 use crate::set::costs::{self, Parts, Verification};
 use crate::set::filter::{PositionalIndex, PrefixIndex, SignatureScheme};
 use crate::set::{
@@ -22,7 +22,7 @@ pub(crate) enum FilterVerify {
     PPJoin,
 }
 
-impl Strategy for FilterVerify {
+impl Strategy<SetJoin> for FilterVerify {
     fn name(&self) -> &'static str {
         match self {
             Self::AllPairs => "allpairs",
@@ -34,8 +34,7 @@ impl Strategy for FilterVerify {
         true
     }
 
-    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
-        let join: &mut SetJoin = join.of_mut()?;
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         if join.is_long() {
             join.sample(terms.context)?;
         }
@@ -51,20 +50,18 @@ impl Strategy for FilterVerify {
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         estimate: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let join: &SetJoin = join.of()?;
-        let device = DeviceJoin::of(device)?;
         let PlacedParts { cpu, gpu } = *estimate.parts()?;
         let (parts, place) = match device {
             Some(_) => (gpu, Verification::Device),
             None => (cpu, Verification::Cpu),
         };
         let parts = parts.unwrap_or_else(|| self.cheapest(join, place));
-        self.prepare_parts(join, parts, device.as_ref(), context)
+        self.prepare_parts(join, parts, device, context)
     }
 }
 

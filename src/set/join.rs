@@ -14,17 +14,19 @@ const WORTH_SAMPLING: f64 = 12e6;
 
 /// A build collection, the join it is for, and the figures that several strategies need.
 #[derive(Debug)]
-pub(crate) struct SetJoin {
-    pub build: Arc<SetCollection>,
-    pub spec: JoinSpec,
-    pub statistics: Statistics,
+pub struct SetJoin {
+    pub(crate) build: Arc<SetCollection>,
+    pub(crate) spec: JoinSpec,
+    pub(crate) statistics: Statistics,
     /// The nanoseconds of a core that an index of prefixes takes, by the statistics alone.
-    pub indexed: f64,
+    pub(crate) indexed: f64,
     /// Pairs of sets that have been tried, once a strategy needs them.
     sampled: Option<Sampled>,
 }
 
-impl Join for SetJoin {}
+impl Join for SetJoin {
+    type Devices = DeviceJoin;
+}
 
 impl SetJoin {
     /// A join of which no pairs have been tried; `indexed` gives [`Self::indexed`].
@@ -103,16 +105,5 @@ impl DevicePlace for DeviceJoin {
 
     fn start_times(&self) -> StartTimes {
         self.devices.start_times()
-    }
-}
-
-impl DeviceJoin {
-    /// The devices of the operator, as this family knows them.
-    ///
-    /// # Errors
-    ///
-    /// An internal error when another family opened them.
-    pub(crate) fn of(device: Option<&Arc<dyn DevicePlace>>) -> Result<Option<Arc<Self>>> {
-        device.map(|device| device.shared()).transpose()
     }
 }

@@ -1,12 +1,9 @@
 //! A join of two set collections.
 
-use std::ops::Range;
-use std::sync::Arc;
-
 use datafusion::common::Result;
 
-use crate::engine::{GpuOptions, MatchNeed, MatchSpec, Pairing, ProbeUnit};
-use crate::set::{Bounds, Role, SetCollection, SetId};
+use crate::engine::{GpuOptions, MatchNeed, MatchSpec, Pairing, Unit};
+use crate::set::{Bounds, Role, SetCollection};
 use crate::simd::Simd;
 use crate::spec::Predicate;
 
@@ -108,24 +105,4 @@ impl JoinSpec {
 }
 
 /// Probe sets that are fed to a cursor together.
-#[derive(Debug, Clone, Default)]
-pub struct SetUnit {
-    /// [`ProbeUnit::number`].
-    pub number: u32,
-    /// The sets of the probe side.
-    pub sets: Arc<SetCollection>,
-    /// The sets of the unit, as a range of `sets`.
-    pub range: Range<SetId>,
-}
-
-impl SetUnit {
-    /// The unit of the operator.
-    ///
-    /// # Errors
-    ///
-    /// An internal error when another family made its items.
-    pub fn of(unit: &ProbeUnit) -> Result<Self> {
-        let ProbeUnit { number, items, range } = unit;
-        Ok(Self { number: *number, sets: items.shared()?, range: range.clone() })
-    }
-}
+pub type SetUnit = Unit<SetCollection>;

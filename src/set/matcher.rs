@@ -9,9 +9,9 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::engine::{
-    self, Argument, Axis, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput, Encoded,
-    EncodedPart, FinishContext, Growth, ItemPair, Join, KeyDictionary, MatchSpec, Matcher, Pairing,
-    PrepareContext, RowGroups, Scratch, StoredForm, Strategy, StrategyName, WorkStep,
+    self, Argument, Axis, Collection, DeviceRequest, Domain, EncodeInput, Encoded, FinishContext,
+    Growth, ItemPair, KeyDictionary, MatchSpec, Matcher, Pairing, PrepareContext, RowGroups,
+    Scratch, StoredForm, Strategy, StrategyName, WorkStep,
 };
 use crate::offload;
 use crate::set::axis::SizeAxis;
@@ -23,7 +23,7 @@ use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::strategies::{self, STRATEGIES};
 use crate::set::{
     Bounds, BuildEncoder, CandidateChunk, DeviceJoin, FilterVerify, JoinSpec, Measure,
-    ProbeEncoder, ProbeScratch, Role, ScanCount, SetCollection, StoredTokens, Unload,
+    ProbeEncoder, ProbeScratch, Role, ScanCount, SetCollection, SetJoin, StoredTokens, Unload,
 };
 use crate::spec::{Call, Predicate, Side};
 use crate::values::{TextTokenizer, ValueSet};
@@ -36,7 +36,7 @@ pub(crate) struct SetMatcher {
     stored: [StoredTokens; 2],
     sources: Sources,
     axis: SizeAxis,
-    comparisons: &'static [&'static dyn Strategy],
+    comparisons: &'static [&'static dyn Strategy<SetJoin>],
 }
 
 /// The text of an argument that is its tokens, and what makes them.
@@ -72,13 +72,26 @@ impl SetMatcher {
         Ok(Self { predicate, stored, sources, axis, comparisons: &[] })
     }
 
+    fn reading(&self, side: Side, encoder: BuildEncoder) -> BuildEncoder {
+        let tokenizer = |side: Side| self.sources.tokenizers[side as usize];
+        let tokenizers = Tokenizers { build: tokenizer(side), probe: tokenizer(side.other()) };
+        encoder.stored_as(self.stored[side as usize]).reading(tokenizers)
+    }
+
     /// The predicate with further strategies, for joins that name them.
-    pub(crate) fn with_comparisons(self, comparisons: &'static [&'static dyn Strategy]) -> Self {
+    pub(crate) fn with_comparisons(
+        self,
+        comparisons: &'static [&'static dyn Strategy<SetJoin>],
+    ) -> Self {
         Self { comparisons, ..self }
     }
 }
 
 impl Matcher for SetMatcher {
+    type Items = SetCollection;
+    type Encoder = BuildEncoder;
+    type Join = SetJoin;
+
     fn axis(&self) -> &dyn Axis {
         &self.axis
     }
@@ -91,23 +104,20 @@ impl Matcher for SetMatcher {
         Arc::new(self.stored[side as usize])
     }
 
-    fn encoder(
-        &self,
-        side: Side,
-        domain: Option<&Arc<dyn Domain>>,
-    ) -> Result<Box<dyn engine::BuildEncoder>> {
-        let encoder = match domain {
-            None => BuildEncoder::default(),
-            Some(domain) => BuildEncoder::with_values(domain.shared::<ValueSet>()?),
-        };
-        let tokenizer = |side: Side| self.sources.tokenizers[side as usize];
-        let tokenizers = Tokenizers { build: tokenizer(side), probe: tokenizer(side.other()) };
-        Ok(Box::new(encoder.stored_as(self.stored[side as usize]).reading(tokenizers)))
+    fn encoder(&self, side: Side) -> BuildEncoder {
+        self.reading(side, BuildEncoder::default())
     }
 
-    fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {
-        let parts = parts.into_iter().map(|(encoder, keys)| Ok((encoder.into()?, keys)));
-        let (sets, encoder, keys) = finish(parts.collect::<Result<_>>()?, context)?;
+    fn encoder_within(&self, side: Side, domain: &Arc<dyn Domain>) -> Result<BuildEncoder> {
+        Ok(self.reading(side, BuildEncoder::with_values(domain.shared::<ValueSet>()?)))
+    }
+
+    fn finish(
+        &self,
+        parts: Vec<(BuildEncoder, KeyDictionary)>,
+        context: &FinishContext<'_>,
+    ) -> Result<Encoded> {
+        let (sets, encoder, keys) = finish(parts, context)?;
         let partners = match context.probe {
             Some(side) => {
                 let bounds = Bounds::of(&self.predicate)?;
@@ -121,13 +131,11 @@ impl Matcher for SetMatcher {
 
     fn growth(
         &self,
-        parts: &[(&dyn engine::BuildEncoder, &KeyDictionary)],
+        parts: &[(&BuildEncoder, &KeyDictionary)],
         spec: &MatchSpec,
         strategy: StrategyName,
     ) -> Result<Growth> {
-        let parts = parts.iter().map(|(encoder, keys)| Ok((encoder.of::<BuildEncoder>()?, *keys)));
-        let parts = parts.collect::<Result<Vec<_>>>()?;
-        let (finish, stays) = finish_growth(&parts);
+        let (finish, stays) = finish_growth(parts);
         let sets = parts.iter().map(|(encoder, _)| encoder.set_count()).sum();
         let tokens = parts.iter().map(|(encoder, _)| encoder.token_count()).sum();
         let longest = parts.iter().map(|(encoder, _)| encoder.longest_set()).max().unwrap_or(0);
@@ -146,11 +154,11 @@ impl Matcher for SetMatcher {
         CandidateChunk::footprint(spec.candidate_chunk) + (256 << 10)
     }
 
-    fn strategies(&self) -> &[&'static dyn Strategy] {
+    fn strategies(&self) -> &[&'static dyn Strategy<SetJoin>] {
         &STRATEGIES
     }
 
-    fn comparisons(&self) -> &[&'static dyn Strategy] {
+    fn comparisons(&self) -> &[&'static dyn Strategy<SetJoin>] {
         self.comparisons
     }
 
@@ -160,16 +168,16 @@ impl Matcher for SetMatcher {
 
     fn join(
         &self,
-        build: &Arc<dyn Collection>,
+        build: &Arc<SetCollection>,
         spec: &MatchSpec,
         context: PrepareContext<'_>,
-    ) -> Result<Box<dyn Join>> {
+    ) -> Result<SetJoin> {
         let probes = match spec.pairing() {
             Pairing::Unordered => 1.0,
             Pairing::All => spec.probe_rows.ratio(build.groups().row_count()),
         };
         let spec = JoinSpec::new(&self.predicate, spec)?;
-        Ok(Box::new(strategies::join(build.shared()?, spec, probes, context)?))
+        strategies::join(Arc::clone(build), spec, probes, context)
     }
 
     fn note_loss(&self, nanos: f64) {
@@ -178,16 +186,15 @@ impl Matcher for SetMatcher {
 
     fn open_device(
         &self,
-        build: &Arc<dyn Collection>,
+        build: &Arc<SetCollection>,
         spec: &MatchSpec,
         request: &DeviceRequest,
-    ) -> Result<Arc<dyn DevicePlace>> {
+    ) -> Result<Arc<DeviceJoin>> {
         let spec = JoinSpec::new(&self.predicate, spec)?;
-        Ok(DeviceJoin::open(build.of()?, &spec, request)?)
+        Ok(DeviceJoin::open(build, &spec, request)?)
     }
 
-    fn work(&self, items: &dyn Collection, spec: &MatchSpec) -> Result<Vec<WorkStep>> {
-        let sets: &SetCollection = items.of()?;
+    fn work(&self, sets: &SetCollection, spec: &MatchSpec) -> Result<Vec<WorkStep>> {
         let spec = JoinSpec::new(&self.predicate, spec)?;
         if sets.runs().len() > WorkStep::MOST {
             return Ok(WorkStep::even(sets.len()));
@@ -214,12 +221,11 @@ impl Matcher for SetMatcher {
     fn scores(
         &self,
         call: Call,
-        [left, right]: [&dyn Collection; 2],
+        [left, right]: [&SetCollection; 2],
         pairs: &[ItemPair],
         values: &mut Vec<f64>,
     ) -> Result<()> {
         let measure = Measure::of(call.function)?;
-        let (left, right) = (left.of::<SetCollection>()?, right.of::<SetCollection>()?);
         values.extend(pairs.iter().map(|pair| {
             let [l, r] = pair.items;
             let (l, r) = (u64::from(left.size(l)), u64::from(right.size(r)));

@@ -57,7 +57,7 @@ pub use family::SetFamily;
 pub(crate) use filter_verify::FilterVerify;
 pub(crate) use indexed::IndexedJoin;
 pub(crate) use itself::SelfMatches;
-pub(crate) use join::SetJoin;
+pub use join::SetJoin;
 pub use join_spec::{JoinSpec, SetUnit};
 pub(crate) use measure::MAX_SET_SIZE;
 pub use measure::{Bounds, Measure, Role};

@@ -119,7 +119,7 @@ impl CandidateSource for AdmissiblePairs {
                 return SourceProgress::Done;
             }
             if self.run.as_ref().is_none_or(|run| set >= run.end) {
-                let Some(run) = self.probe.sets.runs().of_set(set) else {
+                let Some(run) = self.probe.items.runs().of_set(set) else {
                     return SourceProgress::Done;
                 };
                 self.run = None;

@@ -21,8 +21,8 @@ use super::panels::BuildPanels;
 use super::tile::{Element, PANEL, ROW_UNIT, Rows, for_each_lane, products_of_panels};
 use super::verify;
 use crate::engine::{
-    Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, RowPairCounts,
-    Work, Worker,
+    self, Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Work,
+    Worker,
 };
 
 /// Panels whose boxes are held against a block's at once.
@@ -401,8 +401,10 @@ impl<F: Filter> NestedLoopWorker<F> {
 }
 
 impl<F: Filter> Worker for NestedLoopWorker<F> {
-    fn begin(&mut self, unit: ProbeUnit) -> Result<()> {
-        self.unit = Some(Unit { items: unit.items.shared()?, rest: unit.range });
+    type Items = Vectors;
+
+    fn begin(&mut self, unit: engine::Unit<Vectors>) -> Result<()> {
+        self.unit = Some(Unit { items: unit.items, rest: unit.range });
         Ok(())
     }
 

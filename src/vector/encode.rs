@@ -16,8 +16,8 @@ use super::numbers::{Numbers, Row};
 use super::order::OrderRequest;
 use super::stored::StoredVectors;
 use crate::engine::{
-    BuildEncoder, Collection, EncodeInput, Encoded, EncodedPart, FinishContext, KeyDictionary,
-    KeyId, ProbeEncoder, Scratch, StoredRows, Unload,
+    BuildEncoder, Collection, EncodeInput, Encoded, FinishContext, KeyDictionary, KeyId,
+    ProbeEncoder, Scratch, StoredRows, Unload,
 };
 use crate::util::cancel::CancelFlag;
 
@@ -209,7 +209,7 @@ impl Unload for Unloading<'_> {
 /// The items of the rows that several encoders have read; of a self-join in an order that serves
 /// `threshold`, where one pays.
 pub(super) fn finish(
-    parts: Vec<EncodedPart>,
+    parts: Vec<(VectorEncoder, KeyDictionary)>,
     threshold: Threshold,
     context: &FinishContext<'_>,
 ) -> Result<Encoded> {
@@ -217,8 +217,7 @@ pub(super) fn finish(
     let mut keys = KeyDictionary::default();
     let mut encoders = vec![];
     let of_parts: usize = parts.iter().map(|(_, keys)| 2 * keys.size_in_bytes()).sum();
-    for (encoder, part_keys) in parts {
-        let mut encoder: VectorEncoder = encoder.into()?;
+    for (mut encoder, part_keys) in parts {
         if encoders.is_empty() {
             keys = part_keys;
         } else {

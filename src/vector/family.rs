@@ -11,20 +11,24 @@ use datafusion::physical_expr::expressions::CastExpr;
 use super::axis::{NormAxis, Places};
 use super::matcher::VectorMatcher;
 use super::metric::{FAMILY, Metric, Threshold};
+use super::nested_loop::VectorJoin;
 use super::numbers::holds_vectors;
-use crate::engine::{Argument, Axis, Family, Matcher, PlaceReader, Strategy};
+use crate::engine::{AnyMatcher, Argument, Axis, Family, PlaceReader, Strategy};
 use crate::spec::{Function, Predicate, Side};
 use crate::values::list_element_type;
 
 /// Joins by the distance of vectors.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct VectorFamily {
-    comparisons: &'static [&'static dyn Strategy],
+    comparisons: &'static [&'static dyn Strategy<VectorJoin>],
 }
 
 impl VectorFamily {
     /// The family with further strategies, for joins by `array_distance` that name them.
-    pub(crate) fn with_comparisons(self, comparisons: &'static [&'static dyn Strategy]) -> Self {
+    pub(crate) fn with_comparisons(
+        self,
+        comparisons: &'static [&'static dyn Strategy<VectorJoin>],
+    ) -> Self {
         Self { comparisons }
     }
 }
@@ -55,7 +59,11 @@ impl Family for VectorFamily {
         }
     }
 
-    fn bind(&self, predicate: Predicate, arguments: [Argument<'_>; 2]) -> Result<Arc<dyn Matcher>> {
+    fn bind(
+        &self,
+        predicate: Predicate,
+        arguments: [Argument<'_>; 2],
+    ) -> Result<Arc<dyn AnyMatcher>> {
         let function = predicate.call.function;
         for side in [Side::Left, Side::Right] {
             let data_type = arguments[side as usize].data_type;

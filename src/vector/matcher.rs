@@ -18,18 +18,17 @@ use super::nan::VectorPair;
 use super::nested_loop::{Joining, NestedLoop, VectorJoin};
 use super::stored::StoredVectors;
 use crate::engine::{
-    Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, Encoded, EncodedPart,
-    FinishContext, Growth, ItemPair, Join, KeyDictionary, MatchSpec, Matcher, Pairing,
-    PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
+    Axis, BuildEncoder, DeviceRequest, Encoded, FinishContext, Growth, ItemPair, KeyDictionary,
+    MatchSpec, Matcher, Pairing, PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
 };
 use crate::offload;
 use crate::spec::{Call, Side};
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred. All serve
 /// distances.
-pub(crate) static STRATEGIES: [&dyn Strategy; 3] = [&NestedLoop, &GRID, &DIRECTORY];
+pub(crate) static STRATEGIES: [&dyn Strategy<VectorJoin>; 3] = [&NestedLoop, &GRID, &DIRECTORY];
 /// The strategies of inner products, which no box bounds.
-static OF_PRODUCTS: [&dyn Strategy; 1] = [&NestedLoop];
+static OF_PRODUCTS: [&dyn Strategy<VectorJoin>; 1] = [&NestedLoop];
 
 /// A metric with its threshold.
 #[derive(Debug)]
@@ -41,10 +40,14 @@ pub(super) struct VectorMatcher {
     /// Arguments that are casts, and what they are casts of.
     pub sources: Vec<(PhysicalExprRef, PhysicalExprRef)>,
     /// Further strategies, for joins that name them.
-    pub comparisons: &'static [&'static dyn Strategy],
+    pub comparisons: &'static [&'static dyn Strategy<VectorJoin>],
 }
 
 impl Matcher for VectorMatcher {
+    type Items = Vectors;
+    type Encoder = VectorEncoder;
+    type Join = VectorJoin;
+
     fn axis(&self) -> &dyn Axis {
         &self.axis
     }
@@ -58,23 +61,26 @@ impl Matcher for VectorMatcher {
         Arc::new(StoredVectors { metric: self.threshold.metric, axis: self.axis })
     }
 
-    fn encoder(&self, _: Side, _: Option<&Arc<dyn Domain>>) -> Result<Box<dyn BuildEncoder>> {
-        Ok(Box::new(VectorEncoder::new(self.threshold.metric, self.axis)))
+    fn encoder(&self, _: Side) -> VectorEncoder {
+        VectorEncoder::new(self.threshold.metric, self.axis)
     }
 
-    fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {
+    fn finish(
+        &self,
+        parts: Vec<(VectorEncoder, KeyDictionary)>,
+        context: &FinishContext<'_>,
+    ) -> Result<Encoded> {
         finish(parts, self.threshold, context)
     }
 
     fn growth(
         &self,
-        parts: &[(&dyn BuildEncoder, &KeyDictionary)],
+        parts: &[(&VectorEncoder, &KeyDictionary)],
         _: &MatchSpec,
         _: StrategyName,
     ) -> Result<Growth> {
         let (mut rows, mut numbers, mut keys, mut widest) = (0, 0, 0, 0);
         for (encoder, of_part) in parts {
-            let encoder: &VectorEncoder = encoder.of()?;
             rows += encoder.row_count();
             numbers += encoder.number_count();
             widest = widest.max(encoder.widest());
@@ -94,14 +100,14 @@ impl Matcher for VectorMatcher {
         CURSOR_BYTES.max(index::CURSOR_BYTES)
     }
 
-    fn strategies(&self) -> &[&'static dyn Strategy] {
+    fn strategies(&self) -> &[&'static dyn Strategy<VectorJoin>] {
         match self.threshold.metric {
             Metric::InnerProduct => &OF_PRODUCTS,
             Metric::Euclidean | Metric::Cosine => &STRATEGIES,
         }
     }
 
-    fn comparisons(&self) -> &[&'static dyn Strategy] {
+    fn comparisons(&self) -> &[&'static dyn Strategy<VectorJoin>] {
         self.comparisons
     }
 
@@ -111,13 +117,13 @@ impl Matcher for VectorMatcher {
 
     fn join(
         &self,
-        build: &Arc<dyn Collection>,
+        build: &Arc<Vectors>,
         spec: &MatchSpec,
         _: PrepareContext<'_>,
-    ) -> Result<Box<dyn Join>> {
+    ) -> Result<VectorJoin> {
         let orders = ArgumentOrder::of(spec, self.first);
         let joining = Joining { threshold: self.threshold, orders, spec: *spec };
-        Ok(Box::new(VectorJoin::new(build.shared()?, joining)))
+        Ok(VectorJoin::new(Arc::clone(build), joining))
     }
 
     fn note_loss(&self, nanos: f64) {
@@ -126,15 +132,14 @@ impl Matcher for VectorMatcher {
 
     fn open_device(
         &self,
-        build: &Arc<dyn Collection>,
+        build: &Arc<Vectors>,
         spec: &MatchSpec,
         request: &DeviceRequest,
-    ) -> Result<Arc<dyn DevicePlace>> {
-        Ok(VectorDevices::open(build.of()?, self.threshold, spec, request)?)
+    ) -> Result<Arc<VectorDevices>> {
+        Ok(VectorDevices::open(build, self.threshold, spec, request)?)
     }
 
-    fn work(&self, items: &dyn Collection, spec: &MatchSpec) -> Result<Vec<WorkStep>> {
-        let vectors: &Vectors = items.of()?;
+    fn work(&self, vectors: &Vectors, spec: &MatchSpec) -> Result<Vec<WorkStep>> {
         if vectors.runs().len() > WorkStep::MOST {
             return Ok(WorkStep::even(vectors.len()));
         }
@@ -155,12 +160,11 @@ impl Matcher for VectorMatcher {
     fn scores(
         &self,
         call: Call,
-        [left, right]: [&dyn Collection; 2],
+        [left, right]: [&Vectors; 2],
         pairs: &[ItemPair],
         values: &mut Vec<f64>,
     ) -> Result<()> {
         let metric = Metric::of(call.function)?;
-        let (left, right) = (left.of::<Vectors>()?, right.of::<Vectors>()?);
         let vectors = |pair: &ItemPair| {
             let [l, r] = pair.items;
             let (x, y) = (left.vector(l), right.vector(r));

@@ -11,7 +11,7 @@ use super::bounds::{Bounds, Frame};
 use super::choice::{Choice, LEAST_RATIO, pair_cost};
 use super::collection::Vectors;
 use super::cursor::NestedLoopWorker;
-use super::device;
+use super::device::{self, VectorDevices};
 use super::filter::Filter;
 use super::index::{Sampled, least_of_index, sample};
 use super::metric::{ArgumentOrder, Metric, Threshold};
@@ -19,8 +19,8 @@ use super::order::{BLOCK_ITEMS, Boxes};
 use super::panels::{BuildPanels, MAGNITUDE_BYTES};
 use super::tile::PANEL;
 use crate::engine::{
-    Cost, Cursor, DevicePlace, Estimate, Join, MatchSpec, Pairing, Placement, PrepareContext,
-    PreparedJoin, Strategy, Terms, UnitCursor,
+    Cost, Cursor, Estimate, Join, MatchSpec, Pairing, Placement, PrepareContext, PreparedJoin,
+    Strategy, Terms, UnitCursor,
 };
 use crate::gpu::Device;
 
@@ -41,7 +41,9 @@ pub(crate) struct VectorJoin {
     sampled: Option<Option<Sampled>>,
 }
 
-impl Join for VectorJoin {}
+impl Join for VectorJoin {
+    type Devices = VectorDevices;
+}
 
 /// The question that a join asks of pairs.
 #[derive(Debug, Clone, Copy)]
@@ -195,7 +197,7 @@ impl NestedLoop {
     }
 }
 
-impl Strategy for NestedLoop {
+impl Strategy<VectorJoin> for NestedLoop {
     fn name(&self) -> &'static str {
         "nested-loop"
     }
@@ -204,10 +206,9 @@ impl Strategy for NestedLoop {
         true
     }
 
-    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+    fn estimate(&self, join: &mut VectorJoin, terms: &Terms<'_>) -> Result<Estimate> {
         /// Nanoseconds to convert a number.
         const NUMBER: f64 = 2.0;
-        let join: &mut VectorJoin = join.of_mut()?;
         join.choose_filter(terms)?;
         let nanos = join.pairs() + NUMBER * join.build.number_count() as f64;
         let cpu = terms.has(Placement::Cpu).then(|| Cost::cpu(nanos));
@@ -219,14 +220,14 @@ impl Strategy for NestedLoop {
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &VectorJoin,
         _: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<VectorDevices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let VectorJoin { build, joining, filter, .. } = join.of()?;
+        let VectorJoin { build, joining, filter, .. } = join;
         if let Some(device) = device {
-            return device::prepare(build, *joining, &device.shared()?, None, context);
+            return device::prepare(build, *joining, device, None, context);
         }
         match filter {
             Some(filter) => Self::filtered(Arc::clone(build), *joining, filter.clone(), context),

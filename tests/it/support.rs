@@ -15,7 +15,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::physical_plan::{ExecutionPlan, collect, displayable};
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
-use datafusion_simjoin::internals::engine::{Placement, Strategy};
+use datafusion_simjoin::internals::engine::{Placement, StrategyInfo};
 use datafusion_simjoin::internals::strategies::{of_sets, of_vectors};
 use datafusion_simjoin::plan::ClusterPlanning;
 use datafusion_simjoin::{SimJoinContextExt, SimJoinOptions};
@@ -58,10 +58,10 @@ pub fn needs_room(strategy: &str) -> bool {
 
 /// `auto`, and the names of the strategies that `is_meant` says.
 fn or_auto(
-    strategies: &[&'static dyn Strategy],
-    is_meant: impl Fn(&dyn Strategy) -> bool,
+    strategies: &[StrategyInfo],
+    is_meant: impl Fn(&StrategyInfo) -> bool,
 ) -> Vec<&'static str> {
-    let meant = strategies.iter().filter(|strategy| is_meant(**strategy));
+    let meant = strategies.iter().filter(|strategy| is_meant(strategy));
     ["auto"].into_iter().chain(meant.map(|strategy| strategy.name())).collect()
 }
 

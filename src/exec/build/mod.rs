@@ -14,8 +14,8 @@ use parking_lot::Mutex;
 
 use crate::config::{DeviceChoice, SpillChoice, StrategyName};
 use crate::engine::{
-    Choice, Chosen, Collection, DeviceRequest, Domain, Encoded, FinishContext, KeyConverter,
-    MatchNeed, MatchSpec, PrepareContext, PreparedJoin, ProbeRows, Probes, RowGroups, choose,
+    Chosen, Collection, DeviceRequest, Domain, Encoded, FinishContext, KeyConverter, MatchNeed,
+    MatchSpec, PrepareContext, PreparedJoin, ProbeRows, Probes, RowGroups,
 };
 use crate::exec::answer::totals::items_suffice;
 use crate::exec::build::headroom::Headroom;
@@ -333,12 +333,13 @@ impl BuildPlan {
         };
         let prepare = |strategy: StrategyName, request: &DeviceRequest, why: &str| {
             let started = Instant::now();
-            let mut choice = choose(matcher, strategy, items, &spec, request, context)?;
+            let mut choice = matcher.choose(strategy, items, &spec, request, context)?;
             self.metrics.note_choice(started.elapsed(), choice.start_times());
             let timer = self.metrics.index_time.timer();
             let prepared = choice.prepare(context)?;
             timer.done();
-            let cursor = self.cursor_bytes(prepared.as_ref(), &choice, reservation)?;
+            let cursor =
+                self.cursor_bytes(prepared.as_ref(), choice.is_on_device(), reservation)?;
             let note = format!("{}{why}", self.describe_expected(&spec));
             let chosen = described.get_or_init(|| choice.chosen().noting(&note));
             (self.on_choice)(chosen.noting(&early.lock()));
@@ -372,11 +373,11 @@ impl BuildPlan {
     fn cursor_bytes(
         &self,
         prepared: &dyn PreparedJoin,
-        choice: &Choice,
+        on_device: bool,
         reservation: &MemoryReservation,
     ) -> Result<usize> {
         let about = self.layout.cursor_bytes();
-        if !self.limited || choice.is_on_device() {
+        if !self.limited || on_device {
             return Ok(about);
         }
         let own = reservation.new_empty();

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 
 use self::source::GroupFilter;
-use crate::engine::{DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms};
+use crate::engine::{Estimate, Placement, PreparedJoin, Strategy, Terms};
 use crate::set::costs::{Filtered, Parts, Verification, cheapest, nanos};
 use crate::set::filter::SignatureScheme;
 use crate::set::{CandidateJoin, DeviceJoin, JoinSpec, PrepareContext, SetCollection, SetJoin};
@@ -52,7 +52,7 @@ impl GroupJoin {
     }
 }
 
-impl Strategy for GroupJoin {
+impl Strategy<SetJoin> for GroupJoin {
     fn name(&self) -> &'static str {
         "groupjoin"
     }
@@ -61,8 +61,7 @@ impl Strategy for GroupJoin {
         true
     }
 
-    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
-        let join: &mut SetJoin = join.of_mut()?;
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         if join.is_long() {
             join.sample(terms.context)?;
         }
@@ -77,17 +76,15 @@ impl Strategy for GroupJoin {
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         estimate: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let join: &SetJoin = join.of()?;
-        let device = DeviceJoin::of(device)?;
         let [cpu, gpu] = estimate.parts::<[Option<Parts>; 2]>()?;
         let parts = if device.is_some() { gpu } else { cpu };
         let scheme = parts.is_some_and(|parts| parts.signed).then(|| join.scheme());
         let build = Arc::clone(&join.build);
-        Self::prepare_with(build, join.spec, scheme, device.as_ref(), context)
+        Self::prepare_with(build, join.spec, scheme, device, context)
     }
 }

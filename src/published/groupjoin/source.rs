@@ -209,7 +209,7 @@ impl GroupSource {
             self.probe.range.start = end;
             return State::Next;
         };
-        let sets = &self.probe.sets;
+        let sets = &self.probe.items;
         let unknown = sets.unknown(start);
         let known = bounds.prefix.saturating_sub(unknown) as usize;
         let known = known.min(sets.tokens(start).len());
@@ -235,7 +235,7 @@ impl GroupSource {
     }
 
     fn next_run(&mut self, set: SetId) -> Option<ProbeRun> {
-        let (run, ids) = self.probe.sets.runs().of_set(set)?;
+        let (run, ids) = self.probe.items.runs().of_set(set)?;
         let partners = self.bounds.get(run.size).map(|bounds| {
             let sets = self.filter.build.runs().sets(run.key, bounds.least, bounds.greatest);
             (self.filter.index.starting_in(&sets), bounds)
@@ -248,7 +248,7 @@ impl GroupSource {
     fn scan(&mut self, token: usize, mut from: usize, left: &mut usize) -> State {
         let Some(group) = &self.current else { return State::Next };
         let index = &self.filter.index;
-        let tokens = &self.probe.sets.tokens(group.sets.start)[..group.known];
+        let tokens = &self.probe.items.tokens(group.sets.start)[..group.known];
         for (place, &rank) in tokens.iter().enumerate().skip(token) {
             if *left == 0 {
                 return State::Scan { token: place, from };
@@ -319,7 +319,7 @@ impl GroupSource {
         let Some(group) = &self.current else { return State::Next };
         let index = &self.filter.index;
         let unordered = self.filter.spec.pairing == Pairing::Unordered;
-        let last_probe = self.probe.sets.tokens(group.sets.start)[..group.known].last().copied();
+        let last_probe = self.probe.items.tokens(group.sets.start)[..group.known].last().copied();
         let given = chunk.candidates.len();
         while set < group.sets.end {
             if self.retired == Some(set) {

@@ -16,7 +16,7 @@ struct Forced {
     signed: bool,
 }
 
-impl Strategy for Forced {
+impl Strategy<SetJoin> for Forced {
     fn name(&self) -> &'static str {
         GroupJoin.name()
     }
@@ -25,21 +25,20 @@ impl Strategy for Forced {
         GroupJoin.runs_on(placement)
     }
 
-    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         GroupJoin.estimate(join, terms)
     }
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         _: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let join: &SetJoin = join.of()?;
         let scheme = self.signed.then(|| join.scheme());
-        let (build, device) = (Arc::clone(&join.build), DeviceJoin::of(device)?);
-        GroupJoin::prepare_with(build, join.spec, scheme, device.as_ref(), context)
+        let (build, device) = (Arc::clone(&join.build), device);
+        GroupJoin::prepare_with(build, join.spec, scheme, device, context)
     }
 }
 

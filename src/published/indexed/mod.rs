@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use crate::engine::{DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms};
+use crate::engine::{Estimate, Placement, PreparedJoin, Strategy, Terms};
 use crate::gpu::{DeviceError, Images, images};
 use crate::set::indexed::{self, Launcher, Lookup};
-use crate::set::{PrepareContext, SetJoin};
+use crate::set::{DeviceJoin, PrepareContext, SetJoin};
 
 /// The kernels of the lookups.
 static PUBLISHED: Images = images!("published_indexed");
@@ -44,7 +44,7 @@ impl PublishedIndex {
     }
 }
 
-impl Strategy for PublishedIndex {
+impl Strategy<SetJoin> for PublishedIndex {
     fn name(&self) -> &'static str {
         match self {
             Self::Bwjoin => "bwjoin-published",
@@ -57,18 +57,17 @@ impl Strategy for PublishedIndex {
         placement == Placement::Gpu
     }
 
-    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
-        indexed::estimate(join.of_mut()?, terms)
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
+        indexed::estimate(join, terms)
     }
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         _: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let join: &SetJoin = join.of()?;
         let threads = join.spec.gpu.block_size.unwrap_or(32);
         let lookup = self.lookup(threads, join.spec.gpu.partition);
         indexed::prepare(lookup, join, device, context)

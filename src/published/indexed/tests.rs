@@ -33,7 +33,7 @@ impl OnDevices for Fixed {
     }
 }
 
-impl Strategy for Fixed {
+impl Strategy<SetJoin> for Fixed {
     fn name(&self) -> &'static str {
         self.0.name()
     }
@@ -42,15 +42,15 @@ impl Strategy for Fixed {
         self.0.runs_on(placement)
     }
 
-    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         self.0.estimate(join, terms)
     }
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         estimate: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         self.0.prepare(join, estimate, device, context)
@@ -85,6 +85,6 @@ fn a_device_takes_up_the_rows_that_another_one_drops() {
 #[test]
 fn works_without_memory_are_done_in_smaller_ones() {
     let fixed = FILTERS.map(|filter| FixedIndex::roomy(filter.lookup(32, 50_000)));
-    let strategies: Vec<_> = fixed.iter().map(|fixed| fixed as &dyn Strategy).collect();
+    let strategies: Vec<_> = fixed.iter().map(|fixed| fixed as &dyn Strategy<SetJoin>).collect();
     check_works_without_memory(&strategies);
 }

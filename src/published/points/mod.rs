@@ -12,9 +12,7 @@ use std::sync::Arc;
 use datafusion::common::{Result, internal_err};
 
 use self::directory::Directory;
-use crate::engine::{
-    DevicePlace, Estimate, Join, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
-};
+use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
 use crate::gpu::{Images, images};
 use crate::vector::collection::Vectors;
 use crate::vector::device::{self, Numbers, OtherKernel, VectorDevices, VectorKernel, VectorShape};
@@ -90,7 +88,7 @@ impl PublishedPoints {
     }
 }
 
-impl Strategy for PublishedPoints {
+impl Strategy<VectorJoin> for PublishedPoints {
     fn name(&self) -> &'static str {
         match self {
             Self::Loop => "nested-loop-published",
@@ -102,22 +100,21 @@ impl Strategy for PublishedPoints {
         placement == Placement::Gpu
     }
 
-    fn estimate(&self, join: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
-        let join: &VectorJoin = join.of()?;
+    fn estimate(&self, join: &mut VectorJoin, _: &Terms<'_>) -> Result<Estimate> {
         Ok(Estimate::new(None, Some(join.on_device), ()))
     }
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &VectorJoin,
         _: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<VectorDevices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let VectorJoin { build, joining, .. } = join.of()?;
+        let VectorJoin { build, joining, .. } = join;
         let Some(device) = device else {
             return internal_err!("{} has no device", self.name());
         };
-        self.prepare_on(build, *joining, &device.shared()?, context)
+        self.prepare_on(build, *joining, device, context)
     }
 }

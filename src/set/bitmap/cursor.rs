@@ -4,13 +4,11 @@ use std::time::Instant;
 
 use datafusion::common::Result;
 
-use crate::engine::{
-    Funnel, Match, MatchBuffer, MatchNeed, ProbeUnit, RowPairCounts, Work, Worker,
-};
+use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, RowPairCounts, Work, Worker};
 use crate::set::bitmap::blocks::GROUP;
 use crate::set::bitmap::traversal::{SURVIVORS_AT_ONCE, Survivor, TESTS_AT_ONCE, Traversal};
-use crate::set::intersect;
 use crate::set::{SelfMatches, SetId, SetUnit};
+use crate::set::{SetCollection, intersect};
 
 /// Tokens to compare that count as one more survivor.
 const TOKENS_A_SURVIVOR: usize = 64;
@@ -34,12 +32,13 @@ impl BitmapWorker {
 }
 
 impl Worker for BitmapWorker {
-    fn admit(&mut self, unit: &ProbeUnit) -> Result<()> {
+    type Items = SetCollection;
+
+    fn admit(&mut self, unit: &SetUnit) -> Result<()> {
         self.traversal.admit(unit.range.len())
     }
 
-    fn begin(&mut self, unit: ProbeUnit) -> Result<()> {
-        let unit = SetUnit::of(&unit)?;
+    fn begin(&mut self, unit: SetUnit) -> Result<()> {
         self.itself = SelfMatches::of(&unit, &self.traversal.spec);
         self.traversal.begin(unit);
         Ok(())

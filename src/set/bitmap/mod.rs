@@ -33,9 +33,7 @@ use self::blocks::{ABREAST, Blocks, FRONT_WIDTHS, GROUP};
 use self::cursor::BitmapWorker;
 use self::traversal::Traversal;
 use self::unions::{UnionShape, passing_shares};
-use crate::engine::{
-    Cost, Cursor, DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms, UnitCursor,
-};
+use crate::engine::{Cost, Cursor, Estimate, Placement, PreparedJoin, Strategy, Terms, UnitCursor};
 use crate::offload::OnCpu;
 use crate::set::filter::SignatureScheme;
 use crate::set::rates::Rates;
@@ -74,7 +72,7 @@ const LARGE: f64 = 128.0;
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct BitmapBlocks;
 
-impl Strategy for BitmapBlocks {
+impl Strategy<SetJoin> for BitmapBlocks {
     fn name(&self) -> &'static str {
         "bitmap"
     }
@@ -83,8 +81,7 @@ impl Strategy for BitmapBlocks {
         true
     }
 
-    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
-        let join: &mut SetJoin = join.of_mut()?;
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         if terms.is_only || join.is_long() {
             join.sample(terms.context)?;
         }
@@ -104,15 +101,14 @@ impl Strategy for BitmapBlocks {
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         estimate: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let join: &SetJoin = join.of()?;
         let front: Front = *estimate.parts()?;
-        match DeviceJoin::of(device)? {
-            Some(device) => on_devices(join, front, &device, context),
+        match device {
+            Some(device) => on_devices(join, front, device, context),
             None => {
                 let (build, scheme) = (Arc::clone(&join.build), join.scheme());
                 PreparedBitmap::prepare(build, join.spec, scheme, front, context)

@@ -21,7 +21,7 @@ pub(crate) struct Fixed {
     front: Front,
 }
 
-impl Strategy for Fixed {
+impl Strategy<SetJoin> for Fixed {
     fn name(&self) -> &'static str {
         "bitmap of fixed widths"
     }
@@ -30,18 +30,17 @@ impl Strategy for Fixed {
         placement == Placement::Cpu
     }
 
-    fn estimate(&self, _: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
+    fn estimate(&self, _: &mut SetJoin, _: &Terms<'_>) -> Result<Estimate> {
         Ok(Estimate::new(None, None, ()))
     }
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         _: &Estimate,
-        _: Option<&Arc<dyn DevicePlace>>,
+        _: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let join: &SetJoin = join.of()?;
         let (build, spec) = (Arc::clone(&join.build), join.spec);
         let scheme = SignatureScheme::with_widths(&build, self.owned_words, self.hashed_words);
         PreparedBitmap::prepare(build, spec, scheme, self.front, context)

@@ -146,7 +146,7 @@ impl Traversal {
 
     /// Takes a unit up: its probes with their partners and signatures.
     pub(super) fn begin(&mut self, unit: SetUnit) {
-        let SetUnit { sets, range, .. } = unit;
+        let SetUnit { items: sets, range, .. } = unit;
         self.probes.clear();
         self.probes.reserve_exact(range.len());
         let unordered = self.spec.pairing == Pairing::Unordered;

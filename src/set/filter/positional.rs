@@ -153,7 +153,7 @@ pub struct PositionalSource {
 
 impl CandidateSource for PositionalSource {
     fn admit(&mut self, probe: &SetUnit) -> Result<()> {
-        let longest = probe.sets.runs().greatest_size() as usize;
+        let longest = probe.items.runs().greatest_size() as usize;
         let bytes = longest * Self::TOKEN_BYTES;
         match bytes > self.reservation.size() {
             true => self.reservation.try_resize(bytes),
@@ -162,7 +162,7 @@ impl CandidateSource for PositionalSource {
     }
 
     fn start(&mut self, probe: SetUnit) {
-        let longest = probe.sets.runs().greatest_size() as usize;
+        let longest = probe.items.runs().greatest_size() as usize;
         if longest > self.signatures.capacity() {
             self.signatures.clear();
             self.signatures.reserve_exact(longest);
@@ -176,7 +176,7 @@ impl CandidateSource for PositionalSource {
 
     fn fill(&mut self, chunk: &mut CandidateChunk, capacity: usize) -> SourceProgress {
         let index = Arc::clone(&self.index);
-        let sets = Arc::clone(&self.probe.sets);
+        let sets = Arc::clone(&self.probe.items);
         let mut postings_left = POSTINGS_PER_SLICE;
         let mut lists_left = LISTS_PER_SLICE;
         loop {

@@ -213,7 +213,7 @@ impl PrefixSource {
     /// The build sets that the probe set may match by key and size.
     fn partners(&mut self, set: SetId) -> Option<(Range<SetId>, Arc<SizeBounds>)> {
         if self.run.as_ref().is_none_or(|run| set >= run.end) {
-            let (run, ids) = self.probe.sets.runs().of_set(set)?;
+            let (run, ids) = self.probe.items.runs().of_set(set)?;
             // Sets of one run may store different numbers of tokens; unknown tokens count for their
             // size.
             let partners = self.bounds.get(run.size).map(|bounds| {
@@ -235,7 +235,7 @@ impl PrefixSource {
         let Some((partners, bounds)) = self.partners(set) else {
             return State::Next;
         };
-        let probe = Arc::clone(&self.probe.sets);
+        let probe = Arc::clone(&self.probe.items);
         let tokens = known_prefix(&probe, set, &bounds);
         let index = Arc::clone(&self.index);
         let mut from = from;
@@ -278,7 +278,7 @@ impl PrefixSource {
         capacity: usize,
     ) -> Option<usize> {
         let (_, bounds) = self.partners(set)?;
-        let probe = Arc::clone(&self.probe.sets);
+        let probe = Arc::clone(&self.probe.items);
         let prefix = known_prefix(&probe, set, &bounds);
         let last_probe = prefix.last().copied();
         let known = probe.tokens(set).len() as u32;

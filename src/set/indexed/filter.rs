@@ -71,8 +71,8 @@ impl IndexFilter {
         let whole = self.settings.lookup.takes_all_tokens();
         let (limits, resident) = (*limits, *resident);
         let planner = Planner { build, spec, sizes: &shape.sizes, whole, resident, limits };
-        let mut plan = planner.plan(&unit.sets, &mut left, bounds);
-        let travel = || TravellingSets::new(&unit.sets, plan.sets.clone(), self.settings.counts);
+        let mut plan = planner.plan(&unit.items, &mut left, bounds);
+        let travel = || TravellingSets::new(&unit.items, plan.sets.clone(), self.settings.counts);
         let probe = (!resident).then(travel);
         let rows = probe.as_ref().map_or(0, |probe| probe.row_counts.len()) * size_of::<u32>();
         let reservation = reservation.new_empty();

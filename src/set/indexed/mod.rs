@@ -29,9 +29,7 @@ use self::lookup::{ByWarps, indexed_tokens};
 pub(crate) use self::lookup::{Launcher, Lookup};
 use self::plan::Limits;
 use self::work::JobSettings;
-use crate::engine::{
-    Cost, DevicePlace, Estimate, Join, MatchNeed, Pairing, Placement, PreparedJoin, Strategy, Terms,
-};
+use crate::engine::{Cost, Estimate, MatchNeed, Pairing, Placement, PreparedJoin, Strategy, Terms};
 use crate::gpu::{Device, DeviceError, Images, images};
 use crate::offload::{Offload, OnCpu, OnDevice, PreparedOffload};
 use crate::set::device::ResidentSets;
@@ -179,24 +177,24 @@ fn on_cpu(join: &SetJoin, context: PrepareContext<'_>) -> OnCpu {
 pub(crate) fn prepare(
     lookup: Arc<dyn Lookup>,
     join: &SetJoin,
-    device: Option<&Arc<dyn DevicePlace>>,
+    device: Option<&Arc<DeviceJoin>>,
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
     let ppjoin = || FilterVerify::PPJoin.prepare_on_cpu(join, context);
-    let Some(device) = DeviceJoin::of(device)? else { return ppjoin() };
+    let Some(device) = device else { return ppjoin() };
     let (build, spec) = (&join.build, join.spec);
     context.reservation.try_grow(IndexShape::footprint(build))?;
     let on_cpu = on_cpu(join, context);
-    match on_devices(build, spec, &device, settings(lookup, &spec, &device), on_cpu) {
+    match on_devices(build, spec, device, settings(lookup, &spec, device), on_cpu) {
         Ok(prepared) => Ok(prepared),
         Err(error) if device.devices.demanded && device.devices.have_failed() => Err(error.into()),
         // The devices lack the memory for an index.
-        Err(_) if device.devices.demanded => bitmap::in_place(join, &device, context),
+        Err(_) if device.devices.demanded => bitmap::in_place(join, device, context),
         Err(_) => ppjoin(),
     }
 }
 
-impl Strategy for IndexedJoin {
+impl Strategy<SetJoin> for IndexedJoin {
     fn name(&self) -> &'static str {
         "bwjoin"
     }
@@ -205,18 +203,18 @@ impl Strategy for IndexedJoin {
         placement == Placement::Gpu
     }
 
-    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
-        estimate(join.of_mut()?, terms)
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
+        estimate(join, terms)
     }
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         _: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        prepare(Arc::new(ByWarps), join.of()?, device, context)
+        prepare(Arc::new(ByWarps), join, device, context)
     }
 }
 

@@ -10,7 +10,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::config::GpuOptions;
 use crate::emulator::gpu;
-use crate::engine::{DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms};
+use crate::engine::{Estimate, Placement, PreparedJoin, Strategy, Terms};
 use crate::set::indexed::lookup::{ByWarps, Lookup};
 use crate::set::indexed::work::JobSettings;
 use crate::set::indexed::{IndexShape, IndexedJoin, on_cpu, on_devices, settings};
@@ -63,7 +63,7 @@ impl OnDevices for FixedIndex {
     }
 }
 
-impl Strategy for FixedIndex {
+impl Strategy<SetJoin> for FixedIndex {
     fn name(&self) -> &'static str {
         "fixed index"
     }
@@ -72,26 +72,25 @@ impl Strategy for FixedIndex {
         placement == Placement::Gpu
     }
 
-    fn estimate(&self, _: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
+    fn estimate(&self, _: &mut SetJoin, _: &Terms<'_>) -> Result<Estimate> {
         Ok(Estimate::new(None, None, ()))
     }
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         _: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let join: &SetJoin = join.of()?;
         let Self { lookup, capacity, budget, row_budget } = self;
         let cpu = || on_cpu(join, context);
-        let Some(device) = DeviceJoin::of(device)? else { return cpu().into_prepared() };
+        let Some(device) = device else { return cpu().into_prepared() };
         let capacity = (*capacity).max(lookup.least_capacity());
-        let settings = settings(Arc::clone(lookup), &join.spec, &device);
+        let settings = settings(Arc::clone(lookup), &join.spec, device);
         let settings =
             JobSettings { capacity, budget: *budget, row_budget: *row_budget, ..settings };
-        match on_devices(&join.build, join.spec, &device, settings, cpu()) {
+        match on_devices(&join.build, join.spec, device, settings, cpu()) {
             Ok(prepared) => Ok(prepared),
             Err(error) if device.devices.demanded => Err(error.into()),
             Err(_) => cpu().into_prepared(),

@@ -134,9 +134,9 @@ impl DeviceFilter for LargeSets {
         left: &mut Range<SetId>,
         reservation: &MemoryReservation,
     ) -> Result<Vec<LargeJob>> {
-        let rows = left.start..self.end_of_rows(&unit.sets, left);
+        let rows = left.start..self.end_of_rows(&unit.items, left);
         left.start = rows.end;
-        Ok(self.job(&unit.sets, rows, reservation)?.into_iter().collect())
+        Ok(self.job(&unit.items, rows, reservation)?.into_iter().collect())
     }
 
     fn is_on(&self, place: usize) -> bool {

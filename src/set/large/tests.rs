@@ -14,7 +14,7 @@ use super::work::JobSettings;
 use super::{Choice, pairs};
 use crate::config::GpuOptions;
 use crate::emulator::gpu;
-use crate::engine::{DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms};
+use crate::engine::{Estimate, Placement, PreparedJoin, Strategy, Terms};
 use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::on_devices::{
     OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes,
@@ -84,7 +84,7 @@ impl OnDevices for FixedLarge {
     }
 }
 
-impl Strategy for FixedLarge {
+impl Strategy<SetJoin> for FixedLarge {
     fn name(&self) -> &'static str {
         "fixed large sets"
     }
@@ -93,22 +93,21 @@ impl Strategy for FixedLarge {
         placement == Placement::Gpu
     }
 
-    fn estimate(&self, _: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
+    fn estimate(&self, _: &mut SetJoin, _: &Terms<'_>) -> Result<Estimate> {
         Ok(Estimate::new(None, None, ()))
     }
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         _: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let join: &SetJoin = join.of()?;
         let (build, spec) = (&join.build, join.spec);
         let cpu = || scan_count::on_cpu(build, spec, context).into_prepared();
-        let Some(device) = DeviceJoin::of(device)? else { return cpu() };
-        match super::prepare(build, spec, &device, Choice::Fixed(*self), context)? {
+        let Some(device) = device else { return cpu() };
+        match super::prepare(build, spec, device, Choice::Fixed(*self), context)? {
             Ok(prepared) => Ok(prepared),
             Err(error) if device.devices.demanded => Err(error.into()),
             Err(_) => cpu(),

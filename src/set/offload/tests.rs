@@ -23,7 +23,7 @@ use crate::set::offload::on_cpu;
 use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::shapes;
 use crate::set::tiles::FixedTiles;
-use crate::set::{FilterVerify, Measure, SetCollection};
+use crate::set::{FilterVerify, Measure, SetCollection, SetJoin};
 
 struct Unpark(thread::Thread);
 
@@ -140,7 +140,7 @@ fn works_without_memory_are_done_in_smaller_ones() {
 }
 
 /// Runs strategies, of which each launches works with room for many candidates.
-pub(crate) fn check_works_without_memory(strategies: &[&dyn Strategy]) {
+pub(crate) fn check_works_without_memory(strategies: &[&dyn Strategy<SetJoin>]) {
     let Some(emulator) = Emulator::get() else { return };
     let mut rng = StdRng::seed_from_u64(61);
     let shape = shapes::zipfian(&mut rng, 12);

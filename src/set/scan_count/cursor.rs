@@ -8,9 +8,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::bits::{WIDTH, common_bits};
 use super::group::{Group, Probe};
 use super::split::Split;
-use crate::engine::{
-    Funnel, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, RowPairCounts, Work, Worker,
-};
+use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Work, Worker};
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
@@ -90,7 +88,7 @@ impl ScanCountWorker {
     /// none left.
     fn next_group(&mut self) -> bool {
         self.group.clear();
-        let Some(SetUnit { sets, range, .. }) = &mut self.unit else { return false };
+        let Some(SetUnit { items: sets, range, .. }) = &mut self.unit else { return false };
         let mut key = None;
         while !self.group.is_full() && range.start < range.end {
             let Some((run, ids)) = sets.runs().of_set(range.start) else { break };
@@ -120,7 +118,7 @@ impl ScanCountWorker {
 
     /// Gathers entries of a slice. Returns the steps taken.
     fn gather(&mut self, slice: usize, probe: usize) -> usize {
-        let Some(SetUnit { sets, .. }) = &self.unit else { return 0 };
+        let Some(SetUnit { items: sets, .. }) = &self.unit else { return 0 };
         let lists = &self.split.lists;
         if slice >= lists.slices() {
             self.stage = Stage::Mark { slice: 0, probe: 0 };
@@ -139,7 +137,7 @@ impl ScanCountWorker {
         rest: Option<usize>,
         steps: usize,
     ) -> usize {
-        let Some(SetUnit { sets, .. }) = &self.unit else { return 0 };
+        let Some(SetUnit { items: sets, .. }) = &self.unit else { return 0 };
         let lists = &self.split.lists;
         let (entry, steps, postings) = self.group.count(lists, slice, entry, steps);
         self.funnel.postings += postings;
@@ -153,7 +151,7 @@ impl ScanCountWorker {
 
     /// Makes the bitmaps of a block of probe sets. Returns the steps taken.
     fn mark(&mut self, slice: usize, probe: usize) -> usize {
-        let Some(SetUnit { sets, .. }) = &self.unit else { return 0 };
+        let Some(SetUnit { items: sets, .. }) = &self.unit else { return 0 };
         let bits = &self.split.bits;
         let Some(block) = block(&self.group.probes, probe).filter(|_| slice < bits.slices()) else {
             let first = self.group.probes.first();
@@ -198,7 +196,7 @@ impl ScanCountWorker {
 
     /// Gives the matches of the group; whether all are given.
     fn give(&mut self, mut probe: usize, mut from: SetId, matches: &mut MatchBuffer) -> bool {
-        let Some(SetUnit { sets, .. }) = &self.unit else { return true };
+        let Some(SetUnit { items: sets, .. }) = &self.unit else { return true };
         let (count_only, first_only) =
             (self.spec.need == MatchNeed::Count, self.spec.need == MatchNeed::Exists);
         let first = self.group.span.start;
@@ -274,7 +272,7 @@ impl ScanCountWorker {
 
     /// Clears the counters of the group. Returns the steps taken.
     fn begin_group(&mut self) -> usize {
-        let Some(SetUnit { sets, .. }) = &self.unit else { return 0 };
+        let Some(SetUnit { items: sets, .. }) = &self.unit else { return 0 };
         let lists = &self.split.lists;
         let steps = self.group.begin(sets, lists);
         self.stage = Stage::Gather { slice: self.group.next_slice(sets, lists), probe: 0 };
@@ -289,8 +287,9 @@ fn block(probes: &[Probe], from: usize) -> Option<&[Probe]> {
 }
 
 impl Worker for ScanCountWorker {
-    fn begin(&mut self, unit: ProbeUnit) -> Result<()> {
-        let unit = SetUnit::of(&unit)?;
+    type Items = SetCollection;
+
+    fn begin(&mut self, unit: SetUnit) -> Result<()> {
         self.itself = SelfMatches::of(&unit, &self.spec);
         self.unit = Some(unit);
         Ok(())

@@ -45,9 +45,7 @@ use self::cursor::ScanCountWorker;
 use self::frequencies::Frequencies;
 use self::group::Group;
 use self::split::Split;
-use crate::engine::{
-    Cost, Cursor, DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms, UnitCursor,
-};
+use crate::engine::{Cost, Cursor, Estimate, Placement, PreparedJoin, Strategy, Terms, UnitCursor};
 use crate::offload::OnCpu;
 use crate::set::{
     DeviceJoin, JoinSpec, PrepareContext, SetCollection, SetJoin, bitmap, large, offload,
@@ -57,7 +55,7 @@ use crate::set::{
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct ScanCount;
 
-impl Strategy for ScanCount {
+impl Strategy<SetJoin> for ScanCount {
     fn name(&self) -> &'static str {
         "scancount"
     }
@@ -67,8 +65,7 @@ impl Strategy for ScanCount {
     }
 
     /// Only where frequencies of tokens have been counted there are figures for an estimate.
-    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
-        let join: &SetJoin = join.of()?;
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         let frequencies = Frequencies::count(join, terms.is_only, terms.context)?;
         let endless = Cost::cpu(f64::INFINITY);
         let cost = |placement: Placement, of: fn(&SetJoin, &Frequencies) -> Cost| {
@@ -81,21 +78,20 @@ impl Strategy for ScanCount {
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         _: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let join: &SetJoin = join.of()?;
         let (build, spec) = (Arc::clone(&join.build), join.spec);
-        let Some(device) = DeviceJoin::of(device)? else {
+        let Some(device) = device else {
             return PreparedScanCount::prepare(build, spec, context);
         };
-        match large::prepare(&build, spec, &device, large::Choice::Cheapest, context)? {
+        match large::prepare(&build, spec, device, large::Choice::Cheapest, context)? {
             Ok(prepared) => Ok(prepared),
             // The devices lack the memory for large sets.
             Err(_) if device.devices.demanded && !device.devices.have_failed() => {
-                bitmap::in_place(join, &device, context)
+                bitmap::in_place(join, device, context)
             }
             Err(error) => Err(error.into()),
         }

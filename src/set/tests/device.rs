@@ -14,7 +14,6 @@ use crate::engine::{
     Cursor, Match, MatchBuffer, MatchNeed, MatchRun, Pairing, PrepareContext, Progress, Strategy,
 };
 use crate::gpu::Device;
-use crate::set::JoinSpec;
 use crate::set::strategies::STRATEGIES;
 use crate::set::tests::harness::{Drive, Fault, OnDevice, Rows, Sides, reservation, spec};
 use crate::set::tests::on_devices::OnDevices;
@@ -23,6 +22,7 @@ use crate::set::tests::shapes::Shape;
 use crate::set::tests::{Forced, NEEDS, thresholds};
 use crate::set::tiles::FixedTiles;
 use crate::set::{BitmapBlocks, FilterVerify, Measure, Role};
+use crate::set::{JoinSpec, SetJoin};
 use crate::util::cancel::CancelFlag;
 
 fn options(rng: &mut StdRng) -> GpuOptions {
@@ -45,7 +45,7 @@ fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
     let expected = sides.expected(&spec);
     let tiles = rng.random_bool(0.25).then(|| FixedTiles::draw(rng));
     let fits = tiles.is_some();
-    let strategy: Box<dyn Strategy> = match tiles {
+    let strategy: Box<dyn Strategy<SetJoin>> = match tiles {
         Some(tiles) => Box::new(tiles),
         None => Box::new(Forced::draw(rng)),
     };

@@ -15,8 +15,8 @@ use datafusion::execution::memory_pool::{
 pub(crate) use self::drive::{Drive, Fault, OnDevice};
 use crate::config::{DeviceChoice, GpuOptions, StrategyName};
 use crate::engine::{
-    Argument, Choice, Collection, DeviceRequest, EncodeInput, Family, KeyConverter, KeyDictionary,
-    Match, MatchNeed, MatchSpec, Matcher, Orders, Pairing, choose,
+    AnyChoice, AnyMatcher, Argument, Collection, DeviceRequest, EncodeInput, Family, KeyConverter,
+    KeyDictionary, Match, MatchNeed, MatchSpec, Orders, Pairing,
 };
 use crate::functions::measure_of;
 use crate::set::{Bounds, Measure, Role};
@@ -160,7 +160,7 @@ impl Sides {
         strategy: StrategyName,
         device: DeviceChoice,
         spec: &JoinSpec,
-    ) -> Result<Choice> {
+    ) -> Result<Box<dyn AnyChoice>> {
         let (reservation, cancel) = (reservation(), CancelFlag::default());
         let context =
             PrepareContext { reservation: &reservation, cancel: &cancel, threads: 2, probes: None };
@@ -169,7 +169,7 @@ impl Sides {
         let request = DeviceRequest { choice: device, self_join, work: f64::INFINITY, on_failure };
         let build: Arc<dyn Collection> = Arc::<SetCollection>::clone(&self.build);
         let matcher = matcher(spec);
-        choose(matcher.as_ref(), strategy, &build, &match_spec_of(spec), &request, context)
+        matcher.choose(strategy, &build, &match_spec_of(spec), &request, context)
     }
 }
 
@@ -195,7 +195,7 @@ pub(crate) fn spec(measure: Measure, threshold: f64, pairing: Pairing) -> JoinSp
 }
 
 /// The predicate as the operator knows it.
-pub(crate) fn matcher(spec: &JoinSpec) -> Arc<dyn Matcher> {
+pub(crate) fn matcher(spec: &JoinSpec) -> Arc<dyn AnyMatcher> {
     let types = DataType::new_list(DataType::UInt32, true);
     let arguments = [Argument::of_type(&types); 2];
     SetFamily::new(measure_of).bind(predicate_of(spec), arguments).unwrap()

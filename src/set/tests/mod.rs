@@ -22,8 +22,7 @@ use self::harness::{Drive, Rows, Sides, spec};
 use self::shapes::Shape;
 use crate::config::{DeviceChoice, StrategyName};
 use crate::engine::{
-    Cursor, DevicePlace, Estimate, Join, MatchNeed, Pairing, Placement, PreparedJoin, Strategy,
-    Terms,
+    Cursor, Estimate, MatchNeed, Pairing, Placement, PreparedJoin, Strategy, Terms,
 };
 use crate::set::strategies::STRATEGIES;
 use crate::set::{DeviceJoin, FilterVerify, NestedLoop, ScanCount, SetJoin};
@@ -32,12 +31,12 @@ use crate::set::{Measure, Role};
 use crate::simd::Simd;
 
 /// All strategies of the CPU as they choose their own parts.
-fn on_cpu<'a>() -> impl Iterator<Item = &'a dyn Strategy> {
+fn on_cpu<'a>() -> impl Iterator<Item = &'a dyn Strategy<SetJoin>> {
     let named = STRATEGIES
         .iter()
-        .map(|strategy| *strategy as &dyn Strategy)
+        .map(|strategy| *strategy as &dyn Strategy<SetJoin>)
         .filter(|strategy| strategy.runs_on(Placement::Cpu));
-    named.chain([&ForWantOfMemory as &dyn Strategy])
+    named.chain([&ForWantOfMemory as &dyn Strategy<SetJoin>])
 }
 
 impl PreparedJoin for NestedLoop {
@@ -50,7 +49,7 @@ impl PreparedJoin for NestedLoop {
 #[derive(Debug)]
 struct ForWantOfMemory;
 
-impl Strategy for ForWantOfMemory {
+impl Strategy<SetJoin> for ForWantOfMemory {
     fn name(&self) -> &'static str {
         "for want of memory"
     }
@@ -59,18 +58,17 @@ impl Strategy for ForWantOfMemory {
         placement == Placement::Cpu
     }
 
-    fn estimate(&self, _: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
+    fn estimate(&self, _: &mut SetJoin, _: &Terms<'_>) -> Result<Estimate> {
         Ok(Estimate::new(None, None, ()))
     }
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         _: &Estimate,
-        _: Option<&Arc<dyn DevicePlace>>,
+        _: Option<&Arc<DeviceJoin>>,
         _: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let join: &SetJoin = join.of()?;
         Ok(Arc::new(NestedLoop::new(Arc::clone(&join.build), join.spec)))
     }
 }
@@ -96,7 +94,7 @@ impl Forced {
     }
 }
 
-impl Strategy for Forced {
+impl Strategy<SetJoin> for Forced {
     fn name(&self) -> &'static str {
         self.strategy.name()
     }
@@ -105,21 +103,20 @@ impl Strategy for Forced {
         self.strategy.runs_on(placement)
     }
 
-    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
+    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
         self.strategy.estimate(join, terms)
     }
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         _: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let join: &SetJoin = join.of()?;
         let parts = (self.words, self.signed.then(|| join.scheme()));
-        let (build, device) = (Arc::clone(&join.build), DeviceJoin::of(device)?);
-        self.strategy.prepare_with(build, join.spec, parts, device.as_ref(), context)
+        let (build, device) = (Arc::clone(&join.build), device);
+        self.strategy.prepare_with(build, join.spec, parts, device, context)
     }
 }
 
@@ -145,7 +142,7 @@ fn drive(rng: &mut StdRng) -> Drive {
 /// Holds every strategy to the nested loop, each for one need; gives the number of matches.
 fn check(rng: &mut StdRng, sides: &Sides, spec: JoinSpec) -> usize {
     let forced = [Forced::draw(rng), Forced::draw(rng)];
-    let forced = forced.iter().map(|f| f as &dyn Strategy);
+    let forced = forced.iter().map(|f| f as &dyn Strategy<SetJoin>);
     let strategies: Vec<_> = on_cpu().chain(forced).collect();
     check_each(rng, sides, spec, &strategies)
 }
@@ -155,7 +152,7 @@ pub(crate) fn check_each(
     rng: &mut StdRng,
     sides: &Sides,
     mut spec: JoinSpec,
-    strategies: &[&dyn Strategy],
+    strategies: &[&dyn Strategy<SetJoin>],
 ) -> usize {
     let expected = sides.expected(&spec);
     for &strategy in strategies {
@@ -342,7 +339,7 @@ fn few_large_sets_are_counted() {
         }
         let every = spec(Measure::Overlap, 1.0, sides.pairing);
         let choice = sides.choose(StrategyName::AUTO, DeviceChoice::Cpu, &every).unwrap();
-        assert_eq!(choice.strategy(), "scancount", "{choice}");
+        assert_eq!(choice.chosen().strategy, "scancount", "{choice}");
     }
 }
 

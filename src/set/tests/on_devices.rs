@@ -11,10 +11,10 @@ use super::{NEEDS, rounds, thresholds};
 use crate::emulator::{Emulator, gpu};
 use crate::engine::{GpuOptions, Match, MatchNeed, Pairing, RowPairCounts, Strategy};
 use crate::gpu::Device;
-use crate::set::{JoinSpec, Measure, Role};
+use crate::set::{JoinSpec, Measure, Role, SetJoin};
 
 /// A strategy of devices that tests force on any join.
-pub(crate) trait OnDevices: Strategy + Sized {
+pub(crate) trait OnDevices: Strategy<SetJoin> + Sized {
     /// With buffers so small that work is done again, among others.
     fn draw(rng: &mut StdRng) -> Self;
 
@@ -174,7 +174,7 @@ pub(crate) fn check_faults_of_one_of_two<S: OnDevices>(seed: u64, latest: u32) {
 
 /// Where demanded devices lack the memory for a strategy, tiles join in pieces in its place; where not even
 /// a piece fits, the query fails. `why` begins the reason that is told.
-pub(crate) fn check_tiles_in_place(strategy: &dyn Strategy, why: &str) {
+pub(crate) fn check_tiles_in_place(strategy: &dyn Strategy<SetJoin>, why: &str) {
     let mut rng = StdRng::seed_from_u64(78);
     let row = |rng: &mut StdRng| (0, (0..40).map(|_| rng.random_range(0..500)).collect());
     let build: Rows = (0..10_000).map(|_| row(&mut rng)).collect();

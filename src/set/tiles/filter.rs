@@ -190,7 +190,7 @@ impl Tiles {
 
     /// The collection that the rows of a unit belong to.
     fn row_sets<'a>(&'a self, unit: &'a SetUnit) -> &'a Arc<SetCollection> {
-        if self.settings.same { &self.build } else { &unit.sets }
+        if self.settings.same { &self.build } else { &unit.items }
     }
 
     /// The job for the first rows of `left` and for columns, which travel with the job where they are

@@ -10,7 +10,7 @@ use rand::seq::IndexedRandom;
 
 use crate::config::GpuOptions;
 use crate::emulator::gpu;
-use crate::engine::{DevicePlace, Estimate, Join, Placement, PreparedJoin, Strategy, Terms};
+use crate::engine::{Estimate, Placement, PreparedJoin, Strategy, Terms};
 use crate::set::bitmap::{Front, on_cpu};
 use crate::set::filter::SignatureScheme;
 use crate::set::tests::harness::{OnDevice, Sides, spec};
@@ -59,7 +59,7 @@ impl OnDevices for FixedTiles {
     }
 }
 
-impl Strategy for FixedTiles {
+impl Strategy<SetJoin> for FixedTiles {
     fn name(&self) -> &'static str {
         "fixed tiles"
     }
@@ -68,26 +68,25 @@ impl Strategy for FixedTiles {
         placement == Placement::Gpu
     }
 
-    fn estimate(&self, _: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
+    fn estimate(&self, _: &mut SetJoin, _: &Terms<'_>) -> Result<Estimate> {
         Ok(Estimate::new(None, None, ()))
     }
 
     /// On the CPU where there is no device, or one that is not demanded has not the room.
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &SetJoin,
         _: &Estimate,
-        device: Option<&Arc<dyn DevicePlace>>,
+        device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let join: &SetJoin = join.of()?;
         let (build, spec) = (&join.build, join.spec);
         let on_cpu = || {
             let scheme = SignatureScheme::fit(build);
             on_cpu(build, spec, scheme, Front::LEAST, context).into_prepared()
         };
-        let Some(device) = DeviceJoin::of(device)? else { return on_cpu() };
-        match self.prepare_on_device(build, spec, &device, context) {
+        let Some(device) = device else { return on_cpu() };
+        match self.prepare_on_device(build, spec, device, context) {
             Err(_) if !device.devices.demanded => on_cpu(),
             prepared => prepared,
         }

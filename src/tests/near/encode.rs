@@ -10,8 +10,8 @@ use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::{integers, position};
 use crate::engine::{
-    BuildEncoder, Collection, EncodeInput, Encoded, EncodedPart, FinishContext, ItemId,
-    KeyDictionary, KeyId, ProbeEncoder, RowGroups, Scratch, StoredRows, Unload,
+    BuildEncoder, Collection, EncodeInput, Encoded, FinishContext, ItemId, KeyDictionary, KeyId,
+    ProbeEncoder, RowGroups, Scratch, StoredRows, Unload,
 };
 
 /// The distinct integers of each blocking key, ascending by (key, integer).
@@ -182,10 +182,12 @@ impl Unload for Rows<'_> {
     }
 }
 
-pub(super) fn finish(parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {
+pub(super) fn finish(
+    parts: Vec<(Encoder, KeyDictionary)>,
+    context: &FinishContext<'_>,
+) -> Result<Encoded> {
     let (mut rows, mut keys) = (vec![], KeyDictionary::default());
     for (encoder, part_keys) in parts {
-        let encoder: Encoder = encoder.into()?;
         let ids = keys.adopt(&part_keys)?;
         // Joins without keys have one, which no dictionary knows.
         let id = |key: KeyId| ids.get(key as usize).copied().unwrap_or(key);

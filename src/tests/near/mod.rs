@@ -16,17 +16,16 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, Int32Array};
 use arrow::datatypes::{DataType, Int32Type};
-use datafusion::common::{Result, exec_err, internal_err, plan_err};
+use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 
 use self::encode::{Encoder, Values, finish};
 use self::function::{INT_DISTANCE, is_int_distance};
 use self::strategy::{BISECTION, NearJoin};
 use crate::engine::{
-    Argument, Axis, BuildEncoder, Collection, DevicePlace, DeviceRequest, Domain, EncodeInput,
-    Encoded, EncodedPart, Family, FinishContext, Growth, ItemPair, Join, KeyDictionary, MatchSpec,
-    Matcher, PlaceReader, PrepareContext, RowPlace, StoredForm, StoredRows, Strategy, StrategyName,
-    WorkStep,
+    AnyMatcher, Argument, Axis, BuildEncoder, EncodeInput, Encoded, Family, FinishContext, Growth,
+    ItemPair, KeyDictionary, MatchSpec, Matcher, PlaceReader, PrepareContext, RowPlace, StoredForm,
+    StoredRows, Strategy, StrategyName,
 };
 use crate::spec::{Call, Function, Predicate, Side};
 
@@ -53,7 +52,11 @@ impl Family for NearFamily {
         [-predicate.bound, 0.0]
     }
 
-    fn bind(&self, predicate: Predicate, arguments: [Argument<'_>; 2]) -> Result<Arc<dyn Matcher>> {
+    fn bind(
+        &self,
+        predicate: Predicate,
+        arguments: [Argument<'_>; 2],
+    ) -> Result<Arc<dyn AnyMatcher>> {
         for (side, Argument { data_type, .. }) in ["left", "right"].iter().zip(arguments) {
             if *data_type != DataType::Int32 {
                 return plan_err!(
@@ -176,6 +179,10 @@ fn integers(values: &dyn Array) -> Result<&Int32Array> {
 struct Near(Distance);
 
 impl Matcher for Near {
+    type Items = Values;
+    type Encoder = Encoder;
+    type Join = NearJoin;
+
     fn axis(&self) -> &dyn Axis {
         &self.0
     }
@@ -184,17 +191,21 @@ impl Matcher for Near {
         Arc::new(Stored)
     }
 
-    fn encoder(&self, _: Side, _: Option<&Arc<dyn Domain>>) -> Result<Box<dyn BuildEncoder>> {
-        Ok(Box::<Encoder>::default())
+    fn encoder(&self, _: Side) -> Encoder {
+        Encoder::default()
     }
 
-    fn finish(&self, parts: Vec<EncodedPart>, context: &FinishContext<'_>) -> Result<Encoded> {
+    fn finish(
+        &self,
+        parts: Vec<(Encoder, KeyDictionary)>,
+        context: &FinishContext<'_>,
+    ) -> Result<Encoded> {
         finish(parts, context)
     }
 
     fn growth(
         &self,
-        parts: &[(&dyn BuildEncoder, &KeyDictionary)],
+        parts: &[(&Encoder, &KeyDictionary)],
         _: &MatchSpec,
         _: StrategyName,
     ) -> Result<Growth> {
@@ -203,48 +214,29 @@ impl Matcher for Near {
         Ok(Growth { finish: Values::footprint(rows) + 2 * keys, stays: 0, prepare: 0, cursor: 0 })
     }
 
-    fn cursor_bytes(&self, _: &MatchSpec) -> usize {
-        0
-    }
-
-    fn strategies(&self) -> &[&'static dyn Strategy] {
+    fn strategies(&self) -> &[&'static dyn Strategy<NearJoin>] {
         &BISECTION
     }
 
     fn join(
         &self,
-        build: &Arc<dyn Collection>,
+        build: &Arc<Values>,
         spec: &MatchSpec,
         _: PrepareContext<'_>,
-    ) -> Result<Box<dyn Join>> {
-        Ok(Box::new(NearJoin { build: build.shared()?, distance: self.0, spec: *spec }))
-    }
-
-    fn open_device(
-        &self,
-        _: &Arc<dyn Collection>,
-        _: &MatchSpec,
-        _: &DeviceRequest,
-    ) -> Result<Arc<dyn DevicePlace>> {
-        exec_err!("integers are joined on the CPU")
-    }
-
-    fn work(&self, items: &dyn Collection, _: &MatchSpec) -> Result<Vec<WorkStep>> {
-        let items = items.groups().len();
-        Ok(vec![WorkStep { start: 0, items, first: 10, slope: 0 }])
+    ) -> Result<NearJoin> {
+        Ok(NearJoin { build: Arc::clone(build), distance: self.0, spec: *spec })
     }
 
     fn scores(
         &self,
         call: Call,
-        [left, right]: [&dyn Collection; 2],
+        [left, right]: [&Values; 2],
         pairs: &[ItemPair],
         values: &mut Vec<f64>,
     ) -> Result<()> {
         if call.function != INT_DISTANCE {
             return internal_err!("{:?} is no distance of integers", call.function);
         }
-        let (left, right) = (left.of::<Values>()?, right.of::<Values>()?);
         values.extend(pairs.iter().map(|&ItemPair { items: [l, r], .. }| {
             f64::from(left.value(l).abs_diff(right.value(r)))
         }));

@@ -9,12 +9,12 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::Distance;
 use super::encode::Values;
 use crate::engine::{
-    Collection, Cost, Cursor, DevicePlace, Estimate, Funnel, ItemId, Join, Match, MatchBuffer,
-    MatchNeed, MatchSpec, Pairing, Placement, PrepareContext, PreparedJoin, ProbeUnit, Strategy,
-    Terms, UnitCursor, Work, Worker,
+    self, Collection, Cost, Cursor, Estimate, Funnel, ItemId, Join, Match, MatchBuffer, MatchNeed,
+    MatchSpec, NoDevices, Pairing, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
+    UnitCursor, Work, Worker,
 };
 
-pub(super) static BISECTION: [&dyn Strategy; 1] = [&Bisection];
+pub(super) static BISECTION: [&dyn Strategy<NearJoin>; 1] = [&Bisection];
 
 /// Looks the partners of a probe item up among the build items, which are sorted.
 #[derive(Debug)]
@@ -28,9 +28,11 @@ pub(super) struct NearJoin {
     pub spec: MatchSpec,
 }
 
-impl Join for NearJoin {}
+impl Join for NearJoin {
+    type Devices = NoDevices;
+}
 
-impl Strategy for Bisection {
+impl Strategy<NearJoin> for Bisection {
     fn name(&self) -> &'static str {
         "bisection"
     }
@@ -39,19 +41,19 @@ impl Strategy for Bisection {
         placement == Placement::Cpu
     }
 
-    fn estimate(&self, join: &mut dyn Join, _: &Terms<'_>) -> Result<Estimate> {
-        let items = f64::from(join.of::<NearJoin>()?.build.groups().len());
+    fn estimate(&self, join: &mut NearJoin, _: &Terms<'_>) -> Result<Estimate> {
+        let items = f64::from(join.build.groups().len());
         Ok(Estimate::new(Some(Cost::cpu(items * (items + 2.0).log2())), None, ()))
     }
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &NearJoin,
         _: &Estimate,
-        _: Option<&Arc<dyn DevicePlace>>,
+        _: Option<&Arc<NoDevices>>,
         _: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        Ok(Arc::new(join.of::<NearJoin>()?.clone()))
+        Ok(Arc::new(join.clone()))
     }
 }
 
@@ -97,8 +99,10 @@ impl Bisecting {
 }
 
 impl Worker for Bisecting {
-    fn begin(&mut self, ProbeUnit { items, range, .. }: ProbeUnit) -> Result<()> {
-        let items = items.shared()?;
+    type Items = Values;
+
+    fn begin(&mut self, unit: engine::Unit<Values>) -> Result<()> {
+        let engine::Unit { items, range, .. } = unit;
         self.unit = Some(Unit { items, rest: range, probe: 0, partners: 0..0 });
         Ok(())
     }

@@ -8,7 +8,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
-    Collection, ItemId, Match, MatchBuffer, MatchOrder, Pairing, PrepareContext, ProbeUnit,
+    Collection, ItemId, Match, MatchBuffer, MatchOrder, Pairing, PrepareContext, ProbeUnit, Unit,
 };
 use crate::gpu::DeviceWork;
 use crate::offload::{
@@ -75,13 +75,6 @@ struct MovingRows {
     next: ItemId,
 }
 
-/// A unit as the filter knows it.
-#[derive(Debug)]
-pub(super) struct Unit {
-    items: Arc<Vectors>,
-    range: Range<ItemId>,
-}
-
 /// Devices decide the pairs of vectors with themselves, too.
 pub(super) enum NoItself {}
 
@@ -142,7 +135,7 @@ impl VectorFilter {
         &self,
         Moving(moving): &mut Moving,
         pieces: &Pieces,
-        unit: &Unit,
+        unit: &Unit<Vectors>,
         left: &mut Range<ItemId>,
         reservation: &MemoryReservation,
     ) -> Result<Vec<VectorJob>> {
@@ -186,7 +179,7 @@ impl VectorFilter {
     /// `None` where no pair can match.
     fn job(
         &self,
-        unit: &Unit,
+        unit: &Unit<Vectors>,
         columns: &Range<ItemId>,
         moving: Option<&Arc<TravellingVectors>>,
         left: &mut Range<ItemId>,
@@ -255,18 +248,18 @@ impl VectorFilter {
 }
 
 impl DeviceFilter for VectorFilter {
-    type Unit = Unit;
+    type Unit = Unit<Vectors>;
     type Itself = NoItself;
     type Job = VectorJob;
     type Left = Left<VectorUnit>;
     type Scratch = Moving;
     type Undecided = UndecidedTiles;
 
-    fn unit(&self, unit: &ProbeUnit) -> Result<Unit> {
-        Ok(Unit { items: unit.items.shared()?, range: unit.range.clone() })
+    fn unit(&self, unit: &ProbeUnit) -> Result<Unit<Vectors>> {
+        Unit::of(unit)
     }
 
-    fn itself(&self, _: &Unit) -> Option<NoItself> {
+    fn itself(&self, _: &Unit<Vectors>) -> Option<NoItself> {
         None
     }
 
@@ -281,7 +274,7 @@ impl DeviceFilter for VectorFilter {
     fn plan(
         &self,
         moving: &mut Moving,
-        unit: &Unit,
+        unit: &Unit<Vectors>,
         left: &mut Range<ItemId>,
         reservation: &MemoryReservation,
     ) -> Result<Vec<VectorJob>> {
@@ -339,7 +332,7 @@ impl DeviceFilter for VectorFilter {
     }
 
     /// By the numbers as they were given.
-    fn decide(&self, unit: &Unit, pair: &mut Match) -> Result<Option<MatchOrder>> {
+    fn decide(&self, unit: &Unit<Vectors>, pair: &mut Match) -> Result<Option<MatchOrder>> {
         let (x, y) = (unit.items.vector(pair.probe), self.build.vector(pair.build));
         Ok(self.threshold.decide(x, y, self.orders)?.order())
     }

@@ -7,7 +7,7 @@ use std::time::Instant;
 use datafusion::common::Result;
 
 use crate::engine::{
-    Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, Pairing, ProbeUnit,
+    self, Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, Pairing,
     RowPairCounts, Work, Worker,
 };
 use crate::vector::collection::{Vectors, check_lens};
@@ -108,9 +108,11 @@ impl PairWorker {
 }
 
 impl Worker for PairWorker {
-    fn begin(&mut self, unit: ProbeUnit) -> Result<()> {
+    type Items = Vectors;
+
+    fn begin(&mut self, unit: engine::Unit<Vectors>) -> Result<()> {
         let Range { start: probe, end } = unit.range;
-        self.unit = Some(Unit { items: unit.items.shared()?, end, probe, partners: None });
+        self.unit = Some(Unit { items: unit.items, end, probe, partners: None });
         Ok(())
     }
 

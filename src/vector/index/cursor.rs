@@ -11,7 +11,7 @@ use super::boxes::{FANOUT, PANEL};
 use super::built::VectorIndex;
 use super::visit::{Hit, PAUSE, Visit, go_on};
 use crate::engine::{
-    Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing, ProbeUnit,
+    self, Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchSpec, Pairing,
     RowPairCounts, Work, Worker,
 };
 use crate::vector::bounds::Rounded;
@@ -271,9 +271,10 @@ impl IndexWorker {
 }
 
 impl Worker for IndexWorker {
-    fn begin(&mut self, unit: ProbeUnit) -> Result<()> {
-        let ProbeUnit { items, range, .. } = unit;
-        let items: Arc<Vectors> = items.shared()?;
+    type Items = Vectors;
+
+    fn begin(&mut self, unit: engine::Unit<Vectors>) -> Result<()> {
+        let engine::Unit { items, range, .. } = unit;
         let (mut order, mut rest) = (vec![], range.start as usize..range.end as usize);
         if self.spec.pairing() == Pairing::Unordered {
             // Without memory for it, the order is as good as any.

@@ -10,10 +10,11 @@ use super::cursor::IndexWorker;
 use super::order::Order;
 use super::sample::order_of;
 use crate::engine::{
-    Cost, Cursor, DevicePlace, Estimate, Join, MatchSpec, Placement, PrepareContext, PreparedJoin,
-    Strategy, Terms, UnitCursor,
+    Cost, Cursor, Estimate, MatchSpec, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
+    UnitCursor,
 };
 use crate::vector::bounds::Frame;
+use crate::vector::device::VectorDevices;
 use crate::vector::metric::{ArgumentOrder, Threshold};
 use crate::vector::nested_loop::{Joining, VectorJoin};
 
@@ -31,7 +32,7 @@ pub(in crate::vector) const GRID: Boxes = Boxes { name: "grid", order: Order::Ce
 /// Boxes around neighbours by quantiles, over the eight dimensions of the greatest variance.
 pub(in crate::vector) const DIRECTORY: Boxes = Boxes { name: "directory", order: Order::Quantiles };
 
-impl Strategy for Boxes {
+impl Strategy<VectorJoin> for Boxes {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -42,8 +43,7 @@ impl Strategy for Boxes {
 
     /// Known where a sample has made the index; without one, comparing all pairs is quicker. A strategy
     /// that is named needs no estimate.
-    fn estimate(&self, join: &mut dyn Join, terms: &Terms<'_>) -> Result<Estimate> {
-        let join: &mut VectorJoin = join.of_mut()?;
+    fn estimate(&self, join: &mut VectorJoin, terms: &Terms<'_>) -> Result<Estimate> {
         let mut index = None;
         let mut cost = Cost::cpu(f64::INFINITY);
         if !terms.is_only && self.order == order_of(&join.build) {
@@ -59,12 +59,12 @@ impl Strategy for Boxes {
 
     fn prepare(
         &self,
-        join: &dyn Join,
+        join: &VectorJoin,
         estimate: &Estimate,
-        _: Option<&Arc<dyn DevicePlace>>,
+        _: Option<&Arc<VectorDevices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        let VectorJoin { build, joining, .. } = join.of()?;
+        let VectorJoin { build, joining, .. } = join;
         let Joining { threshold, orders, spec } = *joining;
         let index = match estimate.parts::<Option<Arc<VectorIndex>>>()? {
             Some(index) => Arc::clone(index),

@@ -65,7 +65,7 @@ pub(in crate::vector) struct Found {
 
 /// All matches of a strategy; and how they were found.
 pub(in crate::vector) fn matches(
-    strategy: &dyn Strategy,
+    strategy: &dyn Strategy<VectorJoin>,
     probe: &Arc<Vectors>,
     build: &Arc<Vectors>,
     threshold: Threshold,
@@ -78,7 +78,7 @@ pub(in crate::vector) fn matches(
 
 /// All that the cursor of a strategy gives, which is fed units of some items and a small buffer.
 pub(in crate::vector) fn found(
-    strategy: &dyn Strategy,
+    strategy: &dyn Strategy<VectorJoin>,
     probe: &Arc<Vectors>,
     build: &Arc<Vectors>,
     threshold: Threshold,
@@ -163,7 +163,7 @@ fn indexes_find_the_pairs_of_the_definition() {
         let mut pairs = expected(&probe, &build, threshold);
         some += pairs.len();
         for &simd in Simd::available() {
-            for strategy in [&GRID as &dyn Strategy, &DIRECTORY] {
+            for strategy in [&GRID as &dyn Strategy<VectorJoin>, &DIRECTORY] {
                 let spec = MatchSpec {
                     probe: Side::Left,
                     orders: if unordered { Orders::Unordered } else { Orders::Given },

@@ -14,7 +14,7 @@ use crate::vector::index::DIRECTORY;
 use crate::vector::index::tests::{Found, expected, found, matches};
 use crate::vector::metric::{ArgumentOrder, Decision, Metric, Threshold};
 use crate::vector::nan::Kind;
-use crate::vector::nested_loop::NestedLoop;
+use crate::vector::nested_loop::{NestedLoop, VectorJoin};
 use crate::vector::tile::PANEL;
 
 /// Which vectors are not as the others.
@@ -148,7 +148,7 @@ fn far_points_do_not_widen_the_reach_of_others() {
         let threshold = Threshold { metric: Metric::Euclidean, bound: 0.1 };
         let spec = spec(Simd::detect(), Pairing::All);
         let (found, funnel) =
-            matches(&DIRECTORY as &dyn Strategy, &build, &build, threshold, &spec, 1);
+            matches(&DIRECTORY as &dyn Strategy<VectorJoin>, &build, &build, threshold, &spec, 1);
         assert_eq!(found, expected(&build, &build, threshold));
         met.push(funnel.prefix_pairs);
     }
@@ -238,7 +238,7 @@ fn pairs_that_products_accept_are_counted_by_rows() {
         let bound = if metric == Metric::InnerProduct { -1e3 } else { [1e3, 1.5][round / 3 % 2] };
         let threshold = Threshold { metric, bound };
         for &simd in Simd::available() {
-            for strategy in [&NestedLoop as &dyn Strategy, &DIRECTORY] {
+            for strategy in [&NestedLoop as &dyn Strategy<VectorJoin>, &DIRECTORY] {
                 if strategy.name() != NestedLoop.name() && metric == Metric::InnerProduct {
                     continue;
                 }

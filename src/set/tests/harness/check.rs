@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use super::Sides;
 use super::drive::{Drive, OnDevice, Run};
 use crate::engine::{Match, MatchNeed, Pairing, RowPairCounts, Strategy};
-use crate::set::{JoinSpec, SetId};
+use crate::set::{JoinSpec, SetId, SetJoin};
 
 impl Sides {
     /// Holds a strategy's matches to those expected.
     pub(crate) fn check(
         &self,
-        strategy: &dyn Strategy,
+        strategy: &dyn Strategy<SetJoin>,
         spec: JoinSpec,
         drive: Drive,
         expected: &[Match],

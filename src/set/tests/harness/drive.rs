@@ -15,11 +15,11 @@ use parking_lot::Mutex;
 use super::{Sides, reservation};
 use crate::config::DeviceChoice;
 use crate::engine::{
-    Cursor, DevicePlace, DeviceRequest, Funnel, Match, MatchBuffer, MatchRun, Placement, ProbeUnit,
-    Progress, RowPairCounts, Strategy, Terms,
+    Cursor, DeviceRequest, Funnel, Match, MatchBuffer, MatchRun, Placement, ProbeUnit, Progress,
+    RowPairCounts, Strategy, Terms,
 };
 use crate::gpu::Device;
-use crate::set::{DeviceJoin, JoinSpec, PrepareContext, SetId};
+use crate::set::{DeviceJoin, JoinSpec, PrepareContext, SetId, SetJoin};
 use crate::util::cancel::CancelFlag;
 
 /// How a cursor is driven.
@@ -95,7 +95,7 @@ pub(super) struct Run {
 impl Sides {
     pub(super) fn run(
         &self,
-        strategy: &dyn Strategy,
+        strategy: &dyn Strategy<SetJoin>,
         spec: JoinSpec,
         drive: Drive,
         what: &dyn Fn() -> String,
@@ -111,7 +111,7 @@ impl Sides {
     /// A cursor over the build side.
     pub(crate) fn open(
         &self,
-        strategy: &dyn Strategy,
+        strategy: &dyn Strategy<SetJoin>,
         spec: JoinSpec,
         device: Option<OnDevice>,
         what: &dyn Fn() -> String,
@@ -126,8 +126,7 @@ impl Sides {
         for cost in placements.iter().filter_map(|placement| estimate.of(*placement)) {
             assert!(cost.elapsed(1) >= 0.0, "no estimate: {}", what());
         }
-        let device: Option<Arc<dyn DevicePlace>> =
-            device.map(|device| self.on_device(device, &spec) as _);
+        let device = device.map(|device| self.on_device(device, &spec));
         let prepared = strategy.prepare(&join, &estimate, device.as_ref(), context).unwrap();
         prepared.open(&reservation).unwrap()
     }
@@ -136,7 +135,7 @@ impl Sides {
     /// `beside` bytes more; and the message about the device.
     pub(crate) fn run_within(
         &self,
-        strategy: &dyn Strategy,
+        strategy: &dyn Strategy<SetJoin>,
         spec: JoinSpec,
         device: OnDevice,
         beside: usize,
@@ -148,7 +147,7 @@ impl Sides {
     /// The buffer of a cursor, with the counts of matches besides.
     pub(crate) fn buffer_within(
         &self,
-        strategy: &dyn Strategy,
+        strategy: &dyn Strategy<SetJoin>,
         spec: JoinSpec,
         device: OnDevice,
         beside: usize,
@@ -171,7 +170,6 @@ impl Sides {
             },
         };
         let opened = DeviceJoin::try_new(device.open(), &self.build, &spec, &request).unwrap();
-        let opened: Arc<dyn DevicePlace> = opened;
         let prepare = |device| strategy.prepare(&join, &estimate, device, context);
         let unit = || {
             let (items, range) = (Arc::clone(&self.probe), 0..self.probe.len());

@@ -9,8 +9,8 @@ use rand::{Rng, SeedableRng};
 use crate::config::{DeviceChoice, GpuOptions, StrategyName};
 use crate::emulator::gpu;
 use crate::engine::{
-    Collection, DeviceRequest, Estimate, MatchNeed, MatchSpec, Matcher, Orders, Pairing, Placement,
-    PrepareContext, ProbeRows, Strategy, Terms, choose,
+    AnyMatcher, Collection, DeviceRequest, Estimate, MatchNeed, MatchSpec, Orders, Pairing,
+    Placement, PrepareContext, ProbeRows, Strategy, Terms,
 };
 use crate::gpu::Device;
 use crate::simd::Simd;
@@ -66,7 +66,7 @@ fn estimate(
         Joining { threshold: THRESHOLD, orders: ArgumentOrder::of(&spec, Side::Left), spec };
     let mut join = VectorJoin::new(Arc::clone(build), joining);
     let terms = Terms { is_only: false, placements, context };
-    let strategies: [&dyn Strategy; 2] = [&NestedLoop, &GRID];
+    let strategies: [&dyn Strategy<VectorJoin>; 2] = [&NestedLoop, &GRID];
     let estimates = strategies.map(|strategy| strategy.estimate(&mut join, &terms).unwrap());
     (join, estimates)
 }
@@ -144,12 +144,12 @@ fn the_cpu_is_sampled_where_devices_refuse() {
     let mut spec = spec(Pairing::Unordered, ProbeRows::UNKNOWN);
     let chosen = |spec: &MatchSpec| {
         let auto = StrategyName::AUTO;
-        choose(&matcher as &dyn Matcher, auto, &build, spec, &request, context).unwrap()
+        AnyMatcher::choose(&matcher, auto, &build, spec, &request, context).unwrap()
     };
     assert!(chosen(&spec).is_on_device());
     // Not even a work fits.
     spec.gpu.memory_limit = Some(1);
     let chosen = chosen(&spec);
     assert!(!chosen.is_on_device(), "{chosen}");
-    assert!(["grid", "directory"].contains(&chosen.strategy()), "{chosen}");
+    assert!(["grid", "directory"].contains(&chosen.chosen().strategy), "{chosen}");
 }
