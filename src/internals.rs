@@ -73,7 +73,7 @@ pub mod vector {
 
     /// The family.
     pub fn family() -> Arc<dyn Family> {
-        Arc::new(VectorFamily::default().with_comparisons(&crate::published::OF_DISTANCES))
+        Arc::new(VectorFamily::default().with_comparisons(crate::published::OF_DISTANCES))
     }
 }
 
@@ -84,7 +84,7 @@ pub mod published {
 
     /// The strategies of sets that only joins which name them run.
     pub fn of_sets() -> &'static [&'static dyn Strategy<SetJoin>] {
-        &crate::published::OF_SETS
+        crate::published::OF_SETS
     }
 
     /// Intersections of large sets on a GPU.

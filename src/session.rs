@@ -68,8 +68,8 @@ pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> 
 /// The families of similarities of every session: sets of tokens, and vectors.
 pub fn families() -> Families {
     let sets = SetFamily::new(measure_of).with_texts(text_source);
-    let sets = sets.with_comparisons(&published::OF_SETS);
-    let vectors = VectorFamily::default().with_comparisons(&published::OF_DISTANCES);
+    let sets = sets.with_comparisons(published::OF_SETS);
+    let vectors = VectorFamily::default().with_comparisons(published::OF_DISTANCES);
     Families::new([Arc::new(sets) as Arc<dyn Family>, Arc::new(vectors)])
 }
 

@@ -7,13 +7,13 @@ use crate::{published, set, vector};
 /// The strategies of sets: those that `auto` compares, in the order in which equal estimates are preferred,
 /// and those that a join has to name.
 pub fn of_sets() -> Vec<StrategyInfo> {
-    let all = set::strategies::STRATEGIES.iter().chain(&published::OF_SETS);
+    let all = set::strategies::STRATEGIES.iter().chain(published::OF_SETS);
     all.map(|strategy| StrategyInfo::of(*strategy)).collect()
 }
 
 /// The strategies of distances between vectors, in the same order. Other metrics have fewer.
 pub fn of_vectors() -> Vec<StrategyInfo> {
-    let all = vector::STRATEGIES.iter().chain(&published::OF_DISTANCES);
+    let all = vector::STRATEGIES.iter().chain(published::OF_DISTANCES);
     all.map(|strategy| StrategyInfo::of(*strategy)).collect()
 }
 

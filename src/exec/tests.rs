@@ -33,7 +33,7 @@ mod probe;
 type Row = (i64, Option<Vec<Option<i32>>>, Option<i64>);
 
 fn sets() -> Arc<dyn Family> {
-    Arc::new(SetFamily::new(measure_of).with_comparisons(&crate::published::OF_SETS))
+    Arc::new(SetFamily::new(measure_of).with_comparisons(crate::published::OF_SETS))
 }
 
 fn schema() -> SchemaRef {

@@ -9,7 +9,8 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
-    Cursor, Funnel, ItemId, MatchBuffer, MatchNeed, MatchOrder, ProbeUnit, Progress, UnitQueue,
+    Cursor, Funnel, ItemId, MatchBuffer, MatchNeed, MatchOrder, ProbeUnit, Progress, Unit,
+    UnitQueue,
 };
 use crate::gpu::DeviceError;
 use crate::offload::inbox::{Answer, Inbox};
@@ -25,8 +26,8 @@ const SLICE: Duration = Duration::from_millis(5);
 const WORKING: usize = 1 << 20;
 
 /// A unit under way, with what its family knows of it.
-struct Open<U> {
-    unit: U,
+struct Open<T> {
+    unit: Unit<T>,
     of: OpenUnit,
 }
 
@@ -36,7 +37,7 @@ pub(super) struct OffloadCursor<F: DeviceFilter> {
     reservation: MemoryReservation,
     units: UnitQueue<ProbeUnit>,
     /// Units that are not complete.
-    open: Vec<Open<F::Unit>>,
+    open: Vec<Open<F::Items>>,
     /// The matches of items of the last unit with themselves, until they are given.
     itself: Option<(u32, F::Itself)>,
     scratch: F::Scratch,
@@ -109,7 +110,7 @@ impl<F: DeviceFilter> OffloadCursor<F> {
     fn begin(&mut self) -> Result<bool> {
         let Some(probe) = self.units.pop() else { return Ok(false) };
         let Offload { need, filter, .. } = &*self.join;
-        let unit = filter.unit(&probe)?;
+        let unit = Unit::of(&probe)?;
         self.itself = filter.itself(&unit).map(|itself| (probe.number, itself));
         let left = filter.rows_of(probe.range.clone());
         let of = OpenUnit::new(probe, left, *need == MatchNeed::Exists);

@@ -48,18 +48,20 @@ pub(crate) use self::late::{CpuJoin, OnCpu, Wanted};
 pub(crate) use self::later::note_loss;
 pub(crate) use self::left::{Again, Left, TileUnit};
 pub(crate) use self::memory::{ALIGNMENT, Layout, bytes_of, fetch};
-pub(crate) use self::task::{DeviceJob, DeviceTask, EachDevice, JobResults, OnDevice};
+pub(crate) use self::task::{
+    DeviceJob, DeviceTask, EachDevice, JobResults, OnDevice, deciding_grid,
+};
 pub(crate) use self::unit::OpenUnit;
 use crate::engine::{
     Collection, Cursor, Funnel, ItemId, Match, MatchBuffer, MatchNeed, MatchOrder, Pairing,
-    PreparedJoin, ProbeUnit, RowPairCounts,
+    PreparedJoin, ProbeUnit, RowPairCounts, Unit,
 };
 use crate::gpu::{DeviceWork, Usage};
 
 /// A filter that runs wholly on the devices of a join, which decide its candidates too.
 pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
-    /// A unit as the family knows it.
-    type Unit: Send;
+    /// The probe items.
+    type Items: Collection;
     /// The matches of the items of a unit with themselves, where no device looks for them.
     type Itself: Itself;
     /// A work of a device.
@@ -89,15 +91,8 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The unit of the operator.
-    ///
-    /// # Errors
-    ///
-    /// An internal error when another family made its items.
-    fn unit(&self, unit: &ProbeUnit) -> Result<Self::Unit>;
-
     /// The matches to be given for the items of a unit with themselves; `None` where there are none.
-    fn itself(&self, unit: &Self::Unit) -> Option<Self::Itself>;
+    fn itself(&self, unit: &Unit<Self::Items>) -> Option<Self::Itself>;
 
     /// The rows that are to be planned for a range of probe items.
     fn rows_of(&self, items: Range<ItemId>) -> Range<ItemId>;
@@ -110,7 +105,7 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     fn plan(
         &self,
         scratch: &mut Self::Scratch,
-        unit: &Self::Unit,
+        unit: &Unit<Self::Items>,
         left: &mut Range<ItemId>,
         reservation: &MemoryReservation,
     ) -> Result<Vec<Self::Job>>;
@@ -147,7 +142,7 @@ pub(crate) trait DeviceFilter: Debug + Send + Sync + 'static {
     /// # Errors
     ///
     /// Where the family's function fails.
-    fn decide(&self, _unit: &Self::Unit, _pair: &mut Match) -> Result<Option<MatchOrder>> {
+    fn decide(&self, _unit: &Unit<Self::Items>, _pair: &mut Match) -> Result<Option<MatchOrder>> {
         Ok(Some(MatchOrder::All))
     }
 

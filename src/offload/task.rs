@@ -2,7 +2,7 @@
 
 use std::fmt::Debug;
 
-use crate::gpu::{DeviceError, DeviceWork, Pod, Results, Stage, Usage};
+use crate::gpu::{DeviceError, DeviceWork, Grid, Pod, Results, Stage, Usage};
 use crate::offload::memory::fetch;
 use crate::offload::{Arena, Outcome, Ticket};
 
@@ -160,4 +160,13 @@ impl<J: DeviceJob> DeviceWork for DeviceTask<J> {
         drop(device);
         ticket.done(job, usage.map(|usage| Outcome { usage, ..outcome }));
     }
+}
+
+/// The grid of a kernel whose threads decide so many pairs at most, one after the other.
+pub(crate) fn deciding_grid(pairs: u64, multiprocessors: u32) -> Grid {
+    const THREADS: u32 = 128;
+    /// Blocks of a multiprocessor, so that they end together.
+    const BLOCKS: u32 = 8;
+    let blocks = pairs.div_ceil(THREADS.into()).clamp(1, (BLOCKS * multiprocessors).into());
+    Grid { blocks: blocks as u32, threads: THREADS, shared_words: 0 }
 }

@@ -24,9 +24,9 @@ use crate::set::SetJoin;
 use crate::vector::nested_loop::VectorJoin;
 
 /// The strategies of sets.
-pub(crate) static OF_SETS: [&dyn Strategy<SetJoin>; 4] =
-    [&GroupJoin, &PublishedIndex::Bwjoin, &PublishedIndex::FgssJoin, &PublishedIndex::SfGssJoin];
+pub(crate) static OF_SETS: &[&dyn Strategy<SetJoin>] =
+    &[&GroupJoin, &PublishedIndex::Bwjoin, &PublishedIndex::FgssJoin, &PublishedIndex::SfGssJoin];
 
 /// The strategies of distances between vectors.
-pub(crate) static OF_DISTANCES: [&dyn Strategy<VectorJoin>; 2] =
-    [&PublishedPoints::Loop, &PublishedPoints::Directory];
+pub(crate) static OF_DISTANCES: &[&dyn Strategy<VectorJoin>] =
+    &[&PublishedPoints::Loop, &PublishedPoints::Directory];

@@ -26,7 +26,8 @@ use crate::set::device::{Form, Launch, Outcome, Reply, Staging, VerifyJob};
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::offload::on_cpu;
 use crate::set::{
-    CandidateChunk, CandidateJoin, DeviceJoin, SelfMatches, SetId, SetUnit, intersect,
+    CandidateChunk, CandidateJoin, DeviceJoin, SelfMatches, SetCollection, SetId, SetUnit,
+    intersect,
 };
 
 /// Fewer candidates than these, the last of a unit, are not worth the way to a device.
@@ -113,7 +114,7 @@ impl DeviceVerifier {
 }
 
 impl DeviceFilter for DeviceVerifier {
-    type Unit = SetUnit;
+    type Items = SetCollection;
     type Itself = SelfMatches;
     type Job = Pack;
     type Left = ();
@@ -134,10 +135,6 @@ impl DeviceFilter for DeviceVerifier {
             Some((candidates, _)) => candidates.source.admit(&SetUnit::of(unit)?),
             None => Ok(()),
         }
-    }
-
-    fn unit(&self, unit: &ProbeUnit) -> Result<SetUnit> {
-        SetUnit::of(unit)
     }
 
     fn itself(&self, unit: &SetUnit) -> Option<SelfMatches> {

@@ -155,7 +155,7 @@ impl Matcher for SetMatcher {
     }
 
     fn strategies(&self) -> &[&'static dyn Strategy<SetJoin>] {
-        &STRATEGIES
+        STRATEGIES
     }
 
     fn comparisons(&self) -> &[&'static dyn Strategy<SetJoin>] {

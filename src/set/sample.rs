@@ -6,6 +6,7 @@ use parking_lot::Mutex;
 use crate::set::filter::size_bounds::{SizeBoundsCache, partners};
 use crate::set::filter::{Every, SignatureScheme, SuffixTest};
 use crate::set::{JoinSpec, PrepareContext, SetCollection, SetId, Statistics};
+use crate::util::evenly::Evenly;
 use crate::util::parallel::{for_each, threads_for};
 
 /// Sets of the pool whose pairs are tried, and tokens in all of them, about.
@@ -48,8 +49,8 @@ impl Sampled {
         // Fewer sets suffice where they are large: the tokens tried are bounded.
         let average = (statistics.average_size() as u32).max(1);
         let affordable = (2.0 * SHARE * estimate / PAIR).sqrt().clamp(POOL.0, POOL.1) as u32;
-        let step = build.len().div_ceil(affordable.min(TOKENS / average).max(16)).max(1);
-        let sets: Vec<SetId> = (step / 2..build.len()).step_by(step as usize).collect();
+        let wanted = affordable.min(TOKENS / average).max(16);
+        let sets: Vec<SetId> = Evenly::new(build.len(), wanted).iter().collect();
         // Where pairs share many prefix tokens, the sample takes one token in several.
         let tries = POSTINGS.min(f64::from(16 * TOKENS / average)).max(16.0);
         let expected = statistics.postings / statistics.admissible_pairs.max(1.0)

@@ -7,6 +7,7 @@ use datafusion::common::Result;
 
 use crate::engine::Pairing;
 use crate::set::{JoinSpec, PrepareContext, SetCollection, SetId};
+use crate::util::evenly::Evenly;
 
 /// Sets whose prefixes are looked up in the counts of all prefixes: one in this many, within limits.
 const PROBED: u32 = 64;
@@ -130,10 +131,10 @@ impl Prefixes {
             }
         }
         let probes = (build.len() / PROBED).clamp(PROBES.start, PROBES.end);
-        let sample_step = build.len().div_ceil(probes).max(1);
+        let sample = Evenly::new(build.len(), probes);
         let (mut lookups, mut listed, mut postings) = (0.0, 0.0, 0.0);
         let mut run = None;
-        for probe in (sample_step / 2..build.len()).step_by(sample_step as usize) {
+        for probe in sample.iter() {
             if run.as_ref().is_none_or(|run: &ProbedRun| !run.ids.contains(&probe)) {
                 run = ProbedRun::of(build, spec, probe);
             }
@@ -156,7 +157,7 @@ impl Prefixes {
         }
         drop(counts);
         context.reservation.shrink(bytes);
-        let (step, sample_step) = (step as f64, f64::from(sample_step));
+        let (step, sample_step) = (step as f64, f64::from(sample.step()));
         Ok(Self {
             indexed: indexed * step,
             lookups: lookups * sample_step,

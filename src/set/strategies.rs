@@ -11,8 +11,8 @@ use crate::set::{
 };
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
-pub(crate) static STRATEGIES: [&dyn Strategy<SetJoin>; 5] =
-    [&BitmapBlocks, &FilterVerify::PPJoin, &FilterVerify::AllPairs, &ScanCount, &IndexedJoin];
+pub(crate) static STRATEGIES: &[&dyn Strategy<SetJoin>] =
+    &[&BitmapBlocks, &FilterVerify::PPJoin, &FilterVerify::AllPairs, &ScanCount, &IndexedJoin];
 
 /// A join for a choice among the strategies, with `probes` times as many probe rows as build rows.
 ///

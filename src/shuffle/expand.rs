@@ -14,9 +14,8 @@ use datafusion::physical_plan::expressions::Column;
 use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
-    ExecutionPlanProperties, InputDistributionRequirements, Partitioning, PlanProperties,
-    ReplaceChildrenOptions, apply_expression_roots,
+    DisplayAs, DisplayFormatType, Distribution, ExecutionPlan, ExecutionPlanProperties,
+    InputDistributionRequirements, Partitioning, PlanProperties, apply_expression_roots,
 };
 use futures::{StreamExt, TryStreamExt};
 
@@ -210,28 +209,15 @@ impl ExecutionPlan for AxisGridExec {
         apply_expression_roots(self.rows.expressions(), f)
     }
 
-    fn replace_children(
+    fn with_new_children(
         self: Arc<Self>,
         children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (ChildrenPropertiesMode::Keep | ChildrenPropertiesMode::Recompute) =
-            options.children_properties;
         let mut children = children.into_iter();
         let Some(input) = children.next() else {
             return internal_err!("AxisGridExec lacks its input");
         };
         Ok(Arc::new(Self::try_new(input, children.collect(), self.rows.clone(), self.spec)?))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
     }
 
     fn execute(

@@ -15,8 +15,8 @@ use datafusion::physical_plan::metrics::{
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties,
-    Partitioning, PlanProperties, ReplaceChildrenOptions, apply_expression_roots,
+    DisplayAs, DisplayFormatType, ExecutionPlan, ExecutionPlanProperties, Partitioning,
+    PlanProperties, apply_expression_roots,
 };
 use futures::StreamExt;
 
@@ -118,29 +118,16 @@ impl ExecutionPlan for AxisHistogramExec {
         apply_expression_roots(self.rows.expressions(), f)
     }
 
-    fn replace_children(
+    fn with_new_children(
         self: Arc<Self>,
         mut children: Vec<Arc<dyn ExecutionPlan>>,
-        options: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let (ChildrenPropertiesMode::Keep | ChildrenPropertiesMode::Recompute) =
-            options.children_properties;
         match (children.pop(), children.is_empty()) {
             (Some(input), true) => {
                 Ok(Arc::new(Self::try_new(input, self.rows.clone(), self.times)?))
             }
             _ => internal_err!("AxisHistogramExec has one child"),
         }
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        self.replace_children(
-            children,
-            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
-        )
     }
 
     fn execute(

@@ -26,9 +26,9 @@ use crate::spec::{Call, Side};
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred. All serve
 /// distances.
-pub(crate) static STRATEGIES: [&dyn Strategy<VectorJoin>; 3] = [&NestedLoop, &GRID, &DIRECTORY];
+pub(crate) static STRATEGIES: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop, &GRID, &DIRECTORY];
 /// The strategies of inner products, which no box bounds.
-static OF_PRODUCTS: [&dyn Strategy<VectorJoin>; 1] = [&NestedLoop];
+static OF_PRODUCTS: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop];
 
 /// A metric with its threshold.
 #[derive(Debug)]
@@ -102,8 +102,8 @@ impl Matcher for VectorMatcher {
 
     fn strategies(&self) -> &[&'static dyn Strategy<VectorJoin>] {
         match self.threshold.metric {
-            Metric::InnerProduct => &OF_PRODUCTS,
-            Metric::Euclidean | Metric::Cosine => &STRATEGIES,
+            Metric::InnerProduct => OF_PRODUCTS,
+            Metric::Euclidean | Metric::Cosine => STRATEGIES,
         }
     }
 

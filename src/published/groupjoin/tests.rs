@@ -8,42 +8,33 @@ use crate::engine::Pairing;
 use crate::set::Measure;
 use crate::set::tests::harness::{Sides, spec};
 use crate::set::tests::shapes::{self, Shape};
-use crate::set::tests::{check_each, check_shape};
+use crate::set::tests::{Forced, check_each, check_shape};
 
 /// GroupJoin with a part that its estimate may never choose for so few sets.
 #[derive(Debug)]
-struct Forced {
+struct ForcedParts {
     signed: bool,
 }
 
-impl Strategy<SetJoin> for Forced {
-    fn name(&self) -> &'static str {
-        GroupJoin.name()
-    }
-
-    fn runs_on(&self, placement: Placement) -> bool {
-        GroupJoin.runs_on(placement)
-    }
-
-    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        GroupJoin.estimate(join, terms)
-    }
-
+impl Forced for ForcedParts {
     fn prepare(
         &self,
         join: &SetJoin,
-        _: &Estimate,
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let scheme = self.signed.then(|| join.scheme());
-        let (build, device) = (Arc::clone(&join.build), device);
-        GroupJoin::prepare_with(build, join.spec, scheme, device, context)
+        GroupJoin::prepare_with(Arc::clone(&join.build), join.spec, scheme, device, context)
     }
 }
 
 fn check(rng: &mut StdRng, sides: &Sides, spec: JoinSpec) -> usize {
-    check_each(rng, sides, spec, &[&Forced { signed: true }, &Forced { signed: false }])
+    check_each(
+        rng,
+        sides,
+        spec,
+        &[&GroupJoin, &ForcedParts { signed: true }, &ForcedParts { signed: false }],
+    )
 }
 
 fn check_shapes(seed: u64, shapes: impl Fn(&mut StdRng) -> Vec<Shape>) {

@@ -8,8 +8,9 @@ use rand::seq::IndexedRandom;
 use super::*;
 use crate::set::indexed::tests::FixedIndex;
 use crate::set::offload::tests::check_works_without_memory;
+use crate::set::tests::Forced;
 use crate::set::tests::on_devices::{
-    OnDevices, check_faults, check_faults_of_one_of_two, check_shapes,
+    OnDevices, check_faults, check_faults_of_one_of_two, check_shapes, tests_on_devices,
 };
 use crate::set::tests::shapes;
 
@@ -33,54 +34,18 @@ impl OnDevices for Fixed {
     }
 }
 
-impl Strategy<SetJoin> for Fixed {
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
-
-    fn runs_on(&self, placement: Placement) -> bool {
-        self.0.runs_on(placement)
-    }
-
-    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        self.0.estimate(join, terms)
-    }
-
+impl Forced for Fixed {
     fn prepare(
         &self,
         join: &SetJoin,
-        estimate: &Estimate,
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        self.0.prepare(join, estimate, device, context)
+        Forced::prepare(&self.0, join, device, context)
     }
 }
 
-#[test]
-fn published_indexes_under_keys() {
-    check_shapes::<Fixed>(51, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
-}
-
-#[test]
-fn published_indexes_of_large_sets_and_unknown_tokens() {
-    check_shapes::<Fixed>(52, |rng| vec![shapes::sizes(rng, 2500), shapes::unknown(rng)]);
-}
-
-#[test]
-fn published_indexes_of_frequent_tokens() {
-    check_shapes::<Fixed>(53, |rng| vec![shapes::zipfian(rng, 12), shapes::dense(rng, 300)]);
-}
-
-#[test]
-fn the_cpu_goes_on_where_a_failing_device_has_left_a_row() {
-    check_faults::<Fixed>(56, 40, 30);
-}
-
-#[test]
-fn a_device_takes_up_the_rows_that_another_one_drops() {
-    check_faults_of_one_of_two::<Fixed>(57, 40);
-}
+tests_on_devices!(Fixed, 51, (40, 30), 40);
 
 #[test]
 fn works_without_memory_are_done_in_smaller_ones() {

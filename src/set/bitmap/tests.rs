@@ -8,6 +8,7 @@ use crate::engine::MatchNeed;
 use crate::set::Measure;
 use crate::set::bitmap::*;
 use crate::set::filter::SignatureScheme;
+use crate::set::tests::Forced;
 use crate::set::tests::harness::{Drive, Sides, spec};
 use crate::set::tests::shapes;
 use crate::set::tests::shapes::Shape;
@@ -21,23 +22,10 @@ pub(crate) struct Fixed {
     front: Front,
 }
 
-impl Strategy<SetJoin> for Fixed {
-    fn name(&self) -> &'static str {
-        "bitmap of fixed widths"
-    }
-
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
-    }
-
-    fn estimate(&self, _: &mut SetJoin, _: &Terms<'_>) -> Result<Estimate> {
-        Ok(Estimate::new(None, None, ()))
-    }
-
+impl Forced for Fixed {
     fn prepare(
         &self,
         join: &SetJoin,
-        _: &Estimate,
         _: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {

@@ -16,6 +16,7 @@ use crate::set::filter::signature::dealt_bit;
 use crate::set::filter::size_bounds::{SizeBoundsCache, partners};
 use crate::set::{JoinSpec, PrepareContext, SetCollection, SetId};
 use crate::simd::{Simd, Words, kernels};
+use crate::util::evenly::Evenly;
 use crate::util::parallel::{filled, for_each, threads_for};
 
 /// Words of a column, and sets that share one.
@@ -24,7 +25,7 @@ const MEMBERS: [usize; 3] = [2, 4, 8];
 const MOST_WORDS: usize = WIDTHS[WIDTHS.len() - 1];
 const MOST_MEMBERS: usize = MEMBERS[MEMBERS.len() - 1];
 /// Probe sets and columns of a sample.
-const ROWS: usize = 64;
+const ROWS: u32 = 64;
 const COLUMNS: usize = 128;
 
 /// The form of the columns.
@@ -206,7 +207,7 @@ pub(crate) fn passing_shares(
     let step = (build.len() as usize).div_ceil(COLUMNS).max(MOST_MEMBERS);
     let columns: Vec<SetId> =
         (0..build.len().saturating_sub(MOST_MEMBERS as u32 - 1)).step_by(step).collect();
-    let rows = (0..build.len()).step_by((build.len() as usize).div_ceil(ROWS).max(1));
+    let rows = Evenly::new(build.len(), ROWS).iter();
     let mut cache = SizeBoundsCache::new(spec, build.runs());
     // By row, the set and the least overlap that it requires of each column.
     let rows = rows.filter_map(|set| {

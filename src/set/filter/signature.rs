@@ -15,6 +15,7 @@ use datafusion::common::Result;
 use crate::set::PrepareContext;
 use crate::set::{SetCollection, SetId};
 use crate::simd::prefetch;
+use crate::util::evenly::Evenly;
 use crate::util::parallel::{filled, for_each, threads_for};
 
 /// Words of a signature at most.
@@ -166,9 +167,9 @@ impl Frequencies {
         let mut counts = vec![0; (build.universe() - first) as usize];
         let average = (build.token_count() / build.len().max(1) as usize).max(1);
         let sample = (SAMPLE_TOKENS / average).clamp(1, SAMPLE) as u32;
-        let mut sets = 0;
-        for set in (0..build.len()).step_by(build.len().div_ceil(sample).max(1) as usize) {
-            sets += 1;
+        let sampled = Evenly::new(build.len(), sample).iter();
+        let sets = sampled.len() as u32;
+        for set in sampled {
             for &token in build.tokens(set).iter().rev().take_while(|&&t| t >= first) {
                 counts[(token - first) as usize] += 1;
             }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Collection, Match, ProbeUnit};
+use crate::engine::{Collection, Match};
 use crate::gpu::DeviceWork;
 use crate::offload::{
     DeviceFilter, DeviceJob, DeviceTask, EachDevice, OnHost, OpenUnit, TicketOf, Undecided,
@@ -84,16 +84,12 @@ impl IndexFilter {
 }
 
 impl DeviceFilter for IndexFilter {
-    type Unit = SetUnit;
+    type Items = SetCollection;
     type Itself = SelfMatches;
     type Job = IndexJob;
     type Left = Vec<RowState>;
     type Scratch = Planning;
     type Undecided = UndecidedRows;
-
-    fn unit(&self, unit: &ProbeUnit) -> Result<SetUnit> {
-        SetUnit::of(unit)
-    }
 
     fn itself(&self, unit: &SetUnit) -> Option<SelfMatches> {
         SelfMatches::of(unit, &self.spec)

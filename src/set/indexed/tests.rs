@@ -8,19 +8,18 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::config::GpuOptions;
-use crate::emulator::gpu;
-use crate::engine::{Estimate, Placement, PreparedJoin, Strategy, Terms};
+use crate::engine::PreparedJoin;
 use crate::set::indexed::lookup::{ByWarps, Lookup};
 use crate::set::indexed::work::JobSettings;
 use crate::set::indexed::{IndexShape, IndexedJoin, on_cpu, on_devices, settings};
-use crate::set::tests::harness::{OnDevice, Sides, spec};
+use crate::set::tests::Forced;
+use crate::set::tests::harness::Sides;
 use crate::set::tests::on_devices::{
-    OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes,
-    check_tiles_in_place,
+    OnDevices, check_faults, check_faults_of_one_of_two, check_left_to_cpu, check_shapes,
+    check_tiles_in_place, tests_on_devices,
 };
 use crate::set::tests::shapes;
-use crate::set::{DeviceJoin, Measure, PrepareContext, SetJoin};
+use crate::set::{DeviceJoin, PrepareContext, SetJoin};
 
 /// An index with given room and budgets.
 #[derive(Debug)]
@@ -63,23 +62,10 @@ impl OnDevices for FixedIndex {
     }
 }
 
-impl Strategy<SetJoin> for FixedIndex {
-    fn name(&self) -> &'static str {
-        "fixed index"
-    }
-
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Gpu
-    }
-
-    fn estimate(&self, _: &mut SetJoin, _: &Terms<'_>) -> Result<Estimate> {
-        Ok(Estimate::new(None, None, ()))
-    }
-
+impl Forced for FixedIndex {
     fn prepare(
         &self,
         join: &SetJoin,
-        _: &Estimate,
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
@@ -98,48 +84,13 @@ impl Strategy<SetJoin> for FixedIndex {
     }
 }
 
-#[test]
-fn indexes_under_keys() {
-    check_shapes::<FixedIndex>(51, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
-}
-
-#[test]
-fn indexes_of_large_sets_and_unknown_tokens() {
-    check_shapes::<FixedIndex>(52, |rng| vec![shapes::sizes(rng, 2500), shapes::unknown(rng)]);
-}
-
-#[test]
-fn indexes_of_frequent_tokens() {
-    check_shapes::<FixedIndex>(53, |rng| vec![shapes::zipfian(rng, 12), shapes::dense(rng, 300)]);
-}
-
-#[test]
-fn the_cpu_goes_on_where_a_failing_device_has_left_a_row() {
-    check_faults::<FixedIndex>(56, 30, 30);
-}
-
-#[test]
-fn a_device_takes_up_the_rows_that_another_one_drops() {
-    check_faults_of_one_of_two::<FixedIndex>(57, 40);
-}
+tests_on_devices!(FixedIndex, 51, (30, 30), 40);
 
 /// An index that does not fit on the device is left to the CPU; the reason is told. Where the query
 /// insists on the device, tiles join in pieces, and the query fails where not even a piece fits.
 #[test]
 fn an_index_that_does_not_fit_is_left_to_the_cpu() {
-    if gpu().is_none() {
-        return;
-    }
-    let mut rng = StdRng::seed_from_u64(58);
-    let [sides, _] = both_sides(&mut rng);
-    let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
-    spec.gpu = GpuOptions { memory_limit: Some(1), ..GpuOptions::default() };
-    let on = OnDevice { ordinal: 0, second: None, demanded: false, fault: None };
-    let (found, told) = sides.run_within(&FixedIndex::draw(&mut rng), spec, on, 256 << 20);
-    let mut found = found.unwrap();
-    found.sort_unstable();
-    assert_eq!(found, sides.expected(&spec));
-    assert!(told.len() == 1 && told[0].starts_with("without an index: "), "{told:?}");
+    check_left_to_cpu::<FixedIndex>(58, "without an index: ");
     check_tiles_in_place(&IndexedJoin, "without an index: ");
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Collection, Match, ProbeUnit};
+use crate::engine::{Collection, Match};
 use crate::gpu::DeviceWork;
 use crate::offload::{DeviceFilter, DeviceTask, EachDevice, OnHost, OpenUnit, TicketOf, Undecided};
 use crate::set::large::abi::LargeRun;
@@ -108,16 +108,12 @@ impl LargeSets {
 }
 
 impl DeviceFilter for LargeSets {
-    type Unit = SetUnit;
+    type Items = SetCollection;
     type Itself = SelfMatches;
     type Job = LargeJob;
     type Left = Range<SetId>;
     type Scratch = ();
     type Undecided = UndecidedSets;
-
-    fn unit(&self, unit: &ProbeUnit) -> Result<SetUnit> {
-        SetUnit::of(unit)
-    }
 
     fn itself(&self, unit: &SetUnit) -> Option<SelfMatches> {
         SelfMatches::of(unit, &self.spec)

@@ -12,18 +12,15 @@ use super::cut::{Pairs, TokenCut};
 use super::shape::LightShape;
 use super::work::JobSettings;
 use super::{Choice, pairs};
-use crate::config::GpuOptions;
-use crate::emulator::gpu;
-use crate::engine::{Estimate, Placement, PreparedJoin, Strategy, Terms};
-use crate::set::tests::harness::{OnDevice, Sides, spec};
+use crate::engine::PreparedJoin;
+use crate::set::tests::Forced;
+use crate::set::tests::harness::Sides;
 use crate::set::tests::on_devices::{
-    OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes,
-    check_tiles_in_place,
+    OnDevices, check_faults, check_faults_of_one_of_two, check_left_to_cpu, check_shapes,
+    check_tiles_in_place, tests_on_devices,
 };
 use crate::set::tests::shapes;
-use crate::set::{
-    DeviceJoin, Measure, PrepareContext, ScanCount, SetCollection, SetJoin, scan_count,
-};
+use crate::set::{DeviceJoin, PrepareContext, ScanCount, SetCollection, SetJoin, scan_count};
 
 /// `scancount` on a device, with room and a cut given.
 #[derive(Debug, Clone, Copy)]
@@ -84,23 +81,10 @@ impl OnDevices for FixedLarge {
     }
 }
 
-impl Strategy<SetJoin> for FixedLarge {
-    fn name(&self) -> &'static str {
-        "fixed large sets"
-    }
-
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Gpu
-    }
-
-    fn estimate(&self, _: &mut SetJoin, _: &Terms<'_>) -> Result<Estimate> {
-        Ok(Estimate::new(None, None, ()))
-    }
-
+impl Forced for FixedLarge {
     fn prepare(
         &self,
         join: &SetJoin,
-        _: &Estimate,
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
@@ -115,48 +99,13 @@ impl Strategy<SetJoin> for FixedLarge {
     }
 }
 
-#[test]
-fn large_sets_under_keys() {
-    check_shapes::<FixedLarge>(71, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
-}
-
-#[test]
-fn large_sets_and_unknown_tokens() {
-    check_shapes::<FixedLarge>(72, |rng| vec![shapes::sizes(rng, 2500), shapes::unknown(rng)]);
-}
-
-#[test]
-fn large_sets_of_frequent_tokens() {
-    check_shapes::<FixedLarge>(73, |rng| vec![shapes::zipfian(rng, 12), shapes::dense(rng, 300)]);
-}
-
-#[test]
-fn the_cpu_counts_what_a_failing_device_drops() {
-    check_faults::<FixedLarge>(74, 20, 30);
-}
-
-#[test]
-fn a_device_counts_what_another_one_drops() {
-    check_faults_of_one_of_two::<FixedLarge>(75, 12);
-}
+tests_on_devices!(FixedLarge, 71, (20, 30), 12);
 
 /// Sets that do not fit on the device are left to the CPU; the reason is told. Where the query insists on
 /// the device, tiles join in pieces, and the query fails where not even a piece fits.
 #[test]
 fn large_sets_that_do_not_fit_are_left_to_the_cpu() {
-    if gpu().is_none() {
-        return;
-    }
-    let mut rng = StdRng::seed_from_u64(76);
-    let [sides, _] = both_sides(&mut rng);
-    let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
-    spec.gpu = GpuOptions { memory_limit: Some(1), ..GpuOptions::default() };
-    let on = OnDevice { ordinal: 0, second: None, demanded: false, fault: None };
-    let (found, told) = sides.run_within(&FixedLarge::draw(&mut rng), spec, on, 256 << 20);
-    let mut found = found.unwrap();
-    found.sort_unstable();
-    assert_eq!(found, sides.expected(&spec));
-    assert!(told.iter().any(|why| why.starts_with("without overlaps: ")), "{told:?}");
+    check_left_to_cpu::<FixedLarge>(76, "without overlaps: ");
     check_tiles_in_place(&ScanCount, "without overlaps: ");
 }
 

@@ -5,6 +5,7 @@ use datafusion::common::Result;
 use super::rates::heavy_from;
 use super::walk::{Walk, count, pieces};
 use crate::set::{JoinSpec, PrepareContext, SetCollection, SetJoin};
+use crate::util::evenly::Evenly;
 use crate::util::parallel;
 
 /// Tokens of an average set from which on frequencies are counted, and in how many sets at most: a
@@ -61,8 +62,7 @@ impl Frequencies {
             context.threads,
             sets.min(build.len()) as usize * build.token_count() / build.len().max(1) as usize,
         );
-        let step = build.len().div_ceil(sets).max(1);
-        let sampled = || (step / 2..build.len()).step_by(step as usize);
+        let sampled = || Evenly::new(build.len(), sets).iter();
         let bytes = build.universe() as usize + threads * Walk::footprint(sampled().count());
         context.reservation.try_grow(bytes)?;
         let mut counts = vec![0_u8; build.universe() as usize];

@@ -19,7 +19,7 @@ use crate::set::tests::harness::{Drive, Fault, OnDevice, Rows, Sides, reservatio
 use crate::set::tests::on_devices::OnDevices;
 use crate::set::tests::shapes;
 use crate::set::tests::shapes::Shape;
-use crate::set::tests::{Forced, NEEDS, thresholds};
+use crate::set::tests::{ForcedParts, NEEDS, thresholds};
 use crate::set::tiles::FixedTiles;
 use crate::set::{BitmapBlocks, FilterVerify, Measure, Role};
 use crate::set::{JoinSpec, SetJoin};
@@ -47,7 +47,7 @@ fn check(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> usize {
     let fits = tiles.is_some();
     let strategy: Box<dyn Strategy<SetJoin>> = match tiles {
         Some(tiles) => Box::new(tiles),
-        None => Box::new(Forced::draw(rng)),
+        None => Box::new(ForcedParts::draw(rng)),
     };
     let needs = if spec.pairing == Pairing::Unordered { &NEEDS[1..] } else { &NEEDS };
     spec.need = *needs.choose(rng).unwrap();
@@ -147,14 +147,14 @@ fn chunks_that_the_memory_limit_forbids_are_verified_on_the_cpu() {
     // Nothing beside the chunk of the filter; no chunk for the device.
     for beside in [0, 4 << 20] {
         let on_device = OnDevice { ordinal: 0, second: None, demanded: false, fault: None };
-        let (found, told) = sides.run_within(&Forced::draw(&mut rng), spec, on_device, beside);
+        let (found, told) = sides.run_within(&ForcedParts::draw(&mut rng), spec, on_device, beside);
         let mut found = found.unwrap();
         found.sort_unstable();
         assert_eq!(found, expected);
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].starts_with("partly cpu: "), "{told:?}");
         let on_device = OnDevice { demanded: true, ..on_device };
-        let (found, told) = sides.run_within(&Forced::draw(&mut rng), spec, on_device, beside);
+        let (found, told) = sides.run_within(&ForcedParts::draw(&mut rng), spec, on_device, beside);
         let error = found.unwrap_err();
         assert!(matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)), "{error}");
         assert!(
@@ -209,7 +209,7 @@ fn the_cpu_takes_up_what_a_failing_device_drops() {
             };
             let expected = sides.expected(&spec);
             assert!(expected.len() > 30, "{}", expected.len());
-            sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
+            sides.check(&ForcedParts::draw(&mut rng), spec, drive, &expected);
             sides.build.copies().clear();
             lease.expect_nothing_left(Device::close, &format!("after {fault:?}"));
         }
@@ -396,7 +396,7 @@ fn two_devices_share_the_chunks_of_a_join() {
         spec.need = *NEEDS[1..].choose(&mut rng).unwrap();
         let drive = drive_on(leases.both(true, None), 20, &mut rng);
         let expected = sides.expected(&spec);
-        sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
+        sides.check(&ForcedParts::draw(&mut rng), spec, drive, &expected);
         let launches = leases.0.each_ref().map(|lease| lease.stat("launches"));
         assert!(launches.iter().all(|&launches| launches > 0), "{launches:?}");
         leases.expect_nothing_left(&sides, "shared");
@@ -426,7 +426,7 @@ fn a_device_takes_up_what_another_one_drops() {
         // Units large enough to fill several packs.
         let drive = drive_on(leases.both(rng.random(), fault), u32::MAX, &mut rng);
         let expected = sides.expected(&spec);
-        sides.check(&Forced::draw(&mut rng), spec, drive, &expected);
+        sides.check(&ForcedParts::draw(&mut rng), spec, drive, &expected);
         // A join may have fewer such calls than the fault waits for.
         if leases.0[0].stat("faults") > 0 {
             faults += 1;
@@ -452,7 +452,7 @@ fn the_failure_of_the_last_device_is_told() {
         let leases = Leases::new(emulator);
         leases.0.iter().for_each(|lease| lease.fault_async(1, 700));
         let on = leases.both(demanded, None);
-        let (found, told) = sides.run_within(&Forced::draw(&mut rng), spec, on, 64 << 20);
+        let (found, told) = sides.run_within(&ForcedParts::draw(&mut rng), spec, on, 64 << 20);
         if demanded {
             let error = found.unwrap_err().to_string();
             assert!(error.contains("illegal memory access"), "{error}");

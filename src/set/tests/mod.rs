@@ -8,6 +8,7 @@ pub(crate) mod harness;
 pub(crate) mod on_devices;
 pub(crate) mod shapes;
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use datafusion::common::Result;
@@ -32,11 +33,43 @@ use crate::simd::Simd;
 
 /// All strategies of the CPU as they choose their own parts.
 fn on_cpu<'a>() -> impl Iterator<Item = &'a dyn Strategy<SetJoin>> {
-    let named = STRATEGIES
-        .iter()
-        .map(|strategy| *strategy as &dyn Strategy<SetJoin>)
-        .filter(|strategy| strategy.runs_on(Placement::Cpu));
+    let named = STRATEGIES.iter().copied().filter(|strategy| strategy.runs_on(Placement::Cpu));
     named.chain([&ForWantOfMemory as &dyn Strategy<SetJoin>])
+}
+
+/// Parts of a strategy that tests force on any join: no estimate chooses it.
+pub(crate) trait Forced: Debug + Send + Sync {
+    /// [`Strategy::prepare`].
+    fn prepare(
+        &self,
+        join: &SetJoin,
+        device: Option<&Arc<DeviceJoin>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>>;
+}
+
+impl<F: Forced> Strategy<SetJoin> for F {
+    fn name(&self) -> &'static str {
+        std::any::type_name::<F>()
+    }
+
+    fn runs_on(&self, _: Placement) -> bool {
+        true
+    }
+
+    fn estimate(&self, _: &mut SetJoin, _: &Terms<'_>) -> Result<Estimate> {
+        Ok(Estimate::new(None, None, ()))
+    }
+
+    fn prepare(
+        &self,
+        join: &SetJoin,
+        _: &Estimate,
+        device: Option<&Arc<DeviceJoin>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        Forced::prepare(self, join, device, context)
+    }
 }
 
 impl PreparedJoin for NestedLoop {
@@ -49,23 +82,10 @@ impl PreparedJoin for NestedLoop {
 #[derive(Debug)]
 struct ForWantOfMemory;
 
-impl Strategy<SetJoin> for ForWantOfMemory {
-    fn name(&self) -> &'static str {
-        "for want of memory"
-    }
-
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Cpu
-    }
-
-    fn estimate(&self, _: &mut SetJoin, _: &Terms<'_>) -> Result<Estimate> {
-        Ok(Estimate::new(None, None, ()))
-    }
-
+impl Forced for ForWantOfMemory {
     fn prepare(
         &self,
         join: &SetJoin,
-        _: &Estimate,
         _: Option<&Arc<DeviceJoin>>,
         _: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
@@ -75,7 +95,7 @@ impl Strategy<SetJoin> for ForWantOfMemory {
 
 /// A [`FilterVerify`] with parts that its estimate may never choose for so few sets.
 #[derive(Debug)]
-struct Forced {
+struct ForcedParts {
     strategy: FilterVerify,
     /// Words of the signatures of postings.
     words: usize,
@@ -83,7 +103,7 @@ struct Forced {
     signed: bool,
 }
 
-impl Forced {
+impl ForcedParts {
     fn draw(rng: &mut StdRng) -> Self {
         let strategies = [FilterVerify::AllPairs, FilterVerify::PPJoin];
         Self {
@@ -94,23 +114,10 @@ impl Forced {
     }
 }
 
-impl Strategy<SetJoin> for Forced {
-    fn name(&self) -> &'static str {
-        self.strategy.name()
-    }
-
-    fn runs_on(&self, placement: Placement) -> bool {
-        self.strategy.runs_on(placement)
-    }
-
-    fn estimate(&self, join: &mut SetJoin, terms: &Terms<'_>) -> Result<Estimate> {
-        self.strategy.estimate(join, terms)
-    }
-
+impl Forced for ForcedParts {
     fn prepare(
         &self,
         join: &SetJoin,
-        _: &Estimate,
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
@@ -141,7 +148,7 @@ fn drive(rng: &mut StdRng) -> Drive {
 
 /// Holds every strategy to the nested loop, each for one need; gives the number of matches.
 fn check(rng: &mut StdRng, sides: &Sides, spec: JoinSpec) -> usize {
-    let forced = [Forced::draw(rng), Forced::draw(rng)];
+    let forced = [ForcedParts::draw(rng), ForcedParts::draw(rng)];
     let forced = forced.iter().map(|f| f as &dyn Strategy<SetJoin>);
     let strategies: Vec<_> = on_cpu().chain(forced).collect();
     check_each(rng, sides, spec, &strategies)

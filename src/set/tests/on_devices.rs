@@ -172,9 +172,66 @@ pub(crate) fn check_faults_of_one_of_two<S: OnDevices>(seed: u64, latest: u32) {
     assert!(faults > 4, "{faults} faults happened");
 }
 
+/// Where a device that is not demanded has no memory at all, the CPU joins; `why` begins a reason that is
+/// told.
+pub(crate) fn check_left_to_cpu<S: OnDevices>(seed: u64, why: &str) {
+    if gpu().is_none() {
+        return;
+    }
+    let mut rng = StdRng::seed_from_u64(seed);
+    let [sides, _] = both_sides(&mut rng);
+    let mut spec = spec(Measure::Jaccard, 0.2, sides.pairing);
+    spec.gpu = GpuOptions { memory_limit: Some(1), ..GpuOptions::default() };
+    let on = OnDevice { ordinal: 0, second: None, demanded: false, fault: None };
+    let (found, told) = sides.run_within(&S::draw(&mut rng), spec, on, 256 << 20);
+    let mut found = found.unwrap();
+    found.sort_unstable();
+    assert_eq!(found, sides.expected(&spec));
+    assert!(told.iter().any(|reason| reason.starts_with(why)), "{told:?}");
+}
+
+/// Tests of a strategy that every one on devices has, by the first of their seeds, and the calls that fail
+/// (the latest one, and how often one must) on one device, and on one of two.
+macro_rules! tests_on_devices {
+    ($strategy:ty, $seed:literal, $faults:expr, $latest_of_two:literal) => {
+        #[test]
+        fn keys() {
+            check_shapes::<$strategy>($seed, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
+        }
+
+        #[test]
+        fn large_sets_and_unknown_tokens() {
+            let drawn = |rng: &mut StdRng| vec![shapes::sizes(rng, 2500), shapes::unknown(rng)];
+            check_shapes::<$strategy>($seed + 1, drawn);
+        }
+
+        #[test]
+        fn frequent_tokens() {
+            let drawn = |rng: &mut StdRng| vec![shapes::zipfian(rng, 12), shapes::dense(rng, 300)];
+            check_shapes::<$strategy>($seed + 2, drawn);
+        }
+
+        #[test]
+        fn the_cpu_goes_on_where_a_device_fails() {
+            let (latest, least) = $faults;
+            check_faults::<$strategy>($seed + 3, latest, least);
+        }
+
+        #[test]
+        fn a_device_does_what_another_one_drops() {
+            check_faults_of_one_of_two::<$strategy>($seed + 4, $latest_of_two);
+        }
+    };
+}
+
+pub(crate) use tests_on_devices;
+
 /// Where demanded devices lack the memory for a strategy, tiles join in pieces in its place; where not even
 /// a piece fits, the query fails. `why` begins the reason that is told.
 pub(crate) fn check_tiles_in_place(strategy: &dyn Strategy<SetJoin>, why: &str) {
+    if gpu().is_none() {
+        return;
+    }
     let mut rng = StdRng::seed_from_u64(78);
     let row = |rng: &mut StdRng| (0, (0..40).map(|_| rng.random_range(0..500)).collect());
     let build: Rows = (0..10_000).map(|_| row(&mut rng)).collect();

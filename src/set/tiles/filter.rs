@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Collection, Match, Pairing, ProbeUnit};
+use crate::engine::{Collection, Match, Pairing};
 use crate::gpu::DeviceWork;
 use crate::offload::{
     Again, DeviceFilter, DeviceJob, DeviceTask, EachDevice, Left, OnHost, OpenUnit, TicketOf,
@@ -59,16 +59,12 @@ struct RowsOfPieces {
 }
 
 impl DeviceFilter for Tiles {
-    type Unit = SetUnit;
+    type Items = SetCollection;
     type Itself = SelfMatches;
     type Job = TileJob;
     type Left = Left<Unit>;
     type Scratch = TileScratch;
     type Undecided = UndecidedTiles;
-
-    fn unit(&self, unit: &ProbeUnit) -> Result<SetUnit> {
-        SetUnit::of(unit)
-    }
 
     fn itself(&self, unit: &SetUnit) -> Option<SelfMatches> {
         SelfMatches::of(unit, &self.spec)

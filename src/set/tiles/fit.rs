@@ -7,6 +7,7 @@ use crate::set::filter::size_bounds::{SizeBoundsCache, partners};
 use crate::set::tiles::scheme::TileScheme;
 use crate::set::tiles::shape::{TileKernel, TileShape, WIDTHS};
 use crate::set::{JoinSpec, SetCollection, SetId, SetJoin, Statistics, costs};
+use crate::util::evenly::Evenly;
 
 /// Hits of a work: at least, at most.
 const CAPACITY: (u64, u64) = (32, 1 << 24);
@@ -116,8 +117,7 @@ impl<'a> Sample<'a> {
             .collect();
         let all = JoinSpec { pairing: Pairing::All, ..*spec };
         let mut cache = SizeBoundsCache::new(&all, build.runs());
-        let step = build.len().div_ceil(rows).max(1);
-        let rows = (step / 2..build.len()).step_by(step as usize).filter_map(|set| {
+        let rows = Evenly::new(build.len(), rows).iter().filter_map(|set| {
             let (mut partners, bounds) = partners(build, &all, &mut cache, set)?;
             if spec.pairing == Pairing::Unordered {
                 partners.start = partners.start.max(set + 1);

@@ -10,12 +10,13 @@ use rand::seq::IndexedRandom;
 
 use crate::config::GpuOptions;
 use crate::emulator::gpu;
-use crate::engine::{Estimate, Placement, PreparedJoin, Strategy, Terms};
+use crate::engine::PreparedJoin;
 use crate::set::bitmap::{Front, on_cpu};
 use crate::set::filter::SignatureScheme;
+use crate::set::tests::Forced;
 use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::on_devices::{
-    OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes,
+    OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes, tests_on_devices,
 };
 use crate::set::tests::shapes;
 use crate::set::tiles::scheme::TileScheme;
@@ -59,24 +60,11 @@ impl OnDevices for FixedTiles {
     }
 }
 
-impl Strategy<SetJoin> for FixedTiles {
-    fn name(&self) -> &'static str {
-        "fixed tiles"
-    }
-
-    fn runs_on(&self, placement: Placement) -> bool {
-        placement == Placement::Gpu
-    }
-
-    fn estimate(&self, _: &mut SetJoin, _: &Terms<'_>) -> Result<Estimate> {
-        Ok(Estimate::new(None, None, ()))
-    }
-
+impl Forced for FixedTiles {
     /// On the CPU where there is no device, or one that is not demanded has not the room.
     fn prepare(
         &self,
         join: &SetJoin,
-        _: &Estimate,
         device: Option<&Arc<DeviceJoin>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
@@ -93,36 +81,13 @@ impl Strategy<SetJoin> for FixedTiles {
     }
 }
 
-#[test]
-fn tiles_under_keys() {
-    check_shapes::<FixedTiles>(41, |rng| vec![shapes::repeats(rng), shapes::keyed(rng)]);
-}
-
-#[test]
-fn tiles_of_sets_beyond_words_and_signatures() {
-    check_shapes::<FixedTiles>(42, |rng| vec![shapes::sizes(rng, 2500), shapes::unknown(rng)]);
-}
+tests_on_devices!(FixedTiles, 41, (12, 40), 8);
 
 #[test]
 fn tiles_of_universes_around_the_width() {
-    check_shapes::<FixedTiles>(43, |rng| {
+    check_shapes::<FixedTiles>(49, |rng| {
         [64, 256, 300, 1024].map(|universe| shapes::universe(rng, universe)).into()
     });
-}
-
-#[test]
-fn tiles_of_frequent_tokens() {
-    check_shapes::<FixedTiles>(44, |rng| vec![shapes::zipfian(rng, 12), shapes::dense(rng, 300)]);
-}
-
-#[test]
-fn the_cpu_decides_the_tiles_that_a_failing_device_drops() {
-    check_faults::<FixedTiles>(46, 12, 40);
-}
-
-#[test]
-fn a_device_takes_up_the_tiles_that_another_one_drops() {
-    check_faults_of_one_of_two::<FixedTiles>(47, 8);
 }
 
 /// Tiles of sets that do not fit on the device are refused; where the query insists on the device, it

@@ -4,15 +4,14 @@ use std::sync::Arc;
 
 use crate::engine::Match;
 use crate::gpu::{DeviceError, Grid, Stage};
-use crate::offload::{Arena, DeviceJob, JobCounters, JobResults, Left, OnDevice, Outcome};
+use crate::offload::{
+    Arena, DeviceJob, JobCounters, JobResults, Left, OnDevice, Outcome, deciding_grid,
+};
 use crate::set::offload::TravellingSets;
 use crate::set::tiles::abi::{HIT_BYTES, Signed, Signing, Tally, TileWork, Unit};
 use crate::set::tiles::columns::{Columns, Making, Signatures, SignedColumns, sign};
 use crate::set::tiles::plan::Plan;
 use crate::set::tiles::shape::{TILES, TileShape};
-
-/// Threads of a block that decides.
-const DECIDING_THREADS: u32 = 128;
 
 /// The settings that the jobs of a join share.
 #[derive(Debug, Clone, Copy)]
@@ -95,15 +94,12 @@ impl TileJob {
         Self { settings, plan, units, dense, probe, columns, ..*self }
     }
 
-    /// The number of blocks that decide.
-    fn deciding_blocks(&self, multiprocessors: u32) -> u32 {
-        let Self { settings, units, .. } = self;
-        let pairs = match self.dense {
-            true => settings.tile_pairs() * units.len() as u64,
-            false => settings.hit_pairs(),
-        };
-        let blocks = pairs.div_ceil(u64::from(DECIDING_THREADS));
-        blocks.clamp(1, u64::from(8 * multiprocessors)) as u32
+    /// The pairs that are decided at most.
+    fn decided_pairs(&self) -> u64 {
+        match self.dense {
+            true => self.settings.tile_pairs() * self.units.len() as u64,
+            false => self.settings.hit_pairs(),
+        }
     }
 
     /// The rows that travel with the work, to be signed, and the address of their row counts.
@@ -254,8 +250,7 @@ impl DeviceJob for TileJob {
             (true, true) => "tiles_decide_units_count",
         };
         let kernel = stage.kernel(&TILES, decide)?;
-        let blocks = self.deciding_blocks(multiprocessors);
-        let grid = Grid { blocks, threads: DECIDING_THREADS, shared_words: 0 };
+        let grid = deciding_grid(self.decided_pairs(), multiprocessors);
         // SAFETY: as above. There is room for the matches of all hits, or of all pairs of the units.
         unsafe { stage.launch(kernel, grid, *tiles) }
     }

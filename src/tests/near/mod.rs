@@ -215,7 +215,7 @@ impl Matcher for Near {
     }
 
     fn strategies(&self) -> &[&'static dyn Strategy<NearJoin>] {
-        &BISECTION
+        BISECTION
     }
 
     fn join(

@@ -14,7 +14,7 @@ use crate::engine::{
     UnitCursor, Work, Worker,
 };
 
-pub(super) static BISECTION: [&dyn Strategy<NearJoin>; 1] = [&Bisection];
+pub(super) static BISECTION: &[&dyn Strategy<NearJoin>] = &[&Bisection];
 
 /// Looks the partners of a probe item up among the build items, which are sorted.
 #[derive(Debug)]

@@ -8,7 +8,7 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{
-    Collection, ItemId, Match, MatchBuffer, MatchOrder, Pairing, PrepareContext, ProbeUnit, Unit,
+    Collection, ItemId, Match, MatchBuffer, MatchOrder, Pairing, PrepareContext, Unit,
 };
 use crate::gpu::DeviceWork;
 use crate::offload::{
@@ -248,16 +248,12 @@ impl VectorFilter {
 }
 
 impl DeviceFilter for VectorFilter {
-    type Unit = Unit<Vectors>;
+    type Items = Vectors;
     type Itself = NoItself;
     type Job = VectorJob;
     type Left = Left<VectorUnit>;
     type Scratch = Moving;
     type Undecided = UndecidedTiles;
-
-    fn unit(&self, unit: &ProbeUnit) -> Result<Unit<Vectors>> {
-        Unit::of(unit)
-    }
 
     fn itself(&self, _: &Unit<Vectors>) -> Option<NoItself> {
         None

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::gpu::{Device, DeviceError, Grid};
 use crate::offload::ask;
+use crate::util::evenly::Evenly;
 use crate::vector::collection::Vectors;
 use crate::vector::device::abi::{NumberRange, RANGE_OFFSET, Ranging};
 use crate::vector::device::columns::Preparation;
@@ -40,7 +41,7 @@ impl NumberRange {
     pub(super) fn of_sample(vectors: &Vectors) -> Self {
         const SAMPLED: u32 = 1 << 8;
         let mut range = Self::default();
-        for item in (0..vectors.len()).step_by((vectors.len() / SAMPLED).max(1) as usize) {
+        for item in Evenly::new(vectors.len(), SAMPLED).iter() {
             for &number in vectors.vector(item) {
                 if number.abs() < f64::from(RANGE_OFFSET) && number.fract() == 0.0 {
                     range.below = range.below.max((RANGE_OFFSET - number as i32) as u32);

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use crate::engine::{Match, RowPairCounts};
 use crate::gpu::{DeviceError, Grid, Stage};
-use crate::offload::{Arena, Counted, DeviceJob, JobCounters, JobResults, Left, OnDevice, Outcome};
+use crate::offload::{
+    Arena, Counted, DeviceJob, JobCounters, JobResults, Left, OnDevice, Outcome, deciding_grid,
+};
 use crate::vector::device::abi::{
     HIT_BYTES, UNDECIDED, VectorSide, VectorTally, VectorUnit, VectorWork,
 };
@@ -14,8 +16,6 @@ use crate::vector::device::plan::Plan;
 use crate::vector::device::shape::{VECTORS, VectorShape};
 use crate::vector::device::travel::TravellingVectors;
 
-/// Threads of a block that decides.
-const DECIDING_THREADS: u32 = 128;
 /// The hits that a warp takes room for at once, at most.
 const MOST_CHUNK: u32 = 128;
 
@@ -135,15 +135,12 @@ impl VectorJob {
         (self.units.len() as u32).min(most).max(1)
     }
 
-    /// The number of blocks that decide.
-    fn deciding_blocks(&self, multiprocessors: u32) -> u32 {
-        let Self { settings, units, .. } = self;
-        let pairs = match self.dense {
-            true => settings.shape().tile_pairs() * units.len() as u64,
-            false => u64::from(settings.capacity),
-        };
-        let blocks = pairs.div_ceil(u64::from(DECIDING_THREADS));
-        blocks.clamp(1, u64::from(8 * multiprocessors)) as u32
+    /// The pairs that are decided at most.
+    fn decided_pairs(&self) -> u64 {
+        match self.dense {
+            true => self.settings.shape().tile_pairs() * self.units.len() as u64,
+            false => u64::from(self.settings.capacity),
+        }
     }
 
     /// The numbers of pairs by their fate.
@@ -311,8 +308,7 @@ impl DeviceJob for VectorJob {
             (true, true) => "vectors_decide_units_count",
         };
         let kernel = stage.kernel(&VECTORS, decide)?;
-        let blocks = self.deciding_blocks(multiprocessors);
-        let grid = Grid { blocks, threads: DECIDING_THREADS, shared_words: 0 };
+        let grid = deciding_grid(self.decided_pairs(), multiprocessors);
         // SAFETY: as above. There is room for the matches of all hits, or of all pairs of the units.
         unsafe { stage.launch(kernel, grid, *tiles) }
     }

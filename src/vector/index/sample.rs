@@ -9,6 +9,7 @@ use super::built::VectorIndex;
 use super::order::Order;
 use super::visit::{Visit, go_on};
 use crate::engine::{MatchNeed, MatchSpec, Pairing, PrepareContext};
+use crate::util::evenly::Evenly;
 use crate::vector::bounds::Frame;
 use crate::vector::collection::Vectors;
 use crate::vector::metric::Threshold;
@@ -22,7 +23,7 @@ pub(in crate::vector) struct Sampled {
 }
 
 /// Items that are probed.
-const PROBES: usize = 64;
+const PROBES: u32 = 64;
 
 /// Items of the index by which it is decided whether a whole one is made.
 const FIRST: usize = 1 << 12;
@@ -129,11 +130,10 @@ pub(in crate::vector) fn sample(
 /// met so many panels that there are more than `most` in any case.
 fn visits(index: &VectorIndex, spec: &MatchSpec, most: f64) -> (f64, f64) {
     let vectors = &index.vectors;
-    let step = (vectors.len() as usize).div_ceil(PROBES).max(1);
     let (mut nodes, mut panels, mut probes) = (0, 0, 0.0);
     let (mut point, mut hits) = (vec![], vec![]);
     // Not those that a thinned index has.
-    let items = (step as u32 / 2..vectors.len()).step_by(step);
+    let items = Evenly::new(vectors.len(), PROBES).iter();
     let most = most * items.len() as f64;
     for item in items {
         if panels as f64 > most {

@@ -1,0 +1,44 @@
+//! Samples: some of many things, evenly drawn.
+
+/// The middle ones of about as many stretches of equal length as are wanted of `len` things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Evenly {
+    len: u32,
+    step: u32,
+}
+
+impl Evenly {
+    /// At most `wanted` of `len` things, at least one where there is one.
+    pub(crate) fn new(len: u32, wanted: u32) -> Self {
+        Self { len, step: len.div_ceil(wanted.max(1)).max(1) }
+    }
+
+    /// The number of things that each one stands for.
+    pub(crate) fn step(self) -> u32 {
+        self.step
+    }
+
+    /// The numbers of the things, ascending.
+    pub(crate) fn iter(self) -> impl ExactSizeIterator<Item = u32> + Clone {
+        (self.step / 2..self.len).step_by(self.step as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sample_is_no_larger_than_wanted_and_within_the_whole() {
+        for len in 0..70 {
+            for wanted in 0..80 {
+                let drawn = Evenly::new(len, wanted);
+                let items: Vec<u32> = drawn.iter().collect();
+                assert!(items.len() as u32 <= wanted.max(1) && items.is_empty() == (len == 0));
+                assert!(items.iter().all(|&item| item < len));
+                assert!(items.windows(2).all(|pair| pair[1] - pair[0] == drawn.step()));
+                assert!(drawn.iter().len() as u32 * drawn.step() + drawn.step() > len);
+            }
+        }
+    }
+}
