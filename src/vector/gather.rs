@@ -1,20 +1,17 @@
 //! The distinct vectors among the rows of several parts, by several threads.
 
 use std::mem::{MaybeUninit, size_of};
-use std::ops::Range;
 
 use datafusion::common::Result;
-use hashbrown::HashTable;
 
 use super::collection::{
     Content, NumbersPlace, ReadRow, ReadRows, Run, Vectors, hash_of, is_equal,
 };
 use super::metric::Metric;
 use super::order::{OrderRequest, Resources, arrange, by_magnitude};
-use crate::engine::{ItemId, KeyId, RowGroups};
+use crate::engine::{Distinct, ItemId, ItemRows, KeyId, Place, places_by_row};
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
-use crate::util::parallel::{for_each, map, steps_per_task, threads_for};
-use crate::util::scatter::Scatter;
+use crate::util::parallel::{for_each, steps_per_task, threads_for};
 
 /// Rows that a task takes on, at least. Tests want many tasks.
 const LEAST_ROWS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
@@ -33,30 +30,12 @@ pub(super) struct Gathering<'a> {
     pub reserve: &'a dyn Fn(usize) -> bool,
 }
 
-/// Where a row lies: its number, its part, and its index there.
-#[derive(Debug, Clone, Copy)]
-struct Place {
-    row: u32,
-    part: u32,
-    index: u32,
-}
-
-/// Not a place.
-const NONE: u32 = u32::MAX;
-
 /// Rows in the order of the input.
 struct Input<'a> {
     parts: &'a [ReadRows],
     places: Vec<Place>,
     threads: usize,
     cancel: &'a CancelFlag,
-}
-
-/// The distinct vectors, by the places of their first rows.
-struct Distinct {
-    /// By place, that of the first row with an equal vector; [`NONE`] where there is no item.
-    first: Scatter,
-    items: Vec<u32>,
 }
 
 impl Vectors {
@@ -77,7 +56,8 @@ impl Vectors {
     /// When the work is cancelled.
     pub(super) fn gather(parts: Vec<ReadRows>, how: Gathering<'_>) -> Result<Self> {
         let input = Input::of(&parts, how)?;
-        let Distinct { first, mut items } = input.distinct()?;
+        let distinct = Distinct::of(&input, input.threads, how.cancel)?;
+        let mut items = distinct.items.clone();
         let key = |place: u32| input.row(place).key;
         if !items.is_sorted_by_key(|&place| key(place)) {
             sort_by_key(&mut items, key, how.cancel)?;
@@ -101,8 +81,8 @@ impl Vectors {
         if let Some(order) = order {
             items = order.iter().map(|&item| items[item as usize]).collect();
         }
-        let groups = input.groups(&first, &items)?;
-        drop(first);
+        let groups = distinct.groups(&input, &items, how.cancel)?;
+        drop(distinct);
         let mut vectors = input.collect(&items)?;
         let given: usize = parts.iter().map(|part| part.numbers.capacity()).sum();
         // Where most rows are equal to others, their numbers are not worth their memory.
@@ -146,37 +126,32 @@ fn sort_by_key(
     Ok(())
 }
 
-/// Neighbouring rows of the input that lie one behind the other in a part.
-struct Stretch {
-    row: u32,
-    part: u32,
-    indexes: Range<u32>,
+impl ItemRows for Input<'_> {
+    fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    fn row_number(&self, place: u32) -> u32 {
+        self.places[place as usize].row
+    }
+
+    fn hash(&self, place: u32) -> Option<u64> {
+        let row = self.row(place);
+        (row.content != Content::None).then(|| hash_of(row.key, row.content, self.vector(place)))
+    }
+
+    fn is_same(&self, a: u32, b: u32) -> bool {
+        let (of_a, of_b) = (self.row(a), self.row(b));
+        (of_a.key, of_a.content, of_a.len) == (of_b.key, of_b.content, of_b.len)
+            && is_equal(self.vector(a), self.vector(b))
+    }
 }
 
 impl<'a> Input<'a> {
     fn of(parts: &'a [ReadRows], how: Gathering<'a>) -> Result<Self> {
         let Gathering { threads, cancel, .. } = how;
-        let mut stretches: Vec<Stretch> = vec![];
-        for (part, read) in (0..).zip(parts) {
-            let mut next = None;
-            for (index, row) in (0..).zip(&read.rows) {
-                cancel.check_at(index as usize)?;
-                if next != Some(row.row) {
-                    stretches.push(Stretch { row: row.row, part, indexes: index..index });
-                }
-                if let Some(last) = stretches.last_mut() {
-                    last.indexes.end = index + 1;
-                }
-                next = row.row.checked_add(1);
-            }
-        }
-        stretches.sort_unstable_by_key(|stretch| stretch.row);
-        let mut places = Vec::with_capacity(parts.iter().map(|part| part.rows.len()).sum());
-        for Stretch { row, part, indexes } in stretches {
-            cancel.check()?;
-            let indexes = (row..).zip(indexes);
-            places.extend(indexes.map(|(row, index)| Place { row, part, index }));
-        }
+        let rows = parts.iter().map(|part| part.rows.iter().map(|row| row.row));
+        let places = places_by_row(rows, cancel)?;
         let numbers: usize = parts.iter().map(|part| part.numbers.len()).sum();
         let threads = threads_for(threads, 8 * places.len() + numbers);
         Ok(Self { parts, places, threads, cancel })
@@ -198,74 +173,6 @@ impl<'a> Input<'a> {
         steps_per_task(self.threads, rows, LEAST_ROWS)
     }
 
-    /// The hash of each row's item.
-    fn hashes(&self) -> Result<Vec<u64>> {
-        let mut hashes = vec![0; self.places.len()];
-        let share = self.share(hashes.len());
-        let tasks = hashes.chunks_mut(share).enumerate().collect();
-        for_each(self.threads, tasks, |(task, hashes): (usize, &mut [u64])| {
-            let mut numbers = 0;
-            for (place, hash) in (task * share..).zip(hashes) {
-                let (row, vector) = (self.row(place as u32), self.vector(place as u32));
-                numbers += vector.len() + 8;
-                if numbers > CHECK_EVERY {
-                    self.cancel.check()?;
-                    numbers = 0;
-                }
-                *hash = hash_of(row.key, row.content, vector);
-            }
-            Ok(())
-        })?;
-        Ok(hashes)
-    }
-
-    fn is_same(&self, a: u32, b: u32) -> bool {
-        let (of_a, of_b) = (self.row(a), self.row(b));
-        (of_a.key, of_a.content, of_a.len) == (of_b.key, of_b.content, of_b.len)
-            && is_equal(self.vector(a), self.vector(b))
-    }
-
-    /// Finds equal vectors, each thread among those of its share of the hashes.
-    fn distinct(&self) -> Result<Distinct> {
-        let hashes = self.hashes()?;
-        let count = hashes.len();
-        let first = Scatter::new(count, self.threads)?;
-        let shares = self.threads as u64;
-        for_each(self.threads, (0..shares).collect(), |share| {
-            let mut table: HashTable<(u64, u32)> = HashTable::new();
-            for (place, &hash) in (0..).zip(&hashes) {
-                self.cancel.check_at(place as usize)?;
-                // Bits that the table makes no use of.
-                if shares > 1 && u64::from((hash >> 25) as u32) % shares != share {
-                    continue;
-                }
-                if self.row(place).content == Content::None {
-                    first.set(place as usize, NONE);
-                    continue;
-                }
-                let is_same =
-                    |&(other, item): &(u64, u32)| other == hash && self.is_same(item, place);
-                let item = match table.find(hash, is_same) {
-                    Some(&(_, item)) => item,
-                    None => {
-                        table.insert_unique(hash, (hash, place), |&(hash, _)| hash);
-                        place
-                    }
-                };
-                first.set(place as usize, item);
-            }
-            Ok(())
-        })?;
-        let share = self.share(count);
-        let tasks = (0..count).step_by(share).collect();
-        let items = map(self.threads, tasks, |start: usize| {
-            let is_first = |&place: &usize| first.get(place) == place as u32;
-            let places = (start..count.min(start + share)).filter(is_first);
-            Ok(places.map(|place| place as u32).collect::<Vec<u32>>())
-        })?;
-        Ok(Distinct { first, items: items.concat() })
-    }
-
     /// The runs of items of one key.
     fn runs(&self, items: &[u32]) -> Result<Vec<Run>> {
         let mut runs: Vec<Run> = vec![];
@@ -281,40 +188,6 @@ impl<'a> Input<'a> {
             }
         }
         Ok(runs)
-    }
-
-    /// The rows of each item.
-    fn groups(&self, first: &Scatter, items: &[u32]) -> Result<RowGroups> {
-        let count = self.places.len();
-        let without = (0..count).filter(|&place| first.get(place) == NONE);
-        let without: Vec<u32> = without.map(|place| self.places[place].row).collect();
-        if items.is_empty() {
-            return Ok(RowGroups::new(vec![], vec![], without));
-        }
-        if items.len() + without.len() == count {
-            let rows = items.iter().map(|&place| self.places[place as usize].row).collect();
-            return Ok(RowGroups::new((0..=items.len() as u32).collect(), rows, without));
-        }
-        let mut ranks = vec![0_u32; count];
-        (0..).zip(items).for_each(|(rank, &place)| ranks[place as usize] = rank);
-        let mut offsets = vec![0_u32; items.len() + 1];
-        let item_of = |place: usize| match first.get(place) {
-            NONE => None,
-            first => Some(ranks[first as usize] as usize),
-        };
-        (0..count).filter_map(item_of).for_each(|item| offsets[item + 1] += 1);
-        for i in 1..offsets.len() {
-            offsets[i] += offsets[i - 1];
-        }
-        let mut next = offsets.clone();
-        let mut rows = vec![0_u32; count - without.len()];
-        for place in 0..count {
-            self.cancel.check_at(place)?;
-            let Some(item) = item_of(place) else { continue };
-            rows[next[item] as usize] = self.places[place].row;
-            next[item] += 1;
-        }
-        Ok(RowGroups::new(offsets, rows, without))
     }
 
     /// The collection of these items, whose numbers lie where they were read, without these, runs and
