@@ -13,6 +13,7 @@ fn every_kernel_finds_the_matches_of_a_chunk() {
     let sets = Arc::new(sets(&mut rng, 60, 40));
     let resident = ResidentSets::on(&device, &sets, true).unwrap();
     assert_eq!(resident.bytes(), ResidentSets::bytes_of(&sets, true));
+    let mut kernel_nanos = 0;
     for layout in Layout::ALL {
         for form in [Form::Pairs, Form::Count] {
             let case = Case::draw(&mut rng, &sets, 20);
@@ -30,10 +31,12 @@ fn every_kernel_finds_the_matches_of_a_chunk() {
                 case.check(&launch, &outcome);
                 let back = size_of_val(&outcome.matches[..]);
                 assert_eq!(outcome.usage.bytes_from_device, (back + size_of::<Found>()) as u64);
-                assert!(outcome.usage.times.kernel_nanos > 0);
+                kernel_nanos += outcome.usage.times.kernel_nanos;
             }
         }
     }
+    // A clock of half a microsecond may show nothing of one launch.
+    assert!(kernel_nanos > 0);
     sets.copies().clear();
     drop((device, resident));
     lent.expect_nothing_left();
