@@ -43,7 +43,8 @@ pub trait Family: Debug + Send + Sync {
         arguments: [Argument<'_>; 2],
     ) -> Result<Arc<dyn AnyMatcher>>;
 
-    /// The expression that the matchers of the family take in place of an argument: [`Matcher::source`].
+    /// The expression that the matchers of the family take in place of an argument:
+    /// [`Matcher::source`](super::Matcher::source).
     fn source(&self, _argument: &PhysicalExprRef) -> Option<PhysicalExprRef> {
         None
     }
