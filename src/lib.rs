@@ -20,7 +20,7 @@
 //! ```
 //!
 //! Folders in that order: [`sql`], [`plan`], [`spec`] (what a join computes), `engine` (the boundary
-//! to a family of similarities), `set` and `vector` (the families) over `offload`, `gpu`, `simd` and `values`,
+//! to a family of similarities), `set`, `string` and `vector` (the families) over `offload`, `gpu`, `simd` and `values`,
 //! `published` (what only comparisons run), [`exec`] (the operator), [`results`] (what becomes of pairs), `shuffle` (how a cluster shares a join). `src/tests/arrows.rs` holds the
 //! directions in which they depend on each other.
 //!
@@ -100,6 +100,7 @@ pub mod spec;
 pub mod sql;
 pub mod storage;
 pub(crate) mod strategies;
+pub(crate) mod string;
 pub(crate) mod util;
 pub(crate) mod values;
 pub(crate) mod vector;

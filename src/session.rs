@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::dialect::{GenericDialect, dialect_from_str};
 
 use crate::config::SimJoinOptions;
 use crate::engine::{Families, Family};
-use crate::functions::{self, measure_of, text_source};
+use crate::functions::{self, measure_of, string_function_of, text_source};
 use crate::plan::{
     MarkSimilarityJoins, PairFunction, PairFunctionPlanner, SimJoinQueryPlanner, insist,
     marker_functions,
@@ -25,6 +25,7 @@ use crate::plan::{
 use crate::published;
 use crate::set::SetFamily;
 use crate::sql::{restore_definition, rewrite_sql_with_dialect};
+use crate::string::StringFamily;
 use crate::vector::VectorFamily;
 
 /// Adds the functions, the options, the analyzer rule and the query planner of the similarity
@@ -65,12 +66,13 @@ pub fn install(mut builder: SessionStateBuilder) -> Result<SessionStateBuilder> 
     install_families(builder, families())
 }
 
-/// The families of similarities of every session: sets of tokens, and vectors.
+/// The families of similarities of every session: sets of tokens, texts, and vectors.
 pub fn families() -> Families {
     let sets = SetFamily::new(measure_of).with_texts(text_source);
     let sets = sets.with_comparisons(published::OF_SETS);
     let vectors = VectorFamily::default().with_comparisons(published::OF_DISTANCES);
-    Families::new([Arc::new(sets) as Arc<dyn Family>, Arc::new(vectors)])
+    let strings = StringFamily::new(string_function_of);
+    Families::new([Arc::new(sets) as Arc<dyn Family>, Arc::new(strings), Arc::new(vectors)])
 }
 
 /// [`install`] with other families.

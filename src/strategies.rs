@@ -2,7 +2,7 @@
 //! run.
 
 use crate::engine::StrategyInfo;
-use crate::{published, set, vector};
+use crate::{published, set, string, vector};
 
 /// The strategies of sets: those that `auto` compares, in the order in which equal estimates are preferred,
 /// and those that a join has to name.
@@ -17,9 +17,22 @@ pub fn of_vectors() -> Vec<StrategyInfo> {
     all.map(|strategy| StrategyInfo::of(*strategy)).collect()
 }
 
-/// The names of all strategies, which `simjoin.strategy` accepts besides `auto`.
+/// The strategies of texts, in the same order.
+pub(crate) fn of_strings() -> Vec<StrategyInfo> {
+    string::STRATEGIES.iter().map(|strategy| StrategyInfo::of(*strategy)).collect()
+}
+
+/// The names of all strategies, which `simjoin.strategy` accepts besides `auto`. Strategies of several
+/// families may share one.
 pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    of_sets().into_iter().chain(of_vectors()).map(|strategy| strategy.name())
+    let families = [of_sets(), of_strings(), of_vectors()];
+    let mut names: Vec<&str> = vec![];
+    for name in families.into_iter().flatten().map(|strategy| strategy.name()) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names.into_iter()
 }
 
 #[cfg(test)]
@@ -30,9 +43,11 @@ mod tests {
 
     #[test]
     fn names_differ_and_are_written_in_small_letters() {
-        let distinct: BTreeSet<_> = names().collect();
-        assert_eq!(distinct.len(), names().count());
-        assert!(!distinct.contains("auto"));
+        for family in [of_sets(), of_strings(), of_vectors()] {
+            let distinct: BTreeSet<_> = family.iter().map(|strategy| strategy.name()).collect();
+            assert_eq!(distinct.len(), family.len());
+            assert!(!distinct.contains("auto"));
+        }
         for name in names() {
             assert!(name.chars().all(|c| c.is_ascii_lowercase() || c == '-'), "{name}");
         }

@@ -96,7 +96,9 @@ class Job:
             )
         bound = threshold_of(measure, options.threshold, options.at_least, options.at_most)
         values = ["a.x", "b.x"]
-        if family == "text":
+        if measure.family == "string" and options.tokenizer is not None:
+            raise PlanError(f"{measure.function} compares texts as they are: it takes no tokenizer")
+        if family == "text" and measure.family == "set":
             values = [tokens_of(options.tokenizer, value) for value in values]
         score = f"{measure.function}({', '.join(values)})"
         text = f"{score} {'<=' if measure.is_distance else '>='} $t"

@@ -12,7 +12,7 @@ class Measure:
     """A function that compares two values."""
 
     function: str
-    #: "set" or "vector".
+    #: "set", "string" or "vector".
     family: str
     is_distance: bool = False
     #: The threshold where none is given.
@@ -36,6 +36,17 @@ _SETS = {
     "containment": Measure("containment", "set", threshold=0.8, is_symmetric=False),
     "overlap": Measure("overlap", "set"),
 }
+_STRINGS = {
+    "levenshtein": Measure("levenshtein", "string", is_distance=True),
+    "damerau_levenshtein": Measure("damerau_levenshtein", "string", is_distance=True),
+    "hamming": Measure("hamming", "string", is_distance=True),
+    "levenshtein_similarity": Measure("levenshtein_similarity", "string", threshold=0.8),
+    "indel_similarity": Measure("indel_similarity", "string", threshold=0.8),
+    "jaro": Measure("jaro_similarity", "string", threshold=0.9),
+    "jaro_similarity": Measure("jaro_similarity", "string", threshold=0.9),
+    "jaro_winkler": Measure("jaro_winkler_similarity", "string", threshold=0.9),
+    "jaro_winkler_similarity": Measure("jaro_winkler_similarity", "string", threshold=0.9),
+}
 _VECTORS = {
     "euclidean": Measure("array_distance", "vector", is_distance=True),
     "cosine": Measure("cosine_distance", "vector", is_distance=True),
@@ -46,7 +57,7 @@ _VECTORS = {
 
 def measure_of(name: str, family: str, column: str, kind: str) -> Measure:
     """Gives the measure of a name for a column of a family."""
-    families = {"text": _SETS, "set": _SETS, "vector": _VECTORS}
+    families = {"text": _SETS | _STRINGS, "set": _SETS, "vector": _VECTORS}
     if family == "integers":
         measure = _SETS.get(name) or _VECTORS.get(name)
         known = [*_SETS, *_VECTORS]
@@ -86,7 +97,7 @@ def threshold_of(
         raise PlanError(
             f"{measure.function} has no default threshold",
             f"give {measure.bound}, such as "
-            f"{measure.bound}={'0.1' if measure.is_distance else '2'}",
+            f"{measure.bound}={'0.1' if measure.family == 'vector' else '2'}",
         )
     if isinstance(given, bool) or not isinstance(given, int | float):
         raise PlanError(f"the threshold {given!r} is no number")

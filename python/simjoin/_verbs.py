@@ -70,11 +70,13 @@ def near_duplicates(
         data: A frame of any kind, the path of a file, a dictionary of columns, or a list.
         on: The column to compare: texts, lists (as sets), or lists of floats (as vectors).
         threshold: The least similarity or the greatest distance; ``at_least`` and ``at_most`` name
-            it. Similarities of sets have the default 0.8, except ``overlap``, which counts common
-            elements; distances have none.
+            it. Similarities have the default 0.8, Jaro's 0.9, except ``overlap``, which counts
+            common elements; distances have none.
         measure: Of texts and sets ``jaccard``, ``dice``, ``cosine``, ``overlap_coefficient``,
-            ``containment`` or ``overlap``; of vectors ``euclidean``, ``cosine`` (distances) or
-            ``inner_product``.
+            ``containment`` or ``overlap``; of texts as they are ``levenshtein``,
+            ``damerau_levenshtein``, ``hamming`` (distances), ``levenshtein_similarity``,
+            ``indel_similarity``, ``jaro`` or ``jaro_winkler``; of vectors ``euclidean``,
+            ``cosine`` (distances) or ``inner_product``.
         at_least: The least similarity.
         at_most: The greatest distance.
         tokenizer: How texts become sets: ``"qgrams:3"`` (the default; runs of 3 characters, case
@@ -93,6 +95,8 @@ def near_duplicates(
     >>> titles = ["The Art of War", "The art of war", "War and Peace", "The Art of War."]
     >>> simjoin.near_duplicates(titles, at_least=0.8)
     [{'left': 0, 'right': 3, 'score': 0.9230769230769231}]
+    >>> simjoin.near_duplicates(titles, measure="levenshtein", at_most=2)
+    [{'left': 0, 'right': 1, 'score': 2}, {'left': 0, 'right': 3, 'score': 1}]
     """
     options = Options(measure, tokenizer, threshold, at_least, at_most)
     with Job(context) as job:

@@ -105,7 +105,8 @@ fn csv(error: &DataFusionError, root: &ArrowError) -> Option<String> {
 
 /// Advice where the statement asks for what other systems have.
 fn of_other_systems(message: &str, sql: &str) -> Option<&'static str> {
-    if message.starts_with("SIMJOIN needs a similarity predicate") {
+    let is_other = message.contains("the distance must be compared by");
+    if is_other || message.starts_with("SIMJOIN needs a similarity predicate") {
         return sql.to_lowercase().contains("levenshtein").then_some(meanings::EDIT_DISTANCE);
     }
     if message.contains(OUTER_COLUMN) {
@@ -282,13 +283,13 @@ mod tests {
             ("SELECT id FROM t", "double quotes: \"Id\""),
             ("SELECT * FROM t WHERE name = \"x\"", "single quotes: 'x'"),
             ("SELECT jacard([1], [1])", "SHOW FUNCTIONS"),
-            ("SELECT jaro_winkler('a', 'b')", "Jaro-Winkler"),
+            ("SELECT jaro_winkler('a', 'b')", "jaro_winkler_similarity(a, b)"),
             ("SELECT 1 FROM t a, t b WHERE a.name % b.name", "pg_trgm"),
             ("SELECT 1 FROM t ORDER BY toks <-> [1]", "array_distance"),
             ("SELECT 1 FROM t a, t b WHERE a.toks <=> b.toks < 0.1", "cosine_distance"),
             (
-                "SELECT 1 FROM t a SIMJOIN t b ON levenshtein(a.name, b.name) <= 2",
-                "overlap(qgrams(a.s, 2), qgrams(b.s, 2)) >= 1 AND levenshtein",
+                "SELECT 1 FROM t a SIMJOIN t b ON levenshtein(a.name, b.name) / length(a.name) <= 1",
+                "levenshtein_similarity(a, b)",
             ),
             (
                 "SELECT 1 FROM t a, LATERAL (SELECT 1 FROM t b ORDER BY jaccard(a.toks, b.toks) LIMIT 3)",

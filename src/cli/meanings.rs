@@ -4,13 +4,12 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
 /// Advice for those who look for edit distance joins.
-pub(super) const EDIT_DISTANCE: &str = "levenshtein(a, b) compares two texts but does not join; \
-     join by q-grams and keep it as a condition: ON overlap(qgrams(a.s, 2), qgrams(b.s, 2)) >= 1 AND \
-     levenshtein(a.s, b.s) <= 2, which finds all such pairs in which either text has more than 2 * 2 \
-     different 2-grams";
+pub(super) const EDIT_DISTANCE: &str = "of two texts there are levenshtein(a, b), \
+     damerau_levenshtein(a, b) and, of texts of one length, hamming(a, b), joined by ON levenshtein(a.s, b.s) \
+     <= 2; relative to the lengths, levenshtein_similarity(a, b) and indel_similarity(a, b), joined by >= 0.8";
 
-const JARO: &str = "there is no Jaro or Jaro-Winkler similarity; for names, jaccard(qgrams(a, 2), \
-     qgrams(b, 2)) joins, and levenshtein(a, b) may be a further condition";
+const JARO: &str = "they are jaro_similarity(a, b) and jaro_winkler_similarity(a, b), joined by ON \
+     jaro_winkler_similarity(a.s, b.s) >= 0.9";
 
 const TRIGRAMS: &str = "as pg_trgm's similarity, without its padding by blanks: \
      jaccard(qgrams(lower(a), 3), qgrams(lower(b), 3)), with SIMJOIN … ON … >= 0.3";
@@ -36,12 +35,12 @@ const VECTORS: &str = "vectors have array_distance(a, b) (Euclidean), cosine_dis
 const HASHES: &str = "no hashes are needed, the join is exact and indexed: SIMJOIN … ON \
      jaccard(a.tokens, b.tokens) >= 0.8";
 
-const SOUNDS: &str = "there are no phonetic codes; for names, jaccard(qgrams(a, 2), qgrams(b, 2)) joins, \
-     and levenshtein(a, b) may be a further condition";
+const SOUNDS: &str = "there are no phonetic codes; names are joined by ON jaro_winkler_similarity(a.s, b.s) >= \
+     0.9 or levenshtein(a.s, b.s) <= 2";
 
 const RATIOS: &str = "of words, jaccard(word_tokens(a), word_tokens(b)) or \
      containment(word_tokens(a), word_tokens(b)); of characters, jaccard(qgrams(a, 3), qgrams(b, 3)) or \
-     levenshtein(a, b)";
+     indel_similarity(a, b)";
 
 const WEIGHTS: &str = "tokens have no weights: jaccard(word_tokens(a), word_tokens(b)) counts each of them \
      once";
@@ -57,7 +56,6 @@ const FUNCTIONS: [(&[&str], &str); 12] = [
             "editdist3",
             "editdistance",
             "editdistancesimilarity",
-            "hamming",
             "hammingdistance",
             "levenshteindistance",
             "levenshteinlessequal",
@@ -222,9 +220,9 @@ mod tests {
     #[test]
     fn names_are_found_however_they_are_written() {
         for (name, expected) in [
-            ("jaro_winkler", "Jaro-Winkler"),
-            ("JARO_WINKLER_SIMILARITY", "Jaro-Winkler"),
-            ("jarowinkler", "Jaro-Winkler"),
+            ("jaro_winkler", "jaro_winkler_similarity"),
+            ("JARO_WINKLER_SIMILARITY", "jaro_winkler_similarity"),
+            ("jarowinkler", "jaro_winkler_similarity"),
             ("similarity", "pg_trgm"),
             ("tokenize", "word_tokens"),
             ("split", "string_to_array"),

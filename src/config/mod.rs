@@ -84,8 +84,9 @@ options! {
     /// How pairs are found: by an index of prefixes (allpairs, ppjoin), by blocks of bit signatures
     /// (bitmap), by counting what all sets share (scancount), by an index on a GPU (bwjoin), or by the
     /// strategy with the least estimated cost (auto). Published filters run for comparison: groupjoin
-    /// and, on a GPU, bwjoin-published, fgssjoin and sf-gssjoin. Vectors are joined by nested-loop, grid
-    /// or directory and, for comparison, on a GPU by nested-loop-published or directory-published.
+    /// and, on a GPU, bwjoin-published, fgssjoin and sf-gssjoin. Texts are joined by deletions, boxes or
+    /// nested-loop, vectors by nested-loop, grid or directory and, for comparison, on a GPU by
+    /// nested-loop-published or directory-published.
     "strategy" strategy: StrategyName = StrategyName::AUTO;
     /// Where signatures are tested or candidates verified: on a GPU where that is estimated to pay
     /// (auto), on the CPU (cpu), on as many GPUs as there is work for (cuda; an error where none can

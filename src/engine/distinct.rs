@@ -1,5 +1,6 @@
 //! The distinct items of some rows, and the rows of each.
 
+use std::mem::size_of;
 use std::num::NonZeroU64;
 use std::ops::Range;
 
@@ -96,6 +97,12 @@ pub(crate) struct Distinct {
 }
 
 impl Distinct {
+    /// A bound on the bytes that finding the items of `rows` rows takes, and their groups.
+    pub(crate) fn footprint(rows: usize) -> usize {
+        // First rows, items twice, offsets twice, rows and ranks; the hashes; the tables double.
+        rows * (7 * size_of::<u32>() + size_of::<u64>() + 4 * size_of::<(u64, u32)>()) + 256
+    }
+
     /// Finds the rows with equal items on several threads.
     ///
     /// # Errors

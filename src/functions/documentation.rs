@@ -7,6 +7,7 @@ use datafusion::logical_expr::scalar_doc_sections::{DOC_SECTION_ARRAY, DOC_SECTI
 
 use super::tokenize::Tokenizer;
 use crate::set::Measure;
+use crate::string::StringFunction;
 
 static MEASURES: LazyLock<[Documentation; 6]> = LazyLock::new(|| Measure::ALL.map(measure));
 
@@ -14,6 +15,12 @@ static TOKENIZERS: LazyLock<[Documentation; 3]> = LazyLock::new(|| Tokenizer::AL
 
 pub(super) fn of_measure(measure: Measure) -> &'static Documentation {
     &MEASURES[measure as usize]
+}
+
+static STRINGS: LazyLock<[Documentation; 7]> = LazyLock::new(|| StringFunction::ALL.map(string));
+
+pub(super) fn of_string_function(function: StringFunction) -> &'static Documentation {
+    &STRINGS[function as usize]
 }
 
 pub(super) fn of_tokenizer(tokenizer: Tokenizer) -> &'static Documentation {
@@ -124,6 +131,67 @@ fn tokenizer(tokenizer: Tokenizer) -> Documentation {
     Tokenizer::ALL
         .into_iter()
         .filter(|&t| t != tokenizer)
+        .fold(builder, |b, other| b.with_related_udf(other.name()))
+        .build()
+}
+
+fn string(function: StringFunction) -> Documentation {
+    let (description, call, answer) = match function {
+        StringFunction::Levenshtein => (
+            "Returns the Levenshtein distance of two texts: the fewest insertions, deletions and \
+             replacements of characters that turn one into the other.",
+            "levenshtein('kitten', 'sitting')",
+            "3",
+        ),
+        StringFunction::LevenshteinSimilarity => (
+            "Returns the Levenshtein similarity of two texts: 1 minus their Levenshtein distance divided \
+             by the length of the longer text; 1 for two empty texts.",
+            "levenshtein_similarity('four', 'fort')",
+            "0.5",
+        ),
+        StringFunction::DamerauLevenshtein => (
+            "Returns the Damerau-Levenshtein distance of two texts: the fewest insertions, deletions and \
+             replacements of characters, and exchanges of neighbouring ones, that turn one into the \
+             other. What was exchanged may be edited again.",
+            "damerau_levenshtein('martha', 'marhta')",
+            "1",
+        ),
+        StringFunction::IndelSimilarity => (
+            "Returns the indel similarity of two texts: 1 minus the fewest insertions and deletions of \
+             characters that turn one into the other, divided by the sum of the lengths; 1 for two empty \
+             texts.",
+            "indel_similarity('abcd', 'abxd')",
+            "0.75",
+        ),
+        StringFunction::Hamming => (
+            "Returns the number of places at which two texts of one length differ. Texts of different \
+             lengths are an error.",
+            "hamming('karolin', 'kathrin')",
+            "3",
+        ),
+        StringFunction::Jaro => (
+            "Returns Jaro's similarity of two texts: the mean of the shares of their characters that have \
+             an equal partner near them, and of the share of those that stand in the same order.",
+            "jaro_similarity('abcd', 'abcdabcd')",
+            "0.8333333333333334",
+        ),
+        StringFunction::JaroWinkler => (
+            "Returns the Jaro-Winkler similarity of two texts: Jaro's similarity, raised above 0.7 by a \
+             tenth of what it lacks of 1 for each of up to four characters at which both texts begin \
+             alike.",
+            "jaro_winkler_similarity('abcd', 'abcdabcd')",
+            "0.9",
+        ),
+    };
+    let argument = "Text of any length; characters are Unicode scalar values. NULL gives NULL.";
+    let name = function.name();
+    let builder = Documentation::builder(DOC_SECTION_STRING, description, format!("{name}(a, b)"))
+        .with_sql_example(example(&format!("SELECT {call};"), answer))
+        .with_argument("a", argument)
+        .with_argument("b", argument);
+    StringFunction::ALL
+        .into_iter()
+        .filter(|&f| f != function)
         .fold(builder, |b, other| b.with_related_udf(other.name()))
         .build()
 }

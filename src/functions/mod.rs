@@ -1,5 +1,5 @@
-//! The scalar functions of SQL: six similarity measures over lists read as sets, and three
-//! tokenizers that turn text into such lists.
+//! The scalar functions of SQL: six similarity measures over lists read as sets, three tokenizers that
+//! turn text into such lists, and six distances and similarities of texts.
 //!
 //! ```text
 //! similarity.rs     SimilarityUdf: types, errors, evaluation over columns and scalars
@@ -8,6 +8,7 @@
 //! overlap.rs          sets of text and binary, sorted row by row
 //! tokenize.rs       TokenizerUdf: types, errors, evaluation
 //! token_lists.rs      q-grams, words and shingles of one row, appended to a List<Utf8>
+//! strings.rs        StringUdf: distances and similarities of two texts
 //! documentation.rs  what SHOW FUNCTIONS and information_schema.routines say
 //! ```
 //!
@@ -20,6 +21,7 @@ mod documentation;
 mod integers;
 mod overlap;
 mod similarity;
+mod strings;
 mod token_lists;
 mod tokenize;
 
@@ -33,10 +35,13 @@ use datafusion::common::{Result, plan_err};
 use datafusion::logical_expr::ScalarUDF;
 
 pub use similarity::SimilarityUdf;
+pub use strings::StringUdf;
+pub(crate) use strings::string_function_of;
 pub(crate) use tokenize::text_source;
 pub use tokenize::{Tokenizer, TokenizerUdf};
 
 use crate::set::Measure;
+pub use crate::string::StringFunction;
 
 static SIMILARITY: LazyLock<[Arc<ScalarUDF>; 6]> =
     LazyLock::new(|| Measure::ALL.map(|m| Arc::new(ScalarUDF::from(SimilarityUdf::new(m)))));
@@ -44,9 +49,12 @@ static SIMILARITY: LazyLock<[Arc<ScalarUDF>; 6]> =
 static TOKENIZERS: LazyLock<[Arc<ScalarUDF>; 3]> =
     LazyLock::new(|| Tokenizer::ALL.map(|t| Arc::new(ScalarUDF::from(TokenizerUdf::new(t)))));
 
+static STRINGS: LazyLock<[Arc<ScalarUDF>; 6]> =
+    LazyLock::new(|| StringFunction::OWN.map(|f| Arc::new(ScalarUDF::from(StringUdf::new(f)))));
+
 /// Every function of this crate, each with its aliases, ready to register.
 pub fn all() -> Vec<Arc<ScalarUDF>> {
-    SIMILARITY.iter().chain(TOKENIZERS.iter()).map(Arc::clone).collect()
+    SIMILARITY.iter().chain(TOKENIZERS.iter()).chain(STRINGS.iter()).map(Arc::clone).collect()
 }
 
 /// The function that computes `measure`.
@@ -64,6 +72,14 @@ pub fn tokenizer_udf(tokenizer: Tokenizer) -> Arc<ScalarUDF> {
 /// The implementation decides, not the name: a `jaccard` that a user registered is not ours.
 pub fn measure_of(udf: &ScalarUDF) -> Option<Measure> {
     udf.inner().downcast_ref::<SimilarityUdf>().map(SimilarityUdf::measure)
+}
+
+/// The function that computes a distance or similarity of texts; `levenshtein` is DataFusion's own.
+pub fn string_udf(function: StringFunction) -> Arc<ScalarUDF> {
+    match StringFunction::OWN.iter().position(|own| *own == function) {
+        Some(place) => Arc::clone(&STRINGS[place]),
+        None => datafusion::functions::string::levenshtein(),
+    }
 }
 
 /// Whether neither the order nor the repeats of a list argument count for the value of `udf`.
@@ -86,7 +102,7 @@ fn wrong_count<T>(name: &str, takes: &str, found: &[DataType], example: &str) ->
 pub mod expr_fn {
     use datafusion::logical_expr::Expr;
 
-    use super::{Tokenizer, similarity_udf, tokenizer_udf};
+    use super::{StringFunction, Tokenizer, similarity_udf, string_udf, tokenizer_udf};
     use crate::set::Measure;
 
     /// `|a ∩ b| / |a ∪ b|`
@@ -117,6 +133,11 @@ pub mod expr_fn {
     /// `|a ∩ b| / |a|`
     pub fn containment(a: Expr, b: Expr) -> Expr {
         similarity(Measure::Containment, a, b)
+    }
+
+    /// The value of a distance or similarity of two texts.
+    pub fn string_function(function: StringFunction, a: Expr, b: Expr) -> Expr {
+        string_udf(function).call(vec![a, b])
     }
 
     /// The value of `measure` over two lists read as sets.

@@ -1,5 +1,8 @@
 //! What a cluster answers is what the oracle answers.
 
+use std::sync::Arc;
+
+use datafusion::datasource::MemTable;
 use datafusion::prelude::SessionContext;
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
@@ -87,6 +90,60 @@ async fn results_of_pairs_are_those_of_one_process() {
         let ctx = cluster.context();
         register(&ctx, "doc", &docs);
         set(&ctx, "simjoin.cluster_partitions", "3").await;
+        assert_same_rows(&rows(&ctx, &query).await, &expected, &query);
+    }
+}
+
+/// Functions of texts travel as predicates, as scores and in residual conditions.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn joins_of_texts_are_those_of_one_process() {
+    let cluster = shared();
+    let texts = "SELECT value AS id, value % 3 AS k, translate(left(md5(CAST(value AS VARCHAR)), \
+                 3 + value % 7), '0123456789abcdef', 'abcdabcdabcdabcd') AS s \
+                 FROM generate_series(1, 300)";
+    let join = |select: &str, kind: &str, on: &str| {
+        format!("SELECT {select} FROM t a {kind} JOIN t b ON {on}")
+    };
+    for (distribution, query) in [
+        (
+            "repartition",
+            join(
+                "a.id, b.id AS other, levenshtein(a.s, b.s) AS d",
+                "",
+                "levenshtein(a.s, b.s) <= 1 AND a.id < b.id",
+            ),
+        ),
+        (
+            "repartition",
+            join(
+                "a.id, b.id AS other, jaro_similarity(a.s, b.s) AS j",
+                "LEFT",
+                "jaro_winkler_similarity(a.s, b.s) >= 0.95 AND a.k = b.k AND a.id <> b.id",
+            ),
+        ),
+        (
+            "broadcast",
+            join(
+                "a.id, b.id AS other, damerau_levenshtein(a.s, b.s) AS d",
+                "FULL",
+                "levenshtein_similarity(a.s, b.s) >= 0.8 \
+                 AND (a.id + b.id) % 5 <> damerau_levenshtein(a.s, b.s)",
+            ),
+        ),
+    ] {
+        let local = Session::default().context();
+        let ctx = cluster.context();
+        let texts = local.sql(texts).await.expect("a statement").collect().await.expect("texts");
+        let table = Arc::new(MemTable::try_new(texts[0].schema(), vec![texts]).expect("a table"));
+        for ctx in [&local, &ctx] {
+            ctx.register_table("t", Arc::clone(&table) as _).expect("no table of the name");
+        }
+        let expected = rows(&local, &query).await;
+        assert!(expected.len() > 100, "{query}");
+        set(&ctx, "simjoin.distribution", distribution).await;
+        set(&ctx, "simjoin.cluster_partitions", "3").await;
+        let plan = explain(&ctx, &query).await;
+        assert_contains(&plan, &["SetSimilarityJoinExec"]);
         assert_same_rows(&rows(&ctx, &query).await, &expected, &query);
     }
 }

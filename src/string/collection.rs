@@ -1,0 +1,198 @@
+//! The distinct texts of some rows.
+
+use std::hash::{BuildHasher, Hasher};
+use std::mem::size_of;
+use std::ops::Range;
+use std::sync::Arc;
+
+use foldhash::fast::FixedState;
+
+use super::alphabet::Alphabet;
+use super::boxes::Elements;
+use crate::engine::{Collection, ItemId, KeyId, MatchSpec, Pairing, RowGroups};
+
+/// A row that has been read.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct ReadRow {
+    /// Its number in the order of the input.
+    pub row: u32,
+    pub key: KeyId,
+    /// The number of scalars of its text; `None` where the row matches nothing.
+    pub len: Option<u32>,
+    /// The bytes of its text, and where they begin.
+    pub bytes: u32,
+    pub start: usize,
+}
+
+/// Rows that have been read, with their texts.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ReadRows {
+    pub rows: Vec<ReadRow>,
+    pub text: String,
+}
+
+impl ReadRows {
+    /// The text of a row.
+    pub(super) fn text(&self, row: &ReadRow) -> &str {
+        // Rows begin and end between scalars.
+        self.text.get(row.start..row.start + row.bytes as usize).unwrap_or_default()
+    }
+
+    /// Whether more rows and bytes need no more memory.
+    pub(super) fn has_room(&self, rows: usize, bytes: usize) -> bool {
+        rows <= self.rows.capacity() - self.rows.len()
+            && bytes <= self.text.capacity() - self.text.len()
+    }
+
+    pub(super) fn size_in_bytes(&self) -> usize {
+        Self::footprint(self.rows.capacity(), self.text.capacity())
+    }
+
+    pub(super) fn footprint(rows: usize, bytes: usize) -> usize {
+        rows * size_of::<ReadRow>() + bytes
+    }
+}
+
+/// Neighbouring items of one blocking key and one length.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Run {
+    pub key: KeyId,
+    /// The number of scalars.
+    pub len: u32,
+    pub items: Range<ItemId>,
+}
+
+/// The distinct texts of each blocking key, by the key, the length and, of one length, an order in which
+/// similar texts lie near each other.
+#[derive(Debug)]
+pub(crate) struct Strings {
+    /// The texts one behind the other, and where each begins.
+    pub(super) text: String,
+    pub(super) text_starts: Vec<usize>,
+    /// The codes of their scalars, and where those of each text begin.
+    pub(super) codes: Vec<u8>,
+    pub(super) code_starts: Vec<usize>,
+    /// Whether a code of the text is shared by several scalars.
+    pub(super) is_shared: Vec<bool>,
+    pub(super) runs: Vec<Run>,
+    pub(super) alphabet: Arc<Alphabet>,
+    /// What tells the texts of each run apart, of a build side.
+    pub(super) elements: Option<Elements>,
+    pub(super) groups: RowGroups,
+}
+
+/// A hash that is equal in every process.
+pub(super) fn hash_of(key: KeyId, text: &str) -> u64 {
+    let mut hasher = FixedState::default().build_hasher();
+    hasher.write_u32(key);
+    hasher.write(text.as_bytes());
+    hasher.finish()
+}
+
+impl Strings {
+    /// Runs of items without their texts.
+    pub(super) fn empty(runs: Vec<Run>, alphabet: Arc<Alphabet>, groups: RowGroups) -> Self {
+        Self {
+            text: String::new(),
+            text_starts: vec![],
+            codes: vec![],
+            code_starts: vec![],
+            is_shared: vec![],
+            runs,
+            alphabet,
+            elements: None,
+            groups,
+        }
+    }
+
+    /// The number of items.
+    pub(crate) fn len(&self) -> u32 {
+        self.is_shared.len() as u32
+    }
+
+    /// The text of an item.
+    #[inline]
+    pub(super) fn text(&self, item: ItemId) -> &str {
+        let range = self.text_starts[item as usize]..self.text_starts[item as usize + 1];
+        self.text.get(range).unwrap_or_default()
+    }
+
+    /// The codes of the scalars of an item.
+    #[inline]
+    pub(super) fn codes(&self, item: ItemId) -> &[u8] {
+        &self.codes[self.code_starts[item as usize]..self.code_starts[item as usize + 1]]
+    }
+
+    /// The number of scalars of an item.
+    #[inline]
+    pub(super) fn scalars(&self, item: ItemId) -> u32 {
+        (self.code_starts[item as usize + 1] - self.code_starts[item as usize]) as u32
+    }
+
+    /// Whether codes tell the scalars of an item.
+    #[inline]
+    pub(super) fn is_exact(&self, item: ItemId) -> bool {
+        !self.is_shared[item as usize]
+    }
+
+    pub(super) fn runs(&self) -> &[Run] {
+        &self.runs
+    }
+
+    /// The first item of each run, and the number of items.
+    pub(super) fn bounds(&self) -> Vec<ItemId> {
+        let end = self.runs.last().map_or(0, |run| run.items.end);
+        self.runs.iter().map(|run| run.items.start).chain([end]).collect()
+    }
+
+    /// The places of the runs of a key whose lengths lie in a range.
+    pub(super) fn runs_within(&self, key: KeyId, lens: &Range<u64>) -> Range<usize> {
+        let first =
+            |len: u64| self.runs.partition_point(|run| (run.key, u64::from(run.len)) < (key, len));
+        let start = first(lens.start);
+        start..first(lens.end).max(start)
+    }
+
+    /// The items of a key.
+    pub(super) fn items_of(&self, key: KeyId) -> Range<ItemId> {
+        let first = |key: u64| self.runs.partition_point(|run| u64::from(run.key) < key);
+        let item = |place: usize| match self.runs.get(place) {
+            Some(run) => run.items.start,
+            None => self.len(),
+        };
+        item(first(key.into()))..item(first(u64::from(key) + 1))
+    }
+
+    /// The run of an item.
+    pub(super) fn run_of(&self, item: ItemId) -> Option<&Run> {
+        self.runs.get(self.runs.partition_point(|run| run.items.end <= item))
+    }
+
+    /// The probe texts that a join expects, by those of this build side.
+    pub(super) fn probe_ratio(&self, spec: &MatchSpec) -> f64 {
+        match spec.pairing() {
+            Pairing::Unordered => 1.0,
+            Pairing::All => spec.probe_rows.ratio(self.groups.row_count()),
+        }
+    }
+}
+
+impl Collection for Strings {
+    fn groups(&self) -> &RowGroups {
+        &self.groups
+    }
+
+    fn groups_mut(&mut self) -> &mut RowGroups {
+        &mut self.groups
+    }
+
+    fn size_in_bytes(&self) -> usize {
+        self.text.capacity()
+            + self.codes.capacity()
+            + (self.text_starts.capacity() + self.code_starts.capacity()) * size_of::<usize>()
+            + self.is_shared.capacity()
+            + self.runs.capacity() * size_of::<Run>()
+            + self.elements.as_ref().map_or(0, Elements::bytes)
+            + self.groups.size_in_bytes()
+    }
+}

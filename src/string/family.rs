@@ -1,0 +1,101 @@
+//! The family as the planner knows it.
+
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::ScalarUDF;
+
+use super::axis::{LengthAxis, Places};
+use super::function::{FAMILY, StringFunction};
+use super::matcher::StringMatcher;
+use super::threshold::Threshold;
+use crate::engine::{AnyMatcher, Argument, Axis, Family, PlaceReader};
+use crate::spec::{Function, Predicate, Side};
+
+/// Joins by the distance or the similarity of texts.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct StringFamily {
+    /// The function of this crate that a function of SQL computes.
+    own: fn(&ScalarUDF) -> Option<StringFunction>,
+}
+
+impl StringFamily {
+    pub(crate) fn new(own: fn(&ScalarUDF) -> Option<StringFunction>) -> Self {
+        Self { own }
+    }
+}
+
+/// Whether a column of this type holds texts.
+fn holds_text(data_type: &DataType) -> bool {
+    match data_type {
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Null => true,
+        DataType::Dictionary(_, values) => holds_text(values),
+        _ => false,
+    }
+}
+
+impl Family for StringFamily {
+    fn name(&self) -> &'static str {
+        FAMILY
+    }
+
+    fn functions(&self) -> Vec<Function> {
+        StringFunction::ALL.into_iter().map(StringFunction::function).collect()
+    }
+
+    fn function_of(&self, udf: &ScalarUDF) -> Option<Function> {
+        let function = match StringFunction::is_levenshtein(udf) {
+            true => Some(StringFunction::Levenshtein),
+            false => (self.own)(udf),
+        };
+        function.map(StringFunction::function)
+    }
+
+    /// Less than any similarity of sets, for which there are indexes, and more than vectors; then by the
+    /// threshold.
+    fn selectivity(&self, predicate: &Predicate) -> [f64; 2] {
+        match Threshold::of(predicate) {
+            Ok(threshold) if threshold.is_void() => [f64::INFINITY; 2],
+            Ok(Threshold { function, bound }) if function.is_distance() => [-2.0, -bound],
+            Ok(Threshold { bound, .. }) => [-2.5, bound],
+            Err(_) => [f64::NEG_INFINITY; 2],
+        }
+    }
+
+    fn bind(
+        &self,
+        predicate: Predicate,
+        arguments: [Argument<'_>; 2],
+    ) -> Result<Arc<dyn AnyMatcher>> {
+        for side in [Side::Left, Side::Right] {
+            let data_type = arguments[side as usize].data_type;
+            if !holds_text(data_type) {
+                return plan_err!(
+                    "{} joins text, but the {side} argument is {data_type}; cast it, for example with \
+                     CAST(x AS VARCHAR)",
+                    predicate.call.function
+                );
+            }
+        }
+        Ok(Arc::new(StringMatcher::new(Threshold::of(&predicate)?)))
+    }
+
+    fn axis(&self, predicate: Predicate) -> Result<Arc<dyn Axis>> {
+        Ok(Arc::new(LengthAxis::new(Threshold::of(&predicate)?)))
+    }
+
+    fn place_reader(
+        &self,
+        predicate: Predicate,
+        side: Side,
+        argument: &DataType,
+    ) -> Result<Box<dyn PlaceReader>> {
+        match holds_text(argument) {
+            true => Ok(Box::new(Places::new(LengthAxis::new(Threshold::of(&predicate)?)))),
+            false => {
+                plan_err!("rows are placed by a text, but the {side} argument is {argument}")
+            }
+        }
+    }
+}

@@ -1,0 +1,234 @@
+//! The distinct texts among the rows of several parts, by several threads.
+
+use std::mem::size_of;
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::{Result, internal_err};
+
+use super::alphabet::Alphabet;
+use super::boxes::{Codes, Elements, order};
+use super::collection::{ReadRow, ReadRows, Run, Strings, hash_of};
+use super::rules::Cancelled;
+use crate::engine::{Distinct, ItemRows, Place, RowGroups, places_by_row};
+use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
+use crate::util::parallel::{map, steps_per_task, threads_for};
+
+/// Items that a task takes on, at least. Tests want many tasks.
+const LEAST_ITEMS: usize = if cfg!(test) { 1 << 4 } else { 1 << 10 };
+
+/// How a collection is made.
+#[derive(Clone)]
+pub(super) struct Gathering<'a> {
+    /// The alphabet of the build side; `None` for the build side itself.
+    pub alphabet: Option<Arc<Alphabet>>,
+    pub threads: usize,
+    pub cancel: &'a CancelFlag,
+}
+
+/// Rows in the order of the input.
+struct Input<'a> {
+    parts: &'a [ReadRows],
+    places: Vec<Place>,
+}
+
+impl<'a> Input<'a> {
+    #[inline]
+    fn read(&self, place: u32) -> &'a ReadRow {
+        let Place { part, index, .. } = self.places[place as usize];
+        &self.parts[part as usize].rows[index as usize]
+    }
+
+    #[inline]
+    fn text(&self, place: u32) -> &'a str {
+        self.parts[self.places[place as usize].part as usize].text(self.read(place))
+    }
+
+    /// The number of scalars of a row's text.
+    fn len(&self, place: u32) -> u32 {
+        self.read(place).len.unwrap_or_default()
+    }
+}
+
+impl ItemRows for Input<'_> {
+    fn count(&self) -> usize {
+        self.places.len()
+    }
+
+    fn row_number(&self, place: u32) -> u32 {
+        self.places[place as usize].row
+    }
+
+    fn hash(&self, place: u32) -> Option<u64> {
+        let row = self.read(place);
+        row.len.map(|_| hash_of(row.key, self.text(place)))
+    }
+
+    fn is_same(&self, a: u32, b: u32) -> bool {
+        self.read(a).key == self.read(b).key && self.text(a) == self.text(b)
+    }
+}
+
+impl Strings {
+    /// A bound on the bytes of a collection of `rows` rows with `bytes` bytes of text, and of making it,
+    /// besides what was read.
+    pub(super) fn footprint(rows: usize, bytes: usize) -> usize {
+        let items = 2 * size_of::<usize>() + 1 + size_of::<Run>() + 2 * size_of::<u32>();
+        let places = size_of::<Place>();
+        // The order of similar texts: signatures with numbers, and the order twice.
+        let order = size_of::<(u64, u32)>() + 2 * size_of::<u32>();
+        // Texts and codes, and a choice of elements for every few hundred texts.
+        2 * bytes + rows * (items + places + order + 4) + Distinct::footprint(rows) + 8192
+    }
+
+    /// The collection of rows that were read in several parts, whose numbers differ.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(super) fn gather(parts: &[ReadRows], how: Gathering<'_>) -> Result<Self> {
+        let Gathering { alphabet, threads, cancel } = how;
+        let rows = parts.iter().map(|part| part.rows.iter().map(|row| row.row));
+        let input = Input { parts, places: places_by_row(rows, cancel)? };
+        let bytes: usize = parts.iter().map(|part| part.text.len()).sum();
+        let threads = threads_for(threads, 8 * input.places.len() + bytes);
+        let distinct = Distinct::of(&input, threads, cancel)?;
+        let mut items = distinct.items.clone();
+        let order = |place: u32| (input.read(place).key, input.len(place), place);
+        if !items.is_sorted_by_key(|&place| order(place)) {
+            sort_unstable_by_key(&mut items, cancel, |&place| order(place))?;
+        }
+        let share = steps_per_task(threads, items.len(), LEAST_ITEMS);
+        let (alphabet, is_build) = match alphabet {
+            Some(alphabet) => (alphabet, false),
+            None => {
+                let texts = |places: &'_ [u32]| {
+                    places.iter().map(|&place| input.text(place)).collect::<Vec<_>>().into_iter()
+                };
+                let tasks = items.chunks(share).map(texts).collect();
+                (Arc::new(Alphabet::of(tasks, threads, cancel)?), true)
+            }
+        };
+        let runs = runs(&input, &items, cancel)?;
+        let groups = RowGroups::default();
+        let mut strings = Self::empty(runs, alphabet, groups);
+        if is_build {
+            strings.encode(&input, &items, cancel)?;
+            arrange(&mut strings, &mut items, threads, cancel)?;
+        }
+        strings.groups = distinct.groups(&input, &items, cancel)?;
+        drop(distinct);
+        strings.encode(&input, &items, cancel)?;
+        strings.copy_texts(&input, &items, cancel)?;
+        Ok(strings)
+    }
+
+    /// Encodes the texts of the items.
+    fn encode(&mut self, input: &Input<'_>, items: &[u32], cancel: &CancelFlag) -> Result<()> {
+        let scalars = items.iter().map(|&place| input.len(place) as usize).sum();
+        let Self { codes, code_starts, is_shared, alphabet, .. } = self;
+        codes.clear();
+        code_starts.clear();
+        is_shared.clear();
+        codes.reserve_exact(scalars);
+        code_starts.reserve_exact(items.len() + 1);
+        is_shared.reserve_exact(items.len());
+        code_starts.push(0);
+        for_each_text(input, items, cancel, |text| {
+            is_shared.push(alphabet.encode(text, codes));
+            code_starts.push(codes.len());
+        })
+    }
+
+    /// Copies the texts of the items.
+    fn copy_texts(&mut self, input: &Input<'_>, items: &[u32], cancel: &CancelFlag) -> Result<()> {
+        let bytes = items.iter().map(|&place| input.read(place).bytes as usize).sum();
+        let Self { text: all, text_starts, .. } = self;
+        all.reserve_exact(bytes);
+        text_starts.reserve_exact(items.len() + 1);
+        text_starts.push(0);
+        for_each_text(input, items, cancel, |text| {
+            all.push_str(text);
+            text_starts.push(all.len());
+        })
+    }
+}
+
+/// Calls `work` with the text of every item, and looks at the flag in between.
+fn for_each_text(
+    input: &Input<'_>,
+    items: &[u32],
+    cancel: &CancelFlag,
+    mut work: impl FnMut(&str),
+) -> Result<()> {
+    /// Bytes between two looks.
+    const CHECK_EVERY: usize = 1 << 18;
+    let mut unchecked = CHECK_EVERY;
+    for &place in items {
+        let text = input.text(place);
+        unchecked += text.len() + 16;
+        if unchecked > CHECK_EVERY {
+            cancel.check()?;
+            unchecked = 0;
+        }
+        work(text);
+    }
+    Ok(())
+}
+
+/// The runs of items that are sorted by key and length.
+fn runs(input: &Input<'_>, items: &[u32], cancel: &CancelFlag) -> Result<Vec<Run>> {
+    let mut runs: Vec<Run> = vec![];
+    for (item, &place) in (0..).zip(items) {
+        cancel.check_at(item as usize)?;
+        let (key, len) = (input.read(place).key, input.len(place));
+        match runs.last_mut().filter(|run| (run.key, run.len) == (key, len)) {
+            Some(run) => run.items.end = item + 1,
+            None => runs.push(Run { key, len, items: item..item + 1 }),
+        }
+    }
+    runs.shrink_to_fit();
+    Ok(runs)
+}
+
+/// Brings similar texts of each run near each other.
+fn arrange(
+    strings: &mut Strings,
+    items: &mut [u32],
+    threads: usize,
+    cancel: &CancelFlag,
+) -> Result<()> {
+    let stop = &mut || cancel.check().is_err();
+    let codes = Codes { codes: &strings.codes, starts: &strings.code_starts };
+    let bounds = strings.bounds();
+    let elements = not_cancelled(Elements::choose(codes, &bounds, stop), cancel)?;
+    // Long runs first, for the threads end together then.
+    let mut runs: Vec<(usize, Range<u32>)> =
+        strings.runs.iter().map(|run| run.items.clone()).enumerate().collect();
+    runs.sort_by_key(|(_, items)| std::cmp::Reverse(items.len()));
+    runs.truncate(runs.partition_point(|(_, items)| items.len() > 1));
+    let orders = map(threads, runs, |(run, range)| {
+        let stop = &mut || cancel.check().is_err();
+        let order = order(codes, run, range.clone(), &elements, stop);
+        Ok((range.start, not_cancelled(order, cancel)?))
+    })?;
+    let before = items.to_vec();
+    for (start, order) in &orders {
+        for (place, &item) in (*start as usize..).zip(order) {
+            items[place] = before[item as usize];
+        }
+    }
+    strings.elements = Some(elements);
+    Ok(())
+}
+
+/// The result of work that only the flag ends.
+pub(super) fn not_cancelled<T>(result: Result<T, Cancelled>, cancel: &CancelFlag) -> Result<T> {
+    match result {
+        Ok(result) => Ok(result),
+        Err(Cancelled) => {
+            cancel.check()?;
+            internal_err!("work on texts ended without being cancelled")
+        }
+    }
+}

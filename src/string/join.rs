@@ -1,0 +1,198 @@
+//! The join whose strategies are compared, and the figures that they share.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::boxes::{Boxes, Codes, Elements};
+use super::collection::{Run, Strings};
+use super::cursor::StringWorker;
+use super::finder::{Finder, Met, boxes_bytes};
+use super::gather::not_cancelled;
+use super::threshold::Threshold;
+use crate::engine::{
+    Cursor, ItemId, Join, MatchSpec, NoDevices, Pairing, PrepareContext, PreparedJoin, UnitCursor,
+};
+use crate::simd::{Form, Simd};
+
+/// A build side and what is asked of it.
+#[derive(Debug, Clone)]
+pub(crate) struct StringJoin {
+    pub(super) build: Arc<Strings>,
+    pub(super) threshold: Threshold,
+    pub(super) spec: MatchSpec,
+    /// The index, once it has been made.
+    boxes: Option<Arc<Boxes>>,
+}
+
+impl Join for StringJoin {
+    type Devices = NoDevices;
+}
+
+/// Probe texts of a sample, about.
+const SAMPLE: usize = 128;
+
+/// Nanoseconds of the steps of a join, on an Intel Xeon with AVX-512.
+mod rates {
+    /// To take up a probe text, and a run for it.
+    pub(super) const PROBE: f64 = 150.0;
+    pub(super) const RUN: f64 = 60.0;
+    /// To test eight boxes.
+    pub(super) const BOXES: f64 = 2.5;
+    /// To gather and compare 64 texts by lanes, and for a column of them.
+    pub(super) const LANES: f64 = 10.0;
+    pub(super) const COLUMN: f64 = 5.5;
+    /// To compare two texts one by one, and for 64 pairs of their characters.
+    pub(super) const PAIR: f64 = 40.0;
+    pub(super) const WORD: f64 = 3.0;
+    /// To make the index, for a text and a character.
+    pub(super) const TEXT: f64 = 25.0;
+    pub(super) const CHARACTER: f64 = 1.5;
+}
+
+/// How many times as long lanes and boxes take in a form as with AVX-512.
+fn slowness(simd: Simd) -> f64 {
+    match simd.form() {
+        Form::Avx512 => 1.0,
+        Form::Avx2 => 3.0,
+        Form::Portable => 12.0,
+    }
+}
+
+/// The nanoseconds to look at a slice for one text of about `len` characters.
+fn cost(met: &Met, len: u32, simd: Simd) -> f64 {
+    let len = f64::from(len);
+    // Most lanes end after some columns.
+    let columns = len.min(12.0);
+    let pair = rates::PAIR + rates::WORD * len * (len / 64.0).ceil();
+    slowness(simd)
+        * (rates::BOXES * (met.boxes + met.groups / 8.0)
+            + met.lanes * (rates::LANES + rates::COLUMN * columns))
+        + met.open * pair
+}
+
+impl StringJoin {
+    pub(super) fn new(build: Arc<Strings>, threshold: Threshold, spec: MatchSpec) -> Self {
+        Self { build, threshold, spec, boxes: None }
+    }
+
+    /// The index of the build side, made where it is first asked for.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    pub(super) fn boxes(&mut self, context: PrepareContext<'_>) -> Result<Arc<Boxes>> {
+        if let Some(boxes) = &self.boxes {
+            return Ok(Arc::clone(boxes));
+        }
+        let PrepareContext { reservation, cancel, .. } = context;
+        let build = &self.build;
+        let longest = build.runs().iter().map(|run| run.len).max().unwrap_or(0) as usize;
+        let keys = build.runs().chunk_by(|a, b| a.key == b.key).count().max(1);
+        let bytes = boxes_bytes(build.len() as usize, build.codes.len(), longest, keys);
+        reservation.try_grow(bytes)?;
+        let stop = &mut || cancel.check().is_err();
+        let codes = Codes { codes: &build.codes, starts: &build.code_starts };
+        let bounds = build.bounds();
+        let elements = match &build.elements {
+            Some(elements) => elements.clone(),
+            None => not_cancelled(Elements::choose(codes, &bounds, stop), cancel)?,
+        };
+        let boxes = not_cancelled(Boxes::build(codes, &bounds, elements, stop), cancel)?;
+        reservation.shrink(bytes.saturating_sub(boxes.bytes()).min(reservation.size()));
+        let boxes = Arc::new(boxes);
+        self.boxes = Some(Arc::clone(&boxes));
+        Ok(boxes)
+    }
+
+    fn finder(&self, boxes: &Arc<Boxes>, uses_boxes: bool) -> Finder {
+        Finder::new(Arc::clone(boxes), uses_boxes, self.threshold, self.spec.simd)
+    }
+
+    /// The runs of items that may match those of a run of the same collection, up to it where each pair is
+    /// met once.
+    fn partners(&self, run: &Run) -> std::ops::Range<usize> {
+        let mut runs = self.build.runs_within(run.key, &self.threshold.partner_lens(run.len));
+        if self.spec.pairing() == Pairing::Unordered {
+            let own = self.build.runs().partition_point(|of| of.items.start <= run.items.start);
+            runs.end = runs.end.min(own);
+        }
+        runs
+    }
+
+    /// The nanoseconds of a core to make the index and to look all probe items up in it, by a sample of
+    /// build items.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    pub(super) fn sampled_cost(
+        &mut self,
+        uses_boxes: bool,
+        context: PrepareContext<'_>,
+    ) -> Result<f64> {
+        let boxes = self.boxes(context)?;
+        let mut finder = self.finder(&boxes, uses_boxes);
+        let (build, simd) = (&self.build, self.spec.simd);
+        let items = build.len() as usize;
+        let step = (items / SAMPLE).max(1);
+        let (mut nanos, mut sampled, mut found) = (0.0, 0_usize, vec![]);
+        for item in (step / 2..items).step_by(step) {
+            context.cancel.check()?;
+            let item = item as ItemId;
+            let Some(run) = build.run_of(item) else { continue };
+            finder.begin(build, item);
+            sampled += 1;
+            nanos += rates::PROBE;
+            for place in self.partners(run) {
+                let partner = &build.runs()[place];
+                nanos += rates::RUN;
+                let Some(limits) = self.threshold.limits([run.len, partner.len]) else { continue };
+                let mut rest = partner.items.clone();
+                if self.spec.pairing() == Pairing::Unordered {
+                    rest.end = rest.end.min(item + 1);
+                }
+                // Of a long run, the first part stands for all.
+                let Some(all) = (!rest.is_empty()).then(|| rest.len() as f64) else { continue };
+                let met = finder.sample(place, rest, limits, &mut found);
+                let share = all / (met.looked.len() as f64).max(1.0);
+                nanos += share * cost(&met, run.len, simd);
+            }
+        }
+        let probes = items as f64 * build.probe_ratio(&self.spec);
+        let index = rates::TEXT * items as f64 + rates::CHARACTER * build.codes.len() as f64;
+        Ok(index + nanos / (sampled as f64).max(1.0) * probes)
+    }
+
+    /// The join by lanes, behind boxes or alone.
+    ///
+    /// # Errors
+    ///
+    /// When memory is refused, or the work cancelled.
+    pub(super) fn prepare(
+        &self,
+        uses_boxes: bool,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let mut join = self.clone();
+        let boxes = join.boxes(context)?;
+        Ok(Arc::new(Prepared { join: Arc::new(join), boxes, uses_boxes }))
+    }
+}
+
+/// A join by lanes.
+#[derive(Debug)]
+struct Prepared {
+    join: Arc<StringJoin>,
+    boxes: Arc<Boxes>,
+    uses_boxes: bool,
+}
+
+impl PreparedJoin for Prepared {
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
+        let finder = self.join.finder(&self.boxes, self.uses_boxes);
+        let worker = StringWorker::try_new(Arc::clone(&self.join), finder, reservation.new_empty());
+        Ok(Box::new(UnitCursor::new(worker?)))
+    }
+}

@@ -1,0 +1,208 @@
+//! AVX-512: a register holds all lanes. With VBMI, one instruction looks 64 bytes up.
+//!
+//! Every `unsafe` block here calls intrinsics alone: the caller of the traits has promised their
+//! instruction set and, of loads and stores, that their places are readable or writable.
+
+use std::arch::x86_64::*;
+
+use super::{Lanes, Pairs, Words};
+
+/// AVX-512 with F, BW, VL and VPOPCNTDQ, and with VBMI if `VBMI`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Avx512<const VBMI: bool>;
+
+/// Defines methods whose body is an expression of intrinsics.
+macro_rules! intrinsics {
+    ($(fn $name:ident($($arg:ident : $type:ty),*) -> $ret:ty = $body:expr;)*) => {$(
+        #[inline(always)]
+        unsafe fn $name($($arg: $type),*) -> $ret {
+            // SAFETY: the caller promises the instruction set, and places to read and write.
+            unsafe { $body }
+        }
+    )*};
+}
+
+impl<const VBMI: bool> Lanes for Avx512<VBMI> {
+    type V = __m512i;
+    type Offsets = __m512i;
+
+    intrinsics! {
+        fn splat8(value: u8) -> __m512i = _mm512_set1_epi8(value as i8);
+        fn splat16(value: u16) -> __m512i = _mm512_set1_epi16(value as i16);
+        fn gather(base: *const u8, offsets: __m512i) -> __m512i =
+            _mm512_i64gather_epi64::<1>(offsets, base.cast());
+        fn and(a: __m512i, b: __m512i) -> __m512i = _mm512_and_si512(a, b);
+        fn or(a: __m512i, b: __m512i) -> __m512i = _mm512_or_si512(a, b);
+        fn xor(a: __m512i, b: __m512i) -> __m512i = _mm512_xor_si512(a, b);
+        fn not(a: __m512i) -> __m512i = _mm512_xor_si512(a, _mm512_set1_epi64(-1));
+        fn add8(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi8(a, b);
+        fn add16(a: __m512i, b: __m512i) -> __m512i = _mm512_add_epi16(a, b);
+        fn half8(a: __m512i) -> __m512i =
+            _mm512_and_si512(_mm512_srli_epi16::<1>(a), _mm512_set1_epi8(0x7f));
+        fn half16(a: __m512i) -> __m512i = _mm512_srli_epi16::<1>(a);
+        fn set_bit7(a: __m512i, code: u8) -> __m512i =
+            _mm512_mask_add_epi8(a, 1 << (code % 64), a, _mm512_set1_epi8(i8::MIN));
+        fn count8(left: __m512i, seen: __m512i, bit: __m512i) -> __m512i =
+            _mm512_mask_subs_epu8(left, _mm512_testn_epi8_mask(seen, bit), left, _mm512_set1_epi8(1));
+        fn count16(left: __m512i, seen: __m512i, bit: __m512i) -> __m512i =
+            _mm512_mask_subs_epu16(left, _mm512_testn_epi16_mask(seen, bit), left, _mm512_set1_epi16(1));
+        fn unpack(low: __m512i, high: __m512i) -> [__m512i; 2] =
+            [_mm512_unpacklo_epi8(low, high), _mm512_unpackhi_epi8(low, high)];
+        fn pack(lanes: [__m512i; 2]) -> __m512i = _mm512_packus_epi16(lanes[0], lanes[1]);
+        fn any(a: __m512i) -> bool = _mm512_test_epi64_mask(a, a) != 0;
+        fn nonzero(a: __m512i) -> u64 = _mm512_test_epi8_mask(a, a);
+        fn store(to: *mut u8, a: __m512i) -> () = _mm512_storeu_si512(to.cast(), a);
+    }
+
+    #[inline(always)]
+    unsafe fn offsets(groups: *const u32, stride: usize) -> __m512i {
+        // SAFETY: the caller promises the instruction set and readable numbers.
+        unsafe {
+            let groups = _mm512_cvtepu32_epi64(_mm256_loadu_si256(groups.cast()));
+            let stride = _mm512_set1_epi64(stride as i64);
+            // Products of 32 bits would do for a stride below 2^32, which need not be.
+            let low = _mm512_mul_epu32(groups, stride);
+            let high = _mm512_mul_epu32(groups, _mm512_srli_epi64::<32>(stride));
+            _mm512_add_epi64(low, _mm512_slli_epi64::<32>(high))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn look_up(table: *const u8, codes: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set and a readable table.
+        unsafe {
+            if VBMI {
+                return _mm512_permutexvar_epi8(codes, _mm512_loadu_si512(table.cast()));
+            }
+            let part = |i: usize| {
+                let part = _mm_loadu_si128(table.add(16 * i).cast());
+                _mm512_broadcast_i32x4(part)
+            };
+            let place = _mm512_and_si512(codes, _mm512_set1_epi8(15));
+            let odd = _mm512_test_epi8_mask(codes, _mm512_set1_epi8(16));
+            let upper = _mm512_test_epi8_mask(codes, _mm512_set1_epi8(32));
+            let low = _mm512_shuffle_epi8(part(0), place);
+            let low = _mm512_mask_shuffle_epi8(low, odd, part(1), place);
+            let high = _mm512_shuffle_epi8(part(2), place);
+            let high = _mm512_mask_shuffle_epi8(high, odd, part(3), place);
+            _mm512_mask_mov_epi8(low, upper, high)
+        }
+    }
+}
+
+/// The number of the first byte of each byte's lane of `W` bytes.
+const fn lane_starts<const W: usize>() -> [u8; 64] {
+    let mut starts = [0; 64];
+    let mut i = 0;
+    while i < 64 {
+        starts[i] = (i / W * W) as u8;
+        i += 1;
+    }
+    starts
+}
+
+impl<const VBMI: bool> Pairs for Avx512<VBMI> {
+    intrinsics! {
+        fn load(from: *const u8) -> __m512i = _mm512_loadu_si512(from.cast());
+    }
+
+    #[inline(always)]
+    unsafe fn equal<const W: usize>(
+        to: *mut u64,
+        patterns: *const u8,
+        texts: *const u8,
+        column: usize,
+    ) {
+        // SAFETY: the caller promises the instruction set and readable bytes.
+        unsafe {
+            let starts = const { lane_starts::<W>() };
+            let bytes = _mm512_loadu_si512(starts.as_ptr().cast());
+            let bytes = _mm512_add_epi8(bytes, _mm512_set1_epi8(column as i8));
+            for i in 0..8 {
+                let pattern = _mm512_loadu_si512(patterns.add(64 * i).cast());
+                let text = texts.add(64 * i);
+                let symbol = if VBMI {
+                    _mm512_permutexvar_epi8(bytes, _mm512_loadu_si512(text.cast()))
+                } else if W == 16 {
+                    let text = _mm512_loadu_si512(text.cast());
+                    _mm512_shuffle_epi8(text, _mm512_set1_epi8(column as i8))
+                } else {
+                    let low = _mm256_set1_epi8(*text.add(column) as i8);
+                    let high = _mm256_set1_epi8(*text.add(64 - W + column) as i8);
+                    _mm512_inserti64x4::<1>(_mm512_castsi256_si512(low), high)
+                };
+                to.add(i).write(_mm512_cmpeq_epi8_mask(pattern, symbol));
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add<const W: usize>(a: __m512i, b: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            match W {
+                16 => _mm512_add_epi16(a, b),
+                32 => _mm512_add_epi32(a, b),
+                _ => _mm512_add_epi64(a, b),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn splat_lanes<const W: usize>(value: u16) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            match W {
+                16 => _mm512_set1_epi16(value as i16),
+                32 => _mm512_set1_epi32(i32::from(value)),
+                _ => _mm512_set1_epi64(i64::from(value)),
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add_from<const W: usize>(a: __m512i, first: __m512i, column: __m512i) -> __m512i {
+        // SAFETY: the caller promises the instruction set.
+        unsafe {
+            match W {
+                16 => {
+                    let live = _mm512_cmple_epu16_mask(first, column);
+                    _mm512_mask_add_epi16(a, live, a, _mm512_set1_epi16(1))
+                }
+                32 => {
+                    let live = _mm512_cmple_epu32_mask(first, column);
+                    _mm512_mask_add_epi32(a, live, a, _mm512_set1_epi32(1))
+                }
+                _ => {
+                    let live = _mm512_cmple_epu64_mask(first, column);
+                    _mm512_mask_add_epi64(a, live, a, _mm512_set1_epi64(1))
+                }
+            }
+        }
+    }
+}
+
+impl<const VBMI: bool> Words for Avx512<VBMI> {
+    type W = __m512i;
+
+    intrinsics! {
+        fn splat_words(value: u64) -> __m512i = _mm512_set1_epi64(value as i64);
+        fn load_words(from: *const u64) -> __m512i = _mm512_loadu_si512(from.cast());
+        fn few_beyond(a: __m512i, b: __m512i, most: u32) -> u8 = _mm512_cmple_epu64_mask(
+            _mm512_popcnt_epi64(_mm512_andnot_si512(b, a)),
+            _mm512_set1_epi64(i64::from(most))
+        );
+    }
+
+    #[inline(always)]
+    unsafe fn compress(to: *mut u32, first: u32, mask: u8) {
+        // SAFETY: the caller promises the instruction set and a writable place.
+        unsafe {
+            let numbers = _mm256_add_epi32(
+                _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7),
+                _mm256_set1_epi32(first as i32),
+            );
+            _mm256_storeu_si256(to.cast(), _mm256_maskz_compress_epi32(mask, numbers));
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Levenshtein's distance for many pairs at a time, in the lanes of vectors.
+//!
+//! - [`Pattern`] and [`Band`]: one probe against strings of one length, up to a bound of 15 edits. The
+//!   band of diagonals that a path within the bound touches is at most `k + 1` wide, so that bit
+//!   vectors of 8 bits serve for `k <= 7` and of 16 bits for `k <= 15`, at any length.
+//! - [`pairs`]: a column of strings against another, without a bound.
+//!
+//! The strings of a [`Band`] hold codes 0 to 63 in place of symbols. Codes may stand for several
+//! symbols each: distances over codes are never more than those over symbols.
+
+mod band;
+pub(crate) mod forms;
+pub(crate) mod pairs;
+mod pattern;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use band::{Band, MAX_K, Strings};
+pub(crate) use pattern::Pattern;
+
+/// The number of codes that the lanes tell apart.
+pub(crate) const CODES: usize = 64;
+
+/// Appends the columns of strings of one length to `columns`: of eight strings, the first codes, then
+/// the second ones, and so on. `string(i)` is the `i`-th of `count` strings of `len` codes. The last
+/// group of eight is filled up with code 63.
+pub(crate) fn interleave<'a>(
+    columns: &mut Vec<u8>,
+    count: usize,
+    len: usize,
+    string: impl Fn(usize) -> &'a [u8],
+) {
+    let start = columns.len();
+    columns.resize(start + count.div_ceil(8) * 8 * len, 63);
+    if len == 0 {
+        return;
+    }
+    for (group, columns) in columns[start..].chunks_exact_mut(8 * len).enumerate() {
+        for lane in 0..8.min(count - 8 * group) {
+            for (column, &code) in columns.chunks_exact_mut(8).zip(string(8 * group + lane)) {
+                column[lane] = code % CODES as u8;
+            }
+        }
+    }
+}
+
+/// Asks the processor to bring a place into its caches.
+#[inline(always)]
+pub(crate) fn prefetch<T>(place: *const T) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: a prefetch reads nothing that the program sees, whatever the address.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(place.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = place;
+}

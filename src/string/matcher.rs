@@ -1,0 +1,153 @@
+//! A predicate over texts, as the operator knows it.
+
+use std::sync::Arc;
+
+use datafusion::common::{Result, internal_err};
+
+use super::axis::LengthAxis;
+use super::collection::Strings;
+use super::cursor::CURSOR_BYTES;
+use super::encode::{StringEncoder, finish};
+use super::finder::{boxes_bytes, scratch_bytes};
+use super::function::StringFunction;
+use super::join::StringJoin;
+use super::neighbours::{self, Neighbourhoods};
+use super::stored::StoredStrings;
+use super::strategies;
+use super::threshold::Threshold;
+use super::value::Values;
+use crate::engine::{
+    Axis, BuildEncoder, Encoded, FinishContext, Growth, ItemPair, KeyDictionary, MatchSpec,
+    Matcher, Pairing, PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
+};
+use crate::spec::{Call, Side};
+
+/// A function of texts with its threshold.
+#[derive(Debug)]
+pub(super) struct StringMatcher {
+    threshold: Threshold,
+    axis: LengthAxis,
+}
+
+impl StringMatcher {
+    pub(super) fn new(threshold: Threshold) -> Self {
+        Self { threshold, axis: LengthAxis::new(threshold) }
+    }
+}
+
+impl Matcher for StringMatcher {
+    type Items = Strings;
+    type Encoder = StringEncoder;
+    type Join = StringJoin;
+
+    fn axis(&self) -> &dyn Axis {
+        &self.axis
+    }
+
+    fn stored(&self, _: Side) -> Arc<dyn StoredForm> {
+        Arc::new(StoredStrings { axis: self.axis })
+    }
+
+    fn encoder(&self, _: Side) -> StringEncoder {
+        StringEncoder::new(self.axis)
+    }
+
+    fn finish(
+        &self,
+        parts: Vec<(StringEncoder, KeyDictionary)>,
+        context: &FinishContext<'_>,
+    ) -> Result<Encoded> {
+        finish(parts, context)
+    }
+
+    fn growth(
+        &self,
+        parts: &[(&StringEncoder, &KeyDictionary)],
+        _: &MatchSpec,
+        strategy: StrategyName,
+    ) -> Result<Growth> {
+        let (mut rows, mut bytes, mut longest) = (0, 0, 0);
+        let (mut keys, mut key_count) = (0, 0);
+        for (encoder, of_part) in parts {
+            rows += encoder.row_count();
+            bytes += encoder.byte_count();
+            longest = longest.max(encoder.longest());
+            keys += of_part.size_in_bytes();
+            key_count += of_part.len() as usize;
+        }
+        let finish = Strings::footprint(rows, bytes) + 2 * keys;
+        // `auto` takes an index of deletions only where memory has room for it.
+        let prepare = match neighbours::edits(self.threshold) {
+            Some(edits) if strategy == StrategyName::new(Neighbourhoods.name()) => {
+                neighbours::index_bytes(rows, bytes, longest, edits)
+            }
+            _ => boxes_bytes(rows, bytes, longest, key_count.max(1)),
+        };
+        Ok(Growth { finish, stays: 0, prepare, cursor: scratch_bytes(longest) })
+    }
+
+    fn cursor_bytes(&self, _: &MatchSpec) -> usize {
+        CURSOR_BYTES
+    }
+
+    fn strategies(&self) -> &[&'static dyn Strategy<StringJoin>] {
+        strategies::of(self.threshold)
+    }
+
+    fn join(
+        &self,
+        build: &Arc<Strings>,
+        spec: &MatchSpec,
+        _: PrepareContext<'_>,
+    ) -> Result<StringJoin> {
+        Ok(StringJoin::new(Arc::clone(build), self.threshold, *spec))
+    }
+
+    fn work(&self, strings: &Strings, spec: &MatchSpec) -> Result<Vec<WorkStep>> {
+        /// Nanoseconds of a pair that most filters leave out.
+        const PAIR: f64 = 0.2;
+        if strings.runs().len() > WorkStep::MOST {
+            return Ok(WorkStep::even(strings.len()));
+        }
+        let steps = strings.runs().iter().map(|run| {
+            let lens = self.threshold.partner_lens(run.len);
+            let of_run = |partner: &super::collection::Run| match spec.pairing() {
+                Pairing::Unordered if partner.items.start >= run.items.start => 0.0,
+                _ => PAIR * partner.items.len() as f64,
+            };
+            let partners = &strings.runs()[strings.runs_within(run.key, &lens)];
+            let first = 100.0 + partners.iter().map(of_run).sum::<f64>();
+            let slope = match spec.pairing() {
+                Pairing::All => 0.0,
+                Pairing::Unordered => PAIR,
+            };
+            let items = run.items.len() as u32;
+            // In sixteenths of a nanosecond: a pair takes less than one.
+            let [first, slope] = [first, slope].map(|nanos| (16.0 * nanos) as u64);
+            WorkStep { start: run.items.start, items, first, slope }
+        });
+        Ok(steps.collect())
+    }
+
+    fn scores(
+        &self,
+        call: Call,
+        [left, right]: [&Strings; 2],
+        pairs: &[ItemPair],
+        values: &mut Vec<f64>,
+    ) -> Result<()> {
+        let function = StringFunction::of(call.function)?;
+        let mut of_function = Values::new(function);
+        for &ItemPair { items: [l, r], detail } in pairs {
+            if function == self.threshold.function && function.is_distance() {
+                values.push(f64::from(detail));
+                continue;
+            }
+            match of_function.of(left.text(l), right.text(r)) {
+                Some(value) => values.push(value.number()),
+                None => return internal_err!("a matching pair has no {} value", function.name()),
+            }
+        }
+        Ok(())
+    }
+}

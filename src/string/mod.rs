@@ -1,0 +1,50 @@
+//! Texts as a family of similarities: joins by the edit distance, and by Jaro's and Winkler's similarity.
+//!
+//! ```text
+//! function.rs     the functions        threshold.rs    what a bound allows two lengths
+//! rules/          their definitions    value.rs        of two texts
+//! encode.rs       rows to items        collection.rs   the distinct texts of some rows
+//! gather.rs       how they are found   alphabet.rs     scalars as codes of six bits
+//! stored.rs       rows on disk         axis.rs         their places, by length
+//! boxes/          an index of similar texts
+//! lanes/          the edit distances of 64 texts at a time
+//! deletions/      an index of what is left after deletions: neighbours.rs joins by it
+//! finder.rs       the build items for a probe item
+//! decide.rs       pairs that are left  cursor.rs       one partition of the join
+//! strategies.rs   what is compared     join.rs         the figures for it
+//! family.rs, matcher.rs                what the operator sees
+//! ```
+//!
+//! A text is a sequence of Unicode scalar values. Filters look at codes of them, of which several scalars may
+//! share one: distances of codes are never greater than those of scalars, and what codes do not tell is
+//! decided on the scalars.
+
+mod alphabet;
+mod axis;
+mod boxes;
+mod collection;
+mod cursor;
+mod decide;
+mod deletions;
+mod encode;
+mod family;
+mod finder;
+mod function;
+mod gather;
+mod join;
+mod lanes;
+mod matcher;
+mod neighbours;
+mod rules;
+mod stored;
+mod strategies;
+mod threshold;
+mod value;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use family::StringFamily;
+pub use function::StringFunction;
+pub(crate) use strategies::STRATEGIES;
+pub(crate) use value::{Value, Values, levenshtein_similarity};

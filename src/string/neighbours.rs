@@ -1,0 +1,326 @@
+//! Joins by deletion neighbourhoods.
+
+use std::mem::size_of;
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::{Result, internal_err, resources_err};
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::collection::Strings;
+use super::deletions::{Deletions, Found, Lens, MAX_K, Probes, Searcher, Symbols, residuals};
+use super::function::StringFunction;
+use super::gather::not_cancelled;
+use super::join::StringJoin;
+use super::threshold::Threshold;
+use crate::engine::{
+    self, Collection, Cost, Cursor, Estimate, Funnel, ItemId, Match, MatchBuffer, MatchNeed,
+    MatchSpec, NoDevices, Pairing, Placement, PrepareContext, PreparedJoin, RowPairCounts,
+    Strategy, Terms, UnitCursor, Work, Worker,
+};
+
+/// Looks up what is left of a text after up to two deletions in an index of what is left of the build texts.
+#[derive(Debug)]
+pub(super) struct Neighbourhoods;
+
+/// The greatest number of edits of a join that the index serves; `None` where it serves none of them.
+pub(super) fn edits(threshold: Threshold) -> Option<u32> {
+    let is_near = threshold.function == StringFunction::Levenshtein
+        && (0.0..=f64::from(MAX_K)).contains(&threshold.bound);
+    is_near.then_some(threshold.bound as u32)
+}
+
+/// A bound on the bytes of an index of texts of so many scalars in all, whose longest has `longest`.
+pub(super) fn index_bytes(rows: usize, scalars: usize, longest: usize, edits: u32) -> usize {
+    // Residuals grow with the square of the length: most where a few texts have all scalars.
+    let longest = longest.max(1) as u64;
+    let of_longest = residuals(longest, edits);
+    let texts = (scalars as u64 / longest + 1).min(rows as u64);
+    let all = of_longest.saturating_mul(texts).saturating_add(rows as u64);
+    usize::try_from(Deletions::bytes_for(all)).unwrap_or(usize::MAX).saturating_add(4 * scalars)
+}
+
+/// The residuals of all texts of a collection.
+fn residual_count(strings: &Strings, edits: u32) -> u64 {
+    let of_run = |run: &super::collection::Run| {
+        residuals(u64::from(run.len), edits).saturating_mul(run.items.len() as u64)
+    };
+    strings.runs().iter().map(of_run).fold(0, u64::saturating_add)
+}
+
+impl Strategy<StringJoin> for Neighbourhoods {
+    fn name(&self) -> &'static str {
+        "deletions"
+    }
+
+    fn runs_on(&self, placement: Placement) -> bool {
+        placement == Placement::Cpu
+    }
+
+    fn estimate(&self, join: &mut StringJoin, terms: &Terms<'_>) -> Result<Estimate> {
+        /// Nanoseconds for a residual of a text, which is stored and looked up, with the candidates that
+        /// it brings, of which there are more with two deletions.
+        const RESIDUAL: [f64; 3] = [60.0, 50.0, 90.0];
+        let Some(edits) = edits(join.threshold).filter(|_| terms.has(Placement::Cpu)) else {
+            return Ok(Estimate::new(None, None, ()));
+        };
+        let count = residual_count(&join.build, edits);
+        // An index that memory has no room for is no choice, unless it is named.
+        let bytes = usize::try_from(Deletions::bytes_for(count)).unwrap_or(usize::MAX);
+        let reservation = terms.context.reservation.new_empty();
+        if !terms.is_only && (count > MOST_RESIDUALS || reservation.try_grow(bytes).is_err()) {
+            return Ok(Estimate::new(None, None, ()));
+        }
+        let probes = 0.5 + 0.5 * join.build.probe_ratio(&join.spec);
+        let nanos = RESIDUAL[edits as usize] * count as f64 * probes;
+        Ok(Estimate::new(Some(Cost::cpu(nanos)), None, ()))
+    }
+
+    fn prepare(
+        &self,
+        join: &StringJoin,
+        _: &Estimate,
+        _: Option<&Arc<NoDevices>>,
+        context: PrepareContext<'_>,
+    ) -> Result<Arc<dyn PreparedJoin>> {
+        let Some(edits) = edits(join.threshold) else {
+            return internal_err!("deletions join by levenshtein with up to {MAX_K} edits");
+        };
+        let PrepareContext { reservation, cancel, .. } = context;
+        let build = Arc::clone(&join.build);
+        let count = residual_count(&build, edits);
+        let is_ascii = build.text.is_ascii();
+        let scalars = if is_ascii { 0 } else { 4 * build.codes.len() };
+        let bytes = usize::try_from(Deletions::bytes_for(count)).unwrap_or(usize::MAX);
+        reservation.try_grow(bytes.saturating_add(scalars))?;
+        let wide = if is_ascii { vec![] } else { build.text.chars().map(u32::from).collect() };
+        let (items, stop) = (0..build.len(), &mut || cancel.check().is_err());
+        let seed = |item: ItemId| build.run_of(item).map_or(0, |run| u64::from(run.key));
+        let index = match is_ascii {
+            true => Deletions::build(ascii(&build), items.clone(), edits, seed, stop),
+            false => {
+                let symbols = Symbols { symbols: &wide[..], starts: &build.code_starts };
+                Deletions::build(symbols, items.clone(), edits, seed, stop)
+            }
+        };
+        let index = not_cancelled(index, cancel)?;
+        if index.items() != items {
+            return resources_err!(
+                "an index of {count} residuals has more than 2^32; SET simjoin.strategy = 'boxes'"
+            );
+        }
+        reservation.shrink(bytes.saturating_sub(index.bytes()).min(reservation.size()));
+        let spec = join.spec;
+        Ok(Arc::new(Prepared { build, index: Arc::new(index), wide: wide.into(), edits, spec }))
+    }
+}
+
+/// The most residuals of an index.
+const MOST_RESIDUALS: u64 = u32::MAX as u64;
+
+/// The bytes of texts of ASCII.
+fn ascii(strings: &Strings) -> Symbols<'_, u8> {
+    Symbols { symbols: strings.text.as_bytes(), starts: &strings.text_starts }
+}
+
+/// An index of the build side.
+#[derive(Debug, Clone)]
+struct Prepared {
+    build: Arc<Strings>,
+    index: Arc<Deletions>,
+    /// The scalars of the build texts, unless all are ASCII.
+    wide: Arc<[u32]>,
+    edits: u32,
+    spec: MatchSpec,
+}
+
+impl PreparedJoin for Prepared {
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
+        // A number for each item, and what is met and found of some probes.
+        let reservation = reservation.new_empty();
+        let own_bytes = size_of::<u32>() * self.build.len() as usize + (1 << 17);
+        reservation.try_grow(own_bytes)?;
+        Ok(Box::new(UnitCursor::new(NeighbourWorker {
+            join: self.clone(),
+            unit: None,
+            searcher: Searcher::new(),
+            found: vec![],
+            given: 0,
+            retired: None,
+            funnel: Funnel::default(),
+            reservation,
+            own_bytes,
+        })))
+    }
+}
+
+/// The unit that is being probed.
+struct Unit {
+    items: Arc<Strings>,
+    symbols: ProbeSymbols,
+    rest: Range<ItemId>,
+}
+
+/// The texts of a unit as symbols of the index's kind.
+enum ProbeSymbols {
+    /// The build texts themselves.
+    Build,
+    /// The bytes of the texts.
+    Ascii,
+    /// A byte for each scalar, where the build texts are ASCII: those that are not equal none of them.
+    Narrow(Vec<u8>),
+    Wide(Vec<u32>),
+}
+
+impl ProbeSymbols {
+    fn of(items: &Arc<Strings>, join: &Prepared) -> Self {
+        let narrow =
+            |scalar: char| u8::try_from(scalar).ok().filter(u8::is_ascii).unwrap_or(u8::MAX);
+        match join.wide.is_empty() {
+            true if items.text.is_ascii() => Self::Ascii,
+            true => Self::Narrow(items.text.chars().map(narrow).collect()),
+            false if Arc::ptr_eq(items, &join.build) => Self::Build,
+            false => Self::Wide(items.text.chars().map(u32::from).collect()),
+        }
+    }
+}
+
+/// Looks some probe texts up at a time.
+struct NeighbourWorker {
+    join: Prepared,
+    unit: Option<Unit>,
+    searcher: Searcher,
+    found: Vec<Found>,
+    given: usize,
+    /// A probe item that needs no further match.
+    retired: Option<ItemId>,
+    funnel: Funnel,
+    /// Holds the memory of the searcher, `own_bytes`, and of the symbols of a unit.
+    reservation: MemoryReservation,
+    own_bytes: usize,
+}
+
+impl NeighbourWorker {
+    /// Looks the next probe items up; whether there were any.
+    fn search(&mut self) -> Result<bool> {
+        /// Residuals that are looked up at a time, about: some tenths of a millisecond.
+        const RESIDUALS: u64 = 1 << 12;
+        let Some(unit) = &mut self.unit else { return Ok(false) };
+        let Some(run) = unit.rest.clone().next().and_then(|item| unit.items.run_of(item)) else {
+            return Ok(false);
+        };
+        let Prepared { build, index, wide, edits, spec } = &self.join;
+        let most = (RESIDUALS / residuals(u64::from(run.len), *edits)).max(1);
+        let end = (u64::from(unit.rest.start) + most).min(u64::from(unit.rest.end)) as ItemId;
+        let range = unit.rest.start..end;
+        unit.rest.start = end;
+        let is_unordered = spec.pairing() == Pairing::Unordered;
+        let items = &unit.items;
+        let seed = |item: ItemId| items.run_of(item).map_or(0, |run| u64::from(run.key));
+        // The items of its key, for the hashes of keys may be equal; with itself and the items before it,
+        // which are no longer, where each pair is met once.
+        let wanted = |item: ItemId| {
+            let of_key = items.run_of(item).map_or(0..0, |run| build.items_of(run.key));
+            let end = if is_unordered { of_key.end.min(item + 1) } else { of_key.end };
+            of_key.start..end
+        };
+        let lens = if is_unordered { Lens::UpToOwn } else { Lens::All };
+        let k = *edits;
+        let never = &mut || false;
+        let found = &mut self.found;
+        let searcher = &mut self.searcher;
+        let verified = match &unit.symbols {
+            ProbeSymbols::Ascii => {
+                let probes = Probes { strings: ascii(items), range, seed, items: wanted, lens, k };
+                index.probe(searcher, ascii(build), &probes, found, never)
+            }
+            ProbeSymbols::Narrow(symbols) => {
+                let strings = Symbols { symbols: &symbols[..], starts: &items.code_starts };
+                let probes = Probes { strings, range, seed, items: wanted, lens, k };
+                index.probe(searcher, ascii(build), &probes, found, never)
+            }
+            symbols => {
+                let symbols = if let ProbeSymbols::Wide(own) = symbols { &own[..] } else { wide };
+                let strings = Symbols { symbols, starts: &items.code_starts };
+                let of_build = Symbols { symbols: &wide[..], starts: &build.code_starts };
+                let probes = Probes { strings, range, seed, items: wanted, lens, k };
+                index.probe(searcher, of_build, &probes, found, never)
+            }
+        };
+        let verified = verified.unwrap_or(0) as u64;
+        self.funnel.prefix_pairs += verified;
+        self.funnel.candidates += verified;
+        self.funnel.verified += verified;
+        Ok(true)
+    }
+
+    /// Gives the matches that were found; whether the buffer had room for all.
+    fn give(&mut self, matches: &mut MatchBuffer) -> bool {
+        let Some(unit) = &self.unit else { return true };
+        let Prepared { build, spec, .. } = &self.join;
+        let mut counts = RowPairCounts::default();
+        while let Some(&Found { probe, item, distance }) = self.found.get(self.given) {
+            if matches.is_full() {
+                matches.count(counts);
+                return false;
+            }
+            self.given += 1;
+            if self.retired == Some(probe) {
+                continue;
+            }
+            self.funnel.matches += 1;
+            if spec.need == MatchNeed::Count {
+                let groups = [unit.items.groups(), build.groups()];
+                counts += RowPairCounts::of(spec.pairing(), groups, [probe, item]);
+                continue;
+            }
+            matches.push(Match { probe, build: item, detail: distance });
+            if spec.need == MatchNeed::Exists {
+                self.retired = Some(probe);
+            }
+        }
+        matches.count(counts);
+        self.found.clear();
+        self.given = 0;
+        true
+    }
+}
+
+impl Worker for NeighbourWorker {
+    type Items = Strings;
+
+    fn begin(&mut self, unit: engine::Unit<Strings>) -> Result<()> {
+        let engine::Unit { items, range: rest, .. } = unit;
+        let last = self.unit.take();
+        let symbols = match last {
+            // Units of one collection follow each other.
+            Some(last) if Arc::ptr_eq(&last.items, &items) => last.symbols,
+            _ => {
+                let bytes = size_of::<u32>() * items.codes.len();
+                self.reservation.try_resize(self.own_bytes + bytes)?;
+                ProbeSymbols::of(&items, &self.join)
+            }
+        };
+        self.unit = Some(Unit { items, symbols, rest });
+        self.retired = None;
+        Ok(())
+    }
+
+    fn work(&mut self, matches: &mut MatchBuffer) -> Result<Work> {
+        if !self.give(matches) {
+            return Ok(Work::Full);
+        }
+        match self.search()? {
+            true => Ok(Work::More),
+            false => Ok(Work::Done),
+        }
+    }
+
+    fn retire(&mut self, probe: ItemId) {
+        self.retired = Some(probe);
+    }
+
+    fn funnel(&self) -> Funnel {
+        self.funnel
+    }
+}

@@ -1,0 +1,75 @@
+//! Tests of joins of texts.
+
+mod rules;
+mod sql;
+
+use rand::Rng;
+use rand::rngs::StdRng;
+
+/// The characters and the lengths of random texts.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Kind {
+    /// Two letters, up to seven of them: texts are often equal, or empty.
+    Few,
+    /// Words of small letters.
+    Words,
+    /// Characters of many scripts, combining marks among them: more than there are codes.
+    Unicode,
+    /// Texts about as long as a word of the processor has bits, or twice as long.
+    Long,
+}
+
+impl Kind {
+    pub(super) const ALL: [Self; 4] = [Self::Few, Self::Words, Self::Unicode, Self::Long];
+}
+
+fn character(rng: &mut StdRng, kind: Kind) -> char {
+    let any = |rng: &mut StdRng, first: char, count: u32| {
+        char::from_u32(u32::from(first) + rng.random_range(0..count)).unwrap()
+    };
+    match kind {
+        Kind::Few => any(rng, 'a', 2),
+        Kind::Words | Kind::Long => any(rng, 'a', 26),
+        Kind::Unicode => match rng.random_range(0..6) {
+            0 => any(rng, 'a', 3),
+            1 => any(rng, '\u{4e00}', 90),
+            2 => any(rng, 'À', 30),
+            3 => any(rng, '\u{300}', 4),
+            4 => any(rng, '😀', 5),
+            _ => any(rng, 'А', 20),
+        },
+    }
+}
+
+/// A random text.
+pub(super) fn text(rng: &mut StdRng, kind: Kind) -> String {
+    let len = match kind {
+        Kind::Few => rng.random_range(0..8),
+        Kind::Words => rng.random_range(0..14),
+        Kind::Unicode => rng.random_range(0..10),
+        Kind::Long => match rng.random_range(0..3) {
+            0 => rng.random_range(60..68),
+            1 => rng.random_range(120..140),
+            _ => rng.random_range(0..80),
+        },
+    };
+    (0..len).map(|_| character(rng, kind)).collect()
+}
+
+/// A text after some edits, exchanges of neighbours among them.
+pub(super) fn edited(rng: &mut StdRng, kind: Kind, text: &str, edits: u32) -> String {
+    let mut scalars: Vec<char> = text.chars().collect();
+    for _ in 0..edits {
+        let place = rng.random_range(0..=scalars.len());
+        match rng.random_range(0..4) {
+            0 => scalars.insert(place, character(rng, kind)),
+            1 if place < scalars.len() => {
+                scalars.remove(place);
+            }
+            2 if place + 1 < scalars.len() => scalars.swap(place, place + 1),
+            _ if place < scalars.len() => scalars[place] = character(rng, kind),
+            _ => {}
+        }
+    }
+    scalars.into_iter().collect()
+}

@@ -1,0 +1,262 @@
+//! Statements of every kind, held against DataFusion's nested loops.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, ScalarValue};
+use datafusion::datasource::MemTable;
+use datafusion::prelude::SessionContext;
+use rand::rngs::StdRng;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+
+use super::{Kind, edited, text};
+use crate::SimJoinContextExt;
+use crate::config::StrategyName;
+use crate::functions::all;
+use crate::session::install;
+use crate::strategies::of_strings;
+use crate::tests::statements::{
+    Drawn, Setup, Tally, Way, error, oracle, pick, plan_and_rows, sorted, statement, table,
+};
+
+const WAYS: [Way; 6] = Way::all(1600);
+
+/// A session of DataFusion with the functions of this crate.
+fn nested_loops() -> SessionContext {
+    let context = oracle();
+    all().into_iter().for_each(|function| context.register_udf(function.as_ref().clone()));
+    context
+}
+
+/// Rows of (id, s, k), some of them NULL, in two partitions: texts, and edited copies of some.
+fn texts(
+    rng: &mut StdRng,
+    rows: usize,
+    kind: Kind,
+    bases: &[String],
+    data_type: &DataType,
+) -> Result<Arc<MemTable>> {
+    table(rng, rows, "s", |rng, rows| {
+        let text = |rng: &mut StdRng| match rng.random_range(0..10) {
+            0 => None,
+            1..4 => Some(text(rng, kind)),
+            _ => {
+                let base = &bases[rng.random_range(0..bases.len())];
+                let edits = [0, 1, 1, 2, 3, 5, 9][rng.random_range(0..7)];
+                Some(edited(rng, kind, base, edits))
+            }
+        };
+        let texts: ArrayRef = Arc::new((0..rows).map(|_| text(rng)).collect::<StringArray>());
+        Ok(cast(&texts, data_type)?)
+    })
+}
+
+/// A predicate, and what is selected beside it.
+fn draw(rng: &mut StdRng, kind: Kind) -> Drawn {
+    let most = match kind {
+        Kind::Long => rng.random_range(0..14),
+        _ => rng.random_range(0..5),
+    };
+    let least = pick(rng, &["0.25", "0.5", "0.6", "2.0 / 3", "0.8", "0.9", "1"]);
+    let distance = pick(rng, &["levenshtein", "levenshtein", "damerau_levenshtein"]);
+    let similarity = pick(
+        rng,
+        &[
+            "levenshtein_similarity",
+            "indel_similarity",
+            "jaro_similarity",
+            "jaro_winkler_similarity",
+        ],
+    );
+    let predicate = match rng.random_range(0..9) {
+        0 => format!("{distance}(a.s, b.s) < {}", most + 1),
+        1 => format!("{most} >= {distance}(b.s, a.s)"),
+        2 => format!("{distance}(a.s, b.s) BETWEEN 1 AND {most}"),
+        3 => format!("{distance}(a.s, b.s) = {most}"),
+        4 | 5 => format!("{similarity}(a.s, b.s) >= {least}"),
+        6 => format!("{least} < {similarity}(b.s, a.s)"),
+        7 => format!("CAST({similarity}(a.s, b.s) AS REAL) >= {least}"),
+        _ => format!("{distance}(a.s, b.s) <= {most}"),
+    };
+    let scored = match rng.random_range(0..4) {
+        0 => similarity.as_str(),
+        1 => "levenshtein",
+        _ if predicate.contains(&similarity) => similarity.as_str(),
+        _ => distance.as_str(),
+    };
+    Drawn {
+        predicate,
+        residual: " AND (a.id + b.id) % 3 <> levenshtein(a.s, b.s)",
+        score: format!("{scored}(a.s, b.s)"),
+        column: "s",
+    }
+}
+
+/// A statement drawn for two tables of `rows` rows, in one of the ways, against the oracle.
+async fn compare(
+    rng: &mut StdRng,
+    tally: &mut Tally,
+    round: usize,
+    rows: [usize; 2],
+) -> Result<()> {
+    let kind = Kind::ALL[round % 4];
+    // DataFusion takes some microseconds for a pair of long texts.
+    let rows = rows.map(|rows| if kind == Kind::Long { rows / 3 } else { rows });
+    let bases: Vec<String> = (0..1 + rows[0] / 8).map(|_| text(rng, kind)).collect();
+    let types = [DataType::Utf8, DataType::Utf8View, DataType::LargeUtf8];
+    let data_type = types.choose(rng).unwrap();
+    let tables = [
+        texts(rng, rows[0], kind, &bases, data_type)?,
+        texts(rng, rows[1], kind, &bases, data_type)?,
+    ];
+    let drawn = draw(rng, kind);
+    let sql = statement(rng, &drawn);
+    let way = WAYS[round / 4 % WAYS.len()];
+    let mut setup = Setup::draw(rng, way);
+    let names = of_strings().into_iter().map(|strategy| StrategyName::new(strategy.name()));
+    // Deletions serve up to two edits.
+    let is_near =
+        ["<= 0", "<= 1", "<= 2", "< 1", "< 2", "< 3", "AND 1", "AND 2", "= 0", "= 1", "= 2"];
+    let is_near = drawn.predicate.starts_with("levenshtein(")
+        && is_near.iter().any(|bound| drawn.predicate.ends_with(bound));
+    let names = names.filter(|name| is_near || *name != StrategyName::new("deletions"));
+    let names: Vec<StrategyName> = std::iter::once(StrategyName::AUTO).chain(names).collect();
+    setup.options.strategy = *names.choose(rng).unwrap();
+    let what = (round, way, kind, setup.options.strategy);
+    let sessions = [&nested_loops(), &setup.session(install)?];
+    tally.compare(sessions, tables, &sql, what).await
+}
+
+/// How many statements a test draws: `usual`, or as many as the environment asks for.
+fn rounds(usual: usize) -> usize {
+    let cases = std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|v| v.parse::<usize>().ok());
+    cases.map_or(usual, |cases| usual / 8 * cases)
+}
+
+/// A test's own seed, or another one for each number in `SIMJOIN_TEST_SEED`.
+fn seed(own: u64) -> u64 {
+    let more = std::env::var("SIMJOIN_TEST_SEED").ok().and_then(|v| v.parse::<u64>().ok());
+    own + 1000 * more.unwrap_or_default()
+}
+
+/// Every way of the operator gives the rows of a nested loop, numbers bit for bit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn texts_join_as_a_nested_loop_does() -> Result<()> {
+    let mut rng = StdRng::seed_from_u64(seed(29));
+    let mut tally = Tally::default();
+    for round in 0..rounds(320) {
+        compare(&mut rng, &mut tally, round, [90, 60]).await?;
+    }
+    let Tally { with_rows, grids, once } = tally;
+    assert!(with_rows > 200 && grids > 10 && once > 3, "{with_rows} {grids} {once}");
+    Ok(())
+}
+
+/// Texts enough of one length for several blocks of an index.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_texts_join_as_a_nested_loop_does() -> Result<()> {
+    let mut rng = StdRng::seed_from_u64(seed(30));
+    let mut tally = Tally::default();
+    for round in 0..rounds(24) {
+        compare(&mut rng, &mut tally, round, [400, 300]).await?;
+    }
+    assert!(tally.with_rows > 15, "{}", tally.with_rows);
+    Ok(())
+}
+
+/// A session with a table `n` of names.
+async fn names() -> Result<SessionContext> {
+    let context = Setup::of(Way::Memory).session(install)?;
+    let sql = "CREATE TABLE n AS VALUES (1, 'martha'), (2, 'marhta'), (3, 'marta'), (4, ''), \
+               (5, 'jones'), (6, 'johnson'), (7, NULL), (8, 'a')";
+    context.sql(sql).await?.collect().await?;
+    Ok(context)
+}
+
+#[tokio::test]
+async fn functions_mean_what_their_pages_say() -> Result<()> {
+    let context = names().await?;
+    for (call, expected) in [
+        ("levenshtein('martha', 'marhta')", "2"),
+        ("damerau_levenshtein('martha', 'marhta')", "1"),
+        ("damerau_levenshtein('ca', 'abc')", "2"),
+        ("hamming('karolin', 'kathrin')", "3"),
+        ("hamming('', '')", "0"),
+        ("levenshtein_similarity('four', 'fort') = 0.5", "true"),
+        ("levenshtein_similarity('', '') = 1", "true"),
+        ("indel_similarity('abcd', 'abxd') = 0.75", "true"),
+        ("jaro_similarity('', '') = 1 AND jaro_similarity('a', '') = 0", "true"),
+        ("jaro_winkler_similarity('martha', 'marhta') > 0.961", "true"),
+        ("jaro_winkler_similarity('martha', 'marhta') < 0.962", "true"),
+        ("jaro_similarity('né', 'ne') = (0.5 + 0.5 + 1.0) / 3", "true"),
+        ("damerau_levenshtein(NULL, 'a')", "NULL"),
+        ("jaro_similarity(arrow_cast('ab', 'Dictionary(Int32, Utf8)'), 'ab') = 1", "true"),
+    ] {
+        let (_, found) = plan_and_rows(&context, &format!("SELECT {call}")).await?;
+        assert_eq!(found, [expected], "{call}");
+    }
+    for (call, part) in [
+        ("hamming('a', 'ab')", "needs two texts of the same length, found \"a\" of 1"),
+        ("jaro_similarity('a')", "takes two texts, found one argument (Utf8)"),
+        ("jaro_similarity(1, 'a')", "expects text, found Int64; cast it"),
+        ("hamming([1], 'a')", "array_to_string"),
+        ("indel_similarity(X'00', 'a')", "decode it"),
+    ] {
+        let found = error(&context, &format!("SELECT {call}")).await;
+        assert!(found.contains(part), "{call}: {found}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn simjoin_insists_and_names_what_is_wrong() -> Result<()> {
+    let context = names().await?;
+    let joined = "SELECT count(*) FROM n a SIMJOIN n b ON";
+    let name = |call: &str| call.replace("$x", "a.column2").replace("$y", "b.column2");
+    for (condition, expected) in [
+        ("levenshtein($x, $y) <= 0", "7"),
+        ("levenshtein($x, $y) <= 1", "13"),
+        ("levenshtein($x, $y) <= -1", "0"),
+        ("damerau_levenshtein($x, $y) <= 1", "15"),
+        ("jaro_winkler_similarity($x, $y) >= 0.9", "13"),
+        ("hamming($x, $y) <= 2 AND length($x) = length($y)", "9"),
+        ("levenshtein(lower($x), lower($y)) <= 0", "7"),
+        ("hamming($x, $y) <= 2 AND a.column1 = b.column1", "7"),
+    ] {
+        let (plan, found) =
+            plan_and_rows(&context, &format!("{joined} {}", name(condition))).await?;
+        assert_eq!(found, [expected], "{condition}\n{plan}");
+    }
+    for (condition, part) in [
+        ("levenshtein($x, $y) >= 2", "bounds the distance from below only"),
+        ("levenshtein($x, $y) <= 2 OR a.column1 = 1", "the distance stands under OR"),
+        ("levenshtein($x, $y) < 99999999999", "the greatest distance satisfies it"),
+        ("jaro_similarity($x, $y) >= 0", "whose similarity is 0"),
+        ("hamming($x, $y) <= 2", "hamming needs two texts of the same length"),
+        ("damerau_levenshtein(a.column1, $y) <= 2", "expects text, found Int64"),
+    ] {
+        let found = error(&context, &format!("{joined} {}", name(condition))).await;
+        assert!(found.contains(part), "{condition}: {found}");
+    }
+    Ok(())
+}
+
+/// Parameters are bound, each pair of a self-join is met once, and counts make no pairs.
+#[tokio::test]
+async fn plans_say_how_texts_are_joined() -> Result<()> {
+    let context = names().await?;
+    let sql = "SELECT count(*) FROM n a SIMJOIN n b ON levenshtein(a.column2, b.column2) <= $1 \
+               AND a.column1 < b.column1";
+    let frame = context.simjoin_sql(sql).await?;
+    let frame = frame.with_param_values(vec![ScalarValue::Int64(Some(1))])?;
+    assert_eq!(sorted(&frame.collect().await?), ["3"]);
+    let sql = "SELECT a.column1, levenshtein(a.column2, b.column2) d FROM n a SIMJOIN n b \
+               ON levenshtein(a.column2, b.column2) <= 2 AND a.column1 < b.column1 ORDER BY d";
+    let (plan, found) = plan_and_rows(&context, sql).await?;
+    assert!(plan.contains("each pair once") && plan.contains("threshold=2"), "{plan}");
+    assert_eq!(found.len(), 4, "{found:?}");
+    Ok(())
+}

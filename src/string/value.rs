@@ -1,0 +1,156 @@
+//! The value of a function for two texts.
+
+use super::function::StringFunction;
+use super::lanes::pairs::{Pairs, Text};
+use super::rules::{self, Cancelled, Scratch, Symbol, similarity};
+use crate::simd::Simd;
+
+/// A distance or a similarity.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Value {
+    /// A number of edits.
+    Distance(u32),
+    /// A number between 0 and 1.
+    Similarity(f64),
+}
+
+impl Value {
+    /// The value as a number.
+    pub(crate) fn number(self) -> f64 {
+        match self {
+            Self::Distance(distance) => f64::from(distance),
+            Self::Similarity(similarity) => similarity,
+        }
+    }
+}
+
+/// `levenshtein_similarity` of texts with a distance, the longer of which has so many characters.
+pub(crate) fn levenshtein_similarity(distance: u32, longer: usize) -> f64 {
+    similarity(distance, longer as u64)
+}
+
+/// Text as the functions read it: a text of ASCII has its bytes for scalars.
+#[derive(Debug, Default)]
+pub(super) struct Scalars {
+    is_ascii: bool,
+    wide: Vec<u32>,
+}
+
+impl Scalars {
+    /// Takes up a text.
+    pub(super) fn begin(&mut self, text: &str) {
+        self.wide.clear();
+        self.is_ascii = text.is_ascii();
+    }
+
+    /// The scalars of the text that was taken up.
+    fn wide(&mut self, text: &str) -> &[u32] {
+        if self.wide.is_empty() {
+            self.wide.extend(text.chars().map(u32::from));
+        }
+        &self.wide
+    }
+}
+
+/// Calls `work` with both texts, as bytes or as scalars.
+pub(super) fn with_symbols<R>(
+    scalars: &mut [Scalars; 2],
+    [a, b]: [&str; 2],
+    work: impl PairWork<Output = R>,
+) -> R {
+    if scalars.iter().all(|scalars| scalars.is_ascii) {
+        return work.on(a.as_bytes(), b.as_bytes());
+    }
+    let [of_a, of_b] = scalars;
+    work.on(of_a.wide(a), of_b.wide(b))
+}
+
+/// Work on two texts, whatever their symbols are.
+pub(super) trait PairWork {
+    type Output;
+
+    fn on<T: Symbol>(self, a: &[T], b: &[T]) -> Self::Output;
+}
+
+/// Computes a function for one pair of texts after the other.
+#[derive(Debug)]
+pub(crate) struct Values {
+    function: StringFunction,
+    scalars: [Scalars; 2],
+    scratch: Scratch,
+    pairs: Pairs,
+}
+
+impl Values {
+    pub(crate) fn new(function: StringFunction) -> Self {
+        Self { function, scalars: Default::default(), scratch: Scratch::new(), pairs: Pairs::new() }
+    }
+
+    /// Writes the Levenshtein distances of some pairs of texts to `distances`.
+    pub(crate) fn levenshteins<'a>(
+        &mut self,
+        simd: Simd,
+        pairs: &[[&'a str; 2]],
+        distances: &mut Vec<u32>,
+    ) {
+        distances.clear();
+        distances.resize(pairs.len(), 0);
+        if pairs.iter().flatten().all(|text| text.is_ascii()) {
+            let texts =
+                |place: usize| pairs[place].map(|text: &'a str| Text::from(text.as_bytes()));
+            // Nothing ends it early.
+            if self.pairs.levenshtein(simd, texts, distances, &mut || false).is_ok() {
+                return;
+            }
+        }
+        for ([a, b], distance) in pairs.iter().zip(distances) {
+            let value = Self::of_function(StringFunction::Levenshtein, self, a, b);
+            *distance = value.map_or(0, |value| value.number() as u32);
+        }
+    }
+
+    /// The value for two texts; `None` where the function has none, for texts of different lengths.
+    pub(crate) fn of(&mut self, a: &str, b: &str) -> Option<Value> {
+        Self::of_function(self.function, self, a, b)
+    }
+
+    fn of_function(function: StringFunction, space: &mut Self, a: &str, b: &str) -> Option<Value> {
+        let Self { scalars, scratch, .. } = space;
+        scalars.iter_mut().zip([a, b]).for_each(|(scalars, text)| scalars.begin(text));
+        with_symbols(scalars, [a, b], Evaluate { function, scratch })
+    }
+}
+
+struct Evaluate<'a> {
+    function: StringFunction,
+    scratch: &'a mut Scratch,
+}
+
+impl PairWork for Evaluate<'_> {
+    type Output = Option<Value>;
+
+    fn on<T: Symbol>(self, a: &[T], b: &[T]) -> Option<Value> {
+        let Self { function, scratch } = self;
+        let never = &mut || false;
+        let (longer, sum) = (a.len().max(b.len()) as u64, (a.len() + b.len()) as u64);
+        let counted = |edits: Result<u32, Cancelled>| edits.unwrap_or(u32::MAX);
+        Some(match function {
+            StringFunction::Levenshtein => {
+                Value::Distance(counted(rules::levenshtein(scratch, a, b, never)))
+            }
+            StringFunction::LevenshteinSimilarity => {
+                let distance = counted(rules::levenshtein(scratch, a, b, never));
+                Value::Similarity(similarity(distance, longer))
+            }
+            StringFunction::DamerauLevenshtein => {
+                Value::Distance(counted(rules::damerau(scratch, a, b, never)))
+            }
+            StringFunction::IndelSimilarity => {
+                Value::Similarity(similarity(counted(rules::indel(scratch, a, b, never)), sum))
+            }
+            StringFunction::Hamming => Value::Distance(rules::hamming(a, b)?),
+            StringFunction::Jaro => Value::Similarity(rules::jaro(scratch, a, b)),
+            StringFunction::JaroWinkler => Value::Similarity(rules::jaro_winkler(scratch, a, b)),
+        })
+    }
+}
