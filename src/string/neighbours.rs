@@ -111,7 +111,9 @@ impl Strategy<StringJoin> for Neighbourhoods {
         }
         reservation.shrink(bytes.saturating_sub(index.bytes()).min(reservation.size()));
         let spec = join.spec;
-        Ok(Arc::new(Prepared { build, index: Arc::new(index), wide: wide.into(), edits, spec }))
+        let longest = build.runs().iter().map(|run| run.len).max().unwrap_or(0);
+        let (index, wide) = (Arc::new(index), wide.into());
+        Ok(Arc::new(Prepared { build, index, wide, edits, longest, spec }))
     }
 }
 
@@ -131,6 +133,8 @@ struct Prepared {
     /// The scalars of the build texts, unless all are ASCII.
     wide: Arc<[u32]>,
     edits: u32,
+    /// The scalars of the longest build text.
+    longest: u32,
     spec: MatchSpec,
 }
 
@@ -201,19 +205,43 @@ struct NeighbourWorker {
 }
 
 impl NeighbourWorker {
+    /// The next probe items to look up, with about so many residuals that it takes some tenths of a
+    /// millisecond; none are left out but texts too long for any match, whose residuals have no end. `None`
+    /// at the end of the unit.
+    fn next_probes(&mut self) -> Option<Range<ItemId>> {
+        const RESIDUALS: u64 = 1 << 12;
+        let Prepared { edits, longest, .. } = self.join;
+        let Unit { items, rest, .. } = self.unit.as_mut()?;
+        let first = rest.start;
+        let mut left = RESIDUALS;
+        while rest.start < rest.end {
+            let run = items.run_of(rest.start)?;
+            let of_run = run.items.end.min(rest.end);
+            if run.len > longest.saturating_add(edits) {
+                if rest.start > first {
+                    break;
+                }
+                rest.start = of_run;
+                return Some(of_run..of_run);
+            }
+            let each = residuals(u64::from(run.len), edits);
+            // One at least.
+            let least = u64::from(rest.start == first);
+            let most = (left / each).max(least).min(u64::from(of_run - rest.start));
+            left = left.saturating_sub(most * each);
+            rest.start += most as ItemId;
+            if rest.start < of_run {
+                break;
+            }
+        }
+        (rest.start > first).then_some(first..rest.start)
+    }
+
     /// Looks the next probe items up; whether there were any.
     fn search(&mut self) -> Result<bool> {
-        /// Residuals that are looked up at a time, about: some tenths of a millisecond.
-        const RESIDUALS: u64 = 1 << 12;
-        let Some(unit) = &mut self.unit else { return Ok(false) };
-        let Some(run) = unit.rest.clone().next().and_then(|item| unit.items.run_of(item)) else {
-            return Ok(false);
-        };
-        let Prepared { build, index, wide, edits, spec } = &self.join;
-        let most = (RESIDUALS / residuals(u64::from(run.len), *edits)).max(1);
-        let end = (u64::from(unit.rest.start) + most).min(u64::from(unit.rest.end)) as ItemId;
-        let range = unit.rest.start..end;
-        unit.rest.start = end;
+        let Some(range) = self.next_probes() else { return Ok(false) };
+        let Some(unit) = &self.unit else { return Ok(false) };
+        let Prepared { build, index, wide, edits, spec, .. } = &self.join;
         let is_unordered = spec.pairing() == Pairing::Unordered;
         let items = &unit.items;
         let seed = |item: ItemId| items.run_of(item).map_or(0, |run| u64::from(run.key));

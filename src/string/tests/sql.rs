@@ -244,6 +244,23 @@ async fn simjoin_insists_and_names_what_is_wrong() -> Result<()> {
     Ok(())
 }
 
+/// A probe text far longer than any build text has more residuals than could be looked up.
+#[tokio::test]
+async fn long_texts_meet_an_index_of_deletions() -> Result<()> {
+    let context = names().await?;
+    let sql = "CREATE TABLE long AS SELECT value AS id, repeat('ab', 30000 * (value % 2)) || 'martha' AS s \
+               FROM generate_series(1, 4)";
+    for sql in [sql, "SET simjoin.strategy = 'deletions'", "SET simjoin.build_side = 'left'"] {
+        context.sql(sql).await?.collect().await?;
+    }
+    let sql =
+        "SELECT a.column1, b.id FROM n a RIGHT SIMJOIN long b ON levenshtein(a.column2, b.s) <= 2";
+    let (_, found) = plan_and_rows(&context, sql).await?;
+    let expected = ["1 | 2", "1 | 4", "2 | 2", "2 | 4", "3 | 2", "3 | 4", "NULL | 1", "NULL | 3"];
+    assert_eq!(found, expected);
+    Ok(())
+}
+
 /// Parameters are bound, each pair of a self-join is met once, and counts make no pairs.
 #[tokio::test]
 async fn plans_say_how_texts_are_joined() -> Result<()> {
