@@ -5,6 +5,8 @@
 //! once, over the traits [`Words`] (eight 64-bit lanes), [`Lanes`] (sixteen 32-bit lanes), [`Floats`]
 //! and [`Bytes`]; the types that implement them are the only code that names an instruction. On processors without
 //! AVX-512 or AVX2 (Arm's NEON among them) the portable form is compiled to what the target has.
+//!
+//! Kernels over texts have vectors of their own, and a macro, in [`texts`].
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -12,6 +14,7 @@ mod avx2;
 mod avx512;
 mod blocks;
 mod portable;
+pub(crate) mod texts;
 
 use std::fmt;
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Boxes;
 use super::build::{BLOCK, Bounds, GROUP, Run};
 use crate::simd::Simd;
-use crate::string::lanes::forms::{Words, lanes_kernel};
+use crate::simd::texts::{Words, lanes_kernel};
 use crate::string::lanes::{Band, MAX_K, Pattern, Strings};
 
 /// The distance of candidates that were not verified.

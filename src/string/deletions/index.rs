@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::residual::{Hasher, residuals};
 use super::{MAX_K, Symbols};
-use crate::string::lanes::prefetch;
+use crate::simd::prefetch;
 use crate::string::rules::{Cancelled, Symbol};
 
 /// Residuals that are on their way into the index at a time: their places come into the caches

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::residual::Hasher;
 use super::{Deletions, Symbols};
-use crate::string::lanes::prefetch;
+use crate::simd::prefetch;
 use crate::string::rules::{Cancelled, Scratch, Symbol, levenshtein_each};
 
 /// Residuals that are looked up at a time: what one needs comes into the caches while others go on.

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use super::Pattern;
-use super::forms::lanes_kernel;
+use crate::simd::texts::lanes_kernel;
 
 /// The greatest bound of a band.
 pub(crate) const MAX_K: u32 = 15;

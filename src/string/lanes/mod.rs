@@ -9,7 +9,6 @@
 //! symbols each: distances over codes are never more than those over symbols.
 
 mod band;
-pub(crate) mod forms;
 pub(crate) mod pairs;
 mod pattern;
 
@@ -43,17 +42,4 @@ pub(crate) fn interleave<'a>(
             }
         }
     }
-}
-
-/// Asks the processor to bring a place into its caches.
-#[inline(always)]
-pub(crate) fn prefetch<T>(place: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch reads nothing that the program sees, whatever the address.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(place.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = place;
 }

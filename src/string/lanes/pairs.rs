@@ -7,7 +7,7 @@
 //! first does not ascend, which leaves its lane as it is. So no score is kept along: the last column's
 //! vertical differences sum up to it.
 
-use super::forms::lanes_kernel;
+use crate::simd::texts::lanes_kernel;
 use crate::simd::{Form, Simd};
 use crate::string::rules::{Cancelled, Scratch, levenshtein};
 

@@ -1,8 +1,8 @@
 //! The rows of a probe in which each code stands, as the lanes look them up.
 
-use super::forms::lanes_kernel;
 use super::{CODES, MAX_K};
 use crate::simd::Simd;
+use crate::simd::texts::lanes_kernel;
 
 /// One entry for each code, in one register.
 #[derive(Debug, Clone, Copy)]

@@ -10,7 +10,7 @@ use crate::string::rules::tests::{Random, textbook};
 fn forms() -> impl Iterator<Item = Simd> {
     [false, true].into_iter().flat_map(|without| {
         Simd::available().iter().map(move |&simd| {
-            super::forms::WITHOUT_VBMI.set(without);
+            crate::simd::texts::WITHOUT_VBMI.set(without);
             simd
         })
     })

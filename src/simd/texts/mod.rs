@@ -1,6 +1,7 @@
-//! Vectors of 64 bytes and of eight 64-bit words, for each instruction set.
+//! Vectors of 64 bytes and of eight 64-bit words, for each instruction set: of kernels over texts, which
+//! `lanes_kernel!` makes.
 //!
-//! The types here are the only code that names an instruction of the lanes and the boxes.
+//! The types here are the only code that names an instruction of these kernels.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -141,7 +142,7 @@ macro_rules! lanes_kernel {
             #[inline(always)]
             unsafe fn any<$form, const $chains: usize>($($arg: $type),*) $(-> $ret)?
             where
-                $form: $crate::string::lanes::forms::Pairs + $crate::string::lanes::forms::Words,
+                $form: $crate::simd::texts::Pairs + $crate::simd::texts::Words,
             {
                 $body
             }
@@ -152,25 +153,25 @@ macro_rules! lanes_kernel {
             )]
             fn avx512_vbmi($($arg: $type),*) $(-> $ret)? {
                 // SAFETY: this function has the target features that the form needs.
-                unsafe { any::<$crate::string::lanes::forms::Avx512<true>, $many>($($arg),*) }
+                unsafe { any::<$crate::simd::texts::Avx512<true>, $many>($($arg),*) }
             }
             #[cfg(target_arch = "x86_64")]
             #[allow(clippy::too_many_arguments, reason = "a kernel gets plain values")]
             #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vpopcntdq,popcnt,bmi1")]
             fn avx512($($arg: $type),*) $(-> $ret)? {
                 // SAFETY: this function has the target features that the form needs.
-                unsafe { any::<$crate::string::lanes::forms::Avx512<false>, $many>($($arg),*) }
+                unsafe { any::<$crate::simd::texts::Avx512<false>, $many>($($arg),*) }
             }
             #[cfg(target_arch = "x86_64")]
             #[allow(clippy::too_many_arguments, reason = "a kernel gets plain values")]
             #[target_feature(enable = "avx2,popcnt")]
             fn avx2($($arg: $type),*) $(-> $ret)? {
                 // SAFETY: this function has the target features that the form needs.
-                unsafe { any::<$crate::string::lanes::forms::Avx2, $few>($($arg),*) }
+                unsafe { any::<$crate::simd::texts::Avx2, $few>($($arg),*) }
             }
             match simd.form() {
                 #[cfg(target_arch = "x86_64")]
-                $crate::simd::Form::Avx512 if $crate::string::lanes::forms::has_vbmi() => {
+                $crate::simd::Form::Avx512 if $crate::simd::texts::has_vbmi() => {
                     // SAFETY: `Simd` holds a form only if the processor has its target features,
                     // and VBMI was just asked for.
                     unsafe { avx512_vbmi($($arg),*) }
@@ -182,7 +183,7 @@ macro_rules! lanes_kernel {
                 // SAFETY: as above.
                 $crate::simd::Form::Avx2 => unsafe { avx2($($arg),*) },
                 // SAFETY: the portable form needs nothing.
-                _ => unsafe { any::<$crate::string::lanes::forms::Portable, $few>($($arg),*) },
+                _ => unsafe { any::<$crate::simd::texts::Portable, $few>($($arg),*) },
             }
         }
     };
