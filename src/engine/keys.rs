@@ -105,12 +105,31 @@ impl KeyDictionary {
         keys.bytes(row).and_then(|key| self.keys.find(key))
     }
 
-    /// Adds the keys of another dictionary; returns the id here of each id there.
+    /// Unites the keys of several encoders. Where ids change, `renumber` gives the rows of an encoder the
+    /// id here of each id there; a join without keys has the id 0 everywhere.
     ///
     /// # Errors
     ///
     /// When there are more keys than ids.
-    pub(crate) fn adopt(&mut self, other: &Self) -> Result<Vec<KeyId>> {
+    pub(crate) fn unite<E>(
+        parts: Vec<(E, Self)>,
+        renumber: impl Fn(&mut E, &[KeyId]),
+    ) -> Result<(Vec<E>, Self)> {
+        let mut united = Self::default();
+        let mut encoders = Vec::with_capacity(parts.len());
+        for (mut encoder, keys) in parts {
+            if united.is_empty() {
+                united = keys;
+            } else if !keys.is_empty() {
+                renumber(&mut encoder, &united.adopt(&keys)?);
+            }
+            encoders.push(encoder);
+        }
+        Ok((encoders, united))
+    }
+
+    /// Adds the keys of another dictionary; returns the id here of each id there.
+    fn adopt(&mut self, other: &Self) -> Result<Vec<KeyId>> {
         other.keys.keys().into_iter().map(|key| self.keys.adopt(key)).collect()
     }
 

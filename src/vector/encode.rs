@@ -214,21 +214,11 @@ pub(super) fn finish(
     context: &FinishContext<'_>,
 ) -> Result<Encoded> {
     let metric = threshold.metric;
-    let mut keys = KeyDictionary::default();
-    let mut encoders = vec![];
     let of_parts: usize = parts.iter().map(|(_, keys)| 2 * keys.size_in_bytes()).sum();
-    for (mut encoder, part_keys) in parts {
-        if encoders.is_empty() {
-            keys = part_keys;
-        } else {
-            let ids = keys.adopt(&part_keys)?;
-            // Joins without keys have one, which no dictionary knows.
-            let id = |key: KeyId| ids.get(key as usize).copied().unwrap_or(key);
-            let rows = encoder.read.iter_mut().flat_map(|part| &mut part.rows);
-            rows.for_each(|row| row.key = id(row.key));
-        }
-        encoders.push(encoder);
-    }
+    let (encoders, keys) = KeyDictionary::unite(parts, |encoder: &mut VectorEncoder, ids| {
+        let rows = encoder.read.iter_mut().flat_map(|part| &mut part.rows);
+        rows.for_each(|row| row.key = ids[row.key as usize]);
+    })?;
     let held: usize = encoders.iter().map(VectorEncoder::size_in_bytes).sum();
     let rows: usize = encoders.iter().map(BuildEncoder::row_count).sum();
     let parts: usize = encoders.iter().map(|encoder| encoder.read.len()).sum();

@@ -186,14 +186,11 @@ pub(super) fn finish(
     parts: Vec<(Encoder, KeyDictionary)>,
     context: &FinishContext<'_>,
 ) -> Result<Encoded> {
-    let (mut rows, mut keys) = (vec![], KeyDictionary::default());
-    for (encoder, part_keys) in parts {
-        let ids = keys.adopt(&part_keys)?;
-        // Joins without keys have one, which no dictionary knows.
-        let id = |key: KeyId| ids.get(key as usize).copied().unwrap_or(key);
-        let item = |item: Option<(KeyId, i32)>| item.map(|(key, value)| (id(key), value));
-        rows.extend(encoder.rows.into_iter().map(|(row, of_row)| (row, item(of_row))));
-    }
+    let (encoders, keys) = KeyDictionary::unite(parts, |encoder: &mut Encoder, ids| {
+        let items = encoder.rows.iter_mut().filter_map(|(_, item)| item.as_mut());
+        items.for_each(|(key, _)| *key = ids[*key as usize]);
+    })?;
+    let rows: Vec<_> = encoders.into_iter().flat_map(|encoder| encoder.rows).collect();
     context.reserve(Values::footprint(rows.len()) + keys.size_in_bytes())?;
     context.cancel.check()?;
     let items = Values::of(rows);
