@@ -44,9 +44,27 @@ impl Band {
     }
 }
 
+/// The distance of two strings whose lengths differ by `difference` if it is at most `k`: `within` gets
+/// one bound after the other, each twice the one before, until one holds.
+pub(super) fn widening<E>(
+    difference: usize,
+    k: usize,
+    step: usize,
+    mut within: impl FnMut(usize) -> Result<Option<usize>, E>,
+) -> Result<Option<usize>, E> {
+    let mut bound = first_bound(difference, k, step);
+    loop {
+        let found = within(bound)?;
+        if found.is_some() || bound == k {
+            return Ok(found);
+        }
+        bound = (2 * bound).min(k);
+    }
+}
+
 /// The first bound that is tried in place of `k`, for lengths that differ by `difference`: `step` edits
 /// more, unless `k` is so near that most strings beyond the first would be given up nearly as soon.
-pub(super) fn first_bound(difference: usize, k: usize, step: usize) -> usize {
+fn first_bound(difference: usize, k: usize, step: usize) -> usize {
     let first = difference + step;
     if k <= difference + 4 * step { k } else { first }
 }

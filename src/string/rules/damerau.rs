@@ -7,10 +7,12 @@
 //! before i that holds the symbol of column j, and l the last column before j that holds the symbol
 //! of row i. Only those with l = j − 1 or k = i − 1 can be better than substitutions.
 
-use super::band::{Band, first_bound};
+use std::ops::ControlFlow;
+
+use super::band::{Band, widening};
 use super::masks::Symbol;
+use super::open;
 use super::scratch::{Cancelled, Meter, Scratch};
-use super::trim;
 
 /// The first bound that is tried on long strings.
 const FIRST_BOUND: usize = 32;
@@ -74,27 +76,15 @@ fn within<T: Symbol>(
     k: usize,
     stop: &mut impl FnMut() -> bool,
 ) -> Result<Option<usize>, Cancelled> {
-    if a.len().abs_diff(b.len()) > k {
-        return Ok(None);
-    }
-    let (a, b) = trim(a, b);
-    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-    if short.is_empty() {
-        return Ok(Some(long.len()));
-    }
+    let [long, short] = match open(a, b, k) {
+        ControlFlow::Continue(strings) => strings,
+        ControlFlow::Break(distance) => return Ok(distance),
+    };
     let k = k.min(long.len());
-    if k == 0 {
-        return Ok(None);
-    }
     let mut meter = Meter::new(stop);
-    let mut bound = first_bound(long.len() - short.len(), k, FIRST_BOUND);
-    loop {
-        let found = banded(&mut scratch.rows, long, short, bound, &mut meter)?;
-        if found.is_some() || bound == k {
-            return Ok(found);
-        }
-        bound = (2 * bound).min(k);
-    }
+    widening(long.len() - short.len(), k, FIRST_BOUND, |bound| {
+        banded(&mut scratch.rows, long, short, bound, &mut meter)
+    })
 }
 
 /// The distance between two strings of which neither is empty if it is at most `k`, which is at

@@ -2,10 +2,12 @@
 //! common subsequence, whose length comes from bit vectors (Hyyrö, "Bit-parallel LCS-length
 //! computation revisited", AWOCA 2004). Long strings are swept as in [`levenshtein`](super::levenshtein).
 
-use super::band::{Band, first_bound};
+use std::ops::ControlFlow;
+
+use super::band::{Band, widening};
 use super::masks::{Masks, Symbol};
+use super::open;
 use super::scratch::{CELLS, Cancelled, Meter, Scratch};
-use super::trim;
 
 /// The first bound that is tried on long strings.
 const FIRST_BOUND: usize = 128;
@@ -42,29 +44,20 @@ fn within<T: Symbol>(
     k: usize,
     stop: &mut impl FnMut() -> bool,
 ) -> Result<Option<usize>, Cancelled> {
-    if a.len().abs_diff(b.len()) > k {
-        return Ok(None);
-    }
-    let (a, b) = trim(a, b);
-    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-    if short.is_empty() {
-        return Ok(Some(long.len()));
-    }
-    let total = a.len() + b.len();
+    let [long, short] = match open(a, b, k) {
+        ControlFlow::Continue(strings) => strings,
+        ControlFlow::Break(distance) => return Ok(distance),
+    };
+    let total = long.len() + short.len();
     let k = k.min(total);
     let mut meter = Meter::new(stop);
     if long.len() <= 64 {
         let common = scratch.masks.with(long, |masks| one_word(masks, long.len(), short));
         return Ok(Some(total - 2 * common).filter(|&distance| distance <= k));
     }
-    let mut bound = first_bound(long.len() - short.len(), k, FIRST_BOUND);
-    loop {
-        let found = blocked(scratch, long, short, bound, &mut meter)?;
-        if found.is_some() || bound == k {
-            return Ok(found);
-        }
-        bound = (2 * bound).min(k);
-    }
+    widening(long.len() - short.len(), k, FIRST_BOUND, |bound| {
+        blocked(scratch, long, short, bound, &mut meter)
+    })
 }
 
 /// The length of a longest common subsequence of a pattern of `rows` (1 to 64) symbols and a text.

@@ -6,10 +6,12 @@
 //! other, within the band of the bound: so one table of masks suffices, and of the row above only
 //! the horizontal differences at its bottom are kept. The bound is doubled until it holds.
 
-use super::band::{Band, first_bound};
+use std::ops::ControlFlow;
+
+use super::band::{Band, widening};
 use super::masks::{Masks, Symbol};
+use super::open;
 use super::scratch::{CELLS, Cancelled, Meter, Scratch};
-use super::trim;
 
 /// The first bound that is tried on long strings.
 const FIRST_BOUND: usize = 64;
@@ -81,30 +83,18 @@ fn within<T: Symbol>(
     k: usize,
     stop: &mut impl FnMut() -> bool,
 ) -> Result<Option<usize>, Cancelled> {
-    if a.len().abs_diff(b.len()) > k {
-        return Ok(None);
-    }
-    let (a, b) = trim(a, b);
-    let (short, long) = if a.len() <= b.len() { (a, b) } else { (b, a) };
-    if short.is_empty() {
-        return Ok(Some(long.len()));
-    }
+    let [long, short] = match open(a, b, k) {
+        ControlFlow::Continue(strings) => strings,
+        ControlFlow::Break(distance) => return Ok(distance),
+    };
     let k = k.min(long.len());
-    if k == 0 {
-        return Ok(None);
-    }
     let mut meter = Meter::new(stop);
     if long.len() <= 64 {
         return Ok(scratch.masks.with(long, |masks| one_word(masks, long.len(), short, k)));
     }
-    let mut bound = first_bound(long.len() - short.len(), k, FIRST_BOUND);
-    loop {
-        let found = blocked(scratch, long, short, bound, &mut meter)?;
-        if found.is_some() || bound == k {
-            return Ok(found);
-        }
-        bound = (2 * bound).min(k);
-    }
+    widening(long.len() - short.len(), k, FIRST_BOUND, |bound| {
+        blocked(scratch, long, short, bound, &mut meter)
+    })
 }
 
 /// The distance between a pattern of `rows` (1 to 64) symbols and a text, if it is at most `k`.

@@ -24,6 +24,8 @@ mod threshold;
 #[cfg(test)]
 pub(super) mod tests;
 
+use std::ops::ControlFlow;
+
 pub(crate) use damerau::{damerau, damerau_within};
 pub(crate) use indel::{indel, indel_within};
 pub(crate) use jaro::{jaro, jaro_winkler};
@@ -35,6 +37,25 @@ pub(crate) use threshold::{Threshold, similarity};
 /// The number of places in which two strings of one length differ, `None` for unequal lengths.
 pub(crate) fn hamming<T: Symbol>(a: &[T], b: &[T]) -> Option<u32> {
     (a.len() == b.len()).then(|| a.iter().zip(b).map(|(x, y)| u32::from(x != y)).sum())
+}
+
+/// Decides pairs that take no cell of a matrix: the distance if it is at most `k`, `None` beyond. Gives the
+/// trimmed strings of the others, the longer one first, of which neither is empty.
+fn open<'a, T: Symbol>(
+    a: &'a [T],
+    b: &'a [T],
+    k: usize,
+) -> ControlFlow<Option<usize>, [&'a [T]; 2]> {
+    if a.len().abs_diff(b.len()) > k {
+        return ControlFlow::Break(None);
+    }
+    let (a, b) = trim(a, b);
+    let [long, short] = if a.len() <= b.len() { [b, a] } else { [a, b] };
+    match k {
+        _ if short.is_empty() => ControlFlow::Break(Some(long.len())),
+        0 => ControlFlow::Break(None),
+        _ => ControlFlow::Continue([long, short]),
+    }
 }
 
 /// Both strings without their common prefix and their common suffix, which no edit distance sees.
