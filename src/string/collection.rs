@@ -123,12 +123,6 @@ impl Strings {
         &self.codes[self.code_starts[item as usize]..self.code_starts[item as usize + 1]]
     }
 
-    /// The number of scalars of an item.
-    #[inline]
-    pub(super) fn scalars(&self, item: ItemId) -> u32 {
-        (self.code_starts[item as usize + 1] - self.code_starts[item as usize]) as u32
-    }
-
     /// Whether codes tell the scalars of an item.
     #[inline]
     pub(super) fn is_exact(&self, item: ItemId) -> bool {

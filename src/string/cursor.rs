@@ -7,7 +7,7 @@ use std::time::Instant;
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::collection::Strings;
+use super::collection::{Run, Strings};
 use super::decide::Decider;
 use super::finder::{Finder, scratch_bytes};
 use super::function::StringFunction;
@@ -41,11 +41,45 @@ struct Probe {
     is_retired: bool,
 }
 
-/// The runs of build items that may match items of a key and a length.
+/// The runs of build items that may match probe items of one key and one length.
+#[derive(Default)]
 struct Partners {
-    key: KeyId,
-    len: u32,
+    /// The key and the length.
+    of: Option<(KeyId, u32)>,
+    /// The places of the runs.
     runs: Range<usize>,
+    /// The limits of matches with each run, as far as they have been asked for; `None` where there are none.
+    limits: Vec<Option<Limits>>,
+}
+
+impl Partners {
+    /// Takes up the items of a run of probe items.
+    ///
+    /// # Errors
+    ///
+    /// When the function has no value for one of these items and a build item of their key.
+    fn begin(&mut self, join: &StringJoin, run: &Run) -> Result<()> {
+        let of = Some((run.key, run.len));
+        if self.of != of {
+            if join.threshold.function == StringFunction::Hamming {
+                check_lens(&join.build, run.key, run.len)?;
+            }
+            (self.of, self.runs) = (of, join.partners(run));
+            self.limits.clear();
+        }
+        Ok(())
+    }
+
+    /// The limits of matches with the items of one of the runs.
+    #[inline]
+    fn limits(&mut self, join: &StringJoin, run: usize) -> Option<Limits> {
+        let (_, len) = self.of?;
+        let known = self.runs.start + self.limits.len();
+        for partner in join.build.runs().get(known..=run).unwrap_or_default() {
+            self.limits.push(join.threshold.limits([len, partner.len]));
+        }
+        self.limits[run - self.runs.start]
+    }
 }
 
 /// Looks for the partners of probe items, one after the other, run by run.
@@ -55,7 +89,7 @@ pub(super) struct StringWorker {
     decider: Decider,
     unit: Option<Unit>,
     /// The partners of the last probe item.
-    partners: Option<Partners>,
+    partners: Partners,
     probe: Probe,
     /// Build items that the filter has left of the present slice, with the distances of codes where it
     /// computes them, and how many of them are decided.
@@ -79,7 +113,7 @@ impl StringWorker {
             finder,
             decider,
             unit: None,
-            partners: None,
+            partners: Partners::default(),
             probe: Probe::default(),
             found: vec![],
             decided: 0,
@@ -92,26 +126,10 @@ impl StringWorker {
     fn next_probe(&mut self) -> Result<bool> {
         let Some(unit) = &mut self.unit else { return Ok(false) };
         let Some(item) = unit.rest.next() else { return Ok(false) };
-        let (build, threshold) = (&self.join.build, self.join.threshold);
         let Some(run) = unit.items.run_of(item) else { return Ok(true) };
-        if threshold.function == StringFunction::Hamming {
-            check_lens(build, run.key, run.len)?;
-        }
-        let mut runs = match &self.partners {
-            Some(partners) if (partners.key, partners.len) == (run.key, run.len) => {
-                partners.runs.clone()
-            }
-            _ => build.runs_within(run.key, &threshold.partner_lens(run.len)),
-        };
-        self.partners = Some(Partners { key: run.key, len: run.len, runs: runs.clone() });
-        if self.join.spec.pairing() == Pairing::Unordered {
-            // With itself and the items before it.
-            let own = build.runs().partition_point(|of_build| of_build.items.start <= item);
-            runs.end = runs.end.min(own);
-        }
-        self.probe = Probe { item, runs, ..Probe::default() };
-        self.decider.begin(&unit.items, item);
-        self.finder.begin(&unit.items, item);
+        self.partners.begin(&self.join, run)?;
+        self.probe = Probe { item, runs: self.partners.runs.clone(), ..Probe::default() };
+        self.decider.begin(unit.items.text(item), unit.items.is_exact(item));
         Ok(true)
     }
 
@@ -122,21 +140,15 @@ impl StringWorker {
         if *is_retired {
             return None;
         }
-        let join = &self.join;
-        while items.start >= items.end {
+        let (join, unit) = (&self.join, self.unit.as_ref()?);
+        if items.start >= items.end {
             *run = runs.next()?;
+            let Some(of_run) = self.partners.limits(join, *run) else { return Some(1) };
+            *limits = of_run;
             *items = join.build.runs()[*run].items.clone();
             if join.spec.pairing() == Pairing::Unordered {
+                // With itself and the items before it.
                 items.end = items.end.min(*item + 1);
-            }
-        }
-        let unit = self.unit.as_ref()?;
-        let lens = [unit.items.scalars(*item), join.build.runs()[*run].len];
-        match join.threshold.limits(lens) {
-            Some(found) => *limits = found,
-            None => {
-                *items = 0..0;
-                return Some(1);
             }
         }
         if limits.is_all && join.spec.need == MatchNeed::Count {
@@ -145,11 +157,12 @@ impl StringWorker {
             matches.count(count_all(&unit.items, *item, join, std::mem::take(items)));
             return Some(pairs as usize / 64 + 8);
         }
-        let taken = self.finder.search(*run, items.clone(), *limits, &mut self.found);
-        let looked = taken.len();
+        let wanted = self.finder.wanted(*run, items.clone(), *limits);
+        let looked = wanted.items.len();
+        items.start = wanted.items.end;
+        self.finder.search(unit.items.codes(*item), wanted, &mut self.found);
         self.funnel.prefix_pairs += looked as u64;
         self.funnel.candidates += self.found.len() as u64;
-        *items = taken.end..items.end;
         Some(looked + 8)
     }
 
@@ -157,7 +170,7 @@ impl StringWorker {
     fn decide(&mut self, matches: &mut MatchBuffer) -> Option<Work> {
         let Some(unit) = &self.unit else { return None };
         let (join, probe) = (&self.join, self.probe.item);
-        let (spec, limits) = (&join.spec, self.probe.limits);
+        let (spec, limits, text) = (&join.spec, self.probe.limits, unit.items.text(probe));
         let mut counts = RowPairCounts::default();
         let mut stopped = None;
         let mut work = 0;
@@ -179,7 +192,7 @@ impl StringWorker {
             if matches.knows(probe, build) {
                 continue;
             }
-            let decided = self.decider.decide(&join.build, found, limits, &mut work);
+            let decided = self.decider.decide(text, &join.build, found, limits, &mut work);
             let Some(detail) = decided else { continue };
             self.funnel.matches += 1;
             if spec.need == MatchNeed::Count {

@@ -13,8 +13,7 @@ pub(super) struct Decider {
     threshold: Threshold,
     /// Whether matches need their distance.
     needs_distance: bool,
-    /// The probe text, and whether codes tell its scalars.
-    probe: String,
+    /// Whether codes tell the scalars of the probe text.
     is_exact: bool,
     /// The scalars of the probe text and of a build text.
     scalars: [Scalars; 2],
@@ -31,7 +30,6 @@ impl Decider {
         Self {
             threshold,
             needs_distance: need == MatchNeed::Scores && function.is_distance(),
-            probe: String::new(),
             is_exact: false,
             scalars: Default::default(),
             scratch: Scratch::new(),
@@ -44,19 +42,18 @@ impl Decider {
         self.verified
     }
 
-    /// Takes up a probe item.
-    pub(super) fn begin(&mut self, items: &Strings, item: ItemId) {
-        self.probe.clear();
-        self.probe.push_str(items.text(item));
-        self.is_exact = items.is_exact(item);
-        self.scalars[0].begin(&self.probe);
+    /// Takes up a probe text; `is_exact` says whether codes tell its scalars.
+    pub(super) fn begin(&mut self, probe: &str, is_exact: bool) {
+        self.is_exact = is_exact;
+        self.scalars[0].begin(probe);
     }
 
-    /// The detail of a match with a build item of which the filter knows the distance of codes, or nothing;
-    /// `None` where it is no match. Adds the steps taken to `work`.
+    /// The detail of a match of the probe text that was taken up and a build item of which the filter knows
+    /// the distance of codes, or nothing; `None` where it is no match. Adds the steps taken to `work`.
     #[inline]
     pub(super) fn decide(
         &mut self,
+        probe: &str,
         build: &Strings,
         (item, distance): (ItemId, u32),
         limits: Limits,
@@ -69,15 +66,16 @@ impl Decider {
         if distance != UNKNOWN && self.is_exact && build.is_exact(item) {
             return Some(distance);
         }
-        self.verify(build.text(item), limits, work)
+        self.verify([probe, build.text(item)], limits, work)
     }
 
-    fn verify(&mut self, text: &str, limits: Limits, work: &mut usize) -> Option<u32> {
+    fn verify(&mut self, texts: [&str; 2], limits: Limits, work: &mut usize) -> Option<u32> {
+        let [probe, build] = texts;
         self.verified += 1;
-        *work += 16 + self.probe.len() * text.len().div_ceil(64);
-        self.scalars[1].begin(text);
+        *work += 16 + probe.len() * build.len().div_ceil(64);
+        self.scalars[1].begin(build);
         let decide = Decide { threshold: self.threshold, limits, scratch: &mut self.scratch };
-        with_symbols(&mut self.scalars, [&self.probe, text], decide)
+        with_symbols(&mut self.scalars, texts, decide)
     }
 }
 

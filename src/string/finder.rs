@@ -5,7 +5,6 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::boxes::{Boxes, Probe, UNKNOWN, Wanted};
-use super::collection::Strings;
 use super::function::StringFunction;
 use super::lanes::MAX_K;
 use super::threshold::{Limits, Threshold};
@@ -21,7 +20,6 @@ pub(super) struct Finder {
     function: StringFunction,
     simd: Simd,
     scratch: Probe,
-    codes: Vec<u8>,
     longest: usize,
 }
 
@@ -61,9 +59,8 @@ impl Finder {
         simd: Simd,
     ) -> Self {
         let longest = (0..boxes.runs()).map(|run| boxes.string_len(run)).max().unwrap_or(0);
-        let (scratch, codes) = (Probe::new(), vec![]);
         let function = threshold.function;
-        Self { boxes, uses_boxes, function, simd, scratch, codes, longest }
+        Self { boxes, uses_boxes, function, simd, scratch: Probe::new(), longest }
     }
 
     /// The scalars of the longest build text.
@@ -71,14 +68,8 @@ impl Finder {
         self.longest
     }
 
-    /// Takes up a probe item.
-    pub(super) fn begin(&mut self, items: &Strings, item: ItemId) {
-        self.codes.clear();
-        self.codes.extend_from_slice(items.codes(item));
-    }
-
-    /// The search for the first ones of some items of a run.
-    fn wanted(&self, run: usize, items: Range<ItemId>, limits: Limits) -> Wanted {
+    /// A search for the first ones of some items of a run.
+    pub(super) fn wanted(&self, run: usize, items: Range<ItemId>, limits: Limits) -> Wanted {
         let most = self.boxes.items_per_call(self.simd, run).min(Self::MOST);
         let items = items.start..items.end.min(items.start + most);
         let surplus = if self.uses_boxes { limits.surplus } else { [SIGNATURE_BITS; 2] };
@@ -88,55 +79,41 @@ impl Finder {
         Wanted { run, items, surplus, k }
     }
 
-    /// Appends the items of a run that may match to `found`, with the distances of their codes where those
-    /// are computed: looks at the first ones of `items`, which it returns.
-    pub(super) fn search(
-        &mut self,
-        run: usize,
-        items: Range<ItemId>,
-        limits: Limits,
-        found: &mut Vec<(ItemId, u32)>,
-    ) -> Range<ItemId> {
-        let wanted = self.wanted(run, items, limits);
-        let taken = wanted.items.clone();
-        let Self { boxes, simd, scratch, codes, .. } = self;
-        boxes.probe(scratch, *simd, codes, wanted, found);
+    /// Appends the items that are wanted and may match the codes of a probe item to `found`, with the
+    /// distances of their codes where those are computed.
+    pub(super) fn search(&mut self, probe: &[u8], wanted: Wanted, found: &mut Vec<(ItemId, u32)>) {
+        self.boxes.probe(&mut self.scratch, self.simd, probe, wanted, found);
         if !counts_as_lanes(self.function) {
             found.iter_mut().for_each(|(_, distance)| *distance = UNKNOWN);
         }
-        taken
     }
 
-    /// Counts what a search of some items of a run meets, and the items that it leaves.
+    /// Counts what a search meets, and the items that it leaves.
     pub(super) fn sample(
         &mut self,
-        run: usize,
-        items: Range<ItemId>,
-        limits: Limits,
+        probe: &[u8],
+        wanted: Wanted,
         found: &mut Vec<(ItemId, u32)>,
     ) -> Met {
-        let wanted = self.wanted(run, items, limits);
-        let Self { boxes, simd, scratch, codes, function, .. } = self;
-        let survivors = boxes.survivors(scratch, *simd, codes, wanted.clone());
+        let Self { boxes, simd, scratch, function, .. } = self;
+        let survivors = boxes.survivors(scratch, *simd, probe, wanted.clone());
+        let has_lanes = wanted.k.is_some();
         found.clear();
         if !counts_as_lanes(*function) {
-            boxes.probe(scratch, *simd, codes, wanted.clone(), found);
+            boxes.probe(scratch, *simd, probe, wanted, found);
         }
         Met {
-            looked: wanted.items,
             boxes: survivors.tested as f64 / 8.0 + survivors.blocks as f64,
             groups: survivors.groups as f64,
             open: found.len() as f64,
-            lanes: if wanted.k.is_some() { survivors.groups as f64 / 8.0 } else { 0.0 },
+            lanes: if has_lanes { survivors.groups as f64 / 8.0 } else { 0.0 },
         }
     }
 }
 
 /// The work of a search.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Met {
-    /// The items that were looked at.
-    pub looked: Range<ItemId>,
     /// Tests of eight boxes.
     pub boxes: f64,
     /// Groups of eight items that are left, and the items of them that have to be compared one by one.
@@ -158,7 +135,7 @@ pub(super) fn boxes_bytes(rows: usize, bytes: usize, longest: usize, keys: usize
 }
 
 /// A bound on the bytes of a cursor that follow the longest text: tables of the probe text, both texts as
-/// scalars, and rows of a matrix.
+/// scalars, rows of a matrix, and the limits of each length.
 pub(super) fn scratch_bytes(longest: usize) -> usize {
-    256 * longest + (1 << 12)
+    (256 + 2 * size_of::<Option<Limits>>()) * longest + (1 << 12)
 }

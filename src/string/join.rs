@@ -1,19 +1,16 @@
 //! The join whose strategies are compared, and the figures that they share.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::boxes::{Boxes, Codes, Elements};
 use super::collection::{Run, Strings};
-use super::cursor::StringWorker;
 use super::finder::{Finder, Met, boxes_bytes};
 use super::gather::not_cancelled;
 use super::threshold::Threshold;
-use crate::engine::{
-    Cursor, ItemId, Join, MatchSpec, NoDevices, Pairing, PrepareContext, PreparedJoin, UnitCursor,
-};
+use crate::engine::{ItemId, Join, MatchSpec, NoDevices, Pairing, PrepareContext};
 use crate::simd::{Form, Simd};
 
 /// A build side and what is asked of it.
@@ -106,13 +103,19 @@ impl StringJoin {
         Ok(boxes)
     }
 
-    fn finder(&self, boxes: &Arc<Boxes>, uses_boxes: bool) -> Finder {
+    /// The bytes of the index, if it has been made.
+    pub(super) fn index_bytes(&self) -> usize {
+        self.boxes.as_ref().map_or(0, |boxes| boxes.bytes())
+    }
+
+    /// Finds partners by an index of this build side.
+    pub(super) fn finder(&self, boxes: &Arc<Boxes>, uses_boxes: bool) -> Finder {
         Finder::new(Arc::clone(boxes), uses_boxes, self.threshold, self.spec.simd)
     }
 
-    /// The runs of items that may match those of a run of the same collection, up to it where each pair is
-    /// met once.
-    fn partners(&self, run: &Run) -> std::ops::Range<usize> {
+    /// The places of the runs that may match the items of a run of probe items, up to it where these are
+    /// the build items and each pair is met once.
+    pub(super) fn partners(&self, run: &Run) -> Range<usize> {
         let mut runs = self.build.runs_within(run.key, &self.threshold.partner_lens(run.len));
         if self.spec.pairing() == Pairing::Unordered {
             let own = self.build.runs().partition_point(|of| of.items.start <= run.items.start);
@@ -142,7 +145,6 @@ impl StringJoin {
             context.cancel.check()?;
             let item = item as ItemId;
             let Some(run) = build.run_of(item) else { continue };
-            finder.begin(build, item);
             sampled += 1;
             nanos += rates::PROBE;
             for place in self.partners(run) {
@@ -155,44 +157,14 @@ impl StringJoin {
                 }
                 // Of a long run, the first part stands for all.
                 let Some(all) = (!rest.is_empty()).then(|| rest.len() as f64) else { continue };
-                let met = finder.sample(place, rest, limits, &mut found);
-                let share = all / (met.looked.len() as f64).max(1.0);
+                let wanted = finder.wanted(place, rest, limits);
+                let share = all / (wanted.items.len() as f64).max(1.0);
+                let met = finder.sample(build.codes(item), wanted, &mut found);
                 nanos += share * cost(&met, run.len, simd);
             }
         }
         let probes = items as f64 * build.probe_ratio(&self.spec);
         let index = rates::TEXT * items as f64 + rates::CHARACTER * build.codes.len() as f64;
         Ok(index + nanos / (sampled as f64).max(1.0) * probes)
-    }
-
-    /// The join by lanes, behind boxes or alone.
-    ///
-    /// # Errors
-    ///
-    /// When memory is refused, or the work cancelled.
-    pub(super) fn prepare(
-        &self,
-        uses_boxes: bool,
-        context: PrepareContext<'_>,
-    ) -> Result<Arc<dyn PreparedJoin>> {
-        let mut join = self.clone();
-        let boxes = join.boxes(context)?;
-        Ok(Arc::new(Prepared { join: Arc::new(join), boxes, uses_boxes }))
-    }
-}
-
-/// A join by lanes.
-#[derive(Debug)]
-struct Prepared {
-    join: Arc<StringJoin>,
-    boxes: Arc<Boxes>,
-    uses_boxes: bool,
-}
-
-impl PreparedJoin for Prepared {
-    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
-        let finder = self.join.finder(&self.boxes, self.uses_boxes);
-        let worker = StringWorker::try_new(Arc::clone(&self.join), finder, reservation.new_empty());
-        Ok(Box::new(UnitCursor::new(worker?)))
     }
 }

@@ -109,7 +109,9 @@ impl Strategy<StringJoin> for Neighbourhoods {
                 "an index of {count} residuals has more than 2^32; SET simjoin.strategy = 'boxes'"
             );
         }
-        reservation.shrink(bytes.saturating_sub(index.bytes()).min(reservation.size()));
+        // Boxes that were compared go with the choice.
+        let unused = bytes.saturating_sub(index.bytes()) + join.index_bytes();
+        reservation.shrink(unused.min(reservation.size()));
         let spec = join.spec;
         let longest = build.runs().iter().map(|run| run.len).max().unwrap_or(0);
         let (index, wide) = (Arc::new(index), wide.into());

@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
 
+use super::boxes::Boxes;
+use super::cursor::StringWorker;
 use super::join::StringJoin;
 use super::neighbours::{Neighbourhoods, edits};
 use super::threshold::Threshold;
 use crate::engine::{
-    Cost, Estimate, NoDevices, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
+    Cost, Cursor, Estimate, NoDevices, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
+    UnitCursor,
 };
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
@@ -59,6 +63,24 @@ impl Strategy<StringJoin> for Lanes {
         _: Option<&Arc<NoDevices>>,
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
-        join.prepare(self.uses_boxes, context)
+        let mut join = join.clone();
+        let boxes = join.boxes(context)?;
+        Ok(Arc::new(Prepared { join: Arc::new(join), boxes, uses_boxes: self.uses_boxes }))
+    }
+}
+
+/// A join by lanes.
+#[derive(Debug)]
+struct Prepared {
+    join: Arc<StringJoin>,
+    boxes: Arc<Boxes>,
+    uses_boxes: bool,
+}
+
+impl PreparedJoin for Prepared {
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
+        let finder = self.join.finder(&self.boxes, self.uses_boxes);
+        let worker = StringWorker::try_new(Arc::clone(&self.join), finder, reservation.new_empty());
+        Ok(Box::new(UnitCursor::new(worker?)))
     }
 }

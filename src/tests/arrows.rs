@@ -116,7 +116,7 @@ const RINGS: [(&str, usize); 21] = [
     ("set/large", 1),
     ("set/scan_count", 2),
     ("set/tiles", 2),
-    ("string", 2),
+    ("string", 1),
     ("string/boxes", 1),
     ("string/deletions", 1),
     ("string/lanes", 2),
