@@ -1,6 +1,6 @@
 //! The distinct texts among the rows of several parts, by several threads.
 
-use std::mem::size_of;
+use std::mem::{size_of, take};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use super::alphabet::Alphabet;
 use super::boxes::{Codes, Elements, order};
 use super::collection::{ReadRow, ReadRows, Run, Strings, hash_of};
 use super::rules::Cancelled;
-use crate::engine::{Distinct, ItemRows, Place, RowGroups, places_by_row};
+use crate::engine::{Distinct, ItemId, ItemRows, Place, RowGroups, places_by_row};
 use crate::util::cancel::{CancelFlag, sort_unstable_by_key};
 use crate::util::parallel::{map, steps_per_task, threads_for};
 
@@ -77,7 +77,8 @@ impl Strings {
         let places = size_of::<Place>();
         // The order of similar texts: signatures with numbers, and the order twice.
         let order = size_of::<(u64, u32)>() + 2 * size_of::<u32>();
-        // Texts and codes, and a choice of elements for every few hundred texts.
+        // Texts and codes, of which those of a run are copied before there are texts; and a choice of
+        // elements for every few hundred texts.
         2 * bytes + rows * (items + places + order + 4) + Distinct::footprint(rows) + 8192
     }
 
@@ -92,8 +93,8 @@ impl Strings {
         let input = Input { parts, places: places_by_row(rows, cancel)? };
         let bytes: usize = parts.iter().map(|part| part.text.len()).sum();
         let threads = threads_for(threads, 8 * input.places.len() + bytes);
-        let distinct = Distinct::of(&input, threads, cancel)?;
-        let mut items = distinct.items.clone();
+        let mut distinct = Distinct::of(&input, threads, cancel)?;
+        let mut items = take(&mut distinct.items);
         let order = |place: u32| (input.read(place).key, input.len(place), place);
         if !items.is_sorted_by_key(|&place| order(place)) {
             sort_unstable_by_key(&mut items, cancel, |&place| order(place))?;
@@ -102,23 +103,20 @@ impl Strings {
         let (alphabet, is_build) = match alphabet {
             Some(alphabet) => (alphabet, false),
             None => {
-                let texts = |places: &'_ [u32]| {
-                    places.iter().map(|&place| input.text(place)).collect::<Vec<_>>().into_iter()
-                };
-                let tasks = items.chunks(share).map(texts).collect();
+                let tasks = items.chunks(share);
+                let tasks =
+                    tasks.map(|places| places.iter().map(|&place| input.text(place))).collect();
                 (Arc::new(Alphabet::of(tasks, threads, cancel)?), true)
             }
         };
         let runs = runs(&input, &items, cancel)?;
-        let groups = RowGroups::default();
-        let mut strings = Self::empty(runs, alphabet, groups);
+        let mut strings = Self::empty(runs, alphabet, RowGroups::default());
+        strings.encode(&input, &items, cancel)?;
         if is_build {
-            strings.encode(&input, &items, cancel)?;
             arrange(&mut strings, &mut items, threads, cancel)?;
         }
         strings.groups = distinct.groups(&input, &items, cancel)?;
         drop(distinct);
-        strings.encode(&input, &items, cancel)?;
         strings.copy_texts(&input, &items, cancel)?;
         Ok(strings)
     }
@@ -127,9 +125,6 @@ impl Strings {
     fn encode(&mut self, input: &Input<'_>, items: &[u32], cancel: &CancelFlag) -> Result<()> {
         let scalars = items.iter().map(|&place| input.len(place) as usize).sum();
         let Self { codes, code_starts, is_shared, alphabet, .. } = self;
-        codes.clear();
-        code_starts.clear();
-        is_shared.clear();
         codes.reserve_exact(scalars);
         code_starts.reserve_exact(items.len() + 1);
         is_shared.reserve_exact(items.len());
@@ -191,7 +186,7 @@ fn runs(input: &Input<'_>, items: &[u32], cancel: &CancelFlag) -> Result<Vec<Run
     Ok(runs)
 }
 
-/// Brings similar texts of each run near each other.
+/// Brings similar texts of each run near each other, with their codes.
 fn arrange(
     strings: &mut Strings,
     items: &mut [u32],
@@ -212,13 +207,34 @@ fn arrange(
         let order = order(codes, run, range.clone(), &elements, stop);
         Ok((range.start, not_cancelled(order, cancel)?))
     })?;
-    let before = items.to_vec();
-    for (start, order) in &orders {
-        for (place, &item) in (*start as usize..).zip(order) {
-            items[place] = before[item as usize];
-        }
+    for (first, order) in orders {
+        let run = first as usize..first as usize + order.len();
+        let of_codes = strings.code_starts[run.start]..strings.code_starts[run.end];
+        permute(&mut items[run.clone()], 1, first, &order, cancel)?;
+        permute(&mut strings.is_shared[run], 1, first, &order, cancel)?;
+        // Texts of one length: each begins where another one began.
+        let len = of_codes.len() / order.len();
+        permute(&mut strings.codes[of_codes], len, first, &order, cancel)?;
     }
     strings.elements = Some(elements);
+    Ok(())
+}
+
+/// Brings the values of some items, `len` of each, from their order into another one; `first` is the first of
+/// these items.
+fn permute<T: Copy>(
+    values: &mut [T],
+    len: usize,
+    first: ItemId,
+    order: &[ItemId],
+    cancel: &CancelFlag,
+) -> Result<()> {
+    let before = values.to_vec();
+    for (step, (to, &item)) in values.chunks_exact_mut(len.max(1)).zip(order).enumerate() {
+        cancel.check_at(step)?;
+        let start = (item - first) as usize * len;
+        to.copy_from_slice(&before[start..start + len]);
+    }
     Ok(())
 }
 

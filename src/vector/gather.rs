@@ -1,6 +1,6 @@
 //! The distinct vectors among the rows of several parts, by several threads.
 
-use std::mem::{MaybeUninit, size_of};
+use std::mem::{MaybeUninit, size_of, take};
 
 use datafusion::common::Result;
 
@@ -56,8 +56,8 @@ impl Vectors {
     /// When the work is cancelled.
     pub(super) fn gather(parts: Vec<ReadRows>, how: Gathering<'_>) -> Result<Self> {
         let input = Input::of(&parts, how)?;
-        let distinct = Distinct::of(&input, input.threads, how.cancel)?;
-        let mut items = distinct.items.clone();
+        let mut distinct = Distinct::of(&input, input.threads, how.cancel)?;
+        let mut items = take(&mut distinct.items);
         let key = |place: u32| input.row(place).key;
         if !items.is_sorted_by_key(|&place| key(place)) {
             sort_by_key(&mut items, key, how.cancel)?;
