@@ -105,9 +105,10 @@ fn csv(error: &DataFusionError, root: &ArrowError) -> Option<String> {
 
 /// Advice where the statement asks for what other systems have.
 fn of_other_systems(message: &str, sql: &str) -> Option<&'static str> {
-    let is_other = message.contains("the distance must be compared by");
-    if is_other || message.starts_with("SIMJOIN needs a similarity predicate") {
-        return sql.to_lowercase().contains("levenshtein").then_some(meanings::EDIT_DISTANCE);
+    if message.contains("the distance must be compared by")
+        && sql.to_lowercase().contains("levenshtein")
+    {
+        return Some(meanings::EDIT_DISTANCE);
     }
     if message.contains(OUTER_COLUMN) {
         return Some(meanings::NEAREST);

@@ -76,7 +76,7 @@ pub(crate) struct Strings {
     pub(super) is_shared: Vec<bool>,
     pub(super) runs: Vec<Run>,
     pub(super) alphabet: Arc<Alphabet>,
-    /// What tells the texts of each run apart, of a build side.
+    /// The elements that tell the texts of each run of a build side apart.
     pub(super) elements: Option<Elements>,
     pub(super) groups: RowGroups,
 }

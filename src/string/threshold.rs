@@ -16,7 +16,7 @@ pub(crate) struct Threshold {
     pub bound: f64,
 }
 
-/// What a match of texts of two lengths allows.
+/// The differences that a match of texts of two lengths allows.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Limits {
     /// The greatest distance, for a function that counts edits.

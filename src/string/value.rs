@@ -104,18 +104,18 @@ impl Values {
             }
         }
         for ([a, b], distance) in pairs.iter().zip(distances) {
-            let value = Self::of_function(StringFunction::Levenshtein, self, a, b);
+            let value = self.evaluate(StringFunction::Levenshtein, a, b);
             *distance = value.map_or(0, |value| value.number() as u32);
         }
     }
 
     /// The value for two texts; `None` where the function has none, for texts of different lengths.
     pub(crate) fn of(&mut self, a: &str, b: &str) -> Option<Value> {
-        Self::of_function(self.function, self, a, b)
+        self.evaluate(self.function, a, b)
     }
 
-    fn of_function(function: StringFunction, space: &mut Self, a: &str, b: &str) -> Option<Value> {
-        let Self { scalars, scratch, .. } = space;
+    fn evaluate(&mut self, function: StringFunction, a: &str, b: &str) -> Option<Value> {
+        let Self { scalars, scratch, .. } = self;
         scalars.iter_mut().zip([a, b]).for_each(|(scalars, text)| scalars.begin(text));
         with_symbols(scalars, [a, b], Evaluate { function, scratch })
     }

@@ -11,7 +11,7 @@
 //! bits(x & !union) <= s   and   bits(intersection & !x) <= t
 //! ```
 //!
-//! What is left is verified by [`lanes`](crate::string::lanes), 64 strings at a time. Codes may stand for
+//! Strings that are left are verified by [`lanes`](crate::string::lanes), 64 at a time. Codes may stand for
 //! several symbols each, so all of this may find too much, never too little; only the symbols decide.
 //!
 //! Before a join: [`Elements::choose`], [`order`], the items rearranged, [`Boxes::build`]. For each probe

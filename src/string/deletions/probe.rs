@@ -53,7 +53,7 @@ pub(crate) struct Searcher {
     hasher: Hasher,
     /// The residuals of a batch, as hash and probe.
     hashes: Vec<(u64, u32)>,
-    /// What probes of the batch meet, as probe and item, in the order of the probes.
+    /// The items that probes of the batch meet, as probe and item, in the order of the probes.
     met: Vec<(u32, u32)>,
     /// For each item of the index, the last probe that met it.
     last: Vec<u32>,

@@ -110,7 +110,7 @@ mod tests {
     use crate::string::rules::tests::Random;
     use std::collections::{HashMap, HashSet};
 
-    /// What is left after deleting any `left` symbols or fewer.
+    /// Lists the strings that are left after deleting any `left` symbols or fewer.
     fn all(string: &[u32], left: u32, found: &mut HashSet<Vec<u32>>) {
         found.insert(string.to_vec());
         for i in 0..if left == 0 { 0 } else { string.len() } {

@@ -22,7 +22,8 @@ fn similarities_equal_the_textbook_bit_for_bit() {
     }
 }
 
-/// What rapidfuzz 3.14.6 gives, and DuckDB 2.0.1 but for two empty strings, which are 0 there.
+/// The expected values are those of rapidfuzz 3.14.6, and of DuckDB 2.0.1 but for two empty strings, which
+/// are 0 there.
 #[test]
 fn similarities_equal_those_of_rapidfuzz() {
     let mut scratch = Scratch::new();
