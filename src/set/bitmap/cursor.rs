@@ -1,5 +1,6 @@
 //! The matches of probe sets, decided on the CPU.
 
+use std::collections::VecDeque;
 use std::time::Instant;
 
 use datafusion::common::Result;
@@ -13,12 +14,17 @@ use crate::set::{SetCollection, intersect};
 /// Tokens to compare that count as one more survivor.
 const TOKENS_A_SURVIVOR: usize = 64;
 
+/// Survivors that wait for their tokens, which come from memory.
+const AHEAD: usize = 8;
+
 /// See [`crate::set::bitmap::BitmapBlocks`].
 #[derive(Debug)]
 pub(super) struct BitmapWorker {
     traversal: Traversal,
     /// The sets of the unit that match themselves, until they are given.
     itself: Option<SelfMatches>,
+    /// The next survivors, whose tokens are on the way.
+    ahead: VecDeque<Survivor>,
     /// Pairs compared, and those that match.
     verified: u64,
     matches: u64,
@@ -27,7 +33,8 @@ pub(super) struct BitmapWorker {
 
 impl BitmapWorker {
     pub(super) fn new(traversal: Traversal) -> Self {
-        Self { traversal, itself: None, verified: 0, matches: 0, verify_nanos: 0 }
+        let ahead = VecDeque::with_capacity(AHEAD);
+        Self { traversal, itself: None, ahead, verified: 0, matches: 0, verify_nanos: 0 }
     }
 }
 
@@ -51,7 +58,7 @@ impl Worker for BitmapWorker {
         let mut tests = TESTS_AT_ONCE;
         let mut survivors = SURVIVORS_AT_ONCE;
         loop {
-            if !self.traversal.is_exhausted() {
+            if !self.traversal.is_exhausted() || !self.ahead.is_empty() {
                 let started = Instant::now();
                 let stopped = self.decide(matches, &mut survivors);
                 self.verify_nanos += started.elapsed().as_nanos() as u64;
@@ -97,9 +104,12 @@ impl BitmapWorker {
             if matches.is_full() {
                 return Some(Work::Full);
             }
-            let Some(survivor) = self.traversal.survivor(matches, left) else {
+            let Some(survivor) = self.survivor(matches, left) else {
                 return (!self.traversal.is_exhausted()).then_some(Work::More);
             };
+            if self.traversal.is_done(survivor.place) {
+                continue;
+            }
             if let Some(detail) = self.overlap(&survivor, left) {
                 self.matches += 1;
                 if first_only {
@@ -116,7 +126,13 @@ impl BitmapWorker {
         let (mut partners, mut cross) = ([0; GROUP], 0);
         loop {
             self.matches += self.traversal.take_decided(&mut partners);
-            let Some(survivor) = self.traversal.survivor(matches, left) else { break };
+            if self.ahead.len() < AHEAD && self.look_ahead(matches, left) {
+                continue;
+            }
+            let Some(survivor) = self.ahead.pop_front() else { break };
+            if self.traversal.is_done(survivor.place) {
+                continue;
+            }
             if self.overlap(&survivor, left).is_some() {
                 self.matches += 1;
                 let Traversal { probe_sets, build, .. } = &self.traversal;
@@ -127,6 +143,25 @@ impl BitmapWorker {
         cross += self.traversal.row_pairs(partners);
         matches.count(RowPairCounts::cross(cross));
         (!self.traversal.is_exhausted()).then_some(Work::More)
+    }
+
+    /// The next survivor, behind which others wait for their tokens; `None` where there is none, or no work
+    /// `left`.
+    #[inline]
+    fn survivor(&mut self, matches: &MatchBuffer, left: &mut usize) -> Option<Survivor> {
+        while self.ahead.len() < AHEAD && self.look_ahead(matches, left) {}
+        self.ahead.pop_front()
+    }
+
+    /// Asks for the tokens of one more survivor; `false` where there is none, or no work `left`.
+    #[inline]
+    fn look_ahead(&mut self, matches: &MatchBuffer, left: &mut usize) -> bool {
+        let Some(survivor) = self.traversal.survivor(matches, left) else { return false };
+        if !self.traversal.blocks.scheme().is_exact() {
+            self.traversal.build.prefetch_tokens(survivor.build, 0);
+        }
+        self.ahead.push_back(survivor);
+        true
     }
 
     /// The overlap of a pair that matches, exact where the join needs that.

@@ -54,7 +54,10 @@ mod nanos {
     pub(super) const SURVIVOR: f64 = 6.0;
     /// Deciding a pair that passes all words.
     pub(super) const CANDIDATE: f64 = 16.0;
-    /// Comparing a further token of both sets of such a pair.
+    /// Fetching and comparing a token of both sets of such a pair, where signatures do not tell all: sets
+    /// come in no order, from memory.
+    pub(super) const FETCHED: f64 = 2.0;
+    /// Comparing a further token of both sets.
     pub(super) const COMPARED: f64 = 0.6;
     /// Signing a token.
     pub(super) const TOKEN: f64 = 2.0;
@@ -92,7 +95,8 @@ impl Strategy<SetJoin> for BitmapBlocks {
         };
         let (front, tests) = best_front(join, &unions);
         let candidates = admissible_pairs * join.signature_share(join.signature_words());
-        let compared = (candidate_size - LARGE).max(0.0) * nanos::COMPARED;
+        let whole = if join.scheme().is_exact() { 0.0 } else { candidate_size.min(LARGE) };
+        let compared = whole * nanos::FETCHED + (candidate_size - LARGE).max(0.0) * nanos::COMPARED;
         let decided = tests + candidates * (nanos::CANDIDATE + compared);
         let cpu = terms.has(Placement::Cpu).then(|| Cost::cpu(decided));
         let gpu = terms.has(Placement::Gpu).then(|| tiles::estimate(join));

@@ -473,6 +473,11 @@ impl Traversal {
         None
     }
 
+    /// Whether no further match of the probe at a place is needed.
+    pub(super) fn is_done(&self, place: usize) -> bool {
+        self.probes[place].done
+    }
+
     /// No further match of the probe at a place is needed.
     pub(super) fn done_with(&mut self, place: usize) {
         self.probes[place].done = true;

@@ -117,8 +117,21 @@ kernels! {
             let common = unsafe {
                 let tokens = S::load_part(from_b.as_ptr(), from_b.len());
                 let mut equal = 0;
-                for &token in from_a {
-                    equal |= S::equal(tokens, S::splat(token));
+                match <&[u32; LANES]>::try_from(from_a) {
+                    // A whole block is compared without a branch.
+                    Ok(whole) => {
+                        let mut others = 0;
+                        for pair in whole.chunks_exact(2) {
+                            equal |= S::equal(tokens, S::splat(pair[0]));
+                            others |= S::equal(tokens, S::splat(pair[1]));
+                        }
+                        equal |= others;
+                    }
+                    Err(_) => {
+                        for &token in from_a {
+                            equal |= S::equal(tokens, S::splat(token));
+                        }
+                    }
                 }
                 u32::from(equal) & ((1_u32 << from_b.len()) - 1)
             };
