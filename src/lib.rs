@@ -88,6 +88,7 @@ pub mod functions;
 pub(crate) mod gpu;
 #[doc(hidden)]
 pub mod internals;
+pub mod nearest;
 pub(crate) mod offload;
 pub mod plan;
 pub(crate) mod published;

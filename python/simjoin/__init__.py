@@ -23,7 +23,7 @@ from ._errors import (
     SQLError,
 )
 from ._frame import Explained, Frame, Schema
-from ._verbs import clusters, deduplicate, join, link, near_duplicates
+from ._verbs import clusters, deduplicate, join, link, near_duplicates, nearest
 
 __version__ = _native.__version__
 
@@ -46,5 +46,6 @@ __all__ = [
     "join",
     "link",
     "near_duplicates",
+    "nearest",
     "plot",
 ]

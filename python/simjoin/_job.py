@@ -29,7 +29,8 @@ class Condition:
 class Options:
     """The arguments that say what is similar."""
 
-    measure: str
+    #: None: by the kind of the column.
+    measure: str | None
     tokenizer: str | None
     threshold: float | None
     at_least: float | None
@@ -69,14 +70,10 @@ class Job:
         self._tables.append(name)
         return name
 
-    def condition(
-        self,
-        tables: tuple[str, str],
-        names: tuple[str, str],
-        keys: int,
-        options: Options,
-    ) -> Condition:
-        """Gives the condition of the columns ``x``, ``k0``, ``k1`` and so on of two tables."""
+    def score(
+        self, tables: tuple[str, str], names: tuple[str, str], options: Options
+    ) -> tuple[str, Measure]:
+        """Gives the measure of the columns ``x`` of two tables, as an expression of SQL too."""
         families, types = [], []
         for table in tables:
             native = self.context.table(table)._native
@@ -89,18 +86,29 @@ class Job:
                 "both are texts, or both are lists",
             )
         family = "vector" if "vector" in families else families[0]
-        measure = measure_of(options.measure, family, names[0], types[0])
+        name = options.measure or ("euclidean" if family == "vector" else "jaccard")
+        measure = measure_of(name, family, names[0], types[0])
         if family != "text" and options.tokenizer is not None:
             raise PlanError(
                 f"the column {names[0]} ({types[0]}) is a list: a tokenizer is for texts"
             )
-        bound = threshold_of(measure, options.threshold, options.at_least, options.at_most)
         values = ["a.x", "b.x"]
         if measure.family == "string" and options.tokenizer is not None:
             raise PlanError(f"{measure.function} compares texts as they are: it takes no tokenizer")
         if family == "text" and measure.family == "set":
             values = [tokens_of(options.tokenizer, value) for value in values]
-        score = f"{measure.function}({', '.join(values)})"
+        return f"{measure.function}({', '.join(values)})", measure
+
+    def condition(
+        self,
+        tables: tuple[str, str],
+        names: tuple[str, str],
+        keys: int,
+        options: Options,
+    ) -> Condition:
+        """Gives the condition of the columns ``x``, ``k0``, ``k1`` and so on of two tables."""
+        score, measure = self.score(tables, names, options)
+        bound = threshold_of(measure, options.threshold, options.at_least, options.at_most)
         text = f"{score} {'<=' if measure.is_distance else '>='} $t"
         for key in range(keys):
             text += f" AND a.k{key} = b.k{key}"

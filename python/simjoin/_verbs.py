@@ -9,6 +9,7 @@ from ._context import Context
 from ._errors import PlanError
 from ._job import Condition, Job, Options
 from ._kinds import ROW, Kind, Output, kind_of, same_kind
+from ._measures import threshold_of
 from ._sql import quoted
 
 How = Literal["inner", "left", "right", "full", "outer", "semi", "anti"]
@@ -489,4 +490,91 @@ def link(
             f'ON {condition.text}){condition.order}) ORDER BY "left"',
             t=condition.threshold,
         )
+        return first.assemble(answer, {"left": first, "right": second}, outputs, labels=False)
+
+
+def nearest(
+    a: Any,
+    b: Any = None,
+    on: str | tuple[str, str] | None = None,
+    k: int = 1,
+    *,
+    measure: str | None = None,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    tokenizer: str | None = None,
+    keys: Columns | tuple[Columns, Columns] | None = None,
+    with_ties: bool = False,
+    how: Literal["inner", "left"] = "inner",
+    id: str | tuple[str, str] | None = None,
+    columns: Columns | None = None,
+    context: Context | None = None,
+) -> Any:
+    """Finds the ``k`` nearest rows of a frame for each row of another: exactly, without an index.
+
+    Args:
+        a: A frame of any kind, as for ``near_duplicates``.
+        b: The frame whose rows are found; by default ``a`` itself, where a row is not its own
+            neighbour.
+        on: The column to compare, or a pair of columns, one of each frame.
+        k: How many rows to find for each.
+        measure: The measure, as for ``near_duplicates``; by default ``euclidean`` of vectors and
+            ``jaccard`` of texts and sets. Sets without a common element are no neighbours.
+        at_least: The least similarity of a neighbour; by default any.
+        at_most: The greatest distance of a neighbour; by default any.
+        tokenizer: How texts become sets.
+        keys: Columns that neighbours have in common.
+        with_ties: Whether rows as near as the last one are given too. Without it, which of them
+            are given is not specified.
+        how: ``inner``, or ``left``: then rows without a neighbour are in the result.
+        id: The column that tells rows, or a pair; by default their places, from 0.
+        columns: Columns to give of both rows, with ``_left`` and ``_right`` behind their names.
+        context: The context that runs the join.
+
+    Returns:
+        A frame of the kind that came in, with ``left``, ``right`` and ``score``, in the order of
+        the rows of ``a``, the nearest row first.
+
+    >>> import simjoin
+    >>> simjoin.nearest(["Jane Doe", "John Roe"], ["Jon Roe", "Jane Do", "Joan Roe"], k=1)
+    [{'left': 0, 'right': 1, 'score': 0.8333333333333334}, \
+{'left': 1, 'right': 0, 'score': 0.5714285714285714}]
+    >>> points = {"v": [[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]]}
+    >>> simjoin.nearest(points, on="v")
+    {'left': [0, 1, 2], 'right': [1, 2, 1], 'score': [5.0, 1.0, 1.0]}
+    """
+    if isinstance(k, bool) or not isinstance(k, int) or k < 1:
+        raise PlanError(f"k={k!r} is no number of neighbours", "k is a whole number from 1 on")
+    if how not in ("inner", "left"):
+        raise PlanError(f"how={how!r} is no join of neighbours", "how is inner or left")
+    options = Options(measure, tokenizer, None, at_least, at_most)
+    with Job(context) as job:
+        if b is None:
+            first = second = kind_of(a, job)
+        else:
+            first, second = same_kind(a, b, job)
+        left, right = _both(on, first, second)
+        left_keys, right_keys = _keys(keys)
+        left_table = job.table(first, _columns(left, left_keys))
+        is_self = b is None and (left, left_keys) == (right, right_keys)
+        right_table = left_table if is_self else job.table(second, _columns(right, right_keys))
+        tables = (left_table, right_table)
+        score, found = job.score(tables, (left, right), options)
+        conditions = [f"a.k{key} = b.k{key}" for key in range(len(left_keys))]
+        parameters = {}
+        if at_least is not None or at_most is not None:
+            parameters["t"] = threshold_of(found, None, at_least, at_most)
+            conditions.append(f"{score} {'<=' if found.is_distance else '>='} $t")
+        if b is None:
+            conditions.append(f"a.{ROW} <> b.{ROW}")
+        answer = job.context.sql(
+            f'SELECT a.{ROW} AS "left", b.{ROW} AS "right", {score} AS score '
+            f"FROM {quoted(left_table)} a {how} SIMJOIN {quoted(right_table)} b "
+            f"NEAREST {k}{' WITH TIES' if with_ties else ''} "
+            f"BY {'DISTANCE' if found.is_distance else 'SIMILARITY'} {score}"
+            f"{' ON ' + ' AND '.join(conditions) if conditions else ''} "
+            f'ORDER BY "left", score{"" if found.is_distance else " DESC"}, "right"',
+            **parameters,
+        )
+        outputs = _pairs(first, second, id, columns)
         return first.assemble(answer, {"left": first, "right": second}, outputs, labels=False)

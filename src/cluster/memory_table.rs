@@ -18,7 +18,7 @@ use datafusion::logical_expr::{AggregateUDF, Extension, LogicalPlan, ScalarUDF, 
 use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use prost::Message;
 
-use super::pairs_node;
+use super::{nearest_node, pairs_node};
 
 /// The greatest table in memory that travels with a statement, in bytes.
 const MAX_TABLE_BYTES: usize = 8 << 20;
@@ -27,7 +27,7 @@ const MAX_TABLE_BYTES: usize = 8 << 20;
 const MARK: &[u8] = b"\0simjoin table";
 
 /// Sends small tables of a client's memory (`CREATE TABLE … AS`) along with the statements that
-/// read them, and table functions over pairs; leaves all else to the codec inside.
+/// read them, table functions over pairs and joins with nearest rows; leaves all else to the codec inside.
 ///
 /// Files are better: a table travels again with each statement, whole.
 #[derive(Debug)]
@@ -49,14 +49,17 @@ impl LogicalExtensionCodec for SimJoinLogicalCodec {
         inputs: &[LogicalPlan],
         ctx: &TaskContext,
     ) -> Result<Extension> {
-        match pairs_node::read(buf, inputs)? {
+        if let Some(node) = pairs_node::read(buf, inputs)? {
+            return Ok(node);
+        }
+        match nearest_node::read(buf, inputs, ctx, self)? {
             Some(node) => Ok(node),
             None => self.inner.try_decode(buf, inputs, ctx),
         }
     }
 
     fn try_encode(&self, node: &Extension, buf: &mut Vec<u8>) -> Result<()> {
-        match pairs_node::write(node, buf)? {
+        match pairs_node::write(node, buf)? || nearest_node::write(node, buf, self)? {
             true => Ok(()),
             false => self.inner.try_encode(node, buf),
         }

@@ -42,6 +42,7 @@ pub mod executor;
 mod explain;
 pub mod log;
 mod memory_table;
+mod nearest_node;
 mod pairs_node;
 pub mod scheduler;
 mod secret;

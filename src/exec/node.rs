@@ -217,6 +217,11 @@ impl SetSimilarityJoinExec {
         self.reason.as_deref()
     }
 
+    /// The strategy and the device of the last execution, as EXPLAIN ANALYZE says it.
+    pub(crate) fn chosen(&self) -> Option<String> {
+        self.chosen.lock().clone()
+    }
+
     /// The options that the join was planned with.
     pub fn options(&self) -> &SimJoinOptions {
         &self.options
@@ -227,7 +232,8 @@ impl SetSimilarityJoinExec {
         Self::of_family(input, join, family, options, self.mode, self.reason.clone())
     }
 
-    fn with_input(&self, input: JoinInput) -> Result<Self> {
+    /// The same join over another input.
+    pub(crate) fn with_input(&self, input: JoinInput) -> Result<Self> {
         self.with_input_and_join(input, self.layout.join.clone())
     }
 

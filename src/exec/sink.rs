@@ -96,6 +96,12 @@ impl Sink {
                 }
                 Ok(Self { pairs: PairSink::Connections, listed, counts: false })
             }
+            (Need::Nearest(_), _) => {
+                internal_err!("a similarity join finds no nearest rows by itself")
+            }
+            (Need::Best(_), _) => {
+                internal_err!("a similarity join does not raise its bound by itself")
+            }
             (Need::Rows, _) => Ok(Self { pairs: PairSink::Output, listed, counts: false }),
             (Need::Counts(Some(side)), _) if side != probe => {
                 internal_err!("counts per {side} row need the {side} side to probe")

@@ -17,6 +17,7 @@
 //! [`SimJoinQueryPlanner`] ties them together.
 
 pub(crate) mod columns;
+mod compile;
 pub(crate) mod distribute;
 pub(crate) mod logical;
 pub(crate) mod physical;
@@ -34,4 +35,4 @@ pub use logical::{SetSimilarityJoin, SharedInput, column_name};
 pub use physical::SimJoinPlanner;
 pub use planner::SimJoinQueryPlanner;
 pub use recognise::{MarkSimilarityJoins, SimilarityJoinDeclinedExec, insist, marker_functions};
-pub use relations::{PairFunction, PairFunctionPlanner, PairsNode, ScoreOrder};
+pub use relations::{NearestNode, PairFunction, PairFunctionPlanner, PairsNode, ScoreOrder};

@@ -1,23 +1,20 @@
 //! From a [`SetSimilarityJoin`] and its planned inputs to a [`SetSimilarityJoinExec`].
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::{Field, FieldRef, Schema};
+use arrow::datatypes::DataType;
 use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::stats::Precision;
-use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode};
-use datafusion::common::{
-    Column, DFSchema, DFSchemaRef, Result, TableReference, internal_datafusion_err, internal_err,
-};
+use datafusion::common::{NullEquality, Result, internal_err};
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
-use datafusion::physical_expr::PhysicalExprRef;
+use datafusion::logical_expr::{
+    Expr, LogicalPlan, UserDefinedLogicalNode, UserDefinedLogicalNodeCore,
+};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{ExtensionPlanner, PhysicalPlanner};
 
-use super::columns::{column_at, fresh_name, map_columns};
+use super::compile::Compiler;
 use super::distribute::{ClusterPlanning, Distribution};
 use super::logical::SetSimilarityJoin;
 use super::readings::{are_deterministic, is_exact};
@@ -26,11 +23,16 @@ use crate::config::{BuildSideChoice, SimJoinOptions};
 use crate::engine::Families;
 use crate::exec::expected;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
+use crate::nearest::{BestPairsExec, NearestJoinExec};
+use crate::plan::recognise::convert::{Rest, output_of};
 use crate::plan::recognise::cost;
 use crate::plan::recognise::declined::{DeclinedNode, SimilarityJoinDeclinedExec};
+use crate::plan::recognise::nearest::{as_join, nearest_of, rest_of};
 use crate::plan::recognise::predicate::call_over;
-use crate::plan::relations::{PairsNode, plan_pairs};
-use crate::spec::{Call, Need, Residual, ResidualColumn, Side, SimilarityJoin};
+use crate::plan::relations::{NearestNode, PairsNode, plan_pairs};
+use crate::spec::{
+    Call, Nearest, NearestJoin, Need, Order, Residual, Search, Side, SimilarityJoin,
+};
 
 /// Plans the crate's own logical nodes.
 #[derive(Debug)]
@@ -57,9 +59,23 @@ impl ExtensionPlanner for SimJoinPlanner {
         planning_ctx: &PhysicalPlanningContext,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
         if let Some(node) = node.as_any().downcast_ref::<SetSimilarityJoin>() {
-            let families = &self.families;
-            let compiler = Compiler { node, families, planner, session, planning_ctx };
-            return compiler.plan(physical_inputs).map(Some);
+            let compiler = Compiler {
+                schemas: [node.left.schema(), node.right.schema()],
+                shared: node.shared.as_ref(),
+                planner,
+                session,
+                planning_ctx,
+            };
+            let planning = Planning { node, families: &self.families, compiler, session };
+            return planning.plan(physical_inputs).map(Some);
+        }
+        if let Some(node) = node.as_any().downcast_ref::<NearestNode>() {
+            let schemas = [node.left.schema(), node.right.schema()];
+            let compiler = Compiler { schemas, shared: None, planner, session, planning_ctx };
+            let options = SimJoinOptions::of(session.config_options()).clone();
+            let (join, input) = plan_pairwise(node, physical_inputs, compiler)?;
+            let exec = NearestJoinExec::try_new(input, join, &self.families, options)?;
+            return Ok(Some(Arc::new(exec)));
         }
         if let Some(node) = node.as_any().downcast_ref::<PairsNode>() {
             let is_cluster = ClusterPlanning::tasks_of(session.config()).is_some();
@@ -76,32 +92,37 @@ impl ExtensionPlanner for SimJoinPlanner {
     }
 }
 
-struct Compiler<'a> {
+/// A similarity join that is being planned.
+struct Planning<'a> {
     node: &'a SetSimilarityJoin,
     families: &'a Families,
-    planner: &'a dyn PhysicalPlanner,
+    compiler: Compiler<'a>,
     session: &'a dyn Session,
-    planning_ctx: &'a PhysicalPlanningContext,
 }
 
-impl Compiler<'_> {
+impl Planning<'_> {
     fn plan(&self, inputs: &[Arc<dyn ExecutionPlan>]) -> Result<Arc<dyn ExecutionPlan>> {
         let node = self.node;
         let options = SimJoinOptions::of(self.session.config_options());
         let on = node
             .on
             .iter()
-            .map(|(l, r)| Ok((self.compile(l, Side::Left)?, self.compile(r, Side::Right)?)))
+            .map(|(l, r)| {
+                Ok((self.compiler.compile(l, Side::Left)?, self.compiler.compile(r, Side::Right)?))
+            })
             .collect::<Result<Vec<_>>>()?;
         let side_filter = |side: Side| {
-            node.side_filters[side as usize].as_ref().map(|e| self.compile(e, side)).transpose()
+            let filter = node.side_filters[side as usize].as_ref();
+            filter.map(|e| self.compiler.compile(e, side)).transpose()
         };
         let output = node
             .output
             .iter()
             .map(|column| {
                 Ok(match column.source() {
-                    Some((side, index)) => column.with_source(self.input_index(side, index)?),
+                    Some((side, index)) => {
+                        column.with_source(self.compiler.input_index(side, index)?)
+                    }
                     None => *column,
                 })
             })
@@ -115,20 +136,28 @@ impl Compiler<'_> {
             text,
             join_type: node.join_type,
             arguments: [
-                self.compile(node.argument(Side::Left), Side::Left)?,
-                self.compile(node.argument(Side::Right), Side::Right)?,
+                self.compiler.compile(node.argument(Side::Left), Side::Left)?,
+                self.compiler.compile(node.argument(Side::Right), Side::Right)?,
             ],
             on,
             null_equality: node.null_equality,
             side_filters: [side_filter(Side::Left)?, side_filter(Side::Right)?],
             residual: node.residual.as_ref().map(|e| self.residual(e)).transpose()?,
-            need: node.need,
+            need: match node.need {
+                Need::Best(_) => Need::Rows,
+                need => need,
+            },
             output,
             schema: Arc::clone(node.schema.inner()),
         };
         let mut input = self.join_input(inputs, &options)?;
         let family = self.families.get(node.predicate.family())?;
         take_calls(&mut input, &mut join, family.as_ref())?;
+        if let Need::Nearest(nearest) = node.need {
+            let join = self.nearest(join, nearest)?;
+            let exec = NearestJoinExec::try_new(input, join, self.families, options)?;
+            return Ok(Arc::new(exec));
+        }
         if let Some(tasks) = ClusterPlanning::tasks_of(self.session.config()) {
             let repeatable = are_deterministic(node)?;
             let family = Arc::clone(family);
@@ -136,7 +165,13 @@ impl Compiler<'_> {
             let exact = is_exact(&node.left)? && is_exact(&node.right)?;
             return Distribution { input, join, family, options, tasks, repeatable, exact }.plan();
         }
-        Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, self.families, options)?))
+        let plain = SetSimilarityJoinExec::try_new(input, join, self.families, options)?;
+        Ok(match node.need {
+            Need::Best(best) if !plain.properties().boundedness.is_unbounded() => {
+                Arc::new(BestPairsExec::try_new(plain, best, self.families)?)
+            }
+            _ => Arc::new(plain),
+        })
     }
 
     fn join_input(
@@ -195,131 +230,85 @@ impl Compiler<'_> {
         }
     }
 
-    /// Where a column of `side` is in the plan that gives it.
-    fn input_index(&self, side: Side, index: usize) -> Result<usize> {
-        match &self.node.shared {
-            None => Ok(index),
-            Some(shared) => shared.columns[side as usize].get(index).copied().ok_or_else(|| {
-                internal_datafusion_err!("the shared input has no column {index} of {side}")
-            }),
-        }
-    }
-
-    /// Compiles an expression of one side over the input that gives it.
-    fn compile(&self, expr: &Expr, side: Side) -> Result<PhysicalExprRef> {
-        let own = self.node.input(side).schema();
-        let given = match &self.node.shared {
-            Some(shared) => shared.plan.schema(),
-            None => own,
-        };
-        let schema = Numbered::of(given.fields())?;
-        let over_given = map_columns(expr, |column| {
-            let index = self.input_index(side, own.maybe_index_of_column(column)?).ok()?;
-            Some(schema.column(index))
-        })?;
-        match over_given {
-            Some(expr) => self.physical(&expr, &schema),
-            None => internal_err!("the {side} input of a similarity join lacks a column of {expr}"),
-        }
-    }
-
-    fn physical(&self, expr: &Expr, schema: &Numbered) -> Result<PhysicalExprRef> {
-        self.planner.create_physical_expr(expr, &schema.0, self.session, self.planning_ctx)
-    }
-
     /// A call over the arguments of the join whose value follows from a match.
-    fn own_call(&self, expr: &Expr) -> Option<Call> {
-        let call = call_over(expr, &self.node.arguments, self.families)?;
-        self.node.predicate.tells(call.function).then_some(call)
+    fn own_call(&self, expr: &Expr) -> Result<Option<(Call, DataType)>> {
+        let call = call_over(expr, &self.node.arguments, self.families);
+        match call.filter(|call| self.node.predicate.tells(call.function)) {
+            Some(call) => Ok(Some((call, self.node.score_type(call)?))),
+            None => Ok(None),
+        }
     }
 
-    /// Compiles the residual over the columns that it reads, with scores taken from the match.
+    /// Compiles the residual, with scores taken from the match.
     fn residual(&self, residual: &Expr) -> Result<Residual> {
-        let mut fields: Vec<FieldRef> = vec![];
-        let mut columns = vec![];
-        let mut calls: Vec<Call> = vec![];
-        let expression = residual
-            .clone()
-            .transform_down(|e| {
-                let Some(call) = self.own_call(&e) else {
-                    return Ok(Transformed::no(e));
-                };
-                if !calls.contains(&call) {
-                    calls.push(call);
-                }
-                let name = self.residual_score(call);
-                Ok(Transformed::yes(Expr::Column(Column::new_unqualified(name))))
-            })
-            .data()?;
-        for call in &calls {
-            let name = self.residual_score(*call);
-            fields.push(Arc::new(Field::new(name, self.node.score_type(*call)?, true)));
-            columns.push(ResidualColumn::Score(*call));
-        }
-        // The number of each column of an input that is read.
-        let mut numbers: [HashMap<usize, usize>; 2] = Default::default();
-        let read = expression.column_refs();
-        for side in [Side::Left, Side::Right] {
-            let schema: &DFSchemaRef = self.node.input(side).schema();
-            let mut indices: Vec<usize> =
-                read.iter().filter_map(|c| schema.maybe_index_of_column(c)).collect();
-            indices.sort_unstable();
-            indices.dedup();
-            for index in indices {
-                numbers[side as usize].insert(index, fields.len());
-                fields.push(Arc::clone(&schema.fields()[index]));
-                columns.push(ResidualColumn::Input(side, self.input_index(side, index)?));
-            }
-        }
-        let numbered = Numbered::of(&fields)?;
-        let number = |column: &Column| {
-            let of_score =
-                || calls.iter().position(|call| self.residual_score(*call) == column.name);
-            let of_side = |side: Side| {
-                let index = self.node.input(side).schema().maybe_index_of_column(column)?;
-                numbers[side as usize].get(&index).copied()
-            };
-            let score = if column.relation.is_none() { of_score() } else { None };
-            score.or_else(|| of_side(Side::Left)).or_else(|| of_side(Side::Right))
-        };
-        let over_read =
-            map_columns(&expression, |column| number(column).map(|n| numbered.column(n)))?;
-        let Some(expression) = over_read else {
-            return internal_err!("the inputs of a similarity join lack a column of {residual}");
-        };
-        Ok(Residual {
-            expression: self.physical(&expression, &numbered)?,
-            columns,
-            schema: Arc::new(Schema::new(fields)),
-        })
+        self.compiler.of_pair(residual, |expr| self.own_call(expr))
     }
 
-    /// The name of a score of the match in the schema of the residual: that of no column of the
-    /// inputs, which may have scores of joins below, and columns of any name.
-    fn residual_score(&self, call: Call) -> String {
-        let name = format!("__simjoin_match_{}_{}", call.function, call.first);
-        fresh_name(&name, &[self.node.left.schema(), self.node.right.schema()])
+    /// `join` as a search for nearest rows.
+    fn nearest(&self, join: SimilarityJoin, nearest: Nearest) -> Result<NearestJoin> {
+        let function = join.predicate.call.function;
+        let (widest, is_complete) = function.widest_bound();
+        // Pairs that no bound gives are scored one by one.
+        let finds_all = is_complete || join.predicate.bound != widest;
+        let of_pair = |expr: &Expr| self.compiler.of_pair(expr, |_| Ok(None));
+        let score = match finds_all {
+            true => None,
+            false => Some(of_pair(&self.node.conjunct)?),
+        };
+        let condition = match (&score, &self.node.residual) {
+            (Some(_), Some(residual)) => Some(of_pair(residual)?),
+            _ => None,
+        };
+        let SimilarityJoin { predicate, arguments, residual, .. } = join;
+        Ok(NearestJoin {
+            nearest,
+            order: function.info().order,
+            text: join.text,
+            join_type: join.join_type,
+            score,
+            on: join.on,
+            null_equality: join.null_equality,
+            side_filters: join.side_filters,
+            condition,
+            search: Some(Search { predicate, arguments, residual }),
+            output: join.output,
+            schema: join.schema,
+        })
     }
 }
 
-/// A schema whose columns have a qualifier each, so that any names go together, also with those of
-/// the parameters of lambdas.
-struct Numbered(DFSchema);
-
-impl Numbered {
-    fn of<'a>(fields: impl IntoIterator<Item = &'a FieldRef>) -> Result<Self> {
-        let qualified = fields.into_iter().enumerate();
-        let qualified = qualified.map(|(i, field)| (Some(Self::qualifier(i)), Arc::clone(field)));
-        let schema = DFSchema::new_with_metadata(qualified.collect(), Default::default())?;
-        Ok(Self(schema))
-    }
-
-    fn qualifier(index: usize) -> TableReference {
-        TableReference::bare(format!("__simjoin_{index}"))
-    }
-
-    /// The column of this number.
-    fn column(&self, index: usize) -> Expr {
-        Expr::Column(column_at(&self.0, index))
-    }
+/// A join with nearest rows by a score that no family knows.
+fn plan_pairwise(
+    node: &NearestNode,
+    inputs: &[Arc<dyn ExecutionPlan>],
+    compiler: Compiler<'_>,
+) -> Result<(NearestJoin, JoinInput)> {
+    let [left, right] = inputs else {
+        return internal_err!("NearestJoin was planned with {} inputs", inputs.len());
+    };
+    let Rest { on, side_filters, residual } = rest_of(node)?;
+    let on = on
+        .iter()
+        .map(|(l, r)| Ok((compiler.compile(l, Side::Left)?, compiler.compile(r, Side::Right)?)));
+    let [left_filter, right_filter] = &side_filters;
+    let filter = |filter: &Option<Expr>, side| {
+        filter.as_ref().map(|filter| compiler.compile(filter, side)).transpose()
+    };
+    let of_pair = |expr: &Expr| compiler.of_pair(expr, |_| Ok(None));
+    let join = NearestJoin {
+        nearest: nearest_of(node)?,
+        order: if node.is_distance { Order::Distance } else { Order::Similarity },
+        text: node.score.to_string(),
+        join_type: node.join_type,
+        score: Some(of_pair(&node.score)?),
+        on: on.collect::<Result<_>>()?,
+        null_equality: NullEquality::NullEqualsNothing,
+        side_filters: [filter(left_filter, Side::Left)?, filter(right_filter, Side::Right)?],
+        condition: residual.as_ref().map(of_pair).transpose()?,
+        search: None,
+        output: output_of(&as_join(node)?),
+        schema: Arc::clone(UserDefinedLogicalNodeCore::schema(node).inner()),
+    };
+    let (left, right) = (Arc::clone(left), Arc::clone(right));
+    Ok((join, JoinInput::Two { left, right, build: Side::Right, partitions: 1 }))
 }

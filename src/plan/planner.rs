@@ -12,6 +12,7 @@ use datafusion::logical_expr::{Explain, Join, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 
+use super::distribute::ClusterPlanning;
 use super::physical::SimJoinPlanner;
 use crate::config::SimJoinOptions;
 use crate::engine::Families;
@@ -21,6 +22,7 @@ use crate::plan::recognise::cost;
 use crate::plan::recognise::cost::Choice;
 use crate::plan::recognise::predicate::Constants;
 use crate::plan::relations::connect_pairs;
+use crate::plan::rewrite::best::limit_joins;
 use crate::plan::rewrite::counts::push_into_joins;
 use crate::plan::rewrite::scores::take_from_match;
 use crate::plan::rewrite::self_join::share_inputs;
@@ -81,7 +83,12 @@ impl SimJoinQueryPlanner {
             push_into_joins(take_from_match(converted, &self.families)?)?,
             options.self_join,
         )?;
-        connect_pairs(shared)
+        let connected = connect_pairs(shared)?;
+        // On a cluster the tasks of a join do not know of each other's pairs.
+        match ClusterPlanning::tasks_of(session.config()) {
+            Some(_) => Ok(connected),
+            None => limit_joins(connected),
+        }
     }
 
     async fn choose(&self, join: &Join, options: &SimJoinOptions, session: &dyn Session) -> Choice {

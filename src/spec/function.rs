@@ -41,6 +41,11 @@ pub struct FunctionInfo {
     /// The value may be NULL, or an error, for two arguments that are not NULL: then a match by
     /// another function of the family does not tell it.
     pub is_partial: bool,
+    /// Pairs with the least similar value are no neighbours, however few better ones there are.
+    pub least_is_far: bool,
+    /// Bounds that a search for neighbours tries one after the other, where a join by a narrow bound costs
+    /// little. Empty: bounds are taken from a sample.
+    pub rounds: &'static [f64],
     /// The pairs with the least similar value, for errors: "disjoint sets, whose similarity is 0,".
     pub least_similar: &'static str,
 }
@@ -108,6 +113,19 @@ impl Function {
         match self.0.order {
             Order::Similarity => [least, greatest],
             Order::Distance => [greatest, least],
+        }
+    }
+
+    /// The widest bound by which rows are joined: every neighbour satisfies it, or else `false` comes with
+    /// it, and pairs that do not are compared one by one.
+    pub fn widest_bound(self) -> (f64, bool) {
+        let least = self.extremes()[0];
+        match self.0.order {
+            Order::Similarity if least.is_nan() => (f64::MIN, false),
+            Order::Similarity => (least.next_up(), self.0.least_is_far),
+            Order::Distance if least.is_nan() => (f64::MAX, false),
+            // No pair of values is as far apart as the greatest distance.
+            Order::Distance => (least - 1.0, true),
         }
     }
 

@@ -2,6 +2,7 @@
 //! hands it over: nothing here says how.
 
 mod function;
+mod nearest;
 mod predicate;
 
 use std::fmt;
@@ -12,6 +13,7 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 pub(crate) use function::value_array;
 pub use function::{Function, FunctionInfo, Order};
+pub use nearest::{BestPairs, Nearest, NearestJoin, Search};
 pub use predicate::{Call, Predicate};
 
 /// One side of the join, in the order of the query text.
@@ -110,6 +112,12 @@ pub enum Need {
     /// Where the inputs are one, both columns are the same column of it, and the residual compares that
     /// column with itself, if there is one, and the function is symmetric; otherwise there is no residual.
     Connections,
+    /// Rows of the join that rank among the best of their left row. Such a join is planned as a
+    /// [`NearestJoin`].
+    Nearest(Nearest),
+    /// The best rows of the join, and any others. Such a join, an inner one, is planned as one that needs
+    /// [`Need::Rows`], inside of an operator that raises its bound.
+    Best(BestPairs),
     /// Output rows that carry multiplicities instead of pairs; summing an `OutputColumn::Count`
     /// over them gives the count.
     ///
@@ -128,10 +136,10 @@ pub enum ResidualColumn {
     Score(Call),
 }
 
-/// The part of the join condition that only a matched pair can decide.
+/// An expression of a pair of rows: the part of the join condition that only a matched pair can decide.
 #[derive(Debug, Clone)]
 pub struct Residual {
-    /// A Boolean expression over `schema`.
+    /// An expression over `schema`, a Boolean one where it is a condition.
     pub expression: PhysicalExprRef,
     /// Where the columns of `schema` come from.
     pub columns: Vec<ResidualColumn>,

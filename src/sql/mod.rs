@@ -1,4 +1,4 @@
-//! SIMJOIN in SQL text.
+//! SIMJOIN and [NEAREST](nearest) in SQL text.
 //!
 //! The SQL parser has no hook for a new kind of join, so SIMJOIN is sugar that is taken out of the
 //! text before the parser sees it. [`rewrite_sql`] turns
@@ -30,6 +30,7 @@
 
 #[cfg(feature = "cli")]
 mod depth;
+mod nearest;
 mod restore;
 mod scan;
 #[cfg(test)]
@@ -47,6 +48,9 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, TokenWithSpan, Toke
 
 #[cfg(feature = "cli")]
 pub(crate) use depth::check_depth;
+pub(crate) use nearest::{
+    CANDIDATES_FUNCTION, COUNT_FUNCTION, DISTANCE_FUNCTION, SIMILARITY_FUNCTION,
+};
 pub(crate) use restore::restore_definition;
 pub use restore::restore_sql;
 use scan::{Edit, EditKind};
@@ -141,9 +145,11 @@ pub fn parse_sql_at_line(
         .parse_statements()
 }
 
-/// Whether the letters occur at all: most texts need no more than this.
+/// Whether the letters of SIMJOIN or NEAREST occur at all: most texts need no more than this.
 fn mentions_simjoin(sql: &str) -> bool {
-    sql.as_bytes().windows(7).any(|w| w.eq_ignore_ascii_case(b"simjoin"))
+    let is_word =
+        |w: &[u8]| w.eq_ignore_ascii_case(b"simjoin") || w.eq_ignore_ascii_case(b"nearest");
+    sql.as_bytes().windows(7).any(is_word)
 }
 
 /// Applies the edits, which are in the order of their tokens, to the text.
@@ -152,22 +158,26 @@ fn splice(sql: &str, tokens: &[TokenWithSpan], edits: &[Edit]) -> Result<String>
     let mut rewritten = String::with_capacity(sql.len() + 32 * edits.len());
     let mut copied = 0;
     for edit in edits {
-        let span = tokens
+        let TokenWithSpan { token, span } = tokens
             .get(edit.token)
-            .ok_or_else(|| internal_datafusion_err!("SIMJOIN: an edit without its token"))?
-            .span;
+            .ok_or_else(|| internal_datafusion_err!("SIMJOIN: an edit without its token"))?;
         let (start, end) = (cursor.byte_offset(span.start), cursor.byte_offset(span.end));
+        let text;
         let (word, keep_until, resume, insert) = match edit.kind {
             // As wide as the word it replaces: columns up to the ON stay.
             EditKind::Join => ("SIMJOIN", start, end, "JOIN   ".to_string()),
             EditKind::Left => ("", start, start, "LEFT ".to_string()),
             EditKind::Marker => ("ON", end, end, format!(" {MARKER_FUNCTION}() OR")),
+            EditKind::Nearest(edit) => {
+                text = token.to_string();
+                (text.as_str(), start, end, text_of(&edit.tokens()))
+            }
         };
         // Executable comments (`/*! … */`) are tokens without a place of their own in the text.
         let found = sql.get(start..end).unwrap_or_default();
         if edit.kind != EditKind::Left && !found.eq_ignore_ascii_case(word) {
             return plan_err!(
-                "SIMJOIN cannot stand in an executable comment (line {}, column {})",
+                "SIMJOIN and NEAREST cannot stand in an executable comment (line {}, column {})",
                 span.start.line,
                 span.start.column
             );
@@ -178,6 +188,19 @@ fn splice(sql: &str, tokens: &[TokenWithSpan], edits: &[Edit]) -> Result<String>
     }
     rewritten.push_str(sql.get(copied..).unwrap_or_default());
     Ok(rewritten)
+}
+
+/// Tokens as text, with a blank between two words.
+fn text_of(tokens: &[Token]) -> String {
+    let mut text = String::new();
+    let is_open = |token: &Token| matches!(token, Token::LParen | Token::RParen | Token::Comma);
+    for (index, token) in tokens.iter().enumerate() {
+        if index > 0 && !is_open(token) && tokens[index - 1] != Token::LParen {
+            text.push(' ');
+        }
+        text.push_str(&token.to_string());
+    }
+    text
 }
 
 /// Applies the edits to the tokens; those added take the place of the token they stand at.
@@ -198,6 +221,10 @@ fn edit_tokens(tokens: Vec<TokenWithSpan>, edits: &[Edit]) -> Vec<TokenWithSpan>
                 edited.push(token);
                 let added = [word(MARKER_FUNCTION), Token::LParen, Token::RParen, word("OR")];
                 edited.extend(added.map(|token| TokenWithSpan::new(token, span)));
+            }
+            Some(EditKind::Nearest(edit)) => {
+                let tokens = edit.tokens().into_iter();
+                edited.extend(tokens.map(|token| TokenWithSpan::new(token, span)));
             }
         }
     }

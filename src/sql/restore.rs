@@ -11,7 +11,10 @@ use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use super::words::starts_join_type;
-use super::{MARKER_FUNCTION, TextCursor};
+use super::{
+    CANDIDATES_FUNCTION, COUNT_FUNCTION, DISTANCE_FUNCTION, MARKER_FUNCTION, SIMILARITY_FUNCTION,
+    TextCursor,
+};
 
 /// Turns marked joins back into SIMJOINs; other text stays as it is.
 ///
@@ -22,7 +25,7 @@ use super::{MARKER_FUNCTION, TextCursor};
 /// # Ok::<(), datafusion::error::DataFusionError>(())
 /// ```
 pub fn restore_sql(sql: &str) -> Cow<'_, str> {
-    if !sql.contains(MARKER_FUNCTION) {
+    if !sql.contains(MARKER_FUNCTION) && !sql.contains(COUNT_FUNCTION) {
         return Cow::Borrowed(sql);
     }
     let tokens = Tokenizer::new(&GenericDialect {}, sql)
@@ -78,6 +81,19 @@ fn find_cuts(tokens: &[TokenWithSpan]) -> Vec<Cut> {
             && token(on + 3) == Some(&Token::RParen)
             && keyword(on + 4) == Keyword::OR
     };
+    let is_call = |at: usize, name: &str| {
+        matches!(token(at), Some(Token::Word(word)) if word.value == name)
+            && token(at + 1) == Some(&Token::LParen)
+    };
+    let is_true = |at: usize| keyword(at) == Keyword::TRUE;
+    // The words of a NEAREST clause behind its number.
+    let by = |on: usize| match (is_call(on + 10, DISTANCE_FUNCTION), is_true(on + 5)) {
+        (true, false) => Some("BY DISTANCE"),
+        (true, true) => Some("WITH TIES BY DISTANCE"),
+        (false, _) if !is_call(on + 10, SIMILARITY_FUNCTION) => None,
+        (false, false) => Some("BY SIMILARITY"),
+        (false, true) => Some("WITH TIES BY SIMILARITY"),
+    };
     // Per open bracket, the joins that wait for their conditions.
     let mut waiting: Vec<Vec<usize>> = vec![vec![]];
     let mut cuts = vec![];
@@ -95,6 +111,26 @@ fn find_cuts(tokens: &[TokenWithSpan]) -> Vec<Cut> {
                     Keyword::JOIN if has_condition(position, keyword) => joins.push(position),
                     Keyword::USING => {
                         joins.pop();
+                    }
+                    Keyword::OR if is_call(position + 1, CANDIDATES_FUNCTION) => {
+                        let (or, last) = (significant[position], significant.get(position + 4));
+                        cuts.extend(last.map(|last| Cut { tokens: (or, *last), text: "ON" }));
+                    }
+                    Keyword::ON if is_call(position + 1, COUNT_FUNCTION) => {
+                        let join = joins.pop().map(|join| significant[join]);
+                        let Some(by) = by(position) else { continue };
+                        if let Some(join) = join
+                            && is_true(position + 3)
+                        {
+                            cuts.push(Cut { tokens: (join, join), text: "SIMJOIN" });
+                        }
+                        let words = |from: usize, to: usize| {
+                            (significant[position + from], significant[position + to])
+                        };
+                        cuts.push(Cut { tokens: words(0, 7), text: "NEAREST" });
+                        if position + 13 < significant.len() {
+                            cuts.push(Cut { tokens: words(9, 13), text: by });
+                        }
                     }
                     Keyword::ON => {
                         if let Some(join) = joins.pop()
@@ -160,6 +196,10 @@ mod tests {
             "SELECT * FROM a SIMJOIN b ON p UNION ALL SELECT * FROM a JOIN b ON q",
             "CREATE VIEW v AS SELECT 'ON __simjoin_marker() OR' FROM \"join\" SIMJOIN b ON p",
             "SELECT DISTINCT ON (a.x) a.on FROM a SIMJOIN b ON p",
+            "SELECT * FROM a SIMJOIN b NEAREST 10 BY SIMILARITY f(a.t, b.t)",
+            "SELECT * FROM a LEFT JOIN b NEAREST 3 WITH TIES BY DISTANCE f(a.t, b.t) - 1 ON p OR q",
+            "SELECT * FROM a SIMJOIN b NEAREST $1 BY DISTANCE f(a.t, b.t) ON p SIMJOIN c ON q",
+            "SELECT * FROM a SIMJOIN b NEAREST 1 WITH TIES BY SIMILARITY s JOIN c NEAREST 2 BY DISTANCE d",
         ] {
             assert_eq!(shown(sql), sql);
         }

@@ -29,6 +29,23 @@ pub(super) enum EditKind {
     Left,
     /// Put the marker behind the ON.
     Marker,
+    /// An edit of a NEAREST clause.
+    Nearest(NearestEdit),
+}
+
+/// An edit of a [NEAREST clause](super::nearest), in place of a token.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NearestEdit {
+    /// NEAREST, for the ON with the number of neighbours; `one` where the text has no number.
+    Count { insists: bool, with_ties: bool, one: bool },
+    /// DISTANCE or SIMILARITY, for a comparison with the score.
+    Score { is_distance: bool },
+    /// The ON, behind which the condition stands.
+    Candidates,
+    /// BY.
+    By,
+    /// A word that the others make needless.
+    Needless,
 }
 
 /// The edits that turn the SIMJOINs of the text into marked joins, in the order of their tokens.
@@ -39,10 +56,17 @@ pub(super) fn find_edits(tokens: &[TokenWithSpan]) -> Result<Vec<Edit>> {
         .filter(|(_, t)| !matches!(t.token, Token::Whitespace(_) | Token::EOF))
         .map(|(index, _)| index)
         .collect();
-    let mut scanner =
-        Scanner { tokens, significant, frames: vec![Frame::new(State::Outside)], edits: vec![] };
+    let mut scanner = Scanner {
+        tokens,
+        significant,
+        frames: vec![Frame::new(State::Outside)],
+        edits: vec![],
+        next: 0,
+    };
     for position in 0..scanner.significant.len() {
-        scanner.step(position)?;
+        if position >= scanner.next {
+            scanner.step(position)?;
+        }
     }
     scanner.end_statement()?;
     // Joins and conditions come in the order of the text, but a LEFT is known only at its SIMJOIN.
@@ -52,7 +76,7 @@ pub(super) fn find_edits(tokens: &[TokenWithSpan]) -> Result<Vec<Edit>> {
 
 /// The tokens that may come next inside a bracket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     /// No FROM clause: SIMJOIN is a name.
     Outside,
     /// A table, subquery or bracketed join must come.
@@ -71,16 +95,19 @@ enum State {
 
 /// A join that waits for its condition.
 #[derive(Debug, Clone, Copy)]
-enum Pending {
-    Plain,
+pub(super) enum Pending {
+    /// The position of the word JOIN.
+    Plain(usize),
     /// The position of the word SIMJOIN.
     Similarity(usize),
+    /// A join with a NEAREST clause, which may do without a condition.
+    Nearest,
 }
 
 #[derive(Debug)]
-struct Frame {
-    state: State,
-    pending: Vec<Pending>,
+pub(super) struct Frame {
+    pub state: State,
+    pub pending: Vec<Pending>,
 }
 
 impl Frame {
@@ -90,33 +117,35 @@ impl Frame {
 }
 
 /// Positions count the significant tokens: all but white space and comments.
-struct Scanner<'a> {
+pub(super) struct Scanner<'a> {
     tokens: &'a [TokenWithSpan],
     significant: Vec<usize>,
     /// Never empty; the last is the innermost open bracket.
     frames: Vec<Frame>,
     edits: Vec<Edit>,
+    /// The positions before it are read.
+    next: usize,
 }
 
 impl Scanner<'_> {
-    fn token(&self, position: usize) -> &Token {
+    pub(super) fn token(&self, position: usize) -> &Token {
         self.significant.get(position).map_or(&Token::EOF, |index| &self.tokens[*index].token)
     }
 
     /// The keyword at the position; none for names, quoted words and other tokens.
-    fn keyword(&self, position: usize) -> Keyword {
+    pub(super) fn keyword(&self, position: usize) -> Keyword {
         match self.token(position) {
             Token::Word(word) if word.quote_style.is_none() => word.keyword,
             _ => Keyword::NoKeyword,
         }
     }
 
-    fn is_simjoin(&self, position: usize) -> bool {
+    pub(super) fn is_simjoin(&self, position: usize) -> bool {
         matches!(self.token(position), Token::Word(word)
             if word.quote_style.is_none() && word.value.eq_ignore_ascii_case("simjoin"))
     }
 
-    fn frame(&mut self) -> &mut Frame {
+    pub(super) fn frame(&mut self) -> &mut Frame {
         if self.frames.is_empty() {
             self.frames.push(Frame::new(State::Outside));
         }
@@ -211,7 +240,7 @@ impl Scanner<'_> {
                         let has_condition = !(start..position)
                             .any(|p| matches!(self.keyword(p), Keyword::CROSS | Keyword::NATURAL));
                         if has_condition {
-                            self.frame().pending.push(Pending::Plain);
+                            self.frame().pending.push(Pending::Plain(position));
                         }
                         self.go(State::Factor)
                     }
@@ -234,6 +263,9 @@ impl Scanner<'_> {
     fn behind_table(&mut self, position: usize, state: State) -> Result<()> {
         let in_condition = matches!(state, State::Condition { .. });
         let unaliased = state == State::Table { aliased: false };
+        if !in_condition && let Some(clause) = self.nearest(position)? {
+            return self.take_nearest(&clause);
+        }
         if self.is_simjoin(position) {
             if unaliased
                 && (!self.starts_table(position + 1, true) || self.is_join_alone(position + 1))
@@ -244,13 +276,16 @@ impl Scanner<'_> {
         }
         match self.keyword(position) {
             Keyword::JOIN | Keyword::STRAIGHT_JOIN => {
-                self.frame().pending.push(Pending::Plain);
+                self.end_nearest();
+                self.frame().pending.push(Pending::Plain(position));
                 self.go(State::Factor)
             }
             Keyword::ON => match self.frame().pending.pop() {
                 Some(pending) => {
-                    if let Pending::Similarity(_) = pending {
-                        self.edit(position, EditKind::Marker);
+                    match pending {
+                        Pending::Similarity(_) => self.edit(position, EditKind::Marker),
+                        Pending::Nearest => self.edit_nearest(position, NearestEdit::Candidates),
+                        Pending::Plain(_) => {}
                     }
                     self.go(State::Condition { operand: false })
                 }
@@ -270,7 +305,10 @@ impl Scanner<'_> {
                 self.end_clause()?;
                 self.go(State::Factor)
             }
-            keyword if starts_join_type(keyword) => self.go(State::JoinType { start: position }),
+            keyword if starts_join_type(keyword) => {
+                self.end_nearest();
+                self.go(State::JoinType { start: position })
+            }
             keyword if ends_from(keyword) => self.end_clause(),
             Keyword::WITH if in_condition => self.end_clause(),
             keyword if in_condition => {
@@ -322,6 +360,7 @@ impl Scanner<'_> {
             return self.missing_table(position);
         }
         self.edit(position, EditKind::Join);
+        self.end_nearest();
         self.frame().pending.push(Pending::Similarity(position));
         self.go(State::Factor)
     }
@@ -361,13 +400,18 @@ impl Scanner<'_> {
         Ok(())
     }
 
-    fn edit(&mut self, position: usize, kind: EditKind) {
+    /// Leaves out the positions before `position`, which have been read.
+    pub(super) fn skip_to(&mut self, position: usize) {
+        self.next = position;
+    }
+
+    pub(super) fn edit(&mut self, position: usize, kind: EditKind) {
         if let Some(token) = self.significant.get(position) {
             self.edits.push(Edit { token: *token, kind });
         }
     }
 
-    fn place(&self, position: usize) -> String {
+    pub(super) fn place(&self, position: usize) -> String {
         match self.significant.get(position) {
             Some(index) => {
                 let start = self.tokens[*index].span.start;

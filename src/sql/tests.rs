@@ -34,6 +34,108 @@ fn check(dialect: &dyn Dialect, marked: &str) {
 }
 
 #[test]
+fn nearest_clauses_become_conditions() {
+    for (sql, expected) in [
+        (
+            "SELECT * FROM a SIMJOIN b NEAREST 10 BY SIMILARITY j(a.t, b.t)",
+            "SELECT * FROM a JOIN    b ON __simjoin_nearest(true, false) = 10 OR \
+             __simjoin_similarity() <= j(a.t, b.t)",
+        ),
+        (
+            "SELECT * FROM a LEFT JOIN b y EXACT nearest $1 with ties by distance d on p OR q WHERE r",
+            "SELECT * FROM a LEFT JOIN b y  ON __simjoin_nearest(false, true) = $1   OR \
+             __simjoin_distance() <= d OR __simjoin_candidates() OR p OR q WHERE r",
+        ),
+        (
+            "SELECT * FROM a SIMJOIN b APPROX NEAREST BY DISTANCE d LEFT JOIN c ON p",
+            "SELECT * FROM a JOIN    b  ON __simjoin_nearest(true, false) = 1 OR \
+             __simjoin_distance() <= d LEFT JOIN c ON p",
+        ),
+        (
+            "SELECT * FROM a SIMJOIN (b SIMJOIN c NEAREST 2 BY DISTANCE d) ON p",
+            "SELECT * FROM a JOIN    (b JOIN    c ON __simjoin_nearest(true, false) = 2 OR \
+             __simjoin_distance() <= d) ON __simjoin_marker() OR p",
+        ),
+        (
+            "SELECT * FROM a JOIN b NEAREST 2 BY DISTANCE d ON p SIMJOIN c NEAREST 3 BY SIMILARITY s",
+            "SELECT * FROM a JOIN b ON __simjoin_nearest(false, false) = 2 OR __simjoin_distance() \
+             <= d OR __simjoin_candidates() OR p JOIN    c ON __simjoin_nearest(true, false) = 3 OR \
+             __simjoin_similarity() <= s",
+        ),
+        // Names.
+        ("SELECT nearest FROM a nearest JOIN b ON p", ""),
+        ("SELECT * FROM a JOIN b nearest ON nearest.x = a.x", ""),
+        ("SELECT * FROM a JOIN nearest ON p JOIN b exact ON q", ""),
+        ("SELECT * FROM nearest GROUP BY distance", ""),
+    ] {
+        let rewritten = rewrite_sql(sql).unwrap();
+        assert_eq!(rewritten, if expected.is_empty() { sql } else { expected });
+        let of_text = DFParser::parse_sql(&rewritten).unwrap();
+        let of_tokens = parse_sql(sql, &GenericDialect {}, 50).unwrap();
+        assert_eq!(of_text[0].to_string(), of_tokens[0].to_string());
+    }
+    for (sql, expected) in [
+        ("SELECT * FROM a SIMJOIN b NEAREST 3", "needs BY"),
+        ("SELECT * FROM a SIMJOIN b NEAREST BY x", "needs DISTANCE or SIMILARITY"),
+        ("SELECT * FROM a JOIN b NEAREST -2 BY DISTANCE x", "a positive number"),
+        ("SELECT * FROM a RIGHT JOIN b NEAREST BY DISTANCE x", "exchange the tables"),
+        ("SELECT * FROM a LEFT SEMI SIMJOIN b NEAREST BY DISTANCE x", "[INNER | LEFT [OUTER]]"),
+        ("SELECT * FROM a SIMJOIN b NEAREST 2 WITH TIES ON x", "needs BY"),
+        ("SELECT * FROM a SIMJOIN /*! b NEAREST */ BY DISTANCE x", ""),
+    ] {
+        match rewrite_sql(sql) {
+            Err(error) => {
+                let error = error.to_string();
+                assert!(error.contains(expected) && error.contains("line 1"), "{sql}\n{error}");
+            }
+            Ok(_) => assert_eq!(expected, "", "{sql}"),
+        }
+    }
+}
+
+/// Any order of words is rewritten, refused or left alone.
+#[test]
+fn soups_of_nearest_clauses_are_survived() {
+    let words = [
+        "NEAREST",
+        "BY",
+        "DISTANCE",
+        "SIMILARITY",
+        "WITH",
+        "TIES",
+        "ON",
+        "p",
+        "1",
+        "-",
+        "$1",
+        "EXACT",
+        "APPROX",
+        "(",
+        ")",
+        "LEFT",
+        "JOIN b",
+        "SIMJOIN c",
+        ",",
+        "WHERE",
+        ".",
+        "/*! x */",
+        "é",
+    ];
+    let mut rng = StdRng::seed_from_u64(8);
+    let mut rewritten = 0;
+    for _ in 0..5_000 {
+        let mut sql = "SELECT * FROM a SIMJOIN b NEAREST".to_string();
+        for _ in 0..rng.random_range(0..16) {
+            sql.push(' ');
+            sql.push_str(words.choose(&mut rng).unwrap());
+        }
+        let _ = parse_sql(&sql, &GenericDialect {}, 50);
+        rewritten += usize::from(rewrite_sql(&sql).is_ok());
+    }
+    assert!(rewritten > 50, "{rewritten}");
+}
+
+#[test]
 fn joins_are_marked() {
     for marked in [
         "SELECT * FROM a «SIMJOIN» b ON! jaccard(a.t, b.t) >= 0.8",

@@ -11,22 +11,25 @@ use crate::spec::{Function, FunctionInfo, Order};
 pub(super) const FAMILY: &str = "string";
 
 const fn info(name: &'static str, order: Order) -> FunctionInfo {
-    let (data_type, example, range, least_similar): (fn([&DataType; 2]) -> DataType, _, _, _) =
-        match order {
-            Order::Distance => (
-                |_| DataType::Int64,
-                "<= 2",
-                [0.0, i32::MAX as f64],
-                "the greatest distance satisfies it; the threshold must be below it",
-            ),
-            Order::Similarity => (
-                |_| DataType::Float64,
-                ">= 0.8",
-                [0.0, 1.0],
-                "texts without a common character, whose similarity is 0, satisfy it; the threshold must be \
+    type Properties =
+        (fn([&DataType; 2]) -> DataType, &'static str, [f64; 2], &'static [f64], &'static str);
+    let (data_type, example, range, rounds, least_similar): Properties = match order {
+        Order::Distance => (
+            |_| DataType::Int64,
+            "<= 2",
+            [0.0, i32::MAX as f64],
+            &[1.0, 2.0, 3.0, 5.0, 8.0, 15.0],
+            "the greatest distance satisfies it; the threshold must be below it",
+        ),
+        Order::Similarity => (
+            |_| DataType::Float64,
+            ">= 0.8",
+            [0.0, 1.0],
+            &[0.9, 0.8, 0.7, 0.55, 0.4],
+            "texts without a common character, whose similarity is 0, satisfy it; the threshold must be \
              greater than 0",
-            ),
-        };
+        ),
+    };
     FunctionInfo {
         family: FAMILY,
         name,
@@ -37,6 +40,8 @@ const fn info(name: &'static str, order: Order) -> FunctionInfo {
         is_partial: false,
         order,
         range,
+        least_is_far: false,
+        rounds,
         least_similar,
     }
 }

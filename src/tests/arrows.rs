@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cli ─► cluster ─► session ─► plan ─► exec, shuffle ─► engine ─► spec
-//! cli, cluster ─► files
+//! cli, cluster ─► files;  plan ─► nearest ─► exec
 //!                       └────► set, string, vector ─► engine
 //! config ─► strategies ─► published ─► set, vector;  strategies ─► string;  session ─► published
 //!               set, vector ─► offload ─► engine, gpu;  set, vector ─► gpu, simd, values
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 /// The folders that each folder may use. `spec`, `simd` and `sql` use none; a folder below the
 /// boundary never uses what is above it.
-const ALLOWED: [(&str, &[&str]); 25] = [
+const ALLOWED: [(&str, &[&str]); 26] = [
     ("spec", &[]),
     ("simd", &[]),
     ("sql", &[]),
@@ -34,9 +34,13 @@ const ALLOWED: [(&str, &[&str]); 25] = [
     ("config", &["engine", "simd", "spec", "strategies"]),
     ("functions", &["set", "simd", "string", "util", "values"]),
     ("exec", &["config", "engine", "spec", "util"]),
+    ("nearest", &["config", "engine", "exec", "spec", "util"]),
     ("results", &["util"]),
     ("shuffle", &["engine", "spec", "util"]),
-    ("plan", &["config", "engine", "exec", "functions", "results", "shuffle", "spec", "sql"]),
+    (
+        "plan",
+        &["config", "engine", "exec", "functions", "nearest", "results", "shuffle", "spec", "sql"],
+    ),
     (
         "session",
         &["config", "engine", "functions", "plan", "published", "set", "sql", "string", "vector"],
@@ -54,6 +58,7 @@ const ALLOWED: [(&str, &[&str]); 25] = [
             "exec",
             "files",
             "functions",
+            "nearest",
             "plan",
             "results",
             "session",

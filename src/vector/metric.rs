@@ -33,6 +33,8 @@ const fn info(name: &'static str, order: Order, least_similar: &'static str) -> 
         is_partial: false,
         order,
         range: [LEAST, GREATEST],
+        least_is_far: false,
+        rounds: &[],
         least_similar,
     }
 }

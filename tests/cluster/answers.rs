@@ -147,3 +147,39 @@ async fn joins_of_texts_are_those_of_one_process() {
         assert_same_rows(&rows(&ctx, &query).await, &expected, &query);
     }
 }
+
+/// Nearest rows travel as a node of the statement, and as an operator.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nearest_rows_are_those_of_one_process() {
+    let cluster = shared();
+    let texts = "SELECT value AS id, value % 3 AS k, left(md5(CAST(value AS VARCHAR)), 3 + value % 7) AS s \
+                 FROM generate_series(1, 200)";
+    let grams = "qgrams(a.s, 2), qgrams(b.s, 2)";
+    for query in [
+        format!(
+            "SELECT a.id, b.id AS other, jaccard({grams}) AS j FROM t a SIMJOIN t b NEAREST 3 WITH TIES \
+             BY SIMILARITY jaccard({grams}) ON a.id <> b.id AND a.k = b.k"
+        ),
+        "SELECT a.id, b.id AS other FROM t a LEFT SIMJOIN t b NEAREST 2 WITH TIES BY DISTANCE \
+         levenshtein(a.s, b.s) ON (a.id + b.id) % 3 = 1 AND a.id > 20"
+            .to_string(),
+        "SELECT a.id, b.id AS other FROM t a SIMJOIN t b NEAREST WITH TIES BY SIMILARITY \
+         jaro_similarity(a.s, b.s) ON jaro_similarity(a.s, b.s) < 1.5 AND a.id <> b.id"
+            .to_string(),
+        "SELECT a.id, b.id AS other FROM t a JOIN t b NEAREST 2 WITH TIES BY DISTANCE abs(a.id - b.id) \
+         ON a.k = b.k AND a.s <> b.s"
+            .to_string(),
+    ] {
+        let local = Session::default().context();
+        let ctx = cluster.context();
+        let texts = local.sql(texts).await.expect("a statement").collect().await.expect("texts");
+        let table = Arc::new(MemTable::try_new(texts[0].schema(), vec![texts]).expect("a table"));
+        for ctx in [&local, &ctx] {
+            ctx.register_table("t", Arc::clone(&table) as _).expect("no table of the name");
+        }
+        let expected = rows(&local, &query).await;
+        assert!(expected.len() > 100, "{query}");
+        assert_contains(&explain(&ctx, &query).await, &["NearestJoinExec"]);
+        assert_same_rows(&rows(&ctx, &query).await, &expected, &query);
+    }
+}

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::Schema;
 use datafusion::common::config::ExtensionOptions;
 use datafusion::common::{JoinType, NullEquality, Result, internal_datafusion_err, internal_err};
+use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::ExecutionPlan;
 
 use super::messages::*;
@@ -17,13 +19,6 @@ use crate::spec::{
 
 /// The node without its inputs.
 pub(super) fn write(node: &SetSimilarityJoinExec, writer: &Writer<'_>) -> Result<JoinNode> {
-    let input = match node.input() {
-        JoinInput::Two { build, partitions, .. } => JoinInputKind::Two(TwoInputsNode {
-            build: write_side(*build),
-            partitions: *partitions as u64,
-        }),
-        JoinInput::Itself { partitions, .. } => JoinInputKind::Itself(*partitions as u64),
-    };
     let mode = match node.mode() {
         JoinMode::Shared => JoinModeKind::Shared(Nothing {}),
         JoinMode::Single => JoinModeKind::Single(Nothing {}),
@@ -32,7 +27,7 @@ pub(super) fn write(node: &SetSimilarityJoinExec, writer: &Writer<'_>) -> Result
         JoinMode::Mirrored { keys } => JoinModeKind::Mirrored(keys as u64),
     };
     Ok(JoinNode {
-        input: JoinInputNode { kind: Some(input) },
+        input: write_input(node.input()),
         join: write_join(node.join(), writer)?,
         mode: JoinModeNode { kind: Some(mode) },
         reason: node.reason().map(str::to_string),
@@ -46,20 +41,7 @@ pub(super) fn read(
     inputs: &[Arc<dyn ExecutionPlan>],
     reader: &Reader<'_>,
 ) -> Result<SetSimilarityJoinExec> {
-    let input = match (node.input.kind, inputs) {
-        (Some(JoinInputKind::Two(two)), [left, right]) => JoinInput::Two {
-            left: Arc::clone(left),
-            right: Arc::clone(right),
-            build: read_side(two.build)?,
-            partitions: count(two.partitions)?,
-        },
-        (Some(JoinInputKind::Itself(partitions)), [input]) => {
-            JoinInput::Itself { input: Arc::clone(input), partitions: count(partitions)? }
-        }
-        (_, inputs) => {
-            return internal_err!("a similarity join came with {} inputs", inputs.len());
-        }
-    };
+    let input = read_input(node.input, inputs)?;
     let mode = match node.mode.kind {
         Some(JoinModeKind::Shared(_)) => JoinMode::Shared,
         Some(JoinModeKind::Single(_)) => JoinMode::Single,
@@ -74,7 +56,38 @@ pub(super) fn read(
     SetSimilarityJoinExec::of_family(input, join, family, options, mode, node.reason)
 }
 
-fn write_options(options: &SimJoinOptions) -> Vec<OptionNode> {
+pub(super) fn write_input(input: &JoinInput) -> JoinInputNode {
+    let kind = match input {
+        JoinInput::Two { build, partitions, .. } => JoinInputKind::Two(TwoInputsNode {
+            build: write_side(*build),
+            partitions: *partitions as u64,
+        }),
+        JoinInput::Itself { partitions, .. } => JoinInputKind::Itself(*partitions as u64),
+    };
+    JoinInputNode { kind: Some(kind) }
+}
+
+pub(super) fn read_input(
+    node: JoinInputNode,
+    inputs: &[Arc<dyn ExecutionPlan>],
+) -> Result<JoinInput> {
+    Ok(match (node.kind, inputs) {
+        (Some(JoinInputKind::Two(two)), [left, right]) => JoinInput::Two {
+            left: Arc::clone(left),
+            right: Arc::clone(right),
+            build: read_side(two.build)?,
+            partitions: count(two.partitions)?,
+        },
+        (Some(JoinInputKind::Itself(partitions)), [input]) => {
+            JoinInput::Itself { input: Arc::clone(input), partitions: count(partitions)? }
+        }
+        (_, inputs) => {
+            return internal_err!("a similarity join came with {} inputs", inputs.len());
+        }
+    })
+}
+
+pub(super) fn write_options(options: &SimJoinOptions) -> Vec<OptionNode> {
     let entries = options.entries().into_iter().map(|entry| {
         let name = entry.key.strip_prefix("simjoin.").unwrap_or(&entry.key).to_string();
         OptionNode { name, value: entry.value.unwrap_or_default() }
@@ -82,7 +95,7 @@ fn write_options(options: &SimJoinOptions) -> Vec<OptionNode> {
     entries.collect()
 }
 
-fn read_options(nodes: &[OptionNode]) -> Result<SimJoinOptions> {
+pub(super) fn read_options(nodes: &[OptionNode]) -> Result<SimJoinOptions> {
     let mut options = SimJoinOptions::default();
     for OptionNode { name, value } in nodes {
         options.set(name, value)?;
@@ -91,34 +104,14 @@ fn read_options(nodes: &[OptionNode]) -> Result<SimJoinOptions> {
 }
 
 fn write_join(join: &SimilarityJoin, writer: &Writer<'_>) -> Result<SimilarityJoinNode> {
-    let join_type = JoinTypeNode::PAIRS.iter().find(|(_, of)| *of == join.join_type);
-    let Some((join_type, _)) = join_type else {
-        return internal_err!("a similarity join cannot be a {} join", join.join_type);
-    };
-    let on = join
-        .on
-        .iter()
-        .map(|(left, right)| {
-            Ok(KeyPairNode { left: writer.expression(left)?, right: writer.expression(right)? })
-        })
-        .collect::<Result<_>>()?;
-    let residual = join
-        .residual
-        .as_ref()
-        .map(|residual| {
-            let columns = residual.columns.iter().map(|column| match column {
-                ResidualColumn::Input(side, index) => OutputColumn::Input(*side, *index),
-                ResidualColumn::Score(call) => OutputColumn::Score(*call),
-            });
-            Ok::<_, datafusion::error::DataFusionError>(ResidualNode {
-                expression: writer.expression(&residual.expression)?,
-                columns: columns.map(write_output).collect(),
-                schema: writer.schema(&residual.schema)?,
-            })
-        })
-        .transpose()?;
     let need = match join.need {
         Need::Rows => NeedKind::Rows(Nothing {}),
+        Need::Nearest(_) => {
+            return internal_err!("a similarity join finds no nearest rows by itself");
+        }
+        Need::Best(_) => {
+            return internal_err!("a similarity join does not raise its bound by itself");
+        }
         Need::Connections => NeedKind::Connections(Nothing {}),
         Need::Counts(None) => NeedKind::Counts(Nothing {}),
         Need::Counts(Some(side)) => NeedKind::CountsPerRow(write_side(side)),
@@ -126,14 +119,14 @@ fn write_join(join: &SimilarityJoin, writer: &Writer<'_>) -> Result<SimilarityJo
     Ok(SimilarityJoinNode {
         predicate: write_predicate(join.predicate),
         text: join.text.clone(),
-        join_type: *join_type as i32,
+        join_type: write_join_type(join.join_type)?,
         left_argument: writer.expression(join.argument(Side::Left))?,
         right_argument: writer.expression(join.argument(Side::Right))?,
-        on,
+        on: write_on(&join.on, writer)?,
         nulls_are_equal: join.null_equality == NullEquality::NullEqualsNull,
         left_filter: writer.optional(join.side_filter(Side::Left))?,
         right_filter: writer.optional(join.side_filter(Side::Right))?,
-        residual,
+        residual: join.residual.as_ref().map(|r| write_residual(r, writer)).transpose()?,
         need: NeedNode { kind: Some(need) },
         output: join.output.iter().copied().map(write_output).collect(),
         schema: writer.schema(&join.schema)?,
@@ -146,30 +139,6 @@ fn read_join(
     reader: &Reader<'_>,
 ) -> Result<SimilarityJoin> {
     let (left, right) = (input.side(Side::Left).schema(), input.side(Side::Right).schema());
-    let on = node
-        .on
-        .iter()
-        .map(|pair| {
-            Ok((reader.expression(&pair.left, &left)?, reader.expression(&pair.right, &right)?))
-        })
-        .collect::<Result<_>>()?;
-    let residual = node
-        .residual
-        .map(|residual| {
-            let schema = reader.schema(&residual.schema)?;
-            let columns =
-                residual.columns.into_iter().map(|column| match read_output(column, reader)? {
-                    OutputColumn::Input(side, index) => Ok(ResidualColumn::Input(side, index)),
-                    OutputColumn::Score(call) => Ok(ResidualColumn::Score(call)),
-                    OutputColumn::Count(_) => unknown("column of a residual filter"),
-                });
-            Ok::<_, datafusion::error::DataFusionError>(Residual {
-                expression: reader.expression(&residual.expression, &schema)?,
-                columns: columns.collect::<Result<_>>()?,
-                schema,
-            })
-        })
-        .transpose()?;
     let need = match node.need.kind {
         Some(NeedKind::Rows(_)) => Need::Rows,
         Some(NeedKind::Connections(_)) => Need::Connections,
@@ -185,24 +154,74 @@ fn read_join(
             reader.expression(&node.left_argument, &left)?,
             reader.expression(&node.right_argument, &right)?,
         ],
-        on,
+        on: read_on(&node.on, [&left, &right], reader)?,
         null_equality: null_equality(node.nulls_are_equal),
         side_filters: [
             reader.optional(node.left_filter.as_ref(), &left)?,
             reader.optional(node.right_filter.as_ref(), &right)?,
         ],
-        residual,
+        residual: node.residual.map(|r| read_residual(r, reader)).transpose()?,
         need,
-        output: node
-            .output
-            .into_iter()
-            .map(|column| read_output(column, reader))
-            .collect::<Result<_>>()?,
+        output: read_outputs(node.output, reader)?,
         schema: reader.schema(&node.schema)?,
     })
 }
 
-fn write_output(column: OutputColumn) -> OutputColumnNode {
+pub(super) fn write_on(
+    on: &[(PhysicalExprRef, PhysicalExprRef)],
+    writer: &Writer<'_>,
+) -> Result<Vec<KeyPairNode>> {
+    let pairs = on.iter().map(|(left, right)| {
+        Ok(KeyPairNode { left: writer.expression(left)?, right: writer.expression(right)? })
+    });
+    pairs.collect()
+}
+
+pub(super) fn read_on(
+    on: &[KeyPairNode],
+    [left, right]: [&Schema; 2],
+    reader: &Reader<'_>,
+) -> Result<Vec<(PhysicalExprRef, PhysicalExprRef)>> {
+    let pairs = on.iter().map(|pair| {
+        Ok((reader.expression(&pair.left, left)?, reader.expression(&pair.right, right)?))
+    });
+    pairs.collect()
+}
+
+pub(super) fn write_residual(residual: &Residual, writer: &Writer<'_>) -> Result<ResidualNode> {
+    let columns = residual.columns.iter().map(|column| match column {
+        ResidualColumn::Input(side, index) => OutputColumn::Input(*side, *index),
+        ResidualColumn::Score(call) => OutputColumn::Score(*call),
+    });
+    Ok(ResidualNode {
+        expression: writer.expression(&residual.expression)?,
+        columns: columns.map(write_output).collect(),
+        schema: writer.schema(&residual.schema)?,
+    })
+}
+
+pub(super) fn read_residual(residual: ResidualNode, reader: &Reader<'_>) -> Result<Residual> {
+    let schema = reader.schema(&residual.schema)?;
+    let columns = residual.columns.into_iter().map(|column| match read_output(column, reader)? {
+        OutputColumn::Input(side, index) => Ok(ResidualColumn::Input(side, index)),
+        OutputColumn::Score(call) => Ok(ResidualColumn::Score(call)),
+        OutputColumn::Count(_) => unknown("column of a residual filter"),
+    });
+    Ok(Residual {
+        expression: reader.expression(&residual.expression, &schema)?,
+        columns: columns.collect::<Result<_>>()?,
+        schema,
+    })
+}
+
+pub(super) fn read_outputs(
+    nodes: Vec<OutputColumnNode>,
+    reader: &Reader<'_>,
+) -> Result<Vec<OutputColumn>> {
+    nodes.into_iter().map(|column| read_output(column, reader)).collect()
+}
+
+pub(super) fn write_output(column: OutputColumn) -> OutputColumnNode {
     let of_input =
         |side: Side, index: usize| ColumnNode { side: write_side(side), index: index as u64 };
     let kind = match column {
@@ -289,7 +308,14 @@ pub(super) fn null_equality(nulls_are_equal: bool) -> NullEquality {
     }
 }
 
-fn read_join_type(join_type: i32) -> Result<JoinType> {
+pub(super) fn write_join_type(join_type: JoinType) -> Result<i32> {
+    match JoinTypeNode::PAIRS.iter().find(|(_, of)| *of == join_type) {
+        Some((node, _)) => Ok(*node as i32),
+        None => internal_err!("a similarity join cannot be a {join_type} join"),
+    }
+}
+
+pub(super) fn read_join_type(join_type: i32) -> Result<JoinType> {
     let found = JoinTypeNode::PAIRS.iter().find(|(node, _)| *node as i32 == join_type);
     match found {
         Some((_, join_type)) => Ok(*join_type),

@@ -21,7 +21,7 @@ pub(super) struct Envelope {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Operator {
-    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4, 5, 6")]
+    #[prost(oneof = "OperatorKind", tags = "1, 2, 3, 4, 5, 6, 7")]
     pub kind: Option<OperatorKind>,
 }
 
@@ -39,6 +39,8 @@ pub(super) enum OperatorKind {
     JoinParts(JoinPartsNode),
     #[prost(message, tag = "6")]
     Results(ResultsNode),
+    #[prost(message, tag = "7")]
+    Nearest(Box<NearestJoinNode>),
 }
 
 /// A [`SetSimilarityJoinExec`](crate::exec::SetSimilarityJoinExec) without its inputs.
@@ -329,6 +331,56 @@ impl JoinTypeNode {
         (Self::LeftAnti, JoinType::LeftAnti),
         (Self::RightAnti, JoinType::RightAnti),
     ];
+}
+
+/// A [`NearestJoinExec`](crate::nearest::NearestJoinExec) without its inputs.
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct NearestJoinNode {
+    #[prost(message, required, tag = "1")]
+    pub input: JoinInputNode,
+    #[prost(message, repeated, tag = "2")]
+    pub options: Vec<OptionNode>,
+    #[prost(uint64, tag = "3")]
+    pub count: u64,
+    #[prost(bool, tag = "4")]
+    pub with_ties: bool,
+    #[prost(bool, tag = "5")]
+    pub is_distance: bool,
+    #[prost(string, tag = "6")]
+    pub text: String,
+    #[prost(enumeration = "JoinTypeNode", tag = "7")]
+    pub join_type: i32,
+    #[prost(message, optional, tag = "8")]
+    pub score: Option<ResidualNode>,
+    #[prost(message, repeated, tag = "9")]
+    pub on: Vec<KeyPairNode>,
+    #[prost(bool, tag = "10")]
+    pub nulls_are_equal: bool,
+    #[prost(message, optional, tag = "11")]
+    pub left_filter: Option<PhysicalExprNode>,
+    #[prost(message, optional, tag = "12")]
+    pub right_filter: Option<PhysicalExprNode>,
+    #[prost(message, optional, tag = "13")]
+    pub condition: Option<ResidualNode>,
+    #[prost(message, optional, tag = "14")]
+    pub search: Option<SearchNode>,
+    #[prost(message, repeated, tag = "15")]
+    pub output: Vec<OutputColumnNode>,
+    #[prost(message, required, tag = "16")]
+    pub schema: Schema,
+}
+
+/// A [`Search`](crate::spec::Search).
+#[derive(Clone, PartialEq, Message)]
+pub(super) struct SearchNode {
+    #[prost(message, required, tag = "1")]
+    pub predicate: PredicateNode,
+    #[prost(message, required, tag = "2")]
+    pub left_argument: PhysicalExprNode,
+    #[prost(message, required, tag = "3")]
+    pub right_argument: PhysicalExprNode,
+    #[prost(message, optional, tag = "4")]
+    pub residual: Option<ResidualNode>,
 }
 
 /// An operator over pairs without its input.

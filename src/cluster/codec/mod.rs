@@ -10,12 +10,13 @@
 //! another version are refused, with both versions in the error.
 //!
 //! Statements and joins need no codec in *logical* plans: the operator is planned by the scheduler, and
-//! until then a similarity join is a plain join of SQL. Table functions over pairs are nodes of the
-//! logical plan, which [`SimJoinLogicalCodec`](super::SimJoinLogicalCodec) writes.
+//! until then a similarity join is a plain join of SQL. Table functions over pairs and joins with
+//! nearest rows are nodes of the logical plan, which [`SimJoinLogicalCodec`](super::SimJoinLogicalCodec) writes.
 
 mod grid;
 mod join;
 mod messages;
+mod nearest;
 mod results;
 #[cfg(test)]
 mod tests;
@@ -41,13 +42,14 @@ use crate::engine::Families;
 use crate::exec::{JoinPartsExec, SetSimilarityJoinExec};
 use crate::files::{Pipes, watch_plan};
 use crate::functions;
+use crate::nearest::{BestPairsExec, NearestJoinExec};
 use crate::plan::{SimilarityJoinDeclinedExec, marker_functions};
 use crate::session::families;
 use crate::shuffle::{AxisGridExec, AxisHistogramExec};
 use messages::{DeclinedNode, Envelope, JoinPartsNode, Operator, OperatorKind};
 
 /// The version of the messages. It grows with every change of them.
-const FORMAT: u32 = 6;
+const FORMAT: u32 = 7;
 
 /// The first bytes. A protobuf message begins with a tag, which is never 0: a process
 /// that does not know this codec fails at the first byte.
@@ -139,6 +141,7 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
                 };
                 Ok(Arc::new(SimilarityJoinDeclinedExec::new(Arc::clone(input), reason)))
             }
+            OperatorKind::Nearest(node) => Ok(Arc::new(nearest::read(*node, inputs, &reader)?)),
             OperatorKind::Results(node) => results::read(&node, inputs, &reader),
         }
     }
@@ -152,6 +155,9 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
         let writer = Writer { codec: self, converter: proto_converter };
         let kind = if let Some(node) = node.downcast_ref::<SetSimilarityJoinExec>() {
             OperatorKind::Join(Box::new(join::write(node, &writer)?))
+        } else if let Some(node) = node.downcast_ref::<BestPairsExec>() {
+            // Elsewhere it is a join with all its pairs, as every plan of a cluster has it.
+            OperatorKind::Join(Box::new(join::write(node.plain(), &writer)?))
         } else if let Some(node) = node.downcast_ref::<AxisHistogramExec>() {
             OperatorKind::AxisHistogram(Box::new(grid::write_histogram(node, &writer)?))
         } else if let Some(node) = node.downcast_ref::<AxisGridExec>() {
@@ -160,6 +166,8 @@ impl PhysicalExtensionCodec for SimJoinPhysicalCodec {
             OperatorKind::JoinParts(JoinPartsNode {})
         } else if let Some(node) = node.downcast_ref::<SimilarityJoinDeclinedExec>() {
             OperatorKind::Declined(DeclinedNode { reason: node.reason().to_string() })
+        } else if let Some(node) = node.downcast_ref::<NearestJoinExec>() {
+            OperatorKind::Nearest(Box::new(nearest::write(node, &writer)?))
         } else if let Some(node) = results::write(&node, &writer)? {
             OperatorKind::Results(node)
         } else {

@@ -401,3 +401,37 @@ async fn operators_over_pairs_survive() {
         assert_eq!(merges, if function.starts_with("conn") { 2 } else { 0 }, "{function}");
     }
 }
+
+#[tokio::test]
+async fn nearest_rows_survive() {
+    let ctx = session().await;
+    let words = "levenshtein(a.k, b.k)";
+    for sql in [
+        "SELECT a.id, jaccard(a.toks, b.toks), b.k FROM doc a SIMJOIN doc b NEAREST 3 WITH TIES BY SIMILARITY \
+         jaccard(a.toks, b.toks) ON a.k = b.k AND jaccard(a.toks, b.toks) < 0.7"
+            .to_string(),
+        format!("SELECT * FROM doc a LEFT SIMJOIN doc b NEAREST BY DISTANCE {words} ON a.id > 1 AND b.w < a.w"),
+        format!(
+            "SELECT * FROM doc a SIMJOIN doc b NEAREST 2 BY SIMILARITY jaro_similarity(a.k, b.k) ON {words} < b.id"
+        ),
+        "SELECT * FROM doc a JOIN doc b NEAREST 2 BY DISTANCE a.w - b.w ON a.k = b.k AND a.id <> b.id"
+            .to_string(),
+    ] {
+        let plan = planned(&ctx, &sql).await;
+        let back = through_bytes(&ctx, &plan).unwrap();
+        let told = |plan: &Arc<dyn ExecutionPlan>| {
+            let mut found = None;
+            let mut open = vec![Arc::clone(plan)];
+            while let Some(plan) = open.pop() {
+                if let Some(node) = plan.downcast_ref::<NearestJoinExec>() {
+                    found = Some(format!("{:?} {:?}", node.join(), node.options()));
+                }
+                open.extend(plan.children().into_iter().map(Arc::clone));
+            }
+            found.unwrap()
+        };
+        assert_eq!(told(&back), told(&plan), "{sql}");
+        let shown = |plan: &Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(true).to_string();
+        assert_eq!(shown(&back), shown(&plan), "{sql}");
+    }
+}

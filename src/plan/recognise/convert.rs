@@ -22,9 +22,11 @@ use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::recognise::cost::Choice;
 use crate::plan::recognise::declined::DeclinedNode;
 use crate::plan::recognise::marker::{EXAMPLE, is_marked, refuse, unwrap};
+use crate::plan::recognise::nearest::{as_similarity_join, filter_left_rows};
 use crate::plan::recognise::predicate::{
     Comparison, Constants, Shape, Sides, Threshold, mentions_similarity, side_of, similarity_call,
 };
+use crate::plan::relations::NearestNode;
 use crate::spec::{Call, Need, Order, OutputColumn, Predicate, Side};
 
 /// The session and the statement, as far as conversion needs them.
@@ -176,12 +178,26 @@ impl<'a> Converter<'a> {
                 }
             },
             LogicalPlan::Filter(filter) => self.convert_filter(filter),
+            LogicalPlan::Extension(_) => {
+                let Context { families, constants, .. } = self.context;
+                let node = match NearestNode::of(&plan) {
+                    Some(node) => as_similarity_join(node, families, constants)?,
+                    None => None,
+                };
+                Ok(match node {
+                    Some(node) => Transformed::yes(node.into_plan()),
+                    None => Transformed::no(plan),
+                })
+            }
             other => Ok(Transformed::no(other)),
         }
     }
 
     /// A similarity predicate that the optimizer left in a filter right above an inner join.
     fn convert_filter(&mut self, filter: Filter) -> Result<Transformed<LogicalPlan>> {
+        if let Some(plan) = filter_left_rows(&filter)? {
+            return Ok(Transformed::yes(plan));
+        }
         let unchanged = |filter| Ok(Transformed::no(LogicalPlan::Filter(filter)));
         let input = DeclinedNode::seen_through(&filter.input);
         let LogicalPlan::Join(join) = input else { return unchanged(filter) };
@@ -403,7 +419,7 @@ impl<'a> Converter<'a> {
 }
 
 /// A comparison of `measured` that no pair satisfies, for a conjunct folded to false or NULL.
-fn never(measured: &Expr, families: &Families) -> Expr {
+pub(super) fn never(measured: &Expr, families: &Families) -> Expr {
     let null = Expr::Literal(ScalarValue::Float64(None), None);
     match similarity_call(measured, families).map(|(function, ..)| function.info().order) {
         Some(Order::Distance) => measured.clone().lt_eq(null),
@@ -461,7 +477,7 @@ fn reads_both_sides(expr: &Expr, sides: Sides<'_>) -> bool {
 }
 
 /// All columns of the join's output, in order.
-fn output_of(join: &Join) -> Vec<OutputColumn> {
+pub(crate) fn output_of(join: &Join) -> Vec<OutputColumn> {
     let columns = |side| {
         let plan = if side == Side::Left { &join.left } else { &join.right };
         (0..plan.schema().fields().len()).map(move |i| OutputColumn::Input(side, i))
@@ -474,10 +490,10 @@ fn output_of(join: &Join) -> Vec<OutputColumn> {
 }
 
 /// The condition besides the driving predicate.
-struct Rest {
-    on: Vec<(Expr, Expr)>,
-    side_filters: [Option<Expr>; 2],
-    residual: Option<Expr>,
+pub(crate) struct Rest {
+    pub on: Vec<(Expr, Expr)>,
+    pub side_filters: [Option<Expr>; 2],
+    pub residual: Option<Expr>,
 }
 
 impl Rest {
@@ -486,7 +502,10 @@ impl Rest {
     /// A volatile conjunct is evaluated for each pair of rows, as a nested loop does: a blocking
     /// key would be drawn once for a row that a self-join reads for both sides, and anew by each
     /// task that reads it on a cluster.
-    fn split(join: &Join, conjuncts: impl Iterator<Item = Expr>) -> Result<Result<Self, String>> {
+    pub(super) fn split(
+        join: &Join,
+        conjuncts: impl Iterator<Item = Expr>,
+    ) -> Result<Result<Self, String>> {
         let (left, right) = (join.left.schema(), join.right.schema());
         let is_volatile = |(left, right): &&(Expr, Expr)| left.is_volatile() || right.is_volatile();
         let (volatile, on): (Vec<_>, Vec<_>) = join.on.iter().partition(is_volatile);

@@ -28,9 +28,12 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::engine::Families;
+use crate::plan::recognise::nearest::{is_nearest, nearest_node};
 use crate::plan::recognise::predicate::{Comparison, Shape, Sides, function_of_pairs};
 use crate::spec::{Function, Order};
-use crate::sql::MARKER_FUNCTION;
+use crate::sql::{
+    CANDIDATES_FUNCTION, COUNT_FUNCTION, DISTANCE_FUNCTION, MARKER_FUNCTION, SIMILARITY_FUNCTION,
+};
 
 /// The function that wraps a similarity conjunct of a SIMJOIN.
 const WRAPPER_FUNCTION: &str = "__simjoin";
@@ -38,23 +41,29 @@ const WRAPPER_FUNCTION: &str = "__simjoin";
 /// A correct join, for error messages about no function in particular.
 pub(crate) const EXAMPLE: &str = "a SIMJOIN b ON jaccard(a.toks, b.toks) >= 0.8";
 
-static MARKER: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-    Arc::new(ScalarUDF::from(Internal {
-        name: MARKER_FUNCTION,
-        signature: Signature::nullary(Volatility::Volatile),
-    }))
-});
+static MARKER: LazyLock<Arc<ScalarUDF>> =
+    LazyLock::new(|| Internal::nullary(MARKER_FUNCTION, DataType::Boolean));
 
 static WRAPPER: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
-    Arc::new(ScalarUDF::from(Internal {
-        name: WRAPPER_FUNCTION,
-        signature: Signature::any(3, Volatility::Immutable),
-    }))
+    let signature = Signature::any(3, Volatility::Immutable);
+    Internal::function(WRAPPER_FUNCTION, signature, DataType::Boolean)
+});
+
+/// The functions of a NEAREST clause.
+static NEAREST: LazyLock<[Arc<ScalarUDF>; 4]> = LazyLock::new(|| {
+    let flags = Signature::exact(vec![DataType::Boolean; 2], Volatility::Volatile);
+    [
+        Internal::function(COUNT_FUNCTION, flags, DataType::Int64),
+        // Comparison casts NULL to the type of the score, and leaves the score.
+        Internal::nullary(DISTANCE_FUNCTION, DataType::Null),
+        Internal::nullary(SIMILARITY_FUNCTION, DataType::Null),
+        Internal::nullary(CANDIDATES_FUNCTION, DataType::Boolean),
+    ]
 });
 
 /// The internal functions, to be registered in a session.
 pub fn functions() -> Vec<Arc<ScalarUDF>> {
-    vec![Arc::clone(&MARKER), Arc::clone(&WRAPPER)]
+    [&*MARKER, &*WRAPPER].into_iter().chain(&*NEAREST).map(Arc::clone).collect()
 }
 
 /// `condition`, marked so that the join whose ON it is must run as a similarity join.
@@ -62,11 +71,22 @@ pub fn insist(condition: Expr) -> Expr {
     MARKER.call(vec![]).or(condition)
 }
 
-/// A Boolean function that exists only while planning.
+/// A function that exists only while planning.
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Internal {
     name: &'static str,
     signature: Signature,
+    data_type: DataType,
+}
+
+impl Internal {
+    fn function(name: &'static str, signature: Signature, data_type: DataType) -> Arc<ScalarUDF> {
+        Arc::new(ScalarUDF::from(Self { name, signature, data_type }))
+    }
+
+    fn nullary(name: &'static str, data_type: DataType) -> Arc<ScalarUDF> {
+        Self::function(name, Signature::nullary(Volatility::Volatile), data_type)
+    }
 }
 
 impl ScalarUDFImpl for Internal {
@@ -79,7 +99,7 @@ impl ScalarUDFImpl for Internal {
     }
 
     fn return_type(&self, _: &[DataType]) -> Result<DataType> {
-        Ok(DataType::Boolean)
+        Ok(self.data_type.clone())
     }
 
     fn invoke_with_args(&self, _: ScalarFunctionArgs) -> Result<ColumnarValue> {
@@ -91,7 +111,7 @@ impl ScalarUDFImpl for Internal {
     }
 }
 
-fn internal_call<'a>(expr: &'a Expr, name: &str) -> Option<&'a [Expr]> {
+pub(super) fn internal_call<'a>(expr: &'a Expr, name: &str) -> Option<&'a [Expr]> {
     let Expr::ScalarFunction(ScalarFunction { func, args }) = expr else { return None };
     // By name: a plan that was serialised comes back with the session's instance.
     (func.name() == name).then_some(args.as_slice())
@@ -157,6 +177,12 @@ impl AnalyzerRule for MarkSimilarityJoins {
         // Beyond the numbers that the plan holds: a view may have been analyzed before.
         let mut number = greatest_number(&plan)?;
         plan.transform_up_with_subqueries(|plan| {
+            let plan = match plan {
+                LogicalPlan::Join(join) if is_nearest(&join) => {
+                    return nearest_node(join, &self.families).map(Transformed::yes);
+                }
+                other => other,
+            };
             if !plan.expressions().iter().any(holds_marker) {
                 return Ok(Transformed::no(plan));
             }

@@ -4,6 +4,7 @@ pub(crate) mod convert;
 pub(crate) mod cost;
 pub(crate) mod declined;
 pub(crate) mod marker;
+pub(crate) mod nearest;
 pub(crate) mod predicate;
 
 pub use declined::SimilarityJoinDeclinedExec;

@@ -7,15 +7,19 @@
 //!                                connect: a similarity join below components gives what connects
 //!                                physical: an operator of results
 //! ```
+//!
+//! `nearest` is the node of a join with nearest rows.
 
 mod connect;
 mod function;
+mod nearest;
 mod node;
 mod physical;
 mod planner;
 
 pub(crate) use connect::connect_pairs;
 pub use function::{PairFunction, ScoreOrder};
+pub use nearest::NearestNode;
 pub use node::PairsNode;
 pub(crate) use physical::plan_pairs;
 pub use planner::PairFunctionPlanner;

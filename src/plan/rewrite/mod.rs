@@ -1,5 +1,6 @@
 //! Passes over a [`SetSimilarityJoin`](crate::plan::SetSimilarityJoin).
 
+pub(crate) mod best;
 pub(crate) mod counts;
 pub(crate) mod narrow;
 pub(crate) mod score_push;

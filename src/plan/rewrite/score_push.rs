@@ -135,7 +135,7 @@ pub(crate) fn push(plan: &LogicalPlan, call: &ScoreCall) -> Result<Option<Pushed
 }
 
 /// `plan`, a node of one input, over another input.
-fn with_input(plan: &LogicalPlan, input: LogicalPlan) -> Result<LogicalPlan> {
+pub(super) fn with_input(plan: &LogicalPlan, input: LogicalPlan) -> Result<LogicalPlan> {
     let mut input = Some(input);
     let plan =
         plan.clone().map_children(|old| Ok(Transformed::yes(input.take().unwrap_or(old))))?;
@@ -245,8 +245,13 @@ pub(crate) fn rejoin(
 /// The score that `call` computes, if `call` is over the arguments of `node` and every output row
 /// has the score.
 fn own_score(node: &SetSimilarityJoin, call: &ScoreCall) -> Result<Option<Call>> {
-    if node.need != Need::Rows || !is_pairs(node.join_type) || !node.predicate.tells(call.function)
-    {
+    let is_known = match node.need {
+        Need::Rows => node.predicate.tells(call.function),
+        // Ranks keep the score that they rank by.
+        Need::Nearest(_) => node.predicate.call.function == call.function,
+        Need::Best(_) | Need::Connections | Need::Counts(_) => false,
+    };
+    if !is_known || !is_pairs(node.join_type) {
         return Ok(None);
     }
     let mut sides = [Side::Left; 2];
@@ -276,7 +281,9 @@ fn own_score(node: &SetSimilarityJoin, call: &ScoreCall) -> Result<Option<Call>>
         return Ok(None);
     }
     let first = if call.function.is_ordered() { first } else { Side::Left };
-    Ok(Some(Call { function: call.function, first }))
+    let score = Call { function: call.function, first };
+    let is_ranked = matches!(node.need, Need::Nearest(_));
+    Ok((!is_ranked || score == node.predicate.call).then_some(score))
 }
 
 /// Whether rows of the join stand for pairs, not for rows of one side.
@@ -304,7 +311,7 @@ fn add_score(node: &SetSimilarityJoin, score: Call) -> Result<Option<Pushed>> {
 
 /// Takes a score that one input of `node` can give through `node`.
 fn push_below_node(node: &SetSimilarityJoin, call: &ScoreCall) -> Result<Option<Pushed>> {
-    if node.need != Need::Rows {
+    if !matches!(node.need, Need::Rows | Need::Nearest(_)) {
         return Ok(None);
     }
     for side in [Side::Left, Side::Right] {

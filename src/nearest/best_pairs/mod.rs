@@ -1,0 +1,23 @@
+//! The best pairs of a join: `ORDER BY score LIMIT k` above it.
+//!
+//! ```text
+//! left, right ─► held in memory ─► a sample of both, joined ─► bound of the round
+//!                      │                                              │ wider, where a round
+//!                      │                                              ▼ finds fewer than k pairs
+//!                      ├────────────────────────────────────► similarity join ─► k pairs ─► output
+//!                      ▼ where it does not fit, or few pairs are expected
+//!              the join as planned
+//! ```
+//!
+//! A join by a bound finds every pair whose score is within it. Where these are k or more, the k best of
+//! all pairs are among them. Rows between the operator and the sort are not counted, nor is their order
+//! decided here: pairs whose score is that of the k-th are all given out, unless nothing else orders them.
+
+mod held;
+mod node;
+mod search;
+#[cfg(test)]
+mod tests;
+mod top;
+
+pub use node::BestPairsExec;

@@ -1,0 +1,430 @@
+//! The plan node.
+
+use std::fmt;
+use std::sync::Arc;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, Statistics, internal_err};
+use datafusion::execution::memory_pool::MemoryConsumer;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::projection::{
+    EmbeddedProjection, ProjectionExec, try_embed_projection,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, Distribution, ExecutionPlan,
+    InputDistributionRequirements, PlanProperties, ReplaceChildrenOptions,
+};
+use futures::{StreamExt, TryStreamExt, stream};
+use parking_lot::Mutex;
+
+use super::held::{Held, room};
+use super::search::{Found, OnRound, Search};
+use super::top::Pair;
+use crate::engine::Families;
+use crate::exec::{JoinInput, SetSimilarityJoinExec};
+use crate::nearest::output::Output;
+use crate::spec::{BestPairs, Predicate, Side, SimilarityJoin};
+use crate::util::once::OnceExecution;
+
+/// A similarity join of which the best pairs are needed.
+///
+/// The output holds the best pairs, and may hold others: it is made for a sort with a limit above.
+///
+/// Memory: both inputs, where they take no more than an eighth of the memory that is left, or 2 GiB where
+/// there is no limit; otherwise the join runs as it was planned, on what was read and on the rest.
+#[derive(Debug)]
+pub struct BestPairsExec {
+    /// The join with all its pairs. It is not executed itself.
+    plain: Arc<SetSimilarityJoinExec>,
+    best: BestPairs,
+    families: Families,
+    metrics: ExecutionPlanMetricsSet,
+    prepared: OnceExecution<Prepared>,
+    ran: Arc<Mutex<Ran>>,
+}
+
+/// The last execution, for EXPLAIN ANALYZE.
+#[derive(Debug, Default)]
+struct Ran {
+    rounds: Vec<String>,
+    /// The last join.
+    join: Option<Arc<SetSimilarityJoinExec>>,
+    /// The output is not that of the last join.
+    has_pairs: bool,
+}
+
+/// The output of an execution.
+enum Prepared {
+    /// These pairs, in the first partition.
+    Pairs { output: Arc<Output>, pairs: Arc<[Pair]> },
+    /// The output of a join.
+    Join(Arc<SetSimilarityJoinExec>),
+}
+
+impl BestPairsExec {
+    /// The join `plain` with its `best` pairs alone.
+    ///
+    /// # Errors
+    ///
+    /// When an input of `plain` has no end.
+    pub fn try_new(
+        plain: SetSimilarityJoinExec,
+        best: BestPairs,
+        families: &Families,
+    ) -> Result<Self> {
+        if plain.properties().boundedness.is_unbounded() {
+            return internal_err!("the best pairs of rows without an end are not known");
+        }
+        Ok(Self {
+            plain: Arc::new(plain),
+            best,
+            families: families.clone(),
+            metrics: ExecutionPlanMetricsSet::new(),
+            prepared: OnceExecution::default(),
+            ran: Arc::default(),
+        })
+    }
+
+    /// The join with all its pairs.
+    pub fn plain(&self) -> &SetSimilarityJoinExec {
+        &self.plain
+    }
+
+    fn partition_count(&self) -> usize {
+        self.plain.properties().partitioning.partition_count()
+    }
+
+    /// Finds the pairs, or the bound of the join that does.
+    fn prepare(
+        &self,
+        context: &Arc<TaskContext>,
+    ) -> Result<impl Future<Output = Result<Prepared>> + Send + use<>> {
+        let ran = Arc::clone(&self.ran);
+        *ran.lock() = Ran::default();
+        let count = MetricBuilder::new(&self.metrics).counter("rounds", 0);
+        let on_round: OnRound = Arc::new({
+            let ran = Arc::clone(&ran);
+            move |round, join| {
+                count.add(1);
+                let mut ran = ran.lock();
+                ran.rounds.push(round);
+                ran.join = Some(join);
+            }
+        });
+        let preparation = Preparation {
+            plain: Arc::clone(&self.plain),
+            best: self.best,
+            families: self.families.clone(),
+            context: Arc::clone(context),
+            on_round,
+        };
+        Ok(async move {
+            let prepared = preparation.run().await?;
+            let mut ran = ran.lock();
+            match &prepared {
+                Prepared::Pairs { .. } => ran.has_pairs = true,
+                Prepared::Join(join) => {
+                    let bound = join.join().predicate.bound;
+                    ran.rounds.push(format!("{bound}: all pairs"));
+                    ran.join = Some(Arc::clone(join));
+                }
+            }
+            Ok(prepared)
+        })
+    }
+}
+
+/// An execution before its output is known.
+struct Preparation {
+    plain: Arc<SetSimilarityJoinExec>,
+    best: BestPairs,
+    families: Families,
+    context: Arc<TaskContext>,
+    on_round: OnRound,
+}
+
+impl Preparation {
+    async fn run(self) -> Result<Prepared> {
+        let consumer = MemoryConsumer::new("BestPairs").register(self.context.memory_pool());
+        let mut room = room(self.context.memory_pool());
+        let stream =
+            |side: Side| self.plain.input().side(side).execute(0, Arc::clone(&self.context));
+        let (first, second) = match self.plain.input() {
+            JoinInput::Itself { .. } => {
+                (Held::read(stream(Side::Left)?, &mut room, &consumer).await?, None)
+            }
+            JoinInput::Two { build, .. } => {
+                // As the join reads them: without rows of the build side there is no other row to read.
+                let first = Held::read(stream(*build)?, &mut room, &consumer).await?;
+                let second = stream(build.other())?;
+                let second = match first.is_complete() && first.rows() > 0 {
+                    true => Held::read(second, &mut room, &consumer).await?,
+                    false => Held::unread(second),
+                };
+                (first, Some((*build, second)))
+            }
+        };
+        let mut bound = self.plain.join().predicate.bound;
+        let has_all = second.as_ref().is_none_or(|(_, second)| second.is_complete());
+        if first.is_complete() && has_all {
+            let left = Arc::new(first.table());
+            let tables = match &second {
+                None => [Arc::clone(&left), left],
+                Some((Side::Left, second)) => [left, Arc::new(second.table())],
+                Some((Side::Right, second)) => [Arc::new(second.table()), left],
+            };
+            let search = Search {
+                join: self.plain.join().clone(),
+                best: self.best,
+                tables,
+                itself: second.is_none(),
+                families: self.families.clone(),
+                options: self.plain.options().clone(),
+                context: Arc::clone(&self.context),
+                memory: consumer.new_empty(),
+                on_round: Arc::clone(&self.on_round),
+            };
+            match search.run().await {
+                Ok(Found::Pairs(pairs)) => return Ok(pairs_of(search, pairs)),
+                Ok(Found::Within(found)) => bound = found,
+                // The join as planned may do with less.
+                Err(error) if is_exhausted(&error) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        drop(consumer);
+        self.join(bound, first, second).map(Prepared::Join)
+    }
+
+    /// The join by a bound. What has been read is no longer reserved: the join has the memory that it
+    /// would have had without.
+    fn join(
+        &self,
+        bound: f64,
+        first: Held,
+        second: Option<(Side, Held)>,
+    ) -> Result<Arc<SetSimilarityJoinExec>> {
+        let plain = &self.plain;
+        let partitions = plain.properties().partitioning.partition_count();
+        let input = match second {
+            None => {
+                let input = first.into_input(plain.input().side(Side::Left));
+                JoinInput::Itself { input, partitions }
+            }
+            Some((build, second)) => {
+                let first = first.into_input(plain.input().side(build));
+                let second = second.into_input(plain.input().side(build.other()));
+                let (left, right) = match build {
+                    Side::Left => (first, second),
+                    Side::Right => (second, first),
+                };
+                JoinInput::Two { left, right, build, partitions }
+            }
+        };
+        let predicate = Predicate { bound, ..plain.join().predicate };
+        let join = SimilarityJoin { predicate, ..plain.join().clone() };
+        let options = plain.options().clone();
+        Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, &self.families, options)?))
+    }
+}
+
+fn pairs_of(search: Search, pairs: Vec<Pair>) -> Prepared {
+    let Search { join, tables: [left, right], .. } = search;
+    let order = join.predicate.call.function.info().order;
+    let (columns, schema) = (join.output, join.schema);
+    let output = Output { columns, schema, order, is_outer: false, left, right };
+    Prepared::Pairs { output: Arc::new(output), pairs: pairs.into() }
+}
+
+/// Whether memory or disk space was refused.
+fn is_exhausted(error: &DataFusionError) -> bool {
+    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
+}
+
+impl DisplayAs for BestPairsExec {
+    fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.plain.fmt_as(t, f)?;
+        let count = self.best.count;
+        if t == DisplayFormatType::TreeRender {
+            return writeln!(f, "best={count}");
+        }
+        write!(f, ", best={count}")?;
+        let ran = self.ran.lock();
+        if !ran.rounds.is_empty() {
+            write!(f, ", rounds=[{}]", ran.rounds.join("; "))?;
+        }
+        match ran.join.as_ref().and_then(|join| join.chosen()) {
+            Some(chosen) => write!(f, ", chosen={chosen}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for BestPairsExec {
+    fn name(&self) -> &str {
+        "BestPairsExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        self.plain.properties()
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        self.plain.children()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        let single = vec![Distribution::SinglePartition; self.children().len()];
+        InputDistributionRequirements::new(single)
+    }
+
+    fn required_input_distribution(&self) -> Vec<Distribution> {
+        self.input_distribution_requirements().into_per_child()
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        vec![false; self.children().len()]
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        self.plain.apply_expressions(f)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let input = match (self.plain.input(), children.as_slice()) {
+            (JoinInput::Two { build, partitions, .. }, [left, right]) => JoinInput::Two {
+                left: Arc::clone(left),
+                right: Arc::clone(right),
+                build: *build,
+                partitions: *partitions,
+            },
+            (JoinInput::Itself { partitions, .. }, [input]) => {
+                JoinInput::Itself { input: Arc::clone(input), partitions: *partitions }
+            }
+            _ => return internal_err!("BestPairsExec got {} children", children.len()),
+        };
+        let plain = self.plain.with_input(input)?;
+        Ok(Arc::new(Self::try_new(plain, self.best, &self.families)?))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(
+            children,
+            ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute),
+        )
+    }
+
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        let children = self.children().into_iter().map(Arc::clone).collect();
+        let recompute = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
+        self.replace_children(children, recompute)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let partitions = self.partition_count();
+        if partition >= partitions {
+            return internal_err!("BestPairsExec has {partitions} partitions, not {partition}");
+        }
+        let prepared = self.prepared.get(partition, partitions, || self.prepare(&context))?;
+        let emitted = BaselineMetrics::new(&self.metrics, partition);
+        let batches = stream::once(prepared).map(move |prepared| {
+            let prepared = prepared.map_err(DataFusionError::Shared)?;
+            match prepared.as_ref() {
+                Prepared::Join(join) => join.execute(partition, Arc::clone(&context)),
+                Prepared::Pairs { output, pairs } => {
+                    let pairs = if partition == 0 { Arc::clone(pairs) } else { Arc::default() };
+                    let batch_size = context.session_config().batch_size();
+                    Ok(batches_of(Arc::clone(output), pairs, batch_size, emitted.clone()))
+                }
+            }
+        });
+        let batches = RecordBatchStreamAdapter::new(self.schema(), batches.try_flatten().boxed());
+        Ok(Box::pin(cooperative(batches)))
+    }
+
+    /// The counters of the join that found the pairs, and those of the output.
+    fn metrics(&self) -> Option<MetricsSet> {
+        let mut metrics = self.metrics.clone_inner();
+        let ran = self.ran.lock();
+        let of_join = ran.join.as_ref().and_then(|join| join.metrics()).unwrap_or_default();
+        let own: Vec<String> = match ran.has_pairs {
+            true => metrics.iter().map(|metric| metric.value().name().to_string()).collect(),
+            false => {
+                // The rows are counted by the join.
+                let rounds = metrics.iter().filter(|metric| metric.value().name() == "rounds");
+                let rounds: Vec<_> = rounds.cloned().collect();
+                metrics = MetricsSet::new();
+                rounds.into_iter().for_each(|metric| metrics.push(metric));
+                vec![]
+            }
+        };
+        for metric in of_join.iter() {
+            if !own.iter().any(|name| name == metric.value().name()) {
+                metrics.push(Arc::clone(metric));
+            }
+        }
+        Some(metrics)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        inputs: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        self.plain.statistics_from_inputs(inputs, args)
+    }
+
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExec,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        try_embed_projection(projection, self)
+    }
+}
+
+impl EmbeddedProjection for BestPairsExec {
+    fn with_projection(&self, projection: Option<Vec<usize>>) -> Result<Self> {
+        let plain = self.plain.with_projection(projection)?;
+        Self::try_new(plain, self.best, &self.families)
+    }
+}
+
+/// The rows of some pairs.
+fn batches_of(
+    output: Arc<Output>,
+    pairs: Arc<[Pair]>,
+    batch_size: usize,
+    emitted: BaselineMetrics,
+) -> SendableRecordBatchStream {
+    let schema = Arc::clone(&output.schema);
+    let mut done = 0_usize;
+    let batches = std::iter::from_fn(move || {
+        let end = done.saturating_add(batch_size.max(1)).min(pairs.len());
+        let some = pairs.get(done..end).filter(|some| !some.is_empty())?;
+        done = end;
+        emitted.record_output(some.len());
+        Some(output.pairs(some))
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batches)))
+}

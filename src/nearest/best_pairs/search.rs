@@ -1,0 +1,246 @@
+//! One execution: rounds of similarity joins by bounds from a sample, until one finds enough pairs.
+
+use std::sync::Arc;
+
+use datafusion::common::runtime::JoinSet;
+use datafusion::common::{Result, internal_datafusion_err};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::ExecutionPlan;
+use futures::StreamExt;
+
+use super::top::{Best, Pair, Top};
+use crate::config::SimJoinOptions;
+use crate::engine::Families;
+use crate::exec::{ProcessCores, SetSimilarityJoinExec};
+use crate::nearest::best::{ScoreKey, key_of, score_of};
+use crate::nearest::numbered::{Numbered, for_pairs};
+use crate::nearest::table::Table;
+use crate::spec::{BestPairs, Order, OutputColumn, Predicate, SimilarityJoin};
+
+/// Pairs of rows, at most, of which all matches are made.
+const FEW_PAIRS: usize = if cfg!(test) { 1 << 8 } else { 1 << 22 };
+
+/// The rows of a side of which one is in a sample.
+const SAMPLED: usize = if cfg!(test) { 3 } else { 16 };
+
+/// The least and the most rows of a side in a sample.
+const SAMPLE_ROWS: [usize; 2] = if cfg!(test) { [8, 1 << 6] } else { [1 << 9, 1 << 15] };
+
+/// Bounds that are tried, at most.
+const MOST_ROUNDS: u32 = 4;
+
+/// Where a round finds too few pairs, the next is to find so many times as many.
+const WIDER: usize = 4;
+
+/// Told of a round that has ended, and of its join.
+pub(super) type OnRound = Arc<dyn Fn(String, Arc<SetSimilarityJoinExec>) + Send + Sync>;
+
+/// The outcome of a search.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// The pairs.
+    Pairs(Vec<Pair>),
+    /// The pairs are those that a join by this bound finds, or among them.
+    Within(f64),
+}
+
+/// Both sides of an execution, in memory.
+pub(super) struct Search {
+    /// The join as planned.
+    pub join: SimilarityJoin,
+    pub best: BestPairs,
+    pub tables: [Arc<Table>; 2],
+    /// Whether one input is both sides.
+    pub itself: bool,
+    pub families: Families,
+    pub options: SimJoinOptions,
+    pub context: Arc<TaskContext>,
+    pub memory: MemoryReservation,
+    pub on_round: OnRound,
+}
+
+impl Search {
+    fn order(&self) -> Order {
+        self.join.predicate.call.function.info().order
+    }
+
+    /// Finds the best pairs.
+    ///
+    /// # Errors
+    ///
+    /// Those of the joins.
+    pub(super) async fn run(&self) -> Result<Found> {
+        let widest = self.join.predicate.bound;
+        let [left, right] = [0, 1].map(|side| self.tables[side].rows());
+        if left.saturating_mul(right) <= FEW_PAIRS {
+            return Ok(Found::Within(widest));
+        }
+        let sample = self.sample().await?;
+        let mut former = None;
+        for round in 0..MOST_ROUNDS {
+            let Some(bound) = sample.bound(self.best.count.get(), round, self.order()) else {
+                break;
+            };
+            if !self.is_wider(widest, bound) {
+                break;
+            }
+            if former.is_some_and(|former| !self.is_wider(bound, former)) {
+                continue;
+            }
+            former = Some(bound);
+            let top = self.top(self.best.count.get(), self.best.any_tie);
+            let plan = self.join(bound, [None; 2], &top).await?;
+            (self.on_round)(format!("{bound}: {} pairs", top.offered()), plan);
+            match top.take() {
+                Best::Few(_) => {}
+                Best::Pairs(pairs) if self.has_all_scores() => return Ok(Found::Pairs(pairs)),
+                Best::Pairs(pairs) => {
+                    let last = pairs.iter().map(|(key, ..)| *key).max();
+                    return Ok(Found::Within(self.within(last, bound)));
+                }
+                Best::Within(key) => return Ok(Found::Within(self.within(Some(key), bound))),
+            }
+        }
+        Ok(Found::Within(widest))
+    }
+
+    /// The bound of the pairs whose keys are `last` at most, which a join by `bound` has found.
+    fn within(&self, last: Option<ScoreKey>, bound: f64) -> f64 {
+        let last = last.map(|key| score_of(key, self.order()));
+        last.filter(|last| self.is_wider(bound, *last)).unwrap_or(bound)
+    }
+
+    /// Whether `bound` admits more than `other`; not where one is NaN.
+    fn is_wider(&self, bound: f64, other: f64) -> bool {
+        match self.order() {
+            Order::Similarity => bound < other,
+            Order::Distance => bound > other,
+        }
+    }
+
+    /// Whether the scores of the output are those by which pairs are ranked.
+    fn has_all_scores(&self) -> bool {
+        let own = OutputColumn::Score(self.join.predicate.call);
+        let mut output = self.join.output.iter();
+        output.all(|column| *column == own || column.source().is_some())
+    }
+
+    fn top(&self, count: usize, any_tie: bool) -> Arc<Top> {
+        let best = self.join.predicate.call.function.extremes()[1];
+        let best = (!best.is_nan()).then(|| key_of(best, self.order()));
+        Arc::new(Top::new(count, any_tie, best, self.memory.new_empty()))
+    }
+
+    /// Joins a sample of each side by the widest bound.
+    async fn sample(&self) -> Result<Sample> {
+        let [left, right] = [0, 1].map(|side| rows_of_sample(self.tables[side].rows(), side));
+        let part = |side: usize, rows: &[u32]| rows.len() as f64 / self.tables[side].rows() as f64;
+        let share = part(0, &left) * part(1, &right);
+        let last = MOST_ROUNDS.saturating_sub(1);
+        let count = Sample::place(share, self.best.count.get(), last);
+        let top = self.top(count, false);
+        let bound = self.join.predicate.bound;
+        let plan = self.join(bound, [Some(&left), Some(&right)], &top).await?;
+        let pairs = top.offered();
+        let text = format!("sample of {} x {} rows: {pairs} pairs", left.len(), right.len());
+        (self.on_round)(text, plan);
+        let keys = match top.take() {
+            Best::Few(pairs) | Best::Pairs(pairs) => {
+                pairs.into_iter().map(|(key, ..)| key).collect()
+            }
+            // So many ties that all places have this key.
+            Best::Within(key) => vec![key; count],
+        };
+        Ok(Sample { keys, share })
+    }
+
+    /// Offers `top` the matches of a join by `bound` of some rows of each side, all where there are none
+    /// given. Returns the join.
+    async fn join(
+        &self,
+        bound: f64,
+        rows: [Option<&[u32]>; 2],
+        top: &Arc<Top>,
+    ) -> Result<Arc<SetSimilarityJoinExec>> {
+        let copies = self.memory.new_empty();
+        let numbered = Numbered {
+            tables: [&self.tables[0], &self.tables[1]],
+            rows,
+            itself: self.itself && rows == [None; 2],
+            partitions: ProcessCores::threads(self.context.session_config()),
+        };
+        let predicate = Predicate { bound, ..self.join.predicate };
+        let (output, schema) = numbered.output(predicate.call, &self.join.arguments)?;
+        let join = SimilarityJoin { predicate, output, schema, ..self.join.clone() };
+        let input = numbered.input(&self.options, &copies)?;
+        let options = self.options.clone();
+        let plan = SetSimilarityJoinExec::try_new(input, join, &self.families, options)?;
+        let mut tasks = JoinSet::new();
+        for partition in 0..plan.properties().partitioning.partition_count() {
+            let mut batches = plan.execute(partition, Arc::clone(&self.context))?;
+            let (top, order) = (Arc::clone(top), self.order());
+            tasks.spawn(async move {
+                while let Some(batch) = batches.next().await {
+                    for_pairs(&batch?, order, |pairs| {
+                        top.offer(pairs.map(|(left, right, key)| (key, left, right)))
+                    })??;
+                    if top.is_done() {
+                        break;
+                    }
+                }
+                Ok::<_, datafusion::error::DataFusionError>(())
+            });
+        }
+        // Tasks that are left end with the set.
+        while !top.is_done() {
+            let Some(ended) = tasks.join_next().await else { break };
+            ended.map_err(|e| {
+                internal_datafusion_err!("a task of a join's best pairs ended: {e}")
+            })??;
+        }
+        Ok(Arc::new(plan))
+    }
+}
+
+/// The scores of a sample.
+#[derive(Debug)]
+struct Sample {
+    /// The best of them, the best one first.
+    keys: Vec<ScoreKey>,
+    /// The part of all pairs that is in the sample.
+    share: f64,
+}
+
+impl Sample {
+    /// The place among the keys whose score `count` pairs, or in later rounds more, have at least.
+    fn place(share: f64, count: usize, round: u32) -> usize {
+        let expected = share * count as f64;
+        // Three times the deviation, and some for small numbers.
+        let sure = (expected + 3.0 * expected.sqrt() + 3.0).ceil() as usize;
+        sure.saturating_mul(WIDER.saturating_pow(round)).max(1)
+    }
+
+    /// The bound of a round for `count` pairs; `None` where it is the widest.
+    fn bound(&self, count: usize, round: u32, order: Order) -> Option<f64> {
+        let place = Self::place(self.share, count, round);
+        self.keys.get(place - 1).map(|key| score_of(*key, order))
+    }
+}
+
+/// Numbers of some of `rows` rows of a side, in rising order: one at random of each few that follow each
+/// other, so that rows that lie at equal places of both sides do not meet more often than others.
+fn rows_of_sample(rows: usize, side: usize) -> Vec<u32> {
+    let [least, most] = SAMPLE_ROWS;
+    let wanted = (rows / SAMPLED).clamp(least, most);
+    let step = rows.div_ceil(wanted).max(1);
+    let mut state = 0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(side as u64 + 1);
+    let of_step = |first: usize| {
+        // Knuth's multiplier; the high bits are the random ones.
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let width = step.min(rows - first);
+        (first + (state >> 33) as usize % width) as u32
+    };
+    (0..rows).step_by(step).map(of_step).collect()
+}

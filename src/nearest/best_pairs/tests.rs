@@ -1,0 +1,334 @@
+//! Statements that order pairs by their score and take the first, held against DataFusion's nested loops.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::physical_plan::displayable;
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::prelude::SessionContext;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+
+use crate::SimJoinContextExt;
+use crate::config::DistributionChoice;
+use crate::nearest::tests::{Kind, many, nested_loops, rounds, rows, rows_of, score};
+use crate::session::install;
+use crate::tests::statements::{Setup, Way, pick, plan_and_rows, sorted};
+
+/// A statement by a join of `a` with `b` or with itself; `JOIN` as a word of DataFusion and of this crate.
+fn statement(rng: &mut StdRng, kind: Kind) -> [String; 2] {
+    let (score, is_distance) = score(rng, kind);
+    let bounds: &[&str] = match (kind, is_distance) {
+        (Kind::Sets, _) if score.starts_with("overlap(") => &[" >= 1", " > 2"],
+        (Kind::Sets, _) => &[" >= 0.1", " > 0.1", " >= 0.5"],
+        (Kind::Texts, true) => &[" <= 6", " < 3", " BETWEEN 1 AND 5"],
+        (Kind::Texts, false) => &[" >= 0.2", " > 0.5"],
+        (Kind::Vectors, true) if score.starts_with("cosine") => &[" <= 0.9", " < 0.3"],
+        (Kind::Vectors, true) => &[" <= 5", " < 2.5"],
+        (Kind::Vectors, false) => &[" > 0.5", " >= 4"],
+    };
+    let bound = pick(rng, bounds);
+    let more = pick(
+        rng,
+        &[
+            "",
+            "",
+            "",
+            " AND a.id < b.id",
+            " AND a.id <> b.id",
+            " AND a.k = b.k",
+            " AND a.id % 3 <> 0 AND b.id % 4 <> 1",
+            " AND (a.id + b.id) % 3 <> 1",
+        ],
+    );
+    let right = pick(rng, &["b", "b", "a b"]);
+    let direction = if is_distance { "" } else { " DESC" };
+    let nulls = pick(rng, &["", "", " NULLS FIRST", " NULLS LAST"]);
+    let count = [1, 3, 10, 50, 400][rng.random_range(0..5)];
+    let offset = pick(rng, &["", "", " OFFSET 1", " OFFSET 20"]);
+    // What orders the rows besides, and the columns whose values it decides.
+    let (further, columns) = match rng.random_range(0..4) {
+        0 => ("", "s"),
+        1 => (", k DESC", "s, k"),
+        2 => (", x, y DESC", "x, y, s"),
+        _ => (", y, x", "x, y, s, k"),
+    };
+    let joined = |join: &str| {
+        format!(
+            "SELECT a.id AS x, b.id AS y, {score} AS s, a.k AS k FROM a {join} {right} ON {score}{bound}{more}"
+        )
+    };
+    let rest = format!("ORDER BY s{direction}{nulls}{further} LIMIT {count}{offset}");
+    let is_nested = rng.random();
+    ["JOIN", "SIMJOIN"].map(|join| {
+        let joined = joined(join);
+        match is_nested {
+            true => format!("SELECT {columns} FROM ({joined}) q {rest}"),
+            false => format!("SELECT {columns} FROM ({joined} {rest}) q"),
+        }
+    })
+}
+
+/// The plan of a statement before and after it has run, and its rows.
+async fn run(context: &SessionContext, sql: &str) -> Result<([String; 2], Vec<String>)> {
+    let plan = context.simjoin_sql(sql).await?.create_physical_plan().await?;
+    let text = || displayable(plan.as_ref()).indent(true).to_string();
+    let before = text();
+    let rows = datafusion::physical_plan::collect(Arc::clone(&plan), context.task_ctx()).await?;
+    Ok(([before, text()], sorted(&rows)))
+}
+
+/// The rounds of a plan that has run.
+fn rounds_of(plan: &str) -> Vec<String> {
+    let rounds = plan.split("rounds=[").nth(1).and_then(|rest| rest.split(']').next());
+    rounds.map_or(vec![], |rounds| rounds.split("; ").map(str::to_string).collect())
+}
+
+const WAYS: [Way; 5] = [
+    Way::Memory,
+    Way::Disk,
+    Way::Limit(1 << 12),
+    Way::Limit(900),
+    Way::Tasks(DistributionChoice::Repartition),
+];
+
+async fn compare_many(kind: Kind, seed: u64) -> Result<()> {
+    let mut rng = StdRng::seed_from_u64(seed);
+    let [mut with_rows, mut found, mut tried, mut refused] = [0; 4];
+    let count = rounds(150);
+    for round in 0..count {
+        let way = WAYS[round % WAYS.len()];
+        let [plain, insists] = statement(&mut rng, kind);
+        let oracle = nested_loops();
+        let operator = Setup::draw(&mut rng, way).session(install)?;
+        for name in ["a", "b"] {
+            let size = rng.random_range(0..110);
+            let table = rows(&mut rng, size, kind)?;
+            oracle.register_table(name, Arc::clone(&table) as _)?;
+            operator.register_table(name, table)?;
+        }
+        let expected = rows_of(&oracle, &plain).await?;
+        let ([before, after], rows) = match run(&operator, &insists).await {
+            Ok(done) => done,
+            // A limit below the least one that joins from disk are made for.
+            Err(error) if matches!(way, Way::Limit(900)) => {
+                let is_exhausted = error.to_string().contains("Resources exhausted");
+                assert!(is_exhausted, "{insists}\n{error}");
+                refused += 1;
+                continue;
+            }
+            Err(error) => return Err(error),
+        };
+        assert_eq!(before.contains("best="), !matches!(way, Way::Tasks(_)), "{insists}\n{before}");
+        assert_eq!(rows, expected, "{way:?} {insists}\n{after}");
+        with_rows += usize::from(!rows.is_empty());
+        let rounds = rounds_of(&after);
+        tried += usize::from(rounds.len() > 2);
+        found += usize::from(rounds.last().is_some_and(|last| !last.contains("all pairs")));
+    }
+    assert!(with_rows > count / 2 && refused < count / 20, "{with_rows}, {refused} of {count}");
+    assert!(found > count / 20 && tried > 0, "{found} and {tried} of {count}");
+    Ok(())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_best_pairs_of_sets_are_those_of_a_nested_loop() -> Result<()> {
+    compare_many(Kind::Sets, 21).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_best_pairs_of_texts_are_those_of_a_nested_loop() -> Result<()> {
+    compare_many(Kind::Texts, 22).await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_best_pairs_of_vectors_are_those_of_a_nested_loop() -> Result<()> {
+    compare_many(Kind::Vectors, 23).await
+}
+
+/// The text of a plan over the table of [`many`].
+async fn plan_of(context: &SessionContext, sql: &str) -> Result<String> {
+    let plan = context.simjoin_sql(sql).await?.create_physical_plan().await?;
+    Ok(displayable(plan.as_ref()).indent(true).to_string())
+}
+
+const SIMILAR: &str = "jaccard(qgrams(a.s, 2), qgrams(b.s, 2))";
+const JOIN: &str = "t a SIMJOIN t b ON jaccard(qgrams(a.s, 2), qgrams(b.s, 2)) >= 0.1";
+
+#[tokio::test]
+async fn a_limit_behind_an_order_by_the_score_reaches_the_join() -> Result<()> {
+    let context = Setup::of(Way::Memory).session(install)?;
+    many(&context).await?;
+    let score = SIMILAR;
+    for (sql, best) in [
+        (format!("SELECT a.id FROM {JOIN} ORDER BY {score} DESC LIMIT 7"), 7),
+        (format!("SELECT a.id FROM {JOIN} ORDER BY {score} DESC, a.id LIMIT 7 OFFSET 3"), 10),
+        (
+            format!(
+                "SELECT a.id, {score} AS s FROM {JOIN} AND a.id < b.id ORDER BY s DESC LIMIT 1"
+            ),
+            1,
+        ),
+        (
+            format!(
+                "SELECT q.s + 1 FROM (SELECT {score} AS s FROM {JOIN}) q ORDER BY q.s DESC LIMIT 2"
+            ),
+            2,
+        ),
+        (
+            "SELECT a.id FROM t a SIMJOIN t b ON levenshtein(a.s, b.s) <= 4 \
+             ORDER BY levenshtein(a.s, b.s) NULLS FIRST, b.id LIMIT 5"
+                .to_string(),
+            5,
+        ),
+        (
+            format!(
+                "SELECT count(*) FROM (SELECT a.id FROM {JOIN} ORDER BY {score} DESC LIMIT 6) q"
+            ),
+            6,
+        ),
+    ] {
+        let plan = plan_of(&context, &sql).await?;
+        assert!(plan.contains(&format!(", best={best}")), "{sql}\n{plan}");
+        assert!(plan.contains("SortExec: TopK") && plan.contains("self-join"), "{sql}\n{plan}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn other_statements_make_all_pairs() -> Result<()> {
+    let context = Setup::of(Way::Memory).session(install)?;
+    many(&context).await?;
+    let score = SIMILAR;
+    let dice = score.replace("jaccard", "dice");
+    for sql in [
+        format!("SELECT a.id FROM {JOIN} ORDER BY {score} DESC"),
+        format!("SELECT a.id FROM {JOIN} LIMIT 7"),
+        format!("SELECT a.id FROM {JOIN} ORDER BY {score} LIMIT 7"),
+        format!("SELECT a.id FROM {JOIN} ORDER BY a.id, {score} DESC LIMIT 7"),
+        format!("SELECT a.id FROM {JOIN} ORDER BY {dice} DESC LIMIT 7"),
+        format!("SELECT a.id FROM {JOIN} ORDER BY {score} * -1 LIMIT 7"),
+        format!("SELECT a.id FROM {JOIN} AND random() * a.id < b.id ORDER BY {score} DESC LIMIT 7"),
+        format!("SELECT DISTINCT a.id, {score} AS s FROM {JOIN} ORDER BY s DESC LIMIT 7"),
+        format!("SELECT {score} AS s, count(*) FROM {JOIN} GROUP BY 1 ORDER BY s DESC LIMIT 7"),
+        format!(
+            "SELECT * FROM (SELECT {score} AS s, row_number() OVER (ORDER BY a.id) AS r FROM {JOIN}) q \
+             WHERE r > 3 ORDER BY s DESC LIMIT 7"
+        ),
+        format!(
+            "SELECT s FROM (SELECT {score} AS s FROM {JOIN} LIMIT 100) q ORDER BY s DESC LIMIT 7"
+        ),
+        format!(
+            "SELECT a.id FROM {} ORDER BY {score} DESC LIMIT 7",
+            JOIN.replace("SIMJOIN", "LEFT SIMJOIN")
+        ),
+        format!("SELECT a.id FROM {JOIN} ORDER BY {score} DESC LIMIT 2000000"),
+    ] {
+        let plan = plan_of(&context, &sql).await?;
+        assert!(!plan.contains("best="), "{sql}\n{plan}");
+    }
+    Ok(())
+}
+
+/// Rows whose inputs are not the same in every reading are read once.
+#[tokio::test]
+async fn volatile_inputs_are_read_once() -> Result<()> {
+    let context = Setup::of(Way::Memory).session(install)?;
+    many(&context).await?;
+    let sql = "SELECT count(DISTINCT r), count(DISTINCT id) FROM (SELECT a.id, a.r FROM \
+               (SELECT id, s, random() AS r FROM t) a SIMJOIN t b ON levenshtein(a.s, b.s) <= 8 \
+               ORDER BY levenshtein(a.s, b.s), a.id LIMIT 300) q";
+    let ([_, after], rows) = run(&context, sql).await?;
+    assert!(rounds_of(&after).len() > 1, "{after}");
+    let (values, ids) = rows[0].split_once(" | ").unwrap();
+    assert_eq!(values, ids);
+    Ok(())
+}
+
+/// A score besides that of the order is in the answer too.
+#[tokio::test]
+async fn other_scores_come_from_a_last_join() -> Result<()> {
+    let sql = format!(
+        "SELECT a.id, b.id, {}, {SIMILAR} AS s FROM {JOIN} AND a.id < b.id ORDER BY s DESC, a.id, b.id LIMIT 40",
+        SIMILAR.replace("jaccard", "overlap")
+    );
+    let context = Setup::of(Way::Memory).session(install)?;
+    many(&context).await?;
+    let ([_, after], rows) = run(&context, &sql).await?;
+    let last = rounds_of(&after).pop().unwrap();
+    assert!(last.contains("all pairs") && !last.starts_with("0.1:"), "{after}");
+    let loops = nested_loops();
+    many(&loops).await?;
+    assert_eq!(rows, rows_of(&loops, &sql.replace("SIMJOIN", "JOIN")).await?, "{after}");
+    Ok(())
+}
+
+/// More rows than the memory limit lets the operator hold: the join runs as planned, on the rows that
+/// were read and on the rest.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn inputs_that_do_not_fit_are_joined_as_planned() -> Result<()> {
+    let table = |name: &str, count: usize| {
+        format!(
+            "CREATE TABLE {name} AS SELECT value AS id, repeat(md5(CAST(value % 800 AS VARCHAR)), 5) AS s \
+             FROM generate_series(1, {count})"
+        )
+    };
+    let sql = "SELECT a.id, b.id, levenshtein(a.s, b.s) FROM a SIMJOIN b ON levenshtein(a.s, b.s) <= 2 \
+               ORDER BY levenshtein(a.s, b.s), a.id, b.id LIMIT 30";
+    for sizes in [[3000, 100], [100, 3000], [3000, 3000]] {
+        let mut answers = vec![];
+        for way in [Way::Memory, Way::Limit(3 << 10)] {
+            let context = Setup { batch_size: 100, ..Setup::of(way) }.session(install)?;
+            for (name, size) in ["a", "b"].into_iter().zip(sizes) {
+                context.sql(&table(name, size)).await?.collect().await?;
+            }
+            let ([_, after], rows) = run(&context, sql).await?;
+            let fits = way == Way::Memory;
+            assert_eq!(rounds_of(&after).len() > 1, fits, "{sizes:?} {way:?}\n{after}");
+            answers.push(rows);
+        }
+        assert_eq!(answers[0].len(), 30);
+        assert_eq!(answers[0], answers[1]);
+    }
+    Ok(())
+}
+
+/// Where many pairs are as good as the last one, all of them are ordered by the further keys.
+#[tokio::test]
+async fn ties_are_decided_by_the_further_keys() -> Result<()> {
+    let context = Setup::of(Way::Memory).session(install)?;
+    let table = "CREATE TABLE t AS SELECT value AS id, 'x' || CAST(value % 2 AS VARCHAR) AS s FROM generate_series(1, 300)";
+    context.sql(table).await?.collect().await?;
+    let join = "t a SIMJOIN t b ON levenshtein(a.s, b.s) <= 1";
+    let sql = format!(
+        "SELECT a.id, b.id FROM {join} ORDER BY levenshtein(a.s, b.s), a.id + b.id DESC, a.id LIMIT 3"
+    );
+    let (_, rows) = plan_and_rows(&context, &sql).await?;
+    assert_eq!(rows, ["298 | 300", "299 | 299", "300 | 300"]);
+    // Any of them will do.
+    let sql = format!("SELECT levenshtein(a.s, b.s) FROM {join} ORDER BY 1 LIMIT 3");
+    let ([_, after], rows) = run(&context, &sql).await?;
+    assert_eq!(rows, ["0", "0", "0"]);
+    assert!(rounds_of(&after).last().unwrap().starts_with("0: "), "{after}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_execution_begins_anew_and_counts_its_rows() -> Result<()> {
+    let context = Setup::of(Way::Memory).session(install)?;
+    many(&context).await?;
+    let sql = format!("SELECT a.id, b.id FROM {JOIN} ORDER BY {SIMILAR} DESC LIMIT 50");
+    let plan = context.simjoin_sql(&sql).await?.create_physical_plan().await?;
+    for _ in 0..2 {
+        let plan = reset_plan_states(Arc::clone(&plan))?;
+        let rows = datafusion::physical_plan::collect(plan, context.task_ctx()).await?;
+        assert_eq!(rows.iter().map(|batch| batch.num_rows()).sum::<usize>(), 50);
+    }
+    let analyzed = context.simjoin_sql(&format!("EXPLAIN ANALYZE {sql}")).await?.collect().await?;
+    let text = sorted(&analyzed).join("\n");
+    let line = text.lines().find(|line| line.contains("best=50")).unwrap();
+    for part in ["rounds=[sample of ", "chosen=", "output_rows=50,", "build_rows=400", "rounds=2"] {
+        assert!(line.contains(part), "{part}: {line}");
+    }
+    Ok(())
+}

@@ -1,0 +1,35 @@
+//! Nearest neighbours: for each left row its best right rows.
+//!
+//! ```text
+//! left, right ─► tables (rows with numbers)
+//!        ┌──────────────────────────────────────────────────────────────┐
+//!        ▼                                                              │ rows with fewer than k
+//!   bound of the round ─► similarity join ─► matches ─► the best of each row
+//!                                                                       │ rows with k
+//!                                                                       ▼
+//!                                                           neighbours ─► output
+//! ```
+//!
+//! A join by a bound finds every pair whose score is within the bound. A left row that has k matches
+//! then has its neighbours among them: its k-th best score is within the bound. The other left rows go
+//! through a join by a wider bound (`rounds`). The last round takes the widest one that the operator
+//! runs; pairs that no bound gives (scores that are NaN, texts without a common character), and
+//! scores that no family knows, are computed pair by pair (`pairs`). So every strategy, device, key and
+//! memory limit of similarity joins serves neighbours as well.
+//!
+//! The best pairs of a whole join are found in the same way, see `best_pairs`.
+
+mod best;
+mod best_pairs;
+mod node;
+mod numbered;
+mod output;
+mod pairs;
+mod rounds;
+mod run;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub use best_pairs::BestPairsExec;
+pub use node::NearestJoinExec;

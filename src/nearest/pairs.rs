@@ -1,0 +1,243 @@
+//! Scores that are computed pair by pair.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
+use arrow::array::{Int64Array, UInt32Array};
+use arrow::compute::{cast, filter, take};
+use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
+use datafusion::common::cast::as_boolean_array;
+use datafusion::common::runtime::JoinSet;
+use datafusion::common::{Result, internal_datafusion_err, internal_err, plan_err};
+use datafusion::physical_expr::PhysicalExprRef;
+
+use super::best::{Best, ScoreKey, key_of, keyed};
+use super::table::Table;
+use crate::engine::KeyConverter;
+use crate::spec::{NearestJoin, Order, Residual, ResidualColumn, Side};
+
+/// Right rows that a left row meets at once.
+const BLOCK: usize = 1 << 13;
+
+/// Whether scores of this type are ranked.
+///
+/// # Errors
+///
+/// A plan error that names the types that are.
+pub(super) fn check_type(data_type: &DataType) -> Result<()> {
+    use DataType::*;
+    match data_type {
+        Float64 | Float32 | Float16 | UInt64 | Date32 | Date64 | Time32(_) | Time64(_) => Ok(()),
+        Timestamp(..) | Duration(_) | Null => Ok(()),
+        other if other.is_integer() => Ok(()),
+        other => plan_err!(
+            "NEAREST ranks by numbers, dates, times and durations, and the score is of type {other}; \
+             cast it, for example to DOUBLE"
+        ),
+    }
+}
+
+/// The keys of scores; NULL where the score is.
+fn keys_of(scores: &ArrayRef, order: Order) -> Result<Int64Array> {
+    let keys = match scores.data_type() {
+        DataType::Float64 | DataType::Float32 | DataType::Float16 => {
+            let scores = cast(scores, &DataType::Float64)?;
+            scores.as_primitive::<Float64Type>().unary(|score| key_of(score, order))
+        }
+        DataType::UInt64 => scores
+            .as_primitive::<UInt64Type>()
+            .unary(|score| keyed((score ^ (1 << 63)) as i64, order)),
+        _ => {
+            let scores = match scores.data_type() {
+                // Casts go by the width of the type.
+                DataType::Date32 | DataType::Time32(_) => cast(scores, &DataType::Int32)?,
+                _ => Arc::clone(scores),
+            };
+            let scores = cast(&scores, &DataType::Int64)?;
+            scores.as_primitive::<Int64Type>().unary(|score| keyed(score, order))
+        }
+    };
+    Ok(keys)
+}
+
+/// The pairs of a join, computed one by one.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    join: Arc<NearestJoin>,
+    left: Arc<Table>,
+    right: Arc<Table>,
+    /// The right rows that pass the filter of their side: of each key, or all under the empty key.
+    partners: HashMap<Box<[u8]>, Vec<u32>>,
+    keys: Option<KeyConverter>,
+}
+
+impl Pairs {
+    /// The pairs of two tables.
+    ///
+    /// # Errors
+    ///
+    /// Those of evaluating keys and filters.
+    pub(super) fn try_new(
+        join: Arc<NearestJoin>,
+        left: Arc<Table>,
+        right: Arc<Table>,
+    ) -> Result<Self> {
+        let mut partners: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
+        let keys = match right.batches().next() {
+            Some((_, batch)) if !join.on.is_empty() => {
+                let types = join.on.iter().map(|(_, key)| key.data_type(&batch.schema()));
+                let types = types.collect::<Result<Vec<_>>>()?;
+                Some(KeyConverter::try_new(types, join.null_equality)?)
+            }
+            _ => None,
+        };
+        for (start, batch) in right.batches() {
+            let admitted = admitted(join.side_filter(Side::Right), batch)?;
+            let of_rows = match &keys {
+                Some(converter) => {
+                    let columns = join.on.iter().map(|(_, key)| evaluate(key, batch));
+                    Some(converter.convert(&columns.collect::<Result<Vec<_>>>()?)?)
+                }
+                None => None,
+            };
+            for row in 0..batch.num_rows() {
+                if admitted.as_ref().is_some_and(|rows| !is_true(rows, row)) {
+                    continue;
+                }
+                let key = match &of_rows {
+                    Some(keys) => keys.bytes(row),
+                    None => Some(&[][..]),
+                };
+                let Some(key) = key else { continue };
+                match partners.get_mut(key) {
+                    Some(rows) => rows.push(start + row as u32),
+                    None => {
+                        partners.insert(key.into(), vec![start + row as u32]);
+                    }
+                }
+            }
+        }
+        Ok(Self { join, left, right, partners, keys })
+    }
+
+    /// Offers `best` all pairs of the left rows `rows`, which are `slots` there. `threads` tasks share
+    /// them.
+    ///
+    /// # Errors
+    ///
+    /// Those of evaluating the condition and the score.
+    pub(super) async fn offer(
+        self: &Arc<Self>,
+        rows: Arc<[u32]>,
+        slots: Arc<[u32]>,
+        best: &Arc<Best>,
+        threads: usize,
+    ) -> Result<()> {
+        let next = Arc::new(AtomicUsize::new(0));
+        let mut tasks = JoinSet::new();
+        for _ in 0..threads.clamp(1, rows.len().max(1)) {
+            let (pairs, next, best) = (Arc::clone(self), Arc::clone(&next), Arc::clone(best));
+            let (rows, slots) = (Arc::clone(&rows), Arc::clone(&slots));
+            tasks.spawn(async move {
+                loop {
+                    let at = next.fetch_add(1, Relaxed);
+                    let Some((row, slot)) = rows.get(at).zip(slots.get(at)) else {
+                        return Ok::<_, datafusion::error::DataFusionError>(());
+                    };
+                    for block in pairs.partners_of(*row)?.chunks(BLOCK) {
+                        let found = pairs.score(*row, block)?;
+                        let found = found.iter().zip(block).filter_map(|(key, partner)| {
+                            key.map(|key: ScoreKey| (*slot, *partner, key))
+                        });
+                        best.offer(found);
+                        best.settle()?;
+                        tokio::task::yield_now().await;
+                    }
+                }
+            });
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended.map_err(|e| internal_datafusion_err!("a task of NEAREST ended: {e}"))??;
+        }
+        Ok(())
+    }
+
+    /// The right rows of a left row's key.
+    fn partners_of(&self, row: u32) -> Result<&[u32]> {
+        let Some(converter) = &self.keys else {
+            return Ok(self.partners.get(&[][..]).map_or(&[], Vec::as_slice));
+        };
+        let batch = self.left.row(row);
+        let columns = self.join.on.iter().map(|(key, _)| evaluate(key, &batch));
+        let keys = converter.convert(&columns.collect::<Result<Vec<_>>>()?)?;
+        let found = keys.bytes(0).and_then(|key| self.partners.get(key));
+        Ok(found.map_or(&[], Vec::as_slice))
+    }
+
+    /// The keys of the scores of a left row with some right rows; NULL where they are no candidates.
+    fn score(&self, row: u32, block: &[u32]) -> Result<Int64Array> {
+        let Some(score) = &self.join.score else {
+            return internal_err!("the search finds every neighbour");
+        };
+        let places = Int64Array::from_iter((0..block.len() as i64).map(Some));
+        let Some(condition) = &self.join.condition else {
+            return keys_of(&self.evaluate(score, row, block)?, self.join.order);
+        };
+        let holds = self.evaluate(condition, row, block)?;
+        let holds = as_boolean_array(&holds)?.clone();
+        let holds: BooleanArray = (0..block.len()).map(|at| Some(is_true(&holds, at))).collect();
+        let kept: Vec<u32> = block
+            .iter()
+            .zip(holds.iter())
+            .filter(|(_, h)| *h == Some(true))
+            .map(|(r, _)| *r)
+            .collect();
+        let scores = self.evaluate(score, row, &kept)?;
+        let keys = keys_of(&scores, self.join.order)?;
+        let places = filter(&places, &holds)?;
+        let mut all = vec![None; block.len()];
+        for (place, key) in places.as_primitive::<Int64Type>().values().iter().zip(keys.iter()) {
+            all[*place as usize] = key;
+        }
+        Ok(all.into_iter().collect())
+    }
+
+    /// The value of an expression for a left row with some right rows.
+    fn evaluate(&self, expression: &Residual, row: u32, block: &[u32]) -> Result<ArrayRef> {
+        let columns = expression.columns.iter().map(|column| match column {
+            ResidualColumn::Input(Side::Left, index) => {
+                let value = self.left.column(*index, &[row])?;
+                Ok(take(&value, &UInt32Array::from(vec![0; block.len()]), None)?)
+            }
+            ResidualColumn::Input(Side::Right, index) => self.right.column(*index, block),
+            ResidualColumn::Score(_) => {
+                Err(internal_datafusion_err!("the score of a pair reads a score"))
+            }
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(block.len()));
+        let schema = Arc::clone(&expression.schema);
+        let batch = RecordBatch::try_new_with_options(schema, columns, &options)?;
+        evaluate(&expression.expression, &batch)
+    }
+}
+
+/// The rows of a batch that pass a filter; `None` where there is none.
+pub(super) fn admitted(
+    filter: Option<&PhysicalExprRef>,
+    batch: &RecordBatch,
+) -> Result<Option<BooleanArray>> {
+    filter.map(|filter| Ok(as_boolean_array(&evaluate(filter, batch)?)?.clone())).transpose()
+}
+
+/// Whether a condition holds for a row: it does not where it is NULL.
+pub(super) fn is_true(condition: &BooleanArray, row: usize) -> bool {
+    condition.is_valid(row) && condition.value(row)
+}
+
+/// The value of an expression for each row of a batch.
+pub(super) fn evaluate(expression: &PhysicalExprRef, batch: &RecordBatch) -> Result<ArrayRef> {
+    expression.evaluate(batch)?.into_array(batch.num_rows())
+}

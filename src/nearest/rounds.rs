@@ -1,0 +1,118 @@
+//! The bounds of the rounds.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use datafusion::common::Result;
+
+use super::best::{Best, score_of};
+use super::run::{LeftRows, Run};
+use crate::spec::{Function, Nearest, Order};
+
+/// Left rows of a sample.
+const LEFT_SAMPLE: usize = 64;
+
+/// Right rows of a sample, at least and at most: enough for about two neighbours of `k` where that is
+/// within these limits. Tests have few rows, and several rounds all the same.
+const RIGHT_SAMPLE: Range<usize> = if cfg!(test) { 16..17 } else { 1 << 12..1 << 17 };
+
+/// Pairs of rows that a last round may look at without a narrower one before it.
+const FEW_PAIRS: usize = if cfg!(test) { 1 << 6 } else { 1 << 18 };
+
+/// The parts of a sample whose rows are to have their neighbours within the bounds of two rounds.
+const SERVED: [f64; 2] = [0.8, 0.95];
+
+/// Samples, at most, before the last round.
+const MOST_SAMPLES: usize = 4;
+
+/// Chooses the bound of each round.
+#[derive(Debug)]
+pub(super) struct Rounds {
+    function: Function,
+    /// The bound of the last round.
+    last: f64,
+    /// Bounds of the next rounds, the next one at the end.
+    planned: Vec<f64>,
+    /// The samples drawn so far.
+    samples: usize,
+    /// The bound of the round before.
+    former: Option<f64>,
+}
+
+impl Rounds {
+    /// Rounds that end with a join by the bound `last`.
+    pub(super) fn new(function: Function, last: f64) -> Self {
+        let planned = function.info().rounds.iter().rev().copied().collect();
+        Self { function, last, planned, samples: 0, former: None }
+    }
+
+    /// Whether `bound` admits more than `other`.
+    fn is_wider(&self, bound: f64, other: f64) -> bool {
+        match self.function.info().order {
+            Order::Similarity => bound < other,
+            Order::Distance => bound > other,
+        }
+    }
+
+    /// The bound by which the left rows `active` are to be joined next, wider than the one before, and
+    /// whether it is the last one.
+    ///
+    /// # Errors
+    ///
+    /// Those of joining a sample.
+    pub(super) async fn next(&mut self, run: &Run, active: &[u32]) -> Result<(f64, bool)> {
+        let right = run.right_rows();
+        if active.len().saturating_mul(right) <= FEW_PAIRS || right <= run.count() {
+            self.planned.clear();
+        } else if self.planned.is_empty() && self.takes_samples() {
+            self.samples += 1;
+            self.planned = self.sampled(run, active).await?;
+        }
+        while let Some(bound) = self.planned.pop() {
+            let is_next = self.former.is_none_or(|former| self.is_wider(bound, former));
+            if is_next && self.is_wider(self.last, bound) {
+                self.former = Some(bound);
+                return Ok((bound, false));
+            }
+        }
+        Ok((self.last, true))
+    }
+
+    fn takes_samples(&self) -> bool {
+        self.function.info().rounds.is_empty() && self.samples < MOST_SAMPLES
+    }
+
+    /// Bounds within which most rows of a sample have their neighbours, the narrowest at the end: none
+    /// where that is the last.
+    async fn sampled(&self, run: &Run, active: &[u32]) -> Result<Vec<f64>> {
+        let every = |rows: usize, wanted: usize| {
+            let step = rows.div_ceil(wanted.max(1)).max(1);
+            (step / 2..rows).step_by(step)
+        };
+        let left: Vec<u32> = every(active.len(), LEFT_SAMPLE).map(|at| active[at]).collect();
+        let rows = run.right_rows();
+        let wanted = (2 * rows / run.count()).clamp(RIGHT_SAMPLE.start, RIGHT_SAMPLE.end);
+        let right: Vec<u32> = every(rows, wanted).map(|row| row as u32).collect();
+        // As many neighbours in the sample as k are of all rows; at least one, which is farther.
+        let share = right.len() as f64 / rows.max(1) as f64;
+        let count = ((run.count() as f64 * share).ceil() as usize).clamp(1, right.len().max(1));
+        let nearest = Nearest { with_ties: false, ..run.nearest() };
+        let best = Arc::new(Best::try_new(left.len(), count, nearest, run.memory.new_empty())?);
+        let slots: Vec<u32> = (0..left.len() as u32).collect();
+        let left_rows = LeftRows { rows: &left, slots: &slots };
+        run.join(self.last, left_rows, Some(&right), &best).await?;
+        let full = slots.iter().filter(|row| best.is_full(**row));
+        let mut keys: Vec<_> = full.filter_map(|row| best.worst(*row)).collect();
+        keys.sort_unstable();
+        // Where many rows have too few candidates, the others are served first.
+        if keys.len() * 4 < left.len() {
+            return Ok(vec![]);
+        }
+        let order = self.function.info().order;
+        let bound = |served: f64| {
+            let place = (left.len() as f64 * served) as usize;
+            keys.get(place.min(keys.len() - 1)).map(|key| score_of(*key, order))
+        };
+        Ok(SERVED.into_iter().rev().filter_map(bound).collect())
+    }
+}

@@ -1,0 +1,217 @@
+//! One execution: rounds of similarity joins, until every left row has its neighbours.
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::array::{Array, RecordBatch};
+use datafusion::common::runtime::JoinSet;
+use datafusion::common::{Result, internal_datafusion_err, internal_err};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::expressions::Column;
+use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
+use futures::StreamExt;
+
+use super::best::Best;
+use super::numbered::{Numbered, for_pairs};
+use super::pairs::{Pairs, admitted, evaluate, is_true};
+use super::rounds::Rounds;
+use super::table::Table;
+use crate::config::SimJoinOptions;
+use crate::engine::Families;
+use crate::exec::{ProcessCores, SetSimilarityJoinExec};
+use crate::spec::{Nearest, NearestJoin, Order, Side};
+
+/// Left rows that are joined, in the order of their numbers.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct LeftRows<'a> {
+    /// Their numbers.
+    pub rows: &'a [u32],
+    /// The row of [`Best`] for each of them.
+    pub slots: &'a [u32],
+}
+
+/// Told what each round did.
+pub(super) type OnRound = Arc<dyn Fn(Round) + Send + Sync>;
+
+/// A round that has ended.
+#[derive(Debug, Clone)]
+pub(super) struct Round {
+    /// The bound; `None` where pairs were computed one by one.
+    pub bound: Option<f64>,
+    /// The left rows that took part.
+    pub rows: usize,
+    /// The rows among them that have their neighbours since.
+    pub served: usize,
+}
+
+impl fmt::Display for Round {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bound {
+            Some(bound) if (1e-3..1e6).contains(&bound.abs()) => write!(f, "{bound:.4}")?,
+            Some(bound) => write!(f, "{bound:.0e}")?,
+            None => write!(f, "all pairs")?,
+        }
+        write!(f, ": {} of {} rows", self.served, self.rows)
+    }
+}
+
+/// Both sides of an execution.
+pub(super) struct Run {
+    pub join: Arc<NearestJoin>,
+    pub left: Arc<Table>,
+    pub right: Arc<Table>,
+    /// Whether one input is both sides, and may be joined as such.
+    pub itself: bool,
+    pub families: Families,
+    pub options: SimJoinOptions,
+    pub context: Arc<TaskContext>,
+    pub memory: Arc<MemoryReservation>,
+    pub on_round: OnRound,
+}
+
+impl Run {
+    pub(super) fn nearest(&self) -> Nearest {
+        self.join.nearest
+    }
+
+    pub(super) fn right_rows(&self) -> usize {
+        self.right.rows()
+    }
+
+    /// The most neighbours that a row can have without ties.
+    pub(super) fn count(&self) -> usize {
+        self.nearest().count.get().min(self.right_rows()).max(1)
+    }
+
+    fn threads(&self) -> usize {
+        ProcessCores::threads(self.context.session_config())
+    }
+
+    /// The left rows that may have neighbours: rows whose argument is NULL have none. An argument that is
+    /// computed is looked at where such rows would meet every right row.
+    pub(super) fn candidates(&self) -> Result<Vec<u32>> {
+        let mut rows = vec![];
+        for (start, batch) in self.left.batches() {
+            let filter = admitted(self.join.side_filter(Side::Left), batch)?;
+            let argument = self.join.search.as_ref().map(|s| &s.arguments[Side::Left as usize]);
+            let argument = argument.filter(|e| self.join.score.is_some() || e.is::<Column>());
+            let argument = argument.map(|argument| evaluate(argument, batch)).transpose()?;
+            let nulls = argument.and_then(|argument| argument.logical_nulls());
+            rows.extend((0..batch.num_rows()).filter_map(|row| {
+                let admitted = filter.as_ref().is_none_or(|filter| is_true(filter, row));
+                let is_null = nulls.as_ref().is_some_and(|nulls| nulls.is_null(row));
+                (admitted && !is_null).then_some(start + row as u32)
+            }));
+        }
+        Ok(rows)
+    }
+
+    /// The best pairs of the left rows `rows`, which are numbered by their place there. `best` has none yet.
+    pub(super) async fn find(&self, rows: &[u32], best: &Arc<Best>) -> Result<()> {
+        // The places in `rows` of those that have fewer neighbours than they may have.
+        let mut active: Vec<u32> = (0..rows.len() as u32).collect();
+        if let Some(search) = &self.join.search {
+            let function = search.predicate.call.function;
+            let mut rounds = Rounds::new(function, search.predicate.bound);
+            loop {
+                let numbers = numbers_of(&active, rows);
+                let (bound, is_last) = rounds.next(self, &numbers).await?;
+                active.iter().for_each(|place| best.clear(*place));
+                let left = LeftRows { rows: &numbers, slots: &active };
+                self.join(bound, left, None, best).await?;
+                let took_part = active.len();
+                active.retain(|place| !best.is_full(*place));
+                let served = took_part - active.len();
+                (self.on_round)(Round { bound: Some(bound), rows: took_part, served });
+                if is_last || active.is_empty() {
+                    break;
+                }
+            }
+        }
+        if active.is_empty() || self.right_rows() == 0 || self.join.score.is_none() {
+            return Ok(());
+        }
+        active.iter().for_each(|place| best.clear(*place));
+        let (left, right) = (Arc::clone(&self.left), Arc::clone(&self.right));
+        let pairs = Arc::new(Pairs::try_new(Arc::clone(&self.join), left, right)?);
+        let numbers = numbers_of(&active, rows).into();
+        let count = active.len();
+        pairs.offer(numbers, active.into(), best, self.threads()).await?;
+        (self.on_round)(Round { bound: None, rows: count, served: count });
+        Ok(())
+    }
+
+    /// Offers `best` the matches of a join by `bound` of some left rows with some right rows, all of them
+    /// where `right` is `None`.
+    pub(super) async fn join(
+        &self,
+        bound: f64,
+        left: LeftRows<'_>,
+        right: Option<&[u32]>,
+        best: &Arc<Best>,
+    ) -> Result<()> {
+        let copies = self.memory.new_empty();
+        let plan = self.plan(bound, left.rows, right, &copies)?;
+        copies.try_grow(self.left.rows() * size_of::<u32>())?;
+        let mut slots = vec![u32::MAX; self.left.rows()];
+        for (row, slot) in left.rows.iter().zip(left.slots) {
+            slots[*row as usize] = *slot;
+        }
+        let slots = Arc::new(slots);
+        let mut tasks = JoinSet::new();
+        for partition in 0..plan.output_partitioning().partition_count() {
+            let mut batches = plan.execute(partition, Arc::clone(&self.context))?;
+            let (slots, best, order) = (Arc::clone(&slots), Arc::clone(best), self.join.order);
+            tasks.spawn(async move {
+                while let Some(batch) = batches.next().await {
+                    offer(&batch?, &slots, &best, order)?;
+                    best.settle()?;
+                }
+                Ok::<_, datafusion::error::DataFusionError>(())
+            });
+        }
+        while let Some(ended) = tasks.join_next().await {
+            ended.map_err(|e| internal_datafusion_err!("a task of NEAREST ended: {e}"))??;
+        }
+        Ok(())
+    }
+
+    /// The similarity join of a round, whose output is the numbers of the rows and the score.
+    fn plan(
+        &self,
+        bound: f64,
+        left: &[u32],
+        right: Option<&[u32]>,
+        copies: &MemoryReservation,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let Some(search) = &self.join.search else {
+            return internal_err!("no similarity join finds these neighbours");
+        };
+        let all_left = left.len() == self.left.rows();
+        let numbered = Numbered {
+            tables: [&self.left, &self.right],
+            rows: [Some(left).filter(|_| !all_left), right],
+            itself: self.itself && all_left && right.is_none(),
+            partitions: self.threads(),
+        };
+        let (output, schema) = numbered.output(search.predicate.call, &search.arguments)?;
+        let Some(join) = self.join.matches(bound, output, schema) else {
+            return internal_err!("no similarity join finds these neighbours");
+        };
+        let options = self.options.clone();
+        let input = numbered.input(&options, copies)?;
+        Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, &self.families, options)?))
+    }
+}
+
+fn numbers_of(places: &[u32], rows: &[u32]) -> Vec<u32> {
+    places.iter().map(|place| rows[*place as usize]).collect()
+}
+
+/// Offers the rows of a batch of a round's join.
+fn offer(batch: &RecordBatch, slots: &[u32], best: &Best, order: Order) -> Result<()> {
+    for_pairs(batch, order, |pairs| {
+        best.offer(pairs.map(|(left, right, key)| (slots[left as usize], right, key)));
+    })
+}

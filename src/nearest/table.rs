@@ -1,0 +1,178 @@
+//! The rows of a side, in memory, by number.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions, UInt32Array};
+use arrow::compute::{interleave, take};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::common::utils::memory::get_record_batch_memory_size;
+use datafusion::common::{Result, exec_err};
+use datafusion::datasource::memory::MemorySourceConfig;
+use datafusion::execution::SendableRecordBatchStream;
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::physical_plan::ExecutionPlan;
+use futures::StreamExt;
+
+/// The rows of a side. A row's number is its place among them.
+#[derive(Debug)]
+pub(super) struct Table {
+    schema: SchemaRef,
+    batches: Vec<RecordBatch>,
+    /// The number of each batch's first row, and that of all rows.
+    starts: Vec<usize>,
+}
+
+impl Table {
+    /// Reads all rows of `input`.
+    ///
+    /// # Errors
+    ///
+    /// Those of the input, and when memory is refused.
+    pub(super) async fn read(
+        mut input: SendableRecordBatchStream,
+        memory: &MemoryReservation,
+    ) -> Result<Self> {
+        let schema = input.schema();
+        let (mut batches, mut starts) = (vec![], vec![0]);
+        let mut rows = 0;
+        while let Some(batch) = input.next().await {
+            let batch = batch?;
+            if batch.num_rows() == 0 {
+                continue;
+            }
+            memory.try_grow(get_record_batch_memory_size(&batch))?;
+            rows += batch.num_rows();
+            starts.push(rows);
+            batches.push(batch);
+        }
+        if rows > u32::MAX as usize {
+            return exec_err!("NEAREST joins at most {} rows of a side, found {rows}", u32::MAX);
+        }
+        Ok(Self { schema, batches, starts })
+    }
+
+    /// The rows of some batches, of 2³² at most.
+    pub(super) fn of(schema: SchemaRef, batches: Vec<RecordBatch>) -> Self {
+        let batches: Vec<_> = batches.into_iter().filter(|batch| batch.num_rows() > 0).collect();
+        let ends = batches.iter().scan(0, |rows, batch| {
+            *rows += batch.num_rows();
+            Some(*rows)
+        });
+        let starts = std::iter::once(0).chain(ends).collect();
+        Self { schema, batches, starts }
+    }
+
+    /// The number of rows.
+    pub(super) fn rows(&self) -> usize {
+        self.starts.last().copied().unwrap_or_default()
+    }
+
+    pub(super) fn schema(&self) -> &Schema {
+        &self.schema
+    }
+
+    /// The number of columns, which is the index of the row numbers of a [`Table::source`].
+    pub(super) fn columns(&self) -> usize {
+        self.schema.fields().len()
+    }
+
+    /// The batches, each with the number of its first row.
+    pub(super) fn batches(&self) -> impl Iterator<Item = (u32, &RecordBatch)> {
+        self.starts.iter().map(|start| *start as u32).zip(&self.batches)
+    }
+
+    /// The batch of a row, and the row's place there.
+    fn place(&self, row: u32) -> (usize, usize) {
+        let batch = self.starts.partition_point(|start| *start <= row as usize) - 1;
+        (batch, row as usize - self.starts[batch])
+    }
+
+    /// A batch of one row.
+    pub(super) fn row(&self, row: u32) -> RecordBatch {
+        let (batch, place) = self.place(row);
+        self.batches[batch].slice(place, 1)
+    }
+
+    /// The values of a column in some rows.
+    pub(super) fn column(&self, column: usize, rows: &[u32]) -> Result<ArrayRef> {
+        let columns: Vec<_> = self.batches.iter().map(|b| b.column(column).as_ref()).collect();
+        let places: Vec<_> = rows.iter().map(|row| self.place(*row)).collect();
+        match columns.as_slice() {
+            [] => Ok(arrow::array::new_empty_array(self.schema.field(column).data_type())),
+            columns => Ok(interleave(columns, &places)?),
+        }
+    }
+
+    /// Some rows as an input of a similarity join, all of them where `rows` is `None`: the columns of the
+    /// side and the [`NUMBER`] of each row behind them. With the bytes that copies take, which are
+    /// reserved.
+    pub(super) fn source(
+        &self,
+        rows: Option<&[u32]>,
+        memory: &MemoryReservation,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let schema = numbered(&self.schema);
+        let batches = match rows {
+            None => self
+                .batches()
+                .map(|(start, batch)| {
+                    let numbers = (0..batch.num_rows() as u32).map(|row| start + row);
+                    with_numbers(batch, UInt32Array::from_iter_values(numbers), &schema)
+                })
+                .collect::<Result<Vec<_>>>()?,
+            Some(rows) => self.copies(rows, &schema, memory)?,
+        };
+        Ok(MemorySourceConfig::try_new_exec(&[batches], schema, None)?)
+    }
+
+    /// Batches of some rows, whose numbers rise.
+    fn copies(
+        &self,
+        mut rows: &[u32],
+        schema: &SchemaRef,
+        memory: &MemoryReservation,
+    ) -> Result<Vec<RecordBatch>> {
+        let mut copies = vec![];
+        for (start, batch) in self.batches() {
+            let end = start + batch.num_rows() as u32;
+            let of_batch = &rows[..rows.partition_point(|row| *row < end)];
+            rows = &rows[of_batch.len()..];
+            if of_batch.is_empty() {
+                continue;
+            }
+            let numbers = UInt32Array::from(of_batch.to_vec());
+            let copy = if of_batch.len() == batch.num_rows() {
+                batch.clone()
+            } else {
+                let places = UInt32Array::from_iter_values(of_batch.iter().map(|row| row - start));
+                let columns = batch.columns().iter().map(|column| take(column, &places, None));
+                let columns = columns.collect::<Result<Vec<_>, _>>()?;
+                let options = RecordBatchOptions::new().with_row_count(Some(of_batch.len()));
+                let copy = RecordBatch::try_new_with_options(batch.schema(), columns, &options)?;
+                memory.try_grow(get_record_batch_memory_size(&copy))?;
+                copy
+            };
+            copies.push(with_numbers(&copy, numbers, schema)?);
+        }
+        Ok(copies)
+    }
+}
+
+/// The name of the column of row numbers, the last one of a [`Table::source`]. Columns go by index.
+pub(super) const NUMBER: &str = "__simjoin_row";
+
+fn numbered(schema: &Schema) -> SchemaRef {
+    let number = Arc::new(Field::new(NUMBER, DataType::UInt32, false));
+    let fields: Vec<_> = schema.fields().iter().cloned().chain([number]).collect();
+    Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+}
+
+fn with_numbers(
+    batch: &RecordBatch,
+    numbers: UInt32Array,
+    schema: &SchemaRef,
+) -> Result<RecordBatch> {
+    let numbers: ArrayRef = Arc::new(numbers);
+    let columns = batch.columns().iter().cloned().chain([numbers]).collect();
+    Ok(RecordBatch::try_new(Arc::clone(schema), columns)?)
+}

@@ -1,0 +1,273 @@
+//! Joins with nearest rows: from the marked ON to a node, and from the node to a similarity join.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{NullEquality, Result, ScalarValue, plan_err};
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::utils::{conjunction, disjunction, split_binary, split_conjunction};
+use datafusion::logical_expr::{
+    BinaryExpr, Cast, Expr, Filter, Join, JoinConstraint, LogicalPlan, Operator, Projection,
+};
+
+use super::convert::{Rest, never, output_of};
+use super::marker::internal_call;
+use super::predicate::{Comparison, Constants, Shape, Sides, side_of, similarity_call};
+use crate::engine::Families;
+use crate::plan::columns::reaches_outside;
+use crate::plan::logical::SetSimilarityJoin;
+use crate::plan::relations::NearestNode;
+use crate::spec::{Nearest, Need, Order, Predicate, Side};
+use crate::sql::{CANDIDATES_FUNCTION, COUNT_FUNCTION, DISTANCE_FUNCTION, SIMILARITY_FUNCTION};
+
+/// A correct join, for error messages.
+const EXAMPLE: &str = "a SIMJOIN b NEAREST 10 BY SIMILARITY jaccard(a.toks, b.toks)";
+
+/// Whether the ON of a join holds a NEAREST clause.
+pub(super) fn is_nearest(join: &Join) -> bool {
+    let is_count = |e: &Expr| count_of(e).is_some();
+    join.filter.iter().any(|filter| split_binary(filter, Operator::Or).into_iter().any(is_count))
+}
+
+/// The arguments of the function before the number, and the number.
+fn count_of(expr: &Expr) -> Option<(bool, bool, &Expr)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Eq, right }) = expr else { return None };
+    match internal_call(without_cast(left), COUNT_FUNCTION)? {
+        [insists, with_ties] => {
+            let flag = |e: &Expr| matches!(e, Expr::Literal(ScalarValue::Boolean(Some(true)), _));
+            Some((flag(insists), flag(with_ties), right))
+        }
+        _ => None,
+    }
+}
+
+/// Whether less is better, and the score.
+fn score_of(expr: &Expr) -> Option<(bool, &Expr)> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::LtEq, right }) = expr else {
+        return None;
+    };
+    let Expr::ScalarFunction(ScalarFunction { func, .. }) = without_cast(left) else { return None };
+    match func.name() {
+        DISTANCE_FUNCTION => Some((true, right)),
+        SIMILARITY_FUNCTION => Some((false, right)),
+        _ => None,
+    }
+}
+
+fn without_cast(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Cast(Cast { expr, .. }) => without_cast(expr),
+        other => other,
+    }
+}
+
+/// The node of a join whose ON holds a NEAREST clause.
+pub(super) fn nearest_node(join: Join, families: &Families) -> Result<LogicalPlan> {
+    let malformed = || plan_err!("a NEAREST clause cannot be read; for example: {EXAMPLE}");
+    let Some(filter) = &join.filter else { return malformed() };
+    let alternatives = split_binary(filter, Operator::Or);
+    let [count, score, condition @ ..] = alternatives.as_slice() else { return malformed() };
+    let Some(((insists, with_ties, count), (is_distance, score))) =
+        count_of(count).zip(score_of(score))
+    else {
+        return malformed();
+    };
+    let condition = match condition {
+        [] => None,
+        [marker, condition @ ..] if internal_call(marker, CANDIDATES_FUNCTION).is_some() => {
+            disjunction(condition.iter().map(|e| (*e).clone()))
+        }
+        // The score ends at an OR: it is a condition itself.
+        _ => return plan_err!("NEAREST ranks by a number, and the score is a condition: {score}"),
+    };
+    if insists {
+        check_score(score, is_distance, &join, families)?;
+    }
+    let node = NearestNode::try_new(
+        [Arc::clone(&join.left), Arc::clone(&join.right)],
+        join.join_type,
+        [insists, with_ties, is_distance],
+        count.clone(),
+        score.clone(),
+        condition,
+    )?;
+    Ok(node.into_plan())
+}
+
+/// Checks that a family knows the score of a SIMJOIN.
+fn check_score(score: &Expr, is_distance: bool, join: &Join, families: &Families) -> Result<()> {
+    let sides = Sides { left: join.left.schema(), right: join.right.schema(), families };
+    match known(score, is_distance, sides) {
+        Ok(_) => Ok(()),
+        Err(reason) => plan_err!(
+            "SIMJOIN … NEAREST cannot run: {score}: {reason}; a correct example: {EXAMPLE}; JOIN in \
+             place of SIMJOIN compares every pair"
+        ),
+    }
+}
+
+/// The score as a function of a family over an argument of each side, or why it is none.
+fn known(score: &Expr, is_distance: bool, sides: Sides<'_>) -> Result<Box<Comparison>, String> {
+    let mut score = score;
+    while let Expr::Alias(alias) = score {
+        score = &alias.expr;
+    }
+    let Some((function, ..)) = similarity_call(score, sides.families) else {
+        let names: Vec<&str> = sides.families.functions().map(|f| f.name()).collect();
+        return Err(format!("it is no call of one of {}", names.join(", ")));
+    };
+    let (found, wanted) = match function.info().order {
+        Order::Distance => ("distance", "DISTANCE"),
+        Order::Similarity => ("similarity", "SIMILARITY"),
+    };
+    if is_distance != (function.info().order == Order::Distance) {
+        return Err(format!("{function} is a {found}; write BY {wanted}"));
+    }
+    match Comparison::find(&never(score, sides.families), sides) {
+        Shape::Comparison(found) => Ok(found),
+        Shape::Declined(reason) => Err(reason),
+        Shape::Other => Err("it reads no columns of both sides".to_string()),
+    }
+}
+
+/// The number of neighbours of a node.
+pub(crate) fn nearest_of(node: &NearestNode) -> Result<Nearest> {
+    let wrong = |found: &dyn std::fmt::Display| {
+        plan_err!(
+            "NEAREST takes a positive number of rows, a constant or a parameter; found {found}"
+        )
+    };
+    let Expr::Literal(value, _) = without_cast(&node.count) else { return wrong(&node.count) };
+    if !value.data_type().is_integer() {
+        return wrong(value);
+    }
+    let Ok(ScalarValue::UInt64(Some(count))) = value.cast_to(&DataType::UInt64) else {
+        return wrong(value);
+    };
+    match usize::try_from(count).ok().and_then(NonZeroUsize::new) {
+        Some(count) => Ok(Nearest { count, with_ties: node.with_ties }),
+        None => wrong(value),
+    }
+}
+
+/// The node as a similarity join by a function of a family; `None` where no family knows the score.
+///
+/// A comparison of the score with a constant in the condition bounds it.
+pub(super) fn as_similarity_join(
+    node: &NearestNode,
+    families: &Families,
+    constants: Constants<'_>,
+) -> Result<Option<SetSimilarityJoin>> {
+    let sides = Sides { left: node.left.schema(), right: node.right.schema(), families };
+    let Ok(score) = known(&node.score, node.is_distance, sides) else { return Ok(None) };
+    let (call, arguments) = (score.call, score.arguments);
+    let mut bound = call.function.widest_bound().0;
+    let mut conjuncts = vec![];
+    for conjunct in node.condition.iter().flat_map(split_conjunction) {
+        let threshold = match Comparison::find(conjunct, sides) {
+            Shape::Comparison(found) if found.call == call && found.arguments == arguments => {
+                found.reduce(constants).ok()
+            }
+            _ => None,
+        };
+        let Some(threshold) = threshold else {
+            conjuncts.push(conjunct.clone());
+            continue;
+        };
+        let wider = Predicate { call, bound };
+        if (Predicate { call, bound: threshold.value }).implies(&wider) {
+            bound = threshold.value;
+        }
+        if !threshold.exact {
+            conjuncts.push(conjunct.clone());
+        }
+    }
+    let join = as_join(node)?;
+    let rest = match Rest::split(&join, conjuncts.into_iter())? {
+        Ok(rest) => rest,
+        Err(reason) => {
+            return plan_err!("NEAREST cannot run: {reason}; a correct example: {EXAMPLE}");
+        }
+    };
+    Ok(Some(SetSimilarityJoin {
+        left: Arc::clone(&node.left),
+        right: Arc::clone(&node.right),
+        shared: None,
+        predicate: Predicate { call, bound },
+        conjunct: node.score.clone(),
+        note: None,
+        join_type: node.join_type,
+        arguments,
+        on: rest.on,
+        null_equality: join.null_equality,
+        side_filters: rest.side_filters,
+        residual: rest.residual,
+        need: Need::Nearest(nearest_of(node)?),
+        output: output_of(&join),
+        schema: Arc::clone(&join.schema),
+    }))
+}
+
+/// A filter above a join with nearest rows, with its conditions of left rows below the join: they leave
+/// whole rankings out. `None` where there are none.
+pub(super) fn filter_left_rows(filter: &Filter) -> Result<Option<LogicalPlan>> {
+    // The optimizer puts a projection of columns in between.
+    let (input, projection) = match filter.input.as_ref() {
+        LogicalPlan::Projection(projection)
+            if projection.expr.iter().all(|e| matches!(e, Expr::Column(_))) =>
+        {
+            (projection.input.as_ref(), Some(projection))
+        }
+        other => (other, None),
+    };
+    let Some(node) = SetSimilarityJoin::of(input) else { return Ok(None) };
+    if !matches!(node.need, Need::Nearest(_)) {
+        return Ok(None);
+    }
+    let (left, right) = (node.left.schema(), node.right.schema());
+    let mut of_left = vec![];
+    let mut others = vec![];
+    for conjunct in split_conjunction(&filter.predicate) {
+        let moves = side_of(conjunct, left, right) == Some(Side::Left)
+            && !conjunct.is_volatile()
+            && !reaches_outside(conjunct)?;
+        if moves { &mut of_left } else { &mut others }.push(conjunct.clone());
+    }
+    let Some(predicate) = conjunction(of_left) else { return Ok(None) };
+    let mut node = node.clone();
+    node.left = Arc::new(LogicalPlan::Filter(Filter::try_new(predicate, node.left)?));
+    let mut plan = node.into_plan();
+    if let Some(Projection { expr, schema, .. }) = projection {
+        let (expr, schema) = (expr.clone(), Arc::clone(schema));
+        let projection = Projection::try_new_with_schema(expr, Arc::new(plan), schema)?;
+        plan = LogicalPlan::Projection(projection);
+    }
+    Ok(Some(match conjunction(others) {
+        Some(predicate) => LogicalPlan::Filter(Filter::try_new(predicate, Arc::new(plan))?),
+        None => plan,
+    }))
+}
+
+/// The condition of a node, by the sides that its conjuncts read.
+pub(crate) fn rest_of(node: &NearestNode) -> Result<Rest> {
+    let conjuncts = node.condition.iter().flat_map(split_conjunction).cloned();
+    match Rest::split(&as_join(node)?, conjuncts)? {
+        Ok(rest) => Ok(rest),
+        Err(reason) => plan_err!("NEAREST cannot run: {reason}"),
+    }
+}
+
+/// A plain join of the inputs of a node, with its schema.
+pub(crate) fn as_join(node: &NearestNode) -> Result<Join> {
+    Join::try_new(
+        Arc::clone(&node.left),
+        Arc::clone(&node.right),
+        vec![],
+        None,
+        node.join_type,
+        JoinConstraint::On,
+        NullEquality::NullEqualsNothing,
+        false,
+    )
+}

@@ -1,0 +1,104 @@
+//! Nearest neighbours: for each row of the left side the best rows of the right side.
+
+use std::num::NonZeroUsize;
+
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{JoinType, NullEquality};
+use datafusion::physical_expr::PhysicalExprRef;
+
+use super::{Need, Order, OutputColumn, Predicate, Residual, Side, SimilarityJoin};
+
+/// How many neighbours a left row has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Nearest {
+    /// The number of neighbours.
+    pub count: NonZeroUsize,
+    /// Whether further ones whose score is that of the last one are neighbours as well.
+    pub with_ties: bool,
+}
+
+/// The best pairs of a join by the score of its predicate, as an ORDER BY of that score with a LIMIT asks
+/// for them.
+///
+/// Pairs that are as good as the last one of them are in the answer as well, and others may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BestPairs {
+    /// The number of pairs.
+    pub count: NonZeroUsize,
+    /// Whether any of the pairs that are as good as the last one will do: nothing else orders them.
+    pub any_tie: bool,
+}
+
+/// A join of each left row with its nearest right rows, as planned.
+///
+/// A pair of rows is a candidate when every pair of `on` is equal, the side filters and the condition
+/// hold, and its score is not NULL. The best candidates of a left row by `order` are its neighbours.
+#[derive(Debug, Clone)]
+pub struct NearestJoin {
+    /// How many neighbours a row has.
+    pub nearest: Nearest,
+    /// Which scores are better.
+    pub order: Order,
+    /// The score as the user wrote it, for EXPLAIN.
+    pub text: String,
+    /// `Inner`, or `Left`: then a left row without a neighbour is in the answer as well.
+    pub join_type: JoinType,
+    /// The score of a pair; `None` where `search` finds every neighbour.
+    pub score: Option<Residual>,
+    /// Blocking keys: equalities (left over the left schema, right over the right schema).
+    pub on: Vec<(PhysicalExprRef, PhysicalExprRef)>,
+    /// Whether NULL keys of `on` are equal.
+    pub null_equality: NullEquality,
+    /// Per side, a Boolean over that side's schema that a row must pass to be in a candidate.
+    pub side_filters: [Option<PhysicalExprRef>; 2],
+    /// The part of the condition that only a pair can decide. It reads no scores.
+    pub condition: Option<Residual>,
+    /// The similarity join by which neighbours are found, where the score is a function of a family.
+    pub search: Option<Search>,
+    /// The columns of the output. Scores are those of `search`.
+    pub output: Vec<OutputColumn>,
+    /// The schema of `output`.
+    pub schema: SchemaRef,
+}
+
+/// The parts of a similarity join that finds neighbours.
+#[derive(Debug, Clone)]
+pub struct Search {
+    /// The function, and its least similar value that a neighbour may have.
+    pub predicate: Predicate,
+    /// The argument of each side, over that side's input schema.
+    pub arguments: [PhysicalExprRef; 2],
+    /// The condition of the pair, with scores taken from the match.
+    pub residual: Option<Residual>,
+}
+
+impl NearestJoin {
+    /// The inner join by `search` whose matches have a score of at least `bound`, or as a distance of at
+    /// most that; `None` where there is no search.
+    pub fn matches(
+        &self,
+        bound: f64,
+        output: Vec<OutputColumn>,
+        schema: SchemaRef,
+    ) -> Option<SimilarityJoin> {
+        let search = self.search.as_ref()?;
+        Some(SimilarityJoin {
+            predicate: Predicate { bound, ..search.predicate },
+            text: self.text.clone(),
+            join_type: JoinType::Inner,
+            arguments: search.arguments.clone(),
+            on: self.on.clone(),
+            null_equality: self.null_equality,
+            side_filters: self.side_filters.clone(),
+            residual: search.residual.clone(),
+            need: Need::Rows,
+            output,
+            schema,
+        })
+    }
+
+    /// The filter of a side's rows, over that side's input schema.
+    pub fn side_filter(&self, side: Side) -> Option<&PhysicalExprRef> {
+        self.side_filters[side as usize].as_ref()
+    }
+}
