@@ -538,7 +538,7 @@ def nearest(
     >>> import simjoin
     >>> simjoin.nearest(["Jane Doe", "John Roe"], ["Jon Roe", "Jane Do", "Joan Roe"], k=1)
     [{'left': 0, 'right': 1, 'score': 0.8333333333333334}, \
-{'left': 1, 'right': 0, 'score': 0.5714285714285714}]
+{'left': 1, 'right': 0, 'score': 0.375}]
     >>> points = {"v": [[0.0, 0.0], [3.0, 4.0], [3.0, 5.0]]}
     >>> simjoin.nearest(points, on="v")
     {'left': [0, 1, 2], 'right': [1, 2, 1], 'score': [5.0, 1.0, 1.0]}

@@ -81,7 +81,7 @@ def test_kinds_keys_and_columns() -> None:
     assert found == {
         "left": [7, 8],
         "right": [None, 2],
-        "score": [None, 4 / 7],
+        "score": [None, 0.375],
         "name_left": ["Jane Doe", "John Roe"],
         "name_right": [None, "Jon Roe"],
     }
