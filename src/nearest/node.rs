@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use datafusion::common::tree_node::TreeNodeRecursion;
@@ -13,7 +14,7 @@ use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, RecordOutput, Time,
 };
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::{
@@ -154,8 +155,8 @@ impl NearestJoinExec {
     }
 }
 
-/// The neighbours of all left rows.
-fn neighbours(run: Run) -> Result<impl Stream<Item = Result<RecordBatch>>> {
+/// The neighbours of all left rows; `searched` is told the time that finding them takes.
+fn neighbours(run: Run, searched: Time) -> Result<impl Stream<Item = Result<RecordBatch>>> {
     let candidates: Arc<[u32]> = run.candidates()?.into();
     run.memory.try_grow(candidates.len() * size_of::<u32>())?;
     let parts = parts(&run, &candidates);
@@ -163,13 +164,16 @@ fn neighbours(run: Run) -> Result<impl Stream<Item = Result<RecordBatch>>> {
     let run = Arc::new(run);
     let parts = stream::iter(parts).then(move |(rows, places)| {
         let (run, candidates) = (Arc::clone(&run), Arc::clone(&candidates));
+        let searched = searched.clone();
         async move {
             let part = &candidates[places];
             let memory = run.memory.new_empty();
             let best = Best::try_new(part.len(), run.count(), run.nearest(), memory)?;
             let best = Arc::new(best);
             if !part.is_empty() {
+                let started = Instant::now();
                 run.find(part, &best).await?;
+                searched.add_elapsed(started);
             }
             let [left, right] = [&run.left, &run.right].map(Arc::clone);
             let join = &run.join;
@@ -353,11 +357,10 @@ impl ExecutionPlan for NearestJoinExec {
         }
         let read = self.read(&context)?;
         let emitted = BaselineMetrics::new(&self.metrics, partition);
-        let batches = stream::once(read).map(|run| run.and_then(neighbours)).try_flatten();
-        let batches = batches.map_ok(move |batch| {
-            emitted.record_output(batch.num_rows());
-            batch
-        });
+        let searched = emitted.elapsed_compute().clone();
+        let neighbours = move |run| neighbours(run, searched.clone());
+        let batches = stream::once(read).map(move |run| run.and_then(&neighbours)).try_flatten();
+        let batches = batches.map_ok(move |batch| batch.record_output(&emitted));
         let batches = RecordBatchStreamAdapter::new(self.schema(), batches.boxed());
         Ok(Box::pin(cooperative(batches)))
     }

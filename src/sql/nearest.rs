@@ -65,6 +65,11 @@ impl Scanner<'_> {
             return Ok(None);
         }
         let mut at = nearest + 1;
+        // A name in the place of the number.
+        let is_name = matches!(self.token(at), Token::Word(_)) && self.keyword(at) != Keyword::BY;
+        if is_name && self.keyword(at + 1) == Keyword::BY {
+            return self.malformed(nearest, "a positive number", at);
+        }
         let is_negative = *self.token(at) == Token::Minus;
         at += usize::from(is_negative);
         let is_count = matches!(self.token(at), Token::Number(..) | Token::Placeholder(_));

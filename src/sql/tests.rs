@@ -78,6 +78,7 @@ fn nearest_clauses_become_conditions() {
         ("SELECT * FROM a SIMJOIN b NEAREST 3", "needs BY"),
         ("SELECT * FROM a SIMJOIN b NEAREST BY x", "needs DISTANCE or SIMILARITY"),
         ("SELECT * FROM a JOIN b NEAREST -2 BY DISTANCE x", "a positive number"),
+        ("SELECT * FROM a JOIN b NEAREST k BY DISTANCE x", "a positive number, found k"),
         ("SELECT * FROM a RIGHT JOIN b NEAREST BY DISTANCE x", "exchange the tables"),
         ("SELECT * FROM a LEFT SEMI SIMJOIN b NEAREST BY DISTANCE x", "[INNER | LEFT [OUTER]]"),
         ("SELECT * FROM a SIMJOIN b NEAREST 2 WITH TIES ON x", "needs BY"),
