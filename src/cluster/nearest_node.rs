@@ -12,6 +12,7 @@ use datafusion_proto::protobuf::LogicalExprNode;
 use prost::Message;
 
 use crate::plan::NearestNode;
+use crate::plan::relations::ClauseWords;
 
 /// The first bytes. A protobuf message begins with a tag, which is never 0.
 const MARK: &[u8] = b"\0simjoin nearest";
@@ -48,9 +49,9 @@ pub(super) fn write(
     let expression = |expr: &Expr| serialize_expr(expr, codec).map_err(as_error);
     let message = NearestMessage {
         is_outer: node.join_type == JoinType::Left,
-        insists: node.insists,
-        with_ties: node.with_ties,
-        is_distance: node.is_distance,
+        insists: node.words.insists,
+        with_ties: node.words.with_ties,
+        is_distance: node.words.is_distance,
         count: expression(&node.count)?,
         score: expression(&node.score)?,
         condition: node.condition.as_ref().map(expression).transpose()?,
@@ -79,7 +80,11 @@ pub(super) fn read(
     let node = NearestNode::try_new(
         [Arc::new(left.clone()), Arc::new(right.clone())],
         if message.is_outer { JoinType::Left } else { JoinType::Inner },
-        [message.insists, message.with_ties, message.is_distance],
+        ClauseWords {
+            insists: message.insists,
+            with_ties: message.with_ties,
+            is_distance: message.is_distance,
+        },
         expression(&message.count)?,
         expression(&message.score)?,
         message.condition.as_ref().map(expression).transpose()?,

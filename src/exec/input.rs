@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::common::{Result, internal_err};
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::spec::Side;
@@ -33,6 +34,34 @@ pub enum JoinInput {
 }
 
 impl JoinInput {
+    /// The plans that give the rows, in the order of their sides.
+    pub(crate) fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        match self {
+            JoinInput::Two { left, right, .. } => vec![left, right],
+            JoinInput::Itself { input, .. } => vec![input],
+        }
+    }
+
+    /// The input with other plans in the place of its [children](Self::children).
+    ///
+    /// # Errors
+    ///
+    /// An internal error when they are more, or fewer.
+    pub(crate) fn with_children(&self, children: &[Arc<dyn ExecutionPlan>]) -> Result<Self> {
+        Ok(match (self, children) {
+            (JoinInput::Two { build, partitions, .. }, [left, right]) => JoinInput::Two {
+                left: Arc::clone(left),
+                right: Arc::clone(right),
+                build: *build,
+                partitions: *partitions,
+            },
+            (JoinInput::Itself { partitions, .. }, [input]) => {
+                JoinInput::Itself { input: Arc::clone(input), partitions: *partitions }
+            }
+            _ => return internal_err!("a join got {} children", children.len()),
+        })
+    }
+
     /// The plan that gives the rows of `side`.
     pub fn side(&self, side: Side) -> &Arc<dyn ExecutionPlan> {
         match (self, side) {

@@ -405,10 +405,7 @@ impl ExecutionPlan for SetSimilarityJoinExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        match &self.input {
-            JoinInput::Two { left, right, .. } => vec![left, right],
-            JoinInput::Itself { input, .. } => vec![input],
-        }
+        self.input.children()
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
@@ -444,22 +441,7 @@ impl ExecutionPlan for SetSimilarityJoinExec {
         // A node holds no state of an execution that a new one would not make again.
         let (ChildrenPropertiesMode::Keep | ChildrenPropertiesMode::Recompute) =
             options.children_properties;
-        let mut children = children.into_iter();
-        let mut next = || match children.next() {
-            Some(child) => Ok(child),
-            None => internal_err!("SetSimilarityJoinExec lacks a child"),
-        };
-        let input = match &self.input {
-            JoinInput::Two { build, partitions, .. } => JoinInput::Two {
-                left: next()?,
-                right: next()?,
-                build: *build,
-                partitions: *partitions,
-            },
-            JoinInput::Itself { partitions, .. } => {
-                JoinInput::Itself { input: next()?, partitions: *partitions }
-            }
-        };
+        let input = self.input.with_children(&children)?;
         Ok(Arc::new(self.with_input(input)?))
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{JoinType, Result, internal_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryLimit};
@@ -32,7 +33,7 @@ use super::run::{OnRound, Round, Run};
 use super::table::Table;
 use crate::config::SimJoinOptions;
 use crate::engine::Families;
-use crate::exec::JoinInput;
+use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::spec::{NearestJoin, Order, Side};
 
 /// A join of each left row with its nearest right rows.
@@ -81,6 +82,12 @@ impl NearestJoinExec {
             (Some(score), _) => check_type(&score.expression.data_type(&score.schema)?)?,
             (None, Some(_)) => {}
             (None, None) => return internal_err!("nearest rows need a score"),
+        }
+        if let Some(search) = &join.search {
+            // A strategy or a device that cannot serve the last round is refused before the first.
+            let bound = search.predicate.bound;
+            let last = join.matches(search, bound, vec![], Arc::new(Schema::empty()));
+            SetSimilarityJoinExec::try_new(input.clone(), last, families, options.clone())?;
         }
         let is_unbounded = [Side::Left, Side::Right]
             .iter()
@@ -283,10 +290,7 @@ impl ExecutionPlan for NearestJoinExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        match &self.input {
-            JoinInput::Two { left, right, .. } => vec![left, right],
-            JoinInput::Itself { input, .. } => vec![input],
-        }
+        self.input.children()
     }
 
     fn input_distribution_requirements(&self) -> InputDistributionRequirements {
@@ -321,18 +325,7 @@ impl ExecutionPlan for NearestJoinExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = match (&self.input, children.as_slice()) {
-            (JoinInput::Two { build, partitions, .. }, [left, right]) => JoinInput::Two {
-                left: Arc::clone(left),
-                right: Arc::clone(right),
-                build: *build,
-                partitions: *partitions,
-            },
-            (JoinInput::Itself { partitions, .. }, [input]) => {
-                JoinInput::Itself { input: Arc::clone(input), partitions: *partitions }
-            }
-            _ => return internal_err!("NearestJoinExec got {} children", children.len()),
-        };
+        let input = self.input.with_children(&children)?;
         let (join, options) = (self.join.as_ref().clone(), self.options.clone());
         Ok(Arc::new(Self::try_new(input, join, &self.families, options)?))
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{AsArray, Float64Array, RecordBatch, UInt32Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Schema, SchemaRef, UInt32Type};
 use datafusion::common::Result;
@@ -85,16 +85,31 @@ impl Numbered<'_> {
     }
 }
 
-/// The pairs of a batch of such an output: left row, right row, key of the score.
-pub(super) fn for_pairs<T>(
-    batch: &RecordBatch,
+/// The pairs of a batch of such an output.
+#[derive(Debug)]
+pub(super) struct NumberedPairs {
+    rows: [UInt32Array; 2],
+    scores: Float64Array,
     order: Order,
-    take: impl FnOnce(&mut dyn Iterator<Item = (u32, u32, ScoreKey)>) -> T,
-) -> Result<T> {
-    let [left, right] = [0, 1].map(|column| batch.column(column).as_primitive::<UInt32Type>());
-    let scores = cast(batch.column(2), &DataType::Float64)?;
-    let scores = scores.as_primitive::<Float64Type>();
-    let pairs = left.values().iter().zip(right.values()).zip(scores.values());
-    let mut pairs = pairs.map(|((left, right), score)| (*left, *right, key_of(*score, order)));
-    Ok(take(&mut pairs))
+}
+
+impl NumberedPairs {
+    /// The pairs of a batch, whose scores are better in `order`.
+    ///
+    /// # Errors
+    ///
+    /// When a score is of a type that no function has.
+    pub(super) fn of(batch: &RecordBatch, order: Order) -> Result<Self> {
+        let rows = |column: usize| batch.column(column).as_primitive::<UInt32Type>().clone();
+        let scores = cast(batch.column(2), &DataType::Float64)?;
+        let scores = scores.as_primitive::<Float64Type>().clone();
+        Ok(Self { rows: [rows(0), rows(1)], scores, order })
+    }
+
+    /// Left row, right row and key of the score of each pair.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, u32, ScoreKey)> {
+        let [left, right] = self.rows.each_ref().map(|rows| rows.values());
+        let pairs = left.iter().zip(right).zip(self.scores.values());
+        pairs.map(|((left, right), score)| (*left, *right, key_of(*score, self.order)))
+    }
 }

@@ -1,16 +1,18 @@
 //! Scores that are computed pair by pair.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions};
 use arrow::array::{Int64Array, UInt32Array};
-use arrow::compute::{cast, filter, take};
+use arrow::compute::{cast, take};
 use arrow::datatypes::{DataType, Float64Type, Int64Type, UInt64Type};
 use datafusion::common::cast::as_boolean_array;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{Result, internal_datafusion_err, internal_err, plan_err};
+use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::best::{Best, ScoreKey, key_of, keyed};
@@ -20,6 +22,9 @@ use crate::spec::{NearestJoin, Order, Residual, ResidualColumn, Side};
 
 /// Right rows that a left row meets at once.
 const BLOCK: usize = 1 << 13;
+
+/// The bytes of a key's place in a table of keys, besides the key itself.
+const KEY_BYTES: usize = 2 * (size_of::<Box<[u8]>>() + size_of::<Vec<u32>>());
 
 /// Whether scores of this type are ranked.
 ///
@@ -71,19 +76,23 @@ pub(super) struct Pairs {
     /// The right rows that pass the filter of their side: of each key, or all under the empty key.
     partners: HashMap<Box<[u8]>, Vec<u32>>,
     keys: Option<KeyConverter>,
+    _memory: MemoryReservation,
 }
 
 impl Pairs {
-    /// The pairs of two tables.
+    /// The pairs of two tables. `memory` grows by the lists of right rows.
     ///
     /// # Errors
     ///
-    /// Those of evaluating keys and filters.
+    /// The errors of evaluating keys and filters, and when memory is refused.
     pub(super) fn try_new(
         join: Arc<NearestJoin>,
         left: Arc<Table>,
         right: Arc<Table>,
+        memory: MemoryReservation,
     ) -> Result<Self> {
+        // A list doubles as it grows.
+        memory.try_grow(2 * right.rows() * size_of::<u32>())?;
         let mut partners: HashMap<Box<[u8]>, Vec<u32>> = HashMap::new();
         let keys = match right.batches().next() {
             Some((_, batch)) if !join.on.is_empty() => {
@@ -114,12 +123,13 @@ impl Pairs {
                 match partners.get_mut(key) {
                     Some(rows) => rows.push(start + row as u32),
                     None => {
+                        memory.try_grow(key.len() + KEY_BYTES)?;
                         partners.insert(key.into(), vec![start + row as u32]);
                     }
                 }
             }
         }
-        Ok(Self { join, left, right, partners, keys })
+        Ok(Self { join, left, right, partners, keys, _memory: memory })
     }
 
     /// Offers `best` all pairs of the left rows `rows`, which are `slots` there. `threads` tasks share
@@ -127,7 +137,7 @@ impl Pairs {
     ///
     /// # Errors
     ///
-    /// Those of evaluating the condition and the score.
+    /// The errors of evaluating the condition and the score.
     pub(super) async fn offer(
         self: &Arc<Self>,
         rows: Arc<[u32]>,
@@ -147,11 +157,11 @@ impl Pairs {
                         return Ok::<_, datafusion::error::DataFusionError>(());
                     };
                     for block in pairs.partners_of(*row)?.chunks(BLOCK) {
-                        let found = pairs.score(*row, block)?;
-                        let found = found.iter().zip(block).filter_map(|(key, partner)| {
+                        let (partners, keys) = pairs.score(*row, block)?;
+                        let ranked = partners.iter().zip(keys.iter());
+                        best.offer(ranked.filter_map(|(partner, key)| {
                             key.map(|key: ScoreKey| (*slot, *partner, key))
-                        });
-                        best.offer(found);
+                        }));
                         best.settle()?;
                         tokio::task::yield_now().await;
                     }
@@ -176,32 +186,23 @@ impl Pairs {
         Ok(found.map_or(&[], Vec::as_slice))
     }
 
-    /// The keys of the scores of a left row with some right rows; NULL where they are no candidates.
-    fn score(&self, row: u32, block: &[u32]) -> Result<Int64Array> {
+    /// The right rows of a block that are candidates of a left row, and the keys of their scores; NULL where
+    /// the score is.
+    fn score<'a>(&self, row: u32, block: &'a [u32]) -> Result<(Cow<'a, [u32]>, Int64Array)> {
         let Some(score) = &self.join.score else {
             return internal_err!("the search finds every neighbour");
         };
-        let places = Int64Array::from_iter((0..block.len() as i64).map(Some));
-        let Some(condition) = &self.join.condition else {
-            return keys_of(&self.evaluate(score, row, block)?, self.join.order);
+        let candidates = match &self.join.condition {
+            None => Cow::Borrowed(block),
+            Some(condition) => {
+                let holds = self.evaluate(condition, row, block)?;
+                let holds = as_boolean_array(&holds)?;
+                let rows = block.iter().enumerate().filter(|(at, _)| is_true(holds, *at));
+                Cow::Owned(rows.map(|(_, row)| *row).collect())
+            }
         };
-        let holds = self.evaluate(condition, row, block)?;
-        let holds = as_boolean_array(&holds)?.clone();
-        let holds: BooleanArray = (0..block.len()).map(|at| Some(is_true(&holds, at))).collect();
-        let kept: Vec<u32> = block
-            .iter()
-            .zip(holds.iter())
-            .filter(|(_, h)| *h == Some(true))
-            .map(|(r, _)| *r)
-            .collect();
-        let scores = self.evaluate(score, row, &kept)?;
-        let keys = keys_of(&scores, self.join.order)?;
-        let places = filter(&places, &holds)?;
-        let mut all = vec![None; block.len()];
-        for (place, key) in places.as_primitive::<Int64Type>().values().iter().zip(keys.iter()) {
-            all[*place as usize] = key;
-        }
-        Ok(all.into_iter().collect())
+        let keys = keys_of(&self.evaluate(score, row, &candidates)?, self.join.order)?;
+        Ok((candidates, keys))
     }
 
     /// The value of an expression for a left row with some right rows.

@@ -59,7 +59,7 @@ impl Rounds {
     ///
     /// # Errors
     ///
-    /// Those of joining a sample.
+    /// The errors of joining a sample.
     pub(super) async fn next(&mut self, run: &Run, active: &[u32]) -> Result<(f64, bool)> {
         let right = run.right_rows();
         if active.len().saturating_mul(right) <= FEW_PAIRS || right <= run.count() {

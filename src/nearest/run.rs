@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::Array;
 use datafusion::common::runtime::JoinSet;
 use datafusion::common::{Result, internal_datafusion_err, internal_err};
 use datafusion::execution::TaskContext;
@@ -13,14 +13,14 @@ use datafusion::physical_plan::{ExecutionPlan, ExecutionPlanProperties};
 use futures::StreamExt;
 
 use super::best::Best;
-use super::numbered::{Numbered, for_pairs};
+use super::numbered::{Numbered, NumberedPairs};
 use super::pairs::{Pairs, admitted, evaluate, is_true};
 use super::rounds::Rounds;
 use super::table::Table;
 use crate::config::SimJoinOptions;
 use crate::engine::Families;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
-use crate::spec::{Nearest, NearestJoin, Order, Side};
+use crate::spec::{Nearest, NearestJoin, Side};
 
 /// Left rows that are joined, in the order of their numbers.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +31,7 @@ pub(super) struct LeftRows<'a> {
     pub slots: &'a [u32],
 }
 
-/// Told what each round did.
+/// Hears of each round that has ended.
 pub(super) type OnRound = Arc<dyn Fn(Round) + Send + Sync>;
 
 /// A round that has ended.
@@ -109,6 +109,9 @@ impl Run {
 
     /// The best pairs of the left rows `rows`, which are numbered by their place there. `best` has none yet.
     pub(super) async fn find(&self, rows: &[u32], best: &Arc<Best>) -> Result<()> {
+        let lists = self.memory.new_empty();
+        // The places below, and the numbers of their rows.
+        lists.try_grow(2 * rows.len() * size_of::<u32>())?;
         // The places in `rows` of those that have fewer neighbours than they may have.
         let mut active: Vec<u32> = (0..rows.len() as u32).collect();
         if let Some(search) = &self.join.search {
@@ -134,7 +137,8 @@ impl Run {
         }
         active.iter().for_each(|place| best.clear(*place));
         let (left, right) = (Arc::clone(&self.left), Arc::clone(&self.right));
-        let pairs = Arc::new(Pairs::try_new(Arc::clone(&self.join), left, right)?);
+        let pairs = Pairs::try_new(Arc::clone(&self.join), left, right, self.memory.new_empty())?;
+        let pairs = Arc::new(pairs);
         let numbers = numbers_of(&active, rows).into();
         let count = active.len();
         pairs.offer(numbers, active.into(), best, self.threads()).await?;
@@ -165,7 +169,10 @@ impl Run {
             let (slots, best, order) = (Arc::clone(&slots), Arc::clone(best), self.join.order);
             tasks.spawn(async move {
                 while let Some(batch) = batches.next().await {
-                    offer(&batch?, &slots, &best, order)?;
+                    let pairs = NumberedPairs::of(&batch?, order)?;
+                    best.offer(
+                        pairs.iter().map(|(left, right, key)| (slots[left as usize], right, key)),
+                    );
                     best.settle()?;
                 }
                 Ok::<_, datafusion::error::DataFusionError>(())
@@ -196,9 +203,7 @@ impl Run {
             partitions: self.threads(),
         };
         let (output, schema) = numbered.output(search.predicate.call, &search.arguments)?;
-        let Some(join) = self.join.matches(bound, output, schema) else {
-            return internal_err!("no similarity join finds these neighbours");
-        };
+        let join = self.join.matches(search, bound, output, schema);
         let options = self.options.clone();
         let input = numbered.input(&options, copies)?;
         Ok(Arc::new(SetSimilarityJoinExec::try_new(input, join, &self.families, options)?))
@@ -207,11 +212,4 @@ impl Run {
 
 fn numbers_of(places: &[u32], rows: &[u32]) -> Vec<u32> {
     places.iter().map(|place| rows[*place as usize]).collect()
-}
-
-/// Offers the rows of a batch of a round's join.
-fn offer(batch: &RecordBatch, slots: &[u32], best: &Best, order: Order) -> Result<()> {
-    for_pairs(batch, order, |pairs| {
-        best.offer(pairs.map(|(left, right, key)| (slots[left as usize], right, key)));
-    })
 }

@@ -27,7 +27,7 @@ impl Table {
     ///
     /// # Errors
     ///
-    /// Those of the input, and when memory is refused.
+    /// The errors of the input, and when memory is refused.
     pub(super) async fn read(
         mut input: SendableRecordBatchStream,
         memory: &MemoryReservation,
@@ -104,14 +104,14 @@ impl Table {
     }
 
     /// Some rows as an input of a similarity join, all of them where `rows` is `None`: the columns of the
-    /// side and the [`NUMBER`] of each row behind them. With the bytes that copies take, which are
-    /// reserved.
+    /// side and the [`NUMBER`] of each row behind them. `memory` grows by copies and numbers.
     pub(super) fn source(
         &self,
         rows: Option<&[u32]>,
         memory: &MemoryReservation,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let schema = numbered(&self.schema);
+        memory.try_grow(rows.map_or(self.rows(), <[u32]>::len) * size_of::<u32>())?;
         let batches = match rows {
             None => self
                 .batches()

@@ -13,7 +13,7 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
 use crate::SimJoinContextExt;
-use crate::config::DistributionChoice;
+use crate::config::{DistributionChoice, StrategyName};
 use crate::functions::all;
 use crate::session::install;
 use crate::tests::statements::{Setup, Way, error, oracle, pick, plan_and_rows, sorted, table};
@@ -56,6 +56,7 @@ fn values(rng: &mut StdRng, rows: usize, kind: Kind) -> ArrayRef {
                 for _ in 0..3 {
                     let value = match rng.random_range(0..60) {
                         0 => f64::NAN,
+                        3 => -f64::NAN,
                         1 => f64::INFINITY,
                         2 => 1e200,
                         _ => f64::from(rng.random_range(-3..4)),
@@ -434,5 +435,24 @@ async fn the_number_of_rows_may_be_a_parameter() -> Result<()> {
     assert_eq!(five.count().await?, 2000);
     let none = statement.with_param_values(vec![ScalarValue::Int64(Some(0))])?.collect().await;
     assert!(none.unwrap_err().to_string().contains("positive number"));
+    Ok(())
+}
+
+/// A strategy that cannot serve the last round is refused when the statement is planned.
+#[tokio::test]
+async fn a_strategy_for_few_edits_finds_no_nearest_rows() -> Result<()> {
+    let mut setup = Setup::of(Way::Memory);
+    setup.options.strategy = StrategyName::new("deletions");
+    let context = setup.session(install)?;
+    many(&context).await?;
+    let sql = |on| {
+        format!(
+            "SELECT a.id FROM t a SIMJOIN t b NEAREST BY DISTANCE levenshtein(a.s, b.s) ON a.id <> b.id{on}"
+        )
+    };
+    let planned = context.simjoin_sql(&sql("")).await?.create_physical_plan().await;
+    assert!(planned.unwrap_err().to_string().contains("deletions"));
+    let (_, rows) = plan_and_rows(&context, &sql(" AND levenshtein(a.s, b.s) <= 2")).await?;
+    assert!(!rows.is_empty());
     Ok(())
 }

@@ -297,7 +297,7 @@ fn plan_pairwise(
     let of_pair = |expr: &Expr| compiler.of_pair(expr, |_| Ok(None));
     let join = NearestJoin {
         nearest: nearest_of(node)?,
-        order: if node.is_distance { Order::Distance } else { Order::Similarity },
+        order: if node.words.is_distance { Order::Distance } else { Order::Similarity },
         text: node.score.to_string(),
         join_type: node.join_type,
         score: Some(of_pair(&node.score)?),

@@ -74,15 +74,15 @@ pub struct Search {
 
 impl NearestJoin {
     /// The inner join by `search` whose matches have a score of at least `bound`, or as a distance of at
-    /// most that; `None` where there is no search.
+    /// most that.
     pub fn matches(
         &self,
+        search: &Search,
         bound: f64,
         output: Vec<OutputColumn>,
         schema: SchemaRef,
-    ) -> Option<SimilarityJoin> {
-        let search = self.search.as_ref()?;
-        Some(SimilarityJoin {
+    ) -> SimilarityJoin {
+        SimilarityJoin {
             predicate: Predicate { bound, ..search.predicate },
             text: self.text.clone(),
             join_type: JoinType::Inner,
@@ -94,7 +94,7 @@ impl NearestJoin {
             need: Need::Rows,
             output,
             schema,
-        })
+        }
     }
 
     /// The filter of a side's rows, over that side's input schema.

@@ -57,7 +57,7 @@ impl Held {
     ///
     /// # Errors
     ///
-    /// Those of the input.
+    /// The errors of the input.
     pub(super) async fn read(
         mut input: SendableRecordBatchStream,
         room: &mut usize,

@@ -305,18 +305,7 @@ impl ExecutionPlan for BestPairsExec {
         children: Vec<Arc<dyn ExecutionPlan>>,
         _: ReplaceChildrenOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let input = match (self.plain.input(), children.as_slice()) {
-            (JoinInput::Two { build, partitions, .. }, [left, right]) => JoinInput::Two {
-                left: Arc::clone(left),
-                right: Arc::clone(right),
-                build: *build,
-                partitions: *partitions,
-            },
-            (JoinInput::Itself { partitions, .. }, [input]) => {
-                JoinInput::Itself { input: Arc::clone(input), partitions: *partitions }
-            }
-            _ => return internal_err!("BestPairsExec got {} children", children.len()),
-        };
+        let input = self.plain.input().with_children(&children)?;
         let plain = self.plain.with_input(input)?;
         Ok(Arc::new(Self::try_new(plain, self.best, &self.families)?))
     }

@@ -9,12 +9,12 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_plan::ExecutionPlan;
 use futures::StreamExt;
 
-use super::top::{Best, Pair, Top};
+use super::top::{Pair, Picked, Top};
 use crate::config::SimJoinOptions;
 use crate::engine::Families;
 use crate::exec::{ProcessCores, SetSimilarityJoinExec};
 use crate::nearest::best::{ScoreKey, key_of, score_of};
-use crate::nearest::numbered::{Numbered, for_pairs};
+use crate::nearest::numbered::{Numbered, NumberedPairs};
 use crate::nearest::table::Table;
 use crate::spec::{BestPairs, Order, OutputColumn, Predicate, SimilarityJoin};
 
@@ -30,7 +30,7 @@ const SAMPLE_ROWS: [usize; 2] = if cfg!(test) { [8, 1 << 6] } else { [1 << 9, 1 
 /// Bounds that are tried, at most.
 const MOST_ROUNDS: u32 = 4;
 
-/// Where a round finds too few pairs, the next is to find so many times as many.
+/// The factor by which the next round is to find more pairs than a round that found too few.
 const WIDER: usize = 4;
 
 /// Told of a round that has ended, and of its join.
@@ -69,7 +69,7 @@ impl Search {
     ///
     /// # Errors
     ///
-    /// Those of the joins.
+    /// The errors of the joins.
     pub(super) async fn run(&self) -> Result<Found> {
         let widest = self.join.predicate.bound;
         let [left, right] = [0, 1].map(|side| self.tables[side].rows());
@@ -93,13 +93,13 @@ impl Search {
             let plan = self.join(bound, [None; 2], &top).await?;
             (self.on_round)(format!("{bound}: {} pairs", top.offered()), plan);
             match top.take() {
-                Best::Few(_) => {}
-                Best::Pairs(pairs) if self.has_all_scores() => return Ok(Found::Pairs(pairs)),
-                Best::Pairs(pairs) => {
+                Picked::Few(_) => {}
+                Picked::Pairs(pairs) if self.has_all_scores() => return Ok(Found::Pairs(pairs)),
+                Picked::Pairs(pairs) => {
                     let last = pairs.iter().map(|(key, ..)| *key).max();
                     return Ok(Found::Within(self.within(last, bound)));
                 }
-                Best::Within(key) => return Ok(Found::Within(self.within(Some(key), bound))),
+                Picked::Within(key) => return Ok(Found::Within(self.within(Some(key), bound))),
             }
         }
         Ok(Found::Within(widest))
@@ -146,11 +146,11 @@ impl Search {
         let text = format!("sample of {} x {} rows: {pairs} pairs", left.len(), right.len());
         (self.on_round)(text, plan);
         let keys = match top.take() {
-            Best::Few(pairs) | Best::Pairs(pairs) => {
+            Picked::Few(pairs) | Picked::Pairs(pairs) => {
                 pairs.into_iter().map(|(key, ..)| key).collect()
             }
             // So many ties that all places have this key.
-            Best::Within(key) => vec![key; count],
+            Picked::Within(key) => vec![key; count],
         };
         Ok(Sample { keys, share })
     }
@@ -182,9 +182,8 @@ impl Search {
             let (top, order) = (Arc::clone(top), self.order());
             tasks.spawn(async move {
                 while let Some(batch) = batches.next().await {
-                    for_pairs(&batch?, order, |pairs| {
-                        top.offer(pairs.map(|(left, right, key)| (key, left, right)))
-                    })??;
+                    let pairs = NumberedPairs::of(&batch?, order)?;
+                    top.offer(pairs.iter().map(|(left, right, key)| (key, left, right)))?;
                     if top.is_done() {
                         break;
                     }

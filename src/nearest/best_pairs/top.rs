@@ -21,7 +21,7 @@ const LEAST_HELD: usize = if cfg!(test) { 1 << 3 } else { 1 << 10 };
 #[derive(Debug)]
 struct Kept {
     pairs: Vec<Pair>,
-    /// The best are picked when so many are held.
+    /// The number of held pairs at which the best are picked.
     pick_at: usize,
     /// There are too many that are as good as the last one.
     overflown: bool,
@@ -45,7 +45,7 @@ pub(super) struct Top {
 
 /// The pairs of a [`Top`] that has met all pairs of a join.
 #[derive(Debug, PartialEq)]
-pub(super) enum Best {
+pub(super) enum Picked {
     /// Fewer than `count`.
     Few(Vec<Pair>),
     /// So many, with all that are as good as the last one unless any will do.
@@ -138,17 +138,17 @@ impl Top {
     }
 
     /// The best pairs, the best one first.
-    pub(super) fn take(&self) -> Best {
+    pub(super) fn take(&self) -> Picked {
         let mut kept = self.kept.lock();
         self.pick(&mut kept);
         if kept.overflown {
-            return Best::Within(self.last.load(Relaxed));
+            return Picked::Within(self.last.load(Relaxed));
         }
         let mut pairs = std::mem::take(&mut kept.pairs);
         pairs.sort_unstable();
         match pairs.len() < self.count {
-            true => Best::Few(pairs),
-            false => Best::Pairs(pairs),
+            true => Picked::Few(pairs),
+            false => Picked::Pairs(pairs),
         }
     }
 }
@@ -192,17 +192,17 @@ mod tests {
             let is_done = top.is_done();
             done += usize::from(is_done && any_tie);
             match (top.take(), last) {
-                (Best::Few(pairs), None) => assert_eq!(pairs, all),
-                (Best::Within(key), Some(last)) => {
+                (Picked::Few(pairs), None) => assert_eq!(pairs, all),
+                (Picked::Within(key), Some(last)) => {
                     assert!(!any_tie && key >= last);
                     overflown += 1;
                 }
-                (Best::Pairs(pairs), Some(last)) if any_tie => {
+                (Picked::Pairs(pairs), Some(last)) if any_tie => {
                     let keys = |pairs: &[Pair]| pairs.iter().map(|p| p.0).collect::<Vec<_>>();
                     assert_eq!(keys(&pairs), keys(&all[..count]), "round {round}");
                     assert!(!is_done || last == 0);
                 }
-                (Best::Pairs(pairs), Some(last)) => {
+                (Picked::Pairs(pairs), Some(last)) => {
                     all.truncate(all.partition_point(|(key, ..)| *key <= last));
                     assert_eq!(pairs, all, "round {round}");
                 }

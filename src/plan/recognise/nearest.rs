@@ -17,7 +17,7 @@ use super::predicate::{Comparison, Constants, Shape, Sides, side_of, similarity_
 use crate::engine::Families;
 use crate::plan::columns::reaches_outside;
 use crate::plan::logical::SetSimilarityJoin;
-use crate::plan::relations::NearestNode;
+use crate::plan::relations::{ClauseWords, NearestNode};
 use crate::spec::{Nearest, Need, Order, Predicate, Side};
 use crate::sql::{CANDIDATES_FUNCTION, COUNT_FUNCTION, DISTANCE_FUNCTION, SIMILARITY_FUNCTION};
 
@@ -87,7 +87,7 @@ pub(super) fn nearest_node(join: Join, families: &Families) -> Result<LogicalPla
     let node = NearestNode::try_new(
         [Arc::clone(&join.left), Arc::clone(&join.right)],
         join.join_type,
-        [insists, with_ties, is_distance],
+        ClauseWords { insists, with_ties, is_distance },
         count.clone(),
         score.clone(),
         condition,
@@ -146,7 +146,7 @@ pub(crate) fn nearest_of(node: &NearestNode) -> Result<Nearest> {
         return wrong(value);
     };
     match usize::try_from(count).ok().and_then(NonZeroUsize::new) {
-        Some(count) => Ok(Nearest { count, with_ties: node.with_ties }),
+        Some(count) => Ok(Nearest { count, with_ties: node.words.with_ties }),
         None => wrong(value),
     }
 }
@@ -160,7 +160,7 @@ pub(super) fn as_similarity_join(
     constants: Constants<'_>,
 ) -> Result<Option<SetSimilarityJoin>> {
     let sides = Sides { left: node.left.schema(), right: node.right.schema(), families };
-    let Ok(score) = known(&node.score, node.is_distance, sides) else { return Ok(None) };
+    let Ok(score) = known(&node.score, node.words.is_distance, sides) else { return Ok(None) };
     let (call, arguments) = (score.call, score.arguments);
     let mut bound = call.function.widest_bound().0;
     let mut conjuncts = vec![];

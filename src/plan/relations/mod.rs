@@ -19,6 +19,7 @@ mod planner;
 
 pub(crate) use connect::connect_pairs;
 pub use function::{PairFunction, ScoreOrder};
+pub(crate) use nearest::ClauseWords;
 pub use nearest::NearestNode;
 pub use node::PairsNode;
 pub(crate) use physical::plan_pairs;

@@ -9,6 +9,17 @@ use datafusion::logical_expr::{
     Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore, build_join_schema,
 };
 
+/// The words of a NEAREST clause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct ClauseWords {
+    /// SIMJOIN: a family has to know the score.
+    pub insists: bool,
+    /// WITH TIES: ties of the last neighbour are neighbours.
+    pub with_ties: bool,
+    /// BY DISTANCE: lesser scores are better.
+    pub is_distance: bool,
+}
+
 /// A join of each left row with its nearest right rows, from the analyzer on. The optimizer moves no
 /// conditions below it, nor those of its own out of it: they say which pairs are ranked.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -19,14 +30,10 @@ pub struct NearestNode {
     pub(crate) right: Arc<LogicalPlan>,
     /// `Inner` or `Left`.
     pub(crate) join_type: JoinType,
-    /// Whether the join is a SIMJOIN, for which a family has to know the score.
-    pub(crate) insists: bool,
+    /// The words of the clause.
+    pub(crate) words: ClauseWords,
     /// The number of neighbours, an integer once parameters have values.
     pub(crate) count: Expr,
-    /// Whether ties of the last neighbour are neighbours.
-    pub(crate) with_ties: bool,
-    /// Whether lesser scores are better.
-    pub(crate) is_distance: bool,
     /// The score, over both schemas.
     pub(crate) score: Expr,
     /// The condition by which a pair is a candidate, over both schemas.
@@ -35,33 +42,22 @@ pub struct NearestNode {
 }
 
 impl NearestNode {
-    /// A node of these parts, whose last ones are as in the fields.
+    /// A node of these parts.
     pub(crate) fn try_new(
         inputs: [Arc<LogicalPlan>; 2],
         join_type: JoinType,
-        [insists, with_ties, is_distance]: [bool; 3],
+        words: ClauseWords,
         count: Expr,
         score: Expr,
         condition: Option<Expr>,
     ) -> Result<Self> {
         let [left, right] = inputs;
         let schema = Arc::new(build_join_schema(left.schema(), right.schema(), &join_type)?);
-        Ok(Self {
-            left,
-            right,
-            join_type,
-            insists,
-            count,
-            with_ties,
-            is_distance,
-            score,
-            condition,
-            schema,
-        })
+        Ok(Self { left, right, join_type, words, count, score, condition, schema })
     }
 
     /// Whether the optimizer has moved a condition without columns (`random() < 0.1`) from above to both
-    /// inputs. Of left rows alone it leaves as many pairs as of pairs.
+    /// inputs. The left input alone keeps it, so that it holds once for a pair.
     fn is_pushed(&self, left: &LogicalPlan, right: &LogicalPlan) -> bool {
         let (LogicalPlan::Filter(of_left), LogicalPlan::Filter(of_right)) = (left, right) else {
             return false;
@@ -110,8 +106,8 @@ impl UserDefinedLogicalNodeCore for NearestNode {
     }
 
     fn fmt_for_explain(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ties = if self.with_ties { " with ties" } else { "" };
-        let order = if self.is_distance { "distance" } else { "similarity" };
+        let ties = if self.words.with_ties { " with ties" } else { "" };
+        let order = if self.words.is_distance { "distance" } else { "similarity" };
         let Self { join_type, count, score, .. } = self;
         write!(f, "NearestJoin: {join_type} nearest {count}{ties} by {order} {score}")?;
         match &self.condition {
@@ -130,8 +126,7 @@ impl UserDefinedLogicalNodeCore for NearestNode {
             return internal_err!("NearestJoin has two inputs, a number and a score");
         };
         let right = if self.is_pushed(&left, &right) { Arc::clone(&self.right) } else { right };
-        let flags = [self.insists, self.with_ties, self.is_distance];
-        Self::try_new([left, right], self.join_type, flags, count, score, exprs.next())
+        Self::try_new([left, right], self.join_type, self.words, count, score, exprs.next())
     }
 
     fn necessary_children_exprs(&self, output_columns: &[usize]) -> Option<Vec<Vec<usize>>> {
