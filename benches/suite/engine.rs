@@ -41,6 +41,25 @@ pub fn device(name: &str) -> Result<DeviceChoice, String> {
     Ok(options.device)
 }
 
+/// Devices, one after the other.
+#[derive(Debug, Clone)]
+pub struct Devices(pub Vec<DeviceChoice>);
+
+/// Reads a list of devices: in `cpu,cuda:0,1,cuda` the number 1 belongs to the device before it.
+pub fn devices(list: &str) -> Result<Devices, String> {
+    let mut names: Vec<String> = vec![];
+    for part in list.split(',') {
+        match names.last_mut() {
+            Some(last) if part.parse::<u32>().is_ok() => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => names.push(part.to_string()),
+        }
+    }
+    names.iter().map(|name| device(name)).collect::<Result<_, _>>().map(Devices)
+}
+
 /// Reads the name of a form of the vector kernels.
 pub fn simd(name: &str) -> Result<Simd, String> {
     Simd::named(name).ok_or_else(|| {

@@ -102,7 +102,7 @@ fn write(
         &joined.reserved_bytes,
         &encoded.csr_bytes(),
         &format!("{gain:.3}"),
-        &point.device,
+        &point.device.to_string().replace(',', "+"),
         &f.device.candidates,
         &seconds(f.device.kernels.sum() as f64 / 1e9),
         &seconds(f.device.copy_nanos as f64 / 1e9),

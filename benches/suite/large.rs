@@ -73,7 +73,7 @@ impl Options {
 /// Prints a line for each technique and point.
 pub fn run(options: &Options, rounds: usize) -> Result<()> {
     let ordinal = match options.devices {
-        Some(DeviceChoice::Cuda(ordinal)) => ordinal.unwrap_or(0),
+        Some(DeviceChoice::Cuda(Some(ordinals))) => ordinals.iter().next().unwrap_or(0),
         _ => 0,
     };
     let device = Device::open(ordinal)?;

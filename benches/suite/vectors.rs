@@ -217,7 +217,7 @@ fn write(
         &joined.strategy,
         &request.simd,
         &request.threads,
-        &request.device,
+        &request.device.to_string().replace(',', "+"),
         &run,
         &seconds(encoded.seconds),
         &seconds(joined.choose_seconds),

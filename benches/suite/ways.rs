@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use datafusion::common::Result;
 use datafusion_simjoin::SimJoinOptions;
-use datafusion_simjoin::config::{DeviceChoice, StrategyName};
+use datafusion_simjoin::config::StrategyName;
 use datafusion_simjoin::internals::simd::Simd;
 
 use crate::engine::{self, Joined, Request};
@@ -22,9 +22,8 @@ pub struct Ways {
         default_values_t = [engine::default_simd()])]
     simd: Vec<Simd>,
     /// Devices
-    #[arg(long, value_delimiter = ',', value_parser = engine::device,
-        default_values_t = [DeviceChoice::Cpu])]
-    devices: Vec<DeviceChoice>,
+    #[arg(long, value_parser = engine::devices, default_value = "cpu")]
+    devices: engine::Devices,
     /// Runs of each point
     #[arg(long, default_value_t = 3)]
     runs: usize,
@@ -53,7 +52,7 @@ impl Ways {
                 for &threads in &self.threads {
                     let request =
                         |&device| Request { strategy, device, threads, symmetric: true, simd, gpu };
-                    requests.extend(self.devices.iter().map(request));
+                    requests.extend(self.devices.0.iter().map(request));
                 }
             }
         }

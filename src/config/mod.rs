@@ -22,7 +22,7 @@ pub use values::{
     PositiveCount, RowLimit, SimdChoice, SpillChoice,
 };
 
-pub use crate::engine::{DeviceChoice, GpuOptions, LayoutChoice, StrategyName};
+pub use crate::engine::{DeviceChoice, GpuOptions, LayoutChoice, Ordinals, StrategyName};
 
 /// Declares the options once: name, field, default and documentation, which SQL shows as well.
 macro_rules! options {
@@ -90,7 +90,7 @@ options! {
     "strategy" strategy: StrategyName = StrategyName::AUTO;
     /// Where signatures are tested or candidates verified: on a GPU where that is estimated to pay
     /// (auto), on the CPU (cpu), on as many GPUs as there is work for (cuda; an error where none can
-    /// be used), or on GPU number N (cuda:N).
+    /// be used), or on GPUs by number (cuda:1, or cuda:0,2 for as many of these).
     "device" device: DeviceChoice = DeviceChoice::Auto;
     /// The input that is collected and indexed: the smaller one by statistics (auto), left or
     /// right.
@@ -248,7 +248,9 @@ mod tests {
         assert_eq!(options, SimJoinOptions::default());
         options.set("device", "cuda:1").unwrap();
         options.set("build_side", "Right").unwrap();
-        assert_eq!(options.device, DeviceChoice::Cuda(Some(1)));
+        assert_eq!(options.device, DeviceChoice::cuda(1));
+        options.set("device", "cuda:2, 0").unwrap();
+        assert_eq!(options.device.to_string(), "cuda:0,2");
         options.set("gpu.candidate_memory", "512k").unwrap();
         options.set("gpu.memory_limit", "3000").unwrap();
         options.set("debug.gpu_layout", "d4").unwrap();
@@ -366,7 +368,9 @@ mod tests {
             options.set(name, "16777216").unwrap();
         }
         assert!(options.set("hash_join_rows_per_key", "NaN").is_err());
-        assert!(options.set("device", "cuda:x").is_err());
+        for value in ["cuda:x", "cuda:", "cuda:128", "cuda:0,", "cuda:1,1"] {
+            assert!(options.set("device", value).is_err(), "{value}");
+        }
         assert!(options.set("debug.gpu_block_size", "48").is_err());
         let error = options.set("debug.gpu_layout", "d8").unwrap_err().to_string();
         assert!(error.contains("auto, a, b, c or d4"), "{error}");

@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use datafusion::common::{Result, config_err};
 
-use crate::engine::{DeviceChoice, LayoutChoice, StrategyName, listed};
+use crate::engine::{DeviceChoice, LayoutChoice, Ordinals, StrategyName, listed};
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::strategies;
@@ -268,7 +268,8 @@ impl fmt::Display for SimdChoice {
 
 impl OptionValue for DeviceChoice {
     fn accepts() -> Cow<'static, str> {
-        "auto, cpu, cuda or cuda:N with the device's number".into()
+        "auto, cpu, cuda, or cuda: with numbers of devices below 128, such as cuda:1 or cuda:0,2"
+            .into()
     }
 
     fn parse(text: &str) -> Option<Self> {
@@ -276,7 +277,7 @@ impl OptionValue for DeviceChoice {
             "auto" => Self::Auto,
             "cpu" => Self::Cpu,
             "cuda" => Self::Cuda(None),
-            other => Self::Cuda(Some(other.strip_prefix("cuda:")?.parse().ok()?)),
+            other => Self::Cuda(Some(Ordinals::listed(other.strip_prefix("cuda:")?)?)),
         })
     }
 }

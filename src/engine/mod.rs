@@ -46,7 +46,7 @@ pub(crate) use keys::{KeyConverter, KeyId, KeyRows, Keys};
 pub(crate) use matcher::ItemPair;
 pub use matcher::Matcher;
 pub(crate) use options::listed;
-pub use options::{DeviceChoice, GpuOptions, LayoutChoice, StrategyName};
+pub use options::{DeviceChoice, GpuOptions, LayoutChoice, Ordinals, StrategyName};
 pub(crate) use row_groups::{ItemId, RowGroups};
 pub(crate) use stored::{Domain, StoredForm, StoredRows, Unload};
 pub(crate) use strategy::{

@@ -51,8 +51,49 @@ pub enum DeviceChoice {
     Auto,
     /// The processor alone.
     Cpu,
-    /// One CUDA device by its ordinal, or all that are visible. An error where none can be used.
-    Cuda(Option<u32>),
+    /// CUDA devices by number, or all that are visible. An error where none can be used.
+    Cuda(Option<Ordinals>),
+}
+
+impl DeviceChoice {
+    /// One CUDA device by its number, which is less than 128.
+    pub const fn cuda(ordinal: u32) -> Self {
+        Self::Cuda(Some(Ordinals::one(ordinal)))
+    }
+}
+
+/// The numbers of some CUDA devices, at least one, each less than 128.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ordinals(u128);
+
+impl Ordinals {
+    const LIMIT: u32 = u128::BITS;
+
+    const fn one(ordinal: u32) -> Self {
+        assert!(ordinal < Self::LIMIT, "a number of a CUDA device is less than 128");
+        Self(1 << ordinal)
+    }
+
+    /// The numbers of a list such as `0,2`; `None` where it has something else, or a number twice.
+    pub(crate) fn listed(text: &str) -> Option<Self> {
+        text.split(',').try_fold(Self(0), |ordinals, number| {
+            let number: u32 = number.trim().parse().ok()?;
+            let fits = number < Self::LIMIT && ordinals.0 >> number & 1 == 0;
+            fits.then(|| Self(ordinals.0 | 1 << number))
+        })
+    }
+
+    /// The numbers, ascending.
+    pub fn iter(self) -> impl Iterator<Item = u32> {
+        (0..Self::LIMIT).filter(move |ordinal| self.0 >> ordinal & 1 == 1)
+    }
+}
+
+impl fmt::Display for Ordinals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let numbers: Vec<String> = self.iter().map(|ordinal| ordinal.to_string()).collect();
+        f.write_str(&numbers.join(","))
+    }
 }
 
 impl fmt::Display for DeviceChoice {
@@ -61,7 +102,7 @@ impl fmt::Display for DeviceChoice {
             Self::Auto => f.write_str("auto"),
             Self::Cpu => f.write_str("cpu"),
             Self::Cuda(None) => f.write_str("cuda"),
-            Self::Cuda(Some(ordinal)) => write!(f, "cuda:{ordinal}"),
+            Self::Cuda(Some(ordinals)) => write!(f, "cuda:{ordinals}"),
         }
     }
 }

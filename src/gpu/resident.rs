@@ -99,7 +99,7 @@ impl<'a> Upload<'a> {
     /// The pinned memory of an upload, in bytes; less where there is less to copy.
     const BYTES: u64 = 32 << 20;
     /// Threads that fill a half, and the least bytes for each. Tests want many.
-    const THREADS: usize = 8;
+    const THREADS: usize = 16;
     const LEAST_BYTES: usize = if cfg!(test) { 64 } else { 1 << 20 };
 
     fn new(

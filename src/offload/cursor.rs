@@ -143,6 +143,12 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         }
     }
 
+    /// Whether the cursor may have another work under way: its first, or one that a device wants.
+    fn may_send(&self) -> bool {
+        let first = self.in_flight == 0;
+        first || self.in_flight < self.most_in_flight && self.join.devices.want_works()
+    }
+
     /// Sends a job to the device with the shortest queue; to the CPU where all have failed.
     fn submit(&mut self, unit: u32, job: F::Job) {
         let Offload { devices, filter, .. } = &*self.join;
@@ -156,7 +162,7 @@ impl<F: DeviceFilter> OffloadCursor<F> {
         self.in_flight += 1;
         self.first_sent.get_or_insert_with(Instant::now);
         self.funnel.device.chunks += 1;
-        let ticket = self.inbox.ticket(unit, number);
+        let ticket = self.inbox.ticket(unit, devices, number);
         device.submit(filter.work(number, job, ticket));
     }
 
@@ -378,7 +384,7 @@ impl<F: DeviceFilter> OffloadCursor<F> {
                 return Poll::Ready(Ok(Progress::Yield));
             }
             // What devices have left to the CPU comes first: plans take memory.
-            if self.in_flight < self.most_in_flight && !self.redo.is_busy() {
+            if self.may_send() && !self.redo.is_busy() {
                 if let Some((unit, job)) = self.jobs.pop_front() {
                     self.submit(unit, job);
                     continue;
@@ -391,7 +397,7 @@ impl<F: DeviceFilter> OffloadCursor<F> {
             if self.open.is_empty() && self.units.is_empty() {
                 return Poll::Ready(Ok(self.units.progress()));
             }
-            let has_room = self.in_flight < self.most_in_flight && self.units.is_empty();
+            let has_room = self.may_send() && self.units.is_empty();
             if has_room && !self.units.is_finished() && !std::mem::replace(&mut self.asked, true) {
                 return Poll::Ready(Ok(Progress::NeedsInput));
             }

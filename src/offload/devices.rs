@@ -43,8 +43,8 @@ impl OpenDevices {
         join: impl Fn(Self) -> Result<T, DeviceError>,
     ) -> Result<T, DeviceError> {
         let mut ordinals = match request.choice {
-            DeviceChoice::Cuda(None) => at_hand(Device::count()?),
-            DeviceChoice::Cuda(Some(ordinal)) => vec![ordinal],
+            DeviceChoice::Cuda(None) => at_hand((0..Device::count()?).collect()),
+            DeviceChoice::Cuda(Some(ordinals)) => at_hand(ordinals.iter().collect()),
             DeviceChoice::Auto | DeviceChoice::Cpu => vec![0],
         };
         // Saturates.
@@ -177,9 +177,8 @@ impl OpenDevices {
     }
 }
 
-/// The numbers of `count` devices: first those that are open, the shortest queue first.
-fn at_hand(count: u32) -> Vec<u32> {
-    let mut ordinals: Vec<u32> = (0..count).collect();
+/// The numbers of some devices: first those that are open, the shortest queue first.
+fn at_hand(mut ordinals: Vec<u32>) -> Vec<u32> {
     ordinals.sort_by_cached_key(|&ordinal| {
         Device::opened(ordinal).map_or(usize::MAX, |device| device.pending())
     });
@@ -234,6 +233,8 @@ pub(crate) struct Devices {
 #[derive(Debug)]
 struct Member {
     device: Arc<Device>,
+    /// Works of this join that the device has not answered.
+    under_way: AtomicUsize,
     /// A work of this join failed on the device, which gets no further one.
     failed: AtomicBool,
 }
@@ -252,7 +253,11 @@ impl Devices {
         remark: Option<&'static str>,
         request: &DeviceRequest,
     ) -> Self {
-        let member = |device| Member { device, failed: AtomicBool::new(false) };
+        let member = |device| Member {
+            device,
+            under_way: AtomicUsize::new(0),
+            failed: AtomicBool::new(false),
+        };
         Self {
             members: open.devices.into_iter().map(member).collect(),
             next: AtomicUsize::new(0),
@@ -300,6 +305,30 @@ impl Devices {
     /// The device with the shortest queue, and its number; `None` where all have failed.
     pub(crate) fn shortest_queue(&self) -> Option<(usize, &Arc<Device>)> {
         self.by_queue(self.next.fetch_add(1, Ordering::Relaxed)).first().copied()
+    }
+
+    /// Whether a device has fewer works of the join than keep it busy, or none is left. Works that
+    /// wait with the cursors go to the device that is done first.
+    pub(crate) fn want_works(&self) -> bool {
+        /// Works of a join that keep a device busy: those in its slots, and some behind them.
+        const BUSY: usize = Device::SLOTS + 2;
+        let mut healthy = self.members.iter().filter(|member| !member.has_failed()).peekable();
+        healthy.peek().is_none()
+            || healthy.any(|member| member.under_way.load(Ordering::Relaxed) < BUSY)
+    }
+
+    /// Notes that a work of the join goes to a device.
+    pub(crate) fn note_sent(&self, number: usize) {
+        if let Some(member) = self.members.get(number) {
+            member.under_way.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Notes that a device has answered a work of the join.
+    pub(crate) fn note_answer(&self, number: usize) {
+        if let Some(member) = self.members.get(number) {
+            member.under_way.fetch_sub(1, Ordering::Relaxed);
+        }
     }
 
     /// Whether nothing more should be sent: no device is left.
@@ -352,19 +381,22 @@ impl Devices {
         }
     }
 
-    /// Makes something on every device, by its number. A device that fails to is left out.
+    /// Makes something on every device, side by side, by its number. A device that fails to is left
+    /// out.
     ///
     /// # Errors
     ///
     /// Where all fail.
-    pub(crate) fn on_each<T>(
+    pub(crate) fn on_each<T: Send>(
         &self,
-        make: impl Fn(usize, &Arc<Device>) -> Result<T, DeviceError>,
+        make: impl Fn(usize, &Arc<Device>) -> Result<T, DeviceError> + Sync,
     ) -> Result<Vec<Option<T>>, DeviceError> {
+        let numbered: Vec<_> = self.iter().enumerate().collect();
+        let made = side_by_side(&numbered, |&(number, device)| make(number, device));
         let mut outcome = Err(DeviceError::NoDevice);
         let mut all = vec![];
-        for (number, device) in self.iter().enumerate() {
-            match make(number, device) {
+        for (number, made) in made.into_iter().enumerate() {
+            match made {
                 Ok(made) => {
                     all.push(Some(made));
                     outcome = Ok(());

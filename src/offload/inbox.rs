@@ -10,7 +10,7 @@ use futures::task::AtomicWaker;
 use parking_lot::Mutex;
 
 use crate::gpu::DeviceError;
-use crate::offload::Outcome;
+use crate::offload::{Devices, Outcome};
 
 /// A job of a unit, with the device's answer to it.
 #[derive(Debug)]
@@ -38,9 +38,15 @@ impl<J, L> Default for Inbox<J, L> {
 }
 
 impl<J, L> Inbox<J, L> {
-    /// The reply to a job: it leaves the device's answer here.
-    pub(super) fn ticket(self: &Arc<Self>, unit: u32, device: usize) -> Ticket<J, L> {
-        Ticket { inbox: Arc::clone(self), unit, device }
+    /// The reply to a job that goes to a device: it leaves the device's answer here.
+    pub(super) fn ticket(
+        self: &Arc<Self>,
+        unit: u32,
+        devices: &Arc<Devices>,
+        device: usize,
+    ) -> Ticket<J, L> {
+        devices.note_sent(device);
+        Ticket { inbox: Arc::clone(self), unit, devices: Arc::clone(devices), device }
     }
 
     /// The oldest answer.
@@ -69,6 +75,7 @@ impl<J, L> Inbox<J, L> {
 pub(crate) struct Ticket<J, L> {
     inbox: Arc<Inbox<J, L>>,
     unit: u32,
+    devices: Arc<Devices>,
     device: usize,
 }
 
@@ -76,6 +83,7 @@ impl<J, L> Ticket<J, L> {
     /// Leaves the answer, once. Never blocks.
     pub(crate) fn done(self, job: J, outcome: Result<Outcome<L>, DeviceError>) {
         let Self { unit, device, .. } = self;
+        self.devices.note_answer(device);
         if !self.is_wanted() {
             return;
         }

@@ -333,6 +333,10 @@ fn a_join_opens_as_many_devices_as_it_has_work_for() {
         rows(&ctx, "SET simjoin.debug.gpu_work = 500").await;
         assert_eq!(rows(&ctx, near).await, expected);
         assert!((3..10).contains(&opened()), "{}", opened());
+        rows(&ctx, "SET simjoin.device = 'cuda:41,40'").await;
+        assert_eq!(rows(&ctx, near).await, expected);
+        let text = explain(&ctx, &format!("ANALYZE {near}")).await;
+        assert_contains(&text, &["device=cuda:40,41", "cuda:40,41 CUDA emulator"]);
     });
 }
 

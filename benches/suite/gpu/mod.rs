@@ -66,7 +66,7 @@ fn spec(measure: Measure, threshold: f64, need: MatchNeed, gpu: GpuOptions) -> J
 /// The join on the first device, with the sets there.
 fn on_device(sets: &SetCollection, spec: &JoinSpec) -> Result<Arc<DeviceJoin>> {
     let request = DeviceRequest {
-        choice: DeviceChoice::Cuda(Some(0)),
+        choice: DeviceChoice::cuda(0),
         self_join: true,
         work: f64::INFINITY,
         on_failure: Arc::new(|_| {}),

@@ -71,7 +71,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 let cpu_join = engine::self_join(sets, &point)?.seconds();
                 for &memory in &arguments.candidate_memory {
                     let gpu = GpuOptions { candidate_memory: memory, ..GpuOptions::default() };
-                    let point = Point { device: DeviceChoice::Cuda(Some(0)), gpu, ..point };
+                    let point = Point { device: DeviceChoice::cuda(0), gpu, ..point };
                     let joins = (0..arguments.runs).map(|_| engine::self_join(sets, &point));
                     let mut joins = joins.collect::<Result<Vec<_>>>()?;
                     joins.sort_by(|a, b| a.seconds().total_cmp(&b.seconds()));

@@ -3,6 +3,7 @@
 //! Medians of the runs of a point, ratios of medians, geometric means of ratios. Whatever file is
 //! there is reported; the others are left out.
 
+mod cards;
 mod gpu;
 mod growth;
 mod phases;
@@ -73,10 +74,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             sections.push(strategies::report(&table)?);
             sections.push(scaling::report(&table)?);
         }
-        // Runs made before there were devices have no such column.
-        if table.rows().any(|row| row.text("device").is_ok_and(|device| device != "cpu")) {
+        // Runs made before there were devices have no such column. Runs on cards alone are told below.
+        let on = |wanted: &'static str| {
+            move |row: CsvRow<'_>| row.text("device").is_ok_and(|device| device == wanted)
+        };
+        if table.rows().any(on("cpu")) && !table.rows().all(on("cpu")) {
             sections.push(gpu::report_joins(&table)?);
         }
+    }
+    let joins = [read("joins.csv")?, read("vectors.csv")?];
+    let joins: Vec<_> = joins.iter().flatten().filter(|table| cards::has_several(table)).collect();
+    if !joins.is_empty() {
+        sections.push(cards::report(&joins)?);
     }
     if let Some(table) = read("growth.csv")? {
         sections.push(growth::report(&table)?);

@@ -410,7 +410,7 @@ async fn batches_of_two_inputs_are_on_the_device_together() {
         };
         let options = SimJoinOptions {
             strategy: StrategyName::new("ppjoin"),
-            device: DeviceChoice::Cuda(Some(lease.ordinal())),
+            device: DeviceChoice::cuda(lease.ordinal()),
             ..SimJoinOptions::default()
         };
         let exec =

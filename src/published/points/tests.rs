@@ -88,8 +88,7 @@ async fn published_joins_answer_as_nested_loops_do() -> Result<()> {
     if gpu().is_none() {
         return Ok(());
     }
-    let (oracle, device) =
-        (session(None).await?, session(Some(DeviceChoice::Cuda(Some(0)))).await?);
+    let (oracle, device) = (session(None).await?, session(Some(DeviceChoice::cuda(0))).await?);
     for strategy in ["nested-loop-published", "directory-published"] {
         device.sql(&format!("SET simjoin.strategy = '{strategy}'")).await?.collect().await?;
         for (columns, condition) in [

@@ -133,7 +133,7 @@ fn on_devices(
     context: PrepareContext<'_>,
 ) -> Result<Arc<dyn PreparedJoin>> {
     let (build, spec) = (&join.build, join.spec);
-    let fit = Fit::choose(build, &spec, device, &join.statistics);
+    let fit = Fit::choose(build, &spec, device, &join.statistics, context.threads)?;
     let on_cpu = on_cpu(build, spec, join.scheme(), front, context);
     Ok(tiles::prepare(build, spec, device, (fit, Residence::IfRoom), on_cpu)?)
 }

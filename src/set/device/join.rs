@@ -132,9 +132,9 @@ impl DeviceJoin {
     /// # Errors
     ///
     /// Where all fail.
-    pub(crate) fn on_each<T>(
+    pub(crate) fn on_each<T: Send>(
         &self,
-        make: impl Fn(&Arc<Device>, ResidentSets) -> Result<T, DeviceError>,
+        make: impl Fn(&Arc<Device>, ResidentSets) -> Result<T, DeviceError> + Sync,
     ) -> Result<Vec<Option<T>>, DeviceError> {
         self.devices.on_each(|number, device| {
             let sets = self.build_on(number).ok_or(DeviceError::NoDevice)?;

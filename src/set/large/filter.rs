@@ -17,6 +17,8 @@ use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
 /// Sets of a unit at least: rows of a tile.
 const LEAST_RANGE: u32 = 192;
+/// Ranges of a self-join for each of several devices.
+const WORKS: u64 = 4;
 
 /// A join of large sets on its devices.
 #[derive(Debug)]
@@ -169,7 +171,11 @@ impl DeviceFilter for LargeSets {
     }
 
     fn least_range(&self) -> u32 {
-        let rows = self.settings.cells / u64::from(self.build.len().max(1));
+        let sets = u64::from(self.build.len().max(1));
+        // Each work reads all columns: several for each device pay where there are several devices.
+        let devices = self.devices.len() as u64;
+        let share = if devices > 1 { sets / (WORKS * devices) } else { sets };
+        let rows = (self.settings.cells / sets).min(share);
         rows.clamp(LEAST_RANGE.into(), 1 << 30).next_multiple_of(64) as u32
     }
 }

@@ -1,9 +1,11 @@
 //! How frequent tokens are, by a sample of sets.
 
+use std::ops::Range;
+
 use datafusion::common::Result;
 
 use super::rates::heavy_from;
-use super::walk::{Walk, count, pieces};
+use super::walk::{SPAN, Walk};
 use crate::set::{JoinSpec, PrepareContext, SetCollection, SetJoin};
 use crate::util::evenly::Evenly;
 use crate::util::parallel;
@@ -14,6 +16,9 @@ const LARGE: f64 = 24.0;
 const COUNTED_SETS: u32 = 128;
 /// Nanoseconds of counting a token.
 const COUNT: f64 = 3.0;
+/// Spans of ranks in which tokens are counted at most, about: ranks stand in the order of frequency, so
+/// that spans at even distances tell of all.
+const SPANS: usize = 128;
 
 /// Frequencies of tokens, from a sample of sets.
 #[derive(Debug, Clone, Copy)]
@@ -63,33 +68,45 @@ impl Frequencies {
             sets.min(build.len()) as usize * build.token_count() / build.len().max(1) as usize,
         );
         let sampled = || Evenly::new(build.len(), sets).iter();
-        let bytes = build.universe() as usize + threads * Walk::footprint(sampled().count());
+        let spans: Vec<_> = spans(build.universe()).collect();
+        let all = (build.universe() as usize).div_ceil(SPAN);
+        let bytes = threads * (SPAN + Walk::footprint(sampled().count()))
+            + spans.len() * size_of::<Range<u32>>();
         context.reservation.try_grow(bytes)?;
-        let mut counts = vec![0_u8; build.universe() as usize];
-        let of_each =
-            parallel::map(threads, pieces(0, &mut counts, threads), |(first, counts)| {
-                count(build, sampled(), first, counts, context.cancel)?;
-                let mut of_each = [0_u64; 256];
-                counts.iter().for_each(|&count| of_each[count as usize] += 1);
-                Ok(of_each)
-            })?;
+        // Dense ranks take longer.
+        let share = spans.len().div_ceil(8 * threads).max(1);
+        let of_each = parallel::map(threads, spans.chunks(share).collect(), |spans| {
+            let mut walk = Walk::new(build, sampled(), spans.first().map_or(0, |span| span.start));
+            let (mut counts, mut of_each) = (vec![0_u8; SPAN], [0_u64; 256]);
+            for span in spans {
+                context.cancel.check()?;
+                walk.skip_to(build, span.start);
+                let counts = &mut counts[..span.len()];
+                walk.count(build, span.start, counts);
+                for count in counts {
+                    of_each[std::mem::take(count) as usize] += 1;
+                }
+            }
+            Ok(of_each)
+        })?;
         let of_each = of_each.iter().fold([0_u64; 256], |mut sum, of_each| {
             sum.iter_mut().zip(of_each).for_each(|(sum, part)| *sum += part);
             sum
         });
-        drop(counts);
         context.reservation.shrink(bytes);
-        Ok(Self::of_counts(&of_each, sampled().count(), build.len(), spec))
+        let weight = all as f64 / spans.len().max(1) as f64;
+        Ok(Self::of_counts(&of_each, weight, sampled().count(), build.len(), spec))
     }
 
-    /// `of_each` tells, by number of sets, how many tokens that many of the sampled sets have.
-    fn of_counts(of_each: &[u64], sampled: usize, sets: u32, spec: &JoinSpec) -> Self {
+    /// `of_each` tells, by number of sets, how many tokens that many of the sampled sets have. A token
+    /// there stands for `weight` tokens.
+    fn of_counts(of_each: &[u64], weight: f64, sampled: usize, sets: u32, spec: &JoinSpec) -> Self {
         let scale = f64::from(sets) / sampled.max(1) as f64;
         let least = heavy_from(u64::from(sets), spec.simd) as f64;
         let (mut heavy, mut light_pairs) = (0.0, 0.0);
         let (mut tokens, mut light) = (0.0, 0.0);
         for (count, &of_each) in of_each.iter().enumerate().skip(1) {
-            let (count, of_each) = (count as f64, of_each as f64);
+            let (count, of_each) = (count as f64, of_each as f64 * weight);
             tokens += count * of_each;
             if count * scale >= least {
                 heavy += of_each;
@@ -104,4 +121,11 @@ impl Frequencies {
             light_pairs: light_pairs * scale * scale,
         }
     }
+}
+
+/// Spans of ranks at even distances, all of them where they are few.
+fn spans(universe: u32) -> impl Iterator<Item = Range<u32>> {
+    let stride = (universe as usize).div_ceil(SPAN).div_ceil(SPANS).max(1);
+    let starts = (0..universe).step_by(SPAN).skip(stride / 2).step_by(stride);
+    starts.map(move |start| start..start.saturating_add(SPAN as u32).min(universe))
 }

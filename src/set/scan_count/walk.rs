@@ -33,6 +33,24 @@ impl Walk {
         Self { sets, places }
     }
 
+    /// Leaves out the tokens of rank less than `from`.
+    pub(super) fn skip_to(&mut self, build: &SetCollection, from: u32) {
+        for (&set, place) in self.sets.iter().zip(&mut self.places) {
+            let rest = &build.tokens(set)[*place..];
+            if rest.first().is_some_and(|&token| token < from) {
+                *place += rest.partition_point(|&token| token < from);
+            }
+        }
+    }
+
+    /// Counts the sets that have each of the next ranks, which begin at `start`.
+    pub(super) fn count<C: Count>(&mut self, build: &SetCollection, start: u32, counts: &mut [C]) {
+        let end = start.saturating_add(counts.len() as u32);
+        self.slice(build, end, |_, tokens| {
+            tokens.iter().for_each(|&token| counts[(token - start) as usize].add_one());
+        });
+    }
+
     /// Visits the tokens of rank less than `end` that each set has left.
     pub(in crate::set) fn slice(
         &mut self,
@@ -49,8 +67,10 @@ impl Walk {
     }
 }
 
-/// Counts for each of some ranks how many of the sets have it, `span` ranks at a time: their counts
-/// stay in a core's cache.
+/// Bytes of counts that stay in a core's cache.
+pub(super) const SPAN: usize = if cfg!(test) { 16 } else { 1 << 18 };
+
+/// Counts for each of some ranks how many of the sets have it, [`SPAN`] bytes of counts at a time.
 pub(in crate::set) fn count<C: Count>(
     build: &SetCollection,
     sets: impl Iterator<Item = SetId>,
@@ -58,17 +78,12 @@ pub(in crate::set) fn count<C: Count>(
     counts: &mut [C],
     cancel: &CancelFlag,
 ) -> Result<()> {
-    /// Bytes of the counts of a slice.
-    const SPAN: usize = if cfg!(test) { 16 } else { 1 << 18 };
     let mut walk = Walk::new(build, sets, first);
     let mut start = first;
     for slice in counts.chunks_mut(SPAN / size_of::<C>()) {
         cancel.check()?;
-        let end = start.saturating_add(slice.len() as u32);
-        walk.slice(build, end, |_, tokens| {
-            tokens.iter().for_each(|&token| slice[(token - start) as usize].add_one());
-        });
-        start = end;
+        walk.count(build, start, slice);
+        start = start.saturating_add(slice.len() as u32);
     }
     Ok(())
 }

@@ -522,7 +522,7 @@ fn the_choice_of_a_device_says_why() {
     assert!(cpu.ends_with(", cpu"), "{cpu}");
     let named = STRATEGIES.iter().map(|strategy| StrategyName::new(strategy.name()));
     for strategy in named.chain([StrategyName::AUTO]) {
-        let chosen = choose(strategy, DeviceChoice::Cuda(Some(0))).unwrap();
+        let chosen = choose(strategy, DeviceChoice::cuda(0)).unwrap();
         assert!(chosen.is_on_device());
         let shown = chosen.to_string();
         assert!(shown.contains("cuda:0 ") && shown.ends_with("(as demanded)"), "{shown}");
@@ -531,8 +531,8 @@ fn the_choice_of_a_device_says_why() {
     assert!(bwjoin.is_on_device());
     let error = choose(StrategyName::new("bwjoin"), DeviceChoice::Cpu).unwrap_err().to_string();
     assert!(error.contains("on a GPU alone") && error.contains("ppjoin"), "{error}");
-    let error = choose(StrategyName::AUTO, DeviceChoice::Cuda(Some(1000))).unwrap_err();
-    assert!(error.to_string().contains("no CUDA device 1000"), "{error}");
+    let error = choose(StrategyName::AUTO, DeviceChoice::cuda(127)).unwrap_err();
+    assert!(error.to_string().contains("no CUDA device 127"), "{error}");
 }
 
 /// Where the devices have no room for a strategy that `auto` has placed there, the next best one joins.
@@ -574,7 +574,7 @@ fn signatures_that_decide_are_tested_on_a_device() {
     let shape = shapes::dense(&mut rng, 64);
     let sides = Sides::itself(&shape.name, &shape.build);
     let spec = spec(Measure::Jaccard, 0.5, sides.pairing);
-    let cuda = DeviceChoice::Cuda(Some(0));
+    let cuda = DeviceChoice::cuda(0);
     let shown = sides.choose(StrategyName::new("bitmap"), cuda, &spec).unwrap().to_string();
     assert!(shown.starts_with("bitmap ") && shown.ends_with("(as demanded)"), "{shown}");
     let on = OnDevice { ordinal: 0, second: None, demanded: true, fault: None };

@@ -20,7 +20,7 @@ use crate::set::tiles::plan::{Overlaps, Probe, Tiling};
 use crate::set::tiles::work::{JobSettings, TileJob, TravellingColumns};
 use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
-/// The most ranges of a self-join: each is a work or more.
+/// The most ranges of a self-join for each device: each is a work or more.
 const WORKS: u32 = 48;
 /// The part of the hits that a job has room for which a smaller job gets, and the least room.
 const SMALLER: u32 = 4;
@@ -158,7 +158,8 @@ impl DeviceFilter for Tiles {
     /// A work has about a tenth of a millisecond of the device's time to fill, at least; one whose
     /// columns travel is worth the way.
     fn least_range(&self) -> u32 {
-        let works = self.pieces.as_ref().map_or(WORKS, |pieces| pieces.len().min(WORKS));
+        let most = WORKS * self.devices.len().max(1) as u32;
+        let works = self.pieces.as_ref().map_or(most, |pieces| pieces.len().min(most));
         let part = self.build.len() / works.max(1);
         part.next_multiple_of(self.tiling.stage_sets)
     }

@@ -1,5 +1,7 @@
 //! The width of signatures, the sets of a column and the kernel that suit a join, by a sample.
 
+use datafusion::common::Result;
+
 use crate::engine::{Cost, Pairing};
 use crate::gpu::Device;
 use crate::set::device::DeviceJoin;
@@ -8,6 +10,7 @@ use crate::set::tiles::scheme::TileScheme;
 use crate::set::tiles::shape::{TileKernel, TileShape, WIDTHS};
 use crate::set::{JoinSpec, SetCollection, SetId, SetJoin, Statistics, costs};
 use crate::util::evenly::Evenly;
+use crate::util::parallel;
 
 /// Hits of a work: at least, at most.
 const CAPACITY: (u64, u64) = (32, 1 << 24);
@@ -53,13 +56,18 @@ pub(in crate::set) struct Fit {
 }
 
 impl Fit {
-    /// The tiles that suit a join on its devices.
+    /// The tiles that suit a join on its devices, from a sample that `threads` threads look at.
+    ///
+    /// # Errors
+    ///
+    /// Where a thread fails.
     pub(in crate::set) fn choose(
         build: &SetCollection,
         spec: &JoinSpec,
         join: &DeviceJoin,
         statistics: &Statistics,
-    ) -> Self {
+        threads: usize,
+    ) -> Result<Self> {
         let devices = join.devices.iter();
         let kernels = devices.map(|device| TileKernel::of(device.capability()));
         let kernel = kernels.reduce(|a, b| if a == b { a } else { TileKernel::Counts });
@@ -69,11 +77,11 @@ impl Fit {
             true => {
                 let rows = statistics.admissible_pairs / PAIRS_OF_ROWS * f64::from(ROWS);
                 let rows = (rows as u32).clamp(ROWS, MOST_ROWS);
-                Sample::draw(build, spec, rows).best(kernel, widest)
+                Sample::draw(build, spec, rows).best(kernel, widest, threads)?
             }
             false => (widest.min(WIDTHS[1]), 1),
         };
-        Self::new(kernel, width, members, spec, join.devices.memory)
+        Ok(Self::new(kernel, width, members, spec, join.devices.memory))
     }
 
     /// Given choices.
@@ -100,6 +108,9 @@ struct Sample<'a> {
     /// The first set of each group.
     groups: Vec<SetId>,
 }
+
+/// The words of columns, by their members.
+type Unions = [Vec<u32>; MEMBERS.len()];
 
 /// A set as a row: its partners, and the least overlap that it requires of a group, if any can match.
 struct SampledRow {
@@ -136,13 +147,12 @@ impl<'a> Sample<'a> {
     }
 
     /// The width and the members of a column with which a pair takes the least time.
-    fn best(&self, kernel: TileKernel, widest: u32) -> (u32, u32) {
+    fn best(&self, kernel: TileKernel, widest: u32, threads: usize) -> Result<(u32, u32)> {
         let average = self.build.token_count() as f64 / f64::from(self.build.len().max(1));
         let compare = COMPARE + COMPARE_TOKEN * average;
-        let widths = WIDTHS.into_iter().filter(|&width| width <= widest);
-        let costs = widths.flat_map(|width| {
-            let scheme = TileScheme::new(self.build, width);
-            let passing = self.passing(&scheme);
+        let widths: Vec<u32> = WIDTHS.into_iter().filter(|&width| width <= widest).collect();
+        let passing = self.passing(&widths, threads)?;
+        let costs = widths.into_iter().zip(passing).flat_map(|(width, passing)| {
             let test = 1.0 / (132.0 * kernel.rate(width));
             MEMBERS.into_iter().zip(passing).map(move |(members, share)| {
                 let members_of = f64::from(members);
@@ -152,17 +162,40 @@ impl<'a> Sample<'a> {
             })
         });
         let best = costs.min_by(|a, b| a.1.total_cmp(&b.1));
-        best.map_or((WIDTHS[1], 1), |(choice, _)| choice)
+        Ok(best.map_or((WIDTHS[1], 1), |(choice, _)| choice))
     }
 
-    /// The share of columns that pass, by their members.
-    fn passing(&self, scheme: &TileScheme) -> [f64; MEMBERS.len()] {
+    /// By width, the share of columns that pass, by their members.
+    fn passing(&self, widths: &[u32], threads: usize) -> Result<Vec<[f64; MEMBERS.len()]>> {
+        /// Rows that a thread takes up at a time.
+        const ROWS: usize = 32;
+        let schemes = widths.iter().map(|&width| TileScheme::new(self.build, width)).collect();
+        let signed = parallel::map(threads, schemes, |scheme| Ok((scheme, self.unions(&scheme))))?;
+        let of_width =
+            |(place, signed)| self.rows.chunks(ROWS).map(move |rows| (place, signed, rows));
+        let tasks = signed.iter().enumerate().flat_map(of_width).collect();
+        let passed = parallel::map(threads, tasks, |(place, (scheme, unions), rows)| {
+            Ok((place, self.passed(scheme, unions, rows)))
+        })?;
+        let mut sums = vec![(0_u32, [0_u32; MEMBERS.len()]); widths.len()];
+        for (place, (tried, passed)) in passed {
+            let (all, sums) = &mut sums[place];
+            *all += tried;
+            sums.iter_mut().zip(passed).for_each(|(sum, passed)| *sum += passed);
+        }
+        let share = |(tried, passed): (u32, [u32; MEMBERS.len()])| {
+            passed.map(|passed| f64::from(passed) / f64::from(tried.max(1)))
+        };
+        Ok(sums.into_iter().map(share).collect())
+    }
+
+    /// The words of each group as a column, by its members.
+    fn unions(&self, scheme: &TileScheme) -> Vec<Unions> {
         let width = scheme.width as usize;
-        let most = MEMBERS[MEMBERS.len() - 1];
-        let mut unions = vec![[vec![0; width], vec![0; width], vec![0; width]]; self.groups.len()];
         let mut words = vec![0; width];
-        for (&first, unions) in self.groups.iter().zip(&mut unions) {
-            for member in 0..most {
+        let of_group = |&first: &SetId| {
+            let mut unions = [vec![0; width], vec![0; width], vec![0; width]];
+            for member in 0..MEMBERS[MEMBERS.len() - 1] {
                 scheme.sign(self.build.tokens(first + member), &mut words);
                 for (union, &members) in unions.iter_mut().zip(&MEMBERS) {
                     if member < members {
@@ -170,11 +203,23 @@ impl<'a> Sample<'a> {
                     }
                 }
             }
-        }
+            unions
+        };
+        self.groups.iter().map(of_group).collect()
+    }
+
+    /// How many columns are tried with some rows, and how many of them pass, by their members.
+    fn passed(
+        &self,
+        scheme: &TileScheme,
+        unions: &[Unions],
+        rows: &[SampledRow],
+    ) -> (u32, [u32; MEMBERS.len()]) {
+        let mut words = vec![0; scheme.width as usize];
         let (mut tried, mut passed) = (0_u32, [0_u32; MEMBERS.len()]);
-        for row in &self.rows {
+        for row in rows {
             let hidden = scheme.sign(self.build.tokens(row.set), &mut words);
-            for (required, unions) in row.required.iter().zip(&unions) {
+            for (required, unions) in row.required.iter().zip(unions) {
                 let Some(required) = *required else { continue };
                 tried += 1;
                 for (passed, union) in passed.iter_mut().zip(unions) {
@@ -183,7 +228,7 @@ impl<'a> Sample<'a> {
                 }
             }
         }
-        passed.map(|passed| f64::from(passed) / f64::from(tried.max(1)))
+        (tried, passed)
     }
 }
 

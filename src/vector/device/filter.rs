@@ -23,7 +23,7 @@ use crate::vector::device::work::{JobSettings, TravellingColumns, VectorJob};
 use crate::vector::metric::{ArgumentOrder, Threshold};
 use crate::vector::order::{Boxes, Reach};
 
-/// The most ranges of a self-join: each is a work or more.
+/// The most ranges of a self-join for each device: each is a work or more.
 const WORKS: u32 = 48;
 /// The part of the hits that a job has room for which a smaller job gets, and the least room.
 const SMALLER: u32 = 4;
@@ -343,7 +343,8 @@ impl DeviceFilter for VectorFilter {
 
     /// A work has about a tenth of a millisecond of the device's time to fill, at least.
     fn least_range(&self) -> u32 {
-        (self.build.len() / WORKS).next_multiple_of(self.tiling.shape.stage_columns)
+        let works = WORKS * self.devices.len().max(1) as u32;
+        (self.build.len() / works).next_multiple_of(self.tiling.shape.stage_columns)
     }
 }
 

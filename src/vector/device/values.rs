@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::engine::ItemId;
+use crate::simd::prefetch;
 use crate::vector::collection::Vectors;
 
 /// Whether a number is an `f32`, bit for bit. NaN need not keep its bits: the host decides its pairs.
@@ -59,10 +60,20 @@ impl<'a> Values<'a> {
     /// Gives the numbers at some places, item by item, each with where they begin among the places.
     /// Items that are not present have none: their places are 0.
     pub(super) fn for_each(&self, places: Range<usize>, mut give: impl FnMut(usize, &[f64])) {
+        /// Items whose numbers are fetched from memory while others are given: they lie anywhere.
+        const AHEAD: usize = 4;
         let dimensions = self.dimensions.max(1) as usize;
         let mut place = places.start;
         while place < places.end {
             let (item, first) = (place / dimensions, place % dimensions);
+            let ahead = self.items.start + (item + AHEAD) as ItemId;
+            if ahead < self.items.end {
+                self.vectors
+                    .vector(ahead)
+                    .chunks(8)
+                    .take(16)
+                    .for_each(|line| prefetch(line.as_ptr()));
+            }
             let count = (dimensions - first).min(places.end - place);
             let item = self.items.start + item as ItemId;
             if self.is_present(item)

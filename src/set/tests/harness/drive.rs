@@ -59,7 +59,8 @@ impl OnDevice {
 
     fn choice(&self) -> DeviceChoice {
         match self.demanded {
-            true => DeviceChoice::Cuda(self.second.map_or(Some(self.ordinal), |_| None)),
+            true if self.second.is_some() => DeviceChoice::Cuda(None),
+            true => DeviceChoice::cuda(self.ordinal),
             false => DeviceChoice::Auto,
         }
     }

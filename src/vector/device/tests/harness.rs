@@ -237,7 +237,8 @@ impl Sides {
         let told: Told = Arc::default();
         let request = DeviceRequest {
             choice: match drive.demanded {
-                true => DeviceChoice::Cuda(drive.second.map_or(Some(drive.ordinal), |_| None)),
+                true if drive.second.is_some() => DeviceChoice::Cuda(None),
+                true => DeviceChoice::cuda(drive.ordinal),
                 false => DeviceChoice::Auto,
             },
             self_join: self.is_self_join(),

@@ -56,8 +56,7 @@ async fn statements_on_a_device_answer_as_nested_loops_do() -> Result<()> {
     if gpu().is_none() {
         return Ok(());
     }
-    let (oracle, device) =
-        (session(None).await?, session(Some(DeviceChoice::Cuda(Some(0)))).await?);
+    let (oracle, device) = (session(None).await?, session(Some(DeviceChoice::cuda(0))).await?);
     let mut answers = 0;
     for (number, condition) in CONDITIONS.into_iter().enumerate() {
         let statements = [
@@ -91,7 +90,7 @@ async fn explain_analyze_names_the_device() -> Result<()> {
     if gpu().is_none() {
         return Ok(());
     }
-    let device = session(Some(DeviceChoice::Cuda(Some(0)))).await?;
+    let device = session(Some(DeviceChoice::cuda(0))).await?;
     let sql = "EXPLAIN ANALYZE SELECT count(*) FROM a JOIN b ON array_distance(a.v, b.v) <= 2";
     let shown = rows(&device, sql).await?.join("\n");
     for part in [
