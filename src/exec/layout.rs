@@ -14,6 +14,7 @@ use datafusion::physical_plan::expressions::Column;
 
 use crate::config::SimJoinOptions;
 use crate::engine::{AnyMatcher, MatchNeed, MatchSpec, Orders, ProbeRows};
+use crate::exec::rows::ranks::Ranks;
 use crate::exec::sink::{Listed, PairSink, Sink};
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 
@@ -215,6 +216,15 @@ impl Layout {
     /// The rows of a side that are listed one by one.
     pub(crate) fn listed(&self, side: Side) -> Listed {
         self.sink.listed[side as usize]
+    }
+
+    /// Whether a self-join whose rows have these ranks gives pairs of first rows only. Where two rows are
+    /// equal by rank, one of them tells nothing of the other's partners.
+    pub(crate) fn gives_firsts(&self, ranks: &Ranks) -> bool {
+        self.sink.pairs == PairSink::Firsts
+            && self.self_join
+            && ranks.distinct
+            && self.residual_of_ranked.is_none()
     }
 
     /// Whether all build rows are listed, with a match or without one.

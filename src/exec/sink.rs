@@ -14,6 +14,7 @@ use crate::spec::{Need, Side, SimilarityJoin};
 /// | counts per row | count for their rows | probe rows with a match, and as in an outer join |
 /// | a total | are added up | none |
 /// | connections | to the output, where they connect anew | as in an outer join |
+/// | firsts | to the output, where the lesser row is the first of its item | as in an outer join |
 ///
 /// The answer (`exec/answer`) takes matches of items first: where they tell everything
 /// (`totals::items_suffice`), no pair of rows is made.
@@ -33,6 +34,9 @@ pub(crate) enum PairSink {
     Output,
     /// A row of the output, where it connects what no pair before it has connected.
     Connections,
+    /// A row of the output, where the lesser row by the row order is the first one of its item. In
+    /// other self-joins, and in joins of two parts, a row of the output.
+    Firsts,
     /// One more in the total of all pairs.
     Total,
     /// Nothing: rows are listed by their marks and counts.
@@ -42,7 +46,7 @@ pub(crate) enum PairSink {
 impl PairSink {
     /// Whether pairs become rows of the output.
     pub(crate) fn is_output(self) -> bool {
-        matches!(self, Self::Output | Self::Connections)
+        matches!(self, Self::Output | Self::Connections | Self::Firsts)
     }
 }
 
@@ -103,6 +107,7 @@ impl Sink {
                 internal_err!("a similarity join does not raise its bound by itself")
             }
             (Need::Rows, _) => Ok(Self { pairs: PairSink::Output, listed, counts: false }),
+            (Need::Firsts, _) => Ok(Self { pairs: PairSink::Firsts, listed, counts: false }),
             (Need::Counts(Some(side)), _) if side != probe => {
                 internal_err!("counts per {side} row need the {side} side to probe")
             }
@@ -126,6 +131,7 @@ impl Sink {
         match self.pairs {
             PairSink::Output => "pairs",
             PairSink::Connections => "connections",
+            PairSink::Firsts => "pairs of first rows",
             PairSink::Total => "count",
             PairSink::Rows if self.counts => "counts per row",
             PairSink::Rows if self.listed.contains(&Listed::MATCHED) => "rows with a match",

@@ -1,10 +1,11 @@
 //! Representatives: which nodes to keep, and which kept one stands for each other.
 
+use std::cmp::Ordering;
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BooleanArray, RecordBatch, UInt32Array};
-use arrow::compute::take;
+use arrow::array::{Array, ArrayRef, BooleanArray, RecordBatch, UInt32Array, make_comparator};
+use arrow::compute::{SortOptions, concat, take};
 use arrow::datatypes::SchemaRef;
 use datafusion::common::{Result, internal_err};
 use datafusion::execution::memory_pool::MemoryConsumer;
@@ -26,7 +27,7 @@ const DROPPED: u8 = 2;
 /// Goes through nodes in their order, and keeps each that no kept node before it is a partner of.
 ///
 /// The input has the columns later, earlier and, where pairs have scores, score: the nodes of a pair in
-/// their order; earlier is NULL for a node alone. It is sorted by later, the best score and earlier.
+/// their order; earlier is NULL for a node alone. It is sorted by later.
 /// The output has a row for each node: the node; its representative, which is itself where it is
 /// kept, and else the kept partner before it of the best score, of ties the least; whether it is
 /// kept; and the score with the representative.
@@ -73,10 +74,7 @@ impl RepresentativesExec {
     }
 
     fn sort(&self) -> Vec<(usize, bool)> {
-        match self.input.schema().fields().len() {
-            2 => vec![(0, false), (1, false)],
-            _ => vec![(0, false), (2, !self.is_distance), (1, false)],
-        }
+        vec![(0, false)]
     }
 }
 
@@ -110,7 +108,14 @@ impl ExecutionPlan for RepresentativesExec {
         let memory = MemoryConsumer::new("representatives").register(context.memory_pool());
         let node = self.input.schema().field(0).data_type().clone();
         let nodes = MarkedNodes::try_new("representatives", &node, memory)?;
-        let mut pass = Pass { nodes, open: None, schema: self.schema(), found: Found::default() };
+        let mut pass = Pass {
+            nodes,
+            is_distance: self.is_distance,
+            open: None,
+            held: None,
+            schema: self.schema(),
+            found: Found::default(),
+        };
         let emitted = BaselineMetrics::new(&self.metrics, partition);
         let pairs = MetricBuilder::new(&self.metrics).counter("pairs", partition);
         let input = sorted_pairs(&self.input, partition, &context)?;
@@ -135,10 +140,21 @@ impl ExecutionPlan for RepresentativesExec {
 /// One pass over the pairs.
 struct Pass {
     nodes: MarkedNodes,
-    /// The later node of the pairs that are gone through, while no kept partner of it was found.
-    open: Option<u32>,
+    is_distance: bool,
+    open: Option<OpenNode>,
+    /// Between two batches, the columns of pairs from the earlier node on, with the best pair of the open
+    /// node.
+    held: Option<Vec<ArrayRef>>,
     schema: SchemaRef,
     found: Found,
+}
+
+/// The later node of the pairs that are gone through.
+#[derive(Debug, Clone, Copy)]
+struct OpenNode {
+    id: u32,
+    /// The row of its best pair with a kept node so far, and that node.
+    best: Option<(u32, u32)>,
 }
 
 /// Nodes that are decided.
@@ -162,29 +178,66 @@ impl Pass {
     fn pairs(&mut self, batch: &RecordBatch) -> Result<RecordBatch> {
         let open = &mut self.open;
         let ids = self.nodes.number(&[batch.column(0), batch.column(1)], |change| {
-            *open = open.map(|id| change.id_of(id));
+            if let Some(OpenNode { id, best }) = open {
+                *id = change.id_of(*id);
+                *best = best.map(|(row, earlier)| (row, change.id_of(earlier)));
+            }
         })?;
         let [later, earlier] = ids.as_slice() else {
             return internal_err!("pairs have two columns of nodes");
         };
+        // The best pair of the open node stands in front.
+        let columns = match self.held.take() {
+            None => batch.columns()[1..].to_vec(),
+            Some(held) => {
+                let columns = held.iter().zip(&batch.columns()[1..]);
+                let joined = columns.map(|(held, column)| concat(&[held, column]));
+                joined.collect::<std::result::Result<_, _>>()?
+            }
+        };
+        let first = columns[0].len() - batch.num_rows();
+        let compare = self.comparator(&columns)?;
         for (row, (later, earlier)) in later.iter().zip(earlier).enumerate() {
-            self.pair(*later, *earlier, row as u32);
+            self.pair(*later, *earlier, (row + first) as u32, &compare);
         }
-        self.rows(batch.columns().get(2))
+        if let Some(OpenNode { best: Some((row, _)), .. }) = &mut self.open {
+            let best = UInt32Array::from(vec![std::mem::take(row)]);
+            let held = columns.iter().map(|column| take(column, &best, None));
+            self.held = Some(held.collect::<std::result::Result<_, _>>()?);
+        }
+        self.rows(columns.get(1))
     }
 
-    /// Goes through a pair. Those of one later node follow each other, the best first.
-    fn pair(&mut self, later: u32, earlier: u32, row: u32) {
+    /// Compares pairs of one later node by row: the best score is least, of ties the least earlier node.
+    fn comparator(&self, columns: &[ArrayRef]) -> Result<impl Fn(u32, u32) -> Ordering + use<>> {
+        let by = |column: &ArrayRef, descending| {
+            make_comparator(column, column, SortOptions { descending, nulls_first: false })
+        };
+        let by_earlier = by(&columns[0], false)?;
+        let by_score = columns.get(1).map(|scores| by(scores, !self.is_distance)).transpose()?;
+        Ok(move |a: u32, b: u32| {
+            let [a, b] = [a as usize, b as usize];
+            let scores = by_score.as_ref().map_or(Ordering::Equal, |compare| compare(a, b));
+            scores.then_with(|| by_earlier(a, b))
+        })
+    }
+
+    /// Goes through a pair. The pairs of one later node follow each other.
+    fn pair(
+        &mut self,
+        later: u32,
+        earlier: u32,
+        row: u32,
+        compare: &impl Fn(u32, u32) -> Ordering,
+    ) {
         if later == NO_ID {
             return;
         }
-        if self.open != Some(later) {
+        if self.open.is_none_or(|open| open.id != later) {
             self.close();
-            if self.nodes.mark(later) != DROPPED {
-                self.open = Some(later);
-                // A mark keeps the id of the open node where ids change.
-                self.nodes.set_mark(later, KEPT);
-            }
+            self.open = Some(OpenNode { id: later, best: None });
+            // A mark keeps the id of the open node where ids change.
+            self.nodes.set_mark(later, KEPT);
         }
         if earlier == NO_ID {
             return;
@@ -194,23 +247,30 @@ impl Pass {
             self.nodes.set_mark(earlier, KEPT);
             self.found.push(earlier, earlier, None);
         }
-        if self.open == Some(later) && self.nodes.mark(earlier) == KEPT {
-            self.nodes.set_mark(later, DROPPED);
-            self.found.push(later, earlier, Some(row));
-            self.open = None;
+        if self.nodes.mark(earlier) == KEPT
+            && let Some(OpenNode { best, .. }) = &mut self.open
+            && best.is_none_or(|(best, _)| compare(row, best).is_lt())
+        {
+            *best = Some((row, earlier));
         }
     }
 
-    /// Keeps the open node, all of whose pairs were gone through.
+    /// Decides the open node, all of whose pairs were gone through.
     fn close(&mut self) {
-        if let Some(node) = self.open.take() {
-            self.found.push(node, node, None);
+        match self.open.take() {
+            Some(OpenNode { id, best: Some((row, kept)) }) => {
+                self.nodes.set_mark(id, DROPPED);
+                self.found.push(id, kept, Some(row));
+            }
+            Some(OpenNode { id, best: None }) => self.found.push(id, id, None),
+            None => {}
         }
     }
 
     fn finish(&mut self) -> Result<RecordBatch> {
         self.close();
-        self.rows(None)
+        let held = self.held.take();
+        self.rows(held.as_ref().and_then(|held| held.get(1)))
     }
 
     fn rows(&mut self, scores: Option<&ArrayRef>) -> Result<RecordBatch> {

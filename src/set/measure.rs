@@ -29,6 +29,7 @@ const fn info(name: &'static str) -> FunctionInfo {
         is_partial: false,
         order: Order::Similarity,
         range: [0.0, 1.0],
+        is_reflexive: true,
         least_is_far: true,
         rounds: &[],
         least_similar: "disjoint sets, whose similarity is 0, satisfy it; the threshold must be above 0",

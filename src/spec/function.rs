@@ -41,6 +41,8 @@ pub struct FunctionInfo {
     /// The value may be NULL, or an error, for two arguments that are not NULL: then a match by
     /// another function of the family does not tell it.
     pub is_partial: bool,
+    /// A value that satisfies a bound with any other one satisfies it with itself.
+    pub is_reflexive: bool,
     /// Pairs with the least similar value are no neighbours, however few better ones there are.
     pub least_is_far: bool,
     /// Bounds that a search for neighbours tries one after the other, where a join by a narrow bound costs

@@ -112,6 +112,12 @@ pub enum Need {
     /// Where the inputs are one, both columns are the same column of it, and the residual compares that
     /// column with itself, if there is one, and the function is symmetric; otherwise there is no residual.
     Connections,
+    /// Rows of the join in which the lesser row is the first one of those with its key and its argument;
+    /// perhaps others.
+    ///
+    /// The inputs are one, and the residual says by `<`, `<=`, `>` or `>=` of a column with itself which
+    /// row is lesser: nothing else. The function is reflexive, and there is no filter of a side.
+    Firsts,
     /// Rows of the join that rank among the best of their left row. Such a join is planned as a
     /// [`NearestJoin`].
     Nearest(Nearest),
@@ -188,7 +194,10 @@ impl SimilarityJoin {
     /// residual says of the two orders is asked for each of them.
     pub fn is_symmetric(&self) -> bool {
         self.join_type == JoinType::Inner
-            && matches!(self.need, Need::Rows | Need::Connections | Need::Counts(None))
+            && matches!(
+                self.need,
+                Need::Rows | Need::Connections | Need::Firsts | Need::Counts(None)
+            )
             && self.predicate.call.function.is_symmetric()
     }
 

@@ -40,6 +40,7 @@ const fn info(name: &'static str, order: Order) -> FunctionInfo {
         is_partial: false,
         order,
         range,
+        is_reflexive: true,
         least_is_far: false,
         rounds,
         least_similar,

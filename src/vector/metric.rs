@@ -33,6 +33,8 @@ const fn info(name: &'static str, order: Order, least_similar: &'static str) -> 
         is_partial: false,
         order,
         range: [LEAST, GREATEST],
+        // Numbers that are not finite differ from themselves, and rounding may part equal ones.
+        is_reflexive: false,
         least_is_far: false,
         rounds: &[],
         least_similar,

@@ -49,7 +49,10 @@ pub(crate) fn components(pairs: &[Pair]) -> BTreeMap<i64, (i64, usize)> {
 }
 
 /// By node its representative, and the score with it.
-fn representatives(pairs: &[Pair], is_distance: bool) -> BTreeMap<i64, (i64, Option<f64>)> {
+pub(crate) fn representatives(
+    pairs: &[Pair],
+    is_distance: bool,
+) -> BTreeMap<i64, (i64, Option<f64>)> {
     let graph = graph(pairs);
     let mut kept = BTreeMap::new();
     for (node, partners) in &graph {

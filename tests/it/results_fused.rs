@@ -1,4 +1,4 @@
-//! Components of joins that give what connects instead of all pairs.
+//! Results of joins that give what connects, or pairs of first rows, instead of all pairs.
 
 use arrow::datatypes::DataType;
 use datafusion::prelude::SessionContext;
@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::cases::{Pattern, Tables};
 use crate::oracle::Row;
-use crate::results::components;
+use crate::results::{components, representatives};
 use crate::support::{
     STRATEGIES, Session, assert_contains, assert_same_rows, explain, measured, plan, plan_text,
     register, rows, rows_of_tasks,
@@ -103,39 +103,79 @@ impl Fused {
     /// connections.
     async fn check(&self, seed: u64) -> bool {
         let ([left, right], join) = (self.nodes, &self.join);
-        let stock = Session::default().option("recognize_joins", false).context();
-        self.register(&stock).await;
-        let node = |text: &str| text.parse().ok();
-        let sql = format!("SELECT a.{left}::BIGINT, b.{right}::BIGINT AS other FROM {join}");
-        let pairs = rows(&stock, &sql).await;
-        let pairs = pairs.iter().map(|line| match line.split(" | ").collect::<Vec<_>>()[..] {
-            [left, right] => (node(left), node(right), None),
-            _ => panic!("{line}"),
-        });
-        let expected = components(&pairs.collect::<Vec<_>>());
+        let pairs = self.pairs(&format!("a.{left}::BIGINT, b.{right}::BIGINT, NULL")).await;
+        let expected = components(&pairs);
         let expected: Vec<String> = expected
             .iter()
             .map(|(node, (least, size))| format!("{node} | {least} | {size}"))
             .collect();
-        let ctx = self.session.context();
-        self.register(&ctx).await;
         let sql = format!(
             "SELECT node::BIGINT, component::BIGINT, size \
              FROM connected_components((SELECT a.{left}, b.{right} AS other FROM {}))",
             join.replace("JOIN", "SIMJOIN")
         );
-        let plan =
-            plan_text(&plan(&ctx, &sql).await.unwrap().create_physical_plan().await.unwrap());
-        let found = match self.session.tasks_of {
-            Some(tasks) => rows_of_tasks(&ctx, &sql, vec![], tasks).await,
-            None => rows(&ctx, &sql).await,
+        self.compare(seed, &sql, &expected).await.contains("yields=connections")
+    }
+
+    /// Compares with the representatives of the pairs that a stock join gives. Returns whether the join
+    /// gives pairs of first rows.
+    async fn check_representatives(&self, seed: u64, scored: bool) -> bool {
+        let ([left, right], join) = (self.nodes, &self.join);
+        let score = "jaccard(a.toks, b.toks)";
+        // Millionths: different scores of sets as small as these are farther apart.
+        let of_pairs = match scored {
+            true => format!("a.{left}::BIGINT, b.{right}::BIGINT, round({score} * 1e6)::BIGINT"),
+            false => format!("a.{left}::BIGINT, b.{right}::BIGINT, NULL"),
         };
-        assert_same_rows(
-            &found,
-            &expected,
-            &format!("seed {seed}: {sql} {:?}\n{plan}", self.session),
+        let pairs = self.pairs(&of_pairs).await;
+        let shown = |score: &Option<f64>| match score {
+            Some(score) if scored => format!(" | {score}"),
+            None if scored => " | NULL".to_string(),
+            _ => String::new(),
+        };
+        let expected: Vec<String> = representatives(&pairs, false)
+            .iter()
+            .map(|(node, (kept, score))| {
+                format!("{node} | {kept} | {}{}", node == kept, shown(score))
+            })
+            .collect();
+        let [column, found] = match scored {
+            true => [format!(", {score} AS score"), ", round(score * 1e6)::BIGINT".to_string()],
+            false => [String::new(), String::new()],
+        };
+        let sql = format!(
+            "SELECT node::BIGINT, representative::BIGINT, kept{found} \
+             FROM representatives((SELECT a.{left}, b.{right} AS other{column} FROM {}))",
+            join.replace("JOIN", "SIMJOIN")
         );
-        plan.contains("yields=connections")
+        self.compare(seed, &sql, &expected).await.contains("yields=pairs of first rows")
+    }
+
+    /// The pairs that a stock join gives, and their scores.
+    async fn pairs(&self, columns: &str) -> Vec<(Option<i64>, Option<i64>, Option<f64>)> {
+        let stock = Session::default().option("recognize_joins", false).context();
+        self.register(&stock).await;
+        let node = |text: &str| text.parse().ok();
+        let pairs = rows(&stock, &format!("SELECT {columns} FROM {}", self.join)).await;
+        let pair = |line: &String| match line.split(" | ").collect::<Vec<_>>()[..] {
+            [left, right, score] => (node(left), node(right), score.parse().ok()),
+            _ => panic!("{line}"),
+        };
+        pairs.iter().map(pair).collect()
+    }
+
+    /// Compares the rows of a statement with those expected. Returns the plan.
+    async fn compare(&self, seed: u64, sql: &str, expected: &[String]) -> String {
+        let ctx = self.session.context();
+        self.register(&ctx).await;
+        let plan = plan_text(&plan(&ctx, sql).await.unwrap().create_physical_plan().await.unwrap());
+        let found = match self.session.tasks_of {
+            Some(tasks) => rows_of_tasks(&ctx, sql, vec![], tasks).await,
+            None => rows(&ctx, sql).await,
+        };
+        let case = format!("seed {seed}: {sql} {:?}\n{plan}", self.session);
+        assert_same_rows(&found, expected, &case);
+        plan
     }
 }
 
@@ -160,6 +200,25 @@ async fn fused_joins_have_the_components_of_their_pairs() {
     }
     assert!(8 * ranked > cases, "only {ranked} of {cases} joins were fused");
     assert!(6 * unranked > cases, "only {unranked} of {cases} joins were fused");
+}
+
+/// Joins that give pairs of first rows have the representatives of all their pairs: of nodes that are
+/// distinct, and of others, which need all pairs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn joins_of_first_rows_have_the_representatives_of_their_pairs() {
+    let cases = cases(250);
+    let (mut distinct, mut others) = (0, 0);
+    for seed in 0..cases {
+        let rng = &mut StdRng::seed_from_u64(seed ^ 0x5eed);
+        let case = Fused::draw(rng);
+        let fused = u64::from(case.check_representatives(seed, rng.random_bool(0.7)).await);
+        match ["id", "u"].contains(&case.nodes[0]) {
+            true => distinct += fused,
+            false => others += fused,
+        }
+    }
+    assert!(20 * distinct > cases, "only {distinct} of {cases} joins were fused");
+    assert!(20 * others > cases, "only {others} of {cases} joins were fused");
 }
 
 /// Fused joins on a device, in pieces and chunks of any size.
@@ -216,5 +275,40 @@ async fn equal_rows_give_few_pairs() {
         assert_contains(&explain(&ctx, &sql).await, &["yields=connections"]);
         let (_, sums) = measured(&ctx, &sql, &["pairs"]).await;
         assert!((nodes - 3..=2 * nodes).contains(&sums[0]), "{} pairs: {join}", sums[0]);
+    }
+}
+
+/// Of equal rows the first one alone may be kept: the join gives a pair or two for each of the others.
+#[tokio::test(flavor = "multi_thread", worker_threads = 3)]
+async fn representatives_of_equal_rows_need_few_pairs() {
+    const ROWS: usize = 30_000;
+    let ctx = Session::on_cpu().context();
+    let table = format!(
+        "CREATE TABLE x AS SELECT value AS id, value % 100 AS w, \
+         [value % 3, value % 3 + 10, 20] AS toks FROM generate_series(1, {ROWS})"
+    );
+    rows(&ctx, &table).await;
+    for (least, on, kept, most) in [
+        ("0.9", "a.id < b.id", 3, ROWS),
+        ("0.9", "a.id > b.id", 3, ROWS),
+        ("0.1", "a.id <= b.id", 1, 3 * ROWS + 3),
+    ] {
+        let sql = format!(
+            "SELECT * FROM representatives((SELECT a.id, b.id, jaccard(a.toks, b.toks) \
+             FROM x a SIMJOIN x b ON jaccard(a.toks, b.toks) >= {least} AND {on}))"
+        );
+        let sums = format!("SELECT count(*), count(*) FILTER (WHERE kept) FROM ({sql})");
+        assert_eq!(rows(&ctx, &sums).await, [format!("{ROWS} | {kept}")], "{on}");
+        assert_contains(&explain(&ctx, &sql).await, &["yields=pairs of first rows"]);
+        let (_, sums) = measured(&ctx, &sql, &["pairs"]).await;
+        assert!((ROWS - 3..=most).contains(&sums[0]), "{} pairs: {on}", sums[0]);
+    }
+    // Rows of one node stand for each other only in part, and other conditions tell equal rows apart.
+    for on in ["a.id <> b.id", "a.id < b.id AND a.w + b.w < 150", "a.id < b.id AND a.w < 50"] {
+        let sql = format!(
+            "SELECT * FROM representatives((SELECT a.id, b.id FROM x a SIMJOIN x b \
+             ON jaccard(a.toks, b.toks) >= 0.9 AND {on}))"
+        );
+        assert_contains(&explain(&ctx, &sql).await, &["yields=pairs,"]);
     }
 }

@@ -113,6 +113,7 @@ fn write_join(join: &SimilarityJoin, writer: &Writer<'_>) -> Result<SimilarityJo
             return internal_err!("a similarity join does not raise its bound by itself");
         }
         Need::Connections => NeedKind::Connections(Nothing {}),
+        Need::Firsts => NeedKind::Firsts(Nothing {}),
         Need::Counts(None) => NeedKind::Counts(Nothing {}),
         Need::Counts(Some(side)) => NeedKind::CountsPerRow(write_side(side)),
     };
@@ -142,6 +143,7 @@ fn read_join(
     let need = match node.need.kind {
         Some(NeedKind::Rows(_)) => Need::Rows,
         Some(NeedKind::Connections(_)) => Need::Connections,
+        Some(NeedKind::Firsts(_)) => Need::Firsts,
         Some(NeedKind::Counts(_)) => Need::Counts(None),
         Some(NeedKind::CountsPerRow(side)) => Need::Counts(Some(read_side(side)?)),
         None => return unknown("need"),

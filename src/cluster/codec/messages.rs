@@ -187,7 +187,7 @@ pub(super) struct ResidualNode {
 
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct NeedNode {
-    #[prost(oneof = "NeedKind", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "NeedKind", tags = "1, 2, 3, 4, 5")]
     pub kind: Option<NeedKind>,
 }
 
@@ -201,6 +201,8 @@ pub(super) enum NeedKind {
     CountsPerRow(i32),
     #[prost(message, tag = "4")]
     Connections(Nothing),
+    #[prost(message, tag = "5")]
+    Firsts(Nothing),
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -49,7 +49,7 @@ use crate::shuffle::{AxisGridExec, AxisHistogramExec};
 use messages::{DeclinedNode, Envelope, JoinPartsNode, Operator, OperatorKind};
 
 /// The version of the messages. It grows with every change of them.
-const FORMAT: u32 = 7;
+const FORMAT: u32 = 8;
 
 /// The first bytes. A protobuf message begins with a tag, which is never 0: a process
 /// that does not know this codec fails at the first byte.

@@ -175,6 +175,8 @@ pub(crate) struct RankedOrder<'a> {
     pub probe: &'a [u32],
     /// Ascending within the rows of an item.
     pub build: &'a [u32],
+    /// The side whose rows are the first ones of their items: that of the lesser rows.
+    pub firsts: Option<Side>,
 }
 
 impl<'a> ExpansionInput<'a> {
@@ -187,7 +189,8 @@ impl<'a> ExpansionInput<'a> {
     ) -> Self {
         let order = layout.row_order.zip(build.ranks.as_ref()).map(|(order, ranks)| {
             let probe = batch.ranks.as_deref().unwrap_or(&ranks.by_place);
-            RankedOrder { order, probe, build: &ranks.by_place }
+            let firsts = order.lesser().filter(|_| layout.gives_firsts(ranks));
+            RankedOrder { order, probe, build: &ranks.by_place, firsts }
         });
         Self {
             probe: batch.items.groups(),
@@ -319,13 +322,18 @@ impl Expansion {
     ) -> bool {
         let build_side = 1 - probe_side;
         let build = &ranked.build[block.places(build_side)];
-        while self.probe_row < block.lens[probe_side] {
+        let is_first = |side: usize| ranked.firsts.is_some_and(|first| first as usize == side);
+        let probe_rows =
+            block.lens[probe_side].min(if is_first(probe_side) { 1 } else { u32::MAX });
+        let last_partner = if is_first(build_side) { 1 } else { u32::MAX };
+        while self.probe_row < probe_rows {
             if *steps == 0 {
                 return false;
             }
             let place = block.starts[probe_side] + self.probe_row;
             let partners = ranked.order.partners(probe_side, ranked.probe[place as usize], build);
-            for stretch in partners {
+            for mut stretch in partners {
+                stretch.end = stretch.end.min(last_partner);
                 let from = stretch.start.max(self.build_row);
                 if from >= stretch.end {
                     continue;
@@ -352,6 +360,15 @@ impl Expansion {
 }
 
 impl RowOrder {
+    /// The side of the lesser row of a pair; `None` where either side may have it.
+    fn lesser(self) -> Option<Side> {
+        match self.operator {
+            Operator::Lt | Operator::LtEq => Some(Side::Left),
+            Operator::Gt | Operator::GtEq => Some(Side::Right),
+            _ => None,
+        }
+    }
+
     /// The partners of a row of rank `rank` on side `side` among `others`, the ascending ranks of
     /// rows of the other side: two ascending stretches, of which either may be empty. Rank 0 is
     /// NULL; NULL matches nothing.
@@ -473,16 +490,25 @@ mod tests {
                 let rank = |place: u32| ranks.by_place[place as usize];
                 expected.retain(|&[left, right]| holds(operator, rank(left), rank(right)));
             }
+            let order = operator.map(|operator| RowOrder { columns: [0, 0], operator });
+            let firsts = order.and_then(RowOrder::lesser).filter(|_| rng.random_bool(0.5));
+            if let Some(lesser) = firsts.filter(|_| ranks.is_some()) {
+                let groups = sets.groups();
+                let first_places: Vec<u32> =
+                    (0..groups.len()).map(|item| groups.slots(item..item + 1).start).collect();
+                expected.retain(|pair| first_places.contains(&pair[lesser as usize]));
+            }
             expected.sort_unstable();
             let input = ExpansionInput {
                 probe: sets.groups(),
                 build: sets.groups(),
                 probe_side,
                 orders: [true, unordered],
-                order: operator.zip(ranks.as_ref()).map(|(operator, ranks)| RankedOrder {
-                    order: RowOrder { columns: [0, 0], operator },
+                order: order.zip(ranks.as_ref()).map(|(order, ranks)| RankedOrder {
+                    order,
                     probe: &ranks.by_place,
                     build: &ranks.by_place,
+                    firsts,
                 }),
             };
             let limit = [1, 3, 50, usize::MAX][rng.random_range(0..4)];

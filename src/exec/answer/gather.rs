@@ -167,7 +167,7 @@ impl Answer {
             note_blocks(&self.layout, &self.build, pairs, counted);
         }
         match self.layout.sink.pairs {
-            PairSink::Output | PairSink::Connections => match bytes {
+            PairSink::Output | PairSink::Connections | PairSink::Firsts => match bytes {
                 None => {
                     let batch = columns.to_batch()?;
                     self.output.push(batch)?;

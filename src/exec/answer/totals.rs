@@ -13,7 +13,7 @@ use crate::exec::sink::PairSink;
 /// rows has to be made.
 pub(crate) fn items_suffice(layout: &Layout, ranks: Option<&Ranks>) -> bool {
     match layout.sink.pairs {
-        PairSink::Output | PairSink::Connections => false,
+        PairSink::Output | PairSink::Connections | PairSink::Firsts => false,
         PairSink::Rows => layout.items_decide(),
         PairSink::Total => {
             layout.residual(ranks.is_some()).is_none()

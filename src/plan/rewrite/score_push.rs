@@ -249,7 +249,7 @@ fn own_score(node: &SetSimilarityJoin, call: &ScoreCall) -> Result<Option<Call>>
         Need::Rows => node.predicate.tells(call.function),
         // Ranks keep the score that they rank by.
         Need::Nearest(_) => node.predicate.call.function == call.function,
-        Need::Best(_) | Need::Connections | Need::Counts(_) => false,
+        Need::Best(_) | Need::Connections | Need::Firsts | Need::Counts(_) => false,
     };
     if !is_known || !is_pairs(node.join_type) {
         return Ok(None);

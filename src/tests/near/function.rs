@@ -22,6 +22,7 @@ pub(super) static INT_DISTANCE: Function = Function::new(&FunctionInfo {
     is_partial: false,
     order: Order::Distance,
     range: [0.0, u32::MAX as f64],
+    is_reflexive: false,
     least_is_far: false,
     rounds: &[],
     least_similar: "the greatest distance satisfies it; the threshold must be below it",

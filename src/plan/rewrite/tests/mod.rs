@@ -148,6 +148,7 @@ fn describe(plan: &LogicalPlan, depth: usize, lines: &mut Vec<String>) {
     let output: Vec<_> = node.schema.columns().iter().map(Column::flat_name).collect();
     let need = match node.need {
         Need::Connections => " connections".to_string(),
+        Need::Firsts => " firsts".to_string(),
         Need::Nearest(nearest) => format!(" nearest {}", nearest.count),
         Need::Rows => String::new(),
         Need::Counts(Some(side)) => format!(" counts by {side}"),
