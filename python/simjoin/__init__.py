@@ -22,6 +22,7 @@ from ._errors import (
     SimjoinWarning,
     SQLError,
 )
+from ._extension import Extension
 from ._frame import Explained, Frame, Schema
 from ._verbs import clusters, deduplicate, join, link, near_duplicates, nearest
 
@@ -32,6 +33,7 @@ __all__ = [
     "Error",
     "ExecutionError",
     "Explained",
+    "Extension",
     "FileError",
     "Frame",
     "InternalError",

@@ -16,10 +16,10 @@ use datafusion_simjoin::cli::host::{self, Host, HostError, ProgressLine, Running
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyCapsule, PyDict, PyList};
 
-use crate::cells;
 use crate::errors::{of_engine, raise, warn};
 use crate::runtime::{drop_apart, wait, wait_with};
 use crate::stream::{self, Batches, Cast};
+use crate::{cells, extension};
 
 /// Columns of a line of progress that is not fitted to a terminal.
 const LINE: usize = 100;
@@ -210,6 +210,11 @@ impl Frame {
             ctx.register_table(name.clone(), view)
         };
         put().map(drop).map_err(|error| of_engine(py, error))
+    }
+
+    /// The query as a table for the package `datafusion`, in a capsule.
+    fn provider<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyCapsule>> {
+        extension::table_capsule(py, self.host.clone(), self.frame()?, Arc::clone(&self.sql))
     }
 
     /// The first rows as a table of text, and whether there are more.

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatchIterator, RecordBatchReader};
 use arrow::datatypes::SchemaRef;
-use datafusion::catalog::TableProvider;
 use datafusion::catalog::streaming::StreamingTable;
+use datafusion::catalog::{MemorySchemaProvider, TableProvider};
 use datafusion::common::{DataFusionError, ParamValues, Result, TableReference, exec_err};
 use datafusion::datasource::MemTable;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -82,7 +82,9 @@ impl Session {
     }
 
     /// Makes a table of the rows that `open()` gives for each scan. The rows of an `exclusive` source,
-    /// a query of a connection that runs one at a time, are read before those of another scan.
+    /// a query of a connection that runs one at a time, are read before those of another scan. The
+    /// table is of the catalog's schema `within` where that is named.
+    #[pyo3(signature = (name, schema, open, exclusive, within=None))]
     fn register_lazy(
         &self,
         py: Python<'_>,
@@ -90,6 +92,7 @@ impl Session {
         schema: &Bound<'_, PyAny>,
         open: Py<PyAny>,
         exclusive: bool,
+        within: Option<String>,
     ) -> PyResult<()> {
         let schema = match schema.hasattr("__arrow_c_schema__")? {
             true => stream::schema_of(schema)?,
@@ -97,13 +100,38 @@ impl Session {
         };
         let scan = Scan { schema: Arc::clone(&schema), open: Arc::new(open), exclusive };
         let table = StreamingTable::try_new(schema, vec![Arc::new(scan)]);
-        self.put(py, name, Arc::new(table.map_err(|error| of_engine(py, error))?))
+        let table = Arc::new(table.map_err(|error| of_engine(py, error))?);
+        match within {
+            None => self.put(py, TableReference::bare(name), table),
+            Some(within) => {
+                self.make_schema(&within).map_err(|error| of_engine(py, error))?;
+                self.put(py, TableReference::partial(within, name), table)
+            }
+        }
     }
 
     /// Removes a table; false where there is none of that name.
-    fn deregister(&self, py: Python<'_>, name: &str) -> PyResult<bool> {
-        let removed = self.host.context().deregister_table(TableReference::bare(name));
+    #[pyo3(signature = (name, within=None))]
+    fn deregister(&self, py: Python<'_>, name: &str, within: Option<String>) -> PyResult<bool> {
+        let table = match within {
+            None => TableReference::bare(name),
+            Some(within) => TableReference::partial(within, name),
+        };
+        let removed = self.host.context().deregister_table(table);
         Ok(removed.map_err(|error| of_engine(py, error))?.is_some())
+    }
+
+    /// The tables that a query names, files among them: catalog and schema where they are named, and
+    /// the name. A text that is no query is an error.
+    fn tables_of(
+        &self,
+        py: Python<'_>,
+        text: &str,
+    ) -> PyResult<Vec<(Option<String>, Option<String>, String)>> {
+        let tables = self.host.tables_of(text).map_err(|error| raise(py, &error))?;
+        let part = |part: Option<&str>| part.map(str::to_string);
+        let parts = |t: &TableReference| (part(t.catalog()), part(t.schema()), t.table().into());
+        Ok(tables.iter().map(parts).collect())
     }
 
     /// The names of the tables.
@@ -129,13 +157,30 @@ impl Session {
         let (schema, batches) = read.map_err(|error| of_engine(py, error))?;
         let rows = batches.iter().map(|batch| batch.num_rows()).sum();
         let table = MemTable::try_new(schema, vec![batches]);
-        self.put(py, name, Arc::new(table.map_err(|error| of_engine(py, error))?))?;
+        let table = Arc::new(table.map_err(|error| of_engine(py, error))?);
+        self.put(py, TableReference::bare(name), table)?;
         Ok(rows)
     }
 
+    /// Makes a schema of the catalog, unless it has it.
+    fn make_schema(&self, name: &str) -> Result<()> {
+        match self.host.context().catalog("datafusion") {
+            Some(catalog) if catalog.schema(name).is_none() => {
+                catalog.register_schema(name, Arc::new(MemorySchemaProvider::new()))?;
+                Ok(())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Names a table, in place of one that had the name.
-    fn put(&self, py: Python<'_>, name: &str, table: Arc<dyn TableProvider>) -> PyResult<()> {
-        let (ctx, name) = (self.host.context(), TableReference::bare(name));
+    fn put(
+        &self,
+        py: Python<'_>,
+        name: TableReference,
+        table: Arc<dyn TableProvider>,
+    ) -> PyResult<()> {
+        let ctx = self.host.context();
         let put = || {
             ctx.deregister_table(name.clone())?;
             ctx.register_table(name.clone(), table)

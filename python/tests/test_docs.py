@@ -12,7 +12,7 @@ ROOT = Path(__file__).parent.parent.parent
 
 @pytest.mark.parametrize("page", ["docs/python.md", "python/README.md"])
 def test_examples_of_pages(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    for library in ("polars", "pyarrow", "adbc_driver_manager"):
+    for library in ("polars", "pyarrow", "adbc_driver_manager", "datafusion"):
         pytest.importorskip(library)
     monkeypatch.chdir(ROOT)
     text = (ROOT / page).read_text(encoding="utf-8")

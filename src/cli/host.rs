@@ -24,12 +24,14 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use clap::Parser;
-use datafusion::common::{DataFusionError, ParamValues, Result};
+use datafusion::common::{DataFusionError, ParamValues, Result, TableReference};
 use datafusion::dataframe::DataFrame;
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::{LogicalPlan, LogicalPlanBuilder, Statement as PlannedStatement};
 use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionContext;
+use datafusion::sql::parser::Statement;
+use datafusion::sql::sqlparser::ast::Statement as SqlStatement;
 use tokio::runtime::{Builder, Runtime};
 
 use super::args::Args;
@@ -180,6 +182,25 @@ impl Host {
         plan.await.map_err(|error| HostError::new(error, text))
     }
 
+    /// The tables that a text names, as it names them. It has to be one query, or EXPLAIN of one; files
+    /// are among its tables.
+    ///
+    /// # Errors
+    ///
+    /// The error of parsing; a plan error for another text.
+    pub fn tables_of(&self, text: &str) -> Result<Vec<TableReference>, HostError> {
+        let tables = || {
+            let mut statements = parse(&self.ctx, text, 1)?;
+            match (statements.pop_front(), statements.is_empty()) {
+                (Some(statement), true) if reads(&statement) => {
+                    Ok(self.ctx.state().resolve_table_references(&statement)?)
+                }
+                _ => Err(CliError::Usage("the text has to be one query".to_string())),
+            }
+        };
+        tables().map_err(|error| HostError::new(error, text))
+    }
+
     /// A frame without columns.
     fn nothing(&self) -> Result<DataFrame> {
         Ok(DataFrame::new(self.ctx.state(), LogicalPlanBuilder::empty(false).build()?))
@@ -219,6 +240,15 @@ async fn start(frame: DataFrame) -> Result<Running, CliError> {
     let warnings = warnings::of_plan(&plan);
     let batches = execute_stream(Arc::clone(&plan), task)?;
     Ok(Running { plan, batches, warnings })
+}
+
+/// Whether the statement is a query, or EXPLAIN of one.
+fn reads(statement: &Statement) -> bool {
+    match statement {
+        Statement::Statement(statement) => matches!(statement.as_ref(), SqlStatement::Query(_)),
+        Statement::Explain(explain) => reads(&explain.statement),
+        _ => false,
+    }
 }
 
 /// Whether the plan only reads. EXPLAIN ANALYZE of a statement that writes does write.
