@@ -27,6 +27,9 @@ pub(crate) struct Session {
     host: Host,
 }
 
+/// The name of a table: catalog and schema where they are named, and its own.
+type TableName = (Option<String>, Option<String>, String);
+
 #[pymethods]
 impl Session {
     /// Opens a session for flags of the command line.
@@ -123,11 +126,7 @@ impl Session {
 
     /// The tables that a query names, files among them: catalog and schema where they are named, and
     /// the name. A text that is no query is an error.
-    fn tables_of(
-        &self,
-        py: Python<'_>,
-        text: &str,
-    ) -> PyResult<Vec<(Option<String>, Option<String>, String)>> {
+    fn tables_of(&self, py: Python<'_>, text: &str) -> PyResult<Vec<TableName>> {
         let tables = self.host.tables_of(text).map_err(|error| raise(py, &error))?;
         let part = |part: Option<&str>| part.map(str::to_string);
         let parts = |t: &TableReference| (part(t.catalog()), part(t.schema()), t.table().into());
