@@ -14,7 +14,6 @@ use datafusion::physical_plan::expressions::Column;
 
 use crate::config::SimJoinOptions;
 use crate::engine::{AnyMatcher, MatchNeed, MatchSpec, Orders, ProbeRows};
-use crate::exec::rows::ranks::Ranks;
 use crate::exec::sink::{Listed, PairSink, Sink};
 use crate::spec::{CountOf, Need, OutputColumn, Residual, ResidualColumn, Side, SimilarityJoin};
 
@@ -218,13 +217,11 @@ impl Layout {
         self.sink.listed[side as usize]
     }
 
-    /// Whether a self-join whose rows have these ranks gives pairs of first rows only. Where two rows are
-    /// equal by rank, one of them tells nothing of the other's partners.
-    pub(crate) fn gives_firsts(&self, ranks: &Ranks) -> bool {
-        self.sink.pairs == PairSink::Firsts
-            && self.self_join
-            && ranks.distinct
-            && self.residual_of_ranked.is_none()
+    /// Whether a self-join whose rows have ranks gives pairs of first rows only: where the ranks are
+    /// `distinct`. Of two rows that are equal by rank, one tells nothing of the other's partners.
+    pub(crate) fn gives_firsts(&self, distinct: bool) -> bool {
+        let of_ranks = distinct && self.residual_of_ranked.is_none();
+        self.sink.pairs == PairSink::Firsts && self.self_join && of_ranks
     }
 
     /// Whether all build rows are listed, with a match or without one.

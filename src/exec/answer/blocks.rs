@@ -189,7 +189,7 @@ impl<'a> ExpansionInput<'a> {
     ) -> Self {
         let order = layout.row_order.zip(build.ranks.as_ref()).map(|(order, ranks)| {
             let probe = batch.ranks.as_deref().unwrap_or(&ranks.by_place);
-            let firsts = order.lesser().filter(|_| layout.gives_firsts(ranks));
+            let firsts = order.lesser().filter(|_| layout.gives_firsts(ranks.distinct));
             RankedOrder { order, probe, build: &ranks.by_place, firsts }
         });
         Self {
