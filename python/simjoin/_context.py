@@ -116,7 +116,8 @@ def connect(
         memory_limit: The greatest memory for the data of running queries: ``"4g"``, or bytes. Joins
             beyond it go to disk. The rows of registered frames are their owners'.
         disk_limit: The greatest size of what goes to disk.
-        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"cuda:0,2"``, as the option ``simjoin.device``.
+        device: ``"auto"``, ``"cpu"``, ``"cuda"``, ``"cuda:1"`` or ``"cuda:0,2"``, as the option
+            ``simjoin.device``.
         threads: How many threads run a query; by default one for each core.
         batch_size: Rows per batch.
         scheduler: The ``host:port`` of a cluster's scheduler, which then runs the queries. Wheels
