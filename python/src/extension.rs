@@ -1,9 +1,8 @@
-//! What crosses into a session of the Python package `datafusion`, by the interface of the crate
-//! `datafusion-ffi`: the scalar functions, and queries as tables.
+//! Scalar functions and queries for a session of the Python package `datafusion`, by the interface of the
+//! crate `datafusion-ffi`. A query crosses as a table.
 //!
-//! Everything that crosses is ours alone. A table has no input of the other library, whose operators
-//! would have to run on threads of its own runtime; it reads tables of the session as Python does, by
-//! Arrow's streams.
+//! No operator of the other library runs below one of ours: it would need threads of its own runtime. The
+//! query reads tables of the session as Python does, by Arrow's streams.
 
 use std::fmt;
 use std::sync::Arc;
@@ -116,7 +115,7 @@ impl Query {
 /// A query as a table, which runs for each scan.
 struct Table {
     query: Arc<Query>,
-    /// What decodes filters, of which there are none: the interface holds it by a weak reference.
+    /// The session that the interface holds by a weak reference, to decode filters. No filter crosses.
     _context: Arc<SessionContext>,
 }
 

@@ -34,8 +34,8 @@ pub(crate) enum PairSink {
     Output,
     /// A row of the output, where it connects what no pair before it has connected.
     Connections,
-    /// A row of the output, where the lesser row by the row order is the first one of its item. In
-    /// other self-joins, and in joins of two parts, a row of the output.
+    /// A row of the output, where the lesser row by the row order is the first one of its item. Every pair
+    /// is one where rows have no distinct ranks, and where two parts of the input are joined.
     Firsts,
     /// One more in the total of all pairs.
     Total,

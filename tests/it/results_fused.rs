@@ -278,7 +278,7 @@ async fn equal_rows_give_few_pairs() {
     }
 }
 
-/// Of equal rows the first one alone may be kept: the join gives a pair or two for each of the others.
+/// The join gives a pair or two for each row whose set an earlier row has: such a row is never kept.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn representatives_of_equal_rows_need_few_pairs() {
     const ROWS: usize = 30_000;
@@ -303,7 +303,7 @@ async fn representatives_of_equal_rows_need_few_pairs() {
         let (_, sums) = measured(&ctx, &sql, &["pairs"]).await;
         assert!((ROWS - 3..=most).contains(&sums[0]), "{} pairs: {on}", sums[0]);
     }
-    // Rows of one node stand for each other only in part, and other conditions tell equal rows apart.
+    // `<>` tells no lesser row, and other conditions tell equal rows apart.
     for on in ["a.id <> b.id", "a.id < b.id AND a.w + b.w < 150", "a.id < b.id AND a.w < 50"] {
         let sql = format!(
             "SELECT * FROM representatives((SELECT a.id, b.id FROM x a SIMJOIN x b \

@@ -1,4 +1,4 @@
-//! What more cards gain.
+//! The gain of more cards.
 
 use datafusion::common::Result;
 

@@ -3,9 +3,10 @@
 //! Where the query below `connected_components` is a similarity join with one column of each side, the
 //! join gives out rows that connect what all of its rows connect.
 //!
-//! Below `representatives`, of rows with equal arguments the first one in the order of the nodes alone
-//! may be kept: if it is not, its kept partner stands before the others, and is theirs. So the join of a
-//! table with itself gives out the pairs whose lesser node is such a first row.
+//! Below `representatives`, of rows with equal arguments only the first one in the order of the nodes can be
+//! kept. Where it is kept, it is a partner of the others. Where it is dropped, the kept partner that drops
+//! it stands before the others, too, and is their partner. So the join of a table with itself gives out
+//! only the pairs whose lesser node is such a first row.
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{Column, Result};
@@ -17,7 +18,7 @@ use super::{PairFunction, PairsNode};
 use crate::plan::logical::SetSimilarityJoin;
 use crate::spec::{Need, OutputColumn, Side};
 
-/// Tells the similarity joins of `plan` whose pairs are united that they need not give all of them.
+/// Tells similarity joins below functions of pairs which of their pairs these functions need.
 pub(crate) fn connect_pairs(plan: LogicalPlan) -> Result<LogicalPlan> {
     let connected = plan.transform_up_with_subqueries(|plan| {
         let connected = match &plan {

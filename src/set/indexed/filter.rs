@@ -20,7 +20,7 @@ use crate::set::indexed::work::{IndexJob, JobSettings, Rows};
 use crate::set::offload::TravellingSets;
 use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
 
-/// The most ranges of a self-join for each device: each is a work or more. and most works are short.
+/// The most ranges of a self-join for each device: each is a work or more, and most works are short.
 const WORKS: u32 = 16;
 /// Rows that are done again in one job, at least.
 const LEAST_ROWS: usize = 1 << 10;

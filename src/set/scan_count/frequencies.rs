@@ -129,3 +129,26 @@ fn spans(universe: u32) -> impl Iterator<Item = Range<u32>> {
     let starts = (0..universe).step_by(SPAN).skip(stride / 2).step_by(stride);
     starts.map(move |start| start..start.saturating_add(SPAN as u32).min(universe))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Spans hold all ranks where they are few, and otherwise some from every part of the ranks.
+    #[test]
+    fn spans_spread_over_all_ranks() {
+        let most = (SPAN * SPANS) as u32;
+        for universe in [0, 1, 16, 17, most - 1, most] {
+            let ranks: Vec<u32> = spans(universe).flatten().collect();
+            assert_eq!(ranks, (0..universe).collect::<Vec<_>>());
+        }
+        for universe in [most + 1, 3 * most, 10 * most + 5] {
+            let spans: Vec<_> = spans(universe).collect();
+            assert!((SPANS / 2..=SPANS).contains(&spans.len()), "{} of {universe}", spans.len());
+            assert!(spans.iter().all(|span| span.start < span.end && span.end <= universe));
+            assert!(spans.array_windows().all(|[a, b]| a.end <= b.start));
+            let gap = universe / SPANS as u32 * 2 + SPAN as u32;
+            assert!(spans[0].start <= gap && universe - spans[spans.len() - 1].end <= gap);
+        }
+    }
+}
