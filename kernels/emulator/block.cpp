@@ -114,6 +114,8 @@ struct Runner {
     Context scheduler;
     Stacks stacks;
     std::vector<Thread> threads;
+    // The lanes that wait in a collective, by warp.
+    std::vector<uint32_t> in_collective;
     Schedule ready;
     std::vector<unsigned char> shared;
     std::vector<unsigned char> signal_stack;
@@ -137,11 +139,13 @@ struct Runner {
     }
 };
 
-thread_local Runner runner;
+// The runner of the OS thread once it has run a grid. A pointer, because device code asks for it at
+// every step: it needs no check whether it is made already.
+thread_local Runner *runner = nullptr;
 
 std::string where() {
-    const Dimensions &block = runner.block;
-    return std::string(runner.launch->kernel->name) + ", block (" + std::to_string(block.x) + ", " +
+    const Dimensions &block = runner->block;
+    return std::string(runner->launch->kernel->name) + ", block (" + std::to_string(block.x) + ", " +
            std::to_string(block.y) + ", " + std::to_string(block.z) + ")";
 }
 
@@ -153,9 +157,9 @@ void Runner::fail(CUresult result, const std::string &what) {
 }
 
 void thread_main() {
-    runner.launch->kernel->run(runner.launch->argument);
-    runner.current->state = State::returned;
-    runner.wait();
+    runner->launch->kernel->run(runner->launch->argument);
+    runner->current->state = State::returned;
+    runner->wait();
     abort();
 }
 
@@ -165,10 +169,10 @@ struct sigaction previous_segv;
 struct sigaction previous_bus;
 
 void on_fault(int signal, siginfo_t *info, void *context) {
-    if (runner.current) {
+    if (runner && runner->current) {
         char address[32];
         snprintf(address, sizeof(address), "%p", info->si_addr);
-        runner.fail(CUDA_ERROR_ILLEGAL_ADDRESS, std::string("illegal access to ") + address);
+        runner->fail(CUDA_ERROR_ILLEGAL_ADDRESS, std::string("illegal access to ") + address);
     }
     const struct sigaction &previous = signal == SIGSEGV ? previous_segv : previous_bus;
     if (previous.sa_flags & SA_SIGINFO) {
@@ -235,6 +239,7 @@ CUresult Runner::run_block(Random order) {
     const auto count = static_cast<unsigned>(size.product());
     stacks.reserve(count);
     threads.resize(count);
+    in_collective.assign((count + WARP - 1) / WARP, 0);
     ready.start(order);
     at_barrier = predicates = 0;
     error = CUDA_SUCCESS;
@@ -274,8 +279,10 @@ uint64_t seed_of(const Launch &launch) {
 
 int run_grid(const Launch &launch) {
     install_fault_handler();
-    runner.arm_signal_stack();
-    runner.launch = &launch;
+    static thread_local Runner own;
+    runner = &own;
+    runner->arm_signal_stack();
+    runner->launch = &launch;
     const uint64_t blocks = launch.grid.product();
     Random random{seed_of(launch)};
     // Blocks in the order of a pseudo-random walk through all of them.
@@ -284,26 +291,26 @@ int run_grid(const Launch &launch) {
     uint64_t number = random.next() % blocks;
     for (uint64_t done = 0; done < blocks; ++done) {
         const Dimensions &grid = launch.grid;
-        runner.block = {static_cast<unsigned>(number % grid.x),
+        runner->block = {static_cast<unsigned>(number % grid.x),
                         static_cast<unsigned>(number / grid.x % grid.y),
                         static_cast<unsigned>(number / grid.x / grid.y)};
         Random order{seed_of(launch) ^ (number + 1) * 0xd1342543de82ef95ULL};
-        if (const CUresult error = runner.run_block(order)) return error;
+        if (const CUresult error = runner->run_block(order)) return error;
         number = (number + stride) % blocks;
     }
     return CUDA_SUCCESS;
 }
 
-Dimensions thread_index() { return runner.current->index; }
-Dimensions block_index() { return runner.block; }
-Dimensions block_size() { return runner.launch->block; }
-Dimensions grid_size() { return runner.launch->grid; }
-void *dynamic_shared() { return runner.shared.data() + REDZONE; }
-unsigned lane() { return runner.current->number % WARP; }
-void spin() { runner.ready.turn(); }
+Dimensions thread_index() { return runner->current->index; }
+Dimensions block_index() { return runner->block; }
+Dimensions block_size() { return runner->launch->block; }
+Dimensions grid_size() { return runner->launch->grid; }
+void *dynamic_shared() { return runner->shared.data() + REDZONE; }
+unsigned lane() { return runner->current->number % WARP; }
+void spin() { runner->ready.turn(); }
 
 unsigned barrier(bool predicate) {
-    Runner &block = runner;
+    Runner &block = *runner;
     block.predicates += predicate;
     block.current->state = State::at_barrier;
     if (++block.at_barrier == block.threads.size()) {
@@ -313,12 +320,12 @@ unsigned barrier(bool predicate) {
         for (Thread &thread : block.threads) block.wake(thread);
     }
     block.wait();
-    return runner.barrier_result;
+    return block.barrier_result;
 }
 
 uint64_t collective(Collective kind, const char *name, uint32_t mask, uint64_t value,
                     unsigned source, int width) {
-    Runner &block = runner;
+    Runner &block = *runner;
     Thread &self = *block.current;
     const unsigned first = self.number / WARP * WARP;
     if (!(mask >> (self.number - first) & 1)) {
@@ -333,19 +340,23 @@ uint64_t collective(Collective kind, const char *name, uint32_t mask, uint64_t v
     self.mask = mask;
     self.value = value;
     self.source = source;
+    uint32_t &waiting = block.in_collective[self.number / WARP];
+    waiting |= 1u << (self.number - first);
     const auto member = [&](unsigned lane) -> Thread * {
         return mask >> lane & 1 && first + lane < block.threads.size() ? &block.threads[first + lane] : nullptr;
     };
     uint32_t arrived = 0;
     uint32_t votes = 0;
-    for (unsigned lane = 0; lane < WARP; ++lane) {
+    // Lanes are looked at one by one only once all of the mask wait in some collective.
+    for (unsigned lane = 0; lane < WARP && (waiting & mask) == mask; ++lane) {
         const Thread *other = member(lane);
-        if (!other || other->state != State::in_collective || other->mask != mask) continue;
-        if (strcmp(other->name, name) != 0 || other->width != width) continue;
+        if (!other || other->mask != mask || other->width != width) continue;
+        if (other->name != name && strcmp(other->name, name) != 0) continue;
         arrived |= 1u << lane;
         votes |= static_cast<uint32_t>(other->value != 0) << lane;
     }
     if (arrived == mask) {
+        waiting &= ~mask;
         for (unsigned lane = 0; lane < WARP; ++lane) {
             Thread *other = member(lane);
             if (!other) continue;

@@ -21,6 +21,9 @@ const FLAGS: [&str; 10] = [
     "-Wl,-soname,libcuda.so",
 ];
 
+/// Kernels count bits: without the instruction, each count is a call.
+const INSTRUCTIONS: &[&str] = if cfg!(target_arch = "x86_64") { &["-mpopcnt"] } else { &[] };
+
 /// The library, compiled unless an earlier run did; or why it cannot be.
 ///
 /// # Panics
@@ -34,7 +37,7 @@ pub fn library() -> Result<PathBuf, String> {
     let executable = env::current_exe().expect("the test's executable has a path");
     let folder = executable.parent().expect("an executable is in a folder");
     let mut hasher = DefaultHasher::new();
-    (&sources, FLAGS, env::var_os("CXX")).hash(&mut hasher);
+    (&sources, FLAGS, INSTRUCTIONS, env::var_os("CXX")).hash(&mut hasher);
     let folder = folder.join(format!("cuda-emulator-{:016x}", hasher.finish()));
     let library = folder.join("libcuda.so");
     if library.exists() {
@@ -46,6 +49,7 @@ pub fn library() -> Result<PathBuf, String> {
     let units = sources.keys().filter(|path| path.extension().is_some_and(|name| name == "cpp"));
     let output = compiler()?
         .args(FLAGS)
+        .args(INSTRUCTIONS)
         .arg("-o")
         .arg(&unfinished)
         .args(units)
