@@ -10,10 +10,10 @@ use rand::rngs::StdRng;
 use crate::case::Case;
 use crate::oracle::Measure;
 
-/// Cases drawn for each threshold: 8, or as many as `SIMJOIN_TEST_CASES` says.
+/// Cases drawn for each threshold: 4, or as many as `SIMJOIN_TEST_CASES` says.
 fn cases() -> u64 {
     let wanted = std::env::var("SIMJOIN_TEST_CASES");
-    wanted.map_or(8, |n| n.parse().expect("SIMJOIN_TEST_CASES is a number"))
+    wanted.map_or(4, |n| n.parse().expect("SIMJOIN_TEST_CASES is a number"))
 }
 
 fn thresholds(measure: Measure) -> Vec<f64> {
@@ -42,7 +42,7 @@ async fn compare_with_the_oracle(measure: Measure, base: u64) {
         assert!(others > 0, "{measure:?} {threshold:?} rejected no pair");
         total += matches;
     }
-    assert!(total >= 1_000, "{measure:?} had only {total} matches");
+    assert!(total >= 500, "{measure:?} had only {total} matches");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -75,7 +75,7 @@ async fn containment_joins_equal_the_oracle() {
     compare_with_the_oracle(Measure::Containment, 6).await;
 }
 
-/// The same by tasks that share nothing: two cases for each threshold, a quarter of what
+/// The same by tasks that share nothing: a case for each threshold, a quarter of what
 /// `SIMJOIN_TEST_CASES` says.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn joins_by_tasks_equal_the_oracle() {
@@ -89,11 +89,11 @@ async fn joins_by_tasks_equal_the_oracle() {
                 total += case.check(seed).await.0;
             }
         }
-        assert!(total >= 250, "{measure:?} had only {total} matches");
+        assert!(total >= 100, "{measure:?} had only {total} matches");
     }
 }
 
-/// The same on a GPU, or its emulator: two cases for each threshold, a quarter of what
+/// The same on a GPU, or its emulator: a case for each threshold, a quarter of what
 /// `SIMJOIN_TEST_CASES` says.
 #[cfg(unix)]
 async fn compare_on_a_device(measure: Measure, base: u64) {
@@ -107,14 +107,14 @@ async fn compare_on_a_device(measure: Measure, base: u64) {
     let ordinal = lease.as_ref().map_or(0, |device| device.ordinal());
     let mut total = 0;
     for (cell, threshold) in thresholds(measure).into_iter().enumerate() {
-        for case in 0..cases() / 4 {
+        for case in 0..cases().div_ceil(4) {
             let seed = base * 1_000_000 + cell as u64 * 1_000 + case;
             let mut rng = StdRng::seed_from_u64(seed);
             let case = Case::draw(&mut rng, measure, threshold).on_device(&mut rng, ordinal);
             total += case.check(seed).await.0;
         }
     }
-    assert!(total >= 100, "{measure:?} had only {total} matches");
+    assert!(total >= 50, "{measure:?} had only {total} matches");
     if let Some(device) = &lease {
         assert!(device.stat("launches") > 10, "{measure:?} was hardly on the device");
     }

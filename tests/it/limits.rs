@@ -58,9 +58,9 @@ pub fn register_many(ctx: &SessionContext, name: &str, rows: &[Row]) {
 /// asked, or it fits.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn too_little_memory_is_a_resource_error() {
-    let rows = many(40_000, 20);
+    let rows = many(20_000, 20);
     let mut refused = 0;
-    for memory in [10_000, 1 << 20, 3 << 20, 8 << 20, 512 << 20] {
+    for memory in [10_000, 1 << 19, 3 << 19, 4 << 20, 512 << 20] {
         for kind in ["INNER", "FULL", "LEFT ANTI"] {
             let session = Session { memory: Some(memory), ..Session::default() };
             let ctx = session.option("spill", "never").context();
@@ -84,7 +84,7 @@ async fn too_little_memory_is_a_resource_error() {
             assert_eq!(ctx.runtime_env().memory_pool.reserved(), 0, "{sql} kept memory");
         }
     }
-    assert!(refused >= 6, "10 kB and 1 MB cannot do");
+    assert!(refused >= 6, "10 kB and 512 KiB cannot do");
 }
 
 /// The pairs of two inputs with one set, 36 million, pass through a small pool.

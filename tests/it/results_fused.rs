@@ -8,7 +8,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::cases::{Pattern, Tables};
 use crate::oracle::Row;
-use crate::results::{components, representatives};
+use crate::results::{components, representatives, seeds};
 use crate::support::{
     STRATEGIES, Session, assert_contains, assert_same_rows, explain, measured, plan, plan_text,
     register, rows, rows_of_tasks,
@@ -179,18 +179,13 @@ impl Fused {
     }
 }
 
-/// `SIMJOIN_TEST_CASES` asks for other numbers.
-fn cases(usual: u64) -> u64 {
-    std::env::var("SIMJOIN_TEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
-}
-
 /// Joins that give what connects have the components of all their pairs, for nodes of every kind: with
 /// ranks, and without.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn fused_joins_have_the_components_of_their_pairs() {
-    let cases = cases(250);
+    let (seeds, cases) = seeds(120);
     let (mut ranked, mut unranked) = (0, 0);
-    for seed in 0..cases {
+    for seed in seeds {
         let case = Fused::draw(&mut StdRng::seed_from_u64(seed));
         let fused = u64::from(case.check(seed).await);
         match ["id", "w"].contains(&case.nodes[0]) {
@@ -206,9 +201,9 @@ async fn fused_joins_have_the_components_of_their_pairs() {
 /// distinct, and of others, which need all pairs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 3)]
 async fn joins_of_first_rows_have_the_representatives_of_their_pairs() {
-    let cases = cases(250);
+    let (seeds, cases) = seeds(120);
     let (mut distinct, mut others) = (0, 0);
-    for seed in 0..cases {
+    for seed in seeds {
         let rng = &mut StdRng::seed_from_u64(seed ^ 0x5eed);
         let case = Fused::draw(rng);
         let fused = u64::from(case.check_representatives(seed, rng.random_bool(0.7)).await);
@@ -230,9 +225,9 @@ async fn fused_joins_on_a_device_have_the_components_of_their_pairs() {
     use crate::gpu::Lease;
 
     let Some(lease) = Lease::new() else { return };
-    let cases = cases(60);
+    let (seeds, cases) = seeds(30);
     let mut fused = 0;
-    for seed in 0..cases {
+    for seed in seeds {
         let rng = &mut StdRng::seed_from_u64(seed);
         let mut case = Fused::draw(rng);
         case.session = case.session.on_device(rng, lease.ordinal());

@@ -148,8 +148,8 @@ async fn residual_rows(ctx: &SessionContext, sql: &str) -> Vec<String> {
 /// The tables are large enough that a step for each pair of rows would be noticed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_input_with_itself() {
-    let table = crowd(30_000, 0);
-    for (spill, piece_rows) in [("never", "auto"), ("always", "7000"), ("always", "auto")] {
+    let table = crowd(12_000, 0);
+    for (spill, piece_rows) in [("never", "auto"), ("always", "2800"), ("always", "auto")] {
         let session = Session::default().option("spill", spill);
         let ctx = session.option("debug.spill_piece_rows", piece_rows).context();
         register(&ctx, "t", &table);
@@ -169,9 +169,9 @@ async fn one_input_with_itself() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_inputs() {
-    let (left, right) = (crowd(30_000, 0), crowd(20_000, 7));
+    let (left, right) = (crowd(12_000, 0), crowd(8_000, 7));
     for (spill, piece_rows, build_side) in
-        [("never", "auto", "left"), ("never", "auto", "right"), ("always", "7000", "auto")]
+        [("never", "auto", "left"), ("never", "auto", "right"), ("always", "2800", "auto")]
     {
         let session = Session::default().option("spill", spill).option("build_side", build_side);
         let ctx = session.option("debug.spill_piece_rows", piece_rows).context();

@@ -181,7 +181,7 @@ pub(in crate::set) fn thresholds(rng: &mut StdRng, measure: Measure, values: &[f
         Measure::Overlap => vec![1.0, 2.0, 3.5, 20.0],
         _ => vec![f64::MIN_POSITIVE, 0.2, 0.5, 0.8, 0.9, 1.0],
     };
-    while thresholds.len() > 2 {
+    while thresholds.len() > 1 {
         thresholds.swap_remove(rng.random_range(0..thresholds.len()));
     }
     // The upper half is where joins are used.

@@ -41,7 +41,7 @@ fn check<S: OnDevices>(rng: &mut StdRng, sides: &Sides, mut spec: JoinSpec) -> u
     expected.len()
 }
 
-/// Every measure over every shape, with two thresholds each.
+/// Every measure over every shape, with a threshold each.
 pub(crate) fn check_shapes<S: OnDevices>(seed: u64, shapes: impl Fn(&mut StdRng) -> Vec<Shape>) {
     if gpu().is_none() {
         return;
@@ -59,7 +59,7 @@ pub(crate) fn check_shapes<S: OnDevices>(seed: u64, shapes: impl Fn(&mut StdRng)
                 spec.probe_role = *[Role::First, Role::Second].choose(&mut rng).unwrap();
                 let values = sides.values(&spec);
                 let mut thresholds = thresholds(&mut rng, measure, &values);
-                while thresholds.len() > 2 {
+                while thresholds.len() > 1 {
                     thresholds.swap_remove(rng.random_range(0..thresholds.len()));
                 }
                 for threshold in thresholds {
@@ -71,7 +71,7 @@ pub(crate) fn check_shapes<S: OnDevices>(seed: u64, shapes: impl Fn(&mut StdRng)
         }
     }
     eprintln!("{joins} joins, {matches} matches");
-    assert!(matches > 1000, "only {matches} matches");
+    assert!(matches > 500, "only {matches} matches");
 }
 
 /// Two inputs and a self-join with plenty of matches.
