@@ -17,8 +17,8 @@ pub struct Nearest {
     pub with_ties: bool,
 }
 
-/// The best pairs of a join by the score of its predicate, as an ORDER BY of that score with a LIMIT asks
-/// for them.
+/// The best pairs of a join by the score of its predicate: of all pairs, as an ORDER BY of that score with a
+/// LIMIT asks for them, or of each left row, as a rank among its pairs does.
 ///
 /// Pairs that are as good as the last one of them are in the answer as well, and others may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,6 +27,8 @@ pub struct BestPairs {
     pub count: NonZeroUsize,
     /// Whether any of the pairs that are as good as the last one will do: nothing else orders them.
     pub any_tie: bool,
+    /// Whether so many pairs of each left row are needed.
+    pub of_each_row: bool,
 }
 
 /// A join of each left row with its nearest right rows, as planned.

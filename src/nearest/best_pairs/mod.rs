@@ -1,4 +1,5 @@
-//! The best pairs of a join: `ORDER BY score LIMIT k` above it.
+//! The best pairs of a join: `ORDER BY score LIMIT k` above it, or `rank() OVER (PARTITION BY a.id ORDER BY
+//! score) <= k`.
 //!
 //! ```text
 //! left, right ─► held in memory ─► a sample of both, joined ─► bound of the round
@@ -12,7 +13,10 @@
 //! A join by a bound finds every pair whose score is within it. Where these are k or more, the k best of
 //! all pairs are among them. Rows between the operator and the sort are not counted, nor is their order
 //! decided here: pairs whose score is that of the k-th are all given out, unless nothing else orders them.
+//!
+//! The best pairs of each left row are its neighbours (`each_row`), with all that tie.
 
+mod each_row;
 mod held;
 mod node;
 mod search;

@@ -35,7 +35,8 @@ use crate::util::once::OnceExecution;
 
 /// A similarity join of which the best pairs are needed.
 ///
-/// The output holds the best pairs, and may hold others: it is made for a sort with a limit above.
+/// The output holds the best pairs, and may hold others: it is made for a sort with a limit above, or for a
+/// filter of ranks.
 ///
 /// Memory: both inputs, where they take no more than an eighth of the memory that is left, or 2 GiB where
 /// there is no limit; otherwise the join runs as it was planned, on what was read and on the rest.
@@ -115,7 +116,7 @@ impl BestPairsExec {
                 count.add(1);
                 let mut ran = ran.lock();
                 ran.rounds.push(round);
-                ran.join = Some(join);
+                ran.join = join;
             }
         });
         let preparation = Preparation {
@@ -191,7 +192,11 @@ impl Preparation {
                 memory: consumer.new_empty(),
                 on_round: Arc::clone(&self.on_round),
             };
-            match search.run().await {
+            let found = match self.best.of_each_row {
+                true => search.run_for_each_row().await,
+                false => search.run().await,
+            };
+            match found {
                 Ok(Found::Pairs(pairs)) => return Ok(pairs_of(search, pairs)),
                 Ok(Found::Within(found)) => bound = found,
                 // The join as planned may do with less.
@@ -251,11 +256,12 @@ fn is_exhausted(error: &DataFusionError) -> bool {
 impl DisplayAs for BestPairsExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.plain.fmt_as(t, f)?;
-        let count = self.best.count;
+        let of = if self.best.of_each_row { " of each left row" } else { "" };
+        let best = format!("best={}{of}", self.best.count);
         if t == DisplayFormatType::TreeRender {
-            return writeln!(f, "best={count}");
+            return writeln!(f, "{best}");
         }
-        write!(f, ", best={count}")?;
+        write!(f, ", {best}")?;
         let ran = self.ran.lock();
         if !ran.rounds.is_empty() {
             write!(f, ", rounds=[{}]", ran.rounds.join("; "))?;

@@ -33,8 +33,11 @@ const MOST_ROUNDS: u32 = 4;
 /// The factor by which the next round is to find more pairs than a round that found too few.
 const WIDER: usize = 4;
 
-/// Told of a round that has ended, and of its join.
-pub(super) type OnRound = Arc<dyn Fn(String, Arc<SetSimilarityJoinExec>) + Send + Sync>;
+/// The best pairs of a sample that are told apart where its pairs are counted.
+const COUNTED: usize = 1 << 12;
+
+/// Told of a round that has ended, and of its join, where it is one.
+pub(super) type OnRound = Arc<dyn Fn(String, Option<Arc<SetSimilarityJoinExec>>) + Send + Sync>;
 
 /// The outcome of a search.
 #[derive(Debug)]
@@ -72,8 +75,7 @@ impl Search {
     /// The errors of the joins.
     pub(super) async fn run(&self) -> Result<Found> {
         let widest = self.join.predicate.bound;
-        let [left, right] = [0, 1].map(|side| self.tables[side].rows());
-        if left.saturating_mul(right) <= FEW_PAIRS {
+        if self.has_few_pairs() {
             return Ok(Found::Within(widest));
         }
         let sample = self.sample().await?;
@@ -91,7 +93,7 @@ impl Search {
             former = Some(bound);
             let top = self.top(self.best.count.get(), self.best.any_tie);
             let plan = self.join(bound, [None; 2], &top).await?;
-            (self.on_round)(format!("{bound}: {} pairs", top.offered()), plan);
+            (self.on_round)(format!("{bound}: {} pairs", top.offered()), Some(plan));
             match top.take() {
                 Picked::Few(_) => {}
                 Picked::Pairs(pairs) if self.has_all_scores() => return Ok(Found::Pairs(pairs)),
@@ -119,8 +121,14 @@ impl Search {
         }
     }
 
+    /// Whether the rows make so few pairs that all matches are made.
+    pub(super) fn has_few_pairs(&self) -> bool {
+        let [left, right] = [0, 1].map(|side| self.tables[side].rows());
+        left.saturating_mul(right) <= FEW_PAIRS
+    }
+
     /// Whether the scores of the output are those by which pairs are ranked.
-    fn has_all_scores(&self) -> bool {
+    pub(super) fn has_all_scores(&self) -> bool {
         let own = OutputColumn::Score(self.join.predicate.call);
         let mut output = self.join.output.iter();
         output.all(|column| *column == own || column.source().is_some())
@@ -132,19 +140,12 @@ impl Search {
         Arc::new(Top::new(count, any_tie, best, self.memory.new_empty()))
     }
 
-    /// Joins a sample of each side by the widest bound.
+    /// The scores of a sample of each side, joined by the widest bound.
     async fn sample(&self) -> Result<Sample> {
-        let [left, right] = [0, 1].map(|side| rows_of_sample(self.tables[side].rows(), side));
-        let part = |side: usize, rows: &[u32]| rows.len() as f64 / self.tables[side].rows() as f64;
-        let share = part(0, &left) * part(1, &right);
         let last = MOST_ROUNDS.saturating_sub(1);
-        let count = Sample::place(share, self.best.count.get(), last);
-        let top = self.top(count, false);
-        let bound = self.join.predicate.bound;
-        let plan = self.join(bound, [Some(&left), Some(&right)], &top).await?;
-        let pairs = top.offered();
-        let text = format!("sample of {} x {} rows: {pairs} pairs", left.len(), right.len());
-        (self.on_round)(text, plan);
+        let place = |share: f64| Sample::place(share, self.best.count.get(), last);
+        let (top, share) = self.join_sample(place).await?;
+        let count = place(share);
         let keys = match top.take() {
             Picked::Few(pairs) | Picked::Pairs(pairs) => {
                 pairs.into_iter().map(|(key, ..)| key).collect()
@@ -153,6 +154,28 @@ impl Search {
             Picked::Within(key) => vec![key; count],
         };
         Ok(Sample { keys, share })
+    }
+
+    /// The number of pairs of the join, as a sample of each side has them; or a lesser one, of so many that
+    /// the sample was left.
+    pub(super) async fn expected_pairs(&self) -> Result<f64> {
+        let (top, share) = self.join_sample(|_| COUNTED).await?;
+        Ok(top.offered() as f64 / share)
+    }
+
+    /// Joins a sample of each side by the widest bound. `count` has the number of best pairs to keep where
+    /// the sample is a part of all pairs. Returns the pairs and that part.
+    async fn join_sample(&self, count: impl Fn(f64) -> usize) -> Result<(Arc<Top>, f64)> {
+        let [left, right] = [0, 1].map(|side| rows_of_sample(self.tables[side].rows(), side));
+        let part = |side: usize, rows: &[u32]| rows.len() as f64 / self.tables[side].rows() as f64;
+        let share = part(0, &left) * part(1, &right);
+        let top = self.top(count(share), false);
+        let bound = self.join.predicate.bound;
+        let plan = self.join(bound, [Some(&left), Some(&right)], &top).await?;
+        let pairs = top.offered();
+        let text = format!("sample of {} x {} rows: {pairs} pairs", left.len(), right.len());
+        (self.on_round)(text, Some(plan));
+        Ok((top, share))
     }
 
     /// Offers `top` the matches of a join by `bound` of some rows of each side, all where there are none
