@@ -167,7 +167,7 @@ impl Planning<'_> {
         }
         let plain = SetSimilarityJoinExec::try_new(input, join, self.families, options)?;
         Ok(match node.need {
-            Need::Best(best) if !plain.properties().boundedness.is_unbounded() => {
+            Need::Best(best) if BestPairsExec::serves(&plain, best) => {
                 Arc::new(BestPairsExec::try_new(plain, best, self.families)?)
             }
             _ => Arc::new(plain),

@@ -1,5 +1,6 @@
 //! Nearest neighbours: for each row of the left side the best rows of the right side.
 
+use std::fmt;
 use std::num::NonZeroUsize;
 
 use arrow::datatypes::SchemaRef;
@@ -17,18 +18,40 @@ pub struct Nearest {
     pub with_ties: bool,
 }
 
-/// The best pairs of a join by the score of its predicate: of all pairs, as an ORDER BY of that score with a
-/// LIMIT asks for them, or of each left row, as a rank among its pairs does.
+/// The best pairs of a join by the score of its predicate.
 ///
-/// Pairs that are as good as the last one of them are in the answer as well, and others may be.
+/// Other pairs may be in the answer as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct BestPairs {
-    /// The number of pairs.
-    pub count: NonZeroUsize,
-    /// Whether any of the pairs that are as good as the last one will do: nothing else orders them.
-    pub any_tie: bool,
-    /// Whether so many pairs of each left row are needed.
-    pub of_each_row: bool,
+pub enum BestPairs {
+    /// The first of all pairs, and those that are as good as the last one of them, as an ORDER BY of the
+    /// score with a LIMIT asks for them.
+    First {
+        /// The number of pairs.
+        count: NonZeroUsize,
+        /// Whether any of the pairs that are as good as the last one will do: nothing else orders them.
+        any_tie: bool,
+    },
+    /// The first pairs of each left row, and those that are as good as the last one of them, as a rank among
+    /// its pairs does.
+    OfEachRow {
+        /// The number of pairs of a row.
+        count: NonZeroUsize,
+    },
+    /// Pairs from the best score on, ties by the two nodes, each node of a side once.
+    OneToOne {
+        /// The columns of the output with the left and the right node, one of each side.
+        nodes: [usize; 2],
+    },
+}
+
+impl fmt::Display for BestPairs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::First { count, .. } => write!(f, "{count}"),
+            Self::OfEachRow { count } => write!(f, "{count} of each left row"),
+            Self::OneToOne { .. } => f.write_str("one to one"),
+        }
+    }
 }
 
 /// A join of each left row with its nearest right rows, as planned.

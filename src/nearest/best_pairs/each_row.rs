@@ -1,5 +1,6 @@
 //! The best pairs of each left row, as neighbours of it.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use datafusion::common::{JoinType, Result};
@@ -15,15 +16,15 @@ use crate::spec::{Nearest, NearestJoin, Search as Searched};
 const FEW_TIMES: f64 = if cfg!(test) { 1.0 } else { 4.0 };
 
 impl Search {
-    /// Finds the best pairs of each left row, where a sample says that the join has many others.
+    /// Finds the `wanted` best pairs of each left row, where a sample says that the join has many others.
     ///
     /// # Errors
     ///
     /// The errors of the joins.
-    pub(super) async fn run_for_each_row(&self) -> Result<Found> {
+    pub(super) async fn run_for_each_row(&self, wanted: NonZeroUsize) -> Result<Found> {
         let all = Found::Within(self.join.predicate.bound);
         let [left, right] = [0, 1].map(|side| self.tables[side].rows());
-        let count = self.best.count.get().min(right).max(1);
+        let count = wanted.get().min(right).max(1);
         let needed = left.saturating_mul(count);
         let bytes =
             Best::bytes(left, count).saturating_add(needed.saturating_mul(size_of::<Pair>()));
@@ -36,7 +37,7 @@ impl Search {
         if self.expected_pairs().await? < FEW_TIMES * needed as f64 {
             return Ok(all);
         }
-        let nearest = Nearest { count: self.best.count, with_ties: true };
+        let nearest = Nearest { count: wanted, with_ties: true };
         let run = self.as_nearest(nearest);
         let rows = run.candidates()?;
         let best = Best::try_new(rows.len(), count, nearest, self.memory.new_empty())?;

@@ -1,5 +1,5 @@
-//! The best pairs of a join: `ORDER BY score LIMIT k` above it, or `rank() OVER (PARTITION BY a.id ORDER BY
-//! score) <= k`.
+//! The best pairs of a join: `ORDER BY score LIMIT k` above it, `rank() OVER (PARTITION BY a.id ORDER BY
+//! score) <= k`, or `one_to_one`.
 //!
 //! ```text
 //! left, right ─► held in memory ─► a sample of both, joined ─► bound of the round
@@ -14,11 +14,15 @@
 //! all pairs are among them. Rows between the operator and the sort are not counted, nor is their order
 //! decided here: pairs whose score is that of the k-th are all given out, unless nothing else orders them.
 //!
-//! The best pairs of each left row are its neighbours (`each_row`), with all that tie.
+//! The best pairs of each left row are its neighbours (`each_row`), with all that tie. The pairs of a
+//! one-to-one match are taken by falling bounds (`one_to_one`) of items, which are rows that only their nodes
+//! tell apart (`items`).
 
 mod each_row;
 mod held;
+mod items;
 mod node;
+mod one_to_one;
 mod search;
 #[cfg(test)]
 mod tests;

@@ -25,6 +25,7 @@ use futures::{StreamExt, TryStreamExt, stream};
 use parking_lot::Mutex;
 
 use super::held::{Held, room};
+use super::one_to_one::is_matched;
 use super::search::{Found, OnRound, Search};
 use super::top::Pair;
 use crate::engine::Families;
@@ -35,8 +36,8 @@ use crate::util::once::OnceExecution;
 
 /// A similarity join of which the best pairs are needed.
 ///
-/// The output holds the best pairs, and may hold others: it is made for a sort with a limit above, or for a
-/// filter of ranks.
+/// The output holds the best pairs, and may hold others: it is made for a sort with a limit above, for a
+/// filter of ranks, or for a one-to-one match.
 ///
 /// Memory: both inputs, where they take no more than an eighth of the memory that is left, or 2 GiB where
 /// there is no limit; otherwise the join runs as it was planned, on what was read and on the rest.
@@ -74,14 +75,16 @@ impl BestPairsExec {
     ///
     /// # Errors
     ///
-    /// When an input of `plain` has no end.
+    /// When an input of `plain` has no end, or nodes are of a type that is not ranked.
     pub fn try_new(
         plain: SetSimilarityJoinExec,
         best: BestPairs,
         families: &Families,
     ) -> Result<Self> {
-        if plain.properties().boundedness.is_unbounded() {
-            return internal_err!("the best pairs of rows without an end are not known");
+        if !Self::serves(&plain, best) {
+            return internal_err!(
+                "the best pairs of such rows are not found apart from the others"
+            );
         }
         Ok(Self {
             plain: Arc::new(plain),
@@ -91,6 +94,15 @@ impl BestPairsExec {
             prepared: OnceExecution::default(),
             ran: Arc::default(),
         })
+    }
+
+    /// Whether these pairs of the join are found apart from the others.
+    pub(crate) fn serves(plain: &SetSimilarityJoinExec, best: BestPairs) -> bool {
+        !plain.properties().boundedness.is_unbounded()
+            && match best {
+                BestPairs::First { .. } | BestPairs::OfEachRow { .. } => true,
+                BestPairs::OneToOne { nodes } => is_matched(plain, nodes),
+            }
     }
 
     /// The join with all its pairs.
@@ -183,7 +195,6 @@ impl Preparation {
             };
             let search = Search {
                 join: self.plain.join().clone(),
-                best: self.best,
                 tables,
                 itself: second.is_none(),
                 families: self.families.clone(),
@@ -192,9 +203,10 @@ impl Preparation {
                 memory: consumer.new_empty(),
                 on_round: Arc::clone(&self.on_round),
             };
-            let found = match self.best.of_each_row {
-                true => search.run_for_each_row().await,
-                false => search.run().await,
+            let found = match self.best {
+                BestPairs::First { count, any_tie } => search.run(count.get(), any_tie).await,
+                BestPairs::OfEachRow { count } => search.run_for_each_row(count).await,
+                BestPairs::OneToOne { nodes } => search.run_one_to_one(nodes).await,
             };
             match found {
                 Ok(Found::Pairs(pairs)) => return Ok(pairs_of(search, pairs)),
@@ -256,8 +268,7 @@ fn is_exhausted(error: &DataFusionError) -> bool {
 impl DisplayAs for BestPairsExec {
     fn fmt_as(&self, t: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.plain.fmt_as(t, f)?;
-        let of = if self.best.of_each_row { " of each left row" } else { "" };
-        let best = format!("best={}{of}", self.best.count);
+        let best = format!("best={}", self.best);
         if t == DisplayFormatType::TreeRender {
             return writeln!(f, "{best}");
         }
@@ -394,7 +405,11 @@ impl ExecutionPlan for BestPairsExec {
         &self,
         projection: &ProjectionExec,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
-        try_embed_projection(projection, self)
+        match self.best {
+            // Nodes go by their columns in the output.
+            BestPairs::OneToOne { .. } => Ok(None),
+            _ => try_embed_projection(projection, self),
+        }
     }
 }
 

@@ -16,7 +16,7 @@ use crate::exec::{ProcessCores, SetSimilarityJoinExec};
 use crate::nearest::best::{ScoreKey, key_of, score_of};
 use crate::nearest::numbered::{Numbered, NumberedPairs};
 use crate::nearest::table::Table;
-use crate::spec::{BestPairs, Order, OutputColumn, Predicate, SimilarityJoin};
+use crate::spec::{Order, OutputColumn, Predicate, SimilarityJoin};
 
 /// Pairs of rows, at most, of which all matches are made.
 const FEW_PAIRS: usize = if cfg!(test) { 1 << 8 } else { 1 << 22 };
@@ -28,7 +28,7 @@ const SAMPLED: usize = if cfg!(test) { 3 } else { 16 };
 const SAMPLE_ROWS: [usize; 2] = if cfg!(test) { [8, 1 << 6] } else { [1 << 9, 1 << 15] };
 
 /// Bounds that are tried, at most.
-const MOST_ROUNDS: u32 = 4;
+pub(super) const MOST_ROUNDS: u32 = 4;
 
 /// The factor by which the next round is to find more pairs than a round that found too few.
 const WIDER: usize = 4;
@@ -52,7 +52,6 @@ pub(super) enum Found {
 pub(super) struct Search {
     /// The join as planned.
     pub join: SimilarityJoin,
-    pub best: BestPairs,
     pub tables: [Arc<Table>; 2],
     /// Whether one input is both sides.
     pub itself: bool,
@@ -64,26 +63,24 @@ pub(super) struct Search {
 }
 
 impl Search {
-    fn order(&self) -> Order {
+    pub(super) fn order(&self) -> Order {
         self.join.predicate.call.function.info().order
     }
 
-    /// Finds the best pairs.
+    /// Finds the `count` best pairs; with `any_tie` any of those that are as good as the last one.
     ///
     /// # Errors
     ///
     /// The errors of the joins.
-    pub(super) async fn run(&self) -> Result<Found> {
+    pub(super) async fn run(&self, count: usize, any_tie: bool) -> Result<Found> {
         let widest = self.join.predicate.bound;
         if self.has_few_pairs() {
             return Ok(Found::Within(widest));
         }
-        let sample = self.sample().await?;
+        let sample = self.sample(count).await?;
         let mut former = None;
         for round in 0..MOST_ROUNDS {
-            let Some(bound) = sample.bound(self.best.count.get(), round, self.order()) else {
-                break;
-            };
+            let Some(bound) = sample.bound(count, round, self.order()) else { break };
             if !self.is_wider(widest, bound) {
                 break;
             }
@@ -91,7 +88,7 @@ impl Search {
                 continue;
             }
             former = Some(bound);
-            let top = self.top(self.best.count.get(), self.best.any_tie);
+            let top = self.top(count, any_tie);
             let plan = self.join(bound, [None; 2], &top).await?;
             (self.on_round)(format!("{bound}: {} pairs", top.offered()), Some(plan));
             match top.take() {
@@ -114,7 +111,7 @@ impl Search {
     }
 
     /// Whether `bound` admits more than `other`; not where one is NaN.
-    fn is_wider(&self, bound: f64, other: f64) -> bool {
+    pub(super) fn is_wider(&self, bound: f64, other: f64) -> bool {
         match self.order() {
             Order::Similarity => bound < other,
             Order::Distance => bound > other,
@@ -140,10 +137,11 @@ impl Search {
         Arc::new(Top::new(count, any_tie, best, self.memory.new_empty()))
     }
 
-    /// The scores of a sample of each side, joined by the widest bound.
-    async fn sample(&self) -> Result<Sample> {
+    /// The scores of a sample of each side, joined by the widest bound, as far as they tell bounds for `count`
+    /// pairs.
+    pub(super) async fn sample(&self, count: usize) -> Result<Sample> {
         let last = MOST_ROUNDS.saturating_sub(1);
-        let place = |share: f64| Sample::place(share, self.best.count.get(), last);
+        let place = |share: f64| Sample::place(share, count, last);
         let (top, share) = self.join_sample(place).await?;
         let count = place(share);
         let keys = match top.take() {
@@ -153,7 +151,7 @@ impl Search {
             // So many ties that all places have this key.
             Picked::Within(key) => vec![key; count],
         };
-        Ok(Sample { keys, share })
+        Ok(Sample { keys, share, offered: top.offered() })
     }
 
     /// The number of pairs of the join, as a sample of each side has them; or a lesser one, of so many that
@@ -180,7 +178,7 @@ impl Search {
 
     /// Offers `top` the matches of a join by `bound` of some rows of each side, all where there are none
     /// given. Returns the join.
-    async fn join(
+    pub(super) async fn join(
         &self,
         bound: f64,
         rows: [Option<&[u32]>; 2],
@@ -227,11 +225,13 @@ impl Search {
 
 /// The scores of a sample.
 #[derive(Debug)]
-struct Sample {
+pub(super) struct Sample {
     /// The best of them, the best one first.
     keys: Vec<ScoreKey>,
     /// The part of all pairs that is in the sample.
     share: f64,
+    /// The pairs of the sample; fewer, where it was left because of so many.
+    offered: usize,
 }
 
 impl Sample {
@@ -243,8 +243,13 @@ impl Sample {
         sure.saturating_mul(WIDER.saturating_pow(round)).max(1)
     }
 
+    /// The number of pairs of the join, or a lesser one where the sample was left.
+    pub(super) fn pairs(&self) -> f64 {
+        self.offered as f64 / self.share
+    }
+
     /// The bound of a round for `count` pairs; `None` where it is the widest.
-    fn bound(&self, count: usize, round: u32, order: Order) -> Option<f64> {
+    pub(super) fn bound(&self, count: usize, round: u32, order: Order) -> Option<f64> {
         let place = Self::place(self.share, count, round);
         self.keys.get(place - 1).map(|key| score_of(*key, order))
     }

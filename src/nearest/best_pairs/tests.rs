@@ -1,6 +1,8 @@
 //! Statements that order pairs by their score and take the first, of all or of groups, held against
 //! DataFusion's nested loops.
 
+mod one_to_one;
+
 use std::sync::Arc;
 
 use datafusion::common::Result;

@@ -24,7 +24,8 @@ use crate::plan::recognise::declined::DeclinedNode;
 use crate::plan::recognise::marker::{EXAMPLE, is_marked, refuse, unwrap};
 use crate::plan::recognise::nearest::{as_similarity_join, filter_left_rows};
 use crate::plan::recognise::predicate::{
-    Comparison, Constants, Shape, Sides, Threshold, mentions_similarity, side_of, similarity_call,
+    Comparison, Constants, Shape, Sides, Threshold, call_over, mentions_similarity, side_of,
+    similarity_call,
 };
 use crate::plan::relations::NearestNode;
 use crate::spec::{Call, Need, Order, OutputColumn, Predicate, Side};
@@ -376,6 +377,14 @@ impl<'a> Converter<'a> {
         if driver.threshold.exact {
             decided.insert(driver.position);
         }
+        // A match has a score.
+        let has_score = |conjunct: &Expr| match conjunct {
+            Expr::IsNotNull(score) => call_over(score, &driver.arguments, self.context.families)
+                .is_some_and(|call| call.function == driver.call.function),
+            _ => false,
+        };
+        let scored = conjuncts.iter().enumerate().filter(|(_, conjunct)| has_score(conjunct));
+        decided.extend(scored.map(|(position, _)| position));
         let conjunct = conjuncts[driver.position].clone();
         let rest = conjuncts
             .into_iter()

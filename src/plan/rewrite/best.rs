@@ -12,16 +12,19 @@
 //!     SetSimilarityJoin                            SetSimilarityJoin, the k best
 //! ```
 //!
-//! Between the two may be what keeps all rows: projections and aliases.
+//! Between the two may be what keeps all rows: projections and aliases. Below `one_to_one` there may be
+//! filters of NULL nodes as well: no pair with one is taken.
 
 use std::num::NonZeroUsize;
 
 use datafusion::common::tree_node::Transformed;
 use datafusion::common::{JoinType, Result};
 use datafusion::logical_expr::expr_rewriter::unalias;
-use datafusion::logical_expr::{Expr, Filter, LogicalPlan, Sort};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr, Extension, Filter, LogicalPlan, Projection, Sort};
 
 use crate::plan::logical::SetSimilarityJoin;
+use crate::plan::relations::{PairFunction, PairsNode, ScoreOrder};
 use crate::plan::rewrite::ranked::{Ranked, ranked_below};
 use crate::plan::rewrite::score_push::with_input;
 use crate::spec::{BestPairs, Need, Order, OutputColumn, Side};
@@ -36,6 +39,9 @@ pub(crate) fn limit_joins(plan: LogicalPlan) -> Result<LogicalPlan> {
         let limited = match &plan {
             LogicalPlan::Sort(sort) => limit_below(sort)?,
             LogicalPlan::Filter(filter) => limit_ranked(filter)?,
+            LogicalPlan::Extension(Extension { node }) => {
+                node.as_any().downcast_ref::<PairsNode>().map(limit_matched).transpose()?.flatten()
+            }
             _ => None,
         };
         Ok(match limited {
@@ -55,10 +61,14 @@ fn limit_below(sort: &Sort) -> Result<Option<LogicalPlan>> {
     if count.get() > MOST_PAIRS {
         return Ok(None);
     }
-    let Some(index) = index_of(&first.expr, &sort.input) else { return Ok(None) };
-    let order = if first.asc { Order::Distance } else { Order::Similarity };
-    let best = BestPairs { count, any_tie: sort.expr.len() == 1, of_each_row: false };
-    limit(&sort.input, index, &[], order, best)
+    let Some(score) = index_of(&first.expr, &sort.input) else { return Ok(None) };
+    let asked = Asked {
+        score,
+        order: if first.asc { Order::Distance } else { Order::Similarity },
+        groups: vec![],
+        best: BestPairs::First { count, any_tie: sort.expr.len() == 1 },
+    };
+    asked.limit(&sort.input)
 }
 
 /// The input of a filter of ranks with its join told.
@@ -70,15 +80,33 @@ fn limit_ranked(filter: &Filter) -> Result<Option<LogicalPlan>> {
     }
     let columns = groups.iter().flat_map(Expr::column_refs);
     let groups = columns.map(|column| window.input.schema().maybe_index_of_column(column));
-    let (Some(index), Some(groups)) = (index_of(score, &window.input), groups.collect()) else {
+    let (Some(score), Some(groups)) = (index_of(score, &window.input), groups.collect()) else {
         return Ok(None);
     };
-    let groups: Vec<usize> = groups;
-    let order = if is_ascending { Order::Distance } else { Order::Similarity };
-    let best = BestPairs { count, any_tie: false, of_each_row: true };
-    let Some(input) = limit(&window.input, index, &groups, order, best)? else { return Ok(None) };
+    let asked = Asked {
+        score,
+        order: if is_ascending { Order::Distance } else { Order::Similarity },
+        groups,
+        best: BestPairs::OfEachRow { count },
+    };
+    let Some(input) = asked.limit(&window.input)? else { return Ok(None) };
     let window = with_input(&LogicalPlan::Window(window.clone()), input)?;
     ranked_input(&filter.input, window).map(Some)
+}
+
+/// The input of `one_to_one` with its join told.
+fn limit_matched(pairs: &PairsNode) -> Result<Option<LogicalPlan>> {
+    let PairFunction::OneToOne { order } = pairs.function() else { return Ok(None) };
+    let asked = Asked {
+        score: 2,
+        order: match order {
+            ScoreOrder::Similarity => Order::Similarity,
+            ScoreOrder::Distance => Order::Distance,
+        },
+        groups: vec![],
+        best: BestPairs::OneToOne { nodes: [0, 1] },
+    };
+    asked.limit(pairs.input())
 }
 
 /// `plan` with `window` in place of the window below.
@@ -97,60 +125,87 @@ fn index_of(expr: &Expr, plan: &LogicalPlan) -> Option<usize> {
     }
 }
 
-/// `plan` with the join below told, if its column of number `index` is the score of that join, of which
-/// the values that are better come first in `order`, and its columns `groups` are read from left rows.
-fn limit(
-    plan: &LogicalPlan,
-    index: usize,
-    groups: &[usize],
+/// Pairs that are asked of the rows of a plan.
+#[derive(Debug, Clone)]
+struct Asked {
+    /// The column with the score.
+    score: usize,
+    /// Which of its values are better.
     order: Order,
+    /// Columns that have to be read from left rows.
+    groups: Vec<usize>,
+    /// Nodes are columns of the plan.
     best: BestPairs,
-) -> Result<Option<LogicalPlan>> {
-    if let Some(node) = SetSimilarityJoin::of(plan) {
-        return Ok(limited(node, index, groups, order, best));
-    }
-    let (input, index, groups) = match plan {
-        LogicalPlan::Projection(projection) => {
-            let input = &projection.input;
-            let of_group = |index: &usize| {
-                let expr = &projection.expr[*index];
-                let columns = expr.column_refs().into_iter();
-                let below = columns.map(|column| input.schema().maybe_index_of_column(column));
-                below.collect::<Option<Vec<_>>>().filter(|_| !expr.is_volatile())
-            };
-            let groups: Option<Vec<_>> = groups.iter().map(of_group).collect();
-            (input, index_of(&projection.expr[index], input), groups.map(|groups| groups.concat()))
-        }
-        LogicalPlan::SubqueryAlias(alias) => (&alias.input, Some(index), Some(groups.to_vec())),
-        _ => return Ok(None),
-    };
-    let (Some(index), Some(groups)) = (index, groups) else { return Ok(None) };
-    match limit(input, index, &groups, order, best)? {
-        Some(input) => with_input(plan, input).map(Some),
-        None => Ok(None),
-    }
 }
 
-fn limited(
-    node: &SetSimilarityJoin,
-    index: usize,
-    groups: &[usize],
-    order: Order,
-    best: BestPairs,
-) -> Option<LogicalPlan> {
-    let call = node.predicate.call;
-    let conditions = node.on.iter().flat_map(|(left, right)| [left, right]);
-    let conditions = conditions.chain(node.side_filters.iter().flatten()).chain(&node.residual);
-    // A pair may be looked at several times.
-    let is_volatile = node.arguments.iter().chain(conditions).any(Expr::is_volatile);
-    let is_left =
-        |index: &usize| matches!(node.output.get(*index), Some(OutputColumn::Input(Side::Left, _)));
-    let serves = node.need == Need::Rows
-        && groups.iter().all(is_left)
-        && node.join_type == JoinType::Inner
-        && node.output.get(index) == Some(&OutputColumn::Score(call))
-        && call.function.info().order == order
-        && !node.predicate.bound.is_nan()
-        && !is_volatile;
-    serves.then(|| SetSimilarityJoin { need: Need::Best(best), ..node.clone() }.into_plan())
+impl Asked {
+    /// `plan` with the join below told, if it gives what is asked.
+    fn limit(&self, plan: &LogicalPlan) -> Result<Option<LogicalPlan>> {
+        if let Some(node) = SetSimilarityJoin::of(plan) {
+            let told = self.is_given_by(node).then(|| {
+                SetSimilarityJoin { need: Need::Best(self.best), ..node.clone() }.into_plan()
+            });
+            return Ok(told);
+        }
+        let (input, below) = match plan {
+            LogicalPlan::Projection(projection) => (&projection.input, self.below(projection)),
+            LogicalPlan::SubqueryAlias(alias) => (&alias.input, Some(self.clone())),
+            LogicalPlan::Filter(filter) if self.admits(&filter.predicate, &filter.input) => {
+                (&filter.input, Some(self.clone()))
+            }
+            _ => return Ok(None),
+        };
+        let Some(below) = below else { return Ok(None) };
+        match below.limit(input)? {
+            Some(input) => with_input(plan, input).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The same asked of the input of a projection.
+    fn below(&self, projection: &Projection) -> Option<Self> {
+        let Projection { expr, input, .. } = projection;
+        let of_group = |index: &usize| {
+            let columns = expr[*index].column_refs().into_iter();
+            let below = columns.map(|column| input.schema().maybe_index_of_column(column));
+            below.collect::<Option<Vec<_>>>().filter(|_| !expr[*index].is_volatile())
+        };
+        let groups: Vec<_> = self.groups.iter().map(of_group).collect::<Option<_>>()?;
+        let best = match self.best {
+            BestPairs::OneToOne { nodes: [left, right] } => BestPairs::OneToOne {
+                nodes: [index_of(&expr[left], input)?, index_of(&expr[right], input)?],
+            },
+            other => other,
+        };
+        let score = index_of(&expr[self.score], input)?;
+        Some(Self { score, groups: groups.concat(), best, order: self.order })
+    }
+
+    /// Whether a filter of `input` takes away only pairs with a NULL, which are not asked for.
+    fn admits(&self, filter: &Expr, input: &LogicalPlan) -> bool {
+        let BestPairs::OneToOne { nodes: [left, right] } = self.best else { return false };
+        split_conjunction(filter).into_iter().all(|conjunct| match conjunct {
+            Expr::IsNotNull(part) => index_of(part, input)
+                .is_some_and(|index| [left, right, self.score].contains(&index)),
+            _ => false,
+        })
+    }
+
+    fn is_given_by(&self, node: &SetSimilarityJoin) -> bool {
+        let call = node.predicate.call;
+        let conditions = node.on.iter().flat_map(|(left, right)| [left, right]);
+        let conditions = conditions.chain(node.side_filters.iter().flatten()).chain(&node.residual);
+        // A pair may be looked at several times.
+        let is_volatile = node.arguments.iter().chain(conditions).any(Expr::is_volatile);
+        let is_left = |index: &usize| {
+            matches!(node.output.get(*index), Some(OutputColumn::Input(Side::Left, _)))
+        };
+        node.need == Need::Rows
+            && self.groups.iter().all(is_left)
+            && node.join_type == JoinType::Inner
+            && node.output.get(self.score) == Some(&OutputColumn::Score(call))
+            && call.function.info().order == self.order
+            && !node.predicate.bound.is_nan()
+            && !is_volatile
+    }
 }

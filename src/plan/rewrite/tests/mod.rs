@@ -153,7 +153,7 @@ fn describe(plan: &LogicalPlan, depth: usize, lines: &mut Vec<String>) {
         Need::Rows => String::new(),
         Need::Counts(Some(side)) => format!(" counts by {side}"),
         Need::Counts(None) => " counts".to_string(),
-        Need::Best(best) => format!(" best {}", best.count),
+        Need::Best(best) => format!(" best {best}"),
     };
     let shared = match &node.shared {
         Some(shared) => format!(" shared {:?}", shared.columns),
