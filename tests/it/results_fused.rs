@@ -212,8 +212,8 @@ async fn joins_of_first_rows_have_the_representatives_of_their_pairs() {
             false => others += fused,
         }
     }
-    assert!(20 * distinct > cases, "only {distinct} of {cases} joins were fused");
-    assert!(20 * others > cases, "only {others} of {cases} joins were fused");
+    assert!(40 * distinct > cases, "only {distinct} of {cases} joins were fused");
+    assert!(40 * others > cases, "only {others} of {cases} joins were fused");
 }
 
 /// Fused joins on a device, in pieces and chunks of any size.

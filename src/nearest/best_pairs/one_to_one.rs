@@ -21,7 +21,7 @@ use crate::nearest::best::ScoreKey;
 use crate::spec::{Side, SimilarityJoin};
 
 /// Pairs of the join, at least, for each row of the sides: below that, all pairs are made.
-const FEW_TIMES: f64 = if cfg!(test) { 0.5 } else { 2.0 };
+const FEW_TIMES: f64 = if cfg!(test) { 0.5 } else { 4.0 };
 
 /// Pairs that the first round is to find for each row of the smaller side.
 const PAIRS_OF_ROW: usize = 2;
