@@ -40,6 +40,57 @@ struct Level {
     least: Vec<AtomicU32>,
 }
 
+impl Level {
+    /// Counts `nodes` nodes for a root, the least one of which is at `position`.
+    fn add(&self, root: u32, nodes: u32, position: u32) {
+        if let Some(size) = self.sizes.get(root as usize) {
+            size.fetch_add(nodes, Ordering::Relaxed);
+        }
+        if let Some(least) = self.least.get(root as usize) {
+            // 0 is none: positions are counted down from the greatest number.
+            least.fetch_max(u32::MAX - position, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Roots whose nodes a thread counts by itself before it adds them to those of all threads: where most
+/// nodes are in one component, threads would wait for each other at its size.
+const TALLIED: usize = 1 << 6;
+
+/// Counts of nodes that a thread has not added yet; added when dropped.
+struct Tally<'a> {
+    level: &'a Level,
+    /// Root, nodes, and the position of the least one. No nodes: an empty place.
+    counts: [(u32, u32, u32); TALLIED],
+}
+
+impl<'a> Tally<'a> {
+    fn new(level: &'a Level) -> Self {
+        Self { level, counts: [(0, 0, 0); TALLIED] }
+    }
+
+    /// Counts the node at a position. Positions rise.
+    fn add(&mut self, root: u32, position: usize) {
+        let Some(count) = self.counts.get_mut(root as usize % TALLIED) else { return };
+        if count.0 == root && count.1 > 0 {
+            count.1 += 1;
+            return;
+        }
+        let (former, nodes, least) = std::mem::replace(count, (root, 1, position as u32));
+        if nodes > 0 {
+            self.level.add(former, nodes, least);
+        }
+    }
+}
+
+impl Drop for Tally<'_> {
+    fn drop(&mut self) {
+        for (root, nodes, least) in self.counts.into_iter().filter(|(_, nodes, _)| *nodes > 0) {
+            self.level.add(root, nodes, least);
+        }
+    }
+}
+
 impl Labels {
     /// Labels of forests over one numbering; each level also unites what those before it unite.
     ///
@@ -87,8 +138,7 @@ impl Labels {
         let parts = parts.map(|at| at..positions.min(at + SLICE as usize)).collect();
         parallel::for_each(threads, parts, |part: Range<usize>| {
             cancel.check()?;
-            let components = part.filter(|position| this.count(*position)).count();
-            this.components.fetch_add(components, Ordering::Relaxed);
+            this.components.fetch_add(this.count(part), Ordering::Relaxed);
             Ok(())
         })?;
         Ok(this)
@@ -110,23 +160,22 @@ impl Labels {
         }
     }
 
-    /// Counts the node at a position for its components. Returns whether it is the root of one at the
-    /// last level.
-    fn count(&self, position: usize) -> bool {
-        let Some(id) = self.id_at(position) else { return false };
-        let mut is_root = false;
-        for level in &self.levels {
-            let root = level.forest.find(id) as usize;
-            is_root = root == id as usize;
-            if let Some(size) = level.sizes.get(root) {
-                size.fetch_add(1, Ordering::Relaxed);
+    /// Counts the nodes at some positions for their components. Returns how many of them are roots at the last
+    /// level.
+    fn count(&self, positions: Range<usize>) -> usize {
+        let mut tallies: Vec<Tally<'_>> = self.levels.iter().map(Tally::new).collect();
+        let mut roots = 0;
+        for position in positions {
+            let Some(id) = self.id_at(position) else { continue };
+            let mut is_root = false;
+            for tally in &mut tallies {
+                let root = tally.level.forest.find(id);
+                is_root = root == id;
+                tally.add(root, position);
             }
-            if let Some(least) = level.least.get(root) {
-                // 0 is none: positions are counted down from the greatest number.
-                least.fetch_max(u32::MAX - position as u32, Ordering::Relaxed);
-            }
+            roots += usize::from(is_root);
         }
-        is_root
+        roots
     }
 
     /// Takes the ids of up to `count` nodes that no other reader has taken; `None` at the end.

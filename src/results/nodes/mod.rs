@@ -31,6 +31,9 @@ const RANGE_PER_NODE: u64 = 1 << 13;
 const SPARSE_RANGE: u64 = 1 << 28;
 const RANGE_PER_NODE_BEYOND: u64 = 1 << 4;
 
+/// The first range has this part of it as spare room at each end.
+const SPARE_PART: u64 = 1 << 6;
+
 /// How ids change where a range of integers grows, or is given up.
 #[derive(Debug)]
 pub(crate) enum Change {
@@ -191,10 +194,11 @@ impl Nodes {
             _ if base <= lo && hi <= end => return Ok(None),
             _ => (lo.min(base), hi.max(end)),
         };
-        // Room to grow, at the ends that grow, where there is memory for it.
-        let spare = u64::from(len / 2);
-        let down = if least < base { spare } else { 0 };
-        let up = if greatest > end { spare } else { 0 };
+        // Room to grow, at the ends that grow, where there is memory for it. The first batch of many
+        // nodes lacks little of their range at both ends.
+        let spare = if len == 0 { (hi - lo) / SPARE_PART } else { u64::from(len / 2) };
+        let down = if len == 0 || least < base { spare } else { 0 };
+        let up = if len == 0 || greatest > end { spare } else { 0 };
         let roomy = (least.saturating_sub(down), greatest.saturating_add(up));
         for (from, to) in [roomy, (least, greatest)] {
             let width = (to - from).saturating_add(1);
