@@ -45,7 +45,7 @@ pub(super) struct Head {
 
 /// The rows of a side, each in an item: rows that have the same partners with the same scores.
 ///
-/// Of equal scores, pairs go by their nodes. So among the rows of an item the one with the least node that is
+/// Pairs of equal scores are taken in the order of their nodes. So among the rows of an item the one with the least node that is
 /// not taken comes first, whatever the partner.
 #[derive(Debug)]
 pub(super) struct Items {

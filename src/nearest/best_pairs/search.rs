@@ -230,7 +230,7 @@ pub(super) struct Sample {
     keys: Vec<ScoreKey>,
     /// The part of all pairs that is in the sample.
     share: f64,
-    /// The pairs of the sample; fewer, where it was left because of so many.
+    /// The number of pairs of the sample; a lesser one where the search left the sample because of so many.
     offered: usize,
 }
 

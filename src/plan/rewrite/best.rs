@@ -162,7 +162,7 @@ impl Asked {
         }
     }
 
-    /// The same asked of the input of a projection.
+    /// The pairs that have to be asked of the input of a projection, for these to be asked of it.
     fn below(&self, projection: &Projection) -> Option<Self> {
         let Projection { expr, input, .. } = projection;
         let of_group = |index: &usize| {

@@ -68,7 +68,7 @@ fn sorted(pairs: Vec<ScoredPair>) -> Vec<String> {
     lines
 }
 
-/// A query of pairs, by a word for its join, and whether it is matched without making all of them.
+/// A query of pairs with their score: the nodes and the tables of both sides, and how these are joined.
 struct Query {
     nodes: [String; 2],
     sides: [String; 2],
