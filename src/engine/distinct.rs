@@ -152,6 +152,11 @@ impl Distinct {
         Ok(Self { first, items: items.concat() })
     }
 
+    /// The place of the first row with the item of the row at a place, where that has one.
+    pub(crate) fn first_of(&self, place: u32) -> Option<u32> {
+        Some(self.first.get(place as usize)).filter(|first| *first != NONE)
+    }
+
     /// The rows of each item, where `items` are the places of [`Self::items`] in some order.
     ///
     /// # Errors

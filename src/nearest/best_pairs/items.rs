@@ -4,14 +4,16 @@ use arrow::array::{Array, ArrayRef, DynComparator, RecordBatch, make_comparator}
 use arrow::compute::{SortOptions, cast, concat, rank};
 use arrow::datatypes::DataType;
 use datafusion::common::hash_utils::create_hashes;
-use datafusion::common::{Result, internal_err};
+use datafusion::common::{Result, internal_err, resources_datafusion_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_plan::repartition::REPARTITION_RANDOM_STATE;
-use hashbrown::HashTable;
 
+use crate::engine::{Distinct, ItemRows};
 use crate::nearest::pairs::{admitted, evaluate, is_true};
 use crate::nearest::table::Table;
+use crate::util::cancel::CancelFlag;
+use crate::util::errors::is_out_of_memory;
 
 /// Whether nodes of a type are ranked here.
 pub(super) fn has_ranks(data_type: &DataType) -> bool {
@@ -49,9 +51,9 @@ pub(super) struct Head {
 /// not taken comes first, whatever the partner.
 #[derive(Debug)]
 pub(super) struct Items {
-    /// By row, the place of its item.
+    /// By row, its item: the number of the first row of it.
     item_of: Vec<u32>,
-    /// The place among `rows` of each item's first row, and the number of rows.
+    /// By item, the place among `rows` of its rows; behind all, their number. Most numbers are of no item.
     starts: Vec<u32>,
     /// The rows of each item, by their nodes.
     rows: Vec<u32>,
@@ -66,7 +68,7 @@ pub(super) struct Items {
 
 impl Items {
     /// The bytes that a row takes at most, besides copies of columns.
-    const BYTES: usize = 6 * size_of::<u32>() + size_of::<u64>() + 2 * size_of::<(u64, u32)>() + 1;
+    const BYTES: usize = 6 * size_of::<u32>() + size_of::<u64>() + 1;
 
     /// The items of the rows of `table` that pass the filter and have a node.
     ///
@@ -76,6 +78,7 @@ impl Items {
     pub(super) fn try_new(
         table: &Table,
         parts: &Parts<'_>,
+        threads: usize,
         memory: MemoryReservation,
     ) -> Result<Self> {
         memory.try_grow(table.rows().saturating_mul(Self::BYTES))?;
@@ -88,7 +91,7 @@ impl Items {
         let order = SortOptions { descending: false, nulls_first: false };
         let ranks = rank(&nodes, Some(order))?;
         let item_of = match &parts.alike {
-            Some(alike) => item_numbers(table, alike, &memory)?,
+            Some(alike) => first_rows(table, alike, threads, &memory)?,
             None => (0..table.rows() as u32).collect(),
         };
         let nulls = nodes.logical_nulls();
@@ -105,11 +108,10 @@ impl Items {
             let place = *row as usize;
             (item_of[place], ranks[place], *row)
         });
-        let items = item_of.iter().max().map_or(0, |last| *last as usize + 1);
-        let mut starts = vec![0; items + 1];
+        let mut starts = vec![0; table.rows() + 1];
         rows.iter().for_each(|row| starts[item_of[*row as usize] as usize + 1] += 1);
         (1..starts.len()).for_each(|item| starts[item] += starts[item - 1]);
-        let next = starts[..items].to_vec();
+        let next = starts[..table.rows()].to_vec();
         let taken = vec![false; ranks.iter().max().map_or(0, |last| *last as usize + 1)];
         // Columns are no longer held.
         memory.try_resize(table.rows().saturating_mul(Self::BYTES))?;
@@ -166,42 +168,68 @@ fn column(
         [array] => Ok(array.clone()),
         arrays => {
             let arrays: Vec<&dyn Array> = arrays.iter().map(AsRef::as_ref).collect();
-            Ok(concat(&arrays)?)
+            // Offsets of 32 bits may not suffice for all rows: the join as planned needs no such array.
+            concat(&arrays).map_err(|e| resources_datafusion_err!("the rows of a side: {e}"))
         }
     }
 }
 
-/// By row, the number of its item: rows in which all `alike` expressions have equal values.
-fn item_numbers(
+/// Rows that are told apart by some columns.
+struct Alike {
+    hashes: Vec<u64>,
+    comparators: Vec<DynComparator>,
+}
+
+impl Alike {
+    /// The rows of a table by the values of expressions; an error where these cannot be compared.
+    fn try_new(
+        table: &Table,
+        expressions: &[&PhysicalExprRef],
+        memory: &MemoryReservation,
+    ) -> Result<Self> {
+        let columns = expressions.iter().map(|e| column(table, memory, |batch| evaluate(e, batch)));
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let comparators = columns.iter().map(|c| make_comparator(c, c, SortOptions::default()));
+        let comparators = comparators.collect::<Result<_, _>>()?;
+        let mut hashes = vec![0; table.rows()];
+        create_hashes(&columns, REPARTITION_RANDOM_STATE.random_state(), &mut hashes)?;
+        Ok(Self { hashes, comparators })
+    }
+}
+
+impl ItemRows for Alike {
+    fn count(&self) -> usize {
+        self.hashes.len()
+    }
+
+    fn row_number(&self, place: u32) -> u32 {
+        place
+    }
+
+    fn hash(&self, place: u32) -> Option<u64> {
+        self.hashes.get(place as usize).copied()
+    }
+
+    fn is_same(&self, a: u32, b: u32) -> bool {
+        self.comparators.iter().all(|compare| compare(a as usize, b as usize).is_eq())
+    }
+}
+
+/// By row, the first row with equal values of some expressions.
+fn first_rows(
     table: &Table,
-    alike: &[&PhysicalExprRef],
+    expressions: &[&PhysicalExprRef],
+    threads: usize,
     memory: &MemoryReservation,
 ) -> Result<Vec<u32>> {
-    let columns = alike.iter().map(|e| column(table, memory, |batch| evaluate(e, batch)));
-    let columns = columns.collect::<Result<Vec<_>>>()?;
-    let comparators = columns.iter().map(|c| make_comparator(c, c, SortOptions::default()));
-    let comparators: Result<Vec<DynComparator>, _> = comparators.collect();
-    let mut hashes = vec![0; table.rows()];
-    let hashed = create_hashes(&columns, REPARTITION_RANDOM_STATE.random_state(), &mut hashes);
-    // Rows of types that are not compared here are items of their own.
-    let (Ok(comparators), true) = (comparators, hashed.is_ok()) else {
-        return Ok((0..table.rows() as u32).collect());
+    let rows = 0..table.rows() as u32;
+    let alike = match Alike::try_new(table, expressions, memory) {
+        Ok(alike) => alike,
+        Err(error) if is_out_of_memory(&error) => return Err(error),
+        // Types that are not compared, or an expression that fails for a row that the filter leaves out.
+        Err(_) => return Ok(rows.collect()),
     };
-    let is_same = |a: u32, b: u32| comparators.iter().all(|c| c(a as usize, b as usize).is_eq());
-    // The first row of each item, and its number.
-    let mut first: HashTable<(u64, u32, u32)> = HashTable::new();
-    let mut items = 0;
-    let numbers = (0..).zip(&hashes).map(|(row, hash)| {
-        let found = first.find(*hash, |(other, first, _)| other == hash && is_same(*first, row));
-        match found {
-            Some((.., item)) => *item,
-            None => {
-                let item = items;
-                items += 1;
-                first.insert_unique(*hash, (*hash, row, item), |(hash, ..)| *hash);
-                item
-            }
-        }
-    });
-    Ok(numbers.collect())
+    memory.try_grow(Distinct::footprint(table.rows()))?;
+    let distinct = Distinct::of(&alike, threads, &CancelFlag::default())?;
+    Ok(rows.map(|row| distinct.first_of(row).unwrap_or(row)).collect())
 }

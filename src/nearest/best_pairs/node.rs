@@ -32,6 +32,7 @@ use crate::engine::Families;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::nearest::output::Output;
 use crate::spec::{BestPairs, Predicate, Side, SimilarityJoin};
+use crate::util::errors::is_out_of_memory;
 use crate::util::once::OnceExecution;
 
 /// A similarity join of which the best pairs are needed.
@@ -212,7 +213,7 @@ impl Preparation {
                 Ok(Found::Pairs(pairs)) => return Ok(pairs_of(search, pairs)),
                 Ok(Found::Within(found)) => bound = found,
                 // The join as planned may do with less.
-                Err(error) if is_exhausted(&error) => {}
+                Err(error) if is_out_of_memory(&error) => {}
                 Err(error) => return Err(error),
             }
         }
@@ -258,11 +259,6 @@ fn pairs_of(search: Search, pairs: Vec<Pair>) -> Prepared {
     let (columns, schema) = (join.output, join.schema);
     let output = Output { columns, schema, order, is_outer: false, left, right };
     Prepared::Pairs { output: Arc::new(output), pairs: pairs.into() }
-}
-
-/// Whether memory or disk space was refused.
-fn is_exhausted(error: &DataFusionError) -> bool {
-    matches!(error.find_root(), DataFusionError::ResourcesExhausted(_))
 }
 
 impl DisplayAs for BestPairsExec {

@@ -16,7 +16,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use super::items::{Head, Items, Parts, has_ranks};
 use super::search::{Found, MOST_ROUNDS, Search};
 use super::top::{Pair, Picked, Top};
-use crate::exec::SetSimilarityJoinExec;
+use crate::exec::{ProcessCores, SetSimilarityJoinExec};
 use crate::nearest::best::ScoreKey;
 use crate::spec::{Side, SimilarityJoin};
 
@@ -96,7 +96,8 @@ impl Search {
             std::iter::once(&join.arguments[side]).chain(keys).collect()
         });
         let parts = Parts { node, filter: join.side_filters[side].as_ref(), alike };
-        Items::try_new(&self.tables[side], &parts, self.memory.new_empty())
+        let threads = ProcessCores::threads(self.context.session_config());
+        Items::try_new(&self.tables[side], &parts, threads, self.memory.new_empty())
     }
 }
 
