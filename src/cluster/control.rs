@@ -22,7 +22,8 @@ use tonic::server::{Grpc, NamedService, UnaryService};
 use tonic::{Code, Request, Response, Status};
 use tonic_prost::ProstCodec;
 
-use super::client::{SchedulerAddress, plain};
+use super::address::SchedulerAddress;
+use super::reason::plain;
 use super::state::in_use;
 
 pub(super) type Server = SchedulerServer<LogicalPlanNode, PhysicalPlanNode>;

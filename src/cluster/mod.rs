@@ -35,6 +35,7 @@
 //! # }
 //! ```
 
+mod address;
 pub mod client;
 mod codec;
 pub mod control;
@@ -44,17 +45,19 @@ pub mod log;
 mod memory_table;
 mod nearest_node;
 mod pairs_node;
+mod reason;
 pub mod scheduler;
 mod secret;
 mod session;
 mod state;
 
+pub use client::client_session;
 pub use codec::SimJoinPhysicalCodec;
 pub use memory_table::SimJoinLogicalCodec;
 pub use secret::{Access, Secret, is_readable_by_others};
 pub use session::{
-    client_session, configure_executor, configure_scheduler, function_registry, logical_codec,
-    physical_codec, scheduler_session, session_config,
+    configure_executor, configure_scheduler, function_registry, logical_codec, physical_codec,
+    scheduler_session, session_config,
 };
 
 /// The greatest gRPC message between the processes, in bytes. A statement with its tables in

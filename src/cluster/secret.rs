@@ -26,7 +26,7 @@ use tonic::service::Interceptor;
 use tonic::transport::Endpoint;
 use tonic::{Request, Status};
 
-use super::client::SchedulerAddress;
+use super::address::SchedulerAddress;
 
 /// The processes that a scheduler or an executor serves.
 #[derive(Debug, Clone, PartialEq, Eq)]

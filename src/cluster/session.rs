@@ -1,8 +1,8 @@
-//! Prepares the sessions of schedulers, executors and clients.
+//! Prepares the sessions of schedulers and executors.
 
 use std::sync::Arc;
 
-use ballista_core::extension::{SessionConfigExt, SessionStateExt};
+use ballista_core::extension::SessionConfigExt;
 use ballista_core::registry::BallistaFunctionRegistry;
 use ballista_core::serde::{BallistaLogicalExtensionCodec, BallistaPhysicalExtensionCodec};
 use ballista_core::utils::default_session_builder;
@@ -16,7 +16,6 @@ use datafusion_proto::logical_plan::LogicalExtensionCodec;
 use datafusion_proto::physical_plan::PhysicalExtensionCodec;
 
 use super::explain::SchedulerPlanner;
-use super::secret::Access;
 use super::{SimJoinLogicalCodec, SimJoinPhysicalCodec};
 use crate::config::SimJoinOptions;
 use crate::files::FilePlanner;
@@ -115,37 +114,4 @@ pub fn configure_executor(mut config: ExecutorProcessConfig) -> ExecutorProcessC
     config.override_logical_codec = Some(logical_codec());
     config.override_physical_codec = Some(Arc::new(codec().watching_files()));
     config
-}
-
-/// Prepares a session for statements that a scheduler runs: Ballista's settings, planner and
-/// functions, and this crate's functions, options and SIMJOIN on top. Connections carry the secret
-/// of this account, unless the configuration of the session changes them already
-/// ([`Secret::endpoints`](super::Secret::endpoints)).
-///
-/// The planner is [`client::ClusterPlanner`](super::client::ClusterPlanner), in place of the one
-/// that the session has; Ballista's own sends the same plans.
-///
-/// # Errors
-///
-/// A plan error for a URL that is none, or when the session has other functions under the names
-/// of this crate's.
-pub fn client_session(builder: SessionStateBuilder, scheduler: &str) -> Result<SessionState> {
-    let address = super::client::SchedulerAddress::parse(scheduler)?;
-    let planner = super::client::ClusterPlanner::new(address.clone());
-    let mut builder = install_parts(builder)?;
-    let mut config = std::mem::take(builder.config()).unwrap_or_default();
-    if config.ballista_override_create_grpc_client_endpoint().is_none()
-        && let Some(endpoints) = Access::Account.endpoints(&address)
-    {
-        config = config.with_ballista_override_create_grpc_client_endpoint(endpoints);
-    }
-    let config = config
-        .upgrade_for_ballista()
-        .with_ballista_grpc_client_max_message_size(super::MAX_MESSAGE_BYTES as usize)
-        .with_ballista_logical_extension_codec(logical_codec())
-        .with_ballista_physical_extension_codec(physical_codec())
-        .with_ballista_query_planner(Arc::new(planner));
-    let state = builder.with_config(config).build().upgrade_for_ballista(address.url().into())?;
-    // The upgrade puts Ballista's functions in place of all others.
-    Ok(install_parts(SessionStateBuilder::new_from_existing(state))?.build())
 }

@@ -16,8 +16,7 @@ use ballista_scheduler::state::task_manager::JobInfoCache;
 use parking_lot::Mutex;
 use tokio::sync::mpsc::UnboundedSender;
 
-/// The error of a statement that lost rows with an executor. A client may send the statement again.
-pub(super) const LOST: &str = "an executor was lost with rows of the statement";
+use super::reason::LOST;
 
 /// Ballista's cluster in memory, with two corrections.
 ///

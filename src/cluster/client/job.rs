@@ -18,8 +18,8 @@ use tokio::sync::watch;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-use super::address::SchedulerAddress;
-use super::reason::{failure, plain};
+use crate::cluster::address::SchedulerAddress;
+use crate::cluster::reason::{failure, plain};
 
 /// The wait between two questions for a job's state, which grows while it runs.
 const SHORTEST_WAIT: Duration = Duration::from_millis(5);

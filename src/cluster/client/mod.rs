@@ -5,34 +5,34 @@
 //! [`Job`], waits for it and streams the rows from the executors. A stream that is dropped cancels
 //! its job.
 
-mod address;
 mod explain;
 mod job;
 mod planner;
 mod query;
-mod reason;
+mod session;
 
 use ballista_core::extension::SessionConfigExt;
 use datafusion::common::Result;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
 
-use super::Access;
+use super::secret::Access;
+use super::session::session_config;
 
-pub use address::SchedulerAddress;
+pub use super::address::SchedulerAddress;
 pub use explain::{Stage, StageOperator};
 pub use job::{Job, Phase};
 pub use planner::ClusterPlanner;
 pub use query::ClusterQueryExec;
-pub(super) use reason::plain;
+pub use session::client_session;
 
 /// The configuration of a session that talks to `scheduler`, with what its connections carry.
 pub fn session(scheduler: &SchedulerAddress, access: &Access) -> SessionConfig {
     match access.endpoints(scheduler) {
         Some(endpoints) => {
-            super::session_config().with_ballista_override_create_grpc_client_endpoint(endpoints)
+            session_config().with_ballista_override_create_grpc_client_endpoint(endpoints)
         }
-        None => super::session_config(),
+        None => session_config(),
     }
 }
 
@@ -67,7 +67,7 @@ pub fn connect_with(
 /// A plan error for an address that is none, or when the session has other functions under the
 /// names of this crate's.
 pub fn connect(scheduler: &str, builder: SessionStateBuilder) -> Result<SessionContext> {
-    let state = super::client_session(builder, scheduler)?;
+    let state = client_session(builder, scheduler)?;
     debug_assert!(state.config().ballista_query_planner().is_some());
     Ok(SessionContext::new_with_state(state))
 }

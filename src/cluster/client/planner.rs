@@ -13,8 +13,8 @@ use datafusion::logical_expr::{Analyze, LogicalPlan};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, PhysicalPlanner};
 
-use super::address::SchedulerAddress;
 use super::query::ClusterQueryExec;
+use crate::cluster::address::SchedulerAddress;
 
 /// Plans a statement as one operator that has the cluster run it.
 ///

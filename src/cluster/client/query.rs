@@ -31,12 +31,11 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tonic::transport::Channel;
 
-use super::address::SchedulerAddress;
 use super::explain::{self, Stage};
 use super::job::{Job, Phase};
-use super::reason;
-use super::reason::plain;
+use crate::cluster::address::SchedulerAddress;
 use crate::cluster::control;
+use crate::cluster::reason::{self, plain};
 
 /// How long an abandoned statement waits for the scheduler's first answer.
 const SUBMIT_PATIENCE: Duration = Duration::from_secs(10);

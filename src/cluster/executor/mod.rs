@@ -20,15 +20,13 @@ use datafusion::common::{Result, exec_err};
 use datafusion::prelude::SessionConfig;
 use tokio::sync::Notify;
 
-use super::client::SchedulerAddress;
+use super::address::SchedulerAddress;
 use super::scheduler::DRAIN_SECONDS;
 use super::secret::{Access, Secret};
 use super::{MAX_MESSAGE_BYTES, configure_executor, log, session_config};
 use crate::exec::ProcessCores;
 use crate::storage::{DataDirs, ProcessDir};
 use process::Process;
-
-pub(super) use work_dir::WORK_DIR_LIMIT;
 
 /// How an executor is started.
 #[derive(Debug, Clone)]

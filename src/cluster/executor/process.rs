@@ -39,7 +39,7 @@ use super::rows::Rows;
 use super::shuffle_files::CheckedEngine;
 use super::tasks::{Report, Tasks};
 use super::work_dir::WorkDirLimit;
-use crate::cluster::client::SchedulerAddress;
+use crate::cluster::address::SchedulerAddress;
 use crate::cluster::secret::{Guard, REFUSED, Secret};
 use crate::cluster::{MAX_MESSAGE_BYTES, logical_codec, physical_codec, session_config};
 use crate::storage::DataDirs;

@@ -31,8 +31,9 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot, watch};
 use tonic::{Request, Response, Status};
 
-use super::work_dir::{WORK_DIR_LIMIT, WorkDirLimit};
+use super::work_dir::WorkDirLimit;
 use crate::cluster::log::{self as cluster_log, in_job};
+use crate::cluster::reason::WORK_DIR_LIMIT;
 use crate::storage::{self, DataDirs};
 
 /// A message to the scheduler on tasks.

@@ -11,6 +11,7 @@ use datafusion::common::{DataFusionError, Result, exec_datafusion_err};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::cluster::reason::WORK_DIR_LIMIT;
 use crate::storage::ProcessDir;
 
 /// The start of the names of executors' folders.
@@ -51,9 +52,6 @@ pub(super) struct WorkDirLimit {
 
 /// How often the folder is measured while tasks run.
 const MEASURE_WAIT: Duration = Duration::from_millis(100);
-
-/// Stands in the error of each statement that took too much.
-pub(in crate::cluster) const WORK_DIR_LIMIT: &str = "--work-dir-limit";
 
 impl WorkDirLimit {
     pub(super) fn new(folder: &Path, bytes: u64) -> Arc<Self> {

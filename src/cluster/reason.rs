@@ -6,9 +6,13 @@
 
 use datafusion::common::DataFusionError;
 
-use crate::cluster::executor::WORK_DIR_LIMIT;
-use crate::cluster::state::LOST;
 use crate::storage::OUTSIDE;
+
+/// The option that stands in the error of each statement whose spilled data took too much of an executor.
+pub(super) const WORK_DIR_LIMIT: &str = "--work-dir-limit";
+
+/// The error of a statement that lost rows with an executor. A client may send the statement again.
+pub(super) const LOST: &str = "an executor was lost with rows of the statement";
 
 /// Prefixes that the layers put before an error.
 const LAYERS: [&str; 11] = [
@@ -68,7 +72,7 @@ pub(super) fn is_loss(error: &DataFusionError) -> bool {
 const NOT_FETCHED: &str = "failed 1 times, most recent failure reason";
 
 /// The text of an error without the layers that it came through.
-pub(in crate::cluster) fn plain(text: &str) -> String {
+pub(super) fn plain(text: &str) -> String {
     let mut rest = text.trim();
     loop {
         let shorter = LAYERS.iter().find_map(|layer| rest.strip_prefix(layer));
