@@ -13,9 +13,6 @@ use datafusion::logical_expr::Expr;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::physical_expr::create_physical_expr;
 
-use crate::plan::logical::SetSimilarityJoin;
-use crate::spec::{OutputColumn, Side};
-
 /// The column at `index` of `schema`, fully qualified.
 pub(crate) fn column_at(schema: &DFSchema, index: usize) -> Column {
     Column::from(schema.qualified_field(index))
@@ -130,15 +127,6 @@ pub(crate) fn is_null_of_nulls(expr: &Expr, schema: &DFSchema) -> bool {
         Ok(value.into_array(1)?.is_null(0))
     };
     evaluate().unwrap_or(false)
-}
-
-/// The side and index of the input column that `column` of the node's output is.
-pub(crate) fn input_column(node: &SetSimilarityJoin, column: &Column) -> Option<(Side, usize)> {
-    let index = node.schema.maybe_index_of_column(column)?;
-    match node.output.get(index)? {
-        OutputColumn::Input(side, index) => Some((*side, *index)),
-        OutputColumn::Score(_) | OutputColumn::Count(_) => None,
-    }
 }
 
 /// `name`, or `name_1`, `name_2`, … so that no field of the schemas has it.

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{
-    DFSchema, DFSchemaRef, JoinType, NullEquality, Result, TableReference, internal_err,
+    Column, DFSchema, DFSchemaRef, JoinType, NullEquality, Result, TableReference, internal_err,
 };
-use datafusion::logical_expr::{Expr, Extension, LogicalPlan, UserDefinedLogicalNodeCore};
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, Extension, LogicalPlan, UserDefinedLogicalNodeCore,
+};
 
-use super::recognise::predicate::score_type;
-use crate::spec::{Call, CountOf, Need, OutputColumn, Predicate, Side};
+use crate::spec::{Call, CountOf, Function, Need, OutputColumn, Predicate, Side};
 
 /// Both sides of a self-join, read once.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Hash)]
@@ -112,6 +113,15 @@ impl SetSimilarityJoin {
         score_type(call.function, &self.arguments, schemas)
     }
 
+    /// The side and index of the input column that `column` of the output is.
+    pub(crate) fn input_column(&self, column: &Column) -> Option<(Side, usize)> {
+        let index = self.schema.maybe_index_of_column(column)?;
+        match self.output.get(index)? {
+            OutputColumn::Input(side, index) => Some((*side, *index)),
+            OutputColumn::Score(_) | OutputColumn::Count(_) => None,
+        }
+    }
+
     fn output_field(&self, column: &OutputColumn) -> Result<(Option<TableReference>, FieldRef)> {
         Ok(match column {
             OutputColumn::Input(side, index) => {
@@ -199,6 +209,17 @@ pub fn column_name(column: &OutputColumn) -> String {
             format!("__simjoin_count_{side}_{index}")
         }
     }
+}
+
+/// The type of a function's value for the arguments of two sides, each over its side's schema.
+pub(crate) fn score_type(
+    function: Function,
+    arguments: &[Expr; 2],
+    schemas: [&DFSchema; 2],
+) -> Result<DataType> {
+    let [left, right] = arguments;
+    let (left, right) = (left.get_type(schemas[0])?, right.get_type(schemas[1])?);
+    Ok(function.data_type([&left, &right]))
 }
 
 impl PartialEq for SetSimilarityJoin {

@@ -24,7 +24,7 @@ use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams}
 use datafusion::logical_expr::expr_rewriter::unalias;
 use datafusion::logical_expr::{Aggregate, Expr, LogicalPlan, Projection, lit, when};
 
-use crate::plan::columns::{column_at, input_column, map_columns, reaches_outside};
+use crate::plan::columns::{column_at, map_columns, reaches_outside};
 use crate::plan::logical::SetSimilarityJoin;
 use crate::plan::rewrite::narrow::narrow_outputs;
 use crate::spec::{CountOf, Need, OutputColumn, Side};
@@ -201,7 +201,7 @@ impl Grouping {
                 return Ok(None);
             }
             for column in expr.column_refs() {
-                let Some((of, index)) = input_column(flat.node, column) else {
+                let Some((of, index)) = flat.node.input_column(column) else {
                     return Ok(None);
                 };
                 if side.replace(of).is_some_and(|other| other != of) {
@@ -239,7 +239,7 @@ fn counted(node: &SetSimilarityJoin, expr: &Expr, grouped: Option<Side>) -> Opti
     match argument {
         Expr::Literal(value, _) if !value.is_null() => Some(CountOf::Rows),
         Expr::Column(column) => {
-            let (side, index) = input_column(node, column)?;
+            let (side, index) = node.input_column(column)?;
             if node.input(side).schema().field(index).is_nullable() {
                 let partner = grouped == Some(side.other());
                 return partner.then_some(CountOf::NonNull(side, index));

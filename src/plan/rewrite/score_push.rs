@@ -10,8 +10,7 @@ use datafusion::logical_expr::{Expr, Join, LogicalPlan, Projection, SubqueryAlia
 
 use crate::engine::Families;
 use crate::plan::columns::{
-    canonical, column_at, fresh_name, index_map, input_column, is_null_of_nulls, map_columns,
-    reaches_outside,
+    canonical, column_at, fresh_name, index_map, is_null_of_nulls, map_columns, reaches_outside,
 };
 use crate::plan::logical::SetSimilarityJoin;
 use crate::spec::{Call, Function, Need, OutputColumn, Side};
@@ -259,7 +258,7 @@ fn own_score(node: &SetSimilarityJoin, call: &ScoreCall) -> Result<Option<Call>>
         let mut found = None;
         let mut mixed = false;
         let over_input = map_columns(argument, |column| {
-            let (side, index) = input_column(node, column)?;
+            let (side, index) = node.input_column(column)?;
             mixed |= found.replace(side).is_some_and(|other| other != side);
             Some(Expr::Column(column_at(node.input(side).schema(), index)))
         })?;
@@ -317,7 +316,7 @@ fn push_below_node(node: &SetSimilarityJoin, call: &ScoreCall) -> Result<Option<
     for side in [Side::Left, Side::Right] {
         let input = node.input(side);
         let Some(below) = call.map(|column| {
-            let (of, index) = input_column(node, column)?;
+            let (of, index) = node.input_column(column)?;
             (of == side).then(|| Expr::Column(column_at(input.schema(), index)))
         })?
         else {

@@ -17,12 +17,13 @@ use arrow::datatypes::DataType;
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, DFSchema, DataFusionError, Result};
 use datafusion::logical_expr::expr::{Between, ScalarFunction};
-use datafusion::logical_expr::{BinaryExpr, Cast, Expr, ExprSchemable, Operator, TryCast};
+use datafusion::logical_expr::{BinaryExpr, Cast, Expr, Operator, TryCast};
 
 pub(crate) use evaluate::Constants;
 use evaluate::{Evaluator, SCORE};
 
 use crate::engine::Families;
+use crate::plan::logical::score_type;
 use crate::spec::{Call, Function, Order, Side};
 
 /// The part of a conjunct that its bound tells.
@@ -120,17 +121,6 @@ pub(crate) fn call_over(expr: &Expr, arguments: &[Expr; 2], families: &Families)
         return None;
     };
     Some(Call { function, first: side })
-}
-
-/// The type of a function's value for the arguments of two sides, each over its side's schema.
-pub(crate) fn score_type(
-    function: Function,
-    arguments: &[Expr; 2],
-    schemas: [&DFSchema; 2],
-) -> Result<DataType> {
-    let [left, right] = arguments;
-    let (left, right) = (left.get_type(schemas[0])?, right.get_type(schemas[1])?);
-    Ok(function.data_type([&left, &right]))
 }
 
 /// Whether a function of a family occurs anywhere in `expr`.
