@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use datafusion::logical_expr::Documentation;
 use datafusion::logical_expr::scalar_doc_sections::{DOC_SECTION_ARRAY, DOC_SECTION_STRING};
 
-use super::tokenize::Tokenizer;
+use super::tokenizer::Tokenizer;
 use crate::set::Measure;
 use crate::string::StringFunction;
 

@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, Int32Type, Int64Type, UInt32Type, UInt64Type};
 use datafusion::common::Result;
 
 use super::columns::ListColumn;
-use super::similarity::values;
+use super::scores::values;
 use crate::set::Measure;
 use crate::set::intersection::{Key, Run, SignedKey, size, size_if_ascending, sort_distinct};
 use crate::simd::Simd;

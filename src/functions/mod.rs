@@ -6,6 +6,8 @@
 //! columns.rs          the lists of an argument, row by row
 //! integers.rs         sets of integers where they lie; set::intersection counts what they share
 //! overlap.rs          sets of text and binary, sorted row by row
+//! scores.rs           the values of a measure
+//! tokenizer.rs      Tokenizer: their names
 //! tokenize.rs       TokenizerUdf: types, errors, evaluation
 //! token_lists.rs      q-grams, words and shingles of one row, appended to a List<Utf8>
 //! strings.rs        StringUdf: distances and similarities of two texts
@@ -20,10 +22,12 @@ mod columns;
 mod documentation;
 mod integers;
 mod overlap;
+mod scores;
 mod similarity;
 mod strings;
 mod token_lists;
 mod tokenize;
+mod tokenizer;
 
 #[cfg(test)]
 mod tests;
@@ -37,8 +41,9 @@ use datafusion::logical_expr::ScalarUDF;
 pub use similarity::SimilarityUdf;
 pub use strings::StringUdf;
 pub(crate) use strings::string_function_of;
+pub use tokenize::TokenizerUdf;
 pub(crate) use tokenize::text_source;
-pub use tokenize::{Tokenizer, TokenizerUdf};
+pub use tokenizer::Tokenizer;
 
 use crate::set::Measure;
 pub use crate::string::StringFunction;

@@ -12,7 +12,7 @@ use arrow::buffer::NullBuffer;
 use datafusion::common::Result;
 
 use super::columns::ListColumn;
-use super::similarity::values;
+use super::scores::values;
 use crate::set::Measure;
 use crate::values::{Tokens, with_byte_tokens};
 

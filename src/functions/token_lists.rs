@@ -11,7 +11,7 @@ use arrow::datatypes::{DataType, Field};
 use datafusion::common::{Result, exec_err};
 use foldhash::fast::FixedState;
 
-use super::tokenize::Tokenizer;
+use super::tokenizer::Tokenizer;
 use crate::values::byte_tokens::ByteTokens;
 use crate::values::text_tokens::{append_lower_case, qgrams, with_text_tokens, words};
 

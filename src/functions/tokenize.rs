@@ -1,6 +1,5 @@
 //! The tokenizers: text or lists in, `List<Utf8>` out.
 
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -17,48 +16,9 @@ use datafusion::physical_expr::expressions::Literal;
 use datafusion::physical_expr::{PhysicalExprRef, ScalarFunctionExpr};
 
 use super::token_lists::TokenLists;
+use super::tokenizer::Tokenizer;
 use super::{documentation, wrong_count};
 use crate::values::{Lists, TextTokenizer, Texts, TokenKind, list_element_type};
-
-/// A function that turns a text, or a list of words, into tokens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Tokenizer {
-    /// `qgrams(text, q)`
-    QGrams,
-    /// `word_tokens(text)`
-    WordTokens,
-    /// `shingles(list, k)`
-    Shingles,
-}
-
-impl Tokenizer {
-    /// Every tokenizer, in the order of the documentation.
-    pub const ALL: [Tokenizer; 3] = [Tokenizer::QGrams, Tokenizer::WordTokens, Tokenizer::Shingles];
-
-    /// The name of the SQL function.
-    pub fn name(self) -> &'static str {
-        match self {
-            Tokenizer::QGrams => "qgrams",
-            Tokenizer::WordTokens => "word_tokens",
-            Tokenizer::Shingles => "shingles",
-        }
-    }
-
-    /// The name of the second argument, the length of a run, if there is one.
-    fn length_name(self) -> Option<&'static str> {
-        match self {
-            Tokenizer::QGrams => Some("q"),
-            Tokenizer::WordTokens => None,
-            Tokenizer::Shingles => Some("k"),
-        }
-    }
-}
-
-impl fmt::Display for Tokenizer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
 
 /// A [`Tokenizer`] as a scalar function that returns `List<Utf8>`.
 ///
