@@ -13,18 +13,20 @@
 //! The families of joins define the work: what a chunk is and which kernel reads it. The driver is
 //! loaded when a device is first asked for; its absence is an error, never a panic.
 
-mod error;
-mod images;
-mod work;
-
 mod device;
 mod driver;
+mod error;
+mod images;
 mod memory;
 mod module;
+mod pod;
 mod queue;
 mod resident;
 mod stage;
 mod start;
+mod usage;
+mod work;
+
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -33,7 +35,9 @@ pub use error::DeviceError;
 pub(crate) use images::Aligned;
 pub(crate) use images::{Images, images};
 pub(crate) use memory::PinnedBuffer;
-pub(crate) use module::Kernel;
+pub(crate) use module::{Grid, Kernel};
+pub(crate) use pod::Pod;
 pub(crate) use resident::{Resident, Upload};
 pub(crate) use stage::{Results, Stage};
-pub(crate) use work::{DeviceWork, Grid, Pod, Times, Usage};
+pub(crate) use usage::{Times, Usage};
+pub(crate) use work::DeviceWork;

@@ -63,6 +63,16 @@ struct Module {
 // SAFETY: modules and functions may be used on any thread.
 unsafe impl Send for Module {}
 
+/// The threads of a launch, in one dimension.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Grid {
+    pub blocks: u32,
+    /// Threads of a block.
+    pub threads: u32,
+    /// Dynamic shared memory of a block, in words of 4 bytes.
+    pub shared_words: u32,
+}
+
 /// A kernel of a program that is loaded.
 #[derive(Debug, Clone, Copy)]
 pub struct Kernel {

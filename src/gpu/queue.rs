@@ -241,7 +241,7 @@ impl Shared {
     /// way.
     fn issue(&self, slot: &mut Slot, work: &mut dyn DeviceWork) -> Result<Option<Issued>> {
         let mut attempt = || {
-            let issued = guarded(|| slot.issue(&self.modules, work));
+            let issued = guarded(|| slot.issue(&self.modules, |stage| work.issue(stage)));
             if issued.is_err() {
                 // Copies may still read what the work holds.
                 slot.settle();
@@ -270,7 +270,8 @@ impl Shared {
             };
             let InFlight { mut slot, mut work, issued, queued_nanos, idle_nanos } = in_flight;
             MutexGuard::unlocked(&mut state, || {
-                let mut outcome = guarded(|| slot.finish(issued, work.as_mut(), &mut latest));
+                let mut outcome =
+                    guarded(|| slot.finish(issued, |results| work.finish(results), &mut latest));
                 if outcome.is_err() {
                     // As in `issue`.
                     slot.settle();

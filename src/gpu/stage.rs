@@ -9,7 +9,7 @@ use cudarc::driver::{result, sys};
 use crate::gpu::driver::{Context, Event, Result, Stream};
 use crate::gpu::memory::{DeviceBuffer, PinnedBuffer, PinnedPool};
 use crate::gpu::module::Modules;
-use crate::gpu::{DeviceError, DeviceWork, Grid, Images, Kernel, Pod, Resident, Times, Usage};
+use crate::gpu::{DeviceError, Grid, Images, Kernel, Pod, Resident, Times, Usage};
 
 /// Bytes of a note, at most.
 const NOTE_BYTES: usize = 256;
@@ -97,31 +97,31 @@ impl Slot {
         self.memory.take()
     }
 
-    /// Issues a work; `None` where there is nothing to do. The context is current. After an error
-    /// the caller settles.
+    /// Has `issue` issue a work; `None` where there is nothing to do. The context is current. After an
+    /// error the caller settles.
     pub(super) fn issue(
         &mut self,
         modules: &Modules,
-        work: &mut dyn DeviceWork,
+        issue: impl FnOnce(&mut Stage<'_>) -> Result<()>,
     ) -> Result<Option<Issued>> {
         self.noted = 0;
         let issued = Issued { bytes_to_device: 0, bytes_from_device: 0 };
         let mut stage = Stage { slot: self, modules, phase: Phase::Empty, issued };
-        work.issue(&mut stage)?;
+        issue(&mut stage)?;
         stage.end()
     }
 
-    /// Waits for an issued work and has it take its results. The context is current. After an
+    /// Waits for an issued work and has `finish` take its results. The context is current. After an
     /// error the caller settles.
     pub(super) fn finish(
         &mut self,
         issued: Issued,
-        work: &mut dyn DeviceWork,
+        finish: impl FnOnce(&mut Results<'_>) -> Result<()>,
         latest: &mut Latest,
     ) -> Result<Usage> {
         self.marks.noted.wait()?;
         let mut results = Results { slot: self, bytes: issued.bytes_from_device, returned: false };
-        work.finish(&mut results)?;
+        finish(&mut results)?;
         let Results { bytes: bytes_from_device, returned, .. } = results;
         let times = self.times(latest, returned)?;
         self.busy = false;

@@ -1,8 +1,8 @@
-//! Work for a device, and its answers.
+//! Work for a device.
 
 use std::fmt::Debug;
 
-use crate::gpu::{DeviceError, Results, Stage};
+use crate::gpu::{DeviceError, Results, Stage, Usage};
 
 /// Work for the queue of a device. Any number of types share one queue.
 ///
@@ -32,54 +32,3 @@ pub trait DeviceWork: Debug + Send {
     /// work waits meanwhile.
     fn answer(self: Box<Self>, outcome: Result<Usage, DeviceError>);
 }
-
-/// The use that a work made of its device.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Usage {
-    pub times: Times,
-    pub bytes_to_device: u64,
-    pub bytes_from_device: u64,
-}
-
-/// Where the time of a work went. The times on the device leave out those in which it worked for
-/// earlier work, so that their sums are the times for which its engines were busy.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Times {
-    pub to_device_nanos: u64,
-    pub kernel_nanos: u64,
-    pub from_device_nanos: u64,
-    /// From [`Device::submit`](crate::gpu::Device::submit) until the work was issued.
-    pub queued_nanos: u64,
-    /// Device idle time before this work, across all joins.
-    pub idle_nanos: u64,
-}
-
-/// The threads of a launch, in one dimension.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Grid {
-    pub blocks: u32,
-    /// Threads of a block.
-    pub threads: u32,
-    /// Dynamic shared memory of a block, in words of 4 bytes.
-    pub shared_words: u32,
-}
-
-/// Plain data: without padding, and any bits are a value.
-///
-/// # Safety
-///
-/// The type has no padding, any bits are a value of it, and its alignment divides 256.
-pub unsafe trait Pod: Copy + Send + Sync + 'static {}
-
-// SAFETY: no bytes.
-unsafe impl Pod for () {}
-// SAFETY: floating-point numbers.
-unsafe impl Pod for f32 {}
-// SAFETY: as above.
-unsafe impl Pod for f64 {}
-// SAFETY: integers.
-unsafe impl Pod for u8 {}
-// SAFETY: as above.
-unsafe impl Pod for u32 {}
-// SAFETY: as above.
-unsafe impl Pod for u64 {}
