@@ -13,15 +13,16 @@ use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 use indicatif::HumanCount;
 
-use super::analyze::Operator;
+use super::cluster_access::access;
 use super::cluster_args::{ExecutorArgs, LogArgs, LogFormat, LogLevel, Process, SchedulerArgs};
 use super::errors::{self, CliError};
+use super::operator::Operator;
 use super::output::print_line;
 use super::{cluster_control, log};
 use crate::cluster::client::{self, ClusterQueryExec, Phase, SchedulerAddress, StageOperator};
 use crate::cluster::executor::{Executor, ExecutorOptions, stop_signal};
 use crate::cluster::scheduler::{Scheduler, SchedulerOptions};
-use crate::cluster::{Access, Secret, is_readable_by_others};
+use crate::cluster::{Access, Secret};
 use crate::storage::DataDirs;
 
 /// The stack of the threads that read plans, which go deep.
@@ -48,23 +49,6 @@ pub(super) fn run(process: Process) -> std::result::Result<(), CliError> {
     });
     runtime.shutdown_background();
     result
-}
-
-/// The processes that a process serves, by its flags.
-pub(super) fn access(
-    secret_file: Option<&Path>,
-    no_secret: bool,
-) -> std::result::Result<Access, CliError> {
-    let Some(file) = secret_file else {
-        return Ok(if no_secret { Access::Open } else { Access::Account });
-    };
-    if is_readable_by_others(file) {
-        errors::tell(&format!(
-            "Warning: other accounts can read the secret in {file}; chmod 600 {file} ends that",
-            file = file.display()
-        ));
-    }
-    Ok(Access::Secret(Secret::read(file)?))
 }
 
 /// Ends a process with its error as the last message of its log, in its form.
@@ -223,7 +207,11 @@ pub(super) fn status(plan: &Arc<dyn ExecutionPlan>) -> Option<String> {
 /// statements.
 pub(super) fn stages(plan: &Arc<dyn ExecutionPlan>) -> Vec<(String, Vec<Operator>)> {
     let Some(query) = plan.downcast_ref::<ClusterQueryExec>() else { return vec![] };
-    let operator = |of: StageOperator| Operator::new(of.depth, of.description, of.metrics);
+    let operator = |StageOperator { depth, description, metrics }: StageOperator| Operator {
+        depth,
+        description,
+        metrics,
+    };
     let stages = query.stages().into_iter();
     stages.map(|of| (of.name, of.operators.into_iter().map(operator).collect())).collect()
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
 
-use super::args::parse_size;
+use super::size::parse_size;
 
 /// The processes of a cluster.
 #[derive(Debug, Subcommand)]

@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::cluster::access;
+use super::cluster_access::access;
 use super::cluster_args::{ControlArgs, ControlCommand, StatusFormat};
 use super::errors::CliError;
 use super::escape::{self, Escapes};

@@ -9,9 +9,9 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::prelude::SessionContext;
 use datafusion::sql::parser::Statement;
 
-use super::analyze::Operator;
 use super::cluster_args::Process;
 use super::errors::CliError;
+use super::operator::Operator;
 
 const MISSING: &str = "this simjoin was built without the feature ballista, which clusters need; \
                        build it with: cargo build --release --features ballista";

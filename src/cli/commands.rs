@@ -5,18 +5,11 @@ use std::path::Path;
 use clap::ValueEnum;
 
 use super::errors::CliError;
-use super::exec::Shell;
+use super::exec::{Next, Shell};
 use super::function_page;
 use super::output::{Format, Stdout, print_line};
 use super::script;
 use super::table::{Columns, Expanded};
-
-/// The step after a statement or a command.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Next {
-    Continue,
-    Quit,
-}
 
 /// A backslash command.
 #[derive(Debug, Clone, PartialEq, Eq)]

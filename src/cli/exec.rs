@@ -16,7 +16,6 @@ use tokio::task::JoinSet;
 
 use super::analyze::Analyzed;
 use super::cluster;
-use super::commands::Next;
 use super::errors::CliError;
 use super::interrupt::Interrupt;
 use super::limits::Limits;
@@ -26,6 +25,13 @@ use super::progress::Progress;
 use super::rows::{Rows, print_count};
 use super::tables::Tables;
 use super::{folders, warnings, writes};
+
+/// The step after a statement or a command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Next {
+    Continue,
+    Quit,
+}
 
 /// How long a cancelled statement may take to end before it is left to itself.
 const CANCEL_PATIENCE: Duration = Duration::from_millis(50);

@@ -36,10 +36,9 @@ use tokio::runtime::{Builder, Runtime};
 
 use super::args::Args;
 use super::errors::{self, CliError};
-use super::output::MaxRows;
 use super::prepare::{Held, Prepared, parse, prepare};
 use super::progress::Progress;
-use super::table::{Columns, Expanded, Fit, TableWriter};
+use super::table::{Columns, Expanded, Fit, MaxRows, TableWriter};
 use super::threads::stack_bytes;
 use super::{folders, session, statement, warnings, writes};
 use crate::files;

@@ -27,6 +27,8 @@ mod cluster;
 #[cfg(not(feature = "ballista"))]
 #[path = "cluster_disabled.rs"]
 mod cluster;
+#[cfg(feature = "ballista")]
+mod cluster_access;
 mod cluster_args;
 #[cfg(feature = "ballista")]
 mod cluster_control;
@@ -47,6 +49,7 @@ mod lines;
 #[cfg(feature = "ballista")]
 mod log;
 mod meanings;
+mod operator;
 mod output;
 mod prepare;
 mod progress;
@@ -55,6 +58,7 @@ mod reads;
 mod rows;
 mod script;
 pub mod session;
+mod size;
 mod spill_folders;
 mod statement;
 mod summary;

@@ -6,7 +6,6 @@
 use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, IsTerminal, Write};
-use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,7 +22,7 @@ use datafusion::config::FormatOptions;
 use super::arrow_stream::ArrowStream;
 use super::errors::CliError;
 use super::escape::{Escapes, text_but};
-use super::table::{Columns, Expanded, Fit, TableWriter};
+use super::table::{Columns, Expanded, Fit, MaxRows, TableWriter};
 
 /// How results are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -43,27 +42,6 @@ pub enum Format {
     NdJson,
     /// One Arrow IPC stream per statement
     Arrow,
-}
-
-/// How many rows the table format prints.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MaxRows {
-    Limited(usize),
-    Unlimited,
-}
-
-impl FromStr for MaxRows {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.to_ascii_lowercase().as_str() {
-            "inf" | "infinite" | "none" => Ok(Self::Unlimited),
-            number => match number.parse() {
-                Ok(rows) => Ok(Self::Limited(rows)),
-                Err(_) => Err("use a number of rows or inf".to_string()),
-            },
-        }
-    }
 }
 
 /// Format and extent of the output.

@@ -3,11 +3,10 @@
 use std::io;
 
 use super::commands;
-use super::commands::Next;
 use super::editor::{Editor, Line};
 use super::errors;
 use super::errors::{CliError, tell};
-use super::exec::Shell;
+use super::exec::{Next, Shell};
 use super::input::{Cutter, Item};
 use super::interrupt::Signal;
 use super::output::print_line;

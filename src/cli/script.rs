@@ -5,10 +5,9 @@ use std::io::{self, BufReader};
 use std::path::Path;
 
 use super::commands;
-use super::commands::Next;
 use super::errors;
 use super::errors::CliError;
-use super::exec::Shell;
+use super::exec::{Next, Shell};
 use super::input::{Cutter, Item, LONGEST_STATEMENT};
 use super::lines::Lines;
 use crate::files;

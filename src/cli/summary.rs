@@ -6,7 +6,7 @@ use std::time::Duration;
 use datafusion::execution::memory_pool::human_readable_size;
 use indicatif::HumanCount;
 
-use super::analyze::Operator;
+use super::operator::Operator;
 use super::warnings::without_types;
 
 /// A statement that took less has nothing to gain.
@@ -98,7 +98,7 @@ impl<'a> Join<'a> {
     }
 
     fn has(&self, part: &str) -> bool {
-        self.operator.description().contains(part)
+        self.operator.description.contains(part)
     }
 
     /// The phase that took the greatest part.
@@ -232,7 +232,7 @@ fn of_sides(join: &Join<'_>) -> Option<String> {
 }
 
 fn of_choice(join: &Join<'_>) -> String {
-    let chosen = join.operator.description().split_once(", chosen=").map_or("", |(_, rest)| rest);
+    let chosen = join.operator.description.split_once(", chosen=").map_or("", |(_, rest)| rest);
     let name: String = chosen.chars().take_while(|c| c.is_alphanumeric() || *c == '-').collect();
     match name.as_str() {
         "" => "SET simjoin.strategy saves the choice".to_string(),
@@ -328,8 +328,8 @@ pub(super) fn time(duration: Duration) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::analyze::tests::operator;
     use super::*;
+    use crate::cli::operator::tests::operator;
 
     const SELF: &str = "SetSimilarityJoinExec: jaccard(a.t, b.t) >= Float64(0.8), threshold=0.8, \
                         join_type=Inner, self-join, each pair once, yields=pairs";

@@ -11,7 +11,6 @@ use datafusion::config::FormatOptions;
 use unicode_width::UnicodeWidthStr;
 
 use super::cells::{Cell, push_rows};
-use super::output::MaxRows;
 
 /// Rows laid out together: the columns of a longer table are as wide as each such part needs.
 const TABLE_CHUNK: usize = 4096;
@@ -20,6 +19,27 @@ const LONGEST_CELL: usize = 2000;
 /// A column that is wider is only narrowed to fewer columns of the terminal where the table may not
 /// be turned.
 const LEGIBLE: usize = 20;
+
+/// How many rows the table format prints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MaxRows {
+    Limited(usize),
+    Unlimited,
+}
+
+impl FromStr for MaxRows {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.to_ascii_lowercase().as_str() {
+            "inf" | "infinite" | "none" => Ok(Self::Unlimited),
+            number => match number.parse() {
+                Ok(rows) => Ok(Self::Limited(rows)),
+                Err(_) => Err("use a number of rows or inf".to_string()),
+            },
+        }
+    }
+}
 
 /// Whether tables are turned: a line for each column of a row, as psql's `\x` does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -11,7 +11,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
 
 use super::line;
-use crate::cli::analyze::sum;
+use crate::cli::operator::sum;
 use crate::cli::reads;
 use crate::exec::{JoinInput, SetSimilarityJoinExec};
 use crate::spec::Side;
