@@ -19,17 +19,14 @@ use datafusion::physical_plan::{
 };
 use futures::{StreamExt, TryStreamExt};
 
+use crate::shuffle::grid::{GridPairs, GridSpec};
 use crate::shuffle::histogram::Histogram;
 use crate::shuffle::placed::PlacedRows;
-use crate::shuffle::send::{GridMetrics, Routes, Sender};
-use crate::shuffle::tiling::{GridPairs, GridSpec};
+use crate::shuffle::send::{GridMetrics, Routes, Sender, TILE_COLUMN};
 use crate::util::once::{OnceExecution, OnceFut};
 
 /// Each sender has a list of all tasks.
 const MOST_TASKS: usize = 1 << 20;
-
-/// The name of the column that holds a row's tile.
-pub(crate) const TILE_COLUMN: &str = "__simjoin_tile";
 
 /// Gives each row once for each tile that may join it, with the tile in a column behind the
 /// others, [`TILE_COLUMN`]. A tile is the work of a task, or a part of it.

@@ -1,6 +1,6 @@
 //! Items that many rows have, found whatever the order of the rows.
 
-use crate::shuffle::tiling::{BLOCK, Place};
+use crate::shuffle::place::{BLOCK, Place};
 
 /// Items are told apart by the slot that their hash falls into.
 const SLOTS: usize = 256;

@@ -9,10 +9,7 @@ use datafusion::common::{Result, internal_err};
 
 use crate::engine::RowPlace;
 use crate::shuffle::heavy::HeavyItems;
-use crate::shuffle::tiling::{Place, block_of};
-
-/// Rows with blocking keys are told apart by this many classes of their keys' hashes.
-pub(crate) const KEY_CLASSES: u32 = 256;
+use crate::shuffle::place::{KEY_CLASSES, Place, block_of};
 
 /// How finely positions are told apart. Only the balance of the tasks depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

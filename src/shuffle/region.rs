@@ -3,9 +3,9 @@
 use std::ops::Range;
 
 use crate::engine::{ANYWHERE, Axis};
+use crate::shuffle::grid::{Grid, Tile};
 use crate::shuffle::histogram::Histogram;
-use crate::shuffle::tiling::{BLOCK, Grid, Place, Tile};
-use crate::shuffle::triangle::{Cut as TriangleCut, WeighedTiles};
+use crate::shuffle::place::{BLOCK, Place};
 use crate::spec::Side;
 
 /// The work to take a row up and for each of its elementary values (read, encoded, indexed, looked
@@ -87,6 +87,7 @@ impl Estimate {
     }
 }
 
+/// Pairs of rows that lie in a tile.
 #[derive(Debug, Clone)]
 pub(crate) struct Region {
     tile: Tile,
@@ -96,6 +97,16 @@ pub(crate) struct Region {
 
 /// Two parts of a region, each with its number of tasks.
 type Cut = [(Region, usize); 2];
+
+/// A triangle in two. Cut between classes of keys, nothing is left; cut across the axis, the
+/// rectangle between them is.
+pub(crate) struct TriangleCut {
+    pub parts: [Region; 2],
+    pub between: Option<Region>,
+}
+
+/// Tiles, each with its estimates.
+pub(crate) type WeighedTiles = Vec<(Tile, Estimate)>;
 
 impl Region {
     /// All pairs.

@@ -19,15 +19,19 @@ use futures::StreamExt;
 use hashbrown::{HashMap, HashSet};
 
 use crate::engine::{ANYWHERE, Axis, RowPlace};
-use crate::shuffle::expand::TILE_COLUMN;
+use crate::shuffle::grid::{Grid, GridSpec};
 use crate::shuffle::histogram::{Histogram, Resolution};
+use crate::shuffle::place::{PlacesOfTile, place_of};
 use crate::shuffle::placed::PlacedReader;
-use crate::shuffle::tiling::{Grid, GridSpec, PlacesOfTile, Tiling, place_of};
+use crate::shuffle::tiling::Tiling;
 use crate::spec::Side;
 use crate::util::row_bytes::bytes_in_message;
 
 /// Rows looked at without yielding to the runtime.
 const ROWS_PER_SLICE: usize = if cfg!(test) { 5 } else { 8192 };
+
+/// The name of the column that holds a row's tile.
+pub(crate) const TILE_COLUMN: &str = "__simjoin_tile";
 
 /// Bytes of an output batch, unless it has a single row.
 const BATCH_BYTES: usize = 4 << 20;

@@ -16,10 +16,12 @@ use rand::{Rng, SeedableRng};
 use crate::engine::{ANYWHERE, Axis, RowPlace};
 use crate::set::axis::SizeAxis;
 use crate::set::{Bounds, Measure, Role};
-use crate::shuffle::histogram::{Counter, Histogram, KEY_CLASSES};
+use crate::shuffle::grid::{Grid, GridPairs, GridSpec};
+use crate::shuffle::histogram::{Counter, Histogram};
+use crate::shuffle::place::{KEY_CLASSES, place_of};
 use crate::shuffle::region::{WORK_PER_ROW, WORK_PER_VALUE};
 use crate::shuffle::send::values_of_tasks;
-use crate::shuffle::tiling::{Grid, GridPairs, GridSpec, Tiling, place_of};
+use crate::shuffle::tiling::Tiling;
 use crate::spec::{Call, Predicate, Side};
 
 pub(crate) fn spec(

@@ -19,12 +19,9 @@
 //! That is half the pairs, and with P tasks and a share a of pairs whose positions match √(2·P·a)
 //! copies of a row or so, where a square of two readings takes 2·√(P·a).
 
+use crate::shuffle::grid::Grid;
 use crate::shuffle::histogram::Histogram;
-use crate::shuffle::region::{Estimate, Region};
-use crate::shuffle::tiling::{Grid, Tile};
-
-/// Tiles, each with its estimates.
-pub(crate) type WeighedTiles = Vec<(Tile, Estimate)>;
+use crate::shuffle::region::{Region, TriangleCut, WeighedTiles};
 
 /// Tiles for each task, about. Several of them make even tasks, and more copies of rows.
 #[derive(Debug, Clone, Copy)]
@@ -61,7 +58,7 @@ pub(crate) fn triangles_and_rectangles(
     let mut rest = vec![(Region::whole(grid, [histogram; 2]), shares)];
     while let Some((triangle, share)) = rest.pop() {
         let cut = if share > 1.0 { triangle.cut_triangle(grid, share) } else { None };
-        let Some(Cut { parts, between }) = cut else {
+        let Some(TriangleCut { parts, between }) = cut else {
             let estimate = triangle.triangle_estimate(grid);
             triangles.push((triangle.into_tile(), estimate));
             continue;
@@ -82,13 +79,6 @@ pub(crate) fn triangles_and_rectangles(
     [triangles, rectangles]
 }
 
-/// A triangle in two. Cut between classes of keys, nothing is left; cut across the axis, the
-/// rectangle between them is.
-pub(crate) struct Cut {
-    pub parts: [Region; 2],
-    pub between: Option<Region>,
-}
-
 #[cfg(test)]
 mod tests {
     use rand::rngs::StdRng;
@@ -97,11 +87,12 @@ mod tests {
     use super::*;
     use crate::engine::RowPlace;
     use crate::set::{Bounds, Measure, Role};
-    use crate::shuffle::histogram::KEY_CLASSES;
+    use crate::shuffle::grid::{GridPairs, GridSpec};
+    use crate::shuffle::place::KEY_CLASSES;
     use crate::shuffle::tests::{
         ROWS, axis, collections, histogram, numbered, pairs, shape, spec, tiles_of, work_of_row,
     };
-    use crate::shuffle::tiling::{GridPairs, GridSpec, Tiling};
+    use crate::shuffle::tiling::Tiling;
     use crate::spec::Side;
 
     /// The tilings of rows near to each other, and of rows apart.
