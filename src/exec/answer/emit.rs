@@ -7,65 +7,13 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use crate::engine::{ItemId, RowGroups};
 use crate::exec::answer::Answer;
 use crate::exec::answer::batch::ProbeBatch;
+use crate::exec::answer::listing::{Listing, RowEmission, RowWalk};
 use crate::exec::answer::output::RowCounts;
-use crate::exec::sink::Listed;
 
 /// Rows looked at in one step: some milliseconds.
 const ROWS_PER_STEP: usize = 1 << 17;
-
-/// The rows on their way out.
-pub(super) enum Listing {
-    Probe(RowEmission),
-    /// Build rows, once all partitions have ended.
-    Build(RowWalk),
-}
-
-/// The probe rows of a batch on their way out.
-pub(super) struct RowEmission {
-    batch: ProbeBatch,
-    listed: Listed,
-    walk: RowWalk,
-}
-
-/// A walk over the rows of some items, and then over those without an item.
-#[derive(Debug)]
-pub(super) struct RowWalk {
-    /// The item of the next row.
-    item: ItemId,
-    next: u32,
-    end: u32,
-    /// Places of rows without an item.
-    itemless: std::ops::Range<u32>,
-}
-
-impl RowWalk {
-    /// A walk over the rows of `range`, and with `itemless` over the rows without an item.
-    fn new(groups: &RowGroups, range: std::ops::Range<ItemId>, itemless: bool) -> Self {
-        let places = groups.slots(range.clone());
-        Self {
-            item: range.start,
-            next: places.start,
-            end: places.end,
-            itemless: if itemless { groups.slots_without_item() } else { 0..0 },
-        }
-    }
-
-    /// The next row: its place, and its item where it has one.
-    fn next(&mut self, groups: &RowGroups) -> Option<(u32, Option<ItemId>)> {
-        if self.next == self.end {
-            return self.itemless.next().map(|place| (place, None));
-        }
-        let place = self.next;
-        self.next += 1;
-        while groups.slots(self.item..self.item + 1).end <= place {
-            self.item += 1;
-        }
-        Some((place, Some(self.item)))
-    }
-}
 
 impl Answer {
     /// Lists the rows that have been begun; `false` where there are none.

@@ -20,6 +20,7 @@ mod consume;
 mod emit;
 mod gather;
 mod links;
+mod listing;
 mod marks;
 pub(crate) mod output;
 pub(crate) mod pairs;

@@ -9,9 +9,9 @@ use datafusion::physical_plan::metrics::{Count, Time};
 
 use crate::exec::answer::batch::ProbeBatch;
 use crate::exec::answer::blocks::{Expansion, RowPairs};
-use crate::exec::answer::emit::Listing;
 use crate::exec::answer::gather::{Gathered, Part};
 use crate::exec::answer::links::Links;
+use crate::exec::answer::listing::Listing;
 use crate::exec::answer::output::{BatchLimits, Output};
 use crate::exec::answer::totals;
 use crate::exec::build_side::BuildSide;

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use super::store::SpillContext;
 use crate::engine::{Chosen, Nanos};
 use crate::exec::build::OnChoice;
 
@@ -17,7 +16,7 @@ const MOST_SHOWN: usize = 2;
 
 /// The choices of all pieces, summed up: as short for a thousand pieces as for two.
 #[derive(Debug, Default)]
-pub(crate) struct PieceChoices {
+struct PieceChoices {
     pieces: usize,
     /// Strategies, and the pieces joined by them.
     strategies: Tally,
@@ -153,9 +152,20 @@ impl fmt::Display for PieceChoices {
     }
 }
 
-impl SpillContext {
+/// The choices for the pieces that have been joined, of all partitions.
+pub(crate) struct AllChoices {
+    choices: Mutex<PieceChoices>,
+    show: ShowChoices,
+}
+
+impl AllChoices {
+    /// No choices yet; `show` is called whenever some are added.
+    pub(super) fn new(show: ShowChoices) -> Self {
+        Self { choices: Mutex::default(), show }
+    }
+
     /// Adds the choices for a piece that has been joined, and shows those of all pieces.
-    pub(super) fn note_choices(&self, piece: &PieceChoice) {
+    pub(super) fn add(&self, piece: &PieceChoice) {
         let piece = piece.0.lock();
         if !piece.is_empty() {
             let mut all = self.choices.lock();

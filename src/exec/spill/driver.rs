@@ -12,8 +12,9 @@ use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::choices::PieceChoice;
+use super::context::SpillContext;
 use super::queue::BatchQueue;
-use super::store::SpillContext;
+
 use super::stored::{PieceJoin, StoredBuild};
 use crate::engine::Probes;
 use crate::exec::answer::output::BatchLimits;
@@ -212,7 +213,7 @@ impl Driver {
         let behind = piece.end..self.build.side.segments.len();
         let met = meetings.of_piece(piece, &behind);
         if met.is_empty() {
-            context.note_choices(&choice);
+            context.choices.add(&choice);
             return Ok(());
         }
         // The same build items once more, for probe items of other pieces.
@@ -229,7 +230,7 @@ impl Driver {
         let started = self.start(&build, cross, Some(feed)).await;
         let Some(workers) = self.unless_out_of_memory(started, &rest)? else { return Ok(()) };
         self.finish(workers).await?;
-        context.note_choices(&choice);
+        context.choices.add(&choice);
         Ok(())
     }
 
@@ -255,7 +256,7 @@ impl Driver {
         let Some(workers) = self.unless_out_of_memory(started, job)? else { return Ok(()) };
         context.metrics.passes.add(1);
         self.finish(workers).await?;
-        context.note_choices(&choice);
+        context.choices.add(&choice);
         Ok(())
     }
 

@@ -2,9 +2,10 @@
 //!
 //! Out of core is no strategy but a driver above them. Both sides go to disk once, cut into bands
 //! ([`bands`]: by a hash of the blocking key, where there is one, then by the row's position on the
-//! family's axis; rows that match only equal ones by a hash of their items). The build side then comes back a piece at a time, as much as memory holds: a few
-//! bands, or a block of a band that is larger. Each piece is encoded and indexed by itself, and
-//! probed by the segments of the probe side whose positions are in reach of its own.
+//! family's axis; rows that match only equal ones by a hash of their items). The build side then comes
+//! back a piece at a time, as much as memory holds: a few bands, or a block of a band that is larger.
+//! Each piece is encoded and indexed by itself, and probed by the segments of the probe side whose
+//! positions are in reach of its own.
 //!
 //! ```text
 //!  build input ─► values, keys, columns ─► bands ─► segments ─► piece ─► BuildSide ──┐
@@ -25,6 +26,7 @@
 mod bands;
 mod checked;
 mod choices;
+mod context;
 mod driver;
 mod plan;
 mod queue;

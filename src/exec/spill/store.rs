@@ -15,7 +15,8 @@ use tokio::sync::Semaphore;
 
 use super::bands::Bands;
 use super::checked;
-use super::choices::{PieceChoices, ShowChoices};
+use super::choices::{AllChoices, ShowChoices};
+use super::context::SpillContext;
 use super::driver::{SpilledBuild, all_of};
 use super::plan::StoredPlan;
 use super::stored::{Growth, Reloaded, StoredBuild};
@@ -83,8 +84,7 @@ impl SpillRequest {
             task,
             metrics: DiskMetrics::new(&metrics),
             plan_metrics: metrics,
-            choices: Mutex::default(),
-            show,
+            choices: AllChoices::new(show),
         });
         let build = context.store_build(overflow, memory).await?;
         Ok(match build.reload().await? {
@@ -96,21 +96,6 @@ impl SpillRequest {
             None => Built::Disk(Arc::new(SpilledBuild::new(build))),
         })
     }
-}
-
-/// The resources and limits of a join on disk.
-pub(crate) struct SpillContext {
-    /// The build of the join over its inputs.
-    pub build: BuildPlan,
-    /// The join over stored rows.
-    pub plan: StoredPlan,
-    pub options: SimJoinOptions,
-    pub task: Arc<TaskContext>,
-    pub metrics: DiskMetrics,
-    pub plan_metrics: ExecutionPlanMetricsSet,
-    /// The choices for the pieces that have been joined.
-    pub choices: Mutex<PieceChoices>,
-    pub show: ShowChoices,
 }
 
 impl SpillContext {

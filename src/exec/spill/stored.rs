@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 
 use super::bands::Bands;
-use super::store::SpillContext;
+use super::context::SpillContext;
 use crate::config::SpillChoice;
 use crate::engine::Probes;
 use crate::exec::build::headroom::Headroom;
