@@ -11,9 +11,6 @@ use std::ops::Range;
 use super::Pattern;
 use crate::simd::texts::lanes_kernel;
 
-/// The greatest bound of a band.
-pub(crate) const MAX_K: u32 = 15;
-
 /// The band of a probe and strings of one length.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Band {

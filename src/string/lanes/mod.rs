@@ -15,8 +15,8 @@ mod pattern;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use band::{Band, MAX_K, Strings};
-pub(crate) use pattern::Pattern;
+pub(crate) use band::{Band, Strings};
+pub(crate) use pattern::{MAX_K, Pattern};
 
 /// The number of codes that the lanes tell apart.
 pub(crate) const CODES: usize = 64;

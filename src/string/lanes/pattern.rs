@@ -1,8 +1,11 @@
 //! The rows of a probe in which each code stands, as the lanes look them up.
 
-use super::{CODES, MAX_K};
+use super::CODES;
 use crate::simd::Simd;
 use crate::simd::texts::lanes_kernel;
+
+/// The greatest bound of a band.
+pub(crate) const MAX_K: u32 = 15;
 
 /// One entry for each code, in one register.
 #[derive(Debug, Clone, Copy)]
