@@ -106,29 +106,25 @@ const WITHIN_EXEC: [&str; 17] = [
     "parts",
 ];
 
-/// Folders below the boundary whose modules are looked at, each with the size of its greatest ring: modules
-/// that use each other round about. A ring may only become smaller.
-const RINGS: [(&str, usize); 21] = [
+/// Folders with a ring, modules that use each other round about, each with the size of its greatest one. In
+/// all other folders the modules use each other in one direction. A ring may only become smaller.
+const RINGS: [(&str, usize); 17] = [
+    ("cli", 2),
+    ("cli/progress", 2),
     ("engine", 2),
-    ("gpu", 3),
-    ("offload", 1),
+    ("exec/answer", 3),
+    ("nearest", 2),
+    ("plan/recognise", 3),
+    ("plan/relations", 2),
     ("set", 5),
     ("set/bitmap", 2),
     ("set/device", 3),
     ("set/encode", 3),
-    ("set/filter", 1),
-    ("set/indexed", 1),
-    ("set/large", 1),
+    ("set/intersection", 2),
     ("set/scan_count", 2),
     ("set/tiles", 2),
-    ("string", 1),
-    ("string/boxes", 1),
-    ("string/deletions", 1),
-    ("string/lanes", 2),
     ("string/rules", 3),
     ("vector", 16),
-    ("vector/device", 1),
-    ("vector/index", 1),
     ("vector/order", 2),
 ];
 
@@ -244,24 +240,43 @@ fn reach(src: &Path, folder: &str) -> BTreeMap<String, BTreeSet<String>> {
     }
 }
 
+/// The folders of `src` with modules of their own, by their paths, without tests.
+fn folders(src: &Path, folder: &str, found: &mut Vec<String>) {
+    for entry in fs::read_dir(src.join(folder)).unwrap() {
+        let path = entry.unwrap().path();
+        let name = module_of(&path);
+        if path.is_dir() && name != "tests" {
+            let inner = if folder.is_empty() { name } else { format!("{folder}/{name}") };
+            found.push(inner.clone());
+            folders(src, &inner, found);
+        }
+    }
+}
+
 /// Modules inside a folder depend on each other in one direction as well, but for the rings that are left.
 #[test]
 fn rings_of_modules_do_not_grow() {
     let src = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut all = vec![];
+    folders(&src, "", &mut all);
+    all.retain(|folder| src.join(folder).join("mod.rs").exists());
     let mut wrong = vec![];
-    for (folder, most) in RINGS {
+    for folder in &all {
+        let known = RINGS.iter().find(|(ringed, _)| ringed == folder);
+        let most = known.map_or(1, |(_, most)| *most);
         let reach = reach(&src, folder);
         let ring = |module: &String| -> Vec<String> {
             let back = |other: &&String| reach.get(*other).is_some_and(|far| far.contains(module));
             let far = reach[module].iter().filter(back).filter(|other| *other != module);
             far.chain([module]).cloned().collect()
         };
-        let greatest = reach.keys().map(ring).max_by_key(Vec::len).unwrap();
-        if greatest.len() != most {
+        let greatest = reach.keys().map(ring).max_by_key(Vec::len).unwrap_or_default();
+        if greatest.len().max(1) != most {
             wrong.push(format!("{folder}: {} instead of {most}: {greatest:?}", greatest.len()));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(all.len() > 40, "{} folders", all.len());
 }
 
 #[test]
