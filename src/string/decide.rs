@@ -3,7 +3,7 @@
 use super::boxes::UNKNOWN;
 use super::collection::Strings;
 use super::function::StringFunction;
-use super::rules::{self, Cancelled, Scratch, Symbol};
+use super::rules::{self, Cancelled, Damerau, Edits, Indel, Levenshtein, Scratch, Symbol};
 use super::threshold::{Limits, Threshold};
 use super::value::{PairWork, Scalars, with_symbols};
 use crate::engine::{ItemId, MatchNeed};
@@ -95,13 +95,13 @@ impl PairWork for Decide<'_> {
         let similar = |similarity: f64| (similarity >= bound).then_some(0);
         match function {
             StringFunction::Levenshtein | StringFunction::LevenshteinSimilarity => {
-                within(rules::levenshtein_within(scratch, a, b, limits.most?, never))
+                within(Levenshtein::within(scratch, a, b, limits.most?, never))
             }
             StringFunction::DamerauLevenshtein => {
-                within(rules::damerau_within(scratch, a, b, limits.most?, never))
+                within(Damerau::within(scratch, a, b, limits.most?, never))
             }
             StringFunction::IndelSimilarity => {
-                within(rules::indel_within(scratch, a, b, limits.most?, never))
+                within(Indel::within(scratch, a, b, limits.most?, never))
             }
             StringFunction::Hamming => {
                 rules::hamming(a, b).filter(|distance| Some(*distance) <= limits.most)

@@ -2,7 +2,9 @@
 
 use super::function::StringFunction;
 use super::lanes::pairs::{Pairs, Text};
-use super::rules::{self, Cancelled, Scratch, Symbol, similarity};
+use super::rules::{
+    self, Cancelled, Damerau, Edits, Indel, Levenshtein, Scratch, Symbol, similarity,
+};
 use crate::simd::Simd;
 
 /// A distance or a similarity.
@@ -136,17 +138,17 @@ impl PairWork for Evaluate<'_> {
         let counted = |edits: Result<u32, Cancelled>| edits.unwrap_or(u32::MAX);
         Some(match function {
             StringFunction::Levenshtein => {
-                Value::Distance(counted(rules::levenshtein(scratch, a, b, never)))
+                Value::Distance(counted(Levenshtein::distance(scratch, a, b, never)))
             }
             StringFunction::LevenshteinSimilarity => {
-                let distance = counted(rules::levenshtein(scratch, a, b, never));
+                let distance = counted(Levenshtein::distance(scratch, a, b, never));
                 Value::Similarity(similarity(distance, longer))
             }
             StringFunction::DamerauLevenshtein => {
-                Value::Distance(counted(rules::damerau(scratch, a, b, never)))
+                Value::Distance(counted(Damerau::distance(scratch, a, b, never)))
             }
             StringFunction::IndelSimilarity => {
-                Value::Similarity(similarity(counted(rules::indel(scratch, a, b, never)), sum))
+                Value::Similarity(similarity(counted(Indel::distance(scratch, a, b, never)), sum))
             }
             StringFunction::Hamming => Value::Distance(rules::hamming(a, b)?),
             StringFunction::Jaro => Value::Similarity(rules::jaro(scratch, a, b)),

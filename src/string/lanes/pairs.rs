@@ -9,7 +9,7 @@
 
 use crate::simd::texts::lanes_kernel;
 use crate::simd::{Form, Simd};
-use crate::string::rules::{Cancelled, Scratch, levenshtein};
+use crate::string::rules::{Cancelled, Edits, Levenshtein, Scratch};
 
 /// Pairs between two questions whether to stop.
 const PAIRS: usize = 1 << 13;
@@ -81,7 +81,7 @@ impl Pairs {
             } else if pattern.len <= longest {
                 self.long.add::<64>(simd, at, pattern, text, out);
             } else {
-                match levenshtein(&mut self.exact, pattern.bytes(), text.bytes(), stop) {
+                match Levenshtein::distance(&mut self.exact, pattern.bytes(), text.bytes(), stop) {
                     Ok(distance) => out[at] = distance,
                     Err(cancelled) => {
                         self.clear();

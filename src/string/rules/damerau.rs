@@ -7,15 +7,10 @@
 //! before i that holds the symbol of column j, and l the last column before j that holds the symbol
 //! of row i. Only those with l = j − 1 or k = i − 1 can be better than substitutions.
 
-use std::ops::ControlFlow;
-
-use super::band::{Band, widening};
+use super::band::Band;
+use super::edits::Edits;
 use super::masks::Symbol;
-use super::open;
 use super::scratch::{Cancelled, Meter, Scratch};
-
-/// The first bound that is tried on long strings.
-const FIRST_BOUND: usize = 32;
 
 /// A value beyond every distance that can still grow.
 const FAR: u32 = u32::MAX / 2;
@@ -46,84 +41,52 @@ impl Rows {
     }
 }
 
-/// The least number of insertions, deletions, substitutions and transpositions of neighbours that
-/// lead from `a` to `b`; between two symbols that are transposed there may be other edits.
-pub(crate) fn damerau<T: Symbol>(
-    scratch: &mut Scratch,
-    a: &[T],
-    b: &[T],
-    stop: &mut impl FnMut() -> bool,
-) -> Result<u32, Cancelled> {
-    let longest = a.len().max(b.len());
-    Ok(within(scratch, a, b, longest, stop)?.unwrap_or(longest) as u32)
-}
+/// Insertions, deletions, substitutions and transpositions of neighbours; between two symbols that are
+/// transposed there may be other edits.
+pub(crate) struct Damerau;
 
-/// The distance of [`damerau`] if it is at most `k`.
-pub(crate) fn damerau_within<T: Symbol>(
-    scratch: &mut Scratch,
-    a: &[T],
-    b: &[T],
-    k: u32,
-    stop: &mut impl FnMut() -> bool,
-) -> Result<Option<u32>, Cancelled> {
-    Ok(within(scratch, a, b, k as usize, stop)?.map(|distance| distance as u32))
-}
+impl Edits for Damerau {
+    const FIRST_BOUND: usize = 32;
 
-fn within<T: Symbol>(
-    scratch: &mut Scratch,
-    a: &[T],
-    b: &[T],
-    k: usize,
-    stop: &mut impl FnMut() -> bool,
-) -> Result<Option<usize>, Cancelled> {
-    let [long, short] = match open(a, b, k) {
-        ControlFlow::Continue(strings) => strings,
-        ControlFlow::Break(distance) => return Ok(distance),
-    };
-    let k = k.min(long.len());
-    let mut meter = Meter::new(stop);
-    widening(long.len() - short.len(), k, FIRST_BOUND, |bound| {
-        banded(&mut scratch.rows, long, short, bound, &mut meter)
-    })
-}
-
-/// The distance between two strings of which neither is empty if it is at most `k`, which is at
-/// least the difference of their lengths.
-///
-/// A transposition reads cells one diagonal beside the path, hence the wider band; cells outside
-/// it count as far.
-fn banded<T: Symbol>(
-    rows: &mut Rows,
-    a: &[T],
-    b: &[T],
-    k: usize,
-    meter: &mut Meter<'_, impl FnMut() -> bool>,
-) -> Result<Option<usize>, Cancelled> {
-    let band = Band::new(a.len(), b.len(), k).wider(2);
-    rows.reset(b.len(), band.columns(0..0).end);
-    for (row, &symbol) in a.iter().enumerate() {
-        let columns = band.columns(row..row + 1);
-        meter.add(16 * columns.len())?;
-        std::mem::swap(&mut rows.current, &mut rows.previous);
-        let first = columns.start;
-        let mut line = Line {
-            row: row as u32 + 1,
-            left: if first == 0 { row as u32 + 1 } else { FAR },
-            before: rows.current[first + 1],
-            match_column: usize::MAX,
-            match_value: FAR,
-        };
-        rows.current[first + 1] = line.left;
-        let mut least = line.left;
-        for column in columns {
-            least = least.min(line.cell(rows, column, symbol == b[column]));
-        }
-        if least as usize > k {
-            return Ok(None);
-        }
+    fn most(long: usize, _: usize) -> usize {
+        long
     }
-    let distance = rows.current[b.len() + 1] as usize;
-    Ok((distance <= k).then_some(distance))
+
+    /// A transposition reads cells one diagonal beside the path, hence the wider band; cells outside
+    /// it count as far.
+    fn in_band<T: Symbol>(
+        scratch: &mut Scratch,
+        [a, b]: [&[T]; 2],
+        k: usize,
+        meter: &mut Meter<'_, impl FnMut() -> bool>,
+    ) -> Result<Option<usize>, Cancelled> {
+        let band = Band::new(a.len(), b.len(), k).wider(2);
+        let rows = &mut scratch.rows;
+        rows.reset(b.len(), band.columns(0..0).end);
+        for (row, &symbol) in a.iter().enumerate() {
+            let columns = band.columns(row..row + 1);
+            meter.add(16 * columns.len())?;
+            std::mem::swap(&mut rows.current, &mut rows.previous);
+            let first = columns.start;
+            let mut line = Line {
+                row: row as u32 + 1,
+                left: if first == 0 { row as u32 + 1 } else { FAR },
+                before: rows.current[first + 1],
+                match_column: usize::MAX,
+                match_value: FAR,
+            };
+            rows.current[first + 1] = line.left;
+            let mut least = line.left;
+            for column in columns {
+                least = least.min(line.cell(rows, column, symbol == b[column]));
+            }
+            if least as usize > k {
+                return Ok(None);
+            }
+        }
+        let distance = rows.current[b.len() + 1] as usize;
+        Ok((distance <= k).then_some(distance))
+    }
 }
 
 /// A row of the matrix while its cells are computed from left to right.

@@ -4,60 +4,46 @@
 
 use std::ops::ControlFlow;
 
-use super::band::{Band, widening};
+use super::band::Band;
+use super::edits::Edits;
 use super::masks::{Masks, Symbol};
-use super::open;
 use super::scratch::{CELLS, Cancelled, Meter, Scratch};
-
-/// The first bound that is tried on long strings.
-const FIRST_BOUND: usize = 128;
 
 /// The columns of a sweep over 64 rows between two questions whether to stop.
 const COLUMNS: usize = CELLS / 64;
 
-/// The least number of insertions and deletions that lead from `a` to `b`.
-pub(crate) fn indel<T: Symbol>(
-    scratch: &mut Scratch,
-    a: &[T],
-    b: &[T],
-    stop: &mut impl FnMut() -> bool,
-) -> Result<u32, Cancelled> {
-    let most = a.len() + b.len();
-    Ok(within(scratch, a, b, most, stop)?.unwrap_or(most) as u32)
-}
+/// Insertions and deletions.
+pub(crate) struct Indel;
 
-/// The distance of [`indel`] if it is at most `k`.
-pub(crate) fn indel_within<T: Symbol>(
-    scratch: &mut Scratch,
-    a: &[T],
-    b: &[T],
-    k: u32,
-    stop: &mut impl FnMut() -> bool,
-) -> Result<Option<u32>, Cancelled> {
-    Ok(within(scratch, a, b, k as usize, stop)?.map(|distance| distance as u32))
-}
+impl Edits for Indel {
+    const FIRST_BOUND: usize = 128;
 
-fn within<T: Symbol>(
-    scratch: &mut Scratch,
-    a: &[T],
-    b: &[T],
-    k: usize,
-    stop: &mut impl FnMut() -> bool,
-) -> Result<Option<usize>, Cancelled> {
-    let [long, short] = match open(a, b, k) {
-        ControlFlow::Continue(strings) => strings,
-        ControlFlow::Break(distance) => return Ok(distance),
-    };
-    let total = long.len() + short.len();
-    let k = k.min(total);
-    let mut meter = Meter::new(stop);
-    if long.len() <= 64 {
-        let common = scratch.masks.with(long, |masks| one_word(masks, long.len(), short));
-        return Ok(Some(total - 2 * common).filter(|&distance| distance <= k));
+    fn most(long: usize, short: usize) -> usize {
+        long + short
     }
-    widening(long.len() - short.len(), k, FIRST_BOUND, |bound| {
-        blocked(scratch, long, short, bound, &mut meter)
-    })
+
+    #[inline]
+    fn in_word<T: Symbol>(
+        scratch: &mut Scratch,
+        [long, short]: [&[T]; 2],
+        k: usize,
+    ) -> ControlFlow<Option<usize>> {
+        if long.len() > 64 {
+            return ControlFlow::Continue(());
+        }
+        let common = scratch.masks.with(long, |masks| one_word(masks, long.len(), short));
+        let distance = long.len() + short.len() - 2 * common;
+        ControlFlow::Break(Some(distance).filter(|&distance| distance <= k))
+    }
+
+    fn in_band<T: Symbol>(
+        scratch: &mut Scratch,
+        [long, short]: [&[T]; 2],
+        k: usize,
+        meter: &mut Meter<'_, impl FnMut() -> bool>,
+    ) -> Result<Option<usize>, Cancelled> {
+        blocked(scratch, long, short, k, meter)
+    }
 }
 
 /// The length of a longest common subsequence of a pattern of `rows` (1 to 64) symbols and a text.

@@ -8,43 +8,49 @@
 
 use std::ops::ControlFlow;
 
-use super::band::{Band, widening};
+use super::band::Band;
+use super::edits::Edits;
 use super::masks::{Masks, Symbol};
-use super::open;
 use super::scratch::{CELLS, Cancelled, Meter, Scratch};
-
-/// The first bound that is tried on long strings.
-const FIRST_BOUND: usize = 64;
 
 /// The columns of a sweep over 64 rows between two questions whether to stop.
 const COLUMNS: usize = CELLS / 64;
 
-/// The least number of insertions, deletions and substitutions that lead from `a` to `b`.
-pub(crate) fn levenshtein<T: Symbol>(
-    scratch: &mut Scratch,
-    a: &[T],
-    b: &[T],
-    stop: &mut impl FnMut() -> bool,
-) -> Result<u32, Cancelled> {
-    let longest = a.len().max(b.len());
-    let distance = within(scratch, a, b, longest, stop)?;
-    // No distance is beyond the longer length.
-    Ok(distance.unwrap_or(longest) as u32)
+/// Insertions, deletions and substitutions.
+pub(crate) struct Levenshtein;
+
+impl Edits for Levenshtein {
+    const FIRST_BOUND: usize = 64;
+
+    fn most(long: usize, _: usize) -> usize {
+        long
+    }
+
+    #[inline]
+    fn in_word<T: Symbol>(
+        scratch: &mut Scratch,
+        [long, short]: [&[T]; 2],
+        k: usize,
+    ) -> ControlFlow<Option<usize>> {
+        if long.len() > 64 {
+            return ControlFlow::Continue(());
+        }
+        let distance = scratch.masks.with(long, |masks| one_word(masks, long.len(), short, k));
+        ControlFlow::Break(distance)
+    }
+
+    fn in_band<T: Symbol>(
+        scratch: &mut Scratch,
+        [long, short]: [&[T]; 2],
+        k: usize,
+        meter: &mut Meter<'_, impl FnMut() -> bool>,
+    ) -> Result<Option<usize>, Cancelled> {
+        blocked(scratch, long, short, k, meter)
+    }
 }
 
-/// The distance of [`levenshtein`] if it is at most `k`.
-pub(crate) fn levenshtein_within<T: Symbol>(
-    scratch: &mut Scratch,
-    a: &[T],
-    b: &[T],
-    k: u32,
-    stop: &mut impl FnMut() -> bool,
-) -> Result<Option<u32>, Cancelled> {
-    Ok(within(scratch, a, b, k as usize, stop)?.map(|distance| distance as u32))
-}
-
-/// Calls `found` with the number of each text within `k` of `a`, and its distance: [`levenshtein_within`]
-/// for one string against many.
+/// Calls `found` with the number of each text within `k` of `a`, and its distance: [`Edits::within`] of
+/// [`Levenshtein`] for one string against many.
 pub(crate) fn levenshtein_each<'a, T: Symbol + 'a>(
     scratch: &mut Scratch,
     a: &[T],
@@ -55,7 +61,7 @@ pub(crate) fn levenshtein_each<'a, T: Symbol + 'a>(
 ) -> Result<(), Cancelled> {
     if a.is_empty() || a.len() > 64 {
         for (number, text) in texts {
-            if let Some(distance) = levenshtein_within(scratch, a, text, k, stop)? {
+            if let Some(distance) = Levenshtein::within(scratch, a, text, k, stop)? {
                 found(number, distance);
             }
         }
@@ -73,27 +79,6 @@ pub(crate) fn levenshtein_each<'a, T: Symbol + 'a>(
             }
         }
         Ok(())
-    })
-}
-
-fn within<T: Symbol>(
-    scratch: &mut Scratch,
-    a: &[T],
-    b: &[T],
-    k: usize,
-    stop: &mut impl FnMut() -> bool,
-) -> Result<Option<usize>, Cancelled> {
-    let [long, short] = match open(a, b, k) {
-        ControlFlow::Continue(strings) => strings,
-        ControlFlow::Break(distance) => return Ok(distance),
-    };
-    let k = k.min(long.len());
-    let mut meter = Meter::new(stop);
-    if long.len() <= 64 {
-        return Ok(scratch.masks.with(long, |masks| one_word(masks, long.len(), short, k)));
-    }
-    widening(long.len() - short.len(), k, FIRST_BOUND, |bound| {
-        blocked(scratch, long, short, bound, &mut meter)
     })
 }
 

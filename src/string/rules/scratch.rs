@@ -38,7 +38,7 @@ impl Scratch {
 }
 
 /// A count of cells that asks `stop` whenever it has grown by [`CELLS`].
-pub(super) struct Meter<'a, F> {
+pub(crate) struct Meter<'a, F> {
     stop: &'a mut F,
     cells: usize,
 }

@@ -1,6 +1,4 @@
-use super::super::{
-    Scratch, damerau, damerau_within, hamming, indel, indel_within, levenshtein, levenshtein_within,
-};
+use super::super::{Damerau, Edits, Indel, Levenshtein, Scratch, hamming};
 use super::{ALPHABETS, Random, textbook};
 
 const LENS: [usize; 18] = [0, 1, 2, 3, 5, 8, 13, 31, 32, 62, 63, 64, 65, 66, 90, 127, 128, 129];
@@ -46,16 +44,16 @@ fn go_on() -> bool {
 }
 
 const LEVENSHTEIN: (Distance, Within) = (
-    |s, a, b| levenshtein(s, a, b, &mut go_on).unwrap(),
-    |s, a, b, k| levenshtein_within(s, a, b, k, &mut go_on).unwrap(),
+    |s, a, b| Levenshtein::distance(s, a, b, &mut go_on).unwrap(),
+    |s, a, b, k| Levenshtein::within(s, a, b, k, &mut go_on).unwrap(),
 );
 const INDEL: (Distance, Within) = (
-    |s, a, b| indel(s, a, b, &mut go_on).unwrap(),
-    |s, a, b, k| indel_within(s, a, b, k, &mut go_on).unwrap(),
+    |s, a, b| Indel::distance(s, a, b, &mut go_on).unwrap(),
+    |s, a, b, k| Indel::within(s, a, b, k, &mut go_on).unwrap(),
 );
 const DAMERAU: (Distance, Within) = (
-    |s, a, b| damerau(s, a, b, &mut go_on).unwrap(),
-    |s, a, b, k| damerau_within(s, a, b, k, &mut go_on).unwrap(),
+    |s, a, b| Damerau::distance(s, a, b, &mut go_on).unwrap(),
+    |s, a, b, k| Damerau::within(s, a, b, k, &mut go_on).unwrap(),
 );
 
 #[test]
@@ -99,12 +97,21 @@ fn bytes_and_characters_have_the_distances_of_their_numbers() {
         let chars =
             |s: &[u32]| s.iter().map(|&x| char::from_u32(x).unwrap()).collect::<Vec<char>>();
         let expected = textbook::levenshtein(&a, &b);
-        assert_eq!(levenshtein(&mut scratch, &bytes(&a), &bytes(&b), &mut go_on), Ok(expected));
-        assert_eq!(levenshtein(&mut scratch, &chars(&a), &chars(&b), &mut go_on), Ok(expected));
+        assert_eq!(
+            Levenshtein::distance(&mut scratch, &bytes(&a), &bytes(&b), &mut go_on),
+            Ok(expected)
+        );
+        assert_eq!(
+            Levenshtein::distance(&mut scratch, &chars(&a), &chars(&b), &mut go_on),
+            Ok(expected)
+        );
         let expected = textbook::damerau(&a, &b);
-        assert_eq!(damerau(&mut scratch, &bytes(&a), &bytes(&b), &mut go_on), Ok(expected));
+        assert_eq!(
+            Damerau::distance(&mut scratch, &bytes(&a), &bytes(&b), &mut go_on),
+            Ok(expected)
+        );
         let expected = textbook::indel(&a, &b);
-        assert_eq!(indel(&mut scratch, &chars(&a), &chars(&b), &mut go_on), Ok(expected));
+        assert_eq!(Indel::distance(&mut scratch, &chars(&a), &chars(&b), &mut go_on), Ok(expected));
     }
 }
 
@@ -119,7 +126,7 @@ fn many_symbols_that_share_places_of_the_table_are_told_apart() {
         };
         let (a, b) = (draw(&mut random), draw(&mut random));
         let expected = textbook::levenshtein(&a, &b);
-        assert_eq!(levenshtein(&mut scratch, &a, &b, &mut go_on), Ok(expected));
+        assert_eq!(Levenshtein::distance(&mut scratch, &a, &b, &mut go_on), Ok(expected));
     }
 }
 

@@ -1,7 +1,4 @@
-use super::super::{
-    Cancelled, Scratch, damerau, damerau_within, indel, indel_within, jaro, levenshtein,
-    levenshtein_within,
-};
+use super::super::{Cancelled, Damerau, Edits, Indel, Levenshtein, Scratch, jaro};
 use super::Random;
 
 #[test]
@@ -13,13 +10,13 @@ fn strings_of_100_000_symbols_a_few_edits_apart_are_quick() {
     b[10] = 0x1F600;
     b.remove(99_000);
     let stop = &mut || false;
-    assert_eq!(levenshtein_within(&mut scratch, &a, &b, 2, stop), Ok(Some(2)));
-    assert_eq!(levenshtein(&mut scratch, &a, &b, stop), Ok(2));
-    assert_eq!(levenshtein_within(&mut scratch, &a, &b, 1, stop), Ok(None));
-    assert_eq!(damerau_within(&mut scratch, &a, &b, 3, stop), Ok(Some(2)));
-    assert_eq!(damerau(&mut scratch, &a, &b, stop), Ok(2));
-    assert_eq!(indel_within(&mut scratch, &a, &b, 3, stop), Ok(Some(3)));
-    assert_eq!(indel(&mut scratch, &a, &b, stop), Ok(3));
+    assert_eq!(Levenshtein::within(&mut scratch, &a, &b, 2, stop), Ok(Some(2)));
+    assert_eq!(Levenshtein::distance(&mut scratch, &a, &b, stop), Ok(2));
+    assert_eq!(Levenshtein::within(&mut scratch, &a, &b, 1, stop), Ok(None));
+    assert_eq!(Damerau::within(&mut scratch, &a, &b, 3, stop), Ok(Some(2)));
+    assert_eq!(Damerau::distance(&mut scratch, &a, &b, stop), Ok(2));
+    assert_eq!(Indel::within(&mut scratch, &a, &b, 3, stop), Ok(Some(3)));
+    assert_eq!(Indel::distance(&mut scratch, &a, &b, stop), Ok(3));
     // Letters meet far from their place within such a window, so most are out of order.
     assert!(jaro(&mut scratch, &a, &b) > 0.8);
 }
@@ -34,9 +31,9 @@ fn unrelated_long_strings_are_given_up_early() {
         asked += 1;
         false
     };
-    assert_eq!(levenshtein_within(&mut scratch, &a, &b, 100, stop), Ok(None));
-    assert_eq!(indel_within(&mut scratch, &a, &b, 100, stop), Ok(None));
-    assert_eq!(damerau_within(&mut scratch, &a, &b, 100, stop), Ok(None));
+    assert_eq!(Levenshtein::within(&mut scratch, &a, &b, 100, stop), Ok(None));
+    assert_eq!(Indel::within(&mut scratch, &a, &b, 100, stop), Ok(None));
+    assert_eq!(Damerau::within(&mut scratch, &a, &b, 100, stop), Ok(None));
     assert!(asked < 3, "{asked}");
 }
 
@@ -50,10 +47,10 @@ fn long_distances_are_cancelled() {
         asked += 1;
         asked % 5 == 0
     };
-    assert_eq!(levenshtein(&mut scratch, &a, &b, stop), Err(Cancelled));
-    assert_eq!(indel(&mut scratch, &a, &b, stop), Err(Cancelled));
-    assert_eq!(damerau(&mut scratch, &a, &b, stop), Err(Cancelled));
+    assert_eq!(Levenshtein::distance(&mut scratch, &a, &b, stop), Err(Cancelled));
+    assert_eq!(Indel::distance(&mut scratch, &a, &b, stop), Err(Cancelled));
+    assert_eq!(Damerau::distance(&mut scratch, &a, &b, stop), Err(Cancelled));
     assert_eq!(asked, 15);
     // The scratch serves on.
-    assert_eq!(levenshtein(&mut scratch, b"kitten", b"sitting", &mut || false), Ok(3));
+    assert_eq!(Levenshtein::distance(&mut scratch, b"kitten", b"sitting", &mut || false), Ok(3));
 }
