@@ -3,7 +3,7 @@
 use std::mem::size_of;
 
 use crate::engine::RowGroups;
-use crate::set::device::DeviceCopies;
+use crate::set::copies::DeviceCopies;
 use crate::set::runs::{Runs, SetId};
 use crate::simd::prefetch;
 
@@ -90,7 +90,7 @@ impl SetCollection {
     }
 
     /// The copies of the collection on devices.
-    pub(crate) fn copies(&self) -> &DeviceCopies {
+    pub(in crate::set) fn copies(&self) -> &DeviceCopies {
         &self.copies
     }
 

@@ -14,7 +14,10 @@
 pub(crate) mod axis;
 pub(crate) mod bitmap;
 mod candidate_join;
+mod candidate_source;
+mod candidates;
 pub(crate) mod collection;
+mod copies;
 pub(crate) mod costs;
 pub(crate) mod device;
 mod device_verifier;
@@ -48,6 +51,8 @@ pub(crate) mod verify;
 
 pub(crate) use bitmap::BitmapBlocks;
 pub use candidate_join::CandidateJoin;
+pub use candidate_source::{CandidateFilter, CandidateSource, SourceProgress};
+pub use candidates::{Candidate, CandidateChunk};
 pub use collection::SetCollection;
 pub(crate) use costs::Verification;
 pub use device::DeviceJoin;
@@ -67,7 +72,6 @@ pub(crate) use scan_count::ScanCount;
 pub(crate) use shape::ShapeReader;
 pub(crate) use statistics::Statistics;
 pub(crate) use stored::{StoredTokens, Unload};
-pub use verify::{Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress};
 pub(crate) use verify::{CpuVerifier, intersect};
 
 pub use crate::engine::PrepareContext;

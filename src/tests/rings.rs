@@ -12,13 +12,16 @@ use super::arrows::{code, files};
 const LARGEST: [(&str, usize); 2] = [("set", 5), ("vector", 13)];
 
 /// The modules of `set`; each may use those that stand before it.
-const WITHIN_SET: [&str; 32] = [
+const WITHIN_SET: [&str; 35] = [
     "runs",
     "measure",
     "intersection",
     "axis",
+    "copies",
     "collection",
     "join_spec",
+    "candidates",
+    "candidate_source",
     "verify",
     "filter",
     "device",
@@ -48,13 +51,8 @@ const WITHIN_SET: [&str; 32] = [
 ];
 
 /// The uses of later modules of `set` that are left.
-const UPWARD: [(&str, &str); 5] = [
-    ("collection", "device"),
-    ("encode", "stored"),
-    ("rates", "bitmap"),
-    ("scan_count", "large"),
-    ("tiles", "bitmap"),
-];
+const UPWARD: [(&str, &str); 4] =
+    [("encode", "stored"), ("rates", "bitmap"), ("scan_count", "large"), ("tiles", "bitmap")];
 
 /// A path of names, from the root of the crate on.
 type Names = Vec<String>;

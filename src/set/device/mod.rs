@@ -18,7 +18,6 @@ mod work;
 pub use join::DeviceJoin;
 pub(crate) use launch::ChunkShape;
 pub use launch::{Launch, Layout};
-pub(crate) use resident::DeviceCopies;
 pub(crate) use resident::ResidentSets;
 pub use staging::{Capacities, Section, Staging};
 pub use work::{Form, Outcome, Reply, VerifyJob};

@@ -1,13 +1,12 @@
 //! Set collections that stay on a device.
 //!
 //! A collection is copied to a device once, by the first join that asks for it there. The copy lies
-//! beside the collection ([`DeviceCopies`]), for every type of work, partition and join, and is
-//! freed with the collection.
+//! beside the collection ([`DeviceCopies`](crate::set::copies::DeviceCopies)), for every type of
+//! work, partition and join, and is freed with the collection.
 
 use std::sync::Arc;
 
 use crate::gpu::{Device, DeviceError, Resident, Stage};
-use crate::offload::Copies;
 use crate::set::device::abi::Sets;
 use crate::set::{SetCollection, SetId};
 
@@ -22,28 +21,6 @@ pub struct ResidentSets {
     tokens_at: u64,
     /// The number of rows of each set.
     rows: Option<Arc<Resident>>,
-}
-
-/// The copies of one collection.
-pub(crate) type DeviceCopies = Copies<DeviceCopy>;
-
-/// The arrays that lie on one device.
-#[derive(Debug, Default)]
-pub(crate) struct DeviceCopy {
-    sets: Option<Arc<Resident>>,
-    rows: Option<Arc<Resident>>,
-}
-
-impl DeviceCopy {
-    /// Forgets the copies on the device from before it was lost.
-    fn forget_lost(&mut self, device: &Device) {
-        self.sets.take_if(|sets| !device.has(sets));
-        self.rows.take_if(|rows| !device.has(rows));
-    }
-
-    fn bytes(&self) -> u64 {
-        [&self.sets, &self.rows].into_iter().flatten().map(|resident| resident.bytes()).sum()
-    }
 }
 
 /// Where the arrays lie, in bytes from the start of the memory.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, RowPairCounts};
-use crate::set::CandidateChunk;
-use crate::set::JoinSpec;
-use crate::set::SetCollection;
-use crate::set::intersect;
+use crate::set::candidates::CandidateChunk;
+use crate::set::collection::SetCollection;
+use crate::set::join_spec::JoinSpec;
+use crate::set::verify::intersect::intersect;
 
 /// How many candidates ahead the place of a build set's tokens is asked for, and the tokens.
 const OFFSETS_AHEAD: usize = 12;

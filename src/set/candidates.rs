@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::set::{SetCollection, SetId};
+use crate::set::collection::SetCollection;
+use crate::set::runs::SetId;
 
 /// A pair that passed the filters. Kernels read it too (`WideCandidate` in `kernels/abi.cuh`).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! The filtering half of a join by filter and verification.
+//! The sources of candidates: the filtering half of a join by filter and verification.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -7,8 +7,9 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::Funnel;
-use crate::set::verify::candidates::CandidateChunk;
-use crate::set::{SetId, SetUnit};
+use crate::set::candidates::CandidateChunk;
+use crate::set::join_spec::SetUnit;
+use crate::set::runs::SetId;
 
 /// How far a candidate source came.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
