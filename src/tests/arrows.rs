@@ -118,7 +118,7 @@ const RINGS: [(&str, usize); 17] = [
     ("plan/relations", 2),
     ("set", 5),
     ("set/bitmap", 2),
-    ("set/device", 3),
+    ("set/device", 1),
     ("set/encode", 3),
     ("set/intersection", 2),
     ("set/scan_count", 2),

@@ -3,7 +3,7 @@
 use crate::engine::{GpuOptions, LayoutChoice};
 use crate::gpu::{Grid, Images, images};
 use crate::set::device::published::Published;
-use crate::set::device::work::Form;
+use crate::set::device::shape::{ChunkShape, Form, SHARED_WORDS};
 
 /// The kernels that joins choose from.
 pub(crate) static VERIFY: Images = images!("verify");
@@ -36,21 +36,6 @@ pub struct Launch {
     pub most_blocks: u32,
 }
 
-/// The sizes of a chunk of candidates, by which its kernel is chosen.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct ChunkShape {
-    pub groups: u32,
-    pub candidates: u32,
-    /// Tokens of the largest probe set, and of a candidate's probe set on average.
-    pub greatest_probe: u32,
-    pub average_probe: u32,
-    /// Tokens are ranks below this.
-    pub universe: u32,
-}
-
-/// Words of shared memory that a block has on every device without asking for more, less those
-/// that kernels declare themselves.
-pub(super) const SHARED_WORDS: u32 = 11 * 1024;
 /// The least words of a block of lanes, and the most words of a bitmap.
 const LEAST_SHARED_WORDS: u32 = 128;
 const BITMAP_WORDS: u32 = 4096;
@@ -126,13 +111,6 @@ impl Layout {
             },
             Self::Published(layout) => layout.shared_words(shape),
         }
-    }
-}
-
-impl ChunkShape {
-    /// Candidates of a group on average.
-    pub(super) fn group(&self) -> u32 {
-        self.candidates / self.groups.max(1)
     }
 }
 

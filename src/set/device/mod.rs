@@ -10,14 +10,16 @@ mod launch;
 pub(in crate::set) mod pack;
 mod published;
 mod resident;
+mod shape;
 mod staging;
 #[cfg(test)]
 mod tests;
 mod work;
 
 pub use join::DeviceJoin;
-pub(crate) use launch::ChunkShape;
 pub use launch::{Launch, Layout};
 pub(crate) use resident::ResidentSets;
+pub(crate) use shape::ChunkShape;
+pub use shape::Form;
 pub use staging::{Capacities, Section, Staging};
-pub use work::{Form, Outcome, Reply, VerifyJob};
+pub use work::{Outcome, Reply, VerifyJob};

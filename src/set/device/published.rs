@@ -4,8 +4,7 @@
 //! [`Layout::BlockPerPair`](super::Layout::BlockPerPair), which joins choose for large sets.
 
 use crate::gpu::{Images, images};
-use crate::set::device::launch::{ChunkShape, SHARED_WORDS};
-use crate::set::device::work::Form;
+use crate::set::device::shape::{ChunkShape, Form, SHARED_WORDS};
 
 /// The kernels of these layouts, loaded with their first launch.
 pub(super) static PUBLISHED: Images = images!("published");

@@ -9,16 +9,8 @@ use crate::set::Candidate;
 use crate::set::device::abi::{Chunk, Found, Group, NarrowCandidate, Sets};
 use crate::set::device::launch::Launch;
 use crate::set::device::resident::ResidentSets;
+use crate::set::device::shape::Form;
 use crate::set::device::staging::{Section, Staging};
-
-/// The form of a kernel's answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Form {
-    /// Every match, in any order.
-    Pairs,
-    /// The number of matches, in pairs of sets and pairs of rows.
-    Count,
-}
 
 /// A chunk of candidates to be verified.
 #[derive(Debug)]
