@@ -34,7 +34,11 @@ pub mod set {
         pub use crate::set::encode::finish;
     }
 
-    pub use crate::set::rates::Rates;
+    /// The rates of kernels that estimates of costs are made of.
+    pub mod rates {
+        pub use crate::set::bitmap::test_rate;
+        pub use crate::set::filter::postings::scan_rate;
+    }
 
     /// The overlap of two lists of integers.
     pub mod intersection {
@@ -48,7 +52,8 @@ pub mod set {
 
     /// Signature tiles on a GPU.
     pub mod tiles {
-        pub use crate::set::tiles::{FixedTiles, Residence, TileKernel};
+        pub use crate::set::bitmap::FixedTiles;
+        pub use crate::set::tiles::{Residence, TileKernel};
     }
 
     /// Verification on a GPU.

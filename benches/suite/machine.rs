@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use datafusion::common::Result;
-use datafusion_simjoin::internals::set::Rates;
+use datafusion_simjoin::internals::set::rates::{scan_rate, test_rate};
 
 use crate::engine::default_simd;
 
@@ -39,8 +39,8 @@ pub fn describe(folder: &Path) -> Result<()> {
         output("nvidia-smi", &["--query-gpu=name,driver_version", "--format=csv,noheader"]),
     );
     note("vectors", Some(vectors().join(" ")));
-    let rates = Rates::of(default_simd());
-    note("rates", Some(format!("tests {:.2}, scans {:.2}", rates.test, rates.scan)));
+    let (tests, scans) = (test_rate(default_simd()), scan_rate(default_simd()));
+    note("rates", Some(format!("tests {tests:.2}, scans {scans:.2}")));
     note("date", output("date", &["-u", "+%Y-%m-%d %H:%M UTC"]));
     note("commit", output("git", &["describe", "--always", "--dirty"]));
     note("rustc", output("rustc", &["--version"]));

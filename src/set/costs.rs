@@ -3,7 +3,7 @@
 use crate::engine::Cost;
 use crate::gpu::Device;
 use crate::set::filter::SuffixTest;
-use crate::set::rates::Rates;
+use crate::set::filter::postings::scan_rate;
 use crate::set::{SetJoin, Statistics};
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
@@ -158,7 +158,7 @@ pub(crate) fn cheapest(join: &SetJoin, place: Verification, filtered: &[Filtered
 /// `SuffixTest::WIDTHS[width]`.
 fn postings(join: &SetJoin, width: usize, words: usize) -> Filtered {
     let statistics = &join.statistics;
-    let slower = Rates::of(join.spec.simd).scan;
+    let slower = scan_rate(join.spec.simd);
     let index = nanos::INDEX + nanos::INDEX_WORD * words as f64;
     let sign = if words > 0 { nanos::SIGN } else { 0.0 };
     let mut scan = slower * (nanos::SCAN + nanos::SCAN_WORD * words as f64);

@@ -23,6 +23,7 @@ const WITHIN_SET: [&str; 35] = [
     "candidates",
     "candidate_source",
     "verify",
+    "rates",
     "filter",
     "device",
     "statistics",
@@ -33,7 +34,6 @@ const WITHIN_SET: [&str; 35] = [
     "encode",
     "stored",
     "shape",
-    "rates",
     "costs",
     "candidate_join",
     "nested_loop",
@@ -43,16 +43,15 @@ const WITHIN_SET: [&str; 35] = [
     "tiles",
     "bitmap",
     "indexed",
-    "scan_count",
     "large",
+    "scan_count",
     "strategies",
     "matcher",
     "family",
 ];
 
 /// The uses of later modules of `set` that are left.
-const UPWARD: [(&str, &str); 4] =
-    [("encode", "stored"), ("rates", "bitmap"), ("scan_count", "large"), ("tiles", "bitmap")];
+const UPWARD: [(&str, &str); 1] = [("encode", "stored")];
 
 /// A path of names, from the root of the crate on.
 type Names = Vec<String>;

@@ -8,36 +8,20 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use crate::engine::{MatchNeed, Pairing};
+use crate::set::bitmap::lines::{ABREAST, GROUP, Line};
 use crate::set::bitmap::unions::{UnionShape, Unions};
 use crate::set::filter::SignatureScheme;
 use crate::set::filter::signature::MAX_WORDS;
+use crate::set::rates::Rate;
 use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
-use crate::simd::{Simd, Words, kernels};
+use crate::simd::{Form, Simd, Words, kernels};
 use crate::util::cancel::sort_unstable_by_key;
 use crate::util::fastest::fastest;
 use crate::util::parallel::{filled, for_each, threads_for};
 
-/// Sets abreast in a block.
-pub(crate) const ABREAST: usize = 8;
-/// Probe sets tested together against a block.
-pub(crate) const GROUP: usize = 4;
 /// Words of a signature that the kernel can test.
 pub(crate) const FRONT_WIDTHS: [usize; 7] = [1, 2, 3, 4, 5, 6, 8];
-
-/// A word of eight sets.
-#[derive(Debug, Clone, Copy)]
-#[repr(C, align(64))]
-pub(crate) struct Line([u64; ABREAST]);
-
-impl Line {
-    pub(super) const EMPTY: Self = Self([0; ABREAST]);
-
-    /// Adds bits to the word of a lane.
-    pub(super) fn unite(&mut self, lane: usize, bits: u64) {
-        self.0[lane] |= bits;
-    }
-}
 
 /// The words in front of the full signatures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,10 +145,10 @@ impl Blocks {
                 let signature = &signed.signatures[of_set * words..][..words];
                 let (first, others) = signature.split_at(front_words);
                 for (line, &bits) in front[block * front_words..].iter_mut().zip(first) {
-                    line.0[lane] = bits;
+                    line.put(lane, bits);
                 }
                 for (line, &bits) in back[block * back_words..].iter_mut().zip(others) {
-                    line.0[lane] = bits;
+                    line.put(lane, bits);
                 }
                 rest[block] = rest[block].max(signed.rest[of_set]);
                 hidden[block] = hidden[block].max(signed.hidden[of_set]);
@@ -243,10 +227,10 @@ impl Blocks {
         let (front, back) = signature.split_at_mut(self.front_words);
         let back_words = back.len();
         for (bits, line) in front.iter_mut().zip(&self.front[block * self.front_words..]) {
-            *bits = line.0[lane];
+            *bits = line.lane(lane);
         }
         for (bits, line) in back.iter_mut().zip(&self.back[block * back_words..]) {
-            *bits = line.0[lane];
+            *bits = line.lane(lane);
         }
         self.rare[position]
     }
@@ -263,11 +247,11 @@ impl Blocks {
         let lines = front.iter().chain(back);
         let mut common = Common::default();
         for (line, &bits) in lines.clone().zip(owned) {
-            common.owned += (line.0[lane] & bits).count_ones();
+            common.owned += (line.lane(lane) & bits).count_ones();
         }
         for (line, &bits) in lines.skip(owned.len()).zip(hashed) {
-            common.hashed += (line.0[lane] & bits).count_ones();
-            common.build_hashed += line.0[lane].count_ones();
+            common.hashed += (line.lane(lane) & bits).count_ones();
+            common.build_hashed += line.lane(lane).count_ones();
         }
         common
     }
@@ -299,9 +283,21 @@ impl Blocks {
     }
 }
 
-/// How much longer the kernel takes on this processor than the constants of the estimate say; `None`
-/// where the clock says nothing.
-pub(crate) fn test_rate(simd: Simd) -> Option<f64> {
+/// How much longer testing signatures takes on this processor than the constants of the estimates say.
+pub fn test_rate(simd: Simd) -> f64 {
+    static RATE: Rate = Rate::new(
+        |form| match form {
+            Form::Avx512 => 1.0,
+            Form::Avx2 => 3.0,
+            Form::Portable => 6.0,
+        },
+        measured_rate,
+    );
+    RATE.of(simd)
+}
+
+/// The rate of the kernel by the clock; `None` where it says nothing.
+fn measured_rate(simd: Simd) -> Option<f64> {
     const BLOCKS: usize = 64;
     const WORDS: usize = 4;
     const REPEATS: usize = 8;
@@ -311,7 +307,7 @@ pub(crate) fn test_rate(simd: Simd) -> Option<f64> {
     let blocks = Blocks {
         scheme: SignatureScheme::empty(WORDS),
         front_words: WORDS,
-        front: vec![Line([u64::MAX; ABREAST]); BLOCKS * WORDS],
+        front: vec![Line::FULL; BLOCKS * WORDS],
         back: vec![],
         rest: vec![0; BLOCKS],
         hidden: vec![0; BLOCKS],

@@ -6,7 +6,7 @@ use std::time::Instant;
 use datafusion::common::Result;
 
 use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, RowPairCounts, Work, Worker};
-use crate::set::bitmap::blocks::GROUP;
+use crate::set::bitmap::lines::GROUP;
 use crate::set::bitmap::traversal::{SURVIVORS_AT_ONCE, Survivor, TESTS_AT_ONCE, Traversal};
 use crate::set::{SelfMatches, SetId, SetUnit};
 use crate::set::{SetCollection, intersect};

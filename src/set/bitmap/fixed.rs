@@ -5,10 +5,10 @@ use std::sync::Arc;
 use datafusion::common::Result;
 
 use crate::engine::PreparedJoin;
-use crate::set::bitmap::{Front, on_cpu};
+use crate::set::bitmap::blocks::Front;
+use crate::set::bitmap::on_cpu;
 use crate::set::filter::SignatureScheme;
-use crate::set::tiles::shape::TileKernel;
-use crate::set::tiles::{self, Fit, Residence};
+use crate::set::tiles::{self, Fit, Residence, TileKernel};
 use crate::set::{DeviceJoin, JoinSpec, PrepareContext, SetCollection};
 
 /// `bitmap` on a device with a given kernel, width and union.

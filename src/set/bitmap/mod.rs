@@ -17,6 +17,8 @@
 
 mod blocks;
 mod cursor;
+mod fixed;
+mod lines;
 #[cfg(test)]
 pub(crate) mod tests;
 mod traversal;
@@ -28,22 +30,23 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 pub(super) use self::blocks::Front;
-pub(super) use self::blocks::test_rate;
-use self::blocks::{ABREAST, Blocks, FRONT_WIDTHS, GROUP};
+pub use self::blocks::test_rate;
+use self::blocks::{Blocks, FRONT_WIDTHS};
 use self::cursor::BitmapWorker;
+pub use self::fixed::FixedTiles;
+use self::lines::{ABREAST, GROUP};
 use self::traversal::Traversal;
 use self::unions::{UnionShape, passing_shares};
 use crate::engine::{Cost, Cursor, Estimate, Placement, PreparedJoin, Strategy, Terms, UnitCursor};
 use crate::offload::OnCpu;
 use crate::set::filter::SignatureScheme;
-use crate::set::rates::Rates;
 use crate::set::tiles::{self, Fit, Residence};
 use crate::set::{
     DeviceJoin, JoinSpec, PrepareContext, SetCollection, SetJoin, Statistics, offload,
 };
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512; tests take more by
-/// [`Rates::test`].
+/// [`test_rate`].
 mod nanos {
     /// Testing a probe set with a set of a block: always, and for each word.
     pub(super) const TEST: f64 = 0.03;
@@ -206,7 +209,7 @@ fn best_front(join: &SetJoin, unions: &[f64]) -> (Front, f64) {
         let place = UnionShape::all().position(|other| other == shape)?;
         unions.get(place).copied()
     };
-    let slower = Rates::of(spec.simd).test;
+    let slower = test_rate(spec.simd);
     let signing = statistics.signed_tokens(spec) * nanos::TOKEN + statistics.sets * nanos::SET;
     // The probe sets have no columns.
     let uniting = statistics.tokens + statistics.probe_tokens;

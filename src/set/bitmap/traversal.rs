@@ -7,7 +7,8 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::{Funnel, KeyId, MatchBuffer, MatchNeed, Pairing};
-use crate::set::bitmap::blocks::{ABREAST, Blocks, GROUP, Group, Hit};
+use crate::set::bitmap::blocks::{Blocks, Group, Hit};
+use crate::set::bitmap::lines::{ABREAST, GROUP};
 use crate::set::bitmap::unions::UnionGroup;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::{JoinSpec, SetCollection, SetId, SetUnit};

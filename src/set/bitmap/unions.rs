@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use crate::set::bitmap::blocks::{ABREAST, GROUP, Line};
+use crate::set::bitmap::lines::{ABREAST, GROUP, Line};
 use crate::set::filter::signature::dealt_bit;
 use crate::set::filter::size_bounds::{SizeBoundsCache, partners};
 use crate::set::{JoinSpec, PrepareContext, SetCollection, SetId};

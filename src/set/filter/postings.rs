@@ -17,7 +17,8 @@ use std::ops::Range;
 
 use crate::set::SetId;
 use crate::set::filter::size_bounds::SizeBounds;
-use crate::simd::{Lanes, Simd, kernels, prefetch};
+use crate::set::rates::Rate;
+use crate::simd::{Form, Lanes, Simd, kernels, prefetch};
 use crate::util::fastest::fastest;
 
 /// Fields of a posting in front of the signature.
@@ -264,9 +265,22 @@ pub(crate) struct Scanned {
     pub rest: Option<Place>,
 }
 
-/// How much longer scanning takes on this processor than the constants of the estimate say, which
-/// were measured in joins; `None` where the clock says nothing.
-pub(crate) fn scan_rate(simd: Simd) -> Option<f64> {
+/// How much longer scanning postings takes on this processor than the constants of the estimates say,
+/// which were measured in joins.
+pub fn scan_rate(simd: Simd) -> f64 {
+    static RATE: Rate = Rate::new(
+        |form| match form {
+            Form::Avx512 => 1.0,
+            Form::Avx2 => 2.0,
+            Form::Portable => 6.0,
+        },
+        measured_rate,
+    );
+    RATE.of(simd)
+}
+
+/// The rate of scanning by the clock; `None` where it says nothing.
+fn measured_rate(simd: Simd) -> Option<f64> {
     const POSTINGS: usize = 1024;
     const REPEATS: usize = 8;
     /// Nanoseconds of a posting with a signature of a word, by those constants.

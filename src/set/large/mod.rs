@@ -37,10 +37,7 @@ use crate::engine::{Cost, MatchNeed, Pairing, PreparedJoin};
 use crate::gpu::{Device, DeviceError};
 use crate::offload::{Offload, OnCpu, PreparedOffload};
 use crate::set::device::ResidentSets;
-use crate::set::scan_count::frequencies::Frequencies;
-use crate::set::{
-    DeviceJoin, JoinSpec, PrepareContext, Role, SetCollection, SetJoin, costs, scan_count,
-};
+use crate::set::{DeviceJoin, JoinSpec, PrepareContext, Role, SetCollection, SetJoin, costs};
 
 /// Pairs of a work at most, and the matches that it gives, unless a row may have more.
 const CELLS: u64 = 1 << 26;
@@ -58,8 +55,8 @@ pub(in crate::set) enum Choice {
     Fixed(tests::FixedLarge),
 }
 
-/// Brings a join to the devices that hold its build sets. The CPU does what they fail to do. The inner
-/// error: no device has the memory, or all have failed; the join has noted why.
+/// Brings a join to the devices that hold its build sets. `on_cpu` makes the join that does what they
+/// fail to do. The inner error: no device has the memory, or all have failed; the join has noted why.
 ///
 /// # Errors
 ///
@@ -69,6 +66,7 @@ pub(in crate::set) fn prepare(
     spec: JoinSpec,
     join: &Arc<DeviceJoin>,
     choice: Choice,
+    on_cpu: impl FnOnce() -> OnCpu,
     context: PrepareContext<'_>,
 ) -> Result<Result<Arc<dyn PreparedJoin>, DeviceError>> {
     let settings = match settings(build, &spec, join) {
@@ -80,8 +78,7 @@ pub(in crate::set) fn prepare(
         #[cfg(test)]
         Choice::Fixed(fixed) => fixed.apply(build, settings),
     };
-    let on_cpu = scan_count::on_cpu(build, spec, context);
-    Ok(on_devices(build, spec, join, settings, cut, on_cpu))
+    Ok(on_devices(build, spec, join, settings, cut, on_cpu()))
 }
 
 fn on_devices(
@@ -172,9 +169,9 @@ fn pairs(build: &SetCollection, settings: &JobSettings) -> Pairs {
     Pairs { rows, columns, same: settings.same && rows == columns }
 }
 
-/// The cost of the join on the device that is taken where none is named, as measured on an H200. Only
-/// collections of large sets have the figures for an estimate.
-pub(in crate::set) fn estimate(join: &SetJoin, frequencies: &Frequencies) -> Cost {
+/// The cost of the join on the device that is taken where none is named, as measured on an H200. Of the
+/// tokens of all sets the share `light_share` adds to counters, and `heavy` tokens own bits.
+pub(in crate::set) fn estimate(join: &SetJoin, light_share: f64, heavy: f64) -> Cost {
     /// Nanoseconds for a light token in a tile; for a heavy token, as a bit that is written, and as one
     /// of a pair; for a pair; of a join besides.
     const LIGHT: f64 = 0.014;
@@ -183,12 +180,12 @@ pub(in crate::set) fn estimate(join: &SetJoin, frequencies: &Frequencies) -> Cos
     const PAIR: f64 = 0.01;
     const START: f64 = 2e6;
     let (statistics, spec) = (&join.statistics, &join.spec);
-    let light = statistics.tokens * frequencies.light_share;
+    let light = statistics.tokens * light_share;
     let tiles = (statistics.sets / f64::from(LightShape::LARGE.tile)).ceil();
     let pairs = statistics.admissible_pairs;
     let device = START
         + light * LIGHT * (tiles + 1.0)
-        + frequencies.heavy * (statistics.sets * BIT + pairs * HEAVY)
+        + heavy * (statistics.sets * BIT + pairs * HEAVY)
         + pairs * PAIR;
     let sent = costs::sending(statistics, 0.0);
     let bytes = 4.0 * statistics.tokens + 16.0 * statistics.sets;

@@ -89,9 +89,10 @@ impl Forced for FixedLarge {
         context: PrepareContext<'_>,
     ) -> Result<Arc<dyn PreparedJoin>> {
         let (build, spec) = (&join.build, join.spec);
-        let cpu = || scan_count::on_cpu(build, spec, context).into_prepared();
+        let on_cpu = || scan_count::on_cpu(build, spec, context);
+        let cpu = || on_cpu().into_prepared();
         let Some(device) = device else { return cpu() };
-        match super::prepare(build, spec, device, Choice::Fixed(*self), context)? {
+        match super::prepare(build, spec, device, Choice::Fixed(*self), on_cpu, context)? {
             Ok(prepared) => Ok(prepared),
             Err(error) if device.devices.demanded => Err(error.into()),
             Err(_) => cpu(),

@@ -18,11 +18,11 @@ use crate::engine::{
     Cursor, Match, MatchBuffer, MatchNeed, Pairing, ProbeUnit, Progress, Strategy,
 };
 use crate::gpu::Device;
+use crate::set::bitmap::FixedTiles;
 use crate::set::indexed::tests::FixedIndex;
 use crate::set::offload::on_cpu;
 use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::shapes;
-use crate::set::tiles::FixedTiles;
 use crate::set::{FilterVerify, Measure, SetCollection, SetJoin};
 
 struct Unpark(thread::Thread);

@@ -14,7 +14,8 @@
 //! split.rs   how many sets have each token, and which tokens own bits
 //! lists.rs   lists of sets, in slices of ranks    bits.rs   bitmaps, in slices of words
 //! group.rs   probe sets with their counters       cursor.rs the way of a group through the slices
-//! rates.rs   what all this costs                 frequencies.rs  how frequent tokens are
+//! frequencies.rs  how frequent tokens are         rates.rs        what a step costs
+//! estimate.rs     what a join costs
 //! ```
 //!
 //! A group of probe sets goes through the lists slice by slice: what it has in a slice is ordered by
@@ -29,12 +30,13 @@
 
 mod bits;
 mod cursor;
-pub(super) mod frequencies;
+mod estimate;
+mod frequencies;
 mod group;
 mod lists;
-pub(super) mod rates;
+mod rates;
 mod split;
-pub(super) mod walk;
+mod walk;
 
 use std::sync::Arc;
 
@@ -72,8 +74,11 @@ impl Strategy<SetJoin> for ScanCount {
             let cost = || frequencies.as_ref().map_or(endless, |found| of(join, found));
             terms.has(placement).then(cost)
         };
-        let cpu = cost(Placement::Cpu, rates::estimate);
-        Ok(Estimate::new(cpu, cost(Placement::Gpu, large::estimate), ()))
+        let cpu = cost(Placement::Cpu, estimate::estimate);
+        let gpu = cost(Placement::Gpu, |join, found| {
+            large::estimate(join, found.light_share, found.heavy)
+        });
+        Ok(Estimate::new(cpu, gpu, ()))
     }
 
     fn prepare(
@@ -87,7 +92,8 @@ impl Strategy<SetJoin> for ScanCount {
         let Some(device) = device else {
             return PreparedScanCount::prepare(build, spec, context);
         };
-        match large::prepare(&build, spec, device, large::Choice::Cheapest, context)? {
+        let on_cpu = || on_cpu(&build, spec, context);
+        match large::prepare(&build, spec, device, large::Choice::Cheapest, on_cpu, context)? {
             Ok(prepared) => Ok(prepared),
             // The devices lack the memory for large sets.
             Err(_) if device.devices.demanded && !device.devices.have_failed() => {

@@ -9,7 +9,7 @@ use crate::util::cancel::CancelFlag;
 
 /// Where each of some sets has got to.
 #[derive(Debug)]
-pub(in crate::set) struct Walk {
+pub(super) struct Walk {
     sets: Vec<SetId>,
     /// The place of the next token of each set among its tokens.
     places: Vec<usize>,
@@ -17,16 +17,12 @@ pub(in crate::set) struct Walk {
 
 impl Walk {
     /// The bytes of a walk over `sets` sets.
-    pub(in crate::set) fn footprint(sets: usize) -> usize {
+    pub(super) fn footprint(sets: usize) -> usize {
         sets * (size_of::<SetId>() + size_of::<usize>())
     }
 
     /// A walk that begins at this rank.
-    pub(in crate::set) fn new(
-        build: &SetCollection,
-        sets: impl Iterator<Item = SetId>,
-        from: u32,
-    ) -> Self {
+    pub(super) fn new(build: &SetCollection, sets: impl Iterator<Item = SetId>, from: u32) -> Self {
         let sets: Vec<SetId> = sets.collect();
         let place = |&set: &SetId| build.tokens(set).partition_point(|&token| token < from);
         let places = sets.iter().map(place).collect();
@@ -52,7 +48,7 @@ impl Walk {
     }
 
     /// Visits the tokens of rank less than `end` that each set has left.
-    pub(in crate::set) fn slice(
+    pub(super) fn slice(
         &mut self,
         build: &SetCollection,
         end: u32,
@@ -71,7 +67,7 @@ impl Walk {
 pub(super) const SPAN: usize = if cfg!(test) { 16 } else { 1 << 18 };
 
 /// Counts for each of some ranks how many of the sets have it, [`SPAN`] bytes of counts at a time.
-pub(in crate::set) fn count<C: Count>(
+pub(super) fn count<C: Count>(
     build: &SetCollection,
     sets: impl Iterator<Item = SetId>,
     first: u32,
@@ -89,7 +85,7 @@ pub(in crate::set) fn count<C: Count>(
 }
 
 /// A number of sets.
-pub(in crate::set) trait Count: Send {
+pub(super) trait Count: Send {
     fn add_one(&mut self);
 }
 
@@ -109,11 +105,7 @@ impl Count for u32 {
 
 /// Ranks cut into a few pieces for each of `threads` threads; a piece has its first rank, and its part of
 /// `counts`, which has an item for each rank.
-pub(in crate::set) fn pieces<C>(
-    first: u32,
-    counts: &mut [C],
-    threads: usize,
-) -> Vec<(u32, &mut [C])> {
+pub(super) fn pieces<C>(first: u32, counts: &mut [C], threads: usize) -> Vec<(u32, &mut [C])> {
     /// Pieces for each thread: dense ranks take longer.
     const PIECES: usize = 8;
     let share = match threads {

@@ -14,13 +14,13 @@ use crate::engine::{
     Cursor, Match, MatchBuffer, MatchNeed, MatchRun, Pairing, PrepareContext, Progress, Strategy,
 };
 use crate::gpu::Device;
+use crate::set::bitmap::FixedTiles;
 use crate::set::strategies::STRATEGIES;
 use crate::set::tests::harness::{Drive, Fault, OnDevice, Rows, Sides, reservation, spec};
 use crate::set::tests::on_devices::OnDevices;
 use crate::set::tests::shapes;
 use crate::set::tests::shapes::Shape;
 use crate::set::tests::{ForcedParts, NEEDS, thresholds};
-use crate::set::tiles::FixedTiles;
 use crate::set::{BitmapBlocks, FilterVerify, Measure, Role};
 use crate::set::{JoinSpec, SetJoin};
 use crate::util::cancel::CancelFlag;

@@ -52,7 +52,7 @@ pub(super) fn tested_in_slice(shape: &TileShape, members: u32) -> u64 {
 pub(in crate::set) struct Fit {
     pub(super) shape: TileShape,
     pub(super) members: u32,
-    pub(super) capacity: u32,
+    pub(in crate::set) capacity: u32,
 }
 
 impl Fit {
@@ -85,7 +85,7 @@ impl Fit {
     }
 
     /// Given choices.
-    pub(super) fn new(
+    pub(in crate::set) fn new(
         kernel: TileKernel,
         width: u32,
         members: u32,

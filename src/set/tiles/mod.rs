@@ -25,7 +25,6 @@ mod abi;
 mod columns;
 mod filter;
 mod fit;
-mod fixed;
 mod pieces;
 mod plan;
 mod scheme;
@@ -40,7 +39,6 @@ use self::abi::MOST_OVERLAP;
 use self::columns::{Signatures, SignedColumns};
 use self::filter::Tiles;
 pub(in crate::set) use self::fit::{Fit, estimate};
-pub use self::fixed::FixedTiles;
 use self::pieces::Pieces;
 use self::plan::Tiling;
 #[cfg(test)]
