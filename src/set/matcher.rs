@@ -16,7 +16,7 @@ use crate::engine::{
 use crate::offload;
 use crate::set::axis::SizeAxis;
 use crate::set::encode::builder::Tokenizers;
-use crate::set::encode::merge::{finish, finish_growth};
+use crate::set::encode::finish::{finish, finish_growth};
 use crate::set::encode::partners::Partners;
 use crate::set::filter::PositionalSource;
 use crate::set::filter::size_bounds::SizeBoundsCache;

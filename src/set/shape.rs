@@ -5,7 +5,7 @@ use datafusion::common::Result;
 
 use crate::engine::{EncodeInput, PlaceReader, RowPlace};
 use crate::set::encode::batch::{BatchTokens, LocatedRows};
-use crate::set::encode::builder::check_size;
+use crate::set::encode::distinct::check_size;
 use crate::values::dictionary::{Dictionary, Key, mix};
 
 /// Reads the size and a hash of each row's set.

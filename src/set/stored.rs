@@ -14,67 +14,22 @@ use arrow::array::{
 };
 use arrow::buffer::{Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::{max, min};
-use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, UInt64Type};
+use arrow::datatypes::{DataType, Int64Type, UInt64Type};
 use datafusion::common::{Result, exec_err};
 use foldhash::fast::FixedState;
 
 use crate::engine::{self, Domain, EncodeInput, KeyDictionary, StoredForm, StoredRows};
 use crate::set::encode::batch::ListTokens;
-use crate::set::encode::builder::{BuildEncoder, check_size};
-use crate::set::encode::distinct::NO_SET;
+use crate::set::encode::builder::BuildEncoder;
+use crate::set::encode::distinct::{NO_SET, check_size};
+use crate::set::encode::stored_tokens::StoredTokens;
 use crate::values::ValueSet;
 use crate::values::byte_tokens::{ByteTokens, unpack};
 use crate::values::dictionary::{Key, mix};
-use crate::values::lists::list_element_type;
-use crate::values::tokens::{TokenKind, Tokens, with_byte_tokens};
+use crate::values::tokens::{Tokens, with_byte_tokens};
 
 /// Bytes of text or binary tokens in one batch, a single larger row aside.
 const MAX_TOKEN_BYTES: usize = 1 << 30;
-
-/// How the tokens of a side are stored.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum StoredTokens {
-    #[default]
-    Signed,
-    Unsigned,
-    /// Text and binary alike.
-    Bytes,
-}
-
-impl StoredTokens {
-    /// How the tokens of lists of this type are stored.
-    pub fn of_list(data_type: &DataType) -> Self {
-        fn is_unsigned(data_type: &DataType) -> bool {
-            match data_type {
-                DataType::Dictionary(_, values) => is_unsigned(values),
-                other => match list_element_type(other) {
-                    Some(element) => is_unsigned(element),
-                    None => other.is_unsigned_integer(),
-                },
-            }
-        }
-        match TokenKind::of_list(data_type) {
-            Some(TokenKind::Text | TokenKind::Binary) => StoredTokens::Bytes,
-            Some(TokenKind::Integer) if is_unsigned(data_type) => StoredTokens::Unsigned,
-            // Lists of the NULL type hold no token of any kind.
-            Some(TokenKind::Integer | TokenKind::Null) | None => StoredTokens::Signed,
-        }
-    }
-
-    fn element(self) -> FieldRef {
-        let element = match self {
-            StoredTokens::Signed => DataType::Int64,
-            StoredTokens::Unsigned => DataType::UInt64,
-            StoredTokens::Bytes => DataType::Binary,
-        };
-        Arc::new(Field::new_list_field(element, true))
-    }
-
-    /// The type of the stored lists.
-    pub fn list_type(self) -> DataType {
-        DataType::LargeList(self.element())
-    }
-}
 
 impl StoredForm for StoredTokens {
     fn data_type(&self) -> DataType {

@@ -222,7 +222,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
-    use crate::set::MAX_SET_SIZE;
+    use crate::set::measure::MAX_SET_SIZE;
 
     #[test]
     fn every_position_is_in_the_range_of_its_class() {

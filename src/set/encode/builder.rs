@@ -6,21 +6,16 @@ use std::sync::Arc;
 use datafusion::common::{Result, exec_err};
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{EncodeInput, FinishContext, KeyDictionary};
-use crate::set::MAX_SET_SIZE;
-use crate::set::StoredTokens;
-use crate::set::collection::SetCollection;
+use crate::engine::{EncodeInput, KeyDictionary};
 use crate::set::encode::batch::{BatchTokens, Chunk, LocatedRows};
-use crate::set::encode::distinct::{DistinctSets, SetHash};
-use crate::set::encode::merge::finish;
-use crate::set::encode::probe_encoder::ProbeEncoder;
-use crate::util::cancel::CancelFlag;
+use crate::set::encode::distinct::{DistinctSets, SetHash, check_size};
+use crate::set::encode::stored_tokens::StoredTokens;
 use crate::values::TextTokenizer;
 use crate::values::dictionary::{Added, Dictionary};
 use crate::values::value_set::ValueSet;
 
 /// Collects the build side, or a share of it: several encoders can read batches of one input at
-/// the same time, to be [merged](finish) at the end.
+/// the same time, to be [merged](super::finish()) at the end.
 ///
 /// Tokens get their ids in the order of appearance. Repeats within a row are told by a stamp that
 /// each token carries, which also tells whether a stored set holds the same tokens: sets need not
@@ -233,34 +228,4 @@ impl BuildEncoder {
         self.stamps = vec![];
         self.sets.close();
     }
-
-    /// Orders tokens and sets. `reservation` holds the result afterwards, on top of `base`; `peak`
-    /// is called whenever it has grown.
-    pub fn finish(
-        self,
-        reservation: &MemoryReservation,
-        base: usize,
-        peak: &dyn Fn(),
-        cancel: &CancelFlag,
-    ) -> Result<(SetCollection, ProbeEncoder)> {
-        let context = FinishContext {
-            reservation,
-            base,
-            peak,
-            cancel,
-            threads: 1,
-            meets_others: true,
-            self_join: false,
-            probe: None,
-        };
-        let (sets, encoder, _) = finish(vec![(self, KeyDictionary::default())], &context)?;
-        Ok((sets, encoder))
-    }
-}
-
-pub(crate) fn check_size(tokens: usize) -> Result<()> {
-    if tokens > MAX_SET_SIZE as usize {
-        return exec_err!("a set of {tokens} tokens is too large for a similarity join");
-    }
-    Ok(())
 }

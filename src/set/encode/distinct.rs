@@ -5,8 +5,9 @@ use std::mem::size_of;
 use datafusion::common::{Result, exec_err};
 
 use crate::engine::KeyId;
-use crate::set::SetId;
 use crate::set::encode::arena::{TokenArena, TokenRun};
+use crate::set::measure::MAX_SET_SIZE;
+use crate::set::runs::SetId;
 use crate::values::dictionary::mix;
 use crate::values::table::{Slot, Table};
 
@@ -257,6 +258,18 @@ impl DistinctSets {
             + vec(self.set_of_row.len(), self.set_of_row.capacity(), rows, 4)
             + self.table.growth(rows)
     }
+}
+
+/// Refuses sets of too many tokens.
+///
+/// # Errors
+///
+/// Where a set has more tokens than a set may have.
+pub(crate) fn check_size(tokens: usize) -> Result<()> {
+    if tokens > MAX_SET_SIZE as usize {
+        return exec_err!("a set of {tokens} tokens is too large for a similarity join");
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One collection from the rows that several encoders have read.
+//! The rows that several encoders have read, with common ids for their tokens and keys.
 //!
 //! Tokens get the ids that one encoder would have given them, reading all rows in order: the result
 //! does not depend on which encoder has read which rows.
@@ -9,15 +9,12 @@ use std::ops::Range;
 use datafusion::common::{Result, exec_err};
 
 use crate::engine::{FinishContext, KeyDictionary};
-use crate::set::collection::SetCollection;
 use crate::set::encode::arena::TokenRun;
 use crate::set::encode::arrange::{Gathered, Stretch};
 use crate::set::encode::ascending::Ascending;
 use crate::set::encode::builder::BuildEncoder;
 use crate::set::encode::distinct::{DistinctSets, NO_SET, SetHash, SetSlot};
-use crate::set::encode::probe_encoder::ProbeEncoder;
 use crate::set::encode::shares::InShares;
-use crate::set::encode::token_order::TokenOrder;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{filled, for_each, map, steps_per_task, threads_for};
 use crate::values::dictionary::{Dictionary, Key};
@@ -30,75 +27,8 @@ const STEPS_PER_SET: usize = 1 << 4;
 /// Sets or tokens handled between two looks at the cancel flag.
 const CHECK_EVERY: usize = if cfg!(test) { 1 << 6 } else { 1 << 12 };
 
-/// A bound on the bytes that finishing these encoders reserves on top of those they hold; and the
-/// part of it that may stay.
-pub(crate) fn finish_growth(encoders: &[(&BuildEncoder, &KeyDictionary)]) -> (usize, usize) {
-    let sum = |count: fn(&BuildEncoder) -> usize| encoders.iter().map(|(e, _)| count(e)).sum();
-    let sets: usize = sum(|e| e.sets.len());
-    let rows: usize = sum(|e| e.sets.set_of_row().len());
-    let tokens: usize = sum(|e| e.sets.token_count());
-    let distinct: usize = sum(|e| e.dictionary.len() as usize);
-    let token_bytes = sum(|e| e.sets.token_bytes());
-    let (mut merge, mut repeats) = (0, 0);
-    if encoders.len() > 1 {
-        let none = Dictionary::default();
-        merge = none.adoption(encoders.iter().map(|(e, _)| &e.dictionary))
-            + none.adoption(encoders.iter().map(|(_, keys)| &keys.keys));
-        repeats = 3 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets);
-    }
-    let maps = distinct * size_of::<u32>();
-    // All counters together have no more entries than there are tokens.
-    let order = (tokens + distinct) * size_of::<u32>() + TokenOrder::footprint(distinct, tokens);
-    let collection = Gathered::collection_bytes(sets, rows, tokens, token_bytes);
-    (merge + maps + repeats + order.max(collection), merge)
-}
-
-/// Merges the rows that several encoders have read, each with its own keys, and orders tokens and
-/// sets. The result does not depend on which encoder has read which rows, nor on the number of
-/// threads.
-pub fn finish(
-    encoders: Vec<(BuildEncoder, KeyDictionary)>,
-    context: &FinishContext<'_>,
-) -> Result<(SetCollection, ProbeEncoder, KeyDictionary)> {
-    let tokenizer = encoders.first().and_then(|(encoder, _)| encoder.tokenizers.probe);
-    let mut parts = Parts::of(encoders);
-    context.reserve(parts.size_in_bytes() + parts.merge_growth())?;
-    // Threads that merge together need more memory than one does.
-    let parallel = parts.size_in_bytes() + parts.merge_growth().max(parts.union_growth(context));
-    let threads = if context.reserve(parallel).is_ok() { context.threads } else { 1 };
-    let kept = context.meets_others;
-    let mut dictionary = parts.merge_tokens(kept, threads, context.cancel)?;
-    let keys = parts.merge_keys(threads, context.cancel)?;
-    let mut held = dictionary.size() + keys.size_in_bytes() + parts.size_in_bytes();
-    context.reserve(held + parts.repeats_growth())?;
-    parts.find_repeats(context)?;
-    held = dictionary.size() + keys.size_in_bytes() + parts.size_in_bytes();
-    let universe = dictionary.len();
-    let counters = parts.counters(context.threads, universe);
-    let uses = parts.gathered.parts.iter().map(DistinctSets::token_count).sum();
-    let ordering = TokenOrder::footprint(universe as usize, uses);
-    context.reserve(held + (counters + 1) * universe as usize * size_of::<u32>() + ordering)?;
-    let frequencies = parts.frequencies(universe, counters, context.cancel)?;
-    let ranks = TokenOrder::by_frequency(&frequencies, context.threads)?.into_ranks();
-    drop(frequencies);
-    context.cancel.check()?;
-    let marks = parts.mark_bytes(universe, context.threads);
-    context.reserve(held + ranks.len() * size_of::<u32>() + marks)?;
-    parts.map_to_ranks(&ranks, marks > 0, context)?;
-    dictionary.map_ids(&ranks, context.threads)?;
-    drop(ranks);
-    parts.maps = vec![];
-    let Parts { gathered, .. } = parts;
-    held = dictionary.size() + keys.size_in_bytes() + gathered.size_in_bytes();
-    context.reserve(held + gathered.collection_growth())?;
-    let collection = gathered.into_collection(universe, context.threads, context.cancel)?;
-    let encoder = ProbeEncoder::new(dictionary, tokenizer);
-    context.reserve(encoder.size_in_bytes() + keys.size_in_bytes() + collection.size_in_bytes())?;
-    Ok((collection, encoder, keys))
-}
-
 /// The rows of the encoders, without the buffers that only reading needs.
-struct Parts {
+pub(super) struct Parts {
     gathered: Gathered,
     /// The dictionary of each part, until they have been merged.
     dictionaries: Vec<Dictionary>,
@@ -118,7 +48,8 @@ struct New {
 }
 
 impl Parts {
-    fn of(mut encoders: Vec<(BuildEncoder, KeyDictionary)>) -> Self {
+    /// The rows of some encoders, each with its own keys.
+    pub(super) fn of(mut encoders: Vec<(BuildEncoder, KeyDictionary)>) -> Self {
         // One encoder is needed; further ones without rows are not.
         let read = |(encoder, _): &(BuildEncoder, KeyDictionary)| encoder.row_count() > 0;
         match encoders.iter().position(read) {
@@ -163,12 +94,23 @@ impl Parts {
         self.gathered.parts.len() <= 1
     }
 
+    /// The tokens of the sets of all parts.
+    pub(super) fn token_count(&self) -> usize {
+        self.gathered.parts.iter().map(DistinctSets::token_count).sum()
+    }
+
+    /// The sets of all parts, without the maps of their tokens.
+    pub(super) fn into_gathered(self) -> Gathered {
+        self.gathered
+    }
+
     /// Whether a token has the same id in all parts.
     fn share_ids(&self) -> bool {
         self.dictionaries.iter().all(Dictionary::is_of_values)
     }
 
-    fn size_in_bytes(&self) -> usize {
+    /// The bytes allocated.
+    pub(super) fn size_in_bytes(&self) -> usize {
         self.gathered.size_in_bytes()
             + self.dictionaries.iter().map(Dictionary::size).sum::<usize>()
             + self.keys.iter().map(KeyDictionary::size_in_bytes).sum::<usize>()
@@ -176,7 +118,7 @@ impl Parts {
     }
 
     /// The bytes that merging dictionaries allocates.
-    fn merge_growth(&self) -> usize {
+    pub(super) fn merge_growth(&self) -> usize {
         if self.is_one() {
             return 0;
         }
@@ -190,7 +132,7 @@ impl Parts {
     }
 
     /// The bytes that merging dictionaries by several threads allocates.
-    fn union_growth(&self, context: &FinishContext<'_>) -> usize {
+    pub(super) fn union_growth(&self, context: &FinishContext<'_>) -> usize {
         if self.is_one() || context.threads <= 1 {
             return 0;
         }
@@ -203,7 +145,7 @@ impl Parts {
     }
 
     /// One dictionary of all tokens, which are `kept` or only counted.
-    fn merge_tokens(
+    pub(super) fn merge_tokens(
         &mut self,
         kept: bool,
         threads: usize,
@@ -233,7 +175,11 @@ impl Parts {
     }
 
     /// One dictionary of all blocking keys, with their ids in the sets.
-    fn merge_keys(&mut self, threads: usize, cancel: &CancelFlag) -> Result<KeyDictionary> {
+    pub(super) fn merge_keys(
+        &mut self,
+        threads: usize,
+        cancel: &CancelFlag,
+    ) -> Result<KeyDictionary> {
         let mut keys = std::mem::take(&mut self.keys);
         if self.is_one() {
             return Ok(keys.pop().unwrap_or_default());
@@ -251,13 +197,13 @@ impl Parts {
 
     /// The bytes that [`Self::find_repeats`] allocates: hashes, shares and repeats of the sets, and
     /// tables.
-    fn repeats_growth(&self) -> usize {
+    pub(super) fn repeats_growth(&self) -> usize {
         let sets = self.gathered.starts.last().map_or(0, |&sets| sets as usize);
         if self.is_one() { 0 } else { 3 * sets * size_of::<u32>() + Table::<SetSlot>::bytes(sets) }
     }
 
     /// Finds the sets that several parts hold.
-    fn find_repeats(&mut self, context: &FinishContext<'_>) -> Result<()> {
+    pub(super) fn find_repeats(&mut self, context: &FinishContext<'_>) -> Result<()> {
         if self.is_one() {
             return Ok(());
         }
@@ -274,7 +220,7 @@ impl Parts {
                 tasks.push((part, map, start, (i * CHECK_EVERY) as u32, hashes));
             }
         }
-        let tokens: usize = self.gathered.parts.iter().map(DistinctSets::token_count).sum();
+        let tokens = self.token_count();
         let threads = threads_for(context.threads, STEPS_PER_SET * sets + tokens);
         let shared = map(threads, tasks, |(part, map, start, first, hashes)| {
             context.cancel.check()?;
@@ -334,13 +280,13 @@ impl Parts {
 
     /// The number of threads that count tokens, each in counters of its own, such that the counters
     /// take little more memory than the sets.
-    fn counters(&self, threads: usize, universe: u32) -> usize {
-        let tokens: usize = self.gathered.parts.iter().map(DistinctSets::token_count).sum();
+    pub(super) fn counters(&self, threads: usize, universe: u32) -> usize {
+        let tokens = self.token_count();
         threads_for(threads, tokens).min(tokens / (universe as usize).max(1)).max(1)
     }
 
     /// In how many sets each token stands.
-    fn frequencies(
+    pub(super) fn frequencies(
         &mut self,
         universe: u32,
         counters: usize,
@@ -393,8 +339,8 @@ impl Parts {
 
     /// The bytes of the marks by which threads put tokens in order; 0 where these are more than
     /// counting the tokens takes.
-    fn mark_bytes(&self, universe: u32, threads: usize) -> usize {
-        let tokens: usize = self.gathered.parts.iter().map(DistinctSets::token_count).sum();
+    pub(super) fn mark_bytes(&self, universe: u32, threads: usize) -> usize {
+        let tokens = self.token_count();
         let threads = threads_for(threads, STEPS_PER_TOKEN * tokens);
         let bytes = threads * Ascending::footprint(universe);
         if bytes <= tokens * size_of::<u32>() { bytes } else { 0 }
@@ -402,7 +348,7 @@ impl Parts {
 
     /// Replaces all tokens by their ranks, ascending within each set; `with_marks` as
     /// [`Self::mark_bytes`] says.
-    fn map_to_ranks(
+    pub(super) fn map_to_ranks(
         &mut self,
         ranks: &[u32],
         with_marks: bool,
@@ -416,7 +362,7 @@ impl Parts {
             ids.iter_mut().for_each(|id| *id = ranks[*id as usize]);
             Ok(())
         })?;
-        let tokens: usize = self.gathered.parts.iter().map(DistinctSets::token_count).sum();
+        let tokens = self.token_count();
         let threads = threads_for(context.threads, STEPS_PER_TOKEN * tokens);
         let share = steps_per_task(threads, tokens, CHECK_EVERY);
         let mut pieces = vec![];
