@@ -2,8 +2,11 @@
 //! declares the same in CUDA C++; see there for what the fields mean. Addresses are device addresses,
 //! 0 where there is nothing.
 
-use crate::gpu::Pod;
+use crate::gpu::{Images, Pod, images};
 use crate::set::device::abi::{Found, Sets};
+
+/// The kernels of filters by inverted index.
+pub(in crate::set) static INDEXED: Images = images!("indexed");
 
 /// Build sets of one key and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

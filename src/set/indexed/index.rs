@@ -6,8 +6,9 @@ use std::sync::Arc;
 use crate::gpu::{Device, DeviceError, Grid, Resident, Stage};
 use crate::offload::{Layout, run};
 use crate::set::device::ResidentSets;
-use crate::set::indexed::INDEXED;
-use crate::set::indexed::abi::{DIGIT_BITS, IndexRun, Indexing, Postings, SORT_THREADS, SORT_TILE};
+use crate::set::indexed::abi::{
+    DIGIT_BITS, INDEXED, IndexRun, Indexing, Postings, SORT_THREADS, SORT_TILE,
+};
 use crate::set::{SetCollection, SetId};
 
 /// Bytes of a posting, and of one that is being sorted.

@@ -4,8 +4,7 @@ use std::fmt::Debug;
 
 use crate::gpu::{DeviceError, Grid, Images, Stage};
 use crate::set::JoinSpec;
-use crate::set::indexed::INDEXED;
-use crate::set::indexed::abi::IndexWork;
+use crate::set::indexed::abi::{INDEXED, IndexWork};
 
 /// Threads of a block, unless a lookup says otherwise.
 pub(super) const THREADS: u32 = 128;

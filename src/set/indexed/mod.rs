@@ -23,6 +23,8 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
+#[cfg(test)]
+pub(in crate::set) use self::abi::INDEXED;
 use self::filter::IndexFilter;
 use self::index::{DeviceIndex, IndexShape, postings_within};
 use self::lookup::{ByWarps, indexed_tokens};
@@ -30,7 +32,7 @@ pub(crate) use self::lookup::{Launcher, Lookup};
 use self::plan::Limits;
 use self::work::JobSettings;
 use crate::engine::{Cost, Estimate, MatchNeed, Pairing, Placement, PreparedJoin, Strategy, Terms};
-use crate::gpu::{Device, DeviceError, Images, images};
+use crate::gpu::{Device, DeviceError};
 use crate::offload::{Offload, OnCpu, OnDevice, PreparedOffload};
 use crate::set::device::ResidentSets;
 use crate::set::offload;
@@ -38,9 +40,6 @@ use crate::set::{
     DeviceJoin, FilterVerify, JoinSpec, PrepareContext, SetCollection, SetJoin, Verification,
     bitmap, costs,
 };
-
-/// The kernels of filters by inverted index.
-pub(in crate::set) static INDEXED: Images = images!("indexed");
 
 /// Sets are smaller than this.
 const MOST_SIZE: u32 = 1 << 30;

@@ -1,6 +1,5 @@
 //! Whether values ascend strictly: one pass without a branch for each.
 
-use super::Key;
 use crate::simd::{Lanes, kernels};
 
 /// Values between two looks at what was found.
@@ -8,7 +7,7 @@ const STRETCH: usize = 512;
 
 /// Whether each value is greater than the one before.
 #[inline(always)]
-fn ascends<K: Key>(keys: &[K]) -> bool {
+fn ascends<K: Ord>(keys: &[K]) -> bool {
     let Some(pairs) = keys.len().checked_sub(1) else { return true };
     let (before, after) = (&keys[..pairs], &keys[1..]);
     let stretches = before.chunks(STRETCH).zip(after.chunks(STRETCH));
