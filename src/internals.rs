@@ -25,8 +25,8 @@ pub mod gpu {
 pub mod set {
     pub use crate::set::{
         Bounds, BuildEncoder, Candidate, CandidateChunk, CandidateFilter, CandidateJoin,
-        CandidateSource, DeviceJoin, JoinSpec, Measure, PrepareContext, Role, SetCollection,
-        SetFamily, SetJoin, SetUnit, SourceProgress,
+        CandidateSource, DeviceJoin, JoinSpec, Measure, Role, SetCollection, SetFamily, SetJoin,
+        SetUnit, SourceProgress,
     };
 
     /// Encoding of the build side.

@@ -5,7 +5,7 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use crate::engine::Axis;
-use crate::set::{Bounds, Role};
+use crate::set::measure::{Bounds, Role};
 use crate::spec::{Call, Predicate, Side};
 
 /// The size of a row's set is its position: partners of a set have sizes near its own, as far as
@@ -62,7 +62,7 @@ impl Axis for SizeAxis {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::set::Measure;
+    use crate::set::measure::Measure;
 
     /// Up to the size that the axis names, sets match equal sets alone.
     #[test]

@@ -6,12 +6,17 @@ use std::time::Instant;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Cursor, Funnel, MatchBuffer, Pairing, PreparedJoin, UnitCursor, Work, Worker};
-use crate::set::filter::{ProbeSignature, SignatureScheme, Signatures};
-use crate::set::{
-    CandidateChunk, CandidateFilter, CandidateSource, CpuVerifier, JoinSpec, PrepareContext,
-    SelfMatches, SetCollection, SetId, SetUnit, SourceProgress,
+use crate::engine::{
+    Cursor, Funnel, MatchBuffer, Pairing, PrepareContext, PreparedJoin, UnitCursor, Work, Worker,
 };
+use crate::set::candidate_source::{CandidateFilter, CandidateSource, SourceProgress};
+use crate::set::candidates::CandidateChunk;
+use crate::set::collection::SetCollection;
+use crate::set::filter::{ProbeSignature, SignatureScheme, Signatures};
+use crate::set::itself::SelfMatches;
+use crate::set::join_spec::{JoinSpec, SetUnit};
+use crate::set::runs::SetId;
+use crate::set::verify::CpuVerifier;
 
 /// A prepared join whose filter proposes candidates.
 #[derive(Debug)]

@@ -4,11 +4,12 @@ use crate::engine::Cost;
 use crate::gpu::Device;
 use crate::set::filter::SuffixTest;
 use crate::set::filter::postings::scan_rate;
-use crate::set::{SetJoin, Statistics};
+use crate::set::join::SetJoin;
+use crate::set::statistics::Statistics;
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512.
 pub(crate) mod nanos {
-    use crate::set::Statistics;
+    use crate::set::statistics::Statistics;
 
     /// Taking up a probe set.
     pub(super) const SET: f64 = 30.0;
@@ -183,9 +184,10 @@ mod tests {
 
     use super::*;
     use crate::engine::Pairing;
+    use crate::set::filter_verify::FilterVerify;
+    use crate::set::measure::Measure;
     use crate::set::tests::harness::{Sides, spec};
     use crate::set::tests::shapes;
-    use crate::set::{FilterVerify, Measure};
 
     /// A join of 300,000 sets of 88 tokens, with the shares of a small collection.
     fn figures(threads: usize) -> SetJoin {

@@ -20,15 +20,17 @@ use crate::gpu::{DeviceError, DeviceWork};
 use crate::offload::{
     self, Counted, DeviceFilter, JobCounters, Offload, OnHost, OpenUnit, PreparedOffload, TicketOf,
 };
-use crate::set::candidate_join::Candidates;
+use crate::set::candidate_join::{CandidateJoin, Candidates};
+use crate::set::candidates::CandidateChunk;
+use crate::set::collection::SetCollection;
 use crate::set::device::pack::{Contents, Pack, is_wide};
-use crate::set::device::{Form, Launch, Outcome, Reply, Staging, VerifyJob};
+use crate::set::device::{DeviceJoin, Form, Launch, Outcome, Reply, Staging, VerifyJob};
 use crate::set::filter::size_bounds::SizeBoundsCache;
+use crate::set::itself::SelfMatches;
+use crate::set::join_spec::SetUnit;
 use crate::set::offload::on_cpu;
-use crate::set::{
-    CandidateChunk, CandidateJoin, DeviceJoin, SelfMatches, SetCollection, SetId, SetUnit,
-    intersect,
-};
+use crate::set::runs::SetId;
+use crate::set::verify::intersect;
 
 /// Fewer candidates than these, the last of a unit, are not worth the way to a device.
 const WORTH_SENDING: u32 = 1024;

@@ -9,9 +9,11 @@ use datafusion::physical_expr::PhysicalExprRef;
 
 use crate::engine::{AnyMatcher, Argument, Axis, Family, PlaceReader, Strategy};
 use crate::set::axis::SizeAxis;
+use crate::set::encode::stored_tokens::StoredTokens;
+use crate::set::join::SetJoin;
 use crate::set::matcher::{SetMatcher, Sources, TextSource};
-use crate::set::measure::FAMILY;
-use crate::set::{Bounds, Measure, SetJoin, ShapeReader, StoredTokens};
+use crate::set::measure::{Bounds, FAMILY, Measure};
+use crate::set::shape::ShapeReader;
 use crate::spec::{Function, Predicate, Side};
 use crate::values::TokenKind;
 

@@ -4,12 +4,15 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use crate::engine::{Estimate, Placement, PreparedJoin, Strategy, Terms};
+use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
+use crate::set::candidate_join::CandidateJoin;
+use crate::set::candidate_source::CandidateFilter;
+use crate::set::collection::SetCollection;
 use crate::set::costs::{self, Parts, Verification};
+use crate::set::device::DeviceJoin;
 use crate::set::filter::{PositionalIndex, PrefixIndex, SignatureScheme};
-use crate::set::{
-    CandidateFilter, CandidateJoin, DeviceJoin, JoinSpec, PrepareContext, SetCollection, SetJoin,
-};
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
 
 /// Candidates from an inverted index over prefixes, verified by merging.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use crate::engine::{Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts};
-use crate::set::{JoinSpec, Run, SetCollection, SetId, SetUnit};
+use crate::set::collection::SetCollection;
+use crate::set::join_spec::{JoinSpec, SetUnit};
+use crate::set::runs::{Run, SetId};
 
 /// The sets of a unit that match themselves, where each unordered pair is decided once. No filter
 /// need find them: a set has all its tokens in common with itself, so that its size decides.

@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use crate::engine::{DevicePlace, Join, StartTimes};
+use crate::engine::{DevicePlace, Join, PrepareContext, StartTimes};
+use crate::set::collection::SetCollection;
+use crate::set::device::DeviceJoin;
 use crate::set::filter::{SignatureScheme, SuffixTest};
+use crate::set::join_spec::JoinSpec;
 use crate::set::sample::{Sampled, expected_share};
-use crate::set::{DeviceJoin, JoinSpec, PrepareContext, SetCollection, Statistics};
+use crate::set::statistics::Statistics;
 
 /// Joins estimated to take less (nanoseconds of a core) are not worth a sample.
 const WORTH_SAMPLING: f64 = 12e6;

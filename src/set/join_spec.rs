@@ -3,7 +3,8 @@
 use datafusion::common::Result;
 
 use crate::engine::{GpuOptions, MatchNeed, MatchSpec, Pairing, Unit};
-use crate::set::{Bounds, Role, SetCollection};
+use crate::set::collection::SetCollection;
+use crate::set::measure::{Bounds, Role};
 use crate::simd::Simd;
 use crate::spec::Predicate;
 

@@ -15,16 +15,23 @@ use crate::engine::{
 };
 use crate::offload;
 use crate::set::axis::SizeAxis;
+use crate::set::candidates::CandidateChunk;
+use crate::set::collection::SetCollection;
+use crate::set::device::DeviceJoin;
 use crate::set::encode::builder::Tokenizers;
 use crate::set::encode::finish::{finish, finish_growth};
 use crate::set::encode::partners::Partners;
+use crate::set::encode::stored_tokens::StoredTokens;
+use crate::set::encode::{BuildEncoder, ProbeEncoder, ProbeScratch};
 use crate::set::filter::PositionalSource;
 use crate::set::filter::size_bounds::SizeBoundsCache;
+use crate::set::filter_verify::FilterVerify;
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::measure::{Bounds, Measure, Role};
+use crate::set::scan_count::ScanCount;
+use crate::set::stored::Unload;
 use crate::set::strategies::{self, STRATEGIES};
-use crate::set::{
-    Bounds, BuildEncoder, CandidateChunk, DeviceJoin, FilterVerify, JoinSpec, Measure,
-    ProbeEncoder, ProbeScratch, Role, ScanCount, SetCollection, SetJoin, StoredTokens, Unload,
-};
 use crate::spec::{Call, Predicate, Side};
 use crate::values::{TextTokenizer, ValueSet};
 

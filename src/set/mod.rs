@@ -1,15 +1,26 @@
 //! Sets of tokens: the first family.
 //!
-//! [`Measure`] defines the similarities, [`Bounds`] the exact integer bounds that follow from a
-//! threshold. `encode` turns Arrow lists into a [`SetCollection`], `filter` proposes candidate
-//! pairs, `scan_count` counts what all sets share, `bitmap` decides pairs by blocks of signatures and
-//! `tiles` by those on a GPU, `large` counts what large sets share on a GPU, `indexed` joins by an
-//! inverted index there, `offload` runs all of these there. `candidate_join` has joins that decide
-//! candidates, by `verify` on the CPU and by `device_verifier` on a GPU (`device`). `nested_loop` compares
-//! all pairs where there is no memory for anything else. `intersection` counts what large sets of integers
-//! share. `join` has the figures that strategies share for their estimates (`statistics`, `sample`).
-//! [`StoredTokens`] is the form of a side on disk. [`ShapeReader`] tells the size and a hash of each row's
-//! set, by which rows are sent to the tasks of a cluster.
+//! Each module uses only those that stand before it:
+//!
+//! ```text
+//! runs.rs             sets of one key and size        measure.rs       the similarities, exact bounds
+//! intersection/       overlaps of large sets          axis.rs          rows by the size of their set
+//! copies.rs           copies of sets on devices       collection.rs    distinct sets, in CSR form
+//! join_spec.rs        a join of two collections       candidates.rs    pairs that passed a filter
+//! candidate_source.rs what proposes them              verify/          what decides them
+//! rates.rs            kernels on this processor       filter/          which pairs may match
+//! device/             sets and candidates on a GPU    statistics.rs    figures of a collection
+//! itself.rs           sets that match themselves      sample.rs        pairs that are tried
+//! join.rs             what estimates share            probed.rs        figures of known probe rows
+//! encode/             from Arrow lists to sets        stored.rs        rows on disk
+//! shape.rs            rows for the tasks of a cluster costs.rs         the cost of candidates
+//! candidate_join.rs   candidates, decided on the CPU  nested_loop.rs   all pairs, without memory
+//! offload/            joins wholly on a GPU           device_verifier.rs  candidates, decided there
+//! filter_verify.rs    the strategies by prefixes      tiles/           signatures on a GPU
+//! bitmap/             signatures, in blocks           indexed/         an inverted index on a GPU
+//! large/              large sets on a GPU             scan_count/      what all sets share, counted
+//! strategies.rs, matcher.rs, family.rs                what the operator sees
+//! ```
 
 pub(crate) mod axis;
 pub(crate) mod bitmap;
@@ -49,29 +60,15 @@ pub(crate) mod tests;
 pub(crate) mod tiles;
 pub(crate) mod verify;
 
-pub(crate) use bitmap::BitmapBlocks;
 pub use candidate_join::CandidateJoin;
 pub use candidate_source::{CandidateFilter, CandidateSource, SourceProgress};
 pub use candidates::{Candidate, CandidateChunk};
 pub use collection::SetCollection;
-pub(crate) use costs::Verification;
 pub use device::DeviceJoin;
 pub use encode::BuildEncoder;
-pub(crate) use encode::stored_tokens::StoredTokens;
-pub(crate) use encode::{ProbeEncoder, ProbeScratch};
 pub use family::SetFamily;
-pub(crate) use filter_verify::FilterVerify;
-pub(crate) use indexed::IndexedJoin;
 pub(crate) use itself::SelfMatches;
 pub use join::SetJoin;
 pub use join_spec::{JoinSpec, SetUnit};
 pub use measure::{Bounds, Measure, Role};
-pub(in crate::set) use nested_loop::NestedLoop;
-pub(crate) use runs::{Run, Runs, SetId};
-pub(crate) use scan_count::ScanCount;
-pub(crate) use shape::ShapeReader;
-pub(crate) use statistics::Statistics;
-pub(crate) use stored::Unload;
-pub(crate) use verify::{CpuVerifier, intersect};
-
-pub use crate::engine::PrepareContext;
+pub(crate) use runs::{Run, SetId};

@@ -5,9 +5,12 @@ use std::sync::Arc;
 
 use crate::engine::{Cursor, Funnel, Pairing};
 use crate::set::candidate_join::{Candidates, cursor_of};
+use crate::set::candidate_source::{CandidateSource, SourceProgress};
+use crate::set::candidates::{Candidate, CandidateChunk};
+use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::SizeBounds;
-use crate::set::{Candidate, CandidateChunk, CandidateSource, SourceProgress};
-use crate::set::{JoinSpec, Run, SetCollection, SetId, SetUnit};
+use crate::set::join_spec::{JoinSpec, SetUnit};
+use crate::set::runs::{Run, SetId};
 
 /// Candidates that are verified together.
 const CHUNK: usize = if cfg!(test) { 5 } else { 256 };

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use crate::engine::{Pairing, Probes};
-use crate::set::{JoinSpec, SetCollection, Statistics};
+use crate::set::collection::SetCollection;
+use crate::set::join_spec::JoinSpec;
+use crate::set::statistics::Statistics;
 
 /// Sizes that stand for those of a range.
 const SIZES: u32 = 3;
@@ -82,9 +84,12 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
+    use crate::engine::PrepareContext;
+    use crate::set::join::SetJoin;
+    use crate::set::measure::Measure;
+    use crate::set::runs::SetId;
     use crate::set::strategies::join;
     use crate::set::tests::harness::{Rows, Sides, reservation, spec};
-    use crate::set::{Measure, PrepareContext, SetId, SetJoin};
     use crate::util::cancel::CancelFlag;
 
     fn rows(rng: &mut StdRng, count: usize, sizes: Range<usize>) -> Rows {

@@ -3,9 +3,13 @@
 use datafusion::common::Result;
 use parking_lot::Mutex;
 
+use crate::engine::PrepareContext;
+use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::{SizeBoundsCache, partners};
 use crate::set::filter::{Every, SignatureScheme, SuffixTest};
-use crate::set::{JoinSpec, PrepareContext, SetCollection, SetId, Statistics};
+use crate::set::join_spec::JoinSpec;
+use crate::set::runs::SetId;
+use crate::set::statistics::Statistics;
 use crate::util::evenly::Evenly;
 use crate::util::parallel::{for_each, threads_for};
 
@@ -213,8 +217,8 @@ mod tests {
     use rand::seq::index;
 
     use crate::engine::Pairing;
-    use crate::set::Measure;
     use crate::set::filter::SuffixTest;
+    use crate::set::measure::Measure;
     use crate::set::tests::harness::{Rows, Sides, spec};
 
     /// Probe sets are taken to be like those of the build side, not the same ones: of sets that are all

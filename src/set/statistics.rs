@@ -5,8 +5,10 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use crate::engine::Pairing;
-use crate::set::{JoinSpec, PrepareContext, SetCollection, SetId};
+use crate::engine::{Pairing, PrepareContext};
+use crate::set::collection::SetCollection;
+use crate::set::join_spec::JoinSpec;
+use crate::set::runs::SetId;
 use crate::util::evenly::Evenly;
 
 /// Sets whose prefixes are looked up in the counts of all prefixes: one in this many, within limits.

@@ -4,11 +4,16 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use crate::engine::Strategy;
-use crate::set::{
-    BitmapBlocks, FilterVerify, IndexedJoin, JoinSpec, PrepareContext, ScanCount, SetCollection,
-    SetJoin, Statistics, costs,
-};
+use crate::engine::{PrepareContext, Strategy};
+use crate::set::bitmap::BitmapBlocks;
+use crate::set::collection::SetCollection;
+use crate::set::costs;
+use crate::set::filter_verify::FilterVerify;
+use crate::set::indexed::IndexedJoin;
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::scan_count::ScanCount;
+use crate::set::statistics::Statistics;
 
 /// Every strategy that `auto` compares, in the order in which equal estimates are preferred.
 pub(crate) static STRATEGIES: &[&dyn Strategy<SetJoin>] =

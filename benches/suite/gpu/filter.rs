@@ -7,9 +7,9 @@ use std::time::Instant;
 use datafusion::common::{Result, exec_datafusion_err};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool};
 use datafusion_simjoin::config::GpuOptions;
-use datafusion_simjoin::internals::engine::MatchNeed;
+use datafusion_simjoin::internals::engine::{MatchNeed, PrepareContext};
+use datafusion_simjoin::internals::set::Measure;
 use datafusion_simjoin::internals::set::tiles::{FixedTiles, Residence, TileKernel};
-use datafusion_simjoin::internals::set::{Measure, PrepareContext};
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
 
 use crate::csv::CsvWriter;

@@ -7,14 +7,14 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::{
     MemoryConsumer, MemoryPool, MemoryReservation, UnboundedMemoryPool,
 };
-use datafusion_simjoin::internals::engine::Funnel;
+use datafusion_simjoin::internals::engine::{Funnel, PrepareContext};
+use datafusion_simjoin::internals::set::JoinSpec;
 use datafusion_simjoin::internals::set::SetCollection;
 use datafusion_simjoin::internals::set::SetUnit;
 use datafusion_simjoin::internals::set::filter::{PositionalIndex, PrefixIndex};
 use datafusion_simjoin::internals::set::{
     Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress,
 };
-use datafusion_simjoin::internals::set::{JoinSpec, PrepareContext};
 use datafusion_simjoin::internals::util::cancel::CancelFlag;
 
 use crate::data;

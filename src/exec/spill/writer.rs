@@ -302,7 +302,8 @@ mod tests {
 
     use super::*;
     use crate::engine::{EncodeInput, Family};
-    use crate::set::{Measure, SetFamily, StoredTokens};
+    use crate::set::encode::stored_tokens::StoredTokens;
+    use crate::set::{Measure, SetFamily};
     use crate::spec::{Call, Predicate, Side};
 
     /// However much is written, the process is not out of files.

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use crate::set::PrepareContext;
+use crate::engine::PrepareContext;
 use crate::set::{Run, SetCollection, SetId};
 
 /// Sets handled between two looks at the cancel flag.

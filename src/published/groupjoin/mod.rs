@@ -14,10 +14,10 @@ use std::sync::Arc;
 use datafusion::common::Result;
 
 use self::source::GroupFilter;
-use crate::engine::{Estimate, Placement, PreparedJoin, Strategy, Terms};
+use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
 use crate::set::costs::{Filtered, Parts, Verification, cheapest, nanos};
 use crate::set::filter::SignatureScheme;
-use crate::set::{CandidateJoin, DeviceJoin, JoinSpec, PrepareContext, SetCollection, SetJoin};
+use crate::set::{CandidateJoin, DeviceJoin, JoinSpec, SetCollection, SetJoin};
 
 /// The strategy `groupjoin` (Bouros, Ge, Mamoulis: "Spatio-textual similarity joins", PVLDB 2012).
 #[derive(Debug, Clone, Copy)]

@@ -14,11 +14,11 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::index::{GroupId, GroupIndex};
-use crate::engine::{Funnel, Pairing};
+use crate::engine::{Funnel, Pairing, PrepareContext};
+use crate::set::JoinSpec;
 use crate::set::SetUnit;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::{Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress};
-use crate::set::{JoinSpec, PrepareContext};
 use crate::set::{SetCollection, SetId};
 
 /// Postings and touched groups looked at in one time slice: some milliseconds. Tests make slices

@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use crate::engine::{Estimate, Placement, PreparedJoin, Strategy, Terms};
+use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms};
 use crate::gpu::{DeviceError, Images, images};
 use crate::set::indexed::{self, Launcher, Lookup};
-use crate::set::{DeviceJoin, PrepareContext, SetJoin};
+use crate::set::{DeviceJoin, SetJoin};
 
 /// The kernels of the lookups.
 static PUBLISHED: Images = images!("published_indexed");

@@ -7,14 +7,15 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use crate::engine::{MatchNeed, Pairing};
+use crate::engine::{MatchNeed, Pairing, PrepareContext};
 use crate::set::bitmap::lines::{ABREAST, GROUP, Line};
 use crate::set::bitmap::unions::{UnionShape, Unions};
+use crate::set::collection::SetCollection;
 use crate::set::filter::SignatureScheme;
 use crate::set::filter::signature::MAX_WORDS;
+use crate::set::join_spec::JoinSpec;
 use crate::set::rates::Rate;
-use crate::set::{JoinSpec, PrepareContext};
-use crate::set::{SetCollection, SetId};
+use crate::set::runs::SetId;
 use crate::simd::{Form, Simd, Words, kernels};
 use crate::util::cancel::sort_unstable_by_key;
 use crate::util::fastest::fastest;

@@ -8,8 +8,11 @@ use datafusion::common::Result;
 use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, RowPairCounts, Work, Worker};
 use crate::set::bitmap::lines::GROUP;
 use crate::set::bitmap::traversal::{SURVIVORS_AT_ONCE, Survivor, TESTS_AT_ONCE, Traversal};
-use crate::set::{SelfMatches, SetId, SetUnit};
-use crate::set::{SetCollection, intersect};
+use crate::set::collection::SetCollection;
+use crate::set::itself::SelfMatches;
+use crate::set::join_spec::SetUnit;
+use crate::set::runs::SetId;
+use crate::set::verify::intersect;
 
 /// Tokens to compare that count as one more survivor.
 const TOKENS_A_SURVIVOR: usize = 64;

@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use crate::engine::PreparedJoin;
+use crate::engine::{PrepareContext, PreparedJoin};
 use crate::set::bitmap::blocks::Front;
 use crate::set::bitmap::on_cpu;
+use crate::set::collection::SetCollection;
+use crate::set::device::DeviceJoin;
 use crate::set::filter::SignatureScheme;
+use crate::set::join_spec::JoinSpec;
 use crate::set::tiles::{self, Fit, Residence, TileKernel};
-use crate::set::{DeviceJoin, JoinSpec, PrepareContext, SetCollection};
 
 /// `bitmap` on a device with a given kernel, width and union.
 #[derive(Debug, Clone, Copy)]

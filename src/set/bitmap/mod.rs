@@ -37,13 +37,18 @@ pub use self::fixed::FixedTiles;
 use self::lines::{ABREAST, GROUP};
 use self::traversal::Traversal;
 use self::unions::{UnionShape, passing_shares};
-use crate::engine::{Cost, Cursor, Estimate, Placement, PreparedJoin, Strategy, Terms, UnitCursor};
-use crate::offload::OnCpu;
-use crate::set::filter::SignatureScheme;
-use crate::set::tiles::{self, Fit, Residence};
-use crate::set::{
-    DeviceJoin, JoinSpec, PrepareContext, SetCollection, SetJoin, Statistics, offload,
+use crate::engine::{
+    Cost, Cursor, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
 };
+use crate::offload::OnCpu;
+use crate::set::collection::SetCollection;
+use crate::set::device::DeviceJoin;
+use crate::set::filter::SignatureScheme;
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::offload;
+use crate::set::statistics::Statistics;
+use crate::set::tiles::{self, Fit, Residence};
 
 /// Nanoseconds of one core, as measured on an AMD EPYC with AVX-512; tests take more by
 /// [`test_rate`].

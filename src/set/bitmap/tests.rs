@@ -5,13 +5,12 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use crate::engine::MatchNeed;
-use crate::set::Measure;
 use crate::set::bitmap::*;
 use crate::set::filter::SignatureScheme;
+use crate::set::measure::Measure;
 use crate::set::tests::Forced;
 use crate::set::tests::harness::{Drive, Sides, spec};
-use crate::set::tests::shapes;
-use crate::set::tests::shapes::Shape;
+use crate::set::tests::shapes::{self, Shape};
 use crate::simd::Simd;
 
 /// [`BitmapBlocks`] with signatures and a front of fixed widths.

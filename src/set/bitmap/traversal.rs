@@ -10,8 +10,10 @@ use crate::engine::{Funnel, KeyId, MatchBuffer, MatchNeed, Pairing};
 use crate::set::bitmap::blocks::{Blocks, Group, Hit};
 use crate::set::bitmap::lines::{ABREAST, GROUP};
 use crate::set::bitmap::unions::UnionGroup;
+use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
-use crate::set::{JoinSpec, SetCollection, SetId, SetUnit};
+use crate::set::join_spec::{JoinSpec, SetUnit};
+use crate::set::runs::SetId;
 
 /// Blocks tested between two looks at the survivors.
 const TILE: usize = if cfg!(test) { 3 } else { 256 };

@@ -11,10 +11,13 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
+use crate::engine::PrepareContext;
 use crate::set::bitmap::lines::{ABREAST, GROUP, Line};
+use crate::set::collection::SetCollection;
 use crate::set::filter::signature::dealt_bit;
 use crate::set::filter::size_bounds::{SizeBoundsCache, partners};
-use crate::set::{JoinSpec, PrepareContext, SetCollection, SetId};
+use crate::set::join_spec::JoinSpec;
+use crate::set::runs::SetId;
 use crate::simd::{Simd, Words, kernels};
 use crate::util::evenly::Evenly;
 use crate::util::parallel::{filled, for_each, threads_for};

@@ -1,6 +1,6 @@
 //! The structures of the host and the kernels. `kernels/abi.cuh` declares the same in CUDA C++.
 
-use crate::set::SetId;
+use crate::set::runs::SetId;
 
 /// A set's number on the device or in a chunk.
 pub(crate) type DeviceSet = u32;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use crate::engine::{DeviceRequest, MatchNeed, Pairing};
 use crate::gpu::{Device, DeviceError};
 use crate::offload::{Devices, OpenDevices};
-use crate::set::Candidate;
-use crate::set::JoinSpec;
+use crate::set::candidates::Candidate;
+use crate::set::collection::SetCollection;
 use crate::set::device::abi::{Group, NarrowCandidate};
 use crate::set::device::launch::VERIFY;
 use crate::set::device::{Capacities, Form, ResidentSets, Staging};
-use crate::set::{SetCollection, SetId};
+use crate::set::join_spec::JoinSpec;
+use crate::set::runs::SetId;
 
 /// The least and the greatest bytes of candidates in a chunk. A partition pins three chunks or
 /// more, each with several times these bytes; a few MiB keep a device busy.

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use hashbrown::HashMap;
 
 use crate::engine::Match;
+use crate::set::candidates::{Candidate, CandidateChunk};
+use crate::set::collection::SetCollection;
 use crate::set::device::abi::{Group, NarrowCandidate};
 use crate::set::device::join::DeviceJoin;
 use crate::set::device::{ChunkShape, Section, Staging};
 use crate::set::filter::size_bounds::SizeBoundsCache;
-use crate::set::{Candidate, CandidateChunk};
-use crate::set::{SetCollection, SetId};
+use crate::set::runs::SetId;
 
 /// Groups are cut here, so that no block of threads has much more to do than others.
 const GROUP: u32 = 512;

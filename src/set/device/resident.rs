@@ -7,8 +7,9 @@
 use std::sync::Arc;
 
 use crate::gpu::{Device, DeviceError, Resident, Stage};
+use crate::set::collection::SetCollection;
 use crate::set::device::abi::Sets;
-use crate::set::{SetCollection, SetId};
+use crate::set::runs::SetId;
 
 /// Arrays begin at multiples of this, so that warps read whole lines.
 const ALIGNMENT: u64 = 256;

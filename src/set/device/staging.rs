@@ -5,7 +5,7 @@ use std::slice;
 
 use crate::engine::Match;
 use crate::gpu::{Device, DeviceError, PinnedBuffer, Pod};
-use crate::set::Candidate;
+use crate::set::candidates::Candidate;
 use crate::set::device::abi::{Found, Group, NarrowCandidate};
 
 /// The parts of a chunk, each an array of its own.

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use crate::engine::Match;
 use crate::gpu::{Device, DeviceError, DeviceWork, Results, Stage, Usage};
 use crate::offload::fetch;
-use crate::set::Candidate;
+use crate::set::candidates::Candidate;
 use crate::set::device::abi::{Chunk, Found, Group, NarrowCandidate, Sets};
 use crate::set::device::launch::Launch;
 use crate::set::device::resident::ResidentSets;

@@ -5,10 +5,9 @@ use std::mem::size_of;
 use datafusion::common::Result;
 
 use crate::engine::KeyId;
-use crate::set::SetId;
 use crate::set::collection::{Parts, SetCollection};
 use crate::set::encode::distinct::DistinctSets;
-use crate::set::runs::Runs;
+use crate::set::runs::{Runs, SetId};
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{filled, for_each, steps_per_task, threads_for};
 use crate::util::scatter::Scatter;

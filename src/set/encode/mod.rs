@@ -2,13 +2,20 @@
 //!
 //! [`BuildEncoder`] gives each token of the build side an id
 //! ([`Dictionary`](crate::values::Dictionary)) and drops repeated sets; any number of encoders
-//! share the batches. `finish` makes one collection of their rows: `merge` gives common ids to what
-//! several encoders have read and ranks to tokens, rare ones first (`token_order`), `ascending` puts those of a set in this order, `order` sorts the distinct sets
-//! by blocking key and size, `rows` finds the rows of each, `arrange` lays them out in CSR form
-//! ([`SetCollection`](super::SetCollection)).
-//! [`ProbeEncoder`] does the same for each probe batch with the build side's dictionary, whose ids
-//! have become ranks, and leaves out sets that can have no partner (`partners`). `stored_tokens` has the
-//! type of the lists in which tokens go to disk.
+//! share the batches. [`finish`](finish()) makes one collection of their rows. [`ProbeEncoder`] does
+//! the same for each probe batch with the build side's dictionary, whose ids have become ranks, and
+//! leaves out sets that can have no partner.
+//!
+//! ```text
+//! arena.rs          tokens of many sets           distinct.rs      sets, each once
+//! batch.rs          the tokens of a batch         stored_tokens.rs the type of lists on disk
+//! builder.rs        the build side                merge.rs         what several encoders have read
+//! shares.rs         sets by their hashes          token_order.rs   tokens, rare ones first
+//! ascending.rs      the tokens of a set in order  order.rs         sets, by key and size
+//! rows.rs           the rows of each set          arrange.rs       all of it in CSR form
+//! partners.rs       sets that can match           probe_encoder.rs the probe side
+//! finish.rs         the collection
+//! ```
 
 pub(crate) mod arena;
 pub(crate) mod arrange;

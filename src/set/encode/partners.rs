@@ -1,6 +1,7 @@
 //! Which probe sets can have a partner on the build side, by their sizes and known tokens.
 
-use crate::set::{Bounds, Role, Runs};
+use crate::set::measure::{Bounds, Role};
+use crate::set::runs::Runs;
 
 /// Sizes whose least overlaps are kept: finding one takes as long as reading some dozen tokens.
 const KEPT: usize = 1 << 10;
@@ -97,7 +98,7 @@ impl LeastOverlaps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::set::Measure;
+    use crate::set::measure::Measure;
 
     /// A set is left out exactly where no build size and no overlap make a match.
     #[test]

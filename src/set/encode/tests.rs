@@ -18,7 +18,7 @@ use rand::{Rng, SeedableRng};
 
 use crate::engine::{EncodeInput, FinishContext, KeyConverter, KeyDictionary};
 use crate::set::encode::builder::Tokenizers;
-use crate::set::encode::finish;
+use crate::set::encode::{ProbeEncoder, ProbeScratch, finish};
 use crate::set::*;
 use crate::util::cancel::CancelFlag;
 use crate::values::TextTokenizer;

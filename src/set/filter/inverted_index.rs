@@ -5,8 +5,9 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use crate::set::PrepareContext;
-use crate::set::{Run, SetCollection, SetId};
+use crate::engine::PrepareContext;
+use crate::set::collection::SetCollection;
+use crate::set::runs::{Run, SetId};
 
 /// Sets indexed between two looks at the cancel flag.
 const CHECK_EVERY: SetId = 4096;

@@ -11,17 +11,18 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Funnel, Pairing};
-use crate::set::SetUnit;
+use crate::engine::{Funnel, Pairing, PrepareContext};
+use crate::set::candidate_source::{CandidateFilter, CandidateSource, SourceProgress};
+use crate::set::candidates::{Candidate, CandidateChunk};
+use crate::set::collection::SetCollection;
 use crate::set::filter::postings::{
     Criterion, Hints, Hit, LISTS_AHEAD, Place, ProbePrefix, Scratch, SignaturePostings,
     SuffixSignature, sign_suffixes,
 };
 use crate::set::filter::prefix::known_prefix;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
-use crate::set::{Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress};
-use crate::set::{JoinSpec, PrepareContext};
-use crate::set::{SetCollection, SetId};
+use crate::set::join_spec::{JoinSpec, SetUnit};
+use crate::set::runs::{Run, SetId};
 use crate::simd::prefetch;
 
 /// Postings looked at in one time slice: a millisecond or two.
@@ -52,7 +53,7 @@ impl PositionalIndex {
         words: usize,
         context: PrepareContext<'_>,
     ) -> Result<Self> {
-        let prefix = |run: crate::set::Run| spec.indexed_prefix(run.size);
+        let prefix = |run: Run| spec.indexed_prefix(run.size);
         let postings = SignaturePostings::try_new(&build, words, prefix, context)?;
         Ok(Self { build, spec, postings })
     }

@@ -15,9 +15,9 @@ mod build;
 use std::hint::black_box;
 use std::ops::Range;
 
-use crate::set::SetId;
 use crate::set::filter::size_bounds::SizeBounds;
 use crate::set::rates::Rate;
+use crate::set::runs::SetId;
 use crate::simd::{Form, Lanes, Simd, kernels, prefetch};
 use crate::util::fastest::fastest;
 

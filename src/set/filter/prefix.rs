@@ -6,13 +6,14 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use crate::engine::{Funnel, Pairing};
-use crate::set::SetUnit;
+use crate::engine::{Funnel, Pairing, PrepareContext};
+use crate::set::candidate_source::{CandidateFilter, CandidateSource, SourceProgress};
+use crate::set::candidates::{Candidate, CandidateChunk};
+use crate::set::collection::SetCollection;
 use crate::set::filter::inverted_index::InvertedIndex;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
-use crate::set::{Candidate, CandidateChunk, CandidateFilter, CandidateSource, SourceProgress};
-use crate::set::{JoinSpec, PrepareContext};
-use crate::set::{Run, SetCollection, SetId};
+use crate::set::join_spec::{JoinSpec, SetUnit};
+use crate::set::runs::{Run, SetId};
 
 /// Postings looked at in one time slice: some milliseconds.
 const POSTINGS_PER_SLICE: usize = if cfg!(test) { 29 } else { 1 << 20 };

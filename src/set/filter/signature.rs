@@ -12,8 +12,9 @@ use std::mem::size_of;
 
 use datafusion::common::Result;
 
-use crate::set::PrepareContext;
-use crate::set::{SetCollection, SetId};
+use crate::engine::PrepareContext;
+use crate::set::collection::SetCollection;
+use crate::set::runs::SetId;
 use crate::simd::prefetch;
 use crate::util::evenly::Evenly;
 use crate::util::parallel::{filled, for_each, threads_for};

@@ -4,7 +4,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::engine::Pairing;
-use crate::set::{Bounds, JoinSpec, Role, Runs, SetCollection, SetId};
+use crate::set::collection::SetCollection;
+use crate::set::join_spec::JoinSpec;
+use crate::set::measure::{Bounds, Role};
+use crate::set::runs::{Runs, SetId};
 
 /// Partner sizes beyond this span are not tabulated: sets so large hide the cost.
 const MAX_TABLE: u32 = 1 << 14;
@@ -163,7 +166,7 @@ pub(in crate::set) fn partners(
 mod tests {
     use super::*;
     use crate::engine::Pairing;
-    use crate::set::Measure;
+    use crate::set::measure::Measure;
     use crate::set::tests::harness::{Sides, spec};
 
     #[test]

@@ -1,9 +1,10 @@
 //! The test of a posting without an index, for estimates.
 
-use crate::set::JoinSpec;
+use crate::set::collection::SetCollection;
 use crate::set::filter::postings::sign;
 use crate::set::filter::size_bounds::SizeBounds;
-use crate::set::{SetCollection, SetId};
+use crate::set::join_spec::JoinSpec;
+use crate::set::runs::SetId;
 
 /// A systematic sample: true once every `step` calls.
 #[derive(Debug)]

@@ -12,13 +12,16 @@ use crate::gpu::DeviceWork;
 use crate::offload::{
     DeviceFilter, DeviceJob, DeviceTask, EachDevice, OnHost, OpenUnit, TicketOf, Undecided,
 };
+use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::SizeBoundsCache;
 use crate::set::indexed::abi::RowState;
 use crate::set::indexed::index::IndexShape;
 use crate::set::indexed::plan::{Limits, Plan, Planner};
 use crate::set::indexed::work::{IndexJob, JobSettings, Rows};
+use crate::set::itself::SelfMatches;
+use crate::set::join_spec::{JoinSpec, SetUnit};
 use crate::set::offload::TravellingSets;
-use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
+use crate::set::runs::SetId;
 
 /// The most ranges of a self-join for each device: each is a work or more, and most works are short.
 const WORKS: u32 = 16;

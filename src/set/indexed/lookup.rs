@@ -3,8 +3,8 @@
 use std::fmt::Debug;
 
 use crate::gpu::{DeviceError, Grid, Images, Stage};
-use crate::set::JoinSpec;
 use crate::set::indexed::abi::{INDEXED, IndexWork};
+use crate::set::join_spec::JoinSpec;
 
 /// Threads of a block, unless a lookup says otherwise.
 pub(super) const THREADS: u32 = 128;

@@ -31,15 +31,18 @@ use self::lookup::{ByWarps, indexed_tokens};
 pub(crate) use self::lookup::{Launcher, Lookup};
 use self::plan::Limits;
 use self::work::JobSettings;
-use crate::engine::{Cost, Estimate, MatchNeed, Pairing, Placement, PreparedJoin, Strategy, Terms};
+use crate::engine::{
+    Cost, Estimate, MatchNeed, Pairing, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
+};
 use crate::gpu::{Device, DeviceError};
 use crate::offload::{Offload, OnCpu, OnDevice, PreparedOffload};
-use crate::set::device::ResidentSets;
-use crate::set::offload;
-use crate::set::{
-    DeviceJoin, FilterVerify, JoinSpec, PrepareContext, SetCollection, SetJoin, Verification,
-    bitmap, costs,
-};
+use crate::set::collection::SetCollection;
+use crate::set::costs::{self, Verification};
+use crate::set::device::{DeviceJoin, ResidentSets};
+use crate::set::filter_verify::FilterVerify;
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::{bitmap, offload};
 
 /// Sets are smaller than this.
 const MOST_SIZE: u32 = 1 << 30;

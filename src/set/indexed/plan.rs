@@ -6,9 +6,11 @@ use std::ops::Range;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::Pairing;
+use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::{SizeBounds, SizeBoundsCache};
 use crate::set::indexed::abi::ProbeRun;
-use crate::set::{JoinSpec, SetCollection, SetId};
+use crate::set::join_spec::JoinSpec;
+use crate::set::runs::SetId;
 
 /// A plan that has reached one of these ends with its run: entries of the table, and runs.
 const MOST_ENTRIES: usize = 1 << 18;

@@ -8,18 +8,18 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use crate::engine::PreparedJoin;
+use crate::engine::{PrepareContext, PreparedJoin};
+use crate::set::device::DeviceJoin;
 use crate::set::indexed::lookup::{ByWarps, Lookup};
 use crate::set::indexed::work::JobSettings;
 use crate::set::indexed::{IndexShape, IndexedJoin, on_cpu, on_devices, settings};
-use crate::set::tests::Forced;
+use crate::set::join::SetJoin;
 use crate::set::tests::harness::Sides;
 use crate::set::tests::on_devices::{
     OnDevices, check_faults, check_faults_of_one_of_two, check_left_to_cpu, check_shapes,
     check_tiles_in_place, tests_on_devices,
 };
-use crate::set::tests::shapes;
-use crate::set::{DeviceJoin, PrepareContext, SetJoin};
+use crate::set::tests::{Forced, shapes};
 
 /// An index with given room and budgets.
 #[derive(Debug)]

@@ -2,8 +2,9 @@
 
 use std::ops::Range;
 
+use crate::set::collection::SetCollection;
 use crate::set::large::shape::LightShape;
-use crate::set::{SetCollection, SetId};
+use crate::set::runs::SetId;
 
 /// Tokens of a sample: one in this many, within limits.
 const SAMPLED: usize = 512;

@@ -9,11 +9,14 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use crate::engine::{Collection, Match};
 use crate::gpu::DeviceWork;
 use crate::offload::{DeviceFilter, DeviceTask, EachDevice, OnHost, OpenUnit, TicketOf, Undecided};
+use crate::set::collection::SetCollection;
+use crate::set::itself::SelfMatches;
+use crate::set::join_spec::{JoinSpec, SetUnit};
 use crate::set::large::abi::LargeRun;
 use crate::set::large::cut::{TokenCut, sizes};
 use crate::set::large::work::{JobSettings, LargeJob};
 use crate::set::offload::TravellingSets;
-use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
+use crate::set::runs::SetId;
 
 /// Sets of a unit at least: rows of a tile.
 const LEAST_RANGE: u32 = 192;

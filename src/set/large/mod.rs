@@ -33,11 +33,15 @@ use self::cut::{Pairs, TokenCut, sizes};
 use self::filter::LargeSets;
 use self::shape::LightShape;
 use self::work::{JobSettings, LargeDevice};
-use crate::engine::{Cost, MatchNeed, Pairing, PreparedJoin};
+use crate::engine::{Cost, MatchNeed, Pairing, PrepareContext, PreparedJoin};
 use crate::gpu::{Device, DeviceError};
 use crate::offload::{Offload, OnCpu, PreparedOffload};
-use crate::set::device::ResidentSets;
-use crate::set::{DeviceJoin, JoinSpec, PrepareContext, Role, SetCollection, SetJoin, costs};
+use crate::set::collection::SetCollection;
+use crate::set::costs;
+use crate::set::device::{DeviceJoin, ResidentSets};
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::measure::Role;
 
 /// Pairs of a work at most, and the matches that it gives, unless a row may have more.
 const CELLS: u64 = 1 << 26;

@@ -12,15 +12,17 @@ use super::cut::{Pairs, TokenCut};
 use super::shape::LightShape;
 use super::work::JobSettings;
 use super::{Choice, pairs};
-use crate::engine::PreparedJoin;
-use crate::set::tests::Forced;
+use crate::engine::{PrepareContext, PreparedJoin};
+use crate::set::collection::SetCollection;
+use crate::set::device::DeviceJoin;
+use crate::set::join::SetJoin;
+use crate::set::scan_count::{self, ScanCount};
 use crate::set::tests::harness::Sides;
 use crate::set::tests::on_devices::{
     OnDevices, check_faults, check_faults_of_one_of_two, check_left_to_cpu, check_shapes,
     check_tiles_in_place, tests_on_devices,
 };
-use crate::set::tests::shapes;
-use crate::set::{DeviceJoin, PrepareContext, ScanCount, SetCollection, SetJoin, scan_count};
+use crate::set::tests::{Forced, shapes};
 
 /// `scancount` on a device, with room and a cut given.
 #[derive(Debug, Clone, Copy)]

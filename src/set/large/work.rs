@@ -16,8 +16,9 @@ use crate::set::large::abi::{
 };
 use crate::set::large::cut::TokenCut;
 use crate::set::large::shape::{LARGE, LightShape};
+use crate::set::measure::{Bounds, Measure};
 use crate::set::offload::TravellingSets;
-use crate::set::{Bounds, Measure, SetId};
+use crate::set::runs::SetId;
 
 /// Threads of a block that finds starts or fills bits, and of one that decides.
 const THREADS: u32 = 256;

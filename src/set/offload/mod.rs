@@ -11,10 +11,15 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 pub(in crate::set) use self::travel::TravellingSets;
-use crate::engine::{Cursor, MatchBuffer, MatchNeed, Pairing, PreparedJoin, RowPairCounts};
+use crate::engine::{
+    Cursor, MatchBuffer, MatchNeed, Pairing, PrepareContext, PreparedJoin, RowPairCounts,
+};
 use crate::offload::{Counted, CpuJoin, Itself, OnCpu, Wanted};
+use crate::set::collection::SetCollection;
 use crate::set::device::abi::Found;
-use crate::set::{JoinSpec, NestedLoop, PrepareContext, SelfMatches, SetCollection};
+use crate::set::itself::SelfMatches;
+use crate::set::join_spec::JoinSpec;
+use crate::set::nested_loop::NestedLoop;
 
 /// The join of sets on the CPU for what devices fail to do.
 struct SetsOnCpu<P> {

@@ -19,11 +19,14 @@ use crate::engine::{
 };
 use crate::gpu::Device;
 use crate::set::bitmap::FixedTiles;
+use crate::set::collection::SetCollection;
+use crate::set::filter_verify::FilterVerify;
 use crate::set::indexed::tests::FixedIndex;
+use crate::set::join::SetJoin;
+use crate::set::measure::Measure;
 use crate::set::offload::on_cpu;
 use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::shapes;
-use crate::set::{FilterVerify, Measure, SetCollection, SetJoin};
 
 struct Unpark(thread::Thread);
 

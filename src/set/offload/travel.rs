@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::offload::Arena;
+use crate::set::collection::SetCollection;
 use crate::set::device::abi::Sets;
-use crate::set::{SetCollection, SetId};
+use crate::set::runs::SetId;
 
 /// Probe sets that travel with a work, and, where rows of the join are counted and some sets have
 /// several, the number of rows of each.

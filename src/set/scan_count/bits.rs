@@ -2,7 +2,9 @@
 
 use datafusion::common::Result;
 
-use crate::set::{PrepareContext, SetCollection, SetId};
+use crate::engine::PrepareContext;
+use crate::set::collection::SetCollection;
+use crate::set::runs::SetId;
 use crate::simd::{Words, kernels};
 use crate::util::parallel;
 

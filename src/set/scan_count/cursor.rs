@@ -9,8 +9,11 @@ use super::bits::{WIDTH, common_bits};
 use super::group::{Group, Probe};
 use super::split::Split;
 use crate::engine::{Funnel, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Work, Worker};
+use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::SizeBoundsCache;
-use crate::set::{JoinSpec, SelfMatches, SetCollection, SetId, SetUnit};
+use crate::set::itself::SelfMatches;
+use crate::set::join_spec::{JoinSpec, SetUnit};
+use crate::set::runs::SetId;
 
 /// Probe sets whose bits are counted together: a bitmap of the build side is read once for all.
 const BLOCK: usize = if cfg!(test) { 6 } else { 16 };

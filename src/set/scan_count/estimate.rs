@@ -3,8 +3,8 @@
 use super::frequencies::Frequencies;
 use super::rates::nanos;
 use crate::engine::Cost;
-use crate::set::SetJoin;
 use crate::set::bitmap::test_rate;
+use crate::set::join::SetJoin;
 
 /// The cost of a join, by the frequencies of its tokens.
 pub(super) fn estimate(join: &SetJoin, frequencies: &Frequencies) -> Cost {

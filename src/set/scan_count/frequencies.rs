@@ -6,7 +6,10 @@ use datafusion::common::Result;
 
 use super::rates::heavy_from;
 use super::walk::{SPAN, Walk};
-use crate::set::{JoinSpec, PrepareContext, SetCollection, SetJoin};
+use crate::engine::PrepareContext;
+use crate::set::collection::SetCollection;
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
 use crate::util::evenly::Evenly;
 use crate::util::parallel;
 

@@ -4,8 +4,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::lists::{Lists, WIDEST};
+use crate::set::collection::SetCollection;
 use crate::set::filter::size_bounds::SizeBounds;
-use crate::set::{SetCollection, SetId};
+use crate::set::runs::SetId;
 
 /// Counters of a group: they stay in a core's second cache.
 const COUNTERS: usize = 1 << 18;

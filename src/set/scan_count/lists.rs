@@ -5,7 +5,9 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use super::walk::{Walk, ranks};
-use crate::set::{PrepareContext, SetCollection, SetId};
+use crate::engine::PrepareContext;
+use crate::set::collection::SetCollection;
+use crate::set::runs::SetId;
 use crate::simd::prefetch;
 use crate::util::parallel;
 

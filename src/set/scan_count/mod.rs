@@ -47,11 +47,15 @@ use self::cursor::ScanCountWorker;
 use self::frequencies::Frequencies;
 use self::group::Group;
 use self::split::Split;
-use crate::engine::{Cost, Cursor, Estimate, Placement, PreparedJoin, Strategy, Terms, UnitCursor};
-use crate::offload::OnCpu;
-use crate::set::{
-    DeviceJoin, JoinSpec, PrepareContext, SetCollection, SetJoin, bitmap, large, offload,
+use crate::engine::{
+    Cost, Cursor, Estimate, Placement, PrepareContext, PreparedJoin, Strategy, Terms, UnitCursor,
 };
+use crate::offload::OnCpu;
+use crate::set::collection::SetCollection;
+use crate::set::device::DeviceJoin;
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::{bitmap, large, offload};
 
 /// The strategy `scancount`.
 #[derive(Debug, Clone, Copy, Default)]

@@ -6,8 +6,9 @@ use super::bits::Bits;
 use super::lists::Lists;
 use super::rates::heavy_from;
 use super::walk::{Walk, count, pieces};
-use crate::engine::Pairing;
-use crate::set::{JoinSpec, PrepareContext, SetCollection};
+use crate::engine::{Pairing, PrepareContext};
+use crate::set::collection::SetCollection;
+use crate::set::join_spec::JoinSpec;
 use crate::util::parallel;
 
 /// Lists of sets for rare tokens and bits for frequent ones.

@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use crate::set::{SetCollection, SetId};
+use crate::set::collection::SetCollection;
+use crate::set::runs::SetId;
 use crate::util::cancel::CancelFlag;
 
 /// Where each of some sets has got to.

@@ -14,15 +14,16 @@ use crate::engine::{
     Cursor, Match, MatchBuffer, MatchNeed, MatchRun, Pairing, PrepareContext, Progress, Strategy,
 };
 use crate::gpu::Device;
-use crate::set::bitmap::FixedTiles;
+use crate::set::bitmap::{BitmapBlocks, FixedTiles};
+use crate::set::filter_verify::FilterVerify;
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::measure::{Measure, Role};
 use crate::set::strategies::STRATEGIES;
 use crate::set::tests::harness::{Drive, Fault, OnDevice, Rows, Sides, reservation, spec};
 use crate::set::tests::on_devices::OnDevices;
-use crate::set::tests::shapes;
-use crate::set::tests::shapes::Shape;
+use crate::set::tests::shapes::{self, Shape};
 use crate::set::tests::{ForcedParts, NEEDS, thresholds};
-use crate::set::{BitmapBlocks, FilterVerify, Measure, Role};
-use crate::set::{JoinSpec, SetJoin};
 use crate::util::cancel::CancelFlag;
 
 fn options(rng: &mut StdRng) -> GpuOptions {

@@ -16,13 +16,17 @@ pub(crate) use self::drive::{Drive, Fault, OnDevice};
 use crate::config::{DeviceChoice, GpuOptions, StrategyName};
 use crate::engine::{
     AnyChoice, AnyMatcher, Argument, Collection, DeviceRequest, EncodeInput, Family, KeyConverter,
-    KeyDictionary, Match, MatchNeed, MatchSpec, Orders, Pairing,
+    KeyDictionary, Match, MatchNeed, MatchSpec, Orders, Pairing, PrepareContext,
 };
 use crate::functions::measure_of;
-use crate::set::{Bounds, Measure, Role};
-use crate::set::{BuildEncoder, ProbeScratch, SetCollection, SetId};
-use crate::set::{JoinSpec, PrepareContext};
-use crate::set::{SetFamily, SetJoin, Statistics};
+use crate::set::collection::SetCollection;
+use crate::set::encode::{BuildEncoder, ProbeScratch};
+use crate::set::family::SetFamily;
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::measure::{Bounds, Measure, Role};
+use crate::set::runs::SetId;
+use crate::set::statistics::Statistics;
 use crate::simd::Simd;
 use crate::spec::{Call, Predicate, Side};
 use crate::util::cancel::CancelFlag;

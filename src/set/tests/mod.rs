@@ -23,12 +23,16 @@ use self::harness::{Drive, Rows, Sides, spec};
 use self::shapes::Shape;
 use crate::config::{DeviceChoice, StrategyName};
 use crate::engine::{
-    Cursor, Estimate, MatchNeed, Pairing, Placement, PreparedJoin, Strategy, Terms,
+    Cursor, Estimate, MatchNeed, Pairing, Placement, PrepareContext, PreparedJoin, Strategy, Terms,
 };
+use crate::set::device::DeviceJoin;
+use crate::set::filter_verify::FilterVerify;
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::measure::{Measure, Role};
+use crate::set::nested_loop::NestedLoop;
+use crate::set::scan_count::ScanCount;
 use crate::set::strategies::STRATEGIES;
-use crate::set::{DeviceJoin, FilterVerify, NestedLoop, ScanCount, SetJoin};
-use crate::set::{JoinSpec, PrepareContext};
-use crate::set::{Measure, Role};
 use crate::simd::Simd;
 
 /// All strategies of the CPU as they choose their own parts.

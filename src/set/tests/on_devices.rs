@@ -11,7 +11,9 @@ use super::{NEEDS, rounds, thresholds};
 use crate::emulator::{Emulator, gpu};
 use crate::engine::{GpuOptions, Match, MatchNeed, Pairing, RowPairCounts, Strategy};
 use crate::gpu::Device;
-use crate::set::{JoinSpec, Measure, Role, SetJoin};
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::measure::{Measure, Role};
 
 /// A strategy of devices that tests force on any join.
 pub(crate) trait OnDevices: Strategy<SetJoin> + Sized {

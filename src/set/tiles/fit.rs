@@ -4,11 +4,16 @@ use datafusion::common::Result;
 
 use crate::engine::{Cost, Pairing};
 use crate::gpu::Device;
+use crate::set::collection::SetCollection;
+use crate::set::costs;
 use crate::set::device::DeviceJoin;
 use crate::set::filter::size_bounds::{SizeBoundsCache, partners};
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::runs::SetId;
+use crate::set::statistics::Statistics;
 use crate::set::tiles::scheme::TileScheme;
 use crate::set::tiles::shape::{TileKernel, TileShape, WIDTHS};
-use crate::set::{JoinSpec, SetCollection, SetId, SetJoin, Statistics, costs};
 use crate::util::evenly::Evenly;
 use crate::util::parallel;
 

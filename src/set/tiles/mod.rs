@@ -48,8 +48,9 @@ use self::work::{JobSettings, TileJob};
 use crate::engine::{MatchNeed, Pairing, PreparedJoin};
 use crate::gpu::{Device, DeviceError};
 use crate::offload::{EachDevice, Offload, OnCpu, OnDevice, PreparedOffload};
-use crate::set::device::ResidentSets;
-use crate::set::{DeviceJoin, JoinSpec, SetCollection};
+use crate::set::collection::SetCollection;
+use crate::set::device::{DeviceJoin, ResidentSets};
+use crate::set::join_spec::JoinSpec;
 
 /// Whether the sets stay on the devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,9 +3,10 @@
 use std::ops::Range;
 
 use crate::gpu::{Device, DeviceError};
+use crate::set::collection::SetCollection;
+use crate::set::runs::SetId;
 use crate::set::tiles::plan::Tiling;
 use crate::set::tiles::work::JobSettings;
-use crate::set::{SetCollection, SetId};
 
 /// The pieces of one join.
 #[derive(Debug)]

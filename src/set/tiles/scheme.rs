@@ -1,6 +1,6 @@
 //! How the tokens of sets become bits on a device.
 
-use crate::set::SetCollection;
+use crate::set::collection::SetCollection;
 use crate::set::filter::signature::dealt_bit;
 use crate::set::tiles::abi::Signing;
 use crate::set::tiles::shape::WIDTHS;

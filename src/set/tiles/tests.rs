@@ -10,19 +10,20 @@ use rand::seq::IndexedRandom;
 
 use crate::config::GpuOptions;
 use crate::emulator::gpu;
-use crate::engine::PreparedJoin;
-use crate::set::bitmap::{FixedTiles, Front, on_cpu};
+use crate::engine::{PrepareContext, PreparedJoin};
+use crate::set::bitmap::{BitmapBlocks, FixedTiles, Front, on_cpu};
+use crate::set::device::DeviceJoin;
 use crate::set::filter::SignatureScheme;
-use crate::set::tests::Forced;
+use crate::set::join::SetJoin;
+use crate::set::measure::Measure;
 use crate::set::tests::harness::{OnDevice, Sides, spec};
 use crate::set::tests::on_devices::{
     OnDevices, both_sides, check_faults, check_faults_of_one_of_two, check_shapes, tests_on_devices,
 };
-use crate::set::tests::shapes;
+use crate::set::tests::{Forced, shapes};
 use crate::set::tiles::Residence;
 use crate::set::tiles::scheme::TileScheme;
 use crate::set::tiles::shape::{TileKernel, WIDTHS};
-use crate::set::{BitmapBlocks, DeviceJoin, Measure, PrepareContext, SetJoin};
 use crate::util::errors::is_out_of_device_memory;
 
 impl FixedTiles {

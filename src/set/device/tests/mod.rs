@@ -17,20 +17,20 @@ use rand::rngs::StdRng;
 use rand::seq::index::sample;
 use rand::{Rng, SeedableRng};
 
-use crate::engine::EncodeInput;
-use crate::engine::{KeyDictionary, Match};
+use crate::engine::{EncodeInput, KeyDictionary, Match};
 use crate::gpu::tests::Lent;
 use crate::gpu::{Device, DeviceError};
-use crate::set::Candidate;
+use crate::set::candidates::Candidate;
+use crate::set::collection::SetCollection;
 use crate::set::device::abi::{Found, Group, NarrowCandidate};
 use crate::set::device::launch::VERIFY;
 use crate::set::device::published::PUBLISHED;
 use crate::set::device::{
     Capacities, Form, Launch, Layout, Outcome, Reply, ResidentSets, Section, Staging, VerifyJob,
 };
+use crate::set::encode::BuildEncoder;
 use crate::set::indexed::INDEXED;
 use crate::set::tiles::TILES;
-use crate::set::{BuildEncoder, SetCollection};
 use crate::util::cancel::CancelFlag;
 
 /// A collection of up to `count` distinct sets of fewer than `most` tokens, some in several rows.

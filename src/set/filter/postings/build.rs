@@ -7,7 +7,9 @@ use std::ops::Range;
 use datafusion::common::Result;
 
 use super::{LANES, MAX_SIZE, SET, SHAPE, SHORT, SIGNATURE, SignaturePostings, sign_suffixes};
-use crate::set::{PrepareContext, Run, SetCollection, SetId};
+use crate::engine::PrepareContext;
+use crate::set::collection::SetCollection;
+use crate::set::runs::{Run, SetId};
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{for_each, map, threads_for};
 

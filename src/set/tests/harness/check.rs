@@ -5,7 +5,9 @@ use std::collections::BTreeSet;
 use super::Sides;
 use super::drive::{Drive, OnDevice, Run};
 use crate::engine::{Match, MatchNeed, Pairing, RowPairCounts, Strategy};
-use crate::set::{JoinSpec, SetId, SetJoin};
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::runs::SetId;
 
 impl Sides {
     /// Holds a strategy's matches to those expected.

@@ -15,11 +15,14 @@ use parking_lot::Mutex;
 use super::{Sides, reservation};
 use crate::config::DeviceChoice;
 use crate::engine::{
-    Cursor, DeviceRequest, Funnel, Match, MatchBuffer, MatchRun, Placement, ProbeUnit, Progress,
-    RowPairCounts, Strategy, Terms,
+    Cursor, DeviceRequest, Funnel, Match, MatchBuffer, MatchRun, Placement, PrepareContext,
+    ProbeUnit, Progress, RowPairCounts, Strategy, Terms,
 };
 use crate::gpu::Device;
-use crate::set::{DeviceJoin, JoinSpec, PrepareContext, SetId, SetJoin};
+use crate::set::device::DeviceJoin;
+use crate::set::join::SetJoin;
+use crate::set::join_spec::JoinSpec;
+use crate::set::runs::SetId;
 use crate::util::cancel::CancelFlag;
 
 /// How a cursor is driven.
