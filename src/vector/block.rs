@@ -3,10 +3,9 @@
 use std::mem::size_of;
 use std::ops::Range;
 
-use super::bounds::Bounds;
+use super::boxes::Extent;
 use super::collection::Vectors;
-use super::filter::{Bound, Filter, RowBounds};
-use super::order::Extent;
+use super::filter::{Bound, Bounds, Filter, RowBounds};
 use super::panels::{BuildPanels, SomePanels, most_norm};
 use super::second::Second;
 use super::tile::{Element, PANEL, ROW_UNIT, place_in_rows};

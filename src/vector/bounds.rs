@@ -27,7 +27,7 @@
 use datafusion::common::Result;
 
 use super::collection::Vectors;
-use super::filter::RowBounds;
+use super::filter::{Bounds, Filter, RowBounds};
 use super::metric::{Metric, Threshold};
 use super::middle::{Middle, spread, square_from};
 use super::nan::Kind;
@@ -52,14 +52,6 @@ pub(super) const U32: f64 = 1.0 / (1 << 24) as f64;
 /// 2⁻⁴³, far above the rounding of a single `f64`.
 pub(super) const U64: f64 = U32 * U32 * 32.0;
 
-/// The proof of a product: a pair whose product is less than the sum of both `reject` does not match;
-/// one whose product is greater than the sum of both `accept` does. For bytes, see [`super::bytes`].
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Bounds<T = f32> {
-    pub reject: T,
-    pub accept: T,
-}
-
 impl Bounds {
     /// The bounds of a vector that matches nothing.
     pub(super) const NEVER: Self = Self { reject: f32::NEVER, accept: f32::UNSURE };
@@ -69,7 +61,7 @@ impl Bounds {
     const SURE: Self = Self { reject: f32::ALWAYS, accept: f32::SURE };
 
     /// The bounds of a product that is off by `error`, with the threshold `least`.
-    pub(super) fn of_scaled(least: f64, error: f64) -> Self {
+    fn of_scaled(least: f64, error: f64) -> Self {
         // Greater ones cannot be told apart by products of such vectors.
         let least = least.clamp(-1e33, 1e33);
         let slack = least.abs() * U64;
@@ -213,10 +205,6 @@ impl Threshold {
 }
 
 impl Frame {
-    pub(super) fn threshold(&self) -> Threshold {
-        self.threshold
-    }
-
     /// The frame for a build side; of many vectors, for a sample.
     ///
     /// # Errors
@@ -244,70 +232,6 @@ impl Frame {
         }
         let Middle { centre, radius, .. } = Middle::of(vectors, true, cancel)?;
         Ok(Self { threshold, centre, scale: scale_for(radius) })
-    }
-
-    /// The scale of a panel of build vectors: for products one that fits the greatest of them, so that
-    /// vectors of other norms elsewhere do not matter.
-    pub(super) fn panel_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
-        match self.threshold.metric {
-            Metric::Euclidean | Metric::Cosine => self.scale,
-            Metric::InnerProduct => unit_scale(vectors),
-        }
-    }
-
-    /// Converts a build item of a panel of this scale to `to`, each number to the next place of it. Where
-    /// its products would prove nothing, the places keep their zeros.
-    pub(super) fn build<'a>(
-        &self,
-        vectors: &Vectors,
-        item: ItemId,
-        scale: f64,
-        to: impl Iterator<Item = &'a mut f32>,
-    ) -> Bounds {
-        if !vectors.is_vector(item) {
-            return Bounds::NEVER;
-        }
-        let vector = vectors.vector(item);
-        match self.sorted_out(self.round(vector, scale, to)) {
-            Err(bounds) => bounds,
-            Ok((square, off)) => match self.threshold.metric {
-                Metric::Euclidean => self.of_distance(vector.len(), square, off),
-                Metric::InnerProduct | Metric::Cosine => {
-                    Bounds::of_scaled(0.0, self.error_of_product(vector.len(), square, off))
-                }
-            },
-        }
-    }
-
-    /// Converts a probe item, which for products has a scale of its own, likewise.
-    pub(super) fn probe<'a>(
-        &self,
-        vectors: &Vectors,
-        item: ItemId,
-        to: impl Iterator<Item = &'a mut f32>,
-    ) -> RowBounds<f32> {
-        if !vectors.is_vector(item) {
-            return RowBounds::Fixed(Bounds::NEVER);
-        }
-        let vector = vectors.vector(item);
-        let scale = self.panel_scale(std::iter::once(vector));
-        let (square, off) = match self.sorted_out(self.round(vector, scale, to)) {
-            Err(bounds) => return RowBounds::Fixed(bounds),
-            Ok(sums) => sums,
-        };
-        let d = vector.len();
-        // The threshold of products, on one side alone.
-        match self.threshold.metric {
-            Metric::Euclidean => RowBounds::Fixed(self.of_distance(d, square, off)),
-            Metric::Cosine => {
-                let error = self.error_of_product(d, square, off);
-                RowBounds::Fixed(Bounds::of_scaled(1.0 - self.threshold.bound, error))
-            }
-            Metric::InnerProduct => {
-                let error = self.error_of_product(d, square, off);
-                RowBounds::Scaled { slope: self.threshold.bound * scale, error, bias: 0.0 }
-            }
-        }
     }
 
     /// ‖x̂‖² and r(x), or the bounds of a vector that has none.
@@ -482,5 +406,87 @@ impl Frame {
             error += function;
         }
         error * (1.0 + 1e-6)
+    }
+}
+
+impl Filter for Frame {
+    type Element = f32;
+
+    fn threshold(&self) -> Threshold {
+        self.threshold
+    }
+
+    fn places(dimensions: usize) -> usize {
+        dimensions
+    }
+
+    /// For products a scale that fits the greatest vector of a panel, so that vectors of other norms
+    /// elsewhere do not matter.
+    fn panel_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
+        match self.threshold.metric {
+            Metric::Euclidean | Metric::Cosine => self.scale,
+            Metric::InnerProduct => unit_scale(vectors),
+        }
+    }
+
+    /// Where the products of an item would prove nothing, its places keep their zeros.
+    fn build<'a>(
+        &self,
+        vectors: &Vectors,
+        item: ItemId,
+        scale: f64,
+        to: impl Iterator<Item = &'a mut f32>,
+    ) -> Bounds {
+        if !vectors.is_vector(item) {
+            return Bounds::NEVER;
+        }
+        let vector = vectors.vector(item);
+        match self.sorted_out(self.round(vector, scale, to)) {
+            Err(bounds) => bounds,
+            Ok((square, off)) => match self.threshold.metric {
+                Metric::Euclidean => self.of_distance(vector.len(), square, off),
+                Metric::InnerProduct | Metric::Cosine => {
+                    Bounds::of_scaled(0.0, self.error_of_product(vector.len(), square, off))
+                }
+            },
+        }
+    }
+
+    /// For products, a probe item has a scale of its own.
+    fn probe<'a>(
+        &self,
+        vectors: &Vectors,
+        item: ItemId,
+        to: impl Iterator<Item = &'a mut f32>,
+    ) -> RowBounds<f32> {
+        if !vectors.is_vector(item) {
+            return RowBounds::Fixed(Bounds::NEVER);
+        }
+        let vector = vectors.vector(item);
+        let scale = self.panel_scale(std::iter::once(vector));
+        let (square, off) = match self.sorted_out(self.round(vector, scale, to)) {
+            Err(bounds) => return RowBounds::Fixed(bounds),
+            Ok(sums) => sums,
+        };
+        let d = vector.len();
+        // The threshold of products, on one side alone.
+        match self.threshold.metric {
+            Metric::Euclidean => RowBounds::Fixed(self.of_distance(d, square, off)),
+            Metric::Cosine => {
+                let error = self.error_of_product(d, square, off);
+                RowBounds::Fixed(Bounds::of_scaled(1.0 - self.threshold.bound, error))
+            }
+            Metric::InnerProduct => {
+                let error = self.error_of_product(d, square, off);
+                RowBounds::Scaled { slope: self.threshold.bound * scale, error, bias: 0.0 }
+            }
+        }
+    }
+
+    fn bounds_at(row: RowBounds<f32>, scale: f64) -> Bounds {
+        match row {
+            RowBounds::Fixed(bounds) => bounds,
+            RowBounds::Scaled { slope, error, .. } => Bounds::of_scaled(slope * scale, error),
+        }
     }
 }

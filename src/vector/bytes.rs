@@ -17,9 +17,9 @@
 //! to the product with a probe vector, and its bound takes that away. Bounds are integers, rounded so
 //! that they prove less. What they do not fit gets bounds that prove nothing.
 
-use super::bounds::{Bounds, SUMS, U64, square_of, unit_scale};
+use super::bounds::{SUMS, U64, square_of, unit_scale};
 use super::collection::Vectors;
-use super::filter::{Filter, RowBounds};
+use super::filter::{Bounds, Filter, RowBounds};
 use super::metric::{Metric, Threshold};
 use super::middle::is_usual;
 use super::nan::Kind;

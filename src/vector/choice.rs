@@ -4,10 +4,10 @@ use std::mem::size_of;
 
 use datafusion::common::Result;
 
-use super::bounds::{Bounds, unit_scale};
+use super::bounds::unit_scale;
 use super::bytes::{ByteFrame, MOST_DIMENSIONS, Quantised};
 use super::collection::{Run, Vectors};
-use super::filter::{Filter, RowBounds, steady};
+use super::filter::{Bounds, Filter, RowBounds, steady};
 use super::metric::{Metric, Threshold};
 use super::middle::{Middle, is_usual, spread, square_from};
 use super::nested_loop::all_pairs;

@@ -7,11 +7,9 @@ use std::ops::Range;
 use datafusion::common::{Result, exec_err};
 use foldhash::fast::FixedState;
 
-use super::device::VectorCopies;
-use super::gather::Gathering;
-use super::order::Boxes;
+use super::boxes::Boxes;
+use super::copies::VectorCopies;
 use crate::engine::{Collection, ItemId, KeyId, MatchSpec, Pairing, RowGroups};
-use crate::util::cancel::CancelFlag;
 
 /// The value that a row is joined by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,16 +118,6 @@ pub(super) fn is_equal(a: &[f64], b: &[f64]) -> bool {
 }
 
 impl Vectors {
-    /// The collection of rows that were read in several parts, whose numbers differ, by one thread.
-    ///
-    /// # Errors
-    ///
-    /// When the work is cancelled.
-    pub(super) fn of(parts: Vec<ReadRows>, cancel: &CancelFlag) -> Result<Self> {
-        let how = Gathering { order: None, threads: 1, cancel, reserve: &|_| false };
-        Self::gather(parts, how)
-    }
-
     /// The items.
     pub(crate) fn len(&self) -> u32 {
         self.lens.len() as u32

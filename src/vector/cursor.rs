@@ -9,14 +9,13 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::block::{BLOCK, Block, PANELS};
-use super::bounds::Bounds;
+use super::boxes::BLOCK_ITEMS;
 use super::collection::{Vectors, check_lens};
 use super::counts::{Counted, lanes_of};
-use super::filter::{Filter, RowBounds};
+use super::filter::{Bounds, Filter, RowBounds};
 use super::metric::{Decision, Metric};
 use super::nan::{ASKING_BYTES, VectorPair};
 use super::nested_loop::Joining;
-use super::order::BLOCK_ITEMS;
 use super::panels::BuildPanels;
 use super::tile::{Element, PANEL, ROW_UNIT, Rows, for_each_lane, products_of_panels};
 use super::verify;

@@ -2,7 +2,6 @@
 
 use std::fmt::Debug;
 
-use super::bounds::{Bounds, Frame};
 use super::collection::Vectors;
 use super::metric::Threshold;
 use super::tile::Element;
@@ -10,6 +9,14 @@ use crate::engine::ItemId;
 
 /// The bound of an element.
 pub(super) type Bound<F> = <<F as Filter>::Element as Element>::Bound;
+
+/// The proof of a product: a pair whose product is less than the sum of both `reject` does not match;
+/// one whose product is greater than the sum of both `accept` does. For bytes, see [`super::bytes`].
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Bounds<T = f32> {
+    pub reject: T,
+    pub accept: T,
+}
 
 /// The proofs of the products of a row, which may depend on the panel.
 #[derive(Debug, Clone, Copy)]
@@ -58,46 +65,4 @@ pub(super) trait Filter: Debug + Send + Sync + 'static {
 
     /// The proofs of products of a row with panels of this scale.
     fn bounds_at(row: RowBounds<Bound<Self>>, scale: f64) -> Bounds<Bound<Self>>;
-}
-
-impl Filter for Frame {
-    type Element = f32;
-
-    fn threshold(&self) -> Threshold {
-        Self::threshold(self)
-    }
-
-    fn places(dimensions: usize) -> usize {
-        dimensions
-    }
-
-    fn panel_scale<'a>(&self, vectors: impl Iterator<Item = &'a [f64]>) -> f64 {
-        Self::panel_scale(self, vectors)
-    }
-
-    fn build<'a>(
-        &self,
-        vectors: &Vectors,
-        item: ItemId,
-        scale: f64,
-        to: impl Iterator<Item = &'a mut f32>,
-    ) -> Bounds {
-        Self::build(self, vectors, item, scale, to)
-    }
-
-    fn probe<'a>(
-        &self,
-        vectors: &Vectors,
-        item: ItemId,
-        to: impl Iterator<Item = &'a mut f32>,
-    ) -> RowBounds<f32> {
-        Self::probe(self, vectors, item, to)
-    }
-
-    fn bounds_at(row: RowBounds<f32>, scale: f64) -> Bounds {
-        match row {
-            RowBounds::Fixed(bounds) => bounds,
-            RowBounds::Scaled { slope, error, .. } => Bounds::of_scaled(slope * scale, error),
-        }
-    }
 }

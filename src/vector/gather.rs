@@ -49,6 +49,16 @@ impl Vectors {
         rows * (words + items + tables) + 256
     }
 
+    /// The collection of rows that were read in several parts, whose numbers differ, by one thread.
+    ///
+    /// # Errors
+    ///
+    /// When the work is cancelled.
+    pub(super) fn of(parts: Vec<ReadRows>, cancel: &CancelFlag) -> Result<Self> {
+        let how = Gathering { order: None, threads: 1, cancel, reserve: &|_| false };
+        Self::gather(parts, how)
+    }
+
     /// The collection of rows that were read in several parts, whose numbers differ.
     ///
     /// # Errors

@@ -6,6 +6,7 @@
 //! metric.rs       the functions: value of a pair, threshold
 //! encode.rs       rows to items       collection.rs  the distinct vectors of some rows
 //! gather.rs       how they are found  order/         neighbours near each other, with boxes
+//! boxes.rs        boxes around groups of them       copies.rs      their copies on devices
 //! stored.rs       rows on disk        axis.rs        their places
 //! bounds.rs       what a product in f32 proves      bytes.rs       the same of 8-bit integers
 //! filter.rs       what both have in common          choice.rs      which of them a join takes
@@ -27,9 +28,11 @@
 mod axis;
 mod block;
 mod bounds;
+mod boxes;
 mod bytes;
 mod choice;
 pub(crate) mod collection;
+mod copies;
 mod counts;
 mod cursor;
 pub(crate) mod device;

@@ -7,15 +7,15 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::block::BLOCK;
-use super::bounds::{Bounds, Frame};
+use super::bounds::Frame;
+use super::boxes::{BLOCK_ITEMS, Boxes};
 use super::choice::{Choice, LEAST_RATIO, pair_cost};
 use super::collection::Vectors;
 use super::cursor::NestedLoopWorker;
 use super::device::{self, VectorDevices};
-use super::filter::Filter;
+use super::filter::{Bounds, Filter};
 use super::index::{Sampled, least_of_index, sample};
 use super::metric::{ArgumentOrder, Metric, Threshold};
-use super::order::{BLOCK_ITEMS, Boxes};
 use super::panels::{BuildPanels, MAGNITUDE_BYTES};
 use super::tile::PANEL;
 use crate::engine::{

@@ -11,10 +11,10 @@ use std::ops::Range;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::bounds::{Bounds, Frame};
+use super::bounds::Frame;
 use super::choice::{decision_cost, pair_cost};
 use super::collection::Vectors;
-use super::filter::{Filter, RowBounds};
+use super::filter::{Bounds, Filter, RowBounds};
 use super::metric::Metric;
 use super::tile::{Element, PANEL, Panels, ROW_UNIT, Rows, place_in_rows, products};
 use crate::engine::ItemId;

@@ -6,9 +6,10 @@ use std::ops::Range;
 
 use crate::engine::Pairing;
 use crate::offload::Arena;
+use crate::vector::boxes::{BLOCK_ITEMS, BOX_ITEMS, Boxes};
 use crate::vector::collection::Vectors;
 use crate::vector::device::abi::VectorBoxes;
-use crate::vector::order::{BLOCK_ITEMS, BOX_ITEMS, Boxes, Reach};
+use crate::vector::order::Reach;
 
 /// Coordinates of a chunk.
 pub(super) const BOX_CHUNK: u32 = 4;

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::gpu::{Device, DeviceError, Grid, Resident, Stage};
 use crate::offload::{Arena, run};
+use crate::vector::boxes::Boxes;
 use crate::vector::device::abi::{
     BOUNDS_BYTES, NEGATIVE_MISSES, OCTET, POSITIVE_MISSES, Preparing, STEP_BYTES, SUM_BOUNDS_BYTES,
     TERM_BYTES, VectorBoxes, VectorSide,
@@ -13,7 +14,7 @@ use crate::vector::device::resident::ResidentVectors;
 use crate::vector::device::shape::{Numbers, VECTORS, VectorShape};
 use crate::vector::metric::{Metric, Threshold};
 use crate::vector::nan::Sign;
-use crate::vector::order::{Boxes, Reach};
+use crate::vector::order::Reach;
 
 /// Threads of a block that prepares.
 const PREPARING_THREADS: u32 = 256;

@@ -15,13 +15,14 @@ use crate::offload::{
     Again, DeviceFilter, DeviceJob, DeviceTask, EachDevice, Itself, Left, OnHost, OpenUnit,
     TicketOf, Undecided,
 };
+use crate::vector::boxes::Boxes;
 use crate::vector::collection::Vectors;
 use crate::vector::device::abi::{OCTET, VectorUnit};
 use crate::vector::device::plan::{Plan, Planned, Probe, Tiling};
 use crate::vector::device::travel::TravellingVectors;
 use crate::vector::device::work::{JobSettings, TravellingColumns, VectorJob};
 use crate::vector::metric::{ArgumentOrder, Threshold};
-use crate::vector::order::{Boxes, Reach};
+use crate::vector::order::Reach;
 
 /// The most ranges of a self-join for each device: each is a work or more.
 const WORKS: u32 = 48;

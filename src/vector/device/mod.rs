@@ -57,7 +57,6 @@ pub(crate) use self::join::VectorDevices;
 use self::join::{LEAST_ROWS, role, rows_of_work};
 use self::late::VectorsOnCpu;
 use self::plan::{Tiling, unit_stages};
-pub(super) use self::resident::VectorCopies;
 pub(crate) use self::shape::{Numbers, VectorKernel, VectorShape};
 use self::work::VectorJob;
 use super::collection::Vectors;

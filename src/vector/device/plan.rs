@@ -11,10 +11,11 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::ItemId;
+use crate::vector::boxes::Boxes;
 use crate::vector::collection::{Run, Vectors, check_lens};
 use crate::vector::device::abi::{MAX_UNIT_COLUMNS, VectorRun, VectorUnit};
 use crate::vector::device::shape::VectorShape;
-use crate::vector::order::{Boxes, Reach};
+use crate::vector::order::Reach;
 
 /// A plan that has reached one of these ends with its strip.
 const MOST_UNITS: usize = 1 << 16;

@@ -9,48 +9,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::engine::{Collection, ItemId};
 use crate::gpu::{Device, DeviceError, Resident, Stage};
-use crate::offload::{Copies, Layout};
+use crate::offload::Layout;
 use crate::vector::collection::Vectors;
+use crate::vector::copies::CopiedNumbers;
 use crate::vector::device::values::{Values, is_narrow};
-
-/// The copies of one collection.
-pub(in crate::vector) type VectorCopies = Copies<DeviceCopy>;
-
-/// The arrays that lie on one device.
-#[derive(Debug, Default)]
-pub(in crate::vector) struct DeviceCopy {
-    numbers: Option<Arc<Numbers>>,
-    rows: Option<Arc<Resident>>,
-}
-
-/// The numbers of vectors of some dimensions, and which items are such vectors.
-#[derive(Debug)]
-struct Numbers {
-    memory: Resident,
-    dimensions: u32,
-    wide: bool,
-    /// Where the bits lie, unless all items are present.
-    present: Option<u64>,
-}
 
 /// The vectors of a collection in the memory of a device.
 #[derive(Debug, Clone)]
 pub(super) struct ResidentVectors {
-    numbers: Arc<Numbers>,
+    numbers: Arc<CopiedNumbers>,
     rows: Option<Arc<Resident>>,
-}
-
-impl DeviceCopy {
-    /// Forgets the copies on the device from before it was lost.
-    fn forget_lost(&mut self, device: &Device) {
-        self.numbers.take_if(|numbers| !device.has(&numbers.memory));
-        self.rows.take_if(|rows| !device.has(rows));
-    }
-
-    fn bytes(&self) -> u64 {
-        let numbers = self.numbers.as_ref().map_or(0, |numbers| numbers.memory.bytes());
-        numbers + self.rows.as_ref().map_or(0, |rows| rows.bytes())
-    }
 }
 
 /// The bytes of the numbers of rows; `None` where each vector has one.
@@ -103,7 +71,7 @@ impl ResidentVectors {
         let there = copy.numbers.as_ref().filter(|numbers| numbers.dimensions == dimensions);
         let numbers = match there {
             Some(there) => Arc::clone(there),
-            None => Arc::new(Numbers::upload(device, vectors, dimensions)?),
+            None => Arc::new(CopiedNumbers::upload(device, vectors, dimensions)?),
         };
         let row_counts = match &copy.rows {
             _ if !rows => None,
@@ -150,7 +118,7 @@ impl ResidentVectors {
     }
 }
 
-impl Numbers {
+impl CopiedNumbers {
     /// As `f32`, or as `f64` where that shows to be needed.
     fn upload(device: &Device, vectors: &Vectors, dimensions: u32) -> Result<Self, DeviceError> {
         let values = Values { vectors, items: 0..vectors.len(), dimensions };

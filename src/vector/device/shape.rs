@@ -1,9 +1,9 @@
 //! The kernels that filter, and how they cut rows and columns.
 
 use crate::gpu::{Images, images};
+use crate::vector::boxes::{BLOCK_ITEMS, Boxes};
 use crate::vector::device::abi::OCTET;
 use crate::vector::device::boxes::{BOX_CHUNK, BOX_STAGE, MOST_BOX_CHUNKS};
-use crate::vector::order::{BLOCK_ITEMS, Boxes};
 
 /// The kernels of joins of vectors.
 pub(crate) static VECTORS: Images = images!("vectors", "sm_90a");

@@ -5,15 +5,16 @@ use std::ops::Range;
 
 use datafusion::common::Result;
 
-use super::basis::{Basis, LANES, ROWS};
-use super::boxes::{BOX_ITEMS, Boxes, Points, enclose, limit};
+use super::basis::{Basis, ROWS};
 use super::cells::{Cuts, Sizes, refine};
+use super::points::{Points, enclose, limit};
 use super::sample::share_in_reach;
 use crate::engine::ItemId;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
 use crate::util::parallel::{for_each, steps_per_task, threads_for};
 use crate::vector::bounds::{Frame, Rounded, is_far};
+use crate::vector::boxes::{BOX_ITEMS, Boxes, LANES};
 use crate::vector::collection::Run;
 use crate::vector::metric::{Metric, Threshold};
 use crate::vector::middle::spread;

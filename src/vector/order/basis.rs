@@ -10,9 +10,7 @@ use datafusion::common::Result;
 use crate::simd::{Floats, Simd, kernels};
 use crate::util::cancel::CancelFlag;
 use crate::vector::bounds::{SUMS, U32};
-
-/// The most axes: the lanes of a kernel.
-pub(super) const LANES: usize = 16;
+use crate::vector::boxes::LANES;
 
 /// Points that are projected together.
 pub(super) const ROWS: usize = 8;

@@ -2,9 +2,9 @@
 
 use datafusion::common::Result;
 
-use super::basis::LANES;
-use super::boxes::{BLOCK_ITEMS, BOX_ITEMS, Points};
+use super::points::Points;
 use crate::util::cancel::{CancelFlag, select_nth_unstable_by};
+use crate::vector::boxes::{BLOCK_ITEMS, BOX_ITEMS, LANES};
 
 /// The coordinate of the greatest variance of some points; of many points, of a sample. Compared with
 /// the widest coordinate, blocks are out of reach of a quarter more of the others.

@@ -4,7 +4,7 @@
 //! ```text
 //! basis.rs    a few principal coordinates of vectors
 //! cells.rs    points cut at medians, again and again
-//! boxes.rs    boxes around groups of 16 items
+//! points.rs   points in these coordinates, and boxes around them
 //! sample.rs   what the boxes of a sample tell of those of all
 //! reach.rs    tiles of any size, and a tree of the boxes around them
 //! arrange.rs  the order
@@ -17,9 +17,9 @@
 
 mod arrange;
 mod basis;
-mod boxes;
 mod cells;
 mod magnitudes;
+mod points;
 mod reach;
 mod sample;
 
@@ -27,6 +27,5 @@ mod sample;
 mod tests;
 
 pub(super) use arrange::{OrderRequest, Resources, arrange};
-pub(super) use boxes::{BLOCK_ITEMS, BOX_ITEMS, Boxes};
 pub(super) use magnitudes::by_magnitude;
-pub(super) use reach::{Extent, Reach};
+pub(super) use reach::Reach;

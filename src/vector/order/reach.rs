@@ -13,23 +13,14 @@
 use std::mem::size_of;
 use std::ops::Range;
 
-use super::basis::LANES;
-use super::boxes::{BOX_ITEMS, Boxes, gap};
-use crate::engine::ItemId;
 use crate::simd::{Floats, Simd, kernels};
 use crate::util::parallel::{for_each, steps_per_task};
+use crate::vector::boxes::{Boxes, Extent, LANES};
 
 /// Boxes of a block.
 const FANOUT: u32 = 16;
 /// The floats of a block for one coordinate.
 const ENDS: usize = 2 * FANOUT as usize;
-
-/// A box: its lower and its upper ends.
-#[derive(Debug, Clone, Copy)]
-pub(in crate::vector) struct Extent {
-    low: [f32; LANES],
-    high: [f32; LANES],
-}
 
 /// The boxes of tiles, level by level.
 #[derive(Debug)]
@@ -40,36 +31,6 @@ pub(in crate::vector) struct Reach {
     tiles: u32,
     /// From the tiles' one up to the one of a single block.
     levels: Vec<Vec<f32>>,
-}
-
-impl Extent {
-    const EMPTY: Self = Self { low: [f32::INFINITY; LANES], high: [f32::NEG_INFINITY; LANES] };
-
-    /// The square of the distance of two boxes in `dims` coordinates.
-    pub(super) fn gap(&self, other: &Self, dims: usize) -> f32 {
-        gap(self.ends(dims), other.ends(dims))
-    }
-
-    fn ends(&self, dims: usize) -> [&[f32]; 2] {
-        [&self.low[..dims], &self.high[..dims]]
-    }
-
-    fn add(&mut self, low: &[f32], high: &[f32]) {
-        self.low.iter_mut().zip(low).for_each(|(all, low)| *all = all.min(*low));
-        self.high.iter_mut().zip(high).for_each(|(all, high)| *all = all.max(*high));
-    }
-}
-
-impl Boxes {
-    /// The box around some items, and others of their groups.
-    pub(in crate::vector) fn extent(&self, items: Range<ItemId>) -> Extent {
-        let (dims, mut extent) = (self.dims as usize, Extent::EMPTY);
-        for group in Self::group(items.start)..items.end.div_ceil(BOX_ITEMS) as usize {
-            let (low, high) = self.ends_of(group).split_at(dims);
-            extent.add(low, high);
-        }
-        extent
-    }
 }
 
 impl Reach {
@@ -234,6 +195,7 @@ mod tests {
     use rand::{Rng, SeedableRng};
 
     use super::*;
+    use crate::vector::boxes::BOX_ITEMS;
 
     /// Boxes of groups that wander through space; some are infinite.
     fn ends(rng: &mut StdRng, groups: usize, dims: usize) -> Vec<f32> {

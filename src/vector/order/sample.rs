@@ -2,9 +2,10 @@
 
 use datafusion::common::Result;
 
-use super::boxes::{BLOCK_ITEMS, Points, enclose, gap, halves};
 use super::cells::{Sizes, refine};
+use super::points::{Points, enclose};
 use crate::util::cancel::CancelFlag;
+use crate::vector::boxes::{BLOCK_ITEMS, gap, halves};
 
 /// About the share of pairs of blocks that `limit` leaves within reach, of `all` points of which these
 /// are a sample.

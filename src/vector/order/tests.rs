@@ -6,12 +6,13 @@ use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
-use super::{BOX_ITEMS, Boxes, OrderRequest};
+use super::OrderRequest;
 use crate::config::GpuOptions;
 use crate::engine::{Collection, MatchNeed, MatchSpec, Orders};
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
+use crate::vector::boxes::{BOX_ITEMS, Boxes};
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::gather::Gathering;
 use crate::vector::index::tests::{expected, matches};

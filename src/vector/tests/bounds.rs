@@ -12,11 +12,11 @@ use crate::engine::{MatchNeed, MatchSpec, Orders, PrepareContext};
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
-use crate::vector::bounds::{Bounds, Frame};
+use crate::vector::bounds::Frame;
 use crate::vector::bytes::{ByteFrame, MOST_DIMENSIONS};
 use crate::vector::choice::Choice;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
-use crate::vector::filter::{Filter, RowBounds};
+use crate::vector::filter::{Bounds, Filter, RowBounds};
 use crate::vector::metric::{Metric, Threshold};
 use crate::vector::tile::{
     Element, PANEL, Panels, ROW_UNIT, Rows, for_each_lane, place_in_rows, products_of_panels,

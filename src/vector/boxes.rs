@@ -1,19 +1,20 @@
-//! Boxes around groups of items.
+//! Boxes around groups of the items of a collection.
 
 use std::mem::size_of;
+use std::ops::Range;
 use std::sync::OnceLock;
 
-use super::basis::{Basis, LANES};
-use super::reach::Extent;
 use crate::engine::ItemId;
-use crate::vector::bounds::Frame;
+
+/// The coordinates of a box, at most: the lanes of a kernel.
+pub(super) const LANES: usize = 16;
 
 /// Items of a group: those whose numbers, divided by this, are equal.
-pub(in crate::vector) const BOX_ITEMS: u32 = 16;
+pub(super) const BOX_ITEMS: u32 = 16;
 
 /// Items whose numbers, divided by this, are equal are neighbours in the order, whatever lies beside
 /// them: what is compared at once had better be such a block, or several.
-pub(in crate::vector) const BLOCK_ITEMS: u32 = 64;
+pub(super) const BLOCK_ITEMS: u32 = 64;
 
 /// Boxes around the vectors of groups of items, in a few coordinates.
 ///
@@ -21,7 +22,7 @@ pub(in crate::vector) const BLOCK_ITEMS: u32 = 64;
 /// order, of `max(0, low_b − high_a, low_a − high_b)²` exceeds `limit`: computed in `f32`, each step
 /// rounded in any direction.
 #[derive(Debug, Default)]
-pub(in crate::vector) struct Boxes {
+pub(super) struct Boxes {
     /// The coordinates of a box.
     pub dims: u32,
     /// By group, `dims` lower ends and then `dims` upper ones. Those of a group that holds items of
@@ -34,21 +35,11 @@ pub(in crate::vector) struct Boxes {
     pub shares: OnceLock<[f32; 2]>,
 }
 
-/// Points, with a bound on what their coordinates are off.
+/// A box: its lower and its upper ends.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Points<'a> {
-    pub dims: usize,
-    /// `dims` coordinates for each point.
-    pub coordinates: &'a [f32],
-    /// Infinite for those that have no place.
-    pub slack: &'a [f32],
-}
-
-impl Points<'_> {
-    #[inline]
-    pub(super) fn of(&self, point: u32) -> &[f32] {
-        &self.coordinates[point as usize * self.dims..][..self.dims]
-    }
+pub(super) struct Extent {
+    pub low: [f32; LANES],
+    pub high: [f32; LANES],
 }
 
 impl Boxes {
@@ -67,36 +58,46 @@ impl Boxes {
         items.div_ceil(BOX_ITEMS as usize) * 2 * dims * size_of::<f32>()
     }
 
-    pub(in crate::vector) fn size_in_bytes(&self) -> usize {
+    pub(super) fn size_in_bytes(&self) -> usize {
         self.ends.capacity() * size_of::<f32>()
     }
 
     /// The group of an item.
     #[inline]
-    pub(in crate::vector) fn group(item: ItemId) -> usize {
+    pub(super) fn group(item: ItemId) -> usize {
         (item / BOX_ITEMS) as usize
     }
 
     /// The ends of a group.
     #[inline]
-    pub(in crate::vector) fn ends_of(&self, group: usize) -> &[f32] {
+    pub(super) fn ends_of(&self, group: usize) -> &[f32] {
         let width = 2 * self.dims as usize;
         &self.ends[group * width..][..width]
     }
 
     /// The number of groups.
-    pub(in crate::vector) fn groups(&self) -> usize {
+    pub(super) fn groups(&self) -> usize {
         self.ends.len() / (2 * self.dims.max(1) as usize)
+    }
+
+    /// The box around some items, and others of their groups.
+    pub(super) fn extent(&self, items: Range<ItemId>) -> Extent {
+        let (dims, mut extent) = (self.dims as usize, Extent::EMPTY);
+        for group in Self::group(items.start)..items.end.div_ceil(BOX_ITEMS) as usize {
+            let (low, high) = self.ends_of(group).split_at(dims);
+            extent.add(low, high);
+        }
+        extent
     }
 
     /// About the shares of pairs of groups, and of tiles of sixteen groups, that are within reach of
     /// each other.
-    pub(in crate::vector) fn shares(&self) -> [f32; 2] {
+    pub(super) fn shares(&self) -> [f32; 2] {
         *self.shares.get_or_init(|| [1, 16].map(|groups| self.share_of_tiles(groups)))
     }
 
     /// The share of tiles of `groups` neighbouring groups.
-    pub(in crate::vector) fn share_of_tiles(&self, groups: usize) -> f32 {
+    pub(super) fn share_of_tiles(&self, groups: usize) -> f32 {
         const SAMPLED: usize = 1 << 7;
         let tiles = self.groups().div_ceil(groups);
         let items = |tile: usize| (tile * groups) as u32 * BOX_ITEMS;
@@ -118,8 +119,27 @@ impl Boxes {
 
     /// Whether two groups hold no pair.
     #[cfg(test)]
-    pub(in crate::vector) fn are_apart(&self, a: usize, b: usize) -> bool {
+    pub(super) fn are_apart(&self, a: usize, b: usize) -> bool {
         gap(halves(self.ends_of(a)), halves(self.ends_of(b))) > self.limit
+    }
+}
+
+impl Extent {
+    pub(super) const EMPTY: Self =
+        Self { low: [f32::INFINITY; LANES], high: [f32::NEG_INFINITY; LANES] };
+
+    /// The square of the distance of two boxes in `dims` coordinates.
+    pub(super) fn gap(&self, other: &Self, dims: usize) -> f32 {
+        gap(self.ends(dims), other.ends(dims))
+    }
+
+    fn ends(&self, dims: usize) -> [&[f32]; 2] {
+        [&self.low[..dims], &self.high[..dims]]
+    }
+
+    fn add(&mut self, low: &[f32], high: &[f32]) {
+        self.low.iter_mut().zip(low).for_each(|(all, low)| *all = all.min(*low));
+        self.high.iter_mut().zip(high).for_each(|(all, high)| *all = all.max(*high));
     }
 }
 
@@ -139,40 +159,4 @@ pub(super) fn gap([low_a, high_a]: [&[f32]; 2], [low_b, high_b]: [&[f32]; 2]) ->
         sum += off * off;
     }
     sum
-}
-
-/// Writes the ends of the box around some points, all of which have a place. Their coordinates lie
-/// within their slack.
-pub(super) fn enclose(points: Points<'_>, some: &[u32], ends: &mut [f32]) {
-    let mut low = [f32::INFINITY; LANES];
-    let mut high = [f32::NEG_INFINITY; LANES];
-    for &point in some {
-        let slack = points.slack[point as usize];
-        let values = points.of(point).iter().zip(low.iter_mut().zip(&mut high));
-        for (&value, (low, high)) in values {
-            let (below, above) = (value - slack, value + slack);
-            *low = if below < *low { below } else { *low };
-            *high = if above > *high { above } else { *high };
-        }
-    }
-    // Differences are rounded by half a step at most.
-    let (lower, upper) = ends.split_at_mut(points.dims);
-    lower.iter_mut().zip(low).for_each(|(place, value)| *place = value.next_down());
-    upper.iter_mut().zip(high).for_each(|(place, value)| *place = value.next_up());
-}
-
-/// The limit for boxes in the coordinates of `basis`: `None` where no box is out of any reach.
-///
-/// Partners X and Y lie at most `far` from each other, hence their images PX and PY at most
-/// ‖P‖ `far`. The box of X holds PX.
-pub(super) fn limit(frame: &Frame, basis: &Basis, dimensions: usize) -> Option<f32> {
-    /// Twice the rounding of an `f32`.
-    const STEP: f64 = 1.0 / (1 << 23) as f64;
-    let far = f64::from(frame.limits(dimensions, [0.0; 2], 0.0)?.reject);
-    // Differences, squares and sums, each rounded in any direction.
-    let rounding = 1.0 + (2.0 * basis.dims as f64 + 16.0) * STEP;
-    let limit = far * basis.stretch * rounding * (1.0 + 1e-6) + 1e-40;
-    let float = limit as f32;
-    let float = if f64::from(float) < limit { float.next_up() } else { float };
-    float.is_finite().then_some(float)
 }
