@@ -21,7 +21,7 @@ use self::indexed::PublishedIndex;
 use self::points::PublishedPoints;
 use crate::engine::Strategy;
 use crate::set::SetJoin;
-use crate::vector::nested_loop::VectorJoin;
+use crate::vector::join::VectorJoin;
 
 /// The strategies of sets.
 pub(crate) static OF_SETS: &[&dyn Strategy<SetJoin>] =

@@ -7,39 +7,13 @@ use datafusion::common::Result;
 use super::bounds::unit_scale;
 use super::bytes::{ByteFrame, MOST_DIMENSIONS, Quantised};
 use super::collection::{Run, Vectors};
+use super::cost::{all_pairs, byte_cost, decision_cost, pair_cost};
 use super::filter::{Bounds, Filter, RowBounds, steady};
 use super::metric::{Metric, Threshold};
 use super::middle::{Middle, is_usual, spread, square_from};
-use super::nested_loop::all_pairs;
 use super::tile::{Element, PANEL, Panels, ROW_UNIT, Rows, place_in_rows, products};
 use crate::engine::{ItemId, MatchSpec, Pairing, PrepareContext};
 use crate::simd::Simd;
-
-/// The time for a pair of vectors in `f32`, in nanoseconds of a core: measured on an EPYC (Zen 4) with
-/// 8 to 960 dimensions.
-pub(super) fn pair_cost(dimensions: u32) -> f64 {
-    /// The cost of the comparison, and of a dimension.
-    const PAIR: f64 = 0.05;
-    const DIMENSION: f64 = 0.019;
-    PAIR + DIMENSION * f64::from(dimensions)
-}
-
-/// The time for a pair of vectors in bytes, likewise.
-fn byte_cost(dimensions: u32) -> f64 {
-    const PAIR: f64 = 0.02;
-    const DIMENSION: f64 = 0.0047;
-    PAIR + DIMENSION * f64::from(dimensions)
-}
-
-/// The time of products of bytes by that of products in `f32`, at least.
-pub(super) const LEAST_RATIO: f64 = 0.24;
-
-/// The time to decide a pair in `f64`.
-pub(super) fn decision_cost(dimensions: u32) -> f64 {
-    const PAIR: f64 = 30.0;
-    const DIMENSION: f64 = 0.5;
-    PAIR + DIMENSION * f64::from(dimensions)
-}
 
 /// The filter that decides most pairs.
 #[derive(Debug, Clone)]

@@ -9,9 +9,9 @@ use datafusion::physical_expr::PhysicalExprRef;
 use datafusion::physical_expr::expressions::CastExpr;
 
 use super::axis::{NormAxis, Places};
+use super::join::VectorJoin;
 use super::matcher::VectorMatcher;
 use super::metric::{FAMILY, Metric, Threshold};
-use super::nested_loop::VectorJoin;
 use super::numbers::holds_vectors;
 use crate::engine::{AnyMatcher, Argument, Axis, Family, PlaceReader, Strategy};
 use crate::spec::{Function, Predicate, Side};

@@ -6,29 +6,23 @@ use datafusion::common::{Result, internal_err};
 use datafusion::physical_expr::PhysicalExprRef;
 
 use super::axis::NormAxis;
-use super::block::least_block_bytes;
-use super::choice::pair_cost;
 use super::collection::Vectors;
-use super::cursor::CURSOR_BYTES;
+use super::cost::pair_cost;
 use super::device::VectorDevices;
 use super::encode::{VectorEncoder, finish};
-use super::index::{self, DIRECTORY, GRID, VectorIndex};
-use super::metric::{ArgumentOrder, Metric, Threshold};
+use super::index::{self, VectorIndex};
+use super::join::VectorJoin;
+use super::metric::{ArgumentOrder, Joining, Metric, Threshold};
 use super::nan::VectorPair;
-use super::nested_loop::{Joining, NestedLoop, VectorJoin};
+use super::nested_loop::{self, least_block_bytes, prepared_bytes};
 use super::stored::StoredVectors;
+use super::strategies::{NestedLoop, OF_PRODUCTS, STRATEGIES};
 use crate::engine::{
     Axis, BuildEncoder, DeviceRequest, Encoded, FinishContext, Growth, ItemPair, KeyDictionary,
     MatchSpec, Matcher, Pairing, PrepareContext, StoredForm, Strategy, StrategyName, WorkStep,
 };
 use crate::offload;
 use crate::spec::{Call, Side};
-
-/// Every strategy that `auto` compares, in the order in which equal estimates are preferred. All serve
-/// distances.
-pub(crate) static STRATEGIES: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop, &GRID, &DIRECTORY];
-/// The strategies of inner products, which no box bounds.
-static OF_PRODUCTS: &[&dyn Strategy<VectorJoin>] = &[&NestedLoop];
 
 /// A metric with its threshold.
 #[derive(Debug)]
@@ -87,7 +81,7 @@ impl Matcher for VectorMatcher {
             keys += of_part.size_in_bytes();
         }
         let finish = Vectors::footprint(rows) + 2 * keys;
-        let panels = NestedLoop::prepared_bytes(rows, numbers);
+        let panels = prepared_bytes(rows, numbers);
         let prepare = match self.threshold.metric {
             Metric::InnerProduct => panels,
             Metric::Euclidean | Metric::Cosine => panels.max(VectorIndex::bytes(rows, numbers)),
@@ -97,7 +91,7 @@ impl Matcher for VectorMatcher {
     }
 
     fn cursor_bytes(&self, _: &MatchSpec) -> usize {
-        CURSOR_BYTES.max(index::CURSOR_BYTES)
+        nested_loop::CURSOR_BYTES.max(index::CURSOR_BYTES)
     }
 
     fn strategies(&self) -> &[&'static dyn Strategy<VectorJoin>] {

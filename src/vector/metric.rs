@@ -242,6 +242,14 @@ impl ArgumentOrder {
     }
 }
 
+/// The question that a join asks of pairs.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Joining {
+    pub threshold: Threshold,
+    pub orders: ArgumentOrder,
+    pub spec: MatchSpec,
+}
+
 /// Whether a pair matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Decision {

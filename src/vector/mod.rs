@@ -2,21 +2,20 @@
 //! `inner_product`, DataFusion's own functions.
 //!
 //! ```text
-//! numbers.rs      lists of any layout and number type, read as f64
 //! metric.rs       the functions: value of a pair, threshold
+//! numbers.rs      lists of any layout and number type, read as f64
 //! encode.rs       rows to items       collection.rs  the distinct vectors of some rows
 //! gather.rs       how they are found  order/         neighbours near each other, with boxes
-//! boxes.rs        boxes around groups of them       copies.rs      their copies on devices
+//! boxes.rs        those boxes         copies.rs      what devices keep of a collection
 //! stored.rs       rows on disk        axis.rs        their places
-//! bounds.rs       what a product in f32 proves      bytes.rs       the same of 8-bit integers
-//! filter.rs       what both have in common          choice.rs      which of them a join takes
-//! panels.rs       the build side, written for it    tile.rs        products with its panels
-//! nested_loop.rs  every vector with every other     cursor.rs      one partition of it
-//! block.rs        vectors that meet panels          counts.rs      matches that are only counted
-//! second.rs       f32 where bytes do not do         verify.rs      pairs in f64, by sums in lanes
 //! middle.rs       where most vectors lie            nan.rs         pairs whose value is NaN
+//! tile.rs         products of rows with panels      filter.rs      how a product decides pairs
+//! bounds.rs       filters in f32 and their proofs   bytes.rs       the same of 8-bit integers
+//! cost.rs         the time for pairs                choice.rs      the filter that a join takes
+//! nested_loop/    every vector with every other, on the CPU
+//! device/         the same on GPUs
 //! index/          boxes around neighbours, by cells or by quantiles
-//! device/         the nested loop on GPUs
+//! join.rs         a join and its figures            strategies.rs  the ways to run it, compared by these
 //! family.rs, matcher.rs               what the operator sees
 //! ```
 //!
@@ -26,36 +25,33 @@
 //! function decides.
 
 mod axis;
-mod block;
 mod bounds;
 mod boxes;
 mod bytes;
 mod choice;
 pub(crate) mod collection;
 mod copies;
-mod counts;
-mod cursor;
+mod cost;
 pub(crate) mod device;
 mod encode;
 mod family;
 mod filter;
 mod gather;
 mod index;
+pub(crate) mod join;
 mod matcher;
 pub(crate) mod metric;
 mod middle;
 mod nan;
-pub(crate) mod nested_loop;
+mod nested_loop;
 mod numbers;
 mod order;
-mod panels;
-mod second;
 mod stored;
+mod strategies;
 mod tile;
-mod verify;
 
 #[cfg(test)]
 mod tests;
 
 pub(crate) use family::VectorFamily;
-pub(crate) use matcher::STRATEGIES;
+pub(crate) use strategies::STRATEGIES;

@@ -16,7 +16,8 @@ use crate::engine::{Estimate, Placement, PrepareContext, PreparedJoin, Strategy,
 use crate::gpu::{Images, images};
 use crate::vector::collection::Vectors;
 use crate::vector::device::{self, Numbers, OtherKernel, VectorDevices, VectorKernel, VectorShape};
-use crate::vector::nested_loop::{Joining, VectorJoin};
+use crate::vector::join::VectorJoin;
+use crate::vector::metric::Joining;
 
 /// The kernels of both joins.
 static POINTS: Images = images!("published_points");

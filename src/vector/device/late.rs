@@ -9,11 +9,10 @@ use crate::engine::{
     Cursor, MatchNeed, MatchSpec, Orders, PrepareContext, PreparedJoin, UnitCursor,
 };
 use crate::offload::{CpuJoin, Wanted};
-use crate::vector::block::BLOCK;
 use crate::vector::collection::Vectors;
-use crate::vector::cursor::CURSOR_BYTES;
 use crate::vector::device::pairs::PairWorker;
-use crate::vector::nested_loop::{Joining, NestedLoop};
+use crate::vector::metric::Joining;
+use crate::vector::nested_loop::{self, BLOCK, CURSOR_BYTES};
 
 /// Opens cursors of a join where there is memory for all that they will take: they reserve it
 /// later, when nothing else can take their place.
@@ -60,7 +59,7 @@ impl CpuJoin for VectorsOnCpu {
         let build = Arc::clone(&self.build);
         let lens = build.runs().iter().map(|run| run.lens[1] as usize);
         let block = BLOCK * lens.max().unwrap_or(0) * size_of::<f32>();
-        let join = NestedLoop::on_cpu(build, self.join(wanted), context)?;
+        let join = nested_loop::prepare(build, self.join(wanted), context)?;
         Ok(Arc::new(Admitting { join, bytes: CURSOR_BYTES + block }))
     }
 

@@ -11,7 +11,7 @@ use crate::engine::{
     RowPairCounts, Work, Worker,
 };
 use crate::vector::collection::{Vectors, check_lens};
-use crate::vector::nested_loop::Joining;
+use crate::vector::metric::Joining;
 
 /// Numbers compared between two looks at the clock.
 const NUMBERS: usize = if cfg!(test) { 200 } else { 1 << 16 };

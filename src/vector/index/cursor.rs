@@ -16,7 +16,7 @@ use crate::engine::{
 };
 use crate::vector::bounds::Rounded;
 use crate::vector::collection::{Vectors, check_lens};
-use crate::vector::metric::{ArgumentOrder, Decision, Threshold};
+use crate::vector::metric::{ArgumentOrder, Decision, Joining, Threshold};
 
 /// About the bytes of a cursor, besides the order of a unit's items and a point.
 pub(in crate::vector) const CURSOR_BYTES: usize =
@@ -50,7 +50,7 @@ struct Probe {
     near: u16,
 }
 
-/// See [`super::strategy`].
+/// Finds the partners of one partition's vectors in an index.
 #[derive(Debug)]
 pub(super) struct IndexWorker {
     index: Arc<VectorIndex>,
@@ -73,11 +73,10 @@ impl IndexWorker {
     /// When memory is refused.
     pub(super) fn try_new(
         index: Arc<VectorIndex>,
-        threshold: Threshold,
-        orders: ArgumentOrder,
-        spec: MatchSpec,
+        joining: Joining,
         reservation: MemoryReservation,
     ) -> Result<Self> {
+        let Joining { threshold, orders, spec } = joining;
         let widest = index.vectors.runs().iter().map(|run| run.lens[1]).max().unwrap_or(0);
         reservation.try_grow(CURSOR_BYTES + widest as usize * size_of::<f32>())?;
         Ok(Self {

@@ -7,7 +7,7 @@
 //! built.rs     the points of a build side with their trees
 //! cursor.rs    one partition's probe vectors
 //! sample.rs    what an index will save
-//! strategy.rs  the two strategies
+//! prepared.rs  the join that opens cursors
 //! ```
 //!
 //! Distances are sums of squared differences in `f32`, in which nothing cancels: their bounds hold
@@ -18,8 +18,8 @@ mod boxes;
 mod built;
 mod cursor;
 mod order;
+mod prepared;
 mod sample;
-mod strategy;
 mod visit;
 
 #[cfg(test)]
@@ -27,5 +27,6 @@ pub(in crate::vector) mod tests;
 
 pub(super) use built::VectorIndex;
 pub(super) use cursor::CURSOR_BYTES;
-pub(super) use sample::{Sampled, least_of_index, sample};
-pub(super) use strategy::{DIRECTORY, GRID};
+pub(super) use order::Order;
+pub(super) use prepared::PreparedIndex;
+pub(super) use sample::{Sampled, least_of_index, order_of, sample};

@@ -70,7 +70,7 @@ fn visiting(vectors: &Vectors, spec: &MatchSpec, nodes: f64, panels: f64) -> f64
 
 /// The order of an index that suits the vectors: of few dimensions cells are as good as quantiles, and
 /// made sooner.
-pub(super) fn order_of(vectors: &Vectors) -> Order {
+pub(in crate::vector) fn order_of(vectors: &Vectors) -> Order {
     if widest(vectors) <= 3 { Order::Cells } else { Order::Quantiles }
 }
 

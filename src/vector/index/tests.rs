@@ -9,7 +9,6 @@ use rand::seq::IndexedRandom;
 use rand::{Rng, SeedableRng};
 
 use super::boxes::{FANOUT, PANEL, Shape};
-use super::strategy::{DIRECTORY, GRID};
 use crate::config::GpuOptions;
 use crate::engine::{
     Funnel, Match, MatchBuffer, MatchNeed, MatchSpec, Orders, Placement, PrepareContext, ProbeUnit,
@@ -18,10 +17,11 @@ use crate::engine::{
 use crate::simd::Simd;
 use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
-use crate::vector::block::BLOCK;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
-use crate::vector::metric::{ArgumentOrder, Metric, Threshold};
-use crate::vector::nested_loop::{Joining, NestedLoop, VectorJoin};
+use crate::vector::join::VectorJoin;
+use crate::vector::metric::{ArgumentOrder, Joining, Metric, Threshold};
+use crate::vector::nested_loop::BLOCK;
+use crate::vector::strategies::{DIRECTORY, GRID, NestedLoop};
 
 /// Vectors in runs by key; a key of three has no run that a tree grows in.
 fn collection(rng: &mut StdRng, count: usize, d: usize, shape: usize, keys: u32) -> Vectors {

@@ -17,7 +17,7 @@ use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::gather::Gathering;
 use crate::vector::index::tests::{expected, matches};
 use crate::vector::metric::{Metric, Threshold};
-use crate::vector::nested_loop::NestedLoop;
+use crate::vector::strategies::NestedLoop;
 
 /// Rows of vectors of `d` dimensions near a few centres, or anywhere; some are repeated, some are
 /// unusual, some have another key.

@@ -18,10 +18,10 @@ use crate::vector::choice::Choice;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::filter::{Bounds, Filter, RowBounds};
 use crate::vector::metric::{Metric, Threshold};
+use crate::vector::nested_loop::verify;
 use crate::vector::tile::{
     Element, PANEL, Panels, ROW_UNIT, Rows, for_each_lane, place_in_rows, products_of_panels,
 };
-use crate::vector::verify;
 
 /// The vectors as the items of a collection, and the item of each.
 fn collection(vectors: &[Vec<f64>]) -> Vectors {

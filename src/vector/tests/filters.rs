@@ -13,7 +13,7 @@ use crate::util::cancel::CancelFlag;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
 use crate::vector::index::tests::{expected, matches};
 use crate::vector::metric::{Metric, Threshold};
-use crate::vector::nested_loop::NestedLoop;
+use crate::vector::strategies::NestedLoop;
 
 /// Vectors of keys, each key with a length of its own.
 pub(super) fn collection(rows: impl Iterator<Item = (u32, Vec<f64>)>) -> Arc<Vectors> {

@@ -10,11 +10,11 @@ use super::filters::{collection, spec};
 use crate::engine::{Collection, MatchNeed, MatchSpec, Pairing, RowPairCounts, Strategy};
 use crate::simd::Simd;
 use crate::vector::collection::Vectors;
-use crate::vector::index::DIRECTORY;
 use crate::vector::index::tests::{Found, expected, found, matches};
+use crate::vector::join::VectorJoin;
 use crate::vector::metric::{ArgumentOrder, Decision, Metric, Threshold};
 use crate::vector::nan::Kind;
-use crate::vector::nested_loop::{NestedLoop, VectorJoin};
+use crate::vector::strategies::{DIRECTORY, NestedLoop};
 use crate::vector::tile::PANEL;
 
 /// Which vectors are not as the others.

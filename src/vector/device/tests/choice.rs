@@ -18,10 +18,10 @@ use crate::spec::Side;
 use crate::util::cancel::CancelFlag;
 use crate::vector::axis::NormAxis;
 use crate::vector::collection::{Content, ReadRow, ReadRows, Vectors};
-use crate::vector::index::GRID;
+use crate::vector::join::VectorJoin;
 use crate::vector::matcher::VectorMatcher;
-use crate::vector::metric::{ArgumentOrder, Metric, Threshold};
-use crate::vector::nested_loop::{Joining, NestedLoop, VectorJoin};
+use crate::vector::metric::{ArgumentOrder, Joining, Metric, Threshold};
+use crate::vector::strategies::{GRID, NestedLoop};
 
 const THRESHOLD: Threshold = Threshold { metric: Metric::Euclidean, bound: 0.05 };
 

@@ -29,8 +29,8 @@ use crate::vector::device::columns::Preparation;
 use crate::vector::device::shape::{VectorKernel, VectorShape};
 use crate::vector::device::{self, VectorDevices};
 use crate::vector::gather::Gathering;
-use crate::vector::metric::{ArgumentOrder, Metric, Threshold};
-use crate::vector::nested_loop::{Joining, NestedLoop};
+use crate::vector::metric::{ArgumentOrder, Joining, Metric, Threshold};
+use crate::vector::nested_loop;
 use crate::vector::order::OrderRequest;
 
 /// A row: its key and vector; `None` for a list with a NULL, of the length given behind.
@@ -288,7 +288,7 @@ impl Sides {
         let joining = self.joining(threshold, spec);
         let prepared = match (drive.prepare)(&self.build, joining, &join, context) {
             Err(_) if !drive.demanded => {
-                NestedLoop::on_cpu(Arc::clone(&self.build), joining, context)?
+                nested_loop::prepare(Arc::clone(&self.build), joining, context)?
             }
             prepared => prepared?,
         };

@@ -3,22 +3,22 @@
 use std::mem::size_of;
 use std::ops::Range;
 
-use super::boxes::Extent;
-use super::collection::Vectors;
-use super::filter::{Bound, Bounds, Filter, RowBounds};
 use super::panels::{BuildPanels, SomePanels, most_norm};
 use super::second::Second;
-use super::tile::{Element, PANEL, ROW_UNIT, place_in_rows};
 use crate::engine::ItemId;
+use crate::vector::boxes::Extent;
+use crate::vector::collection::Vectors;
+use crate::vector::filter::{Bound, Bounds, Filter, RowBounds};
+use crate::vector::tile::{Element, PANEL, ROW_UNIT, place_in_rows};
 
 /// Probe vectors that meet a panel while it lies in the cache, at most.
-pub(super) const BLOCK: usize = 8 * ROW_UNIT;
+pub(in crate::vector) const BLOCK: usize = 8 * ROW_UNIT;
 
 /// Panels that a block meets before its survivors are decided.
 pub(super) const PANELS: usize = 2;
 
 /// A bound on the bytes of the vectors of a block where memory is short, by their dimensions.
-pub(super) fn least_block_bytes(dimensions: usize) -> usize {
+pub(in crate::vector) fn least_block_bytes(dimensions: usize) -> usize {
     ROW_UNIT * dimensions.next_multiple_of(64) * size_of::<f32>()
 }
 

@@ -11,15 +11,15 @@ use std::ops::Range;
 use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
-use super::bounds::Frame;
-use super::choice::{decision_cost, pair_cost};
-use super::collection::Vectors;
-use super::filter::{Bounds, Filter, RowBounds};
-use super::metric::Metric;
-use super::tile::{Element, PANEL, Panels, ROW_UNIT, Rows, place_in_rows, products};
 use crate::engine::ItemId;
 use crate::simd::Simd;
 use crate::util::cancel::CancelFlag;
+use crate::vector::bounds::Frame;
+use crate::vector::collection::Vectors;
+use crate::vector::cost::{decision_cost, pair_cost};
+use crate::vector::filter::{Bounds, Filter, RowBounds};
+use crate::vector::metric::Metric;
+use crate::vector::tile::{Element, PANEL, Panels, ROW_UNIT, Rows, place_in_rows, products};
 
 /// Vectors in `f32` with their bounds.
 #[derive(Debug, Default)]

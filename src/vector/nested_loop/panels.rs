@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use datafusion::common::Result;
 
-use super::bounds::{Frame, MOST_DIMENSIONS, SUMS};
-use super::collection::Vectors;
-use super::filter::{Bound, Filter, steady};
-use super::metric::Metric;
-use super::middle::square_from;
-use super::order::Reach;
-use super::tile::{Element, PANEL, Panels};
 use crate::engine::{ItemId, PrepareContext};
 use crate::util::parallel::{for_each, steps_per_task, threads_for};
+use crate::vector::bounds::{Frame, MOST_DIMENSIONS, SUMS};
+use crate::vector::collection::Vectors;
+use crate::vector::filter::{Bound, Filter, steady};
+use crate::vector::metric::Metric;
+use crate::vector::middle::square_from;
+use crate::vector::order::Reach;
+use crate::vector::tile::{Element, PANEL, Panels};
 
 /// The build side's vectors in panels.
 #[derive(Debug)]

@@ -5,9 +5,9 @@
 //! and Stability of Numerical Algorithms*, section 3.1): where the sum in lanes is farther from the
 //! threshold than both errors, it decides.
 
-use super::bounds::U64;
-use super::metric::{Metric, Threshold};
 use crate::simd::{Floats, Simd, kernels};
+use crate::vector::bounds::U64;
+use crate::vector::metric::{Metric, Threshold};
 
 /// Vectors of fewer dimensions are left to the function.
 const LEAST_DIMENSIONS: usize = 16;
@@ -20,7 +20,12 @@ const USUAL: std::ops::Range<f64> = 1e-280..1e300;
 
 /// Whether two vectors of one length match; `None` where only the function tells.
 #[inline]
-pub(super) fn is_match(simd: Simd, threshold: Threshold, x: &[f64], y: &[f64]) -> Option<bool> {
+pub(in crate::vector) fn is_match(
+    simd: Simd,
+    threshold: Threshold,
+    x: &[f64],
+    y: &[f64],
+) -> Option<bool> {
     if x.len() < LEAST_DIMENSIONS {
         return None;
     }

@@ -9,20 +9,19 @@ use datafusion::common::Result;
 use datafusion::execution::memory_pool::MemoryReservation;
 
 use super::block::{BLOCK, Block, PANELS};
-use super::boxes::BLOCK_ITEMS;
-use super::collection::{Vectors, check_lens};
 use super::counts::{Counted, lanes_of};
-use super::filter::{Bounds, Filter, RowBounds};
-use super::metric::{Decision, Metric};
-use super::nan::{ASKING_BYTES, VectorPair};
-use super::nested_loop::Joining;
 use super::panels::BuildPanels;
-use super::tile::{Element, PANEL, ROW_UNIT, Rows, for_each_lane, products_of_panels};
 use super::verify;
 use crate::engine::{
     self, Collection, Funnel, ItemId, Match, MatchBuffer, MatchNeed, Pairing, RowPairCounts, Work,
     Worker,
 };
+use crate::vector::boxes::BLOCK_ITEMS;
+use crate::vector::collection::{Vectors, check_lens};
+use crate::vector::filter::{Bounds, Filter, RowBounds};
+use crate::vector::metric::{Decision, Joining, Metric};
+use crate::vector::nan::{ASKING_BYTES, VectorPair};
+use crate::vector::tile::{Element, PANEL, ROW_UNIT, Rows, for_each_lane, products_of_panels};
 
 /// Panels whose boxes are held against a block's at once.
 const LISTED: usize = 1 << 12;
@@ -33,7 +32,7 @@ const FEW_LISTED: usize = 1 << 7;
 const FEW_PAIRS: usize = 64;
 
 /// About the bytes of a cursor, besides the vectors of its block.
-pub(super) const CURSOR_BYTES: usize = BLOCK
+pub(in crate::vector) const CURSOR_BYTES: usize = BLOCK
     * (PANEL * PANELS * size_of::<Survivor>()
         + 2 * size_of::<Bounds>()
         + size_of::<RowBounds<f32>>())
@@ -60,7 +59,7 @@ struct Unit {
     rest: Range<ItemId>,
 }
 
-/// See [`super::nested_loop::NestedLoop`].
+/// Compares one partition's vectors with the panels of the build side.
 #[derive(Debug)]
 pub(super) struct NestedLoopWorker<F: Filter> {
     side: Arc<BuildPanels<F>>,

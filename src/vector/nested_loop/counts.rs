@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::collection::Vectors;
-use super::tile::{PANEL, for_each_lane};
 use crate::engine::{Collection, ItemId, RowPairCounts};
+use crate::vector::collection::Vectors;
+use crate::vector::tile::{PANEL, for_each_lane};
 
 /// The lanes of the items of a range among the sixteen from `first` on.
 pub(super) fn lanes_of(first: ItemId, items: Range<ItemId>) -> u16 {

@@ -1,0 +1,31 @@
+//! An index as it is prepared for cursors.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::execution::memory_pool::MemoryReservation;
+
+use super::built::VectorIndex;
+use super::cursor::IndexWorker;
+use crate::engine::{Cursor, PreparedJoin, UnitCursor};
+use crate::vector::metric::Joining;
+
+/// A join through an index.
+#[derive(Debug)]
+pub(in crate::vector) struct PreparedIndex {
+    pub index: Arc<VectorIndex>,
+    pub joining: Joining,
+}
+
+impl PreparedJoin for PreparedIndex {
+    fn open(&self, reservation: &MemoryReservation) -> Result<Box<dyn Cursor>> {
+        let index = Arc::clone(&self.index);
+        let worker = IndexWorker::try_new(index, self.joining, reservation.new_empty())?;
+        Ok(Box::new(UnitCursor::new(worker)))
+    }
+
+    fn probe_rows(&self) -> usize {
+        // A row takes some microseconds, or tens of them.
+        1 << 9
+    }
+}
