@@ -12,6 +12,7 @@ pub(super) type VectorCopies = Copies<DeviceCopy>;
 #[derive(Debug, Default)]
 pub(super) struct DeviceCopy {
     pub numbers: Option<Arc<CopiedNumbers>>,
+    /// The number of rows of each vector.
     pub rows: Option<Arc<Resident>>,
 }
 
@@ -32,6 +33,7 @@ impl DeviceCopy {
         self.rows.take_if(|rows| !device.has(rows));
     }
 
+    /// The bytes that they take there.
     pub(super) fn bytes(&self) -> u64 {
         let numbers = self.numbers.as_ref().map_or(0, |numbers| numbers.memory.bytes());
         numbers + self.rows.as_ref().map_or(0, |rows| rows.bytes())

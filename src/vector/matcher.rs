@@ -14,7 +14,7 @@ use super::index::{self, VectorIndex};
 use super::join::VectorJoin;
 use super::metric::{ArgumentOrder, Joining, Metric, Threshold};
 use super::nan::VectorPair;
-use super::nested_loop::{self, least_block_bytes, prepared_bytes};
+use super::nested_loop;
 use super::stored::StoredVectors;
 use super::strategies::{NestedLoop, OF_PRODUCTS, STRATEGIES};
 use crate::engine::{
@@ -81,12 +81,12 @@ impl Matcher for VectorMatcher {
             keys += of_part.size_in_bytes();
         }
         let finish = Vectors::footprint(rows) + 2 * keys;
-        let panels = prepared_bytes(rows, numbers);
+        let panels = nested_loop::prepared_bytes(rows, numbers);
         let prepare = match self.threshold.metric {
             Metric::InnerProduct => panels,
             Metric::Euclidean | Metric::Cosine => panels.max(VectorIndex::bytes(rows, numbers)),
         };
-        let cursor = least_block_bytes(widest);
+        let cursor = nested_loop::least_block_bytes(widest);
         Ok(Growth { finish, stays: 0, prepare, cursor })
     }
 
