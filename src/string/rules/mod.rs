@@ -20,6 +20,8 @@ mod indel;
 mod jaro;
 mod levenshtein;
 mod masks;
+mod queues;
+mod rows;
 mod scratch;
 mod threshold;
 
