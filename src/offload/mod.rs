@@ -14,7 +14,7 @@
 //! ```
 //!
 //! [`Devices`] are those of one join. The join on the CPU is prepared by a thread of its own, once it
-//! is needed ([`OnCpu`]).
+//! is needed ([`OnCpu`]). Families that meet rows with columns in tiles share one filter ([`tiles`]).
 
 mod arena;
 mod awaited;
@@ -24,10 +24,10 @@ mod devices;
 mod inbox;
 mod late;
 mod later;
-mod left;
 mod memory;
 mod redo;
 mod task;
+pub(crate) mod tiles;
 mod unit;
 
 use std::convert::Infallible;
@@ -46,7 +46,6 @@ pub(crate) use self::devices::{Devices, OpenDevices};
 pub(crate) use self::inbox::Ticket;
 pub(crate) use self::late::{CpuJoin, OnCpu, Wanted};
 pub(crate) use self::later::note_loss;
-pub(crate) use self::left::{Again, Left, TileUnit};
 pub(crate) use self::memory::{ALIGNMENT, Layout, bytes_of, fetch};
 pub(crate) use self::task::{
     DeviceJob, DeviceTask, EachDevice, JobResults, OnDevice, deciding_grid,

@@ -108,7 +108,7 @@ const WITHIN_EXEC: [&str; 17] = [
 
 /// Folders with a ring, modules that use each other round about, each with the size of its greatest one. In
 /// all other folders the modules use each other in one direction. A ring may only become smaller.
-const RINGS: [(&str, usize); 8] = [
+const RINGS: [(&str, usize); 7] = [
     ("cli", 2),
     ("cli/progress", 2),
     ("engine", 2),
@@ -116,7 +116,6 @@ const RINGS: [(&str, usize); 8] = [
     ("nearest", 2),
     ("plan/recognise", 3),
     ("plan/relations", 2),
-    ("set/tiles", 2),
 ];
 
 pub(super) fn files(folder: &Path, found: &mut Vec<PathBuf>) {

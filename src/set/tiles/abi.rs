@@ -3,7 +3,7 @@
 //! there is nothing.
 
 use crate::gpu::Pod;
-use crate::offload::TileUnit;
+use crate::offload::tiles::TileUnit;
 use crate::set::device::abi::{Found, Sets};
 
 /// Sets to be signed.
@@ -95,8 +95,6 @@ pub(super) const NEVER: u32 = u32::MAX;
 pub(super) const MOST_OVERLAP: u32 = 1 << 30;
 /// Sets whose words lie together.
 pub(super) const OCTET: u32 = 8;
-/// Bytes of a hit.
-pub(super) const HIT_BYTES: u64 = 8;
 
 /// The work that the kernels of a job have done.
 #[derive(Debug, Clone, Copy, Default)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::gpu::{Device, DeviceError, Grid, Resident, Stage};
+use crate::offload::tiles::ResidentColumns;
 use crate::offload::{Arena, run};
 use crate::set::collection::SetCollection;
 use crate::set::device::ResidentSets;
@@ -205,9 +206,10 @@ impl SignedColumns {
     pub(super) fn columns(&self) -> Columns {
         self.columns
     }
+}
 
-    /// Whether a work at this stage can read them.
-    pub(super) fn is_at(&self, stage: &Stage<'_>) -> bool {
+impl ResidentColumns for SignedColumns {
+    fn is_at(&self, stage: &Stage<'_>) -> bool {
         self.sets.is_at(stage) && stage.has(&self.signed)
     }
 }

@@ -16,7 +16,8 @@
 //!
 //! Hits and matches have bounded room. A unit (a strip and some stages of columns) that finds none
 //! writes nothing and is done again; one that has too many alone is split, and in the end decided
-//! pair by pair. [`crate::offload`] has the way of jobs to devices and back.
+//! pair by pair. [`crate::offload::tiles`] has these jobs, and [`crate::offload`] their way to devices and
+//! back.
 //!
 //! Where the build side does not fit on the devices, columns travel with the works as rows do, and
 //! are signed there ([`pieces`]).
@@ -37,16 +38,17 @@ use std::sync::Arc;
 
 use self::abi::MOST_OVERLAP;
 use self::columns::{Signatures, SignedColumns};
-use self::filter::Tiles;
+use self::filter::TilesOfSets;
 pub(in crate::set) use self::fit::{Fit, estimate};
 use self::pieces::Pieces;
 use self::plan::Tiling;
 #[cfg(test)]
 pub(in crate::set) use self::shape::TILES;
 pub use self::shape::TileKernel;
-use self::work::{JobSettings, TileJob};
+use self::work::{JobSettings, SetJob, SignatureForm};
 use crate::engine::{MatchNeed, Pairing, PreparedJoin};
 use crate::gpu::{Device, DeviceError};
+use crate::offload::tiles::TileJoin;
 use crate::offload::{EachDevice, Offload, OnCpu, OnDevice, PreparedOffload};
 use crate::set::collection::SetCollection;
 use crate::set::device::{DeviceJoin, ResidentSets};
@@ -75,7 +77,7 @@ pub(in crate::set) fn prepare(
     on_cpu: OnCpu,
 ) -> Result<Arc<dyn PreparedJoin>, DeviceError> {
     let settings = settings(build, &spec, join, &fit);
-    let tiling = Tiling::new(build, &settings, join.devices.memory);
+    let tiling = Tiling::new(build, &settings.form.signatures, join.devices.memory);
     let (devices, pieces) =
         match residence == Residence::IfRoom && fits(build, join, &settings, &tiling) {
             true => (sign(build, join, &settings, &tiling)?, None),
@@ -92,8 +94,8 @@ pub(in crate::set) fn prepare(
         };
     let build = Arc::clone(build);
     let resident = join.has_probe() && pieces.is_none();
-    let filter =
-        Tiles { build: Arc::clone(&build), spec, settings, tiling, resident, devices, pieces };
+    let family = TilesOfSets { spec, tiling, pieces };
+    let filter = TileJoin { build: Arc::clone(&build), settings, resident, devices, family };
     let devices = Arc::clone(&join.devices);
     let (need, pairing) = (spec.need, spec.pairing);
     let offload = Offload { build, need, pairing, devices, filter, on_cpu };
@@ -106,9 +108,10 @@ fn sign(
     join: &DeviceJoin,
     settings: &JobSettings,
     tiling: &Tiling,
-) -> Result<EachDevice<TileJob>, DeviceError> {
+) -> Result<EachDevice<SetJob>, DeviceError> {
     join.on_each(|device, sets| {
-        let signed = SignedColumns::sign(device, build, sets, &settings.signatures, &tiling.sizes)?;
+        let signed =
+            SignedColumns::sign(device, build, sets, &settings.form.signatures, &tiling.sizes)?;
         let multiprocessors = device.multiprocessors();
         Ok(OnDevice { resident: Some(signed), multiprocessors })
     })
@@ -117,7 +120,7 @@ fn sign(
 /// Whether sets and signatures fit on the devices of a join, beside its works.
 fn fits(build: &SetCollection, join: &DeviceJoin, settings: &JobSettings, tiling: &Tiling) -> bool {
     let works = Device::SLOTS as u64 * settings.buffer_bytes();
-    let signed = SignedColumns::bytes_of(build, &settings.signatures, &tiling.sizes);
+    let signed = SignedColumns::bytes_of(build, &settings.form.signatures, &tiling.sizes);
     let sets = ResidentSets::bytes_of(build, join.counts_rows);
     let bytes = sets.saturating_add(signed).saturating_add(works);
     join.has_build() && bytes <= join.devices.memory && is_small(build)
@@ -149,16 +152,16 @@ fn cut(
 /// The settings of a join's jobs.
 fn settings(build: &SetCollection, spec: &JoinSpec, join: &DeviceJoin, fit: &Fit) -> JobSettings {
     let average = build.token_count() as f64 / f64::from(build.len().max(1));
+    let signatures = Signatures {
+        shape: fit.shape,
+        scheme: scheme::TileScheme::new(build, fit.shape.width),
+        members: fit.members,
+    };
     JobSettings {
-        signatures: Signatures {
-            shape: fit.shape,
-            scheme: scheme::TileScheme::new(build, fit.shape.width),
-            members: fit.members,
-        },
+        form: SignatureForm { signatures, exact: spec.need == MatchNeed::Scores },
         capacity: fit.capacity,
         dense_pairs: fit::compared_in_slice(average),
         counts: spec.need == MatchNeed::Count,
-        exact: spec.need == MatchNeed::Scores,
         first_only: spec.need == MatchNeed::Exists,
         same: join.devices.self_join && spec.pairing == Pairing::Unordered,
     }

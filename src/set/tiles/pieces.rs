@@ -66,8 +66,9 @@ impl Pieces {
         if settings.buffer_bytes() > each / 2 {
             return Err(too_small(2 * settings.buffer_bytes()));
         }
-        let width = u64::from(settings.signatures.shape.width);
-        let beside = bytes_beside(width + if settings.signatures.members > 1 { width } else { 0 });
+        let width = u64::from(settings.form.signatures.shape.width);
+        let beside =
+            bytes_beside(width + if settings.form.signatures.members > 1 { width } else { 0 });
         let bytes = if smallest { 0 } else { each / 4 };
         let mut columns = vec![];
         let mut first = 0;
@@ -87,7 +88,7 @@ impl Pieces {
         if largest > each / 4 {
             return Err(too_small(4 * largest));
         }
-        let (width, strip_rows) = (settings.signatures.shape.width, tiling.strip_rows);
+        let (width, strip_rows) = (settings.form.signatures.shape.width, tiling.strip_rows);
         let row_bytes = if smallest { 0 } else { each / 8 };
         Ok(Self { columns, row_bytes, width, strip_rows })
     }
@@ -106,14 +107,14 @@ impl Pieces {
     }
 
     /// The pieces that have columns of a range.
-    pub(super) fn of(&self, columns: &Range<SetId>) -> Range<usize> {
+    pub(super) fn of(&self, columns: &Range<SetId>) -> Range<u32> {
         let first = self.columns.partition_point(|piece| piece.end <= columns.start);
         let end = self.columns.partition_point(|piece| piece.start < columns.end);
-        first..end.max(first)
+        first as u32..end.max(first) as u32
     }
 
     /// The columns of a piece.
-    pub(super) fn get(&self, piece: usize) -> Range<SetId> {
-        self.columns.get(piece).cloned().unwrap_or_default()
+    pub(super) fn get(&self, piece: u32) -> Range<SetId> {
+        self.columns.get(piece as usize).cloned().unwrap_or_default()
     }
 }

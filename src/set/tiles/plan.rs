@@ -14,13 +14,12 @@ use std::collections::HashMap;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use datafusion::execution::memory_pool::MemoryReservation;
-
 use crate::engine::Pairing;
 use crate::gpu::Device;
+use crate::offload::tiles::{PlanArrays, TilePlan};
 use crate::set::tiles::abi::{MAX_STAGES, NEVER, OCTET, RowRun, Strip, Unit};
+use crate::set::tiles::columns::Signatures;
 use crate::set::tiles::fit::tested_in_slice;
-use crate::set::tiles::work::JobSettings;
 use crate::set::{JoinSpec, Run, SetCollection, SetId};
 
 /// A plan that has reached one of these ends with its strip: entries of the table, and units.
@@ -43,26 +42,28 @@ pub(super) struct Tiling {
     pub most_tokens: u64,
 }
 
-/// Rows to be tested, in strips.
+/// The arrays of a plan.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
-    pub rows: Range<u32>,
-    /// The probe sets that are their rows or columns, and the set that is row 0.
-    pub sets: Range<SetId>,
-    pub first_probe: SetId,
+pub(super) struct StripArrays {
     pub runs: Vec<RowRun>,
     pub strips: Vec<Strip>,
     pub table: Vec<u32>,
-    /// The memory of the plan itself.
-    pub reservation: Option<MemoryReservation>,
 }
 
-impl Plan {
-    /// The bytes allocated.
-    pub(super) fn size_in_bytes(&self) -> usize {
+/// Rows to be tested, in strips.
+pub(super) type Plan = TilePlan<StripArrays>;
+
+impl PlanArrays for StripArrays {
+    type Unit = Unit;
+
+    fn size_in_bytes(&self) -> usize {
         self.runs.capacity() * size_of::<RowRun>()
             + self.strips.capacity() * size_of::<Strip>()
             + self.table.capacity() * size_of::<u32>()
+    }
+
+    fn first_row(&self, unit: &Unit) -> u32 {
+        self.strips[unit.strip as usize].first
     }
 }
 
@@ -133,16 +134,16 @@ struct Planner<'a> {
 }
 
 impl Tiling {
-    /// The tiles that suit the settings of jobs. `memory`: bytes that a join may fill.
-    pub(super) fn new(build: &SetCollection, settings: &JobSettings, memory: u64) -> Self {
-        let strip_rows = settings.signatures.shape.strip_rows;
-        let stage_sets = settings.signatures.shape.stage_columns * settings.signatures.members;
+    /// The tiles that suit the signatures of a join. `memory`: bytes that the join may fill.
+    pub(super) fn new(build: &SetCollection, signatures: &Signatures, memory: u64) -> Self {
+        let Signatures { shape, members, .. } = signatures;
+        let (strip_rows, stage_sets) = (shape.strip_rows, shape.stage_columns * members);
         let mut sizes: Vec<u32> = build.runs().iter().map(|(run, _)| run.size).collect();
         sizes.sort_unstable();
         sizes.dedup();
         let stages = build.len().div_ceil(stage_sets);
         let unit_stages = (stages / 16).clamp(4, MAX_STAGES);
-        let most_pairs = tested_in_slice(&settings.signatures.shape, settings.signatures.members);
+        let most_pairs = tested_in_slice(shape, *members);
         // A quarter of a slot's share of the memory.
         let share = memory / (4 * Device::SLOTS as u64 * size_of::<u32>() as u64);
         let most_tokens = share.clamp(1 << 12, 1 << 24);
@@ -242,7 +243,7 @@ impl Tiling {
         let Planner { mut plan, units, .. } = planner;
         plan.rows = rows.start..row;
         let end = row + first_probe;
-        plan.sets = match spec.pairing {
+        plan.probes = match spec.pairing {
             Pairing::All => left.start..end,
             Pairing::Unordered => unit.clone(),
         };
@@ -253,7 +254,7 @@ impl Tiling {
 
 impl Planner<'_> {
     fn is_full(&self) -> bool {
-        self.plan.table.len() >= MOST_ENTRIES
+        self.plan.arrays.table.len() >= MOST_ENTRIES
             || self.units.len() >= MOST_UNITS
             || self.pairs >= self.tiling.most_pairs
             || self.tokens >= self.tiling.most_tokens
@@ -270,9 +271,9 @@ impl Planner<'_> {
             let end = (ids.end - self.plan.first_probe).min(rows.end);
             let (mut admitted, table) = self.partners(&run).unwrap_or((0..0, 0));
             // A run that began in a former strip is there already.
-            if set == ids.start || self.plan.runs.is_empty() {
+            if set == ids.start || self.plan.arrays.runs.is_empty() {
                 let (start, end) = (admitted.start, admitted.end);
-                self.plan.runs.push(RowRun { first: row, start, end, table });
+                self.plan.arrays.runs.push(RowRun { first: row, start, end, table });
             }
             if self.spec.pairing == Pairing::Unordered {
                 admitted.start = admitted.start.max(set + 1);
@@ -290,8 +291,8 @@ impl Planner<'_> {
         }
         if let Some(columns) = columns {
             let table = self.least_of(&tables);
-            let strip = self.plan.strips.len() as u32;
-            self.plan.strips.push(Strip { first, table });
+            let strip = self.plan.arrays.strips.len() as u32;
+            self.plan.arrays.strips.push(Strip { first, table });
             self.add_units(strip, columns);
         }
     }
@@ -303,9 +304,14 @@ impl Planner<'_> {
         if let Some(&table) = self.tables.get(&run.size) {
             return Some((partners, table));
         }
-        let table = self.plan.table.len() as u32;
+        let table = self.plan.arrays.table.len() as u32;
         let sizes = &self.tiling.sizes;
-        self.plan.table.extend(self.overlaps.of(self.spec, run.size, least..=greatest, sizes));
+        self.plan.arrays.table.extend(self.overlaps.of(
+            self.spec,
+            run.size,
+            least..=greatest,
+            sizes,
+        ));
         self.tables.insert(run.size, table);
         Some((partners, table))
     }
@@ -315,10 +321,10 @@ impl Planner<'_> {
         if let [one] = tables {
             return *one;
         }
-        let place = self.plan.table.len();
+        let place = self.plan.arrays.table.len();
         let classes = self.tiling.sizes.len();
-        self.plan.table.resize(place + classes, NEVER);
-        let (all, least) = self.plan.table.split_at_mut(place);
+        self.plan.arrays.table.resize(place + classes, NEVER);
+        let (all, least) = self.plan.arrays.table.split_at_mut(place);
         for &table in tables {
             let of_size = &all[table as usize..][..classes];
             least

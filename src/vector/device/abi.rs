@@ -3,7 +3,7 @@
 //! there is nothing.
 
 use crate::gpu::Pod;
-use crate::offload::TileUnit;
+use crate::offload::tiles::TileUnit;
 
 /// Rows that a prepared array is read in together: arrays and strips begin at multiples of it.
 pub(super) const OCTET: u32 = 8;
@@ -11,8 +11,7 @@ pub(super) const OCTET: u32 = 8;
 pub(super) const MAX_UNIT_COLUMNS: u32 = 1 << 15;
 /// [`Match::detail`](crate::engine::Match::detail) of a pair that the host decides.
 pub(super) const UNDECIDED: u32 = 1;
-/// Bytes of a `VectorHit`, of `VectorBounds`, and of the halves of a step of a vector.
-pub(super) const HIT_BYTES: u64 = 8;
+/// Bytes of `VectorBounds`, and of the halves of a step of a vector.
 pub(super) const BOUNDS_BYTES: u64 = 8;
 pub(super) const STEP_BYTES: u64 = 32;
 /// Bytes of what sums of integers begin with for a vector as a column, and of a `SumBounds`.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::gpu::{Device, DeviceError, Grid, Resident, Stage};
+use crate::offload::tiles::{ResidentColumns, TileForm};
 use crate::offload::{Arena, run};
 use crate::vector::boxes::Boxes;
 use crate::vector::device::abi::{
     BOUNDS_BYTES, NEGATIVE_MISSES, OCTET, POSITIVE_MISSES, Preparing, STEP_BYTES, SUM_BOUNDS_BYTES,
-    TERM_BYTES, VectorBoxes, VectorSide,
+    TERM_BYTES, UNDECIDED, VectorBoxes, VectorSide,
 };
 use crate::vector::device::boxes::BoxArrays;
 use crate::vector::device::resident::ResidentVectors;
@@ -62,6 +63,22 @@ pub(super) enum Role {
     Both,
     /// Rows for columns whose greatest norm is at this address.
     Rows(u64),
+}
+
+impl TileForm for Preparation {
+    const UNDECIDED: Option<u32> = Some(UNDECIDED);
+
+    fn strip_rows(&self) -> u32 {
+        self.shape.strip_rows
+    }
+
+    fn stage_items(&self) -> u32 {
+        self.shape.stage_columns
+    }
+
+    fn dense(&self) -> Self {
+        Self { shape: self.shape.dense(), ..*self }
+    }
 }
 
 impl Preparation {
@@ -292,9 +309,10 @@ impl PreparedColumns {
     pub(super) fn columns(&self) -> Columns {
         self.columns
     }
+}
 
-    /// Whether a work at this stage can read them.
-    pub(super) fn is_at(&self, stage: &Stage<'_>) -> bool {
+impl ResidentColumns for PreparedColumns {
+    fn is_at(&self, stage: &Stage<'_>) -> bool {
         self.vectors.is_at(stage) && stage.has(&self.memory)
     }
 }

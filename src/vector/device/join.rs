@@ -63,7 +63,7 @@ pub(super) fn common_dimensions(vectors: &Vectors) -> u32 {
 impl VectorDevices {
     /// The dimensions of the vectors on the devices.
     pub(crate) fn dimensions(&self) -> u32 {
-        self.settings.preparation.dimensions
+        self.settings.form.dimensions
     }
 
     /// Whether the build side lies on the devices. Otherwise it travels with the works.
@@ -122,7 +122,7 @@ impl VectorDevices {
         let boxed = boxed.map(|shape| join.with(shape));
         let boxed = boxed.filter(|(_, beside)| fits(least.saturating_mul(2), *beside));
         let (mut settings, beside) = boxed.unwrap_or_else(|| join.with(plain));
-        let preparation = settings.preparation;
+        let preparation = settings.form;
         let unfit = |bytes: u64| DeviceError::OutOfMemory {
             what: "the vectors of the join",
             bytes: bytes.saturating_add(beside),
@@ -148,7 +148,7 @@ impl VectorDevices {
         let integers = copies.iter().flatten().next().and_then(|(_, integers)| *integers);
         let copies: Vec<_> = copies.into_iter().map(|copy| copy.map(|(copy, _)| copy)).collect();
         // Integers take no more room than halves.
-        settings.preparation = integers.unwrap_or(settings.preparation);
+        settings.form = integers.unwrap_or(settings.form);
         let pieces = match copies.iter().any(Option::is_some) {
             true => None,
             false => {
@@ -184,7 +184,7 @@ pub(super) fn rows_of_work(preparation: &Preparation, memory: u64) -> u64 {
 /// The columns that travel with a work, in whole stages; `None` where it has no room for a stage, or
 /// some keys have vectors of other dimensions.
 fn columns_of_work(build: &Vectors, settings: &JobSettings, memory: u64) -> Option<u32> {
-    let preparation = &settings.preparation;
+    let preparation = &settings.form;
     let stage = u64::from(preparation.shape.stage_columns);
     let columns = share(memory) / 4 / travelling_bytes(preparation) / stage * stage;
     let is_alike = build.runs().iter().all(|run| run.lens == [preparation.dimensions; 2]);
@@ -240,8 +240,7 @@ impl Shaped<'_> {
             centre: 0,
             limit: f64::INFINITY,
         });
-        let columns =
-            PreparedColumns::bytes_of(&settings.preparation, build.len(), role(self.self_join));
+        let columns = PreparedColumns::bytes_of(&settings.form, build.len(), role(self.self_join));
         (settings, columns.saturating_add(Device::SLOTS as u64 * settings.buffer_bytes()))
     }
 
@@ -258,7 +257,7 @@ impl Shaped<'_> {
         let capacity = (spec.gpu.candidate_memory / 8).min(each / 20).clamp(CAPACITY.0, CAPACITY.1);
         let pair = PAIR + DIMENSION * f64::from(preparation.dimensions);
         JobSettings {
-            preparation,
+            form: preparation,
             capacity: capacity as u32,
             dense_pairs: (SLICE / pair) as u64,
             counts: spec.need == MatchNeed::Count,

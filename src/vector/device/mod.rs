@@ -15,7 +15,8 @@
 //!
 //! Hits and matches have bounded room. A unit (a strip of rows and some stages of columns) that finds
 //! none counts for nothing and is done again; one that has too many alone is split, and in the end
-//! decided pair by pair. [`crate::offload`] has the way of jobs to devices and back.
+//! decided pair by pair. [`crate::offload::tiles`] has these jobs, and [`crate::offload`] their way to devices
+//! and back.
 //!
 //! Self-joins of few dimensions whose vectors have boxes multiply only groups of 16 vectors in reach of
 //! each other (`kernels/vector_boxed.cuh`). A device has the boxes beside its columns ([`boxes`]).
@@ -52,7 +53,7 @@ use datafusion::common::Result;
 
 use self::columns::{Preparable, Preparation, PreparedColumns};
 pub(super) use self::estimate::estimate;
-use self::filter::{OwnReach, Pieces, VectorFilter};
+use self::filter::{OwnReach, Pieces, TilesOfVectors};
 pub(crate) use self::join::VectorDevices;
 use self::join::{LEAST_ROWS, role, rows_of_work};
 use self::late::VectorsOnCpu;
@@ -64,6 +65,7 @@ use super::metric::{Joining, Metric};
 use super::middle::{Middle, is_usual, spread};
 use crate::engine::{PrepareContext, PreparedJoin};
 use crate::gpu::DeviceError;
+use crate::offload::tiles::TileJoin;
 use crate::offload::{EachDevice, Offload, OnCpu, OnDevice, PreparedOffload};
 use crate::util::cancel::CancelFlag;
 
@@ -95,12 +97,12 @@ pub(crate) fn prepare(
     let VectorDevices { devices, settings, pieces, .. } = &**join;
     let mut settings = *settings;
     if let Some(OtherKernel { shape, .. }) = other {
-        settings.preparation = Preparation { shape, centre: 0, ..settings.preparation };
+        settings.form = Preparation { shape, centre: 0, ..settings.form };
     }
     let Joining { threshold, orders, spec } = joining;
-    let (centre, limit) = centre(build, &settings.preparation, context.cancel)?;
-    settings.preparation.limit = limit;
-    let preparation = &settings.preparation;
+    let (centre, limit) = centre(build, &settings.form, context.cancel)?;
+    settings.form.limit = limit;
+    let preparation = &settings.form;
     let self_join = devices.self_join;
     let resident = self_join && pieces.is_none();
     let reach = match resident && other.is_none() {
@@ -126,18 +128,16 @@ pub(crate) fn prepare(
         let centre = centre.iter().map(|number| number.to_bits()).collect();
         Pieces { columns, centre: Arc::new(centre) }
     });
-    let filter = VectorFilter {
-        build: Arc::clone(build),
+    let family = TilesOfVectors {
         threshold,
         orders,
         pairing: spec.pairing(),
-        settings,
         tiling: tiling(build, preparation, devices.memory, resident),
-        resident,
-        devices: prepared,
         pieces,
         reach,
     };
+    let filter =
+        TileJoin { build: Arc::clone(build), settings, resident, devices: prepared, family };
     let cpu = VectorsOnCpu { build: Arc::clone(build), join: joining };
     let offload = Offload {
         build: Arc::clone(build) as _,

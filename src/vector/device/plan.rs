@@ -8,9 +8,9 @@
 use std::ops::Range;
 
 use datafusion::common::Result;
-use datafusion::execution::memory_pool::MemoryReservation;
 
 use crate::engine::ItemId;
+use crate::offload::tiles::{PlanArrays, TilePlan};
 use crate::vector::boxes::Boxes;
 use crate::vector::collection::{Run, Vectors, check_lens};
 use crate::vector::device::abi::{MAX_UNIT_COLUMNS, VectorRun, VectorUnit};
@@ -35,24 +35,30 @@ pub(super) struct Tiling {
     pub most_rows: u32,
 }
 
-/// Rows to be tested.
+/// The arrays of a plan.
 #[derive(Debug, Default)]
-pub(super) struct Plan {
-    pub rows: Range<u32>,
-    /// The probe items that are the rows or columns, and the item that is row 0.
-    pub probes: Range<ItemId>,
-    pub first_probe: ItemId,
+pub(super) struct StripArrays {
     pub runs: Vec<VectorRun>,
     /// The stages of units, one behind the other; none where those of a unit follow each other.
     pub stages: Vec<u32>,
-    /// The memory of the plan itself.
-    pub reservation: Option<MemoryReservation>,
 }
 
-impl Plan {
-    /// The bytes allocated.
-    pub(super) fn size_in_bytes(&self) -> usize {
+/// Rows to be tested.
+pub(super) type Plan = TilePlan<StripArrays>;
+
+impl PlanArrays for StripArrays {
+    type Unit = VectorUnit;
+
+    fn size_in_bytes(&self) -> usize {
         self.runs.capacity() * size_of::<VectorRun>() + self.stages.capacity() * size_of::<u32>()
+    }
+
+    fn first_row(&self, unit: &VectorUnit) -> u32 {
+        unit.first_row
+    }
+
+    fn listed(&self) -> &[u32] {
+        &self.stages
     }
 }
 
@@ -183,7 +189,8 @@ impl Tiling {
         let rows = first..item - first_probe;
         left.start = item;
         let Planner { runs, units, listed: stages, .. } = planner;
-        let plan = Plan { rows, probes, first_probe, runs, stages, reservation: None };
+        let arrays = StripArrays { runs, stages };
+        let plan = Plan { rows, probes, first_probe, arrays, reservation: None };
         Ok(Planned::Tiles(plan, units))
     }
 

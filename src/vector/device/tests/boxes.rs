@@ -14,7 +14,7 @@ use crate::emulator::{Emulator, gpu};
 use crate::engine::{MatchNeed, Pairing};
 use crate::gpu::Device;
 use crate::vector::device::abi::VectorUnit;
-use crate::vector::device::plan::Plan;
+use crate::vector::device::plan::{Plan, StripArrays};
 use crate::vector::device::shape::{VectorKernel, VectorShape};
 use crate::vector::device::tests::Kind;
 use crate::vector::device::work::{JobSettings, VectorJob};
@@ -90,7 +90,7 @@ fn make_whole(rows: &mut Vec<Row>) {
 fn shape_of(sides: &Sides, threshold: Threshold, need: MatchNeed, drive: Drive) -> VectorShape {
     let spec = sides.spec(need, GpuOptions::default());
     let (join, _) = sides.open(threshold, &spec, drive).unwrap();
-    join.settings.preparation.shape
+    join.settings.form.shape
 }
 
 /// Ordered rows, with a threshold that few pairs satisfy.
@@ -181,19 +181,19 @@ fn stages_with_too_many_hits_are_cut() {
         let (join, _) =
             sides.open(threshold, &sides.spec(need, GpuOptions::default()), drive).unwrap();
         let settings = JobSettings { capacity: 100, ..join.settings };
-        assert!(settings.shape().reads_boxes());
+        assert!(settings.form.shape.reads_boxes());
         assert_eq!(settings.most_matches(), 512 * 128);
         let unit = |first_stage, stages| VectorUnit { first_row: 64, first_stage, stages };
-        let plan = Plan { stages: vec![1, 3, 7], ..Plan::default() };
+        let arrays = StripArrays { stages: vec![1, 3, 7], ..StripArrays::default() };
+        let plan = Plan { arrays, ..Plan::default() };
         let job = VectorJob {
             settings,
             plan: Arc::new(plan),
             units: vec![],
             dense: false,
-            probe: None,
+            rows: None,
             columns: None,
             column_count: 1 << 14,
-            left_to_cpu: false,
         };
         let cut = job.densely(&[unit(1, 1), unit(2, 1)], 20);
         let units: Vec<Vec<u32>> =
@@ -281,7 +281,7 @@ fn boxes_take_memory_of_the_device() {
         let gpu = GpuOptions { memory_limit: drive.limit, ..GpuOptions::default() };
         let spec = sides.spec(MatchNeed::Pairs, gpu);
         let Ok((join, _)) = sides.open(threshold, &spec, drive) else { break };
-        let state = (join.settings.preparation.shape.reads_boxes(), join.pieces.is_some());
+        let state = (join.settings.form.shape.reads_boxes(), join.pieces.is_some());
         drop(join);
         if !ran.contains(&state) {
             let (given, _) = sides.run(threshold, MatchNeed::Pairs, drive).unwrap();
@@ -304,7 +304,7 @@ fn boxes_take_memory_of_the_device() {
         };
         let opened = sides.open(threshold, &sides.spec(MatchNeed::Pairs, gpu), drive);
         sides.build.copies().clear();
-        opened.ok().map(|(join, _)| (join.settings.preparation.shape.reads_boxes(), join.pieces))
+        opened.ok().map(|(join, _)| (join.settings.form.shape.reads_boxes(), join.pieces))
     };
     let (mut without, mut with) = (1_u64 << 12, 1_u64 << 24);
     while without + 1 < with {

@@ -267,9 +267,9 @@ impl Sides {
         let (mut join, told) = self.open(threshold, &spec, drive)?;
         if let Some(join) = Arc::get_mut(&mut join) {
             join.settings.capacity = drive.capacity.unwrap_or(join.settings.capacity);
-            let lens = [join.settings.preparation.dimensions; 2];
+            let lens = [join.settings.form.dimensions; 2];
             if drive.travels && self.build.runs().iter().all(|run| run.lens == lens) {
-                let Preparation { shape, dimensions, .. } = &mut join.settings.preparation;
+                let Preparation { shape, dimensions, .. } = &mut join.settings.form;
                 if shape.reads_boxes() {
                     *shape = VectorShape::new(shape.kernel, *dimensions);
                 }

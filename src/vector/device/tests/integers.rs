@@ -123,7 +123,7 @@ fn check(seed: u64, metric: Metric, grains: &[Grain], numbers: Numbers) {
             // Of others, halves are quicker, or the only ones.
             let is_usual = (27..=288).contains(&d) || kernel == Some(VectorKernel::Warps);
             let numbers = if is_usual { numbers } else { Numbers::Halves };
-            assert_eq!(join.settings.preparation.shape.numbers, numbers, "{what}");
+            assert_eq!(join.settings.form.shape.numbers, numbers, "{what}");
         }
         let (given, told) = sides.run(threshold, need, drive).unwrap();
         assert!(told.is_empty(), "{told:?}");

@@ -1,4 +1,4 @@
-//! Units of tiles that a device has left, and the jobs that take them up again.
+//! Units that a device has left, and those that take them up again.
 
 use crate::gpu::DeviceError;
 
@@ -7,7 +7,7 @@ const TOO_MANY: u32 = 1 << 31;
 /// Units that are done again in one job, at least, where the former job has done some.
 const LEAST_UNITS: usize = 64;
 /// The parts of a unit, or of a job, that takes the place of one that was too large.
-const PARTS: u32 = 8;
+pub(super) const PARTS: u32 = 8;
 
 /// A strip of rows and some stages of columns.
 pub(crate) trait TileUnit: Copy {

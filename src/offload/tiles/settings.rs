@@ -1,0 +1,90 @@
+//! The settings of the jobs of a join.
+
+use std::fmt::Debug;
+
+use crate::engine::Match;
+
+/// Bytes of a hit of any kind.
+pub(super) const HIT_BYTES: u64 = 8;
+
+/// The sizes of tiles, and how items are made rows and columns of them.
+pub(crate) trait TileForm: Debug + Copy + Send + Sync + 'static {
+    /// [`Match::detail`] of pairs that kernels leave to the host; `None` where they decide all.
+    const UNDECIDED: Option<u32>;
+
+    /// Rows of a strip.
+    fn strip_rows(&self) -> u32;
+
+    /// Build items of a stage.
+    fn stage_items(&self) -> u32;
+
+    /// The pairs behind a hit.
+    fn pairs_of_hit(&self) -> u32 {
+        1
+    }
+
+    /// The form of dense units. Its stages are parts of the others.
+    fn dense(&self) -> Self {
+        *self
+    }
+
+    /// The pairs of a strip and a stage.
+    fn tile_pairs(&self) -> u64 {
+        u64::from(self.strip_rows()) * u64::from(self.stage_items())
+    }
+}
+
+/// The settings that the jobs of a join share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TileSettings<F> {
+    pub form: F,
+    /// Hits of a job at most.
+    pub capacity: u32,
+    /// Pairs of a job that decides all of them, about.
+    pub dense_pairs: u64,
+    /// Matches are counted, not given.
+    pub counts: bool,
+    /// One match for each row will do.
+    pub first_only: bool,
+    /// Rows are columns of the same number, each pair is looked at once; columns are the probe items.
+    pub same: bool,
+}
+
+impl<F: TileForm> TileSettings<F> {
+    /// The pairs behind all hits.
+    pub(super) fn hit_pairs(&self) -> u64 {
+        u64::from(self.capacity) * u64::from(self.form.pairs_of_hit())
+    }
+
+    /// The most matches that a job gives, or, where they are counted, pairs that it leaves undecided:
+    /// those of all hits, or of the smallest dense unit.
+    pub(crate) fn most_matches(&self) -> u64 {
+        let unit = self.form.dense().tile_pairs();
+        match (self.counts, F::UNDECIDED) {
+            (true, None) => 0,
+            (true, Some(_)) => unit,
+            (false, _) => self.hit_pairs().max(unit),
+        }
+    }
+
+    /// The smallest units that a job decides pair by pair.
+    pub(super) fn most_dense_units(&self) -> usize {
+        let pairs = if self.counts { self.dense_pairs } else { self.most_matches() };
+        (pairs / self.form.dense().tile_pairs()).clamp(1, 1 << 16) as usize
+    }
+
+    /// The dense units that one of a stage becomes.
+    pub(super) fn dense_parts(&self) -> u32 {
+        self.form.stage_items() / self.form.dense().stage_items()
+    }
+
+    /// The settings of jobs of dense units.
+    pub(super) fn dense(&self) -> Self {
+        Self { form: self.form.dense(), ..*self }
+    }
+
+    /// The bytes of a job that grow with its capacities.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        u64::from(self.capacity) * HIT_BYTES + self.most_matches() * size_of::<Match>() as u64
+    }
+}
